@@ -1,0 +1,53 @@
+# Everything a newcomer types. The work is done by scripts/bootstrap.py, which needs nothing but Python.
+
+PYTHON ?= python3
+PORT ?= 8000
+HOST ?= 127.0.0.1
+DEMO ?= 1
+ARGS ?=
+export PORT HOST DEMO
+
+BOOTSTRAP = $(PYTHON) scripts/bootstrap.py
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-fast test-clients bench lint format shell lock vendor check-vendor clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: ## set up what is missing and serve (PORT=8000 HOST=127.0.0.1 DEMO=1)
+	@$(BOOTSTRAP) run $(ARGS)
+
+test: ## set up what is missing and run all tests (ARGS="-k gate")
+	@$(BOOTSTRAP) test $(ARGS)
+
+test-fast: ## only the tests that need no browser and no server
+	@$(BOOTSTRAP) test-fast $(ARGS)
+
+test-clients: ## the tests with real agent libraries
+	@$(BOOTSTRAP) test-clients $(ARGS)
+
+bench: ## measure, print a table, write JSON
+	@$(BOOTSTRAP) bench $(ARGS)
+
+lint: ## style, types, templates, migrations, vendored files
+	@$(BOOTSTRAP) lint
+
+format: ## let ruff and djade tidy the code
+	@$(BOOTSTRAP) format
+
+shell: ## a Django shell
+	@$(BOOTSTRAP) shell
+
+lock: ## pin the dependencies anew, with hashes
+	@$(BOOTSTRAP) lock $(ARGS)
+
+vendor: ## fetch the browser libraries named in static/vendor/vendor.json (needs npm)
+	@$(PYTHON) scripts/vendor.py
+
+check-vendor: ## compare the vendored files with their checksums (no network)
+	@$(PYTHON) scripts/vendor.py --check
+
+clean: ## remove the virtual environment and caches; data in var/ stays
+	rm -rf .venv .venv.lock .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage htmlcov build dist *.egg-info
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -1,0 +1,316 @@
+#!/usr/bin/env python3
+"""Sets up what is missing, then runs, tests, measures or checks Toolcards.
+
+Nothing but a Python is needed: it makes `.venv`, installs the pinned and hashed packages of requirements/*.txt
+into it, and hands over. A second run finds the work done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
+PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
+
+# Newest first; all of them are tested with the pinned wheels.
+PYTHONS = ["python3.13", "python3.12", "python3.11"]
+OLDEST = (3, 11)
+# A set contains the ones before it.
+SETS = ["run", "test", "dev"]
+APT_LINE = "sudo apt install python3 python3-venv"
+# Two processes share the tests, each with its own data; who is done early takes from the other. `-n 0`: one alone.
+SHARED = ["-n", "2", "--dist", "worksteal"]
+FAST = "not browser and not redis and not postgres and not clients and not slow"
+
+
+# ---------------------------------------------------------------- commands
+
+
+def setup(args: list[str]) -> int:
+    """Only make the virtual environment: `setup [run|test|dev]`."""
+    ensure(args[0] if args else "run")
+    say(f"Ready: {PYTHON.relative_to(ROOT)}")
+    return 0
+
+
+def run(args: list[str]) -> int:
+    """Serve, with the demo unless DEMO=0."""
+    ensure("run")
+    serve = ["serve", "--host", os.environ.get("HOST") or "127.0.0.1", "--port", os.environ.get("PORT") or "8000"]
+    demo = [] if os.environ.get("DEMO", "1") in ("", "0", "no", "false") else ["--demo"]
+    return become(str(PYTHON), "manage.py", *serve, *demo, *args)
+
+
+def test(args: list[str]) -> int:
+    """Run all tests but those with real agent libraries."""
+    ensure("test")
+    return pytest("-m", "not clients", *SHARED, *args, env=browser())
+
+
+def test_fast(args: list[str]) -> int:
+    """Run the tests that need neither a browser nor a server."""
+    ensure("test")
+    return pytest("-m", FAST, *SHARED, *args)
+
+
+def test_clients(args: list[str]) -> int:
+    """Run the tests with real agent libraries."""
+    if not any((ROOT / "tests" / "clients").rglob("test_*.py")):
+        say("There are no tests with real agent libraries yet: tests/clients is empty.")
+        return 0
+    ensure("test")
+    return pytest("-m", "clients", "tests/clients", *args, env=browser())
+
+
+def bench(args: list[str]) -> int:
+    """Run the benchmarks."""
+    if not (ROOT / "bench" / "__main__.py").exists():
+        say("There are no benchmarks yet: bench/ is empty.")
+        return 0
+    ensure("test")
+    return become(str(PYTHON), "-m", "bench", *args)
+
+
+def lint(args: list[str]) -> int:
+    """Run every check that needs no test, and name those that failed."""
+    ensure("test")
+    templates = [str(path) for path in sorted((ROOT / "templates").rglob("*.html"))]
+    checks: dict[str, list[str | Path]] = {
+        "ruff check": [PYTHON, "-m", "ruff", "check", "."],
+        "ruff format": [PYTHON, "-m", "ruff", "format", "--check", "."],
+        "mypy": [PYTHON, "-m", "mypy"],
+        "templates": [BIN / "djade", "--check", "--target-version", "5.2", *templates] if templates else [],
+        "system check": [PYTHON, "manage.py", "check"],
+        "migrations": [PYTHON, "manage.py", "makemigrations", "--check", "--dry-run"],
+        "vendored files": [PYTHON, "scripts/vendor.py", "--check"],
+    }
+    with tempfile.TemporaryDirectory() as scratch:
+        env = {"TOOLCARDS_DATA_DIR": scratch}
+        failed = [name for name, command in checks.items() if command and call(*command, env=env)]
+    say(f"Failed: {', '.join(failed)}" if failed else "All checks passed.")
+    return 1 if failed else 0
+
+
+def tidy(args: list[str]) -> int:
+    """Let the formatters have their way."""
+    ensure("test")
+    templates = [str(path) for path in sorted((ROOT / "templates").rglob("*.html"))]
+    call(PYTHON, "-m", "ruff", "check", "--fix", ".")
+    call(PYTHON, "-m", "ruff", "format", ".")
+    if templates:
+        call(BIN / "djade", "--target-version", "5.2", *templates)
+    return 0
+
+
+def shell(args: list[str]) -> int:
+    """Open a Django shell."""
+    ensure("run")
+    return become(str(PYTHON), "manage.py", "shell", *args)
+
+
+def manage(args: list[str]) -> int:
+    """Run any management command."""
+    ensure("run")
+    return become(str(PYTHON), "manage.py", *args)
+
+
+def lock(args: list[str]) -> int:
+    """Pin the dependencies anew; extra arguments go to uv (for example --upgrade)."""
+    with tempfile.TemporaryDirectory() as scratch:
+        # uv is a maintainer's tool: it lives and dies in a side environment.
+        side = Path(scratch) / ("Scripts" if os.name == "nt" else "bin")
+        call(sys.executable, "-m", "venv", scratch, must=True)
+        call(side / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "uv", must=True)
+        for name in SETS:
+            options = ["--universal", "--generate-hashes", "--no-emit-index-url", "--python-version", "3.11"]
+            options += ["--custom-compile-command", "make lock", "--quiet", *args]
+            files = ["-o", f"requirements/{name}.txt", f"requirements/{name}.in"]
+            call(side / "uv", "pip", "compile", *options, *files, must=True)
+    return 0
+
+
+COMMANDS = {
+    "setup": setup,
+    "run": run,
+    "test": test,
+    "test-fast": test_fast,
+    "test-clients": test_clients,
+    "bench": bench,
+    "lint": lint,
+    "format": tidy,
+    "shell": shell,
+    "manage": manage,
+    "lock": lock,
+}
+
+
+def main() -> int:
+    """Run the command named on the command line; `setup` without one."""
+    listed = "\n".join(f"  {name:13} {command.__doc__}" for name, command in COMMANDS.items())
+    parser = argparse.ArgumentParser(
+        description=__doc__, epilog=listed, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("command", nargs="?", default="setup", choices=COMMANDS, metavar="command")
+    parser.add_argument("args", nargs=argparse.REMAINDER)
+    chosen = parser.parse_args()
+    os.chdir(ROOT)
+    return COMMANDS[chosen.command](chosen.args)
+
+
+# ---------------------------------------------------------------- the virtual environment
+
+
+def ensure(wanted: str) -> None:
+    """Make `.venv` hold the wanted set of packages."""
+    if wanted not in SETS:
+        raise SystemExit(f"There is no set {wanted!r}; there are {', '.join(SETS)}.")
+    with alone():
+        if not works(PYTHON):
+            make_venv()
+        if not installed(wanted):
+            install(wanted)
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Wait for another set-up in this checkout, for example a `make run` beside a `make test`."""
+    try:
+        import fcntl
+    except ImportError:  # no such thing on Windows
+        yield
+        return
+    with (ROOT / ".venv.lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def works(python: Path | str) -> bool:
+    """Tell whether this is a Python that runs and is new enough."""
+    return ask(python, f"import sys; sys.exit(sys.version_info < {OLDEST})")
+
+
+def make_venv() -> None:
+    """Make `.venv` with the best Python found; without Debian's python3-venv, with a little help of pip."""
+    candidates = [python for python in choices() if works(python)]
+    if not candidates:
+        raise SystemExit(f"Toolcards needs Python {OLDEST[0]}.{OLDEST[1]} or newer. On Debian: {APT_LINE}")
+    whole = [python for python in candidates if ask(python, "import venv, ensurepip")]
+    python = (whole or candidates)[0]
+    say(f"Making .venv with {python}")
+    options = [] if whole else ["--without-pip"]
+    # A half-made environment would look whole to the next run: none may stay behind.
+    shutil.rmtree(VENV, ignore_errors=True)
+    if call(python, "-m", "venv", *options, VENV):
+        shutil.rmtree(VENV, ignore_errors=True)
+        raise SystemExit(f"{python} cannot make a virtual environment. On Debian: {APT_LINE}")
+
+
+def choices() -> list[str]:
+    """Return the Pythons to try, best first."""
+    named = [os.environ["TOOLCARDS_PYTHON"]] if os.environ.get("TOOLCARDS_PYTHON") else []
+    found = [path for path in map(shutil.which, [*PYTHONS, "python3"]) if path]
+    return [*named, *found, sys.executable]
+
+
+def install(wanted: str) -> None:
+    """Install the pinned packages, each checked against its hash, and never run a package's own build."""
+    for name in SETS:
+        stamp(name).unlink(missing_ok=True)
+    say("Installing the pinned packages, once")
+    started = time.monotonic()
+    options = ["--require-hashes", "--only-binary", ":all:", "--quiet", "--no-input", "--disable-pip-version-check"]
+    command = [*pip(), "install", *options, "-r", f"requirements/{wanted}.txt"]
+    # A registry may stumble; a second try costs little, since what came is cached.
+    if call(*command) and call(*command):
+        raise SystemExit("The packages could not be installed; the lines above say why.")
+    stamp(wanted).write_text(fingerprint(wanted))
+    say(f"Installed in {time.monotonic() - started:.0f} s")
+
+
+def pip() -> list[str]:
+    """Return the command that installs into `.venv`."""
+    if ask(PYTHON, "import pip"):
+        return [str(PYTHON), "-m", "pip"]
+    for python in choices():
+        if ask(python, "import pip"):
+            return [python, "-m", "pip", "--python", str(PYTHON)]
+    raise SystemExit(f"There is no pip to install with. On Debian: {APT_LINE}")
+
+
+def installed(wanted: str) -> bool:
+    """Tell whether this set, or a larger one, was installed from these very files."""
+    larger = SETS[SETS.index(wanted) :]
+    return any(stamp(name).exists() and stamp(name).read_text() == fingerprint(name) for name in larger)
+
+
+def stamp(name: str) -> Path:
+    """Return where it is noted that a set is installed."""
+    return VENV / f"toolcards-{name}.stamp"
+
+
+def fingerprint(name: str) -> str:
+    """Return the SHA-256 of the files that say what a set is."""
+    files = [ROOT / "requirements" / f"{each}.txt" for each in SETS[: SETS.index(name) + 1]]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+# ---------------------------------------------------------------- running things
+
+
+def browser() -> dict[str, str]:
+    """Find or install what the browser and server tests need; return it as environment for the tests."""
+    found = subprocess.run([PYTHON, "scripts/browser.py"], stdout=subprocess.PIPE, text=True)
+    if found.returncode:
+        raise SystemExit(found.returncode)
+    return {"TOOLCARDS_BROWSER": found.stdout.strip()} if found.stdout.strip() else {}
+
+
+def pytest(*args: str, env: dict[str, str] | None = None) -> int:
+    """Run pytest in `.venv`."""
+    return become(str(PYTHON), "-m", "pytest", *args, env=env)
+
+
+def become(*command: str, env: dict[str, str] | None = None) -> int:
+    """Turn into the command, so that signals reach it and its exit code is ours."""
+    surroundings = {**os.environ, **(env or {})}
+    if os.name == "nt":
+        return subprocess.run(command, env=surroundings).returncode
+    sys.stdout.flush()
+    return os.execve(command[0], command, surroundings)  # does not come back
+
+
+def call(*command: str | Path, env: dict[str, str] | None = None, must: bool = False) -> int:
+    """Run the command and return its exit code; with `must`, stop at a failure."""
+    code = subprocess.run([str(part) for part in command], env={**os.environ, **(env or {})}).returncode
+    if code and must:
+        raise SystemExit(code)
+    return code
+
+
+def ask(python: Path | str, code: str) -> bool:
+    """Tell whether this Python runs the code without complaint."""
+    try:
+        return not subprocess.run([python, "-c", code], capture_output=True).returncode
+    except OSError:
+        return False
+
+
+def say(text: str) -> None:
+    """Tell the person at the terminal what happens."""
+    print(f"toolcards: {text}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

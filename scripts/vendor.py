@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Fetches the browser libraries named in static/vendor/vendor.json, and proves that nobody changed them.
+
+    python3 scripts/vendor.py            fetch with `npm pack`, write the files and their checksums
+    python3 scripts/vendor.py --check    compare files and checksums; needs no network
+
+To take a newer version: change `version`, remove `integrity`, run it, read the diff, run the browser tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+VENDOR = Path(__file__).resolve().parent.parent / "static" / "vendor"
+MANIFEST = VENDOR / "vendor.json"
+
+# A symbol carries the look of its icon, so that <use> needs no attribute but a class.
+SYMBOL = (
+    '<symbol id="i-{name}" viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="2"'
+    ' stroke-linecap="round" stroke-linejoin="round">{shapes}</symbol>'
+)
+
+
+def main() -> int:
+    """Fetch or check, as asked."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="only compare, without network")
+    manifest = json.loads(MANIFEST.read_text())
+    return check(manifest) if parser.parse_args().check else fetch(manifest)
+
+
+def check(manifest: dict) -> int:
+    """Return 0 if exactly the listed files are there, byte for byte."""
+    listed = {file["to"]: file["sha256"] for package in manifest["packages"] for file in package["files"]}
+    present = {path.relative_to(VENDOR).as_posix() for path in VENDOR.rglob("*") if path.is_file() and path != MANIFEST}
+    faults = [f"not listed: {name}" for name in sorted(present - listed.keys())]
+    for name, wanted in listed.items():
+        if name not in present:
+            faults.append(f"missing: {name}")
+        elif digest((VENDOR / name).read_bytes()) != wanted:
+            faults.append(f"changed: {name}")
+    for fault in faults:
+        print(fault, file=sys.stderr)
+    if not faults:
+        print(f"{len(listed)} vendored files are as they came.")
+    return 1 if faults else 0
+
+
+def fetch(manifest: dict) -> int:
+    """Write every listed file and its checksum."""
+    if not shutil.which("npm"):
+        print("`make vendor` needs npm. Nothing else does: the files are already here.", file=sys.stderr)
+        return 1
+    for package in manifest["packages"]:
+        with tempfile.TemporaryDirectory() as scratch:
+            unpacked = unpack(package, Path(scratch))
+            for file in package["files"]:
+                content = sprite(unpacked, package) if "icons" in file else (unpacked / file["from"]).read_bytes()
+                target = VENDOR / file["to"]
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(content)
+                file["sha256"] = digest(content)
+        print(f"{package['name']} {package['version']}: {len(package['files'])} files")
+    MANIFEST.write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
+    return 0
+
+
+def unpack(package: dict, scratch: Path) -> Path:
+    """Fetch one package, refuse it if it is not the one we know, and return its folder."""
+    wanted = f"{package['name']}@{package['version']}"
+    run = ["npm", "pack", "--json", "--pack-destination", str(scratch), wanted]
+    [packed] = json.loads(subprocess.run(run, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    if package.setdefault("integrity", packed["integrity"]) != packed["integrity"]:
+        raise SystemExit(f"{wanted} is not what it was: {packed['integrity']}. Remove `integrity` to accept it.")
+    with tarfile.open(scratch / packed["filename"]) as archive:
+        archive.extractall(scratch, filter="data")
+    return scratch / "package"
+
+
+def sprite(unpacked: Path, package: dict) -> bytes:
+    """Return one SVG with a symbol for every listed icon."""
+    names = next(file["icons"] for file in package["files"] if "icons" in file)
+    symbols = [symbol(name, (unpacked / "icons" / f"{name}.svg").read_text()) for name in sorted(names)]
+    licence = f"<!-- {package['name']} {package['version']}, {package['licence']}; see LICENSE beside this file -->"
+    return "\n".join([licence, '<svg xmlns="http://www.w3.org/2000/svg">', *symbols, "</svg>", ""]).encode()
+
+
+def symbol(name: str, svg: str) -> str:
+    """Return an icon as a symbol: its shapes without the <svg> around them."""
+    shapes = re.search(r"<svg[^>]*>(.*)</svg>", svg, re.DOTALL)
+    if shapes is None:
+        raise SystemExit(f"{name}.svg is no icon that we can read.")
+    return SYMBOL.format(name=name, shapes=re.sub(r"\s*\n\s*", "", shapes[1]))
+
+
+def digest(content: bytes) -> str:
+    """Return the SHA-256 in hex."""
+    return hashlib.sha256(content).hexdigest()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
