@@ -1,0 +1,90 @@
+"""Sample facts and reachable cards: the state table and its tests grow from here.
+
+Every fact class needs a sample (`test_reducer` asks for it), every situation a way to get there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from toolcards.core import facts as f
+from toolcards.core.board import Board
+from toolcards.core.lifecycle import Card
+
+ALICE = f.By("human", "alice")
+
+SAMPLES: list[f.AnyFact] = [
+    f.InputStarted("c", "Bash"),
+    f.InputDelta("c", "{}"),
+    f.InputReady("c", "Bash", {"command": "ls"}, True),
+    f.InputReady("c"),
+    f.InputInvalid("c", "Bash", "ls", "not an object"),
+    f.InputRepaired("c", "Bash", {"command": "ls"}, "ls", "wrapped"),
+    f.Decided("c", "ask", reason="because"),
+    f.ApprovalAsked("c", source_id="q2"),
+    f.ApprovalAsked("c", id="a1", opener="gate"),
+    f.ApprovalAnswered("c", True, by=ALICE),
+    f.ApprovalAnswered("c", False, by=ALICE),
+    f.ApprovalMoved("c", "claimed"),
+    f.Voted("c", 1, edited={"command": "ls -l"}, has_edited=True, by=ALICE),
+    f.OutputPartial("c", 1),
+    f.OutputReady("c", 0),
+    f.OutputFailed("c", "no"),
+    f.OutputDenied("c", "no"),
+    f.OutcomeMarked("c", "failed"),
+    f.SnapshotSeen("c", "no", "no"),
+    f.SnapshotSeen("c", "yes"),
+    *(f.Closed("c", how) for how in get_args(f.Closing)),
+    f.Removed("c"),
+    f.Odd("c", "ungoverned"),
+    f.RunStarted(scope="r", tools=[{"name": "look", "annotations": {"readOnlyHint": True}}]),
+    f.MessageStarted(message_id="m"),
+    f.LaneStarted(lane="sub", name="helper"),
+    f.StepStarted(),
+    f.StepFinished(),
+    f.StepReset(),
+    f.TextDelta(text="hello"),
+    f.ErrorSeen(message="oh"),
+    f.RunEnded(),
+]
+
+_READY = f.InputReady("c", "Bash", {"command": "ls"}, True, at=2.0)
+WAYS: dict[str, list[Any]] = {
+    "none": [],
+    "IS": [f.InputStarted("c", "Bash", at=1.0), f.InputDelta("c", '{"comm', at=1.5)],
+    "IA": [_READY],
+    "AR": [_READY, f.ApprovalAsked("c", source_id="q1", at=3.0)],
+    "AP": [_READY, f.ApprovalAsked("c", source_id="q1", at=3.0), f.ApprovalAnswered("c", True, by=ALICE, at=4.0)],
+    "PRE": [_READY, f.OutputPartial("c", "half", at=5.0)],
+    "SOFT": [_READY, f.RunEnded(outcome="aborted", at=6.0)],
+    "OA": [_READY, f.OutputReady("c", "done", at=6.0)],
+    "OE": [_READY, f.OutputFailed("c", "broke", at=6.0)],
+    "OD": [_READY, f.OutputDenied("c", "no", at=6.0)],
+}
+
+
+def play(*facts: Any, board: Board | None = None) -> Board:
+    """Return the board after these facts, through its own doors."""
+    board = board or Board()
+    for fact in facts:
+        for ordinal, routed in board.route(fact):
+            board.record(ordinal, routed)
+    return board
+
+
+def card_after(*facts: Any) -> Card:
+    """Return the newest card of call "c" after these facts."""
+    card = play(*facts).find("c")
+    assert card is not None
+    return card
+
+
+def seen_states(*facts: Any) -> list[str]:
+    """Return the states that call "c" went through, each once in a row."""
+    board, states = Board(), [""]
+    for fact in facts:
+        for ordinal, routed in board.route(fact):
+            card, _ = board.record(ordinal, routed)
+            if card and card.call_id == "c" and card.state and card.state != states[-1]:
+                states.append(str(card.state))
+    return states[1:]

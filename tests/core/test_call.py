@@ -1,0 +1,143 @@
+"""The Call object of the contract's section 4, and the one line for people."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.core.samples import ALICE, WAYS, card_after
+from toolcards.core import facts as f
+from toolcards.core.call import call_json, moment, summary, without_bodies
+from toolcards.core.catalogue import display_kind
+from toolcards.core.lifecycle import Card, Tool
+from toolcards.core.rope import Rope
+
+CONTRACT = """
+id run call_id agent_path step tool state cause soft preliminary awaiting_client input input_text original_input
+output error approval decision anomalies timings duration_ms rev seq
+"""
+
+
+def call(*facts: Any) -> dict[str, Any]:
+    said = call_json(card_after(*facts), run="run 1", id="id-1")
+    assert json.loads(json.dumps(said)) == said
+    return said
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if way != "none"])
+def test_every_field_of_the_contract_is_there_in_its_order(way: str) -> None:
+    said = call(*WAYS[way])
+    names = CONTRACT.split()
+    assert list(said)[: len(names)] == names
+    assert set(said["tool"]) == {"name", "kind", "source", "title"}
+    assert set(said["timings"]) == {"started", "available", "requested", "decided", "finished"}
+    assert set(said["duration_ms"]) == {"writing", "waiting", "running"}
+    assert (said["run"], said["id"]) == ("run 1", "id-1")
+
+
+def test_input_is_null_until_it_is_known() -> None:
+    said = call(f.InputStarted("c", "Bash"), f.InputDelta("c", '{"comm'))
+    assert (said["input"], said["input_text"], said["state"]) == (None, '{"comm', "input-streaming")
+
+
+def test_what_there_is_not_is_null() -> None:
+    said = call(f.InputReady("c", "Bash", {}, True))
+    assert [said[name] for name in ("error", "approval", "decision", "cause", "denied")] == [None] * 5
+    assert said["timings"]["finished"] is None
+
+
+def test_an_approved_call_tells_who_when_and_how_long() -> None:
+    said = call(
+        f.InputStarted("c", "Bash", at=1_700_000_000.0),
+        f.InputReady("c", "Bash", {}, True, at=1_700_000_000.5),
+        f.Decided("c", "ask", reason="risky", rule="r1", version=3, would=[{"effect": "deny"}]),
+        f.ApprovalAsked("c", id="a1", opener="gate", at=1_700_000_001.0, expires_at=1_700_000_901.0),
+        f.ApprovalAnswered("c", True, by=ALICE, reason="fine", at=1_700_000_003.0),
+        f.OutputReady("c", 1, at=1_700_000_003.25),
+    )
+    assert said["approval"]["by"] == {"kind": "human", "name": "alice"}
+    assert said["approval"]["decided_at"] == "2023-11-14T22:13:23.000Z"
+    assert said["approval"]["expires_at"] == "2023-11-14T22:28:21.000Z"
+    assert {k: said["decision"][k] for k in ("effect", "reason", "rule", "policy_version", "would")} == {
+        "effect": "ask", "reason": "risky", "rule": "r1", "policy_version": 3, "would": [{"effect": "deny"}],
+    }  # fmt: skip
+    assert said["duration_ms"] == {"writing": 500, "waiting": 2000, "running": 250}
+
+
+def test_a_call_that_never_ran_has_no_running_time() -> None:
+    ready = f.InputReady("c", "Bash", {}, True, at=10.0)
+    for end in (
+        f.OutputDenied("c", at=12.0),
+        f.RunEnded(outcome="not-executed", at=12.0),
+        f.InputInvalid("c", at=12.0),
+    ):
+        assert call(ready, end)["duration_ms"]["running"] is None
+    assert call(ready, f.OutputFailed("c", at=12.0))["duration_ms"]["running"] == 2000
+
+
+def test_a_denied_call_says_why_and_by_whom() -> None:
+    said = call(f.OutputDenied("c", "not today", f.By("rule", "r1")))
+    assert said["denied"] == {"reason": "not today", "by": {"kind": "rule", "name": "r1"}}
+    assert said["error"] is None
+
+
+def test_anomalies_carry_their_time() -> None:
+    said = call(f.OutputReady("c", 1), f.Odd("c", "ungoverned", at=1.0))
+    assert said["anomalies"] == [{"code": "ungoverned", "at": "1970-01-01T00:00:01.000Z"}]
+
+
+def test_an_impossible_time_is_no_time() -> None:
+    assert [moment(at) for at in (0.0, 1e30, float("nan"), float("inf"))] == [None] * 4
+
+
+def test_long_bodies_are_left_out_by_name() -> None:
+    said = call(f.InputReady("c", "Bash", {"q": "x" * 5000}, True), f.OutputReady("c", "é" * 2050))
+    short = without_bodies(said)
+    assert short["truncated"] == ["input", "output"]
+    assert (short["input"], short["output"], short["input_text"]) == (None, None, "")
+    assert said["input"] == {"q": "x" * 5000}
+    assert "truncated" not in without_bodies(call(f.OutputReady("c", "short")))
+
+
+def test_a_body_of_exactly_the_limit_stays() -> None:
+    assert "truncated" not in without_bodies(call(f.OutputReady("c", "x" * 4094)))
+    assert without_bodies(call(f.OutputReady("c", "x" * 4095)))["truncated"] == ["output"]
+
+
+def test_lone_surrogates_have_a_size() -> None:
+    assert without_bodies(call(f.OutputReady("c", "\ud800" * 2000)))["truncated"] == ["output"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "line"),
+    [
+        ("Bash", {"command": "ls -l", "description": "list"}, "ls -l"),
+        ("Bash", {"command": "a\nb"}, "a b"),
+        ("shell", {"command": ["git", "push"]}, "git push"),
+        ("Edit", {"file_path": "a.py", "old_string": "x", "new_string": "y\nz"}, "a.py +2 −1"),
+        ("MultiEdit", {"file_path": "a.py", "edits": [{"old_string": "x", "new_string": ""}] * 2}, "a.py +0 −2"),
+        ("Write", {"file_path": "b.md", "content": "1\n2\n3\n"}, "b.md +3 −0"),
+        ("Read", {"file_path": "a.py", "limit": 3}, "a.py"),
+        ("WebFetch", {"url": "https://user:pw@example.org/a?key=1", "prompt": "x"}, "example.org/a"),
+        ("WebFetch", {"url": "http://["}, "http://["),
+        ("mcp__github__create_issue", {"title": "Bug", "n": 3, "z": 1}, "github › create_issue title: Bug, n: 3"),
+        ("get_weather", {"city": "Paris", "days": 2, "more": True}, "city: Paris, days: 2"),
+        ("get_weather", {"deep": {"city": "Paris"}, "days": 2}, "days: 2"),
+        ("get_weather", "Paris", "Paris"),
+        ("get_weather", None, ""),
+        ("Bash", {"command": "\u202eevil\x07"}, "\u202eevil\x07"),
+    ],
+)
+def test_one_line_for_people(tool: str, given: Any, line: str) -> None:
+    assert summary(Card("c", tool=Tool(tool, display_kind(tool)), input=given, has_input=True)) == line
+
+
+def test_the_line_is_never_long() -> None:
+    long = "x" * 100_000
+    for given in ({"command": long}, {long: long}, long):
+        line = summary(Card("c", tool=Tool("Bash", "execute"), input=given, has_input=True))
+        assert len(line) == 200
+    assert len(summary(Card("c", text=Rope(long)))) == 200
+    assert len(summary(Card("c", tool=Tool(f"mcp__{long}__tool")))) == 200

@@ -1,0 +1,208 @@
+"""The document: what is taken, what is refused and where, and how rules read aloud."""
+
+import copy
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolcards.core.canonical import digest
+from toolcards.core.document import PolicyError, parse, pattern, schema, sentence
+from toolcards.core.packs import PACKS
+from toolcards.core.policy import AskTerms, Effect
+
+# every field that a rule can have
+EXAMPLE = json.loads("""
+{"v":1,"default":"ask","unknown_tool":"ask","changed_tool":"ask",
+ "rules":[{"id":"rul_push","effect":"ask","mode":"enforce","enabled":true,"severity":"high","expires_at":null,
+  "match":{"tool":["bash","git_*"],"kind":["execute"],"source":["builtin"],"agent":["release-*"],"agent_scope":"any_in_path",
+           "user":["group:dev"],"env":["prod"],"args":[{"path":"/command","op":"cmd","value":"git push"}],
+           "when":{"tz":"Europe/Berlin","days":["mon","tue","wed","thu","fri"],"from":"08:00","to":"18:00"},
+           "rate":{"over":5,"per":"10m","scope":"run"}},
+  "unless":[{"args":[{"path":"/command","op":"eq","value":"git push --dry-run"}]}],
+  "ask":{"approvers":["group:sre"],"quorum":1,"deny_quorum":1,"allow_requester":false,"decide_ttl":"15m","use_ttl":"5m",
+         "reason":"on_deny","reauth":false,"editable":["/message"],"grants":["once","run","until"],"escalate":[{"after":"5m","to":"group:lead"}]},
+  "deny":null,"public_reason":"Pushing needs a person.","suggest":"Open a draft PR with `gh pr create --draft`."}]}
+""")
+
+
+def changed(pointer, value):
+    document = copy.deepcopy(EXAMPLE)
+    place, *steps = [document, *pointer.split("/")[1:]]
+    for step in steps[:-1]:
+        place = place[int(step)] if isinstance(place, list) else place[step]
+    if isinstance(place, list):
+        place[int(steps[-1]) :] = [value]
+    else:
+        place[steps[-1]] = value
+    return document
+
+
+def test_the_example_of_the_design_is_taken():
+    policy = parse(EXAMPLE, version=42)
+    assert (policy.version, policy.sha256, policy.default) == (42, digest(EXAMPLE), Effect.ASK)
+    (rule,) = policy.rules
+    assert (rule.id, rule.severity, rule.reason, rule.focus) == (
+        "rul_push",
+        "high",
+        "Pushing needs a person.",
+        ("command",),
+    )
+    assert rule.ask == AskTerms(
+        decide_ttl=900.0, use_ttl=300.0, approvers=(("group:sre",),), allow_requester=False, reason="on_deny",
+        editable=("/message",),
+        escalate=((300.0, "group:lead"),), severity="high",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("pack", PACKS.values(), ids=PACKS)
+def test_packs_are_taken(pack):
+    assert pack.title and pack.summary and parse(pack.document)
+    assert all(rule.public_reason for rule in parse(pack.document).rules)
+
+
+@pytest.mark.parametrize(
+    ("pointer", "value", "at", "code"),
+    [
+        ("/extra", 1, "/extra", "unknown_field"), ("/v", 2, "/v", "unknown_value"),
+        ("/default", "maybe", "/default", "unknown_value"),
+        ("/rules", {}, "/rules", "type"), ("/rules/0/effect", "block", "/rules/0/effect", "unknown_value"),
+        ("/rules/0/efect", "ask", "/rules/0/efect", "unknown_field"),
+        ("/rules/0/enabled", "yes", "/rules/0/enabled", "type"),
+        ("/rules/0/enabled", 1, "/rules/0/enabled", "type"),
+        ("/rules/0/mode", "shadow", "/rules/0/mode", "unknown_value"),
+        ("/rules/0/match/kind", ["exec"], "/rules/0/match/kind/0", "unknown_value"),
+        ("/rules/0/match/tool", [], "/rules/0/match/tool", "type"),
+        ("/rules/0/match/tool", [1], "/rules/0/match/tool/0", "type"),
+        ("/rules/0/match/toool", ["x"], "/rules/0/match/toool", "unknown_field"),
+        ("/rules/0/match/args/0/op", "regex", "/rules/0/match/args/0/op", "unknown_operator"),
+        ("/rules/0/match/args/0/path", "command", "/rules/0/match/args/0/path", "value"),
+        ("/rules/0/match/args/0/path", "/a~2", "/rules/0/match/args/0/path", "value"),
+        ("/rules/0/match/args/0/quant", "some", "/rules/0/match/args/0/quant", "unknown_value"),
+        ("/rules/0/match/args/0", {"path": "/a", "op": "re2", "value": "(?!x)"}, "/rules/0/match/args/0/value",
+        "pattern"),
+        ("/rules/0/unless/0/args/0", {"path": "/a", "op": "cidr", "value": "x"}, "/rules/0/unless/0/args/0/value",
+        "value"),
+        ("/rules/0/match/args/0/value", float("nan"), "/rules/0/match/args/0/value", "not_json"),
+        ("/rules/0/match/when/tz", "Mars/Base", "/rules/0/match/when/tz", "value"),
+        ("/rules/0/match/when/from", "8:00", "/rules/0/match/when/from", "value"),
+        ("/rules/0/match/when/days", ["monday"], "/rules/0/match/when/days/0", "unknown_value"),
+        ("/rules/0/match/rate/per", "10 minutes", "/rules/0/match/rate/per", "value"),
+        ("/rules/0/match/rate/over", -1, "/rules/0/match/rate/over", "type"),
+        ("/rules/0/ask/quorum", 0, "/rules/0/ask/quorum", "type"),
+        ("/rules/0/ask/quorum", True, "/rules/0/ask/quorum", "type"),
+        ("/rules/0/expires_at", "tomorrow", "/rules/0/expires_at", "value"),
+        ("/rules/0/expires_at", "2027-01-01T00:00:00", "/rules/0/expires_at", "value"),
+        ("/rules/0/id", "a b", "/rules/0/id", "type"), ("/rules/0/id", "default", "/rules/0/id", "reserved_id"),
+        ("/rules/0/deny", {}, "/rules/0/deny", "type"),
+        ("/rules/0/match/args", [{"path": "/a", "op": "eq", "value": 2**60}], "/rules/0/match/args/0/value",
+        "not_json"),
+    ],
+)  # fmt: skip
+def test_what_is_not_right_is_refused_with_its_place(pointer, value, at, code):
+    with pytest.raises(PolicyError) as refused:
+        parse(changed(pointer, value))
+    assert [(found.pointer, found.code) for found in refused.value.findings] == [(at, code)]
+    assert refused.value.findings[0].message
+
+
+@pytest.mark.parametrize("document", [None, [], "x", 1, object(), {"rules": None}, {1: 2}])
+def test_what_is_no_document_is_refused(document):
+    with pytest.raises(PolicyError):
+        parse(document)
+
+
+def test_all_findings_come_at_once():
+    bad = {"effect": "ask", "match": {"args": [{"path": "/a", "op": "re2", "value": "("}]}}
+    with pytest.raises(PolicyError) as refused:
+        parse({"rules": [{**bad, "id": "x"}, {**bad, "id": "x"}]})
+    assert [found.pointer for found in refused.value.findings] == [
+        "/rules/0/match/args/0/value",
+        "/rules/1/id",
+        "/rules/1/match/args/0/value",
+    ]
+
+
+def test_a_rule_without_a_name_gets_one_from_its_content():
+    one, two = {"effect": "deny", "match": {"tool": "a"}}, {"effect": "deny", "match": {"tool": "b"}}
+    names = [[rule.id for rule in parse({"rules": rules}).rules] for rules in ([one, two], [two, one], [one, one])]
+    assert names[0] == names[1][::-1] and len(set(names[2])) == 2 and names[2][0] == names[0][0]
+
+
+def test_one_value_may_stand_for_a_list_of_one():
+    rule = {
+        "effect": "ask",
+        "match": {"tool": "x", "kind": "read", "args": {"path": "/a", "op": "exists"}},
+        "unless": {"env": "dev"},
+    }
+    assert parse({"rules": [rule]}).rules[0].tools == ("x",)
+
+
+def test_terms_that_a_rule_leaves_open_come_from_the_server():
+    terms = AskTerms(decide_ttl=60, use_ttl=10)
+    policy = parse({"rules": [{"effect": "ask", "ask": {"use_ttl": 20}}]}, ask=terms)
+    assert (policy.rules[0].ask.decide_ttl, policy.rules[0].ask.use_ttl, policy.ask) == (60, 20, terms)
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        ({"effect": "deny", "match": {"tool": "Bash"}}, "Deny when Bash is called."),
+        ({"effect": "allow"}, "Allow every call."),
+        ({"effect": "ask",
+        "match": {"tool": "Bash", "args": {"path": "/command", "op": "prefix", "value": "git push"}},
+          "unless": {"args": {"path": "/command", "op": "eq", "value": "git push --dry-run"}}},
+         "Ask when Bash.command starts with “git push” unless its input.command is “git push --dry-run”."),
+        ({"effect": "allow", "match": {"kind": ["read", "search"], "env": "dev"}},
+        "Allow when the tool is of kind read or search and it runs in dev."),
+        ({"effect": "deny", "match": {"tool": ["a", "b*"], "args": {"path": "/n", "op": "gt", "value": 5}}},
+        "Deny when a or b*.n is more than 5."),
+    ],
+)  # fmt: skip
+def test_a_rule_reads_as_a_sentence(rule, text):
+    assert sentence(parse({"rules": [rule]}).rules[0]) == text
+
+
+def test_patterns_of_grants_are_checked_too():
+    for args in ([], None, [{"path": "/a", "op": "re2", "value": "("}], [{"path": "/a", "op": "nope"}], "x"):
+        with pytest.raises(PolicyError):
+            pattern(args)
+
+
+def test_the_schema_is_there_for_editors():
+    assert {"default", "rules", "unknown_tool"} <= set(schema()["properties"])
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["rules", "match", "effect", "args", "id", "tool", "x"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+PLACES = [
+    "/rules",
+    "/default",
+    "/rules/0/match",
+    "/rules/0/ask",
+    "/rules/0/match/args/0",
+    "/rules/0/match/args/0/value",
+    "/rules/0/unless",
+    "/rules/0/match/when",
+]
+
+
+@settings(deadline=None)
+@given(st.sampled_from(PLACES), json_values)
+def test_a_document_is_taken_or_refused_with_findings(pointer, value):
+    try:
+        first, second = parse(changed(pointer, value)), parse(changed(pointer, value))
+    except PolicyError as refused:
+        assert refused.findings
+        return
+    assert first.sha256 == second.sha256
+    assert [(rule.id, rule.sha256, rule.sentence) for rule in first.rules] == [
+        (rule.id, rule.sha256, rule.sentence) for rule in second.rules
+    ]

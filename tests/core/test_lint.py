@@ -1,0 +1,77 @@
+"""What the author may have overlooked."""
+
+import pytest
+
+from toolcards.core.document import parse
+from toolcards.core.lint import lint
+from toolcards.core.packs import PACKS
+
+
+def cmd(value, op="cmd"):
+    return {"tool": "Bash", "args": [{"path": "/command", "op": op, "value": value}]}
+
+
+def found(*rules, **more):
+    return [(finding.pointer, finding.code) for finding in lint(parse({"rules": list(rules)}), **more)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "findings"),
+    [
+        ({"effect": "allow"}, [("/match", "allows_everything")]),
+        ({"effect": "allow", "match": {"tool": "*"}}, [("/match", "allows_everything")]),
+        ({"effect": "deny", "ask": {"quorum": 2}}, [("/ask", "unused")]),
+        ({"effect": "ask", "match": cmd("git add && git push")}, [("/match/args/0", "cmd_operators")]),
+        ({"effect": "ask", "match": cmd("git push *")}, [("/match/args/0", "cmd_star")]),
+        ({"effect": "allow", "match": cmd(["ls", "sudo"])}, [("/match/args/0", "cmd_wrapper")]),
+        ({"effect": "deny", "match": cmd("rm -rf")}, [("/match/args/0", "cmd_flags")]),
+        ({"effect": "allow", "match": cmd("git ", "prefix")}, [("/match/args/0", "prefix_of_command")]),
+        ({"effect": "ask", "match": cmd("git push"), "unless": [cmd("git push --dry-run*", "glob")]},
+        [("/unless/0/args/0", "loose_exception")]),
+        ({"effect": "allow", "match": {"rate": {"over": 1, "per": "1m"}}}, [("/match/rate", "rate_of_allow")]),
+        ({"effect": "deny", "match": cmd("rm")}, []), ({"effect": "ask", "match": {"tool": "x"}}, []),
+    ],
+)  # fmt: skip
+def test_one_rule(rule, findings):
+    assert found(rule) == [("/rules/0" + where, code) for where, code in findings]
+
+
+def test_tools_and_arguments_nobody_has_seen():
+    rule = {"effect": "ask", "match": {"tool": ["bash", "Read*"], "args": [{"path": "/cmd", "op": "exists"}]}}
+    (finding,) = lint(parse({"rules": [rule]}), known_tools=["Bash", "ReadFile"])
+    assert finding.pointer == "/rules/0/match/tool/0" and "Did you mean Bash" in finding.message
+    schemas = {"bash": {"properties": {"command": {}}}}
+    assert found(rule, schemas=schemas) == [("/rules/0/match/args/0/path", "unknown_argument")]
+
+
+@pytest.mark.parametrize(
+    ("ask", "groups", "findings"),
+    [
+        ({"approvers": ["group:sre"]}, {"group:sre": 2}, []),
+        ({"approvers": ["group:sre"]}, {"group:dev": 2}, ["no_approvers"]), ({}, {}, ["no_approvers"]),
+        ({"approvers": ["group:sre"], "quorum": 3}, {"group:sre": 2}, ["no_approvers"]), ({}, {"group:a": 1}, []),
+        ({"quorum": 2, "allow_requester": False}, {"group:a": 2}, ["quorum_tight"]),
+        ({"quorum": 2}, {"group:a": 2}, []),
+    ],
+)  # fmt: skip
+def test_asks_that_nobody_can_answer_are_grave(ask, groups, findings):
+    said = lint(parse({"rules": [{"effect": "ask", "match": {"tool": "x"}, "ask": ask}]}), groups=groups)
+    assert [finding.code for finding in said] == findings
+    assert all(finding.grave == (finding.code == "no_approvers") for finding in said)
+
+
+def test_rules_that_never_count_and_rules_said_twice():
+    allow, deny, ask = (
+        {"effect": effect, "match": {"tool": tool}}
+        for effect, tool in (("allow", "git_push"), ("deny", "git_*"), ("ask", "git_push"))
+    )
+    assert found(allow, deny) == [("/rules/0", "shadowed")]
+    assert found(allow, ask) == [("/rules/0", "shadowed")]
+    assert found(allow, {**deny, "unless": [{"env": "dev"}]}) == []
+    assert found(allow, {**deny, "match": {"tool": "git_*", "env": "prod"}}) == []
+    assert found(allow, allow) == [("/rules/1", "twin")]
+
+
+@pytest.mark.parametrize("pack", PACKS.values(), ids=PACKS)
+def test_packs_have_nothing_to_find(pack):
+    assert lint(parse(pack.document), groups={"approvers": 1}) == []

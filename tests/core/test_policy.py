@@ -1,0 +1,394 @@
+"""Decisions: the order, the layers, doubt, grants, and the laws that hold for every policy."""
+
+from dataclasses import replace
+
+import pytest
+
+from toolcards.core.canonical import digest
+from toolcards.core.document import parse, pattern
+from toolcards.core.packs import PACKS
+from toolcards.core.policy import AskTerms, Effect, Grant, Question, combine, decide
+
+NOON = 1_794_830_400.0  # Monday 2026-11-16 12:00 UTC
+
+
+def policy(*rules, **more):
+    rules = [{"id": f"r{number}", **rule} for number, rule in enumerate(rules)]
+    return parse({"default": "allow", "rules": rules, **more}, version=7)
+
+
+def said(rules, tool="Bash", **more):
+    options = {name: more.pop(name) for name in ("grants", "kill_switch", "eligible", "explain") if name in more}
+    return decide(rules, Question.of(tool, **{"now": NOON, "input": {}, **more}), **options)
+
+
+def rule(effect, match=None, **more):
+    return {"effect": effect, "match": match or {"tool": "Bash"}, **more}
+
+
+ALLOW, ASK, DENY = rule("allow"), rule("ask"), rule("deny")
+
+# ---------------------------------------------------------------- the order
+
+
+@pytest.mark.parametrize(
+    ("rules", "default", "effect", "code"),
+    [
+        ([], "allow", "allow", "default"), ([], "ask", "ask", "default"), ([], "deny", "deny", "default"),
+        ([ALLOW], "deny", "allow", "rule_allowed"), ([ASK], "deny", "ask", "rule_asks"),
+        ([ASK, ALLOW], "allow", "ask", "rule_asks"),
+        ([ALLOW, ASK, DENY], "allow", "deny", "rule_denied"), ([DENY, ALLOW], "ask", "deny", "rule_denied"),
+    ],
+)  # fmt: skip
+def test_strict_beats_mild(rules, default, effect, code):
+    decision = said(policy(*rules, default=default))
+    assert (decision.effect, decision.code, decision.version) == (effect, code, 7)
+    assert decision.reason and (decision.ask is not None) == (effect == "ask")
+
+
+def test_the_kill_switch_beats_all():
+    assert said(policy(ALLOW), kill_switch=True).code == "kill_switch"
+    assert said(None, kill_switch=True).code == "kill_switch"
+
+
+def test_no_policy_and_broken_policies_deny():
+    assert said(None).code == "gate_error"
+    assert said("nonsense").code == "gate_error"
+    assert said(policy(ASK), eligible=lambda terms: 1 // 0).code == "gate_error"
+    broken = decide(policy(rule("allow", {"when": {}})), Question("Bash", now=float("inf")))
+    assert (broken.effect, broken.code, broken.by.kind) == ("deny", "gate_error", "gate_error")
+
+
+def test_all_deciding_rules_are_named_and_the_gravest_speaks():
+    decision = said(
+        policy(
+            rule("deny", severity="low", public_reason="low"),
+            rule("deny", severity="critical", public_reason="grave", suggest="Do x."),
+            ALLOW,
+        )
+    )
+    assert (
+        decision.rule == "r1"
+        and decision.rules == ("r1", "r0")
+        and decision.reason == "grave"
+        and decision.suggest == "Do x."
+    )
+    assert (decision.by.kind, decision.by.name) == ("rule", "r1")
+
+
+@pytest.mark.parametrize(
+    ("question", "eligible", "effect"),
+    [
+        ({}, None, "ask"),
+        ({}, 1, "deny"),
+        ({}, 2, "ask"),
+        ({"can_wait": False}, None, "deny"),
+        ({}, lambda terms: terms.quorum, "ask"),
+    ],
+)
+def test_an_ask_that_nobody_can_answer_is_a_deny(question, eligible, effect):
+    decision = said(policy(rule("ask", ask={"quorum": 2})), eligible=eligible, **question)
+    assert decision.effect == effect
+    if effect == "deny":
+        assert decision.code == decision.by.kind == "no_approver" and decision.rule == "r0" and decision.ask is None
+
+
+def test_the_terms_are_the_strictest_union():
+    one = {"approvers": ["group:a"], "quorum": 2, "deny_quorum": 2, "decide_ttl": "1h", "use_ttl": "1m",
+    "editable": ["/a", "/b"],
+           "grants": ["once", "run"], "escalate": [{"after": "5m", "to": "group:lead"}]}  # fmt: skip
+    two = {
+        "approvers": ["group:b", "ana"],
+        "allow_requester": False,
+        "decide_ttl": "5m",
+        "reason": "on_deny",
+        "reauth": True,
+        "editable": ["/b/c", "/d"],
+    }
+    terms = said(policy(rule("ask", ask=one), rule("ask", ask=two), rule("ask"))).ask
+    assert terms == AskTerms(
+        decide_ttl=300.0, use_ttl=60.0, approvers=(("ana", "group:b"), ("group:a",)), quorum=2, deny_quorum=1,
+        allow_requester=False,
+        reason="on_deny", reauth=True, editable=("/b/c",), grants=("once", "run"), escalate=((300.0, "group:lead"),),
+    )  # fmt: skip
+    assert terms.may_answer({"ana", "group:a"}) and not terms.may_answer({"ana"}) and AskTerms().may_answer(set())
+
+
+def test_rules_for_critical_things_offer_no_lasting_grant():
+    assert said(policy(rule("ask", severity="critical"))).ask.grants == ("once",)
+
+
+# ---------------------------------------------------------------- conditions
+
+
+MATCHES = [
+    ({"tool": "git_*"}, {"tool": "git_push"}, 1), ({"tool": "git_*"}, {"tool": "Git_push"}, 0),
+    ({"tool": ["x", "Bash"]}, {}, 1),
+    ({"tool": "*"}, {}, 1), ({"tool": "B?sh"}, {}, 0), ({"tool": "ash"}, {}, 0), ({"kind": "execute"}, {}, 1),
+    ({"kind": "read"}, {}, 0),
+    ({"kind": ["read", "other"]}, {"tool": "frob"}, 1), ({"source": "git*"}, {"source": "github"}, 1),
+    ({"source": "github"}, {}, 0),
+    ({"source": "github"}, {"tool": "mcp__github__x"}, 1), ({"env": "prod"}, {"env": "prod"}, 1),
+    ({"env": "prod"}, {}, 0),
+    ({"user": "group:dev"}, {"user": ("ana", "group:dev")}, 1), ({"user": "group:dev"}, {}, 0),
+    ({"tool": "Bash", "env": "prod"}, {}, 0),
+    ({"agent": "rel-*"}, {"agent_path": ("rel-1", "sub")}, 1),
+    ({"agent": "rel-*", "agent_scope": "leaf"}, {"agent_path": ("rel-1", "sub")}, 0),
+    ({"agent": "sub", "agent_scope": "leaf"}, {"agent_path": ("rel-1", "sub")}, 1), ({"agent": "x"}, {}, 0),
+    ({"when": {"days": ["mon"], "from": "11:00", "to": "13:00"}}, {}, 1), ({"when": {"days": ["tue"]}}, {}, 0),
+    ({"when": {"from": "12:01"}}, {}, 0),
+    ({"when": {"to": "12:00"}}, {}, 0), ({"when": {"tz": "Asia/Tokyo", "from": "21:00", "to": "22:00"}}, {}, 1),
+    ({"when": {}}, {"now": 0.0}, 1),
+    ({"when": {"from": "22:00", "to": "13:00", "days": ["sun"]}}, {}, 1),
+    ({"when": {"from": "22:00", "to": "13:00", "days": ["mon"]}}, {}, 0),
+    ({"rate": {"over": 5, "per": "10m"}}, {"counts": {("run", 600): 5}}, 1),
+    ({"rate": {"over": 5, "per": "10m"}}, {"counts": {("run", 600): 4}}, 0),
+    ({"rate": {"over": 5, "per": "10m"}}, {}, 1), ({}, {}, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("match", "question", "hit"), MATCHES)
+def test_conditions(match, question, hit):
+    assert (said(policy({"effect": "deny", "match": match}), **question).effect is Effect.DENY) == bool(hit)
+
+
+def test_an_allow_looks_at_the_agent_itself():
+    rules = policy(rule("allow", {"agent": "boss"}), default="ask")
+    assert said(rules, agent_path=("boss",)).effect is Effect.ALLOW
+    assert said(rules, agent_path=("boss", "child")).effect is Effect.ASK
+
+
+ARGS = [
+    ({"path": "/a", "op": "eq", "value": 1}, {"a": 1}, "TTT"),
+    ({"path": "/a", "op": "eq", "value": 1}, {"a": 2}, "F"), ({"path": "/a", "op": "eq", "value": 1}, {}, "F"),
+    ({"path": "/a", "op": "prefix", "value": "x"}, {"a": ["x"]}, "U"),
+    ({"path": "/a/b", "op": "exists"}, {"a": "{}"}, "U"), ({"path": "/a/b", "op": "exists"}, {"a": None}, "F"),
+    ({"path": "/a", "op": "absent"}, {}, "T"), ({"path": "/a/1", "op": "eq", "value": 2}, {"a": [1, 2]}, "T"),
+    ({"path": "/a/01", "op": "exists"}, {"a": [1, 2]}, "U"),
+    ({"path": "/a~1b/~0", "op": "exists"}, {"a/b": {"~": 0}}, "T"),
+    ({"path": "", "op": "type", "value": "object"}, {}, "T"), ({"path": "/x", "op": "exists"}, "text", "U"),
+    ({"path": "/u/*", "op": "eq", "value": 1}, {"u": [1, 2]}, "any"),
+    ({"path": "/u/*", "op": "eq", "value": 1}, {"u": [1, 1]}, "T"),
+    ({"path": "/u/*", "op": "eq", "value": 1}, {"u": []}, "F"),
+    ({"path": "/u/*/h", "op": "eq", "value": 1}, {"u": {"p": {"h": 1}, "q": {"h": 1}}}, "T"),
+    ({"path": "/u/*", "op": "eq", "value": 1, "quant": "all"}, {"u": [1, 2]}, "F"),
+    ({"path": "/u/*", "op": "eq", "value": 1, "quant": "any"}, {"u": [1, 2]}, "T"),
+    ({"path": "/u/*", "op": "eq", "value": 1}, {"u": [1] * 1001}, "U"),
+    ({"path": "/c/*", "op": "cmd", "value": "ls"}, {"c": ["ls", "rm"]}, "any"),
+    ({"path": "/c/*", "op": "cmd", "value": "ls"}, {"c": ["ls", "ls -l"]}, "T"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("argument", "given", "answer"), ARGS)
+def test_doubt_counts_for_deny_and_ask_and_against_allow_and_exceptions(argument, given, answer):
+    match = {"tool": "Bash", "args": [argument]}
+    hit = answer[0] in "TUa"
+    assert (said(policy(rule("deny", match)), input=given).effect is Effect.DENY) == hit
+    assert (said(policy(rule("ask", match)), input=given).effect is Effect.ASK) == hit
+    sure = answer[0] == "T"
+    assert (said(policy(rule("allow", match), default="ask"), input=given).effect is Effect.ALLOW) == sure
+    assert (said(policy(rule("ask", unless=[{"args": [argument]}])), input=given).effect is Effect.ALLOW) == sure
+
+
+def test_an_unknown_input_is_doubt():
+    match = {"tool": "Bash", "args": [{"path": "/a", "op": "eq", "value": 1}]}
+    assert said(policy(rule("deny", match)), has_input=False).effect is Effect.DENY
+    assert said(policy(rule("allow", match), default="ask"), has_input=False).effect is Effect.ASK
+
+
+def test_a_doubtful_exception_of_an_allow_ends_it():
+    rules = policy(
+        rule("allow", unless=[{"args": [{"path": "/url", "op": "host_in", "value": "evil.com"}]}]), default="ask"
+    )
+    assert said(rules, input={"url": "https://good.com"}).effect is Effect.ALLOW
+    assert said(rules, input={"url": "https://evil.com"}).effect is Effect.ASK
+    assert said(rules, input={"url": "evil.com"}).effect is Effect.ASK
+
+
+@pytest.mark.parametrize(
+    ("effect", "more", "now", "counts"),
+    [("deny", {"enabled": False}, NOON, 0), ("deny", {"expires_at": NOON}, NOON, 0),
+    ("deny", {"expires_at": NOON + 1}, NOON, 1),
+     ("deny", {"expires_at": NOON}, 0.0, 1), ("allow", {"expires_at": NOON}, 0.0, 0),
+     ("allow", {"expires_at": "2027-01-01T00:00:00Z"}, NOON, 1)],
+)  # fmt: skip
+def test_rules_that_are_off_or_over_do_not_count(effect, more, now, counts):
+    assert (said(policy(rule(effect, **more), default="ask"), now=now).code != "default") == bool(counts)
+
+
+def test_monitoring_rules_only_tell():
+    decision = said(policy(rule("deny", mode="monitor"), rule("ask", {"tool": "Read"}, mode="monitor"), ALLOW))
+    assert decision.effect is Effect.ALLOW and decision.would == ({"rule": "r0", "effect": "deny"},)
+
+
+def test_tools_that_are_new_or_changed():
+    strict = policy(
+        rule("allow", {"tool": "*"}),
+        rule("ask", {"tool": "Named", "env": "prod"}),
+        unknown_tool="deny",
+        changed_tool="ask",
+    )
+    assert said(strict).effect is Effect.ALLOW
+    assert said(strict, tool="new", known=False).code == "unknown_tool"
+    assert said(strict, tool="Named", known=False).effect is Effect.ALLOW
+    assert (said(strict, changed=True).effect, said(strict, changed=True).code) == ("ask", "changed_tool")
+    assert said(policy(default="ask"), known=False, changed=True).code == "default"
+    assert said(policy(default="deny", unknown_tool="allow"), known=False).effect is Effect.ALLOW
+    assert said(policy(default="deny", changed_tool="allow"), changed=True).effect is Effect.DENY
+
+
+def test_the_kind_is_ours():
+    assert Question.of("Bash").kind == "execute" and Question.of("delete_all").kind == "delete"
+
+
+# ---------------------------------------------------------------- grants
+
+
+def grant(rules, name="r0", **more):
+    return Grant(
+        **{
+            "rule": name,
+            "rule_sha256": rules.rule_sha256(name),
+            "tool": "Bash",
+            "digest": digest({"a": 1}),
+            "id": "gra_1",
+            **more,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "counts"),
+    [
+        ({}, 1), ({"rule": "r1"}, 0), ({"rule": "default"}, 0), ({"rule_sha256": "x"}, 0), ({"tool": "Read"}, 0),
+        ({"digest": digest({})}, 0), ({"run": "1"}, 1),
+        ({"run": "2"}, 0), ({"source": "s"}, 0), ({"agent": "a"}, 1), ({"agent": "b"}, 0),
+        ({"expires_at": NOON + 1}, 1), ({"expires_at": NOON}, 0),
+        ({"digest": ""}, 0), ({"digest": "", "any_input": True}, 1),
+        ({"digest": "", "pattern": pattern([{"path": "/a", "op": "eq", "value": 1}])}, 1),
+        ({"digest": "", "pattern": pattern([{"path": "/b", "op": "prefix", "value": "x"}])}, 0),
+    ],
+)  # fmt: skip
+def test_a_grant_counts_only_for_what_it_names(more, counts):
+    rules = policy(ASK)
+    decision = said(rules, input={"a": 1}, run="1", agent_path=("boss", "a"), grants=[grant(rules, **more)])
+    assert decision.effect == ("allow" if counts else "ask")
+    if counts:
+        assert (decision.code, decision.by.kind, decision.by.name, decision.grants, decision.rule) == (
+            "granted",
+            "grant",
+            "gra_1",
+            ("gra_1",),
+            "r0",
+        )
+
+
+def test_every_ask_needs_its_own_grant_and_a_deny_has_none():
+    rules = policy(ASK, rule("ask", ask={"quorum": 3}))
+    decision = said(rules, input={"a": 1}, grants=[grant(rules)])
+    assert (decision.effect, decision.rules, decision.ask.quorum) == ("ask", ("r1",), 3)
+    assert said(rules, input={"a": 1}, grants=[grant(rules), grant(rules, "r1")]).effect is Effect.ALLOW
+    denying = policy(DENY)
+    assert said(denying, input={"a": 1}, grants=[grant(denying), grant(denying, "default")]).effect is Effect.DENY
+
+
+def test_a_grant_from_the_default_answers_only_the_default():
+    rules = policy(default="ask")
+    assert said(rules, input={"a": 1}, grants=[grant(rules, "default")]).code == "granted"
+    denying = policy(default="deny")
+    assert said(denying, input={"a": 1}, grants=[grant(denying, "default")]).effect is Effect.DENY
+
+
+def test_a_changed_rule_voids_its_grants():
+    old, new = policy(ASK), policy(rule("ask", {"tool": "Ba*"}))
+    assert said(new, input={"a": 1}, grants=[grant(old)]).effect is Effect.ASK
+
+
+def test_a_pattern_over_commands_covers_every_segment():
+    rules = policy(rule("ask"))
+    given = grant(rules, digest="", pattern=pattern([{"path": "/command", "op": "cmd", "value": "git push"}]))
+    assert said(rules, input={"command": "git push origin"}, grants=[given]).effect is Effect.ALLOW
+    for command in ("git push; rm x", "git push $X", "git push --exec=x"):
+        assert said(rules, input={"command": command}, grants=[given]).effect is Effect.ASK
+
+
+# ---------------------------------------------------------------- layers, budget, explanations
+
+
+def named(prefix, rules):
+    return replace(rules, rules=tuple(replace(rule, id=prefix + rule.id) for rule in rules.rules))
+
+
+def test_a_lower_layer_can_only_be_stricter():
+    allow, ask, deny, nothing = policy(ALLOW, default="ask"), policy(ASK), policy(DENY), policy(default="ask")
+    table = [
+        (deny, allow, "deny"), (allow, deny, "deny"), (ask, allow, "ask"), (allow, ask, "ask"),
+        (nothing, allow, "ask"),
+        (replace(nothing, overridable=True), allow, "allow"), (allow, policy(default="deny"), "allow"),
+        (policy(), policy(default="deny"), "deny"),
+    ]  # fmt: skip
+    for upper, lower, effect in table:
+        assert said(combine([upper, named("low_", lower)])).effect == effect
+    with pytest.raises(ValueError, match="same rule id"):
+        combine([allow, deny])
+
+
+def test_too_much_work_is_an_ask():
+    many = [
+        {"id": f"r{n}", "effect": "allow", "match": {"args": [{"path": "/a/*", "op": "eq", "value": n}]}}
+        for n in range(20)
+    ]
+    decision = said(parse({"default": "allow", "rules": many}), input={"a": list(range(900))})
+    assert (decision.effect, decision.code) == ("ask", "over_budget")
+    assert said(parse({"rules": many}), input={"a": list(range(900))}, can_wait=False).code == "no_approver"
+
+
+def test_a_deny_found_in_time_stands():
+    slow = [
+        {"id": f"r{n:02}", "effect": "allow", "match": {"args": [{"path": "/a/*", "op": "eq", "value": n}]}}
+        for n in range(20)
+    ]
+    assert (
+        said(parse({"rules": [{"id": "0", "effect": "deny"}, *slow]}), input={"a": list(range(900))}).code
+        == "rule_denied"
+    )
+
+
+def test_the_trace_tells_what_every_condition_saw():
+    match = {"tool": "Bash", "args": [{"path": "/command", "op": "prefix", "value": "git"}]}
+    decision = said(
+        policy(rule("deny", match, unless=[{"env": "dev"}]), rule("ask", {"tool": "Read"})),
+        input={"command": "ls"},
+        explain=True,
+    )
+    first, second = decision.trace
+    assert (first["rule"], first["matched"], first["truth"]) == ("r0", False, "false")
+    assert [(c["clause"], c["what"], c["matched"], c["value"]) for c in first["conditions"]] == [
+        ("match", "tool", "true", ["Bash"]), ("match", "/command prefix", "false", "ls"),
+        ("unless/0", "env", "false", []),
+    ]  # fmt: skip
+    assert second["conditions"][0]["matched"] == "false" and said(policy(DENY)).trace == ()
+
+
+def test_rates_tell_the_gate_what_to_count():
+    assert policy(rule("ask", {"rate": {"over": 1, "per": "1h", "scope": "user"}})).rates == {("user", 3600)}
+
+
+PACK_TABLE = [
+    ("watch", "Bash", {"command": "rm -rf $X"}, "allow"), ("ask-on-writes", "Read", {}, "allow"),
+    ("ask-on-writes", "Edit", {}, "ask"),
+    ("ask-on-writes", "Bash", {"command": "git status && ls | head"}, "allow"),
+    ("ask-on-writes", "Bash", {"command": "git push"}, "ask"),
+    ("ask-on-writes", "Bash", {"command": "find . -delete"}, "ask"),
+    ("ask-on-writes", "Bash", {"command": "cat $X"}, "ask"), ("ask-on-writes", "Bash", {}, "ask"),
+    ("ask-on-writes", "Bash", {"command": ["ls", "-l"]}, "allow"),
+    ("ask-on-writes", "mcp__db__delete_row", {}, "ask"), ("locked-down", "Read", {}, "allow"),
+    ("locked-down", "Bash", {"command": "ls"}, "ask"), ("locked-down", "WebFetch", {}, "ask"),
+    ("locked-down", "frob", {}, "ask"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "tool", "given", "effect"), PACK_TABLE)
+def test_packs(name, tool, given, effect):
+    decision = said(parse(PACKS[name].document), tool=tool, input=given)
+    assert decision.effect == effect and decision.reason

@@ -1,0 +1,237 @@
+"""What is hidden, what is not, and that hiding is quick and final."""
+# ruff: noqa: E501 - tables
+
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolcards.core.lifecycle import Ask, Card, Failure, Tool
+from toolcards.core.redact import Redactor, Stream, masked
+from toolcards.core.rope import Rope
+from toolcards.core.telling import tells
+
+HIDE = Redactor(b"a key of the tests")
+S = "Zx9vK3qLm7"  # the planted secret
+LONG = "aB3dE5gH7jK9" * 4
+
+TEXTS = [
+    f"PASSWORD={S}",
+    f"export DB_PASS='{S} with blanks' && ls",
+    f'PASSWORD=ab"{S}" ls',
+    f"MYSQL_PWD={S} mysql",
+    f'{{"password": "{S}", "a": 1}}',
+    json.dumps(json.dumps({"password": S})),
+    json.dumps(json.dumps(json.dumps({"password": S}))),
+    json.dumps({"cmd": f"curl -H 'Authorization: Bearer {S}{S}' x"}),
+    f'curl -H "Authorization: Basic {S}" https://h/',
+    f"Authorization: {S}",
+    f"proxy-authorization: Digest {S}",
+    f"Cookie: a=b; sid={S}",
+    f"Set-Cookie: sid={S}; Path=/",
+    f"X-Api-Key: {S}",
+    f"curl -u bob:{S} https://h",
+    f"curl --user bob:{S} https://h",
+    f"postgres://bob:{S}@h/db",
+    f"redis://:{S}@h",
+    f"https://h/?access_token={S}&a=1",
+    f"https://h/?a=1&sig={S}{S}",
+    f"mysql -h h -p{S} db",
+    f"sshpass -p {S} ssh h",
+    f"docker login -u bob -p {S} h",
+    f"tool --password {S} -v",
+    f"tool --password={S}",
+    f"tool --api-key '{S}'",
+    json.dumps(["tool", "--password", S]),
+    f"Server=x;Password={S};Database=d",
+    f"AccountName=x;AccountKey={S}==;End",
+    f"aws_secret_access_key = {S}",
+    f"<password>{S}</password>",
+    f"the password is {S}",
+    f"invalid token: {S}{S}",
+    f"first line\npassword: {S}\nlast line",
+    f"log\\npassword={S}\\nnext",
+    f'{{"credentials": {{"user": "{S}", "more": ["]", "{S}"]}}, "z": 2}}',
+    f"-----BEGIN RSA PRIVATE KEY-----\nMII{S}\n-----END RSA PRIVATE KEY-----",
+    f"-----BEGIN OPENSSH PRIVATE KEY-----\n{S}",
+    f"xx{S}\nabcd==\n-----END PRIVATE KEY-----",
+    f"ghp_{LONG}{S}",
+    f"github_pat_{LONG}{S}",
+    f"glpat-{LONG}{S}",
+    f"xoxb-{LONG}{S}",
+    f"https://hooks.slack.com/services/T0/B0/{S}",
+    f"sk_live_{LONG}{S}",
+    f"sk-ant-api03-{LONG}{S}",
+    f"sk-proj-{LONG}{S}",
+    f"npm_{LONG}{S}",
+    f"pypi-AgEIcHl{LONG}{S}",
+    f"AIza{LONG}{S}",
+    f"hf_{LONG}{S}",
+    f"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.{S}",
+    f"git clone https://ghp_{LONG}{S}@h/x",
+    f"echo ghp_{S}",  # cut off
+    f'{{"password": "{S}',  # cut off
+    f"Bearer {S}{S}",
+    f"Ünïcode PASSWORD={S} ö",
+    f"half \ud83d PASSWORD={S}",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_the_secret_is_hidden_and_hiding_again_changes_nothing(text: str) -> None:
+    shown = HIDE.text(text)
+    assert S not in shown
+    assert "‹secret " in shown
+    assert HIDE.text(shown) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ls -la && git status", "max_tokens: 100", "tokens used: 12345", "input_tokens=12", "next_page_token=abcdef123456",
+        "SyntaxError: Unexpected token: foo", "if token == other: pass", "password: str", "password=$PASSWORD",
+        "password=${PASSWORD}", "password: <password>", "PASSWORD=***", "tokenizer: gpt2", "--token-file /etc/x",
+        "git push -u origin main", "docker run -u 1000:1000 x", "sk-learn", "npm_config_cache=/tmp", "a key: value",
+        "the secretary wrote", "pass 3 of 4", "https://example.com:8080/a@b", "compass=north", "task-force", "",
+        "token_count = 5", "password_policy: strict rules", "public_key=abcdefgh12345678", "author: bob",
+    ],
+)  # fmt: skip
+def test_ordinary_text_stays_as_it_is(text: str) -> None:
+    assert HIDE.text(text) is text
+
+
+SECRET_NAMES = (
+    "password PASSWORD dbPassword db_password DB-PASS userPassword passwd pwd secret clientSecret client_secret token authToken "
+    "access_token refreshToken id_token api_key apiKey APIKey x-api-key apikey authorization Authorization cookie set-cookie "
+    "privateKey private_key credentials connectionString connection_string AWS_SECRET_ACCESS_KEY secret_id sessionToken otp cvv "
+    "password1 new_password password_confirmation GITHUB_TOKEN csrf_token accesstoken dbpassword passphrase mnemonic"
+)
+PLAIN_NAMES = (
+    "max_tokens maxTokens token_count tokenizer next_page_token nextPageToken page_token tokens_used total_tokens eos_token "
+    "password_policy passwordless secretary secret_name token_type token_url password_file key public_key primary_key cache_key "
+    "idempotency_key session_id author compass bypass passed tests_passed cookie_consent path name keyboard monkey token_limit"
+)
+
+
+@pytest.mark.parametrize("name", SECRET_NAMES.split())
+def test_these_names_tell(name: str) -> None:
+    assert tells(name)
+    assert S not in json.dumps(HIDE.value({name: S, "more": [{name: {"deep": [S]}}]}))
+
+
+@pytest.mark.parametrize("name", PLAIN_NAMES.split())
+def test_these_names_do_not_tell(name: str) -> None:
+    given = {name: "north", "n": {name: 12}}
+    assert HIDE.value(given) is given
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"headers": [["Authorization", S]]}, {"headers": [{"name": "X-Api-Key", "value": S}]}, {"argv": ["x", "--token", S]},
+        {"env": [f"PASSWORD={S}"]}, {"a": json.dumps({"b": {"password": S}})}, {"pin": 1, "passcode": 123456, "password": S},
+        {f"ghp_{LONG}{S}": S}, [[[{"Cookie": S}]]], {"env": [{"key": "DB_PASSWORD", "value": S}]},
+    ],
+)  # fmt: skip
+def test_secrets_inside_values_are_hidden(value: object) -> None:
+    shown = json.dumps(HIDE.value(value))
+    assert S not in shown
+    assert "123456" not in shown
+
+
+def test_numbers_booleans_and_nothing_under_weak_names_stay() -> None:
+    given = {"token": 12, "password": None, "secret": True, "pass": 3, "cookie": ""}
+    assert HIDE.value(given) is given
+
+
+def test_masks_tell_kind_and_length_and_which_is_which() -> None:
+    one, two = HIDE.text("PASSWORD=aaaaaaaa"), HIDE.text("PASSWORD=bbbbbbbb")
+    assert one != two and one.startswith("PASSWORD=‹secret value 8 · ")
+    assert HIDE.text(f"ghp_{LONG}").startswith("‹secret github-token 52 · ")
+    assert Redactor(b"another").text("PASSWORD=aaaaaaaa") != one
+
+
+def test_a_card_is_hidden_everywhere_and_is_the_same_card_without_secrets() -> None:
+    plain = Card("c", input={"command": "ls"}, has_input=True)
+    assert HIDE.card(plain) is plain
+    told = f"PASSWORD={S}"
+    card = Card(
+        "c", tool=Tool(title=told), text=Rope(told), segment=Rope(told), input={"x": told}, original_input=[told], output=told,
+        output_message=told, detail={"password": S}, denied=told, error=Failure(told),
+        approval=Ask(reason=told, request_reason=told, reply_to={"token": S}, args_sha256="f" * 64),
+    )  # fmt: skip
+    shown = HIDE.card(card)
+    assert S not in repr(shown)
+    assert shown.approval and shown.approval.args_sha256 == "f" * 64  # votes are bound to the original
+
+
+def test_a_secret_in_pieces_is_hidden_in_every_piece() -> None:
+    text = f"hello PASSWORD={S} and ghp_{LONG} bye"
+    stream = Stream(HIDE)
+    shown = "".join(stream.text(text[at : at + 4]) for at in range(0, len(text), 4))
+    assert S[4:] not in shown and LONG[4:] not in shown
+    assert shown.startswith("hello PASSWORD=") and shown.endswith(" bye")
+
+
+def test_what_a_person_edits_gets_its_secrets_back() -> None:
+    original = {"command": f"PASSWORD={S} ls", "password": S, "n": [1, {"token": S}]}
+    shown = HIDE.value(original)
+    edited = {**shown, "command": shown["command"] + " -la", "n": [2, shown["n"][1]]}
+    assert HIDE.restored(edited, original) == {**original, "command": f"PASSWORD={S} ls -la", "n": [2, {"token": S}]}
+    assert masked(HIDE.restored({**shown, "elsewhere": shown["password"]}, original))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the quick brown fox " * 10_000, "token" * 40_000, 'password"' * 22_000, "-----BEGIN PRIVATE KEY-----" * 7_000,
+        "-----END PRIVATE KEY-----" * 7_000, "://a" * 50_000, '"token":{' * 22_000, 'password="\\' * 20_000, "mysql " * 33_000,
+        "password=x\n" * 18_000, "eyJ" * 66_000, "\\" * 200_000, "?key=" * 40_000, "-u " * 66_000, "@" * 200_000,
+        'password="' + '\\"' * 100_000, "authorization: true\n" * 10_000, "token is aaa" * 16_000, "&sig=a" * 33_000,
+        "password is the" * 13_000, "-p x" * 50_000, "‹secret " * 20_000, "docker login " * 15_000,
+    ],
+    ids=lambda text: text[:12].strip(),
+)  # fmt: skip
+def test_work_is_bounded_whatever_comes(text: str) -> None:
+    begun = time.process_time()
+    HIDE.text(text)
+    assert time.process_time() - begun < 2
+
+
+_bits = st.sampled_from(
+    [
+        "password", "=", ":", " ", '"', "'", "\\", '\\"', "{", "}", "[", "]", "token", S, "ghp_", LONG, "\n", "\\n", "://", "@", "Authorization", "Bearer ",
+        "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "cookie", "‹secret value 7 · f6c2›", "‹", "secret", "--", "-u ", "mysql ", " -p", "é", "\ud800",
+        ",", "<", ">", "&", "?key=", "eyJhbGci", "sk-", "$X", "***", "is", "`",
+    ]
+)  # fmt: skip
+_texts = st.lists(_bits, max_size=12).map("".join)
+_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | _texts,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_bits | _texts, inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@given(_texts)
+def test_hiding_text_twice_changes_nothing(text: str) -> None:
+    shown = HIDE.text(text)
+    assert HIDE.text(shown) == shown
+
+
+@given(_values)
+def test_hiding_a_value_twice_changes_nothing(value: object) -> None:
+    shown = HIDE.value(value)
+    assert HIDE.value(shown) == shown
+
+
+@given(
+    st.sampled_from(TEXTS), _texts.filter(lambda text: S not in text), st.lists(st.sampled_from(["a", "b"]), max_size=4)
+)
+def test_a_planted_secret_does_not_survive_at_any_depth(text: str, beside: str, path: list[str]) -> None:
+    value: object = text
+    for step in path:
+        value = {step: value, "beside": [beside]} if step == "a" else [beside, value]
+    assert S not in json.dumps(HIDE.value(value))

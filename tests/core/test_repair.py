@@ -1,0 +1,138 @@
+"""Mending broken calls: one way or none, only where it failed, never onto something worse."""
+
+# ruff: noqa: E501 - tables are read across
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolcards.core import repair, schema
+from toolcards.core.jsondiff import diff
+
+WEATHER = {"type": "object", "properties": {"city": {"type": "string"}, "opts": {"type": "object"}}, "required": ["city"],
+           "additionalProperties": False}  # fmt: skip
+OFFERED = repair.offers([
+    {"name": "get_weather", "input_schema": WEATHER},
+    {"name": "delete_file", "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}}},
+    {"name": "clean-up", "kind": "delete"},
+    {"name": "no_args", "inputSchema": {"type": "object", "additionalProperties": False}},
+    {"name": "twin_a"}, {"name": "twin-a"},
+    {"name": "mcp__files__read_file", "parameters": {"type": "object"}},
+])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("tool", "value", "expected"),
+    [
+        ("GetWeather", {"city": "Rome"}, ("get_weather", {"city": "Rome"}, "tool name")),
+        ("get-weather", {"city": "Rome"}, ("get_weather", {"city": "Rome"}, "tool name")),
+        ("functions.get_weather", {"city": "Rome"}, ("get_weather", {"city": "Rome"}, "tool name")),
+        ("read_file", {}, ("mcp__files__read_file", {}, "tool name")),
+        ("get_weather", '{"city": "Rome"}', ("get_weather", {"city": "Rome"}, "JSON inside a text")),
+        ("get_weather", {"city": "Rome", "x": 1}, ("get_weather", {"city": "Rome"}, "unknown fields dropped")),
+        ("get_weather", {"city": "Rome", "opts": "{}"}, ("get_weather", {"city": "Rome", "opts": {}}, "JSON inside a text")),
+        ("no_args", "", ("no_args", {}, "empty input")),
+        ("get_weather", '{"city":"Rome","x":1}',
+         ("get_weather", {"city": "Rome"}, "JSON inside a text, unknown fields dropped")),
+        ("Get_Weather", '{"city":"Rome"}', ("get_weather", {"city": "Rome"}, "tool name, JSON inside a text")),
+    ],
+)  # fmt: skip
+def test_what_can_only_have_been_meant_one_way_is_mended(tool: str, value: Any, expected: tuple[str, Any, str]) -> None:
+    mended = repair.mend(tool, value, OFFERED)
+    assert mended is not None
+    assert (mended.tool, mended.input, mended.method) == expected
+
+
+@pytest.mark.parametrize(
+    ("tool", "value"),
+    [
+        ("get_wether", {"city": "Rome"}),  # no guessing by likeness
+        ("TwinA", {}),  # two candidates
+        ("gеt_weather", {"city": "Rome"}),  # a Cyrillic е
+        ("deletefile", {"path": "x"}),  # what it was called says nothing of deleting
+        ("CleanUp", {}),  # announced as deleting
+        ("get_weather", {}),  # no defaults for what is missing
+        ("get_weather", {"city": 42}),  # no guessing of values
+        ("get_weather", "Rome"),
+        ("get_weather", ""),  # the schema does not accept {}
+        ("get_weather", '{"city": "Rome"'),
+        ("get_weather", '{"town": "Rome"}'),
+        ("get_weather", '{"city": "Rome", "city": "Oslo"}'),  # which of the two?
+        ("", {}),
+    ],
+)
+def test_everything_else_is_left_broken(tool: str, value: Any) -> None:
+    assert repair.check(tool, value, OFFERED) is not None
+    assert repair.mend(tool, value, OFFERED) is None
+
+
+def test_a_dangerous_name_may_be_mended_onto_the_same_danger() -> None:
+    assert repair.mend("DeleteFile", {"path": "x"}, OFFERED).tool == "delete_file"
+
+
+def test_a_call_that_fits_is_left_alone() -> None:
+    assert repair.check("get_weather", {"city": "Rome"}, OFFERED) is None
+    assert repair.mend("get_weather", {"city": "Rome"}, OFFERED) is None
+
+
+def test_nothing_is_checked_where_the_run_offered_nothing() -> None:
+    assert repair.check("anything", {"a": 1}, {}) is None
+
+
+def test_a_broken_or_distant_schema_refuses_nothing() -> None:
+    offered = repair.offers([
+        {"name": "a", "input_schema": {"type": "no such type"}}, {"name": "b", "input_schema": {"$ref": "https://example.invalid/x"}},
+        {"name": "c", "input_schema": ["no object"]}, {"name": "d"}, {"nameless": 1}, "no object",
+    ])  # fmt: skip
+    assert list(offered) == ["a", "b", "c", "d"]
+    assert all(repair.check(name, {"x": 1}, offered) is None for name in offered)
+
+
+def test_input_that_is_no_json_is_invalid_and_not_mended() -> None:
+    trouble = repair.check("get_weather", None, OFFERED, has_input=False)
+    assert trouble.code == "invalid_input"
+    assert repair.mend("get_weather", None, OFFERED, has_input=False) is None
+
+
+def test_the_model_is_told_the_places_and_the_tools_but_no_values() -> None:
+    trouble = repair.check("get_weather", {"city": 4711, "x": "hunter2"}, OFFERED)
+    said = trouble.message(OFFERED)
+    assert "/city" in said and "get_weather, delete_file" in said and "Do not repeat" in said
+    assert "4711" not in said and "hunter2" not in said
+    assert repair.check("nope", {}, OFFERED).message(OFFERED).startswith("no_such_tool: there is no tool named “nope”.")
+
+
+def test_the_same_mistake_has_the_same_fingerprint() -> None:
+    one, two = (repair.check("get_weather", {"city": n}, OFFERED) for n in (1, 2))
+    assert one.fingerprint == two.fingerprint != repair.check("get_weather", {}, OFFERED).fingerprint
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from(["", "{}", "[]", '{"a":1}', '{"b":{"c":2}}', "x"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc/~"), inner, max_size=3),
+    max_leaves=6,
+)
+SCHEMAS = st.recursive(
+    st.sampled_from([{"type": "object"}, {"type": "array"}, {"type": "string"}, {"type": "object", "additionalProperties": False}]),
+    lambda inner: st.builds(
+        lambda props, closed: {"type": "object", "properties": props} | ({"additionalProperties": False} if closed else {}),
+        st.dictionaries(st.sampled_from("abc/~"), inner, max_size=3), st.booleans(),
+    ),
+    max_leaves=4,
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(SCHEMAS, JSON)
+def test_a_mended_input_fits_and_differs_only_where_it_failed(against: Any, value: Any) -> None:
+    offered = repair.offers([{"name": "t", "input_schema": against}])
+    trouble, mended = repair.check("t", value, offered), repair.mend("t", value, offered)
+    if mended is None:
+        return
+    assert trouble is not None
+    assert not schema.findings(against, mended.input)
+    assert diff(value, mended.input)
+    assert repair.fits(value, mended.input, trouble.findings)

@@ -1,0 +1,87 @@
+"""One question while it is judged: values looked up once, work counted and bounded."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolcards.core.commands import segments
+from toolcards.core.question import Question
+
+MAX_STEPS = 10_000
+MAX_SECONDS = 0.05
+MAX_VALUES = 1_000
+
+
+class OverBudget(Exception):
+    """Judging took too long."""
+
+
+@dataclass(slots=True)
+class Asked:
+    """One question while it is judged: what was looked up, how much was done, whether a command was opaque."""
+
+    question: Question
+    steps: int = 0
+    opaque: bool = False
+    started: float = field(default_factory=time.thread_time)  # a busy machine is not our fault
+    found: dict[tuple[str, ...], tuple[Any, ...] | None] = field(default_factory=dict)
+    running: dict[tuple[str, ...], frozenset[str] | None] = field(default_factory=dict)
+
+    def step(self, count: int = 1) -> None:
+        """Count work; raise OverBudget when there was too much of it."""
+        before, self.steps = self.steps, self.steps + count
+        if self.steps > MAX_STEPS:
+            raise OverBudget
+        if before >> 7 != self.steps >> 7 and time.thread_time() - self.started > MAX_SECONDS:
+            raise OverBudget
+
+    def values(self, path: tuple[str, ...]) -> tuple[Any, ...] | None:
+        """Return the values at the path, none if there is none, None where that cannot be told."""
+        if path not in self.found:
+            self.found[path] = self._look(path)
+        return self.found[path]
+
+    def programs(self, path: tuple[str, ...]) -> frozenset[str] | None:
+        """Return the names of all programs that the command at the path runs; None where more may run."""
+        if path not in self.running:
+            values = self.values(path)
+            parts = () if values == () else segments(values[0]) if values else None
+            known = parts is not None and not any(part.hidden or part.inline for part in parts)
+            self.running[path] = (
+                frozenset().union(*(part.programs for part in parts)) if known and parts is not None else None
+            )
+        return self.running[path]
+
+    def _look(self, path: tuple[str, ...]) -> tuple[Any, ...] | None:
+        if not self.question.has_input:
+            return None
+        values: list[Any] = [self.question.input]
+        for token in path:
+            reached: list[Any] = []
+            for value in values:
+                below = _below(value, token)
+                if below is None:
+                    return None
+                reached += below
+            if len(reached) > MAX_VALUES:
+                return None
+            values = reached
+        return tuple(values)
+
+
+def _below(value: Any, token: str) -> list[Any] | None:
+    """Return what the pointer's next step leads to; None where the value is of a kind that has no steps."""
+    if value is None:
+        return []
+    if isinstance(value, dict):
+        if token == "*":  # noqa: S105 - a JSON Pointer's token
+            return list(value.values())
+        return [value[token]] if token in value else []
+    if isinstance(value, list):
+        if token == "*":  # noqa: S105
+            return value
+        if token.isascii() and token.isdigit() and (token == "0" or token[0] != "0"):  # noqa: S105
+            return [value[int(token)]] if len(token) < 7 and int(token) < len(value) else []
+    return None

@@ -1,0 +1,114 @@
+"""What decisions and approvals do to a card: judged, asked, answered once, moved on, expired."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from toolcards.core import facts as f
+from toolcards.core.lifecycle import Ask, Card, ToolCallState, Verdict
+
+S = ToolCallState
+
+
+def judged(card: Card, fact: f.Decided) -> Card:
+    """What policy said, for people to read."""
+    verdict = Verdict(
+        effect=fact.effect, code=fact.code, reason=fact.reason, rule=fact.rule, version=fact.version, by=fact.by,
+        suggest=fact.suggest, would=tuple(fact.would), args_sha256=fact.args_sha256,
+    )  # fmt: skip
+    return card if verdict == card.decision else card.but(decision=verdict)
+
+
+def asked(card: Card, fact: f.ApprovalAsked) -> Card:
+    """A question is open; the newest one counts, but an agent's never replaces ours."""
+    ask = card.approval
+    if ask and card.state is S.APPROVAL_REQUESTED:
+        if ask.opener == "gate" and fact.opener == "agent":
+            return card
+        if _same_question(ask, fact):
+            return card
+    if card.state is None and fact.tool:
+        card = card.but(tool=replace(card.tool, name=fact.tool, kind=fact.kind or card.tool.kind))
+    if fact.input is not None and not card.has_input:
+        card = card.but(input=fact.input, has_input=True)
+    times = replace(card.times, started=card.times.started or fact.at, requested=fact.at, decided=0.0, finished=0.0)
+    return card.but(
+        state=S.APPROVAL_REQUESTED, soft=False, cause=None, error=None, awaiting_client=False, resumed=False,
+        approval=_question(fact), times=times,
+    )  # fmt: skip
+
+
+def again(card: Card, fact: f.ApprovalAsked) -> Card:
+    """Asked after an answer: only a new question counts."""
+    if card.approval and _same_question(card.approval, fact):
+        return card.noted("protocol-violation", fact.at)
+    return asked(card, fact)
+
+
+def answered(card: Card, fact: f.ApprovalAnswered) -> Card:
+    """The first answer to the open question; nobody but us answers what our gate asked."""
+    ask = card.approval or Ask()
+    if (ask.opener == "gate" and fact.by.kind == "host") or _other_question(ask, fact):
+        return card.noted("late-response", fact.at)
+    state = "approved" if fact.approved else "denied"
+    have = ask.terms.get("need", 1) if fact.approved else ask.have
+    settled = replace(ask, state=state, decided_at=fact.at, by=fact.by, reason=fact.reason, have=have)
+    times = replace(card.times, decided=fact.at)
+    if not fact.approved:
+        return card.but(
+            state=S.OUTPUT_DENIED, approval=settled, denied=fact.reason, denied_by=fact.by, segment=None,
+            times=replace(times, finished=fact.at),
+        )  # fmt: skip
+    if fact.has_input:
+        card = card.but(original_input=card.shown_input, input=fact.input, has_input=True, repair="edited")
+    return card.but(state=S.APPROVAL_RESPONDED, approval=settled, times=times)
+
+
+def voted(card: Card, fact: f.Voted) -> Card:
+    """A vote towards the number that is needed; an edit is what the next voters vote on."""
+    ask = card.approval
+    if ask is None or (fact.id and fact.id != ask.id):
+        return card
+    counted = replace(ask, have=fact.have)
+    if fact.has_edited:
+        counted = replace(counted, edited=fact.edited, has_edited=True, edited_by=fact.by.name)
+    return card if counted == ask else card.but(approval=counted)
+
+
+def moved(card: Card, fact: f.ApprovalMoved) -> Card:
+    """The approval's own life after its answer; news of an older question is ignored."""
+    ask = card.approval
+    if ask is None or ask.state == fact.state or (fact.id and ask.id and fact.id != ask.id):
+        return card
+    return card.but(approval=replace(ask, state=fact.state))
+
+
+def expired(card: Card, fact: f.Closed) -> Card:
+    """Nobody answered in time: denied by the clock."""
+    by = f.By("timeout")
+    ask = replace(card.approval or Ask(), state="expired", decided_at=fact.at, by=by)
+    times = replace(card.times, decided=fact.at, finished=fact.at)
+    return card.but(state=S.OUTPUT_DENIED, approval=ask, denied=fact.reason, denied_by=by, segment=None, times=times)
+
+
+def _question(fact: f.ApprovalAsked) -> Ask:
+    return Ask(
+        id=fact.id, source_id=fact.source_id, opener=fact.opener, automatic=fact.automatic,
+        request_reason=fact.reason, requested_at=fact.at, expires_at=fact.expires_at, reply_to=fact.reply_to,
+        votable=fact.votable, args_sha256=fact.args_sha256, terms=fact.terms,
+    )  # fmt: skip
+
+
+def _same_question(ask: Ask, fact: f.ApprovalAsked) -> bool:
+    """By the wire's id where there is one, else by ours; an agent's nameless question is always the same one."""
+    if ask.opener != fact.opener:
+        return False
+    if fact.source_id or ask.source_id:
+        return fact.source_id == ask.source_id
+    return fact.opener == "agent" or fact.id == ask.id
+
+
+def _other_question(ask: Ask, fact: Any) -> bool:
+    by_wire = bool(fact.source_id) and bool(ask.source_id) and fact.source_id not in (ask.source_id, ask.id)
+    return by_wire or (bool(fact.id) and bool(ask.id) and fact.id != ask.id)

@@ -1,0 +1,159 @@
+"""From a checked document to rules that judge: patterns are compiled, defaults filled in, conditions put in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from toolcards.core.conditions import Argument, Command, Condition, Rate, When, label, steps_of
+from toolcards.core.matchers import MATCHERS
+from toolcards.core.question import Question
+from toolcards.core.rules import AskTerms, Clause, Effect, Rule, commands_of
+from toolcards.core.wording import sentence
+
+if TYPE_CHECKING:
+    from toolcards.core.document import ArgumentDoc, AskDoc, ClauseDoc, RuleDoc, WhenDoc
+
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_OF_SEGMENT = frozenset({"eq", "in", "prefix", "glob", "re2"})
+
+
+class BadValue(ValueError):
+    """A value in the document is not what its operator wants; `pointer` is relative to the rule."""
+
+    def __init__(self, pointer: str, code: str, message: str) -> None:
+        super().__init__(message)
+        self.pointer = pointer
+        self.code = code
+        self.message = message
+
+
+def rule(doc: RuleDoc, name: str, sha256: str, ask: AskTerms) -> Rule:
+    """Return the compiled rule; raise BadValue for a value that its operator refuses."""
+    effect = Effect(doc.effect)
+    wide = effect is not Effect.ALLOW
+    match = clause(doc.match, wide=wide, at="/match")
+    unless = tuple(
+        clause(exception, wide=not wide, at=f"/unless/{number}") for number, exception in enumerate(doc.unless or ())
+    )
+    focus = _focus((match, *unless))
+    return Rule(
+        id=name,
+        effect=effect,
+        match=match,
+        unless=tuple(_by_segment(exception, focus) for exception in unless),
+        focus=focus,
+        monitor=doc.mode == "monitor",
+        enabled=doc.enabled,
+        expires_at=doc.expires_at or 0.0,
+        severity=doc.severity,
+        ask=_terms(doc.ask, doc.severity, ask),
+        public_reason=doc.public_reason or "",
+        suggest=doc.suggest or "",
+        sentence=sentence(doc),
+        sha256=sha256,
+        tools=tuple(doc.match.tool or ()),
+        kinds=tuple(doc.match.kind or ()),
+        programs=_programs(match),
+    )
+
+
+def clause(doc: ClauseDoc, *, wide: bool, at: str = "") -> Clause:
+    """Return the compiled conditions, cheap ones first. `wide`: doubt is meant to count as a match."""
+    return Clause(tuple(sorted(_conditions(doc, wide, at), key=lambda condition: (condition.cost, condition.name))))
+
+
+_LABELS: tuple[tuple[str, Callable[[Question], tuple[str, ...]]], ...] = (
+    ("tool", lambda question: (question.tool,)),
+    ("kind", lambda question: (question.kind or "other",)),
+    ("source", lambda question: (question.source,) if question.source else ()),
+    ("env", lambda question: (question.env,) if question.env else ()),
+    ("user", lambda question: question.user),
+)
+
+
+def _conditions(doc: ClauseDoc, wide: bool, at: str) -> Iterator[Condition]:
+    for name, get in _LABELS:
+        wanted = getattr(doc, name)
+        if wanted is not None:
+            yield label(name, wanted, get)
+    if doc.agent is not None:
+        anywhere = wide if doc.agent_scope is None else doc.agent_scope == "any_in_path"
+        yield label("agent", doc.agent, lambda asked: asked.agent_path if anywhere else asked.agent_path[-1:])
+    elif doc.agent_scope is not None:
+        raise BadValue(f"{at}/agent_scope", "value", "says nothing without agent")
+    if doc.when is not None:
+        yield _when(doc.when)
+    if doc.rate is not None:
+        yield Rate(doc.rate.over, doc.rate.per, doc.rate.scope)
+    for number, argument in enumerate(doc.args or ()):
+        yield _argument(argument, wide, f"{at}/args/{number}")
+
+
+def _when(doc: WhenDoc) -> When:
+    start, end = (int(text[:2]) * 60 + int(text[3:]) for text in (doc.start, doc.end))
+    return When(ZoneInfo(doc.tz), frozenset(DAYS.index(day) for day in doc.days or DAYS), start, end)
+
+
+def _argument(doc: ArgumentDoc, wide: bool, at: str) -> Condition:
+    question = MATCHERS[doc.op]
+    try:
+        wanted = question.shape.prepare(doc.value)
+    except ValueError as wrong:
+        raise BadValue(f"{at}/value", "pattern" if doc.op == "re2" else "value", str(wrong)) from None
+    path = steps_of(doc.path)
+    every = not wide if doc.quant is None else doc.quant == "all"
+    if question.command:
+        return Command(path, wanted, every, wide)
+    return Argument(path, question, wanted, every, wide)
+
+
+def _focus(clauses: tuple[Clause, ...]) -> tuple[str, ...] | None:
+    """Return the one path whose shell command the rule is judged on, segment by segment."""
+    paths = {command.path for one in clauses for command in commands_of(one)}
+    if len(paths) != 1:
+        return None
+    path = paths.pop()
+    return None if "*" in path else path
+
+
+def _programs(match: Clause) -> frozenset[str] | None:
+    """Return the programs of which one must run for the clause to hold."""
+    for command in commands_of(match):
+        names = frozenset(words.program for words in command.wanted)
+        return None if "" in names else names
+    return None
+
+
+def _by_segment(exception: Clause, focus: tuple[str, ...] | None) -> Clause:
+    """Return the exception with its questions about the command's text asked of each segment's text."""
+    return Clause(
+        tuple(
+            replace(condition, by_segment=True)
+            if isinstance(condition, Argument) and condition.path == focus and condition.question.name in _OF_SEGMENT
+            else condition
+            for condition in exception.conditions
+        )
+    )
+
+
+def _terms(doc: AskDoc | None, severity: str, default: AskTerms) -> AskTerms:
+    terms = replace(default, severity=severity)
+    if doc is not None:
+        terms = replace(
+            terms,
+            decide_ttl=float(doc.decide_ttl or default.decide_ttl),
+            use_ttl=float(doc.use_ttl or default.use_ttl),
+            approvers=(tuple(sorted(set(doc.approvers))),) if doc.approvers else default.approvers,
+            quorum=doc.quorum,
+            deny_quorum=doc.deny_quorum,
+            allow_requester=default.allow_requester if doc.allow_requester is None else doc.allow_requester,
+            reason=doc.reason or default.reason,
+            reauth=doc.reauth or default.reauth,
+            editable=default.editable if doc.editable is None else tuple(sorted(set(doc.editable))),
+            grants=default.grants if doc.grants is None else tuple(g for g in default.grants if g in doc.grants),
+            escalate=tuple(sorted((float(step.after), step.to) for step in doc.escalate or ())),
+        )
+    return replace(terms, grants=("once",)) if severity == "critical" else terms

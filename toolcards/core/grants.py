@@ -1,0 +1,64 @@
+"""A person's yes in advance: it satisfies one ask rule for some calls, and never touches a deny."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolcards.core.asked import Asked
+from toolcards.core.canonical import NotCanonical, digest
+from toolcards.core.matchers import TRUE
+from toolcards.core.question import Question
+from toolcards.core.rules import Clause
+
+
+@dataclass(frozen=True)
+class Grant:
+    """A person's yes in advance to one ask rule (`rule`: its id, "default" or "unknown_tool").
+
+    It counts for these exact arguments (`digest`), or for those that `pattern` (the conditions of a rule's `args`,
+    compiled with `document.pattern`) surely matches, or for `any_input`. Empty `run`, `source`, `agent`: any.
+    """
+
+    rule: str
+    rule_sha256: str
+    tool: str
+    digest: str = ""
+    pattern: Clause | None = None
+    any_input: bool = False
+    run: str = ""
+    source: str = ""
+    agent: str = ""
+    expires_at: float = 0.0
+    id: str = ""
+
+
+def granted(rule: str, sha256: str, question: Question, grants: tuple[Grant, ...]) -> Grant | None:
+    """Return a grant for this rule, with this content, that covers the question. A changed tool is asked about anew."""
+    if rule == "changed_tool":
+        return None
+    wanted = (grant for grant in grants if grant.rule == rule and grant.rule_sha256 == sha256)
+    return next((grant for grant in wanted if covers(grant, question)), None)
+
+
+def covers(grant: Grant, question: Question) -> bool:
+    """Return whether the grant was given for this call."""
+    leaf = question.agent_path[-1] if question.agent_path else ""
+    here = (
+        grant.tool == question.tool
+        and (not grant.run or grant.run == question.run)
+        and (not grant.source or grant.source == question.source)
+        and (not grant.agent or grant.agent == leaf)
+        and (not grant.expires_at or 0 < question.now < grant.expires_at)
+    )
+    if not here:
+        return False
+    if grant.any_input:
+        return True
+    if not question.has_input:
+        return False
+    if grant.digest:
+        try:
+            return digest(question.input) == grant.digest
+        except NotCanonical:
+            return False
+    return grant.pattern is not None and grant.pattern.check(Asked(question), None) is TRUE

@@ -1,0 +1,212 @@
+"""What the author of a checked policy may have overlooked. Only what is `grave` (nobody could answer) is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from toolcards.core.canonical import digest
+from toolcards.core.commands import wanted_words
+from toolcards.core.document import ArgumentDoc, ClauseDoc, Document, Finding, RuleDoc
+from toolcards.core.rulebook import Policy
+from toolcards.core.rules import Rule
+from toolcards.core.shapes import compile_glob
+from toolcards.core.wrappers import SHELLS, WRAPPERS, name_of
+
+_LOOSE = frozenset({"prefix", "glob", "re2"})
+_LABELS = ("tool", "kind", "source", "agent", "user", "env")
+_Check = Callable[[RuleDoc, Rule], Iterable[tuple[str, str, str]]]
+_CHECKS: list[_Check] = []
+
+
+def lint(
+    policy: Policy,
+    *,
+    known_tools: Collection[str] = (),
+    schemas: Mapping[str, Any] | None = None,
+    groups: Mapping[str, int] | None = None,
+    people: Collection[str] | None = None,
+) -> list[Finding]:
+    """Return what deserves a second look.
+
+    `known_tools`: names seen or announced; empty is not checked. `schemas`: JSON Schema of the input by tool.
+    `groups`: for each approver name (`group:sre`, `ana`) how many people that is; None is not checked.
+    `people`: all names of people and groups there are; None is not checked.
+    """
+    if "layers" in policy.document:
+        return []
+    doc = Document.model_validate(policy.document)
+    findings: list[Finding] = []
+    for number, (rule, compiled) in enumerate(zip(doc.rules, policy.rules, strict=True)):
+        at = f"/rules/{number}"
+        for check in _CHECKS:
+            findings += [Finding(at + where, code, message) for where, code, message in check(rule, compiled)]
+        findings += [Finding(at + w, c, m) for w, c, m in _unknown_tools(rule, known_tools)]
+        findings += [Finding(at + w, c, m) for w, c, m in _unknown_arguments(rule, schemas or {})]
+        findings += _nobody(rule, compiled, groups, at) if groups is not None else []
+        findings += [Finding(at + w, c, m) for w, c, m in _strangers(rule, people)]
+        findings += [Finding(at, "shadowed", f"It never counts: {other} is stricter and matches whenever it does.")
+                     for other in _stronger(rule, doc.rules, policy.rules)]  # fmt: skip
+    if not any(found.grave for found in findings):
+        findings += _nobody_at_all(doc, groups)
+    return findings + list(_twins(doc))
+
+
+def _check(check: _Check) -> _Check:
+    _CHECKS.append(check)
+    return check
+
+
+# ---------------------------------------------------------------- one rule by itself
+
+
+@_check
+def _allows_everything(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[str, str, str]]:
+    bare = rule.match.model_dump(exclude_none=True, exclude={"tool"})
+    if rule.effect == "allow" and not bare and (rule.match.tool is None or "*" in rule.match.tool):
+        yield "/match", "allows_everything", "It allows every call; `default` says the same more plainly."
+
+
+@_check
+def _terms_without_ask(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[str, str, str]]:
+    if rule.ask is not None and rule.effect != "ask":
+        yield "/ask", "unused", f"Nobody is asked by a rule with the effect {rule.effect}."
+
+
+@_check
+def _commands(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[str, str, str]]:
+    for where, argument in _arguments(rule):
+        if argument.op != "cmd":
+            continue
+        for text in argument.value if isinstance(argument.value, list) else [argument.value]:
+            words = wanted_words(text).words
+            if not words:
+                yield where, "cmd_operators", f"“{text}” is not one plain command, so it cannot be told apart reliably."
+            elif words[-1].endswith("*"):
+                yield where, "cmd_star", f"“{text}”: more words may always follow; leave the * out."
+            elif rule.effect == "allow" and len(words) == 1 and name_of(words[0]) in {*WRAPPERS, *SHELLS}:
+                yield where, "cmd_wrapper", f"“{text}” runs other programs; say which, or every call is asked about."
+            elif rule.effect == "deny" and any(word.startswith("-") for word in words[1:]):
+                yield where, "cmd_flags", f"“{text}”: the same flags can be spelled in other ways (-r -f, --force)."
+
+
+@_check
+def _loose_exceptions(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[str, str, str]]:
+    for where, argument in _arguments(rule):
+        if argument.op not in _LOOSE:
+            continue
+        if where.startswith("/unless") and rule.effect != "allow":
+            yield where, "loose_exception", "Later flags can undo what the beginning says; use eq, or cmd for commands."
+        elif rule.effect == "allow" and argument.op != "re2" and argument.path in {"/command", "/cmd"}:
+            yield where, "prefix_of_command", "The beginning of a command says nothing about what follows; use cmd."
+
+
+@_check
+def _over(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[str, str, str]]:
+    if rule.effect == "allow" and rule.match.rate is not None:
+        yield "/match/rate", "rate_of_allow", "It allows only after many calls; you may mean an ask with this rate."
+
+
+def _arguments(rule: RuleDoc) -> Iterator[tuple[str, ArgumentDoc]]:
+    clauses = [("/match", rule.match), *((f"/unless/{number}", one) for number, one in enumerate(rule.unless or ()))]
+    for where, clause in clauses:
+        for number, argument in enumerate(clause.args or ()):
+            yield f"{where}/args/{number}", argument
+
+
+# ---------------------------------------------------------------- one rule and the world
+
+
+def _unknown_tools(rule: RuleDoc, known: Collection[str]) -> Iterator[tuple[str, str, str]]:
+    for number, name in enumerate(rule.match.tool or ()):
+        if known and not any(map(compile_glob(name), known)):
+            like = next((tool for tool in sorted(known) if tool.casefold() == name.casefold()), "")
+            hint = f" Did you mean {like}? Names are case-sensitive." if like else ""
+            yield f"/match/tool/{number}", "unknown_tool", f"No tool called {name} has been seen.{hint}"
+
+
+def _unknown_arguments(rule: RuleDoc, schemas: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    for where, argument in _arguments(rule):
+        first = argument.path.split("/")[1:2]
+        for tool in rule.match.tool or ():
+            schema = schemas.get(tool)
+            properties = schema.get("properties") if isinstance(schema, dict) else None
+            if first and isinstance(properties, dict) and first[0] not in {*properties, "*"}:
+                yield f"{where}/path", "unknown_argument", f"{tool} has no argument called {first[0]}."
+
+
+def _nobody(rule: RuleDoc, compiled: Rule, groups: Mapping[str, int], at: str) -> Iterator[Finding]:
+    if rule.effect != "ask" or not rule.enabled or rule.mode == "monitor":
+        return
+    if rule.ask and rule.ask.approvers:
+        people = sum(groups.get(name, 0) for name in set(rule.ask.approvers))
+    else:
+        people = sum(groups.values())
+    if people == 0:
+        yield Finding(f"{at}/ask/approvers", "no_approvers", "Nobody may answer what this rule asks.", grave=True)
+    elif compiled.ask.quorum > people:
+        message = f"{compiled.ask.quorum} answers are needed and {people} may give one."
+        yield Finding(f"{at}/ask/quorum", "no_approvers", message, grave=True)
+    elif compiled.ask.quorum == people and not compiled.ask.allow_requester:
+        yield Finding(f"{at}/ask/quorum", "quorum_tight", "Everybody has to answer, and the requester may not.")
+
+
+def _strangers(rule: RuleDoc, people: Collection[str] | None) -> Iterator[tuple[str, str, str]]:
+    if people is None:
+        return
+    named = [(f"/match/user/{number}", name) for number, name in enumerate(rule.match.user or ())]
+    if rule.ask:
+        named += [(f"/ask/approvers/{number}", name) for number, name in enumerate(rule.ask.approvers or ())]
+        named += [(f"/ask/escalate/{number}/to", step.to) for number, step in enumerate(rule.ask.escalate or ())]
+    for where, name in named:
+        if "*" not in name and name not in people:
+            yield where, "unknown_person", f"There is nobody called {name}; make that person or group, or leave it out."
+
+
+def _nobody_at_all(doc: Document, groups: Mapping[str, int] | None) -> Iterator[Finding]:
+    """An ask that nobody can answer is a deny, so whoever wants to ask must have somebody to ask."""
+    if groups is None or any(groups.values()):
+        return
+    for name in ("default", "unknown_tool", "changed_tool"):
+        if getattr(doc, name) == "ask":
+            yield Finding(f"/{name}", "no_approvers", "Nobody may answer what this asks; say deny.", grave=True)
+
+
+# ---------------------------------------------------------------- rules among each other
+
+
+def _stronger(rule: RuleDoc, others: list[RuleDoc], compiled: tuple[Rule, ...]) -> Iterator[str]:
+    """Give the first rule that is stricter and matches whatever this one matches; labels only, so it may miss some."""
+    if rule.effect == "deny":
+        return
+    for other, named in zip(others, compiled, strict=True):
+        stricter = other.effect == "deny" or (other.effect == "ask" and rule.effect == "allow")
+        counts = other.enabled and other.mode == "enforce" and other.expires_at is None and not other.unless
+        if stricter and counts and _covers(other.match, rule.match):
+            yield named.id
+            return
+
+
+def _covers(wide: ClauseDoc, narrow: ClauseDoc) -> bool:
+    if wide.args or wide.when or wide.rate:
+        return False
+    for name in _LABELS:
+        ours, theirs = getattr(wide, name), getattr(narrow, name)
+        if ours is None:
+            continue
+        if theirs is None or not all(any(_glob_covers(one, other) for one in ours) for other in theirs):
+            return False
+    return True
+
+
+def _glob_covers(wide: str, narrow: str) -> bool:
+    return wide == narrow or ("*" not in narrow and compile_glob(wide)(narrow)) or wide == "*"
+
+
+def _twins(doc: Document) -> Iterator[Finding]:
+    seen: dict[str, int] = {}
+    for number, rule in enumerate(doc.rules):
+        said = digest(rule.model_dump(mode="json", exclude={"id", "public_reason", "suggest"}))
+        if said in seen:
+            yield Finding(f"/rules/{number}", "twin", f"It says the same as rule {seen[said]} (counted from 0).")
+        seen.setdefault(said, number)

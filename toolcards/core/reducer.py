@@ -1,0 +1,144 @@
+"""One fact, one step: what a fact teaches a card, and how a log adds up to one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from toolcards.core import asking, ending, writing
+from toolcards.core import facts as f
+from toolcards.core.lifecycle import Card, ToolCallState
+from toolcards.core.transitions import NEXT, column
+
+STREAMING = ToolCallState.INPUT_STREAMING
+_QUIET = {"reopen", "more", "update", "fill", "IS"}
+_SHOWN = (
+    "state", "tool", "text", "input", "has_input", "output", "error", "denied", "repair", "anomalies",
+    "provider_executed",
+)  # fmt: skip
+
+
+def step(card: Card, fact: f.AnyFact) -> Card:
+    """Return the card after the fact; the very same card if the fact changes nothing. Never raises."""
+    return advance(card, fact)[0]
+
+
+def advance(card: Card, fact: f.AnyFact) -> tuple[Card, bool]:
+    """Return the card after the fact, and whether the fact was applied (an anomaly alone is not)."""
+    if type(fact) is f.InputDelta and card.state is STREAMING and card.segment is None and not card.removed:
+        return _grown(card, fact)
+    if card.removed:
+        return card, False
+    move = NEXT.get((row(fact), column(card)), ".")
+    if move == "!":
+        return _refused(card, fact), False
+    after = _MOVES[move](card, fact)
+    if after is card:
+        return card, False
+    if move in _QUIET and all(getattr(after, name) is getattr(card, name) for name in _SHOWN):
+        return after, True  # nothing that a reader, or a voter, sees
+    if not after.begun and not after.soft and after.state not in (None, STREAMING):
+        after = after.but(begun=True)
+    if card.finished and not after.finished and not after.removed:
+        after = after.but(revived=card.revived + 1)
+    return after.but(rev=card.rev + 1), move == "odd" or not _only_noted(card, after)
+
+
+def fold(card: Card, log: Iterable[f.AnyFact]) -> Card:
+    """Return what the facts, in their order, make of the card."""
+    for fact in log:
+        card = step(card, fact)
+    return card
+
+
+def row(fact: f.AnyFact) -> str:
+    """Return the fact's row in the transition table."""
+    if isinstance(fact, f.ApprovalAnswered):
+        return "answered-yes" if fact.approved else "answered-no"
+    if isinstance(fact, f.Closed):
+        return f"closed/{fact.how}"
+    return fact.type
+
+
+def _grown(card: Card, fact: f.InputDelta) -> tuple[Card, bool]:
+    """The hot path: one more piece of a streaming input, one copy of the card."""
+    if not fact.text:
+        return card, False
+    return card.but(text=card.text.plus(fact.text), rev=card.rev + 1), True
+
+
+def _only_noted(card: Card, after: Card) -> bool:
+    if after.anomalies is card.anomalies:
+        return False
+    now = after.__dict__
+    return all(value is now[name] for name, value in card.__dict__.items() if name != "anomalies")
+
+
+def _refused(card: Card, fact: f.AnyFact) -> Card:
+    """What the table forbids is noted; after a denial, what the agent was told instead is kept as detail."""
+    after = card
+    if card.state is ToolCallState.OUTPUT_DENIED and isinstance(fact, (f.OutputReady, f.OutputFailed)):
+        told = fact.output if isinstance(fact, f.OutputReady) else fact.message
+        if card.detail is None and told is not None:
+            after = card.but(detail=told)
+        ask = card.approval
+        if ask and ask.opener == "agent" and ask.state == "denied" or _repeats(told, fact, card.denied):
+            return after if after is card else after.but(rev=card.rev + 1)
+    after = after.noted(_ODDITY.get(type(fact), "protocol-violation"), fact.at)
+    return after if after is card else after.but(rev=card.rev + 1)
+
+
+def _repeats(told: Any, fact: f.AnyFact, reason: str | None) -> bool:
+    """Whether the model is only told of the denial: most protocols have no other way than a result, or an error."""
+    if isinstance(fact, f.OutputFailed) and (not reason or told in ("", _MASKED)):
+        return True
+    return bool(reason) and str(reason) in (told if isinstance(told, str) else json.dumps(told, ensure_ascii=False))
+
+
+_MASKED = "An error occurred."  # what AI SDK 6 says of every error
+_ODDITY: dict[type, str] = {
+    f.ApprovalAnswered: "late-response",
+    **dict.fromkeys(
+        (f.OutputReady, f.OutputFailed, f.OutputDenied, f.OutputPartial, f.InputInvalid), "conflicting-terminal"
+    ),
+}
+
+
+def _ignore(card: Card, fact: Any) -> Card:
+    return card
+
+
+def _to_denied(card: Card, fact: Any) -> Card:
+    return (asking.answered if isinstance(fact, f.ApprovalAnswered) else ending.to_denied)(card, fact)
+
+
+_CAUSES = ("aborted", "run-error", "truncated", "not-executed", "incomplete-input", "superseded")
+_MOVES: dict[str, Callable[[Card, Any], Card]] = {
+    ".": _ignore,
+    "held": _ignore,
+    "stay": _ignore,
+    "IS": writing.to_streaming,
+    "IA": writing.to_available,
+    "AR": asking.asked,
+    "AP": asking.answered,
+    "PRE": ending.to_partial,
+    "OA": ending.to_output,
+    "OE": ending.to_error,
+    "OD": _to_denied,
+    "reopen": writing.reopen,
+    "more": writing.more,
+    "update": writing.update,
+    "fill": writing.fill,
+    "again": asking.again,
+    "judged": asking.judged,
+    "moved": asking.moved,
+    "counted": asking.voted,
+    "marked": ending.marked,
+    "seen": ending.seen,
+    "client": ending.owed_by_client,
+    "expired": asking.expired,
+    "gone": lambda card, fact: card.but(removed=True),
+    "odd": lambda card, fact: card.noted(fact.code, fact.at),
+    **{cause: ending.softly(cause) for cause in _CAUSES},
+}

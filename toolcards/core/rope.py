@@ -1,0 +1,82 @@
+"""Text that grows by pieces: appending is O(1), and a value never changes once handed out."""
+
+from __future__ import annotations
+
+import re
+
+_HALVES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+
+
+def joined(pieces: list[str]) -> str:
+    """Return the pieces as one text; an emoji that was cut in two (JavaScript streams halves) is whole again."""
+    text = "".join(pieces)
+    if text.isascii() or not _HALVES.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+class Rope:
+    """An immutable text made of pieces.
+
+    Ropes that grew out of each other share one list; each sees only its own first `count` pieces,
+    so ten thousand deltas cost ten thousand appends and not ten thousand copies.
+    """
+
+    __slots__ = ("_pieces", "_count", "length")
+
+    def __init__(self, text: str = "") -> None:
+        self._pieces: list[str] = [text] if text else []
+        self._count = len(self._pieces)
+        self.length = len(text)
+
+    def plus(self, piece: str) -> Rope:
+        """Return this text with the piece at its end."""
+        if not piece:
+            return self
+        grown = object.__new__(Rope)
+        if len(self._pieces) == self._count:
+            grown._pieces = self._pieces  # we are the newest: share and append
+        else:
+            grown._pieces = self._pieces[: self._count]  # somebody else went on from here: branch off
+        grown._pieces.append(piece)
+        grown._count = self._count + 1
+        grown.length = self.length + len(piece)
+        return grown
+
+    def __str__(self) -> str:
+        return joined(self._pieces[: self._count])
+
+    def head(self, size: int) -> str:
+        """Return the first `size` characters without joining the whole text."""
+        taken: list[str] = []
+        for index in range(self._count):
+            if size <= 0:
+                break
+            taken.append(self._pieces[index][:size])
+            size -= len(taken[-1])
+        return "".join(taken)
+
+    def tail(self, size: int) -> str:
+        """Return at least the last `size` characters without joining the whole text."""
+        taken: list[str] = []
+        for index in range(self._count - 1, -1, -1):
+            if size <= 0:
+                break
+            taken.append(self._pieces[index])
+            size -= len(taken[-1])
+        return joined(list(reversed(taken)))
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Rope) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __repr__(self) -> str:
+        return f"Rope({str(self)!r})"
+
+
+EMPTY = Rope()

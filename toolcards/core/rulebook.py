@@ -1,0 +1,141 @@
+"""All rules of one version, compiled and indexed, and several of them laid over each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from toolcards.core.asked import Asked
+from toolcards.core.canonical import digest
+from toolcards.core.conditions import Rate
+from toolcards.core.rules import AskTerms, Effect, Rule
+
+BUILT_IN = ("default", "unknown_tool", "changed_tool")
+
+
+class _Index:
+    """Rules by what they name, so that a call meets only those that could match it."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self.tools: dict[str, list[Rule]] = {}
+        self.starts: dict[str, list[Rule]] = {}  # what stands before the first * of a tool
+        self.kinds: dict[str, list[Rule]] = {}
+        self.rest: list[Rule] = []
+        self.commands: dict[tuple[str, ...], list[Rule]] = {}  # by the path of a shell command, then by program
+        self.programs: dict[tuple[tuple[str, ...], str], list[Rule]] = {}
+        for rule in rules:
+            if rule.programs is not None and rule.focus is not None:
+                self.commands.setdefault(rule.focus, []).append(rule)
+                for program in rule.programs:
+                    self.programs.setdefault((rule.focus, program), []).append(rule)
+                continue
+            for name in set(rule.tools):
+                start, star, _ = name.partition("*")
+                (self.starts if star else self.tools).setdefault(start, []).append(rule)
+            for kind in set(rule.kinds) if not rule.tools else ():
+                self.kinds.setdefault(kind, []).append(rule)
+            if not rule.tools and not rule.kinds:
+                self.rest.append(rule)
+
+    def of(self, asked: Asked) -> Iterable[Rule]:
+        question = asked.question
+        found = [*self.rest, *self.kinds.get(question.kind or "other", ()), *self.tools.get(question.tool, ())]
+        for length in range(min(len(question.tool), 200) + 1):
+            found += self.starts.get(question.tool[:length], ())
+        for path, rules in self.commands.items():
+            running = asked.programs(path)
+            if running is None:
+                found += rules
+            else:
+                for program in running:
+                    found += self.programs.get((path, program), ())
+        return {rule.id: rule for rule in found}.values()
+
+
+@dataclass(frozen=True)
+class Policy:
+    """An immutable, numbered version of all rules, ready to judge."""
+
+    version: int = 0
+    sha256: str = ""
+    default: Effect = Effect.ASK
+    unknown_tool: Effect | None = None
+    changed_tool: Effect | None = None
+    rules: tuple[Rule, ...] = ()
+    overridable: bool = False
+    ask: AskTerms = AskTerms()
+    document: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @cached_property
+    def _index(self) -> _Index:
+        return _Index(sorted(self.rules, key=lambda rule: rule.id))
+
+    def candidates(self, asked: Asked) -> Iterable[Rule]:
+        """Return the rules that could match, each once."""
+        return self._index.of(asked)
+
+    def names(self, tool: str) -> bool:
+        """Return whether a rule that counts names this very tool, which makes it known (contract 8 l)."""
+        return tool in self._named
+
+    @cached_property
+    def _named(self) -> frozenset[str]:
+        naming = (rule for rule in self.rules if rule.enabled and not rule.monitor and not rule.subordinate)
+        return frozenset(tool for rule in naming for tool in rule.tools if "*" not in tool)
+
+    @cached_property
+    def rates(self) -> frozenset[tuple[str, int]]:
+        """Return (scope, seconds) of every count that rules ask for, as `Question.counts` is keyed."""
+        clauses = [clause for rule in self.rules for clause in (rule.match, *rule.unless)]
+        found = (condition for clause in clauses for condition in clause.conditions)
+        return frozenset((rate.scope, rate.per) for rate in found if isinstance(rate, Rate))
+
+    @cached_property
+    def _by_id(self) -> dict[str, Rule]:
+        return {rule.id: rule for rule in self.rules}
+
+    def rule_sha256(self, rule: str) -> str:
+        """Return the content hash that a grant for this rule must name; "" if there is no such rule."""
+        if rule in BUILT_IN:
+            return digest({"builtin": rule})
+        return self._by_id[rule].sha256 if rule in self._by_id else ""
+
+
+def combine(layers: Sequence[Policy], *, version: int = 0) -> Policy:
+    """Return one policy of several, the strongest layer first; a lower layer can only make it stricter.
+
+    Its rules answer the default only where every layer above says `overridable`; else its allows are left out and
+    its asks never turn a default deny into a question.
+    Raises ValueError if two layers use the same rule id.
+    """
+    rules: list[Rule] = []
+    overridable = True
+    default = _strictest(layer.default for layer in layers) or Effect.ASK
+    unknown: list[Effect] = []
+    changed: list[Effect] = []
+    for number, layer in enumerate(layers):
+        kept = layer.rules if overridable else tuple(rule for rule in layer.rules if rule.wide)
+        rules += [rule.at_layer(number, subordinate=not overridable) for rule in kept]
+        for said, all_said in ((layer.unknown_tool, unknown), (layer.changed_tool, changed)):
+            if said and (overridable or said.strictness >= default.strictness):
+                all_said.append(said)
+        overridable = overridable and layer.overridable
+    if len({rule.id for rule in rules}) < len(rules):
+        raise ValueError("two layers use the same rule id")
+    return Policy(
+        version=version,
+        sha256=digest([layer.sha256 for layer in layers]),
+        default=default,
+        unknown_tool=_strictest(unknown),
+        changed_tool=_strictest(changed),
+        rules=tuple(rules),
+        overridable=overridable,
+        ask=layers[0].ask if layers else AskTerms(),
+        document={"layers": [layer.document for layer in layers]},
+    )
+
+
+def _strictest(effects: Iterable[Effect]) -> Effect | None:
+    return max(effects, key=lambda effect: effect.strictness, default=None)

@@ -1,0 +1,219 @@
+"""One rule, compiled, and what it says about one question."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from toolcards.core.asked import Asked
+from toolcards.core.commands import Segment, segments
+from toolcards.core.conditions import Command, Condition
+from toolcards.core.matchers import FALSE, TRUE, Truth, negate
+
+REASONS = ("optional", "on_deny", "always")
+GRANTS = ("once", "run", "until")
+SEVERITIES = ("low", "medium", "high", "critical")
+
+
+class Effect(StrEnum):
+    """What policy says, from mild to strict."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+
+    @property
+    def strictness(self) -> int:
+        """Return 0 for allow, 1 for ask, 2 for deny."""
+        return ("allow", "ask", "deny").index(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class AskTerms:
+    """How an answer must come about. Times are seconds; `decide_ttl` 0 is the server's own (TOOLCARDS_DECIDE_TTL).
+
+    `approvers` holds one list per rule that names approvers; who answers must be in every list.
+    `editable` holds JSON Pointers below which the input may be changed; "" is all of it.
+    """
+
+    decide_ttl: float = 0.0
+    use_ttl: float = 300.0
+    approvers: tuple[tuple[str, ...], ...] = ()
+    quorum: int = 1
+    deny_quorum: int = 1
+    allow_requester: bool = True
+    reason: str = "optional"
+    reauth: bool = False
+    editable: tuple[str, ...] = ("",)
+    grants: tuple[str, ...] = GRANTS
+    escalate: tuple[tuple[float, str], ...] = ()
+    severity: str = "medium"
+
+    def may_answer(self, identities: Collection[str]) -> bool:
+        """Return whether someone with this name and these groups (`group:x`) may answer."""
+        return all(any(name in identities for name in names) for names in self.approvers)
+
+    def union(self, other: AskTerms) -> AskTerms:
+        """Return the strictest of both."""
+        return AskTerms(
+            decide_ttl=min(filter(None, (self.decide_ttl, other.decide_ttl)), default=0.0),
+            use_ttl=min(self.use_ttl, other.use_ttl),
+            approvers=tuple(sorted({*self.approvers, *other.approvers})),
+            quorum=max(self.quorum, other.quorum),
+            deny_quorum=min(self.deny_quorum, other.deny_quorum),
+            allow_requester=self.allow_requester and other.allow_requester,
+            reason=max(self.reason, other.reason, key=REASONS.index),
+            reauth=self.reauth or other.reauth,
+            editable=_common(self.editable, other.editable),
+            grants=tuple(kind for kind in self.grants if kind in other.grants),
+            escalate=tuple(sorted({*self.escalate, *other.escalate})),
+            severity=max(self.severity, other.severity, key=SEVERITIES.index),
+        )
+
+
+TERMS = AskTerms()
+
+
+def _common(ours: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the pointers that both allow: of two, the one below the other."""
+    pairs = [(one, other) for one in ours for other in theirs]
+    both = {one for one, other in pairs if _below(one, other)} | {other for one, other in pairs if _below(other, one)}
+    return tuple(sorted(both))
+
+
+def _below(pointer: str, other: str) -> bool:
+    return pointer == other or pointer.startswith(other + "/")
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """Conditions that all have to hold, cheap ones first."""
+
+    conditions: tuple[Condition, ...]
+
+    def check(self, asked: Asked, segment: Segment | None) -> Truth:
+        """Return AND over the conditions."""
+        truth = TRUE
+        for condition in self.conditions:
+            truth = min(truth, condition.check(asked, segment))
+            if truth is FALSE:
+                break
+        return truth
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Conditions, exceptions and an effect. `focus` is the path of the one shell command it looks at, if any."""
+
+    id: str
+    effect: Effect
+    match: Clause
+    unless: tuple[Clause, ...] = ()
+    focus: tuple[str, ...] | None = None
+    monitor: bool = False
+    enabled: bool = True
+    expires_at: float = 0.0
+    severity: str = "medium"
+    ask: AskTerms = AskTerms()
+    public_reason: str = ""
+    suggest: str = ""
+    sentence: str = ""
+    sha256: str = ""
+    layer: int = 0
+    subordinate: bool = False  # from a lower layer that may only make things stricter
+    tools: tuple[str, ...] = ()  # as written, for the index and for people
+    kinds: tuple[str, ...] = ()
+    programs: frozenset[str] | None = None  # one of these must run for the rule to match; None: not known
+
+    @property
+    def reason(self) -> str:
+        """What people and agents are told."""
+        return self.public_reason or self.sentence
+
+    @property
+    def wide(self) -> bool:
+        """Doubt counts as a match for ask and deny, and as none for allow."""
+        return self.effect is not Effect.ALLOW
+
+    def alive(self, now: float) -> bool:
+        """Return whether the rule counts at this time; an unknown time ends an allow, never an ask or a deny."""
+        if not self.enabled:
+            return False
+        if not self.expires_at:
+            return True
+        return now < self.expires_at if now > 0 else self.wide
+
+    def at_layer(self, layer: int, *, subordinate: bool) -> Rule:
+        """Return the same rule in another layer."""
+        return replace(self, layer=layer, subordinate=subordinate)
+
+
+def parts(rule: Rule, asked: Asked) -> tuple[Segment | None, ...]:
+    """Return what the rule is judged on: each segment of its shell command, or the call as a whole."""
+    if rule.focus is None:
+        return (None,)
+    values = asked.values(rule.focus)
+    found = segments(values[0]) if values else None
+    return found or (None,)
+
+
+def truths(rule: Rule, asked: Asked) -> tuple[Truth, ...]:
+    """Return the rule's answer for each of its parts: the conditions hold and no exception does."""
+    asked.step()
+    if rule.programs is not None and rule.focus is not None:
+        running = asked.programs(rule.focus)
+        if running is not None and running.isdisjoint(rule.programs):
+            return (FALSE,)
+    for condition in rule.match.conditions:
+        if condition.cost:
+            break
+        if condition.check(asked, None) is FALSE:
+            return (FALSE,)
+    return tuple(_truth(rule, asked, part) for part in parts(rule, asked))
+
+
+def _truth(rule: Rule, asked: Asked, part: Segment | None) -> Truth:
+    truth = rule.match.check(asked, part)
+    for clause in rule.unless:
+        if truth is FALSE:
+            break
+        truth = min(truth, negate(clause.check(asked, part)))
+    return truth
+
+
+def matched(rule: Rule, answers: tuple[Truth, ...]) -> bool:
+    """Return whether the answers make the rule count: one part is enough for ask and deny, allow needs them all."""
+    return any(answer is not FALSE for answer in answers) if rule.wide else all(answer is TRUE for answer in answers)
+
+
+def explained(rule: Rule, asked: Asked) -> dict[str, Any]:
+    """Return what each condition said, with the values looked at (they may hold secrets)."""
+    found = [_shown(rule, "match", condition, asked) for condition in rule.match.conditions]
+    for number, clause in enumerate(rule.unless):
+        found += [_shown(rule, f"unless/{number}", condition, asked) for condition in clause.conditions]
+    answers = truths(rule, asked)
+    return {
+        "rule": rule.id,
+        "effect": rule.effect.value,
+        "monitor": rule.monitor,
+        "matched": matched(rule, answers),
+        "truth": _word(max(answers) if rule.wide else min(answers)),
+        "conditions": tuple(found),
+    }
+
+
+def _shown(rule: Rule, clause: str, condition: Condition, asked: Asked) -> dict[str, Any]:
+    answers = [condition.check(asked, part) for part in parts(rule, asked)]
+    truth = max(answers) if rule.wide == (clause == "match") else min(answers)
+    return {"clause": clause, "what": condition.name, "matched": _word(truth), "value": condition.actual(asked)}
+
+
+def _word(truth: Truth) -> str:
+    return {TRUE: "true", FALSE: "false"}.get(truth, "unknown")
+
+
+def commands_of(clause: Clause) -> tuple[Command, ...]:
+    """Return the clause's conditions on shell commands."""
+    return tuple(condition for condition in clause.conditions if isinstance(condition, Command))

@@ -1,0 +1,92 @@
+"""Names that tell: whether a key, a flag or a variable is called like something secret.
+
+A name is split into words (camelCase, snake_case, kebab-case, dots); its last words decide, so that
+`token_count` and `password_policy` are not secrets and `DB_PASSWORD`, `x-api-key`, `clientSecret` are.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+STRONG = _words(
+    "password passwords passwd passphrase passcode pwd secret secrets apikey apikeys authorization cookie cookies "
+    "credential credentials jwt cvv cvc otp totp mnemonic psk"
+)
+# Tell a secret only where the value is text that could be one (`pass: 12` counts tests that passed).
+WEAK = _words("token tokens auth pass pw pat bearer")
+PAIRS = _words(
+    "api-key api-keys access-key private-key secret-key encryption-key signing-key master-key auth-key "
+    "service-key account-key shared-key ssh-key deploy-key license-key session-key storage-key host-key "
+    "decryption-key hmac-key webhook-key connection-string connection-strings conn-string conn-str session-token "
+    "recovery-code recovery-codes recovery-phrase seed-phrase backup-code backup-codes secret-id set-cookie "
+    "amz-credential ssl-key tls-key"
+)
+ENDINGS = tuple(
+    _words(
+        "password passwd passphrase passwort apikey secretkey accesskey privatekey accountkey clientsecret "
+        "apisecret appsecret authtoken accesstoken apitoken bottoken usertoken refreshtoken idtoken sessiontoken "
+        "sastoken connectionstring sessid sharedaccesskey authkey encryptionkey signingkey dbpass"
+    )
+)
+# After one of these, a name speaks about a secret instead of being one.
+ABOUT = _words(
+    "id ids name names count counts type types kind length len size sizes limit limits max min budget usage used "
+    "total expiry expires expired expiration ttl age at in on url urls uri endpoint policy policies required "
+    "enabled disabled prompt hint field fields path paths file files filename dir rotation version format "
+    "algorithm algo label labels placeholder regex pattern strength validator validators manager store provider "
+    "ref refs reference alias arn status state mode method scheme scope scopes created updated valid ok present "
+    "set exists index position offset per rate cost price usd ratio window details stats info metadata level "
+    "consent banner settings options config domain samesite secure httponly service key keys"
+)
+# These say only in what form the secret comes.
+FORMS = _words(
+    "value values hash b64 base64 plain plaintext raw new old confirm confirmation again repeat string str text "
+    "bytes hex json header prod production dev staging test local default env var"
+)
+# Words before `token` that make it a place in a list or a word of a language model.
+COUNTED = _words(
+    "page next previous prev continuation continue cursor sync resume resumption eos bos pad unk cls sep mask "
+    "stop special end start added max min num total input output prompt completion cached reasoning unexpected "
+    "current change delta pagination scroll watermark syntax word image audio text"
+)
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", re.ASCII)
+LONGEST = 120
+
+
+def words_of(name: str) -> list[str]:
+    """Return the name's words in lower case: `nextPageToken` is next, page, token."""
+    return [word.lower() for word in _WORD.findall(name[-LONGEST:])]
+
+
+@lru_cache(maxsize=8_192)
+def tells(name: str) -> str:
+    """Return `strong`, `weak` or `` for how surely something of that name is secret."""
+    words = [word for word in words_of(name) if not word.isdigit()]
+    while len(words) > 1 and words[-1] in FORMS and "-".join(words[-2:]) not in PAIRS:
+        words.pop()
+    if not words:
+        return ""
+    last = words[-1]
+    if "-".join(words[-2:]) in PAIRS or last in STRONG or last.endswith(ENDINGS):
+        return "strong"
+    if last in WEAK:
+        return "" if last.startswith("token") and COUNTED.intersection(words[:-1]) else "weak"
+    if last in ABOUT:
+        return ""
+    return "weak" if len(words) > 1 and (STRONG.intersection(words[-2:]) or "-".join(words[-3:-1]) in PAIRS) else ""
+
+
+def keeps(name: str, value: Any) -> bool:
+    """Return whether the value of that name is to be hidden, by the name alone."""
+    told = tells(name)
+    if not told or value is None or isinstance(value, bool) or value == "":
+        return False
+    return told == "strong" or not isinstance(value, (int, float))
