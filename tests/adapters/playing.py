@@ -1,0 +1,81 @@
+"""Recorded bodies played through splitter, adapter and board, as the transport does it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from toolcards.adapters import ADAPTERS
+from toolcards.adapters.sse import LineSplitter, Splitter
+from toolcards.core import facts as f
+from toolcards.core.board import Board
+
+TRACES = Path(__file__).parents[1] / "traces"
+MANIFEST = json.loads((TRACES / "manifest.json").read_text())
+
+
+class Player:
+    """A run being received: a board, and the facts that were written down for it."""
+
+    def __init__(self, protocol: str) -> None:
+        self.adapter = ADAPTERS[protocol]
+        self.board = Board()
+        self.log: list[tuple[int, f.AnyFact]] = []
+        self.skipped = 0
+        self.seen: dict[str, list[str]] = {}
+
+    def take(self, fact: f.AnyFact) -> None:
+        for ordinal, written in self.board.route(fact):
+            self.log.append((ordinal, written))
+            card, _ = self.board.record(ordinal, written, len(self.log))
+            if card is not None and card.state and self.seen.setdefault(card.call_id, [""])[-1] != card.state:
+                self.seen[card.call_id].append(str(card.state))
+
+    def frame(self, text: str) -> None:
+        facts = self.adapter.decode(text)
+        if facts is None:
+            self.skipped += 1
+        for fact in facts or ():
+            self.take(fact)
+
+    def frames(self, *frames: dict[str, Any] | str) -> Player:
+        for frame in frames:
+            self.frame(frame if isinstance(frame, str) else json.dumps(frame))
+        return self
+
+    def body(self, texts: Iterable[str]) -> None:
+        """One HTTP body: at its end a run that did not end was broken off, if the protocol streams its bodies."""
+        for text in texts:
+            self.frame(text)
+        if self.adapter.body_is_stream and not self.board.context.ended:
+            self.take(f.RunEnded(outcome="error" if self.board.context.error else "truncated"))
+
+    def states(self, call_id: str) -> list[str]:
+        """The states that the call went through, in order."""
+        return self.seen[call_id][1:]
+
+
+def texts_of(path: Path, piece: int = 4096) -> Iterator[str]:
+    """The frames of a recorded body, fed in pieces."""
+    splitter = Splitter() if path.suffix == ".sse" else LineSplitter()
+    data = path.read_bytes()
+    for start in range(0, len(data), piece):
+        yield from splitter.feed(data[start : start + piece])
+    yield from splitter.end()
+
+
+def bodies() -> Iterator[tuple[str, str, str, list[Path], dict[str, Any]]]:
+    """Every recorded scenario: set, name, protocol, its bodies in order, what the manifest says.
+
+    A newline-delimited body is a recording of its own, of the first turn.
+    """
+    for name, recorded in MANIFEST["sets"].items():
+        for scenario, said in recorded["scenarios"].items():
+            paths = [TRACES / name / file for file in said["files"]]
+            turns = [path for path in paths if path.suffix in {".sse", ".jsonl"}]
+            yield name, scenario, recorded["protocol"], turns, said
+            for path in paths:
+                if path.suffix == ".ndjson":
+                    yield name, f"{scenario} (ndjson)", recorded["protocol"], [path], said.get("ndjson", said)

@@ -1,0 +1,132 @@
+"""Claude Code's hooks beyond what was recorded: interruptions, sub-agents, what is refused and what is skipped."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from playing import Player
+
+from toolcards.adapters import ADAPTERS, Answer, BadFrame
+from toolcards.core import facts as f
+
+CLAUDE = ADAPTERS["claude-code"]
+BASH = {"tool_name": "Bash", "tool_input": {"command": "ls"}}
+
+
+def hook(event: str, **said: Any) -> str:
+    return json.dumps({"session_id": "s-1", "hook_event_name": event, **said})
+
+
+def played(*frames: str) -> Player:
+    return Player("claude-code").frames(*frames)
+
+
+def the_card(player: Player) -> Any:
+    (card,) = player.board.cards.values()
+    return card
+
+
+def test_a_call_that_still_runs_when_somebody_prompts_was_interrupted() -> None:
+    player = played(hook("PreToolUse", **BASH, tool_use_id="t"), hook("UserPromptSubmit", prompt="stop, do this"))
+    assert (the_card(player).state, the_card(player).cause) == ("output-error", "aborted")
+    player.frames(hook("PostToolUse", **BASH, tool_use_id="t", tool_response="late"))
+    assert the_card(player).state == "output-available"
+
+
+def test_a_sub_agents_call_outlives_the_prompt_of_its_parent() -> None:
+    inner = {"agent_id": "a-1", "agent_type": "explore"}
+    player = played(
+        hook("SubagentStart", **inner), hook("PreToolUse", **BASH, **inner, tool_use_id="t"),
+        hook("UserPromptSubmit", prompt="and now?"),
+    )  # fmt: skip
+    assert the_card(player).state == "input-available"
+    assert the_card(player).agent_path == ("main", "explore")
+
+
+def test_the_programs_note_to_itself_interrupts_nothing() -> None:
+    player = played(
+        hook("PreToolUse", **BASH, tool_use_id="t"), hook("UserPromptSubmit", prompt="<task-notification>x")
+    )
+    assert the_card(player).state == "input-available"
+
+
+def test_an_interrupted_tool_is_no_failed_one() -> None:
+    failed = hook("PostToolUseFailure", **BASH, tool_use_id="t", error="Request interrupted", is_interrupt=True)
+    card = the_card(played(hook("PreToolUse", **BASH, tool_use_id="t"), failed))
+    assert (card.state, card.cause, card.soft) == ("output-error", "aborted", True)
+
+
+def test_an_empty_error_is_still_an_error() -> None:
+    card = the_card(played(hook("PostToolUseFailure", **BASH, tool_use_id="t", error="")))
+    assert (card.state, card.tool.name, card.input) == ("output-error", "Bash", {"command": "ls"})
+
+
+def test_the_hosts_own_denial_says_so() -> None:
+    denied = hook("PermissionDenied", **BASH, tool_use_id="t", reason="the classifier said no")
+    card = the_card(played(hook("PreToolUse", **BASH, tool_use_id="t"), denied))
+    assert (card.state, card.denied, card.denied_by) == (
+        "output-denied", "the classifier said no", f.By("host", "Claude Code"),
+    )  # fmt: skip
+
+
+def test_a_question_that_the_local_user_denied_is_denied_by_the_host() -> None:
+    batch = hook("PostToolBatch", tool_calls=[{**BASH, "tool_use_id": "t", "tool_response": "The user said no"}])
+    card = the_card(played(hook("PreToolUse", **BASH, tool_use_id="t"), hook("PermissionRequest", **BASH), batch))
+    assert (card.state, card.approval.state, card.approval.by.kind) == ("output-denied", "denied", "host")
+
+
+def test_a_batch_never_turns_a_result_into_something_else() -> None:
+    batch = hook("PostToolBatch", tool_calls=[{**BASH, "tool_use_id": "t", "tool_response": "ok"}])
+    done = hook("PostToolUse", **BASH, tool_use_id="t", tool_response={"stdout": "ok"})
+    card = the_card(played(hook("PreToolUse", **BASH, tool_use_id="t"), done, batch))
+    assert (card.state, card.output, card.anomalies) == ("output-available", {"stdout": "ok"}, ())
+
+
+def test_a_session_that_ends_while_it_asks_leaves_no_question() -> None:
+    player = played(
+        hook("PreToolUse", **BASH, tool_use_id="t"),
+        hook("PermissionRequest", **BASH),
+        hook("SessionEnd", reason="other"),
+    )
+    assert (the_card(player).cause, the_card(player).waiting, player.board.status) == ("aborted", False, "aborted")
+
+
+def test_a_tool_of_a_server_names_it() -> None:
+    given = hook("PreToolUse", tool_name="mcp__github__create_issue", tool_input={}, tool_use_id="t")
+    card = the_card(played(given))
+    assert (card.tool.name, card.tool.source, card.tool.kind) == ("mcp__github__create_issue", "github", "edit")
+
+
+def test_the_session_is_the_run() -> None:
+    assert CLAUDE.run_of(hook("Stop")) == "s-1"
+    assert CLAUDE.run_of("{") == ""
+
+
+def test_events_of_the_future_are_skipped_and_notes_teach_nothing() -> None:
+    assert CLAUDE.decode(hook("FromTheFuture")) is None
+    assert CLAUDE.decode(hook("Notification", message="x")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("{", "not_json"), ("[]", "not_object"), ("{}", "missing_field"),
+        (hook("PreToolUse", tool_name="Bash"), "missing_field"), (hook("PreToolUse", tool_use_id="t"), "missing_field"),
+        ('{"hook_event_name":"Stop","a":1,"a":2}', "duplicate_key"),
+    ],
+)  # fmt: skip
+def test_a_broken_hook_is_refused_with_its_code(text: str, code: str) -> None:
+    with pytest.raises(BadFrame) as caught:
+        CLAUDE.decode(text)
+    assert caught.value.code == code
+
+
+def test_an_answer_is_what_a_permission_request_wants() -> None:
+    def decision(**answer: Any) -> Any:
+        return CLAUDE.encode(Answer("t", "", **answer))["hookSpecificOutput"]["decision"]
+
+    assert decision(approved=True) == {"behavior": "allow"}
+    assert decision(approved=True, edited_input={"a": 1}) == {"behavior": "allow", "updatedInput": {"a": 1}}
+    assert decision(approved=False, reason="not today") == {"behavior": "deny", "message": "not today"}

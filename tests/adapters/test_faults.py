@@ -1,0 +1,94 @@
+"""Recorded failures of real libraries: the right code, the right authority, and nothing claimed that nobody said."""
+
+# ruff: noqa: E501 - tables are read across
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playing import TRACES, Player, bodies, texts_of
+
+from toolcards.core import errors
+from toolcards.core.lifecycle import Card
+
+TOOL = ("tool_failed", "tool", None)
+INVALID = ("invalid_input", "tool", False)
+UNKNOWN = ("no_such_tool", "runtime", False)
+EXPECTED = {
+    ("ai-sdk-7", "b-tool-throws"): TOOL, ("ai-sdk-7", "c-tool-throws-empty-message"): TOOL,
+    ("ai-sdk-7", "d-unknown-tool"): UNKNOWN, ("ai-sdk-7", "e-invalid-json-input"): INVALID,
+    ("ai-sdk-7", "e2-schema-invalid-input"): INVALID, ("ai-sdk-6", "d-unknown-tool"): UNKNOWN,
+    ("ai-sdk-6", "e-invalid-json-input"): INVALID, ("ai-sdk-6", "b-tool-throws"): TOOL,
+    ("pydantic-ai-ag-ui", "b-tool-raises-plain-exception"): TOOL, ("pydantic-ai-ag-ui", "c-tool-raises-empty-message"): TOOL,
+    ("pydantic-ai-ag-ui", "d-unknown-tool"): UNKNOWN, ("pydantic-ai-ag-ui", "e-invalid-json-input"): INVALID,
+    ("ag-ui-langgraph", "d-unknown-tool"): TOOL, ("ag-ui-langgraph", "e2-schema-invalid-input"): TOOL,
+    ("pydantic-ai-vercel", "d-unknown-tool"): INVALID,  # this producer marks it as nothing more than bad input
+    ("tanstack-ai", "e-invalid-json-input"): INVALID,
+    ("ai-sdk-7", "i4-model-stream-error-mid-args"): ("run_error", "runtime", None),
+    ("ai-sdk-7", "i5-length-truncated-args"): ("incomplete_input", "runtime", None),
+}  # fmt: skip
+
+
+def failed(protocol: str, turns: list[Any]) -> list[Card]:
+    player = Player(protocol)
+    for turn in turns:
+        player.body(texts_of(turn))
+    return [card for card in player.board.cards.values() if card.error and card.state == "output-error"]
+
+
+RECORDED = {(name, scenario): (protocol, turns) for name, scenario, protocol, turns, _ in bodies()}
+
+
+@pytest.mark.parametrize("case", [case for case in EXPECTED if case in RECORDED], ids="/".join)
+def test_a_recorded_failure_is_told_apart(case: tuple[str, str]) -> None:
+    (card,) = failed(*RECORDED[case])
+    assert (card.error.code, card.error.authority, card.error.retryable) == EXPECTED[case]
+
+
+@pytest.mark.parametrize("case", RECORDED, ids="/".join)
+def test_every_recorded_failure_says_whose_it_is(case: tuple[str, str]) -> None:
+    for card in failed(*RECORDED[case]):
+        assert card.error.code
+        assert card.error.authority in errors.AUTHORITIES
+
+
+def test_a_repair_of_the_ai_sdk_shows_the_name_and_the_input_as_first_written() -> None:
+    player = Player("ai-sdk")
+    player.body(texts_of(TRACES / "ai-sdk-7" / "d2-unknown-tool-repaired.turn1.sse"))
+    (card,) = player.board.cards.values()
+    assert (card.tool.name, card.original_tool, card.repair) == ("get_weather", "GetWeather", "by the source")
+    assert card.original_input == {"city": "Rome", "unit": "c"}
+
+
+def test_a_dynamic_tools_bad_input_is_not_an_unknown_tool() -> None:
+    player = Player("ai-sdk").frames(
+        {"type": "tool-input-start", "toolCallId": "c", "toolName": "t", "dynamic": True},
+        {
+            "type": "tool-input-error",
+            "toolCallId": "c",
+            "toolName": "t",
+            "input": {},
+            "dynamic": True,
+            "errorText": "no",
+        },
+    )
+    assert player.board.find("c").error.code == "invalid_input"
+
+
+def test_a_name_that_the_run_did_not_offer_is_an_unknown_tool() -> None:
+    player = Player("native").frames(
+        {"type": "run.started", "tools": [{"name": "known"}]},
+        {"type": "tool.input.invalid", "call_id": "c", "tool": "other", "error": {"message": ""}},
+        {"type": "tool.input.invalid", "call_id": "d", "tool": "known", "error": {"message": ""}},
+        {"type": "tool.output.error", "call_id": "e", "error": {"message": "", "code": "rate_limited"}},
+        {
+            "type": "tool.output.error",
+            "call_id": "f",
+            "error": {"message": "", "retryable": True, "authority": "plugin"},
+        },
+    )
+    found = {card.call_id: card.error for card in player.board.cards.values()}
+    assert (found["c"].code, found["c"].authority, found["c"].phase) == ("no_such_tool", "runtime", "resolve")
+    assert (found["d"].code, found["d"].authority, found["d"].phase) == ("invalid_input", "tool", "validate")
+    assert found["e"].retryable is True
+    assert (found["f"].code, found["f"].authority, found["f"].retryable) == ("tool_failed", "plugin", True)

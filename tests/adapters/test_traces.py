@@ -1,0 +1,74 @@
+"""Recorded traffic of real libraries: the cards must end as the manifest says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playing import Player, bodies, texts_of
+
+from toolcards.core import facts as f
+from toolcards.core.board import Board
+from toolcards.core.lifecycle import dump_card
+
+RECORDED = [pytest.param(*rest, id=f"{name}/{scenario}") for name, scenario, *rest in bodies()]
+BROKEN_RULES = {"protocol-violation", "conflicting-terminal", "late-response", "duplicate-terminal"}
+
+
+def played(protocol: str, turns: list[Path]) -> Player:
+    player = Player(protocol)
+    for turn in turns:
+        player.body(texts_of(turn))
+    return player
+
+
+@pytest.mark.parametrize(("protocol", "turns", "said"), RECORDED)
+def test_a_recorded_scenario_ends_as_it_did(protocol: str, turns: list[Path], said: dict[str, Any]) -> None:
+    player = played(protocol, turns)
+    by_wire = said.get("by_wire", {})
+    expected = {call: by_wire.get("calls", {}).get(call, known["final"]) for call, known in said["calls"].items()}
+    cards = [card for card in player.board.cards.values() if not card.removed]
+    assert {card.call_id: card.state for card in cards} == expected
+    assert len(cards) == len(expected)
+    assert player.board.status == by_wire.get("status", said["run"])
+    assert player.skipped == 0
+
+
+@pytest.mark.parametrize(("protocol", "turns", "said"), RECORDED)
+def test_a_recorded_scenario_survives_the_log(protocol: str, turns: list[Path], said: dict[str, Any]) -> None:
+    player, again = played(protocol, turns), Board()
+    for seq, (ordinal, fact) in enumerate(player.log, 1):
+        read = f.load(f.dump(fact), fact.at)
+        assert read == fact
+        again.record(ordinal, read, seq)
+    assert again.cards == player.board.cards
+    assert again.status == player.board.status
+    assert again.context == player.board.context
+
+
+@pytest.mark.parametrize(("protocol", "turns", "said"), RECORDED)
+def test_a_recorded_scenario_breaks_no_rule_of_ours(protocol: str, turns: list[Path], said: dict[str, Any]) -> None:
+    for card in played(protocol, turns).board.cards.values():
+        assert not BROKEN_RULES & {code for code, _ in card.anomalies}, dump_card(card)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "turns", "said"), [case for case in RECORDED if case.values[2]["rule"] in {"silent-deny"}]
+)
+def test_our_own_denial_closes_what_the_wire_leaves_open(
+    protocol: str, turns: list[Path], said: dict[str, Any]
+) -> None:
+    player = Player(protocol)
+    player.body(texts_of(turns[0]))
+    for call_id, known in said["calls"].items():
+        card = player.board.find(call_id)
+        if card and card.waiting and card.approval:
+            approved = known["final"] == "output-available"
+            answer = f.ApprovalAnswered(call_id, approved, card.approval.source_id, by=f.By("human", "ann"))
+            player.take(answer)
+    player.body(texts_of(turns[1]))
+    cards = {card.call_id: card for card in player.board.cards.values()}
+    assert {call: card.state for call, card in cards.items()} == {c: k["final"] for c, k in said["calls"].items()}
+    assert player.board.status == said["run"]
+    assert not any(card.anomalies for card in cards.values())

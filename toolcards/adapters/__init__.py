@@ -1,0 +1,16 @@
+"""The protocols we understand. To add one: a module with an `ADAPTER`, a line here, recorded frames in tests/traces."""
+
+from toolcards.adapters.acp import ADAPTER as ACP
+from toolcards.adapters.ag_ui import ADAPTER as AG_UI
+from toolcards.adapters.ai_sdk import ADAPTER as AI_SDK
+from toolcards.adapters.base import Adapter, Answer, BadFrame
+from toolcards.adapters.claude_code import ADAPTER as CLAUDE_CODE
+from toolcards.adapters.native import ADAPTER as NATIVE
+from toolcards.adapters.opencode import ADAPTER as OPENCODE
+from toolcards.adapters.tanstack import ADAPTER as TANSTACK
+
+ADAPTERS: dict[str, Adapter] = {
+    adapter.name: adapter for adapter in (NATIVE, AI_SDK, AG_UI, TANSTACK, CLAUDE_CODE, OPENCODE, ACP)
+}
+
+__all__ = ["ADAPTERS", "Adapter", "Answer", "BadFrame"]

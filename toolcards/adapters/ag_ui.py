@@ -1,0 +1,295 @@
+"""AG-UI 1.0: all 31 events, the legacy ones still seen on the wire, and what its producers add to them.
+
+Read from `@ag-ui/core` 1.0.0 (npm), `ag-ui-protocol` 1.0.0 (PyPI), `pydantic-ai-slim` 2.68.0, `ag-ui-langgraph` 0.0.47
+and `@tanstack/ai` 0.58.0. How a call fails is in `events`, how a run asks in
+`interrupts`. A result that is a JSON object or array in a text is taken as that value; other texts stay texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from toolcards.adapters import interrupts, resuming, strict
+from toolcards.adapters.base import Adapter, BadFrame, Facts
+from toolcards.adapters.events import Encrypted, Event, Messages, Result, Stamped, word
+from toolcards.adapters.frames import Decoder, Frame
+from toolcards.adapters.interrupts import Interrupt
+from toolcards.core import facts as f
+
+
+class RunStarted(Event):
+    """A run of the thread begins."""
+
+    type: Literal["RUN_STARTED"]
+    thread_id: str
+    run_id: str
+
+    def facts(self) -> Facts:
+        """The run; its calls are its own (rule 20)."""
+        return [f.RunStarted(scope=self.run_id)]
+
+
+class Outcome(Frame):
+    """How a run finished; types we do not know count as success."""
+
+    type: str = "success"
+    interrupts: list[Interrupt] = []
+
+
+class RunFinished(Event):
+    """The run ends, perhaps with questions. In TanStack's stream every turn ends so; only the last is the end."""
+
+    type: Literal["RUN_FINISHED"]
+    thread_id: str = ""
+    run_id: str = ""
+    outcome: Outcome | None = None
+
+    def facts(self) -> Facts:
+        """The questions, then the end."""
+        if self.outcome is None and self.tanstack.get("finishReason") == "tool_calls":
+            return []
+        outcome = self.outcome or Outcome()
+        how: f.Outcome = _OUTCOMES.get(outcome.type, "ok")
+        asked = [fact for entry in outcome.interrupts for fact in entry.facts()] if how == "interrupt" else []
+        return [*asked, f.RunEnded(outcome=how, scope=self.run_id, close_open_input=True)]
+
+
+class RunError(Event):
+    """The run failed; everything open ends."""
+
+    type: Literal["RUN_ERROR"]
+    message: str
+
+    def facts(self) -> Facts:
+        """The end."""
+        return [f.RunEnded(outcome="error", reason=self.message)]
+
+
+class RunCancelled(Event):
+    """The run was cancelled (before 1.0)."""
+
+    type: Literal["RUN_CANCELLED"]
+    run_id: str | None = None
+
+    def facts(self) -> Facts:
+        """The end."""
+        return [f.RunEnded(outcome="aborted", scope=self.run_id or "")]
+
+
+class StepStarted(Event):
+    """A named step begins."""
+
+    type: Literal["STEP_STARTED"]
+    step_name: str
+
+    def facts(self) -> Facts:
+        """The step."""
+        return [f.StepStarted(name=self.step_name)]
+
+
+class StepFinished(Event):
+    """A named step ends."""
+
+    type: Literal["STEP_FINISHED"]
+    step_name: str
+
+    def facts(self) -> Facts:
+        """The step's end."""
+        return [f.StepFinished(name=self.step_name)]
+
+
+class Content(Event):
+    """A piece of text or reasoning."""
+
+    texts: ClassVar[int] = 3
+    type: Literal["TEXT_MESSAGE_CONTENT", "REASONING_MESSAGE_CONTENT"]
+    message_id: str
+    delta: str
+
+    def facts(self) -> Facts:
+        """The text."""
+        return [f.TextDelta(text=self.delta, channel="text" if self.type[0] == "T" else "reasoning", lane=self.lane)]
+
+
+class ContentChunk(Event):
+    """Text or reasoning without start and end; THINKING is reasoning's old name."""
+
+    type: Literal["TEXT_MESSAGE_CHUNK", "REASONING_MESSAGE_CHUNK", "THINKING_TEXT_MESSAGE_CONTENT"]
+    delta: str | None = None
+
+    def facts(self) -> Facts:
+        """The text, if any."""
+        channel: Literal["text", "reasoning"] = "text" if self.type == "TEXT_MESSAGE_CHUNK" else "reasoning"
+        return [f.TextDelta(text=self.delta, channel=channel, lane=self.lane)] if self.delta else []
+
+
+class CallStart(Event):
+    """The model begins to write a call, or repeats one after its approval."""
+
+    type: Literal["TOOL_CALL_START"]
+    tool_call_id: str = Field(min_length=1)
+    tool_call_name: str
+
+    def facts(self) -> Facts:
+        """The call."""
+        return [f.InputStarted(self.tool_call_id, self.tool_call_name, lane=self.lane)]
+
+
+class CallArgs(Stamped):
+    """A piece of the input; may be empty."""
+
+    texts: ClassVar[int] = 3
+    type: Literal["TOOL_CALL_ARGS"]
+    tool_call_id: str = Field(min_length=1)
+    delta: str
+
+    def facts(self) -> Facts:
+        """The piece."""
+        return [f.InputDelta(self.tool_call_id, self.delta)]
+
+
+class CallEnd(Event):
+    """The input is whole, which does not say that it is valid. TanStack adds it as a value."""
+
+    type: Literal["TOOL_CALL_END"]
+    tool_call_id: str = Field(min_length=1)
+    input: Any = None
+
+    def facts(self) -> Facts:
+        """The input."""
+        extras = self.tanstack
+        given = "input" in extras or "input" in self.model_fields_set
+        value = extras.get("input", self.input)
+        return [f.InputReady(self.tool_call_id, input=value, has_input=given, lane=self.lane)]
+
+
+class CallChunk(Event):
+    """Start, piece and continuation in one."""
+
+    type: Literal["TOOL_CALL_CHUNK"]
+    tool_call_id: str | None = None
+    tool_call_name: str | None = None
+    delta: str | None = None
+
+    def facts(self) -> Facts:
+        """The chunk; the board takes it apart."""
+        return [f.InputChunk(self.tool_call_id or "", self.tool_call_name or "", self.delta or "", self.lane)]
+
+
+class Custom(Event):
+    """Events with names of the producers' own; LangGraph and TanStack once asked for approvals so."""
+
+    type: Literal["CUSTOM"]
+    name: str
+    value: Any = None
+    raw_event: Any = None
+
+    def facts(self) -> Facts:
+        """The questions, or an input for the client's own tool."""
+        if self.name == "on_interrupt":
+            known = self.raw_event.get("id") if isinstance(self.raw_event, dict) else ""
+            return interrupts.legacy(self.value, word(known))
+        read = _TANSTACK.get(self.name)
+        return read(self.value) if read and isinstance(self.value, dict) else []
+
+
+class LaneStarted(Event):
+    """A sub-agent begins."""
+
+    type: Literal["SUBAGENT_STARTED"]
+    subagent_run_id: str
+    name: str
+    parent_subagent_run_id: str | None = None
+    parent_tool_call_id: str | None = None
+
+    def facts(self) -> Facts:
+        """The lane."""
+        above, call = self.parent_subagent_run_id or "", self.parent_tool_call_id or ""
+        return [f.LaneStarted(lane=self.lane, name=self.name, parent_lane=above, parent_call=call)]
+
+
+class LaneFinished(Event):
+    """A sub-agent ends, or waits for answers."""
+
+    type: Literal["SUBAGENT_FINISHED"]
+    subagent_run_id: str
+    outcome: Outcome | None = None
+
+    def facts(self) -> Facts:
+        """The lane's end."""
+        how: f.Outcome = _OUTCOMES.get(self.outcome.type if self.outcome else "", "ok")
+        return [f.RunEnded(outcome=how, lane=self.lane, close_open_input=True)]
+
+
+class LaneFailed(Event):
+    """A sub-agent failed."""
+
+    type: Literal["SUBAGENT_ERROR"]
+    subagent_run_id: str
+    message: str
+
+    def facts(self) -> Facts:
+        """The lane's end."""
+        return [f.RunEnded(outcome="error", reason=self.message, lane=self.lane)]
+
+
+class Quiet(Event):
+    """Events that say nothing of runs and calls; THINKING_* are those of before 1.0."""
+
+    type: Literal[
+        "TEXT_MESSAGE_START", "TEXT_MESSAGE_END", "REASONING_START", "REASONING_END", "REASONING_MESSAGE_START",
+        "REASONING_MESSAGE_END", "STATE_SNAPSHOT", "STATE_DELTA", "ACTIVITY_SNAPSHOT", "ACTIVITY_DELTA", "RAW",
+        "THINKING_START", "THINKING_END", "THINKING_TEXT_MESSAGE_START", "THINKING_TEXT_MESSAGE_END",
+    ]  # fmt: skip
+
+
+Events = Annotated[
+    CallArgs | Content | CallStart | CallEnd | CallChunk | Result | ContentChunk | RunStarted | RunFinished | RunError
+    | RunCancelled | StepStarted | StepFinished | Encrypted | Messages | Custom | LaneStarted | LaneFinished
+    | LaneFailed | Quiet,
+    Field(discriminator="type"),
+]  # fmt: skip
+
+_OUTCOMES: dict[str, f.Outcome] = {"interrupt": "interrupt", "suspended": "interrupt", "cancelled": "aborted"}
+
+
+def run_of(text: str) -> str:
+    """Return the frame's threadId, which is the run's id here; "" where the frame does not name it."""
+    if '"threadId"' not in text:
+        return ""
+    try:
+        frame = strict.loads(text)
+    except BadFrame:
+        return ""
+    chunk = frame.get("chunk") if isinstance(frame, dict) else None
+    return word((chunk if isinstance(chunk, dict) else frame).get("threadId")) if isinstance(frame, dict) else ""
+
+
+def _approval_requested(value: dict[str, Any]) -> Facts:
+    """TanStack's own event of before its interrupts."""
+    call_id, approval = word(value.get("toolCallId")), value.get("approval")
+    source_id = word(approval.get("id")) if isinstance(approval, dict) else ""
+    if not call_id:
+        return []
+    source_id = source_id or f"approval_{call_id}"
+    kept = {"interruptId": source_id, "style": "tanstack"}
+    return [f.ApprovalAsked(call_id, source_id, reply_to=kept, tool=word(value.get("toolName")))]
+
+
+def _input_available(value: dict[str, Any]) -> Facts:
+    call_id = word(value.get("toolCallId"))
+    return [f.InputReady(call_id, word(value.get("toolName")), value.get("input"), "input" in value)] if call_id else []
+
+
+_TANSTACK: dict[str, Callable[[dict[str, Any]], Facts]] = {
+    "approval-requested": _approval_requested,
+    "tool-input-available": _input_available,
+    "toolcards.request": resuming.answers,  # what our module for JavaScript tells of a request
+}
+
+DECODER = Decoder(Events)
+decode = DECODER.decode
+ADAPTER = Adapter("ag-ui", "1.0.0", decode, interrupts.encode, interrupts.encode_all, run_of)

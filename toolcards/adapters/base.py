@@ -1,0 +1,68 @@
+"""What an adapter is: a name and two pure functions, `decode` and `encode`.
+
+`decode(text)` turns one frame, exactly as it came, into facts: `[]` where a known frame teaches nothing,
+`None` where the frame's type is unknown (skipped and counted), `BadFrame` where it is broken.
+`encode(answer)` turns an answer into the object that the protocol itself wants back, or None where it has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from toolcards.core.facts import AnyFact, InputChunk
+
+DEPTH = 32  # objects and arrays inside each other; the transport passes its own setting
+Facts = list[AnyFact | InputChunk]
+
+
+class BadFrame(ValueError):
+    """A frame that cannot be used; `code` is a word of docs/api.md, the message is for the sender.
+
+    Codes: not_json, not_object, duplicate_key, too_deep, too_large, missing_field, bad_field.
+    """
+
+    def __init__(self, message: str, code: str = "bad_frame") -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An approval's answer on its way to the agent that announced it; `reply_to` is what its adapter kept."""
+
+    call_id: str
+    source_id: str
+    approved: bool
+    reason: str = ""
+    edited_input: Any = None
+    reply_to: Any = None
+
+
+class Decode(Protocol):
+    """`decode`: the facts of one frame; `depth` is how deep its values may be nested."""
+
+    def __call__(self, text: str, depth: int = DEPTH) -> Facts | None:
+        """Return the facts of the frame; raises BadFrame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """A protocol. `body_is_stream`: the end of an HTTP body is the end of the stream; `gated`: our decisions
+    are sent on its socket unless the connection says otherwise; `run_of` finds the run's id in a frame,
+    `number_of` the sender's own sequence number.
+
+    `encode_all` answers all questions of a run at once, where the protocol takes no answer alone.
+    """
+
+    name: str
+    version: str
+    decode: Decode
+    encode: Callable[[Answer], Any] = lambda answer: None
+    encode_all: Callable[[Sequence[Answer]], Any] | None = None
+    run_of: Callable[[str], str] = lambda text: ""
+    number_of: Callable[[str], int | None] = lambda text: None
+    body_is_stream: bool = True
+    gated: bool = False

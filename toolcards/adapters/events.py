@@ -1,0 +1,123 @@
+"""AG-UI's events about what came of a call, and what all its events carry.
+
+AG-UI 1.0 has no word for a failed call. `Result` reads its producers' conventions in order of proof;
+Pydantic AI tells one frame later (`Encrypted`), LangGraph in a snapshot (`Messages`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from toolcards.adapters import strict
+from toolcards.adapters.base import Facts
+from toolcards.adapters.frames import Frame
+from toolcards.core import facts as f
+
+_MARKS: dict[str, Literal["failed", "retried", "denied", "interrupted"]] = {
+    "failed": "failed", "retried": "retried", "denied": "denied", "interrupted": "interrupted",
+}  # fmt: skip
+_CAUSES = {"unknown_tool": "no_such_tool", "validation_error": "invalid_input"}
+
+
+class Stamped(Frame):
+    """An event with its time, which is the sender's and orders nothing."""
+
+    model_config = ConfigDict(alias_generator=to_camel)
+    timestamp: float | None = None
+
+
+class Event(Stamped):
+    """What every event may carry."""
+
+    metadata: dict[str, Any] | None = None
+    subagent_run_id: str | None = None
+
+    @property
+    def lane(self) -> str:
+        """The sub-agent that speaks."""
+        return self.subagent_run_id or ""
+
+    @property
+    def tanstack(self) -> dict[str, Any]:
+        """TanStack's extras; nobody else uses this place."""
+        extras = (self.metadata or {}).get("tanstack")
+        return extras if isinstance(extras, dict) else {}
+
+
+class Result(Event):
+    """A call's result; whether it is a failure is said in four ways, or later."""
+
+    type: Literal["TOOL_CALL_RESULT"]
+    message_id: str = ""
+    tool_call_id: str = Field(min_length=1)
+    content: str | list[Any]
+    error: Any = None
+    state: Any = None
+    mcp_result: Any = None
+
+    def facts(self) -> Facts:
+        """The result or the failure; never guessed from the content alone."""
+        if isinstance(self.error, str):
+            return [f.OutputFailed(self.tool_call_id, self.error or _words(self.content))]
+        told = self.mcp_result or (self.metadata or {}).get("mcpResult")
+        failed = isinstance(told, dict) and told.get("isError") is True
+        if failed or "output-error" in {word(self.tanstack.get("state")), word(self.state)}:
+            return [f.OutputFailed(self.tool_call_id, _words(self.content), "tool_reported" if failed else "")]
+        output = strict.maybe(self.content) if isinstance(self.content, str) else self.content
+        return [f.OutputReady(self.tool_call_id, output, self.message_id)]
+
+
+class Encrypted(Event):
+    """Where Pydantic AI says how a result really ended; despite its name it is plain JSON."""
+
+    type: Literal["REASONING_ENCRYPTED_VALUE"]
+    subtype: str
+    entity_id: str
+    encrypted_value: str
+
+    def facts(self) -> Facts:
+        """The mark, where there is one."""
+        said = strict.maybe(self.encrypted_value)
+        marks = said.get("pydantic_ai") if isinstance(said, dict) else None
+        outcome = marks.get("outcome") if isinstance(marks, dict) else None
+        mark = _MARKS.get(word(outcome))
+        if self.subtype != "message" or mark is None or not isinstance(marks, dict):
+            return []
+        retry = marks.get("retry")
+        cause = word(retry.get("cause")) if isinstance(retry, dict) else ""
+        return [f.OutcomeMarked("", mark, self.entity_id, _CAUSES.get(cause, ""))]
+
+
+class Messages(Event):
+    """All messages so far; proves results that no event told (LangGraph)."""
+
+    type: Literal["MESSAGES_SNAPSHOT"]
+    messages: list[dict[str, Any]]
+
+    def facts(self) -> Facts:
+        """One fact for each tool message."""
+        return [
+            f.SnapshotSeen(message["toolCallId"], message.get("content"), _text(message.get("error")))
+            for message in self.messages
+            if message.get("role") == "tool" and isinstance(message.get("toolCallId"), str)
+        ]
+
+
+def word(value: Any) -> str:
+    """Return the value if it is a text, else nothing."""
+    return value if isinstance(value, str) else ""
+
+
+def _words(content: str | list[Any]) -> str:
+    """A failure's message: `{"error": …}` is how TanStack and others wrap it."""
+    if isinstance(content, list):
+        return "".join(word(part.get("text")) for part in content if isinstance(part, dict))
+    said = strict.maybe(content)
+    return said["error"] if isinstance(said, dict) and isinstance(said.get("error"), str) else content
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,166 @@
+"""AG-UI's questions: a run ends with interrupts, the answers ride on the next run's `resume`.
+
+Source: AG-UI 1.0 concept "interrupts", and its three producers as recorded: Pydantic AI 2.68 (`{"approved": …}`),
+LangGraph 0.0.47 (LangChain decisions, one interrupt for one call or for a batch without call ids) and
+TanStack AI 0.58 (`approved` and nothing else). Which of them asked is kept in `reply_to`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import ConfigDict
+from pydantic.alias_generators import to_camel
+
+from toolcards.adapters.base import Answer, BadFrame, Facts
+from toolcards.adapters.frames import Frame
+from toolcards.adapters.strict import loads
+from toolcards.core import facts as f
+
+
+class Interrupt(Frame):
+    """One entry of `RUN_FINISHED.outcome.interrupts`."""
+
+    model_config = ConfigDict(alias_generator=to_camel)
+    id: str
+    reason: str = ""
+    message: str | None = None
+    tool_call_id: str | None = None
+    expires_at: str | None = None
+    metadata: dict[str, Any] | None = None
+
+    def facts(self) -> Facts:
+        """The questions it asks; none where it is not about a call, and a client's own tool is no question."""
+        if self._for_the_client():
+            return [f.Closed(self.tool_call_id, "ok")] if self.tool_call_id else []
+        asked = _langchain(self._raw(), self.id)
+        if asked is None:
+            call_id = self.tool_call_id or ""
+            asked = [f.ApprovalAsked(call_id, self.id, reply_to=self._reply_to())] if call_id else []
+        return [self._completed(question) for question in asked]
+
+    def _for_the_client(self) -> bool:
+        kind = (self.metadata or {}).get("kind")
+        return kind == "client_tool" or self.reason == "tanstack:client_tool_execution"
+
+    def _raw(self) -> Any:
+        ours = (self.metadata or {}).get("langgraph")
+        return ours.get("raw") if isinstance(ours, dict) else None
+
+    def _reply_to(self) -> dict[str, Any]:
+        known = self.metadata or {}
+        if "tanstack:interruptBinding" in known:
+            return {"interruptId": self.id, "style": "tanstack"}
+        return {"interruptId": self.id, "style": "langgraph" if "langgraph" in known else "approval"}
+
+    def _completed(self, asked: f.ApprovalAsked) -> f.ApprovalAsked:
+        return f.ApprovalAsked(
+            asked.call_id or (self.tool_call_id or ""), asked.source_id, reason=self.message or asked.reason,
+            expires_at=_seconds(self.expires_at), reply_to=asked.reply_to, tool=asked.tool, input=asked.input,
+        )  # fmt: skip
+
+
+def legacy(value: Any, interrupt_id: str = "") -> Facts:
+    """Return the questions of LangGraph's `CUSTOM on_interrupt`, whose value is a JSON text."""
+    if isinstance(value, str):
+        try:
+            value = loads(value)
+        except BadFrame:
+            return []  # an interrupt() of the program's own, not about a call
+    return list(_langchain(value, interrupt_id) or [])
+
+
+def encode(answer: Answer) -> dict[str, Any]:
+    """Return the `ResumeEntry` that answers one interrupt, in its producer's style."""
+    kept = answer.reply_to if isinstance(answer.reply_to, dict) else {}
+    payload = _STYLES[kept.get("style", "approval")](answer, kept)
+    return {"interruptId": kept.get("interruptId") or answer.source_id, "status": "resolved", "payload": payload}
+
+
+def encode_all(answers: Sequence[Answer]) -> list[dict[str, Any]]:
+    """Return one `resume` array for all questions of a run; a batch's decisions stand in the asked order."""
+    entries: dict[str, dict[str, Any]] = {}
+    for answer in sorted(answers, key=_place):
+        entry = encode(answer)
+        first = entries.setdefault(entry["interruptId"], entry)
+        if first is not entry and "decisions" in first["payload"]:
+            first["payload"]["decisions"] += entry["payload"]["decisions"]
+    return list(entries.values())
+
+
+def _place(answer: Answer) -> int:
+    kept = answer.reply_to
+    return int(kept.get("place", 0)) if isinstance(kept, dict) else 0
+
+
+def _langchain(raw: Any, interrupt_id: str) -> list[f.ApprovalAsked] | None:
+    """The questions of a LangChain `HITLRequest`, batched or per call; None where it is something else."""
+    if not isinstance(raw, dict):
+        return None
+    if isinstance(raw.get("action_requests"), list):
+        return list(_batch(raw["action_requests"], interrupt_id))
+    if not isinstance(raw.get("tool_call_id"), str):
+        return None
+    kept = {"interruptId": interrupt_id, "style": "langgraph", "tool": _text(raw.get("name"))}
+    return [f.ApprovalAsked(raw["tool_call_id"], interrupt_id, reason=_text(raw.get("description")), reply_to=kept)]
+
+
+def _batch(actions: list[Any], interrupt_id: str) -> Iterator[f.ApprovalAsked]:
+    named = [action for action in actions if isinstance(action, dict) and isinstance(action.get("name"), str)]
+    for place, action in enumerate(named):
+        kept = {
+            "interruptId": interrupt_id, "style": "langgraph-batch", "tool": action["name"],
+            "place": place, "of": len(named),
+        }  # fmt: skip
+        yield f.ApprovalAsked(
+            "", f"{interrupt_id}#{place}" if interrupt_id else "", reason=_text(action.get("description")),
+            reply_to=kept, tool=action["name"], input=action.get("args", action.get("arguments")),
+        )  # fmt: skip
+
+
+def _plain(answer: Answer, kept: dict[str, Any]) -> dict[str, Any]:
+    payload = _bare(answer, kept)
+    if answer.reason and not answer.approved:
+        payload["reason"] = answer.reason
+    return payload
+
+
+def _bare(answer: Answer, kept: dict[str, Any]) -> dict[str, Any]:
+    """TanStack's schema takes no other field; a denial is `{"approved": false}` alone."""
+    payload: dict[str, Any] = {"approved": answer.approved}
+    if answer.approved and answer.edited_input is not None:
+        payload["editedArgs"] = answer.edited_input
+    return payload
+
+
+def _decision(answer: Answer, kept: dict[str, Any]) -> dict[str, Any]:
+    if not answer.approved:
+        return {"type": "reject"} | ({"message": answer.reason} if answer.reason else {})
+    if answer.edited_input is not None:
+        action = {"name": kept.get("tool", ""), "args": answer.edited_input}
+        return {"type": "edit", "edited_action": action}
+    return {"type": "approve"}
+
+
+_STYLES: dict[str, Any] = {
+    "approval": _plain,
+    "tanstack": _bare,
+    "langgraph": _decision,
+    "langgraph-batch": lambda answer, kept: {"decisions": [_decision(answer, kept)]},
+}
+
+
+def _seconds(moment: str | None) -> float:
+    if not moment:
+        return 0.0
+    try:
+        when = datetime.fromisoformat(moment)
+    except ValueError:
+        return 0.0
+    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

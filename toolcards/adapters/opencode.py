@@ -1,0 +1,224 @@
+"""opencode's event bus: what `GET /event` streams, or its plug-in hook `event` is told.
+
+Read from and tested with opencode-ai 1.18.33. One frame is one event `{type, properties}`. A session without
+parent is the run itself, its sub-sessions are lanes; arguments do not stream, shell output does. What failed is
+known by the state of a tool part, by `exit` where it is a number other than 0, and by fixed texts of the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from toolcards.adapters import strict
+from toolcards.adapters.base import DEPTH, Adapter, Answer, BadFrame, Facts
+from toolcards.core import facts as f
+
+Said = dict[str, Any]
+HOST = f.By("host", "opencode")
+STOPPED = "Stopped by Toolcards: "  # how our plug-in's refusals begin; see static/clients/opencode.js
+_DENIED = ("The user rejected permission", "The user has specified a rule which prevents", STOPPED)
+_INVALID = "tool was called with invalid arguments"
+_NO_TOOL = "unavailable tool"
+
+
+def decode(text: str, depth: int = DEPTH) -> Facts | None:
+    """Return the facts of one bus event; None for a type that is not known here."""
+    said = strict.loads(text, depth)
+    if not isinstance(said, dict):
+        raise BadFrame("an event is one JSON object", "not_object")
+    kind, told = _text(said, "type"), said.get("properties")
+    if not kind:
+        raise BadFrame("type: Field required", "missing_field")
+    known = _EVENTS.get(kind)
+    if known is None:
+        return [] if kind.startswith(_QUIET) else None
+    if not isinstance(told, dict):
+        raise BadFrame(f"{kind}: properties: Field required", "missing_field")
+    return known(told)
+
+
+def run_of(text: str) -> str:
+    """Return the session that the event is about."""
+    try:
+        said = strict.loads(text)
+    except BadFrame:
+        return ""
+    return _text(_object(said, "properties"), "sessionID") if isinstance(said, dict) else ""
+
+
+def encode(answer: Answer) -> Said:
+    """Return the body for the permission's reply endpoint. A reason lets the run go on after a no."""
+    if answer.approved:
+        return {"reply": "once"}
+    return {"reply": "reject", "message": answer.reason or "A person declined."}
+
+
+# ---------------------------------------------------------------- sessions
+
+
+def _created(told: Said) -> Facts:
+    info = _object(told, "info")
+    session, parent = _text(info, "id"), _text(info, "parentID")
+    if parent:
+        return [f.LaneStarted(lane=session, name=_text(info, "agent") or "agent", parent_lane=parent)]
+    return [f.RunStarted(scope=session, title=_text(info, "title")[:200])]
+
+
+def _idle(told: Said) -> Facts:
+    """A session rests: the run is over, unless an error has said so before."""
+    session = _text(told, "sessionID")
+    ended = f.RunEnded(outcome="not-executed", lane=session, again=True)
+    return [ended, f.RunEnded(outcome="ok", scope=session, if_open="aborted", again=True)] if session else []
+
+
+def _broke(told: Said) -> Facts:
+    session, error = _text(told, "sessionID"), _object(told, "error")
+    name = _text(error, "name")
+    aborted = name == "MessageAbortedError"
+    outcome: f.Outcome = "aborted" if aborted else "error"
+    reason = "Aborted at opencode." if aborted else _text(_object(error, "data"), "message") or name
+    if not session:
+        return [f.ErrorSeen(message=reason)]
+    return [
+        f.RunEnded(outcome=outcome, reason=reason, lane=session),
+        f.RunEnded(outcome=outcome, reason=reason, scope=session),
+    ]
+
+
+def _wrote(told: Said) -> Facts:
+    text = _text(told, "delta")
+    return [f.TextDelta(text=text, lane=_text(told, "sessionID"))] if told.get("field") == "text" and text else []
+
+
+# ---------------------------------------------------------------- permissions
+
+
+def _asked(told: Said) -> Facts:
+    """The program's own question; v2 names the call in `source`."""
+    where = _object(told, "tool") or _object(told, "source")
+    what = _text(told, "permission") or _text(told, "action")
+    patterns = told.get("patterns") or told.get("resources") or []
+    on = (
+        ", ".join(str(pattern) for pattern in patterns if isinstance(pattern, str))
+        if isinstance(patterns, list)
+        else ""
+    )
+    return [
+        f.ApprovalAsked(
+            _text(where, "callID"), _text(told, "id"), reason=f"opencode asks: {what} {on}".strip(),
+            reply_to={"id": _text(told, "id"), "session": _text(told, "sessionID")}, terms={"local": True},
+        )
+    ]  # fmt: skip
+
+
+def _replied(told: Said) -> Facts:
+    asked = _text(told, "requestID") or _text(told, "permissionID")
+    reply = _text(told, "reply") or _text(told, "response")
+    return [f.ApprovalAnswered("", reply in ("once", "always"), asked, by=HOST)] if asked and reply else []
+
+
+# ---------------------------------------------------------------- tools
+
+
+def _part(told: Said) -> Facts:
+    part = _object(told, "part")
+    if part.get("type") != "tool":
+        return []
+    state = _object(part, "state")
+    status = _STATUS.get(_text(state, "status"))
+    if status is None:
+        raise BadFrame("message.part.updated: part.state.status: not known", "bad_field")
+    if not _text(part, "callID") or not _text(part, "tool"):
+        raise BadFrame("message.part.updated: part.callID, part.tool: Field required", "missing_field")
+    return status(part, state)
+
+
+def _pending(part: Said, state: Said) -> Facts:
+    return [f.InputStarted(part["callID"], part["tool"], lane=_text(part, "sessionID"))]
+
+
+def _running(part: Said, state: Said) -> Facts:
+    facts: Facts = [_ready(part, state)]
+    about = _object(state, "metadata")
+    if _text(about, "sessionId"):  # the session of the sub-agent that this call started
+        name = _text(_object(state, "input"), "subagent_type") or "agent"
+        lane = f.LaneStarted(
+            lane=about["sessionId"], name=name, parent_lane=_text(part, "sessionID"), parent_call=part["callID"]
+        )
+        facts.append(lane)
+    if _text(about, "output"):
+        facts.append(f.OutputPartial(part["callID"], about["output"]))
+    return facts
+
+
+def _completed(part: Said, state: Said) -> Facts:
+    call, about, output = part["callID"], _object(state, "metadata"), state.get("output")
+    if part["tool"] == "invalid":
+        return [_invalid(call, _object(state, "input"))]
+    code = about.get("exit", 0)
+    ready = _ready(part, state)
+    if code is None:  # the shell was killed: by an abort
+        return [ready, f.Closed(call, "aborted", reason=_text(state, "output"))]
+    if isinstance(code, int) and code != 0:
+        return [f.OutputFailed(call, _text(state, "output") or f"exit code {code}", "exit_status"), ready]
+    return [f.OutputReady(call, output), ready]
+
+
+def _invalid(call: str, given: Said) -> f.InputInvalid:
+    """What the model named or wrote could not be used: the program calls its tool `invalid` instead."""
+    message = _text(given, "error")
+    return f.InputInvalid(
+        call, _text(given, "tool"), None, message, "no_such_tool" if _NO_TOOL in message else "invalid_input"
+    )
+
+
+def _error(part: Said, state: Said) -> Facts:
+    call, message = part["callID"], _text(state, "error")
+    ready = _ready(part, state)
+    if _object(state, "metadata").get("interrupted") is True:
+        return [f.Closed(call, "aborted", reason=message)]
+    if message.startswith(_DENIED):
+        return [f.OutputDenied(call, message.removeprefix(STOPPED), HOST), ready]
+    if _INVALID in message[:200]:
+        return [f.InputInvalid(call, part["tool"], state.get("input"), message)]
+    return [f.OutputFailed(call, message), ready]
+
+
+_STATUS: dict[str, Callable[[Said, Said], Facts]] = {
+    "pending": _pending, "running": _running, "completed": _completed, "error": _error,
+}  # fmt: skip
+_EVENTS: dict[str, Callable[[Said], Facts]] = {
+    "session.created": _created,
+    "session.idle": _idle,
+    "session.error": _broke,
+    "message.part.updated": _part,
+    "message.part.delta": _wrote,
+    "permission.asked": _asked,
+    "permission.v2.asked": _asked,
+    "permission.replied": _replied,
+    "permission.v2.replied": _replied,
+}
+_QUIET = (
+    "session.", "message.", "server.", "plugin.", "catalog.", "integration.", "reference.", "file.", "lsp.", "todo.",
+    "installation.", "ide.", "mcp.", "command.", "project.", "vcs.", "tui.", "pty.", "question.", "workspace.",
+    "worktree.", "storage.", "global.", "models-dev.",
+)  # fmt: skip
+
+
+def _ready(part: Said, state: Said) -> f.InputReady:
+    given = state.get("input")
+    return f.InputReady(part["callID"], part["tool"], given, given is not None, lane=_text(part, "sessionID"))
+
+
+def _object(said: Any, name: str) -> Said:
+    value = said.get(name) if isinstance(said, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def _text(said: Any, name: str) -> str:
+    value = said.get(name) if isinstance(said, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+ADAPTER = Adapter("opencode", "1.18.33", decode, encode, run_of=run_of, body_is_stream=False)

@@ -1,0 +1,96 @@
+"""How the next AG-UI request answers the questions of the last run: what it says, and how to say it.
+
+A `RunAgentInput` carries `resume[]`, and to LangGraph also `forwardedProps.command.resume`; payloads are as
+`interrupts` encodes them. Source: AG-UI 1.0, and `ag-ui-langgraph` 0.0.47, which refuses several entries in
+`resume[]` and takes them by their ids in `forwardedProps.command.resume`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from toolcards.adapters.base import Facts
+from toolcards.core import facts as f
+
+_YES = frozenset({"approve", "edit", "respond", "accept"})
+_NO = frozenset({"reject", "ignore"})
+
+
+def answers(request: dict[str, Any], batch: list[str] | None = None) -> Facts:
+    """Return the answers that a request carries; `batch` are the questions, in order, of decisions without ids."""
+    return [fact for source_id, payload in _entries(request, batch or []) if (fact := _answer(source_id, payload))]
+
+
+def resumed(request: dict[str, Any], entries: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the request with these entries in place of its own for the same questions."""
+    if not entries:
+        return request
+    named = {entry["interruptId"] for entry in entries}
+    own = [entry for entry in _list(request.get("resume")) if _dict(entry).get("interruptId") not in named]
+    payloads = [_dict(entry.get("payload")) for entry in entries]
+    if all("decisions" in payload for payload in payloads) and len(payloads) == 1:
+        return _commanded(request, payloads[0])
+    if all("type" in payload for payload in payloads) and len(payloads) > 1 and not own:
+        return _commanded(request, {entry["interruptId"]: entry["payload"] for entry in entries})
+    return request | {"resume": [*own, *entries]}
+
+
+def _commanded(request: dict[str, Any], resume: dict[str, Any]) -> dict[str, Any]:
+    """LangGraph's own way; both ways at once it would take for two answers."""
+    forwarded = _dict(request.get("forwardedProps"))
+    command = _dict(forwarded.get("command")) | {"resume": resume}
+    kept = {name: value for name, value in request.items() if name != "resume"}
+    return kept | {"forwardedProps": forwarded | {"command": command}}
+
+
+def _entries(request: dict[str, Any], batch: list[str]) -> Iterator[tuple[str, Any]]:
+    for entry in _list(request.get("resume")):
+        said = _dict(entry)
+        source_id, payload = said.get("interruptId"), said.get("payload")
+        if isinstance(source_id, str) and source_id:
+            yield from _spread(source_id, False if said.get("status") == "cancelled" else payload, [])
+    command = _dict(_dict(request.get("forwardedProps")).get("command")).get("resume")
+    if isinstance(command, dict) and isinstance(command.get("decisions"), list):
+        yield from _spread("", command, batch)
+    elif isinstance(command, dict):
+        for source_id, payload in command.items():
+            yield from _spread(source_id, payload, [])
+
+
+def _spread(source_id: str, payload: Any, batch: list[str]) -> Iterator[tuple[str, Any]]:
+    """One entry may hold the decisions of a whole batch, in the asked order."""
+    decisions = _dict(payload).get("decisions")
+    if not isinstance(decisions, list):
+        yield source_id, payload
+        return
+    for place, decision in enumerate(decisions):
+        asked = f"{source_id}#{place}" if source_id else (batch[place] if place < len(batch) else "")
+        if asked:
+            yield asked, decision
+
+
+def _answer(source_id: str, payload: Any) -> f.ApprovalAnswered | None:
+    """The answer that a payload means; None for what is no yes and no no (the agent will refuse it)."""
+    if payload is False:
+        return f.ApprovalAnswered("", False, source_id, reason="Cancelled where the agent runs.")
+    said = _dict(payload)
+    approved, kind = said.get("approved"), said.get("type")
+    if not isinstance(approved, bool):
+        if kind not in _YES | _NO:
+            return None
+        approved = kind in _YES
+    reason = said.get("reason") or said.get("message") or ""
+    edited = said.get("editedArgs", _dict(said.get("edited_action")).get("args"))
+    return f.ApprovalAnswered(
+        "", approved, source_id, reason=reason if isinstance(reason, str) else "",
+        input=edited, has_input=approved and edited is not None,
+    )  # fmt: skip
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

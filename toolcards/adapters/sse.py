@@ -1,0 +1,104 @@
+"""Frames out of a byte stream, whatever pieces it comes in.
+
+`Splitter` reads server-sent events as the HTML standard says (section 9.2.6) and gives the `data` of each;
+`event`, `id`, `retry` and comments are not ours. It forgives what our senders do: a last event without its
+blank line counts, `[DONE]` does not. `LineSplitter` does the same for newline-delimited JSON.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from toolcards.adapters.base import BadFrame
+
+LIMIT = 1 << 20  # characters of one frame; the transport passes its own setting
+_LINE = re.compile(r"\r\n|\r|\n")
+
+
+class Lines:
+    """Lines out of bytes; CRLF, CR and LF end one, and a pair cut in two is still one end."""
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self._limit = limit
+        self._text = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
+        self._pieces: list[str] = []
+        self._size = 0
+        self._after_cr = False
+
+    def feed(self, data: bytes, final: bool = False) -> list[str]:
+        """Return the lines that are whole now; with `final` the rest counts as one. Raises BadFrame(too_large)."""
+        text = self._text.decode(data, final)
+        if self._after_cr and text:
+            text, self._after_cr = text.removeprefix("\n"), False
+        self._after_cr = self._after_cr or text.endswith("\r")
+        first, *lines = _LINE.split(text)
+        whole: list[str] = []
+        self._keep(first)
+        for line in lines:
+            whole.append("".join(self._pieces))
+            self._pieces, self._size = [], 0
+            self._keep(line)
+        if final and self._pieces:
+            whole.append("".join(self._pieces))
+            self._pieces, self._size = [], 0
+        return whole
+
+    def _keep(self, piece: str) -> None:
+        self._size += len(piece)
+        if self._size > self._limit + 16:  # the field's name and its blank
+            raise BadFrame(f"a line of more than {self._limit} characters", "too_large")
+        if piece:
+            self._pieces.append(piece)
+
+
+class Splitter:
+    """The `data` of server-sent events, incrementally."""
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self._limit = limit
+        self._lines = Lines(limit)
+        self._data: list[str] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> list[str]:
+        """Return the frames that are whole now; raises BadFrame with code too_large."""
+        return self._frames(self._lines.feed(data))
+
+    def end(self) -> list[str]:
+        """Return what was still waiting for its blank line."""
+        return self._frames([*self._lines.feed(b"", final=True), ""])
+
+    def _frames(self, lines: list[str]) -> list[str]:
+        frames: list[str] = []
+        for line in lines:
+            if line:
+                self._read(line)
+            elif self._data:
+                frames.append("\n".join(self._data))
+                self._data, self._size = [], 0
+        return [frame for frame in frames if frame and frame.strip() != "[DONE]"]
+
+    def _read(self, line: str) -> None:
+        name, _, value = line.partition(":")
+        if name != "data":
+            return
+        self._data.append(value.removeprefix(" "))
+        self._size += len(self._data[-1])
+        if self._size > self._limit:
+            raise BadFrame(f"a frame of more than {self._limit} characters", "too_large")
+
+
+class LineSplitter:
+    """The lines of newline-delimited JSON, incrementally; blank ones are dropped."""
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self._lines = Lines(limit)
+
+    def feed(self, data: bytes) -> list[str]:
+        """Return the frames that are whole now; raises BadFrame with code too_large."""
+        return [line for line in self._lines.feed(data) if line.strip()]
+
+    def end(self) -> list[str]:
+        """Return the last line where it has no end."""
+        return [line for line in self._lines.feed(b"", final=True) if line.strip()]

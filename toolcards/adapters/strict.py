@@ -1,0 +1,112 @@
+"""JSON as RFC 8259 means it: no key twice, no NaN, no endless nesting.
+
+Two readers of one text must agree on what it says. A duplicate key is where they do not: a policy could
+judge the first value and the tool run with the second.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any, NoReturn
+
+from toolcards.adapters.base import DEPTH, BadFrame
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_SHELTER = re.compile("[\U0010f800-\U0010ffff]")
+_TO_SHELTER = {0xD800 + i: 0x10F800 + i for i in range(0x800)}
+_FROM_SHELTER = {there: here for here, there in _TO_SHELTER.items()}
+_TO_MARK = dict.fromkeys(_TO_SHELTER, "\ufffd")
+
+
+def loads(text: str, depth: int = DEPTH) -> Any:
+    """Return the value of the text; raises BadFrame with a code that says what is wrong with it."""
+    try:
+        value = _DECODER.decode(text)
+    except RecursionError:
+        raise BadFrame(f"nested deeper than {depth} levels", "too_deep") from None
+    except BadFrame:
+        raise
+    except ValueError as error:
+        raise BadFrame(f"not JSON: {error}", "not_json") from None
+    if text.count("{") + text.count("[") > depth and _deeper(value, depth):
+        raise BadFrame(f"nested deeper than {depth} levels", "too_deep")
+    return value
+
+
+def maybe(text: str) -> Any:
+    """Return the value of a text that may be a JSON object or array, else the text itself."""
+    if text[:1] not in {"{", "["}:
+        return text
+    try:
+        return loads(text)
+    except BadFrame:
+        return text
+
+
+def sheltered(value: Any) -> tuple[Any, bool]:
+    """Return the value with lone surrogates moved to private characters, which pydantic takes, and whether any were.
+
+    JavaScript splits emoji over two deltas. A text that uses those private characters itself gets U+FFFD
+    instead, so that `restored` never invents anything.
+    """
+    text = json.dumps(value, ensure_ascii=False)
+    if not _SURROGATE.search(text):
+        return value, False
+    if _SHELTER.search(text):
+        return _translated(value, _TO_MARK), False
+    return _translated(value, _TO_SHELTER), True
+
+
+def restored(value: Any) -> Any:
+    """Return the value with the surrogates where `sheltered` found them."""
+    return _translated(value, _FROM_SHELTER)
+
+
+def _translated(value: Any, table: dict[int, Any]) -> Any:
+    if isinstance(value, str):
+        return value.translate(table)
+    if isinstance(value, dict):
+        return {_translated(key, table): _translated(inner, table) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_translated(inner, table) for inner in value]
+    return value
+
+
+def _deeper(value: Any, depth: int) -> bool:
+    level = [value]
+    for _ in range(depth):
+        level = [inner for outer in level for inner in _inside(outer) if isinstance(inner, (dict, list))]
+        if not level:
+            return False
+    return True
+
+
+def _inside(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise BadFrame(f"the key {twice[:80]!r} occurs twice in one object", "duplicate_key")
+    return made
+
+
+def _constant(name: str) -> NoReturn:
+    raise BadFrame(f"{name} is not JSON", "not_json")
+
+
+def _float(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise BadFrame(f"the number {digits[:40]} is too large", "not_json")
+    return value
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant, parse_float=_float)

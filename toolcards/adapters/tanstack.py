@@ -1,0 +1,24 @@
+"""TanStack AI: AG-UI events with extras in `metadata.tanstack`, bare or wrapped as `{id, chunk}`.
+
+Read from `@tanstack/ai` 0.58.0 and `@tanstack/ai-client` 0.33.2 (npm). The extras
+(failed results, whole inputs, turns that are no ends, its interrupts) are read by `ag_ui` already, since its
+servers are spoken to through AG-UI clients too. Results may come before RUN_STARTED, a continuation may repeat
+START, ARGS and END, and a denial is never told: our own decision closes that card.
+"""
+
+from __future__ import annotations
+
+from toolcards.adapters import ag_ui, interrupts, strict
+from toolcards.adapters.base import DEPTH, Adapter, Facts
+
+
+def decode(text: str, depth: int = DEPTH) -> Facts | None:
+    """Return the event's facts, None for an unknown type; raises BadFrame."""
+    if '"chunk"' in text:
+        frame = strict.loads(text, depth)
+        if isinstance(frame, dict) and "type" not in frame and isinstance(frame.get("chunk"), dict):
+            return ag_ui.DECODER.of_value(frame["chunk"])
+    return ag_ui.decode(text, depth)
+
+
+ADAPTER = Adapter("tanstack", "0.58.0", decode, interrupts.encode, interrupts.encode_all, ag_ui.run_of)
