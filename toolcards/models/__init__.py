@@ -1,0 +1,47 @@
+"""The tables: sources and their keys, runs, the event log, calls as last known, approvals, policy versions.
+
+Only `gate` writes runs, events, calls and approvals (a test keeps it so). The log is never changed, but for
+secrets in it, which `gate.retention` masks for good once a run has ended long ago.
+JSON lives in text columns as ASCII, so that NUL and lone surrogates in agents' text survive any database.
+"""
+
+from toolcards.models.approvals import ANSWERED, Approval, ApprovalQuerySet, Grant, GrantQuerySet, Vote
+from toolcards.models.calls import ToolCall, ToolCallQuerySet, _shown
+from toolcards.models.policies import BreakGlass, Draft, DraftRule, KillSwitch, PolicyVersion
+from toolcards.models.runs import Event, EventQuerySet, LogIsFinal, Run, RunQuerySet
+from toolcards.models.sources import SCOPES, AgentKey, AgentKeyQuerySet, Receipt, SeenTool, Source, digest_of
+from toolcards.outbox import Delivery, Webhook
+from toolcards.records import AuditHead, AuditRow  # Django looks for tables here
+
+__all__ = [
+    "ANSWERED",
+    "SCOPES",
+    "AgentKey",
+    "AgentKeyQuerySet",
+    "Approval",
+    "ApprovalQuerySet",
+    "AuditHead",
+    "AuditRow",
+    "BreakGlass",
+    "Delivery",
+    "Draft",
+    "DraftRule",
+    "Event",
+    "EventQuerySet",
+    "Grant",
+    "GrantQuerySet",
+    "KillSwitch",
+    "LogIsFinal",
+    "PolicyVersion",
+    "Receipt",
+    "Run",
+    "RunQuerySet",
+    "SeenTool",
+    "Source",
+    "ToolCall",
+    "ToolCallQuerySet",
+    "Vote",
+    "Webhook",
+    "_shown",
+    "digest_of",
+]

@@ -1,0 +1,121 @@
+"""Answers owed to gated calls, the votes that give them, and those given in advance."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+
+from toolcards.models.calls import ToolCall
+from toolcards.models.runs import Run
+from toolcards.models.sources import Source
+from toolcards.vault import SealedText
+
+ANSWERED = ("approved", "denied", "expired", "cancelled", "superseded", "revoked")
+
+
+class ApprovalQuerySet(models.QuerySet["Approval"]):
+    """Approvals, by what is owed."""
+
+    def waiting(self) -> ApprovalQuerySet:
+        """Approvals that nobody has answered, oldest first."""
+        return self.filter(state="pending", asked=True).order_by("requested_at", "id")
+
+    def owed(self, run: Run | int) -> ApprovalQuerySet:
+        """Answers of the run that its agent has not been told over its socket yet."""
+        owed = self.filter(run=run, channel="socket", delivered_at=None, state__in=ANSWERED)
+        return owed.order_by("decided_at", "id")
+
+
+class Approval(models.Model):
+    """The answer owed to a gated call: pending, answered once, handed over, claimed, and what came of it.
+
+    `asked`: a person was asked (an allow over HTTP has a row for its permit only). `channel` is the way
+    back: `http` (the agent polls), `socket` (we tell), `none` (we only watch). Times are epoch seconds.
+    """
+
+    id = models.CharField(primary_key=True, max_length=40)
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="approvals")
+    call = models.ForeignKey(ToolCall, on_delete=models.CASCADE, related_name="approvals")
+    attempt = models.IntegerField(default=1)
+    asked = models.BooleanField(default=True)
+    opener = models.CharField(max_length=10, default="gate")
+    channel = models.CharField(max_length=10, default="http")
+    state = models.CharField(max_length=20, default="pending", db_index=True)
+    args_sha256 = models.CharField(max_length=64, blank=True)
+    schema_sha256 = models.CharField(max_length=64, blank=True)
+    idempotency_key = models.CharField(max_length=300, blank=True)
+    decision_id = models.CharField(max_length=40, blank=True)
+    terms = models.TextField(default="{}")  # core.rules.AskTerms: who must answer, how many, what may be edited
+    rules = models.TextField(default="[]")  # ids of the rules that asked; a grant satisfies one of them
+    version = models.IntegerField(default=0)  # the policy version that asked
+    edited = SealedText(blank=True)  # the input as a person changed it, while more votes are needed
+    by_kind = models.CharField(max_length=20, blank=True)
+    by_name = models.CharField(max_length=200, blank=True)
+    reason = models.TextField(blank=True)
+    note = models.TextField(blank=True)
+    use_ttl = models.FloatField(default=300)
+    requested_at = models.FloatField()
+    expires_at = models.FloatField(default=0)
+    decided_at = models.FloatField(default=0)
+    delivered_at = models.FloatField(null=True, blank=True)
+    permit = models.CharField(max_length=60, blank=True, db_index=True)
+    permit_expires_at = models.FloatField(default=0)
+    claimed_at = models.FloatField(default=0)
+    objects = ApprovalQuerySet.as_manager()
+
+    class Meta:
+        indexes = [models.Index(fields=["run", "channel", "delivered_at"])]
+        permissions = [("vote", "Can answer approvals"), ("edit_policy", "Can edit and activate policy")]
+
+    def __str__(self) -> str:
+        return self.id
+
+
+class Vote(models.Model):
+    """One person's answer."""
+
+    approval = models.ForeignKey(Approval, on_delete=models.CASCADE, related_name="votes")
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    decision = models.CharField(max_length=10)
+    reason = models.TextField(blank=True)
+    note = models.TextField(blank=True)
+    client_decision_id = models.CharField(max_length=100, blank=True)
+    at = models.FloatField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["approval", "person"], name="one_vote_each")]
+
+    def __str__(self) -> str:
+        return f"{self.person}: {self.decision}"
+
+
+class GrantQuerySet(models.QuerySet["Grant"]):
+    """Grants, by whether they count."""
+
+    def live(self, now: float) -> GrantQuerySet:
+        """Grants that still count at `now` (epoch seconds)."""
+        return self.filter(revoked_at=None).filter(models.Q(expires_at=0) | models.Q(expires_at__gt=now))
+
+
+class Grant(models.Model):
+    """A person's yes in advance: it satisfies exactly one ask rule, for these arguments, in this scope, until then."""
+
+    id = models.CharField(primary_key=True, max_length=40)
+    rule = models.CharField(max_length=80)
+    rule_sha256 = models.CharField(max_length=64)
+    tool = models.CharField(max_length=300, db_index=True)
+    args_sha256 = models.CharField(max_length=64, blank=True)
+    pattern = models.TextField(blank=True)  # conditions like a rule's `args`
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, null=True, blank=True, related_name="grants")
+    source = models.ForeignKey(Source, on_delete=models.CASCADE, null=True, blank=True, related_name="grants")
+    agent = models.CharField(max_length=200, blank=True)
+    approval = models.ForeignKey(Approval, on_delete=models.SET_NULL, null=True, related_name="grants")
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    created_at = models.FloatField()
+    expires_at = models.FloatField(default=0)
+    revoked_at = models.FloatField(null=True, blank=True)
+    used = models.IntegerField(default=0)
+    objects = GrantQuerySet.as_manager()
+
+    def __str__(self) -> str:
+        return self.id

@@ -1,0 +1,95 @@
+"""Tool calls as last known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from django.db import models
+
+from toolcards.core.facts import InputDelta
+from toolcards.core.lifecycle import Card, load_card
+from toolcards.core.rope import Rope
+from toolcards.models.runs import Event, Run
+from toolcards.records import redactor
+
+_shown: dict[tuple[int, int, int, int], Card] = {}
+SHOWN_KEPT = 2_000
+
+
+class ToolCallQuerySet(models.QuerySet["ToolCall"]):
+    """Calls, by what is wanted of them."""
+
+    def shown(self) -> ToolCallQuerySet:
+        """Calls that still exist (a reset step takes its calls with it)."""
+        return self.filter(removed=False)
+
+    def waiting(self) -> ToolCallQuerySet:
+        """Calls that a person's answer is wanted for, oldest first."""
+        return self.shown().filter(waiting=True).order_by("requested_at", "id")
+
+
+class ToolCall(models.Model):
+    """A tool call as last known: `card` is the whole of it, the other columns are for finding it.
+
+    While input streams, `text` may lag behind the log (it is rewritten only when it grew by a quarter);
+    `as_card` adds the missing deltas.
+    """
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="tool_calls")
+    ordinal = models.IntegerField()
+    call_id = models.CharField(max_length=300)
+    tool = models.CharField(max_length=300)
+    kind = models.CharField(max_length=20)
+    agent = models.CharField(max_length=300, blank=True)
+    state = models.CharField(max_length=30, db_index=True)
+    soft = models.BooleanField(default=False)
+    waiting = models.BooleanField(default=False, db_index=True)
+    removed = models.BooleanField(default=False)
+    rev = models.IntegerField(default=0)
+    seq = models.BigIntegerField(default=0)
+    first_seq = models.BigIntegerField(default=0)
+    started_at = models.DateTimeField(null=True)
+    requested_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    card = models.TextField()
+    text = models.TextField(blank=True)
+    text_seq = models.BigIntegerField(default=0)
+    objects = ToolCallQuerySet.as_manager()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "ordinal"], name="call_ordinal")]
+        indexes = [models.Index(fields=["run", "seq"]), models.Index(fields=["call_id"]), models.Index(fields=["tool"])]
+
+    def __str__(self) -> str:
+        return f"{self.tool} {self.call_id}"
+
+    @property
+    def public_id(self) -> str:
+        """The id that the API and the pages use: unique over all runs."""
+        return f"{self.run_id}-{self.ordinal}"
+
+    def as_card(self, late: Iterable[str] | None = None) -> Card:
+        """Return the card, with the text that the log has and this row has not yet (`late`, where it is known)."""
+        card = load_card(self.card)
+        text = str(card.text) or self.text  # a text that no database column takes stands in the card itself
+        text += "".join(self._late() if late is None else late)
+        return card.but(text=Rope(text), rev=self.rev, seq=self.seq)
+
+    def _late(self) -> Iterator[str]:
+        if self.text_seq < self.seq and self.state == "input-streaming":
+            events = Event.objects.after(self.run_id, self.text_seq).filter(ordinal=self.ordinal, seq__lte=self.seq)
+            for event in events.filter(fact__startswith='{"type":"input-delta"'):
+                if isinstance(fact := event.said, InputDelta):
+                    yield fact.text
+
+    def as_shown_card(self) -> Card:
+        """Return the card as people and programs may see it: secrets are masked. Cached per revision."""
+        key = (self.run_id, self.ordinal, self.rev, self.seq)
+        card = _shown.get(key)
+        if card is None:
+            card = redactor().card(self.as_card())
+            if len(_shown) >= SHOWN_KEPT:
+                _shown.clear()
+            if len(self.card) + len(self.text) < 20_000:
+                _shown[key] = card
+        return card

@@ -1,0 +1,111 @@
+"""Streams of work and the log of what happened in them.
+
+The log is never changed, but for secrets in it, which `gate.retention` masks for good once a run has ended long ago.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.db import models
+from django.utils import timezone
+
+from toolcards.core.facts import AnyFact, load
+from toolcards.models.sources import Source
+
+
+class RunQuerySet(models.QuerySet["Run"]):
+    """Runs, by what they are called and how they are."""
+
+    def named(self, name: str) -> Run | None:
+        """Return the run that its sender calls so; the newest where several sources use the name."""
+        return self.select_related("source").filter(name=name).order_by("-id").first()
+
+    def active(self) -> RunQuerySet:
+        """Runs that may still say something."""
+        return self.filter(status__in=("running", "waiting"))
+
+
+class Run(models.Model):
+    """One stream of work by one agent. `name` is the sender's own id, unique per source."""
+
+    source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="runs")
+    name = models.CharField(max_length=200)
+    agent = models.CharField(max_length=200, blank=True)
+    title = models.CharField(max_length=500, blank=True)
+    protocol = models.CharField(max_length=40, blank=True)
+    mode = models.CharField(max_length=10, default="observe")
+    status = models.CharField(max_length=20, default="running", db_index=True)
+    reason = models.TextField(blank=True)
+    started_at = models.DateTimeField(default=timezone.now)
+    updated_at = models.DateTimeField(default=timezone.now, db_index=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    alive_until = models.FloatField(null=True, blank=True, db_index=True)  # epoch seconds; later it counts as lost
+    seq = models.BigIntegerField(default=0)
+    calls = models.IntegerField(default=0)
+    counts = models.TextField(default="{}")  # state -> number of calls
+    context = models.TextField(default="{}")  # core.board.Context
+    scrubbed_at = models.DateTimeField(null=True, blank=True)  # secrets masked for good; whatever is written unsets it
+    # The sender's own frame numbers seen: the highest without a gap, then those ahead.
+    numbers = models.TextField(default="[0]")
+    objects = RunQuerySet.as_manager()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["source", "name"], name="run_per_source")]
+        indexes = [
+            models.Index(fields=["name"]),
+            models.Index(fields=["ended_at"], condition=models.Q(scrubbed_at=None), name="run_to_scrub"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def count_by_state(self) -> dict[str, int]:
+        """How many calls are in which state."""
+        counts: dict[str, int] = json.loads(self.counts)
+        return counts
+
+
+class LogIsFinal(Exception):
+    """The event log is append-only."""
+
+
+class EventQuerySet(models.QuerySet["Event"]):
+    """The log: read in order, never changed."""
+
+    def after(self, run: Run | int, seq: int) -> EventQuerySet:
+        """Events of the run later than that position, in order."""
+        return self.filter(run=run, seq__gt=seq).order_by("seq")
+
+    def update(self, **kwargs: Any) -> int:
+        """Refuse."""
+        raise LogIsFinal("events are never changed")
+
+    def delete(self) -> tuple[int, dict[str, int]]:
+        """Refuse."""
+        raise LogIsFinal("events are never deleted; retention has its own door")
+
+
+class Event(models.Model):
+    """A fact written down. `ordinal` is its call's in the run, 0 for the run's own facts; `at` epoch seconds."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="events")
+    seq = models.BigIntegerField()
+    at = models.FloatField()
+    ordinal = models.IntegerField(default=0)
+    fact = models.TextField()
+    applied = models.BooleanField(default=True)
+    objects = EventQuerySet.as_manager()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "seq"], name="event_seq")]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} {self.seq}"
+
+    @property
+    def said(self) -> AnyFact:
+        """The fact itself."""
+        return load(self.fact, self.at)

@@ -1,0 +1,143 @@
+"""Who connects: agent programs, their keys, the tools they have shown, and what their requests were answered."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from typing import Any
+
+from django.conf import settings
+from django.db import models, transaction
+from django.utils import timezone
+
+from toolcards.records import Act, write
+from toolcards.vault import SealedText
+
+SCOPES = ("ingest", "decide", "result", "read")
+
+
+def digest_of(secret: str) -> str:
+    """Return what is stored of an agent key: keys are 256 random bits, so one plain hash is enough."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+class Source(models.Model):
+    """A connected agent program."""
+
+    name = models.CharField(max_length=200, unique=True)
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    env = models.CharField(max_length=100, blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+    seen_at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class SeenTool(models.Model):
+    """A tool's schema as a source has shown it; one that nobody accepted makes its calls those of a changed tool.
+
+    `how`: announced by a run, or named by the agent when it asked. Times are epoch seconds.
+    """
+
+    source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="tools")
+    name = models.CharField(max_length=300)
+    how = models.CharField(max_length=10)
+    schema_sha256 = models.CharField(max_length=64)
+    first_seen = models.FloatField()
+    accepted_at = models.FloatField(null=True, blank=True)
+    accepted_by = models.CharField(max_length=200, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["source", "name", "how", "schema_sha256"], name="seen_once")]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.schema_sha256[:8]}"
+
+
+class AgentKeyQuerySet(models.QuerySet["AgentKey"]):
+    """Agent keys: made, ended, found by their secret."""
+
+    def issue(self, name: str, scopes: tuple[str, ...] = SCOPES, secret: str = "") -> tuple[AgentKey, str]:
+        """Make a key for the source of that name; return it with its secret, which is not kept."""
+        unknown = set(scopes) - set(SCOPES)
+        if unknown:
+            raise ValueError(f"unknown scopes: {', '.join(sorted(unknown))}")
+        secret = secret or f"tck_{secrets.token_urlsafe(32)}"
+        with transaction.atomic():
+            source, _ = Source.objects.get_or_create(name=name)
+            key = self.create(source=source, prefix=secret[:8], digest=digest_of(secret), scopes=" ".join(scopes))
+            write(Act("key.created", detail={"source": name, "prefix": f"{key.prefix}…", "scopes": key.scopes}))
+        return key, secret
+
+    def update(self, **columns: Any) -> int:
+        """Change the keys; that they are revoked goes into the audit trail."""
+        if "revoked_at" not in columns:
+            return super().update(**columns)
+        with transaction.atomic():
+            keys = list(self.select_for_update(of=("self",)).select_related("source"))
+            changed = super().update(**columns)
+            write(*(key.revoked(bool(columns["revoked_at"])) for key in keys))
+        return changed
+
+    def ensure(self, secret: str, name: str = "automation") -> AgentKey:
+        """Return the key with exactly this secret and all scopes, making or mending it as needed."""
+        key = self.filter(digest=digest_of(secret)).first()
+        if key is None:
+            return self.issue(name, SCOPES, secret)[0]
+        if key.revoked_at or key.scopes != " ".join(SCOPES):
+            self.filter(pk=key.pk).update(revoked_at=None, scopes=" ".join(SCOPES))
+            key.refresh_from_db()
+        return key
+
+    def live(self) -> AgentKeyQuerySet:
+        """Keys that open doors today."""
+        now = timezone.now()
+        return self.filter(revoked_at=None).filter(models.Q(expires_at=None) | models.Q(expires_at__gt=now))
+
+    def of(self, secret: str) -> AgentKey | None:
+        """Return the live key with this secret."""
+        return self.live().select_related("source").filter(digest=digest_of(secret)).first()
+
+
+class AgentKey(models.Model):
+    """What an agent signs in with; the secret itself is shown once and never stored."""
+
+    source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="keys")
+    prefix = models.CharField(max_length=8)
+    digest = models.CharField(max_length=64, unique=True)
+    scopes = models.CharField(max_length=100)
+    created_at = models.DateTimeField(default=timezone.now)
+    used_at = models.DateTimeField(null=True, blank=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    objects = AgentKeyQuerySet.as_manager()
+
+    def __str__(self) -> str:
+        return f"{self.source} ({self.prefix}…)"
+
+    def revoked(self, ended: bool) -> Act:
+        """Return what the audit trail says when the key is ended, or opened again."""
+        detail = {"source": self.source.name, "prefix": f"{self.prefix}…", "scopes": self.scopes}
+        return Act("key.revoked" if ended else "key.reopened", detail=detail)
+
+    def may(self, scope: str) -> bool:
+        """Whether the key has the scope."""
+        return scope in self.scopes.split()
+
+
+class Receipt(models.Model):
+    """What an `Idempotency-Key` was answered; the same key is given the same answer."""
+
+    source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+")
+    key = models.CharField(max_length=200)
+    answer = SealedText()
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["source", "key"], name="receipt_key")]
+
+    def __str__(self) -> str:
+        return self.key
