@@ -1,0 +1,96 @@
+"""Agents as tests see them: sockets and requests against the real application, in this process."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from channels.testing import HttpCommunicator, WebsocketCommunicator
+
+
+class Agent:
+    """One socket. `hear(type)` returns the next message of that type; others are kept for later."""
+
+    def __init__(self, communicator: WebsocketCommunicator) -> None:
+        self.wire = communicator
+        self._heard: list[dict[str, Any]] = []
+
+    async def say(self, *frames: Any) -> None:
+        for frame in frames:
+            await self.wire.send_to(text_data=frame if isinstance(frame, str) else json.dumps(frame))
+
+    async def hear(self, kind: str, timeout: float = 5) -> dict[str, Any]:
+        for message in self._heard:
+            if message["type"] == kind:
+                self._heard.remove(message)
+                return message
+        while True:
+            message = json.loads(await self.wire.receive_from(timeout))
+            if message["type"] == kind:
+                return message
+            self._heard.append(message)
+
+    async def silent(self, seconds: float) -> bool:
+        """Whether nothing came (a timed-out `hear` would end the application)."""
+        return not self._heard and await self.wire.receive_nothing(seconds, 0.05)
+
+    async def acked(self, frames: int) -> dict[str, Any]:
+        while (ack := await self.hear("ack"))["frames"] < frames:
+            pass
+        assert ack["frames"] == frames
+        return ack
+
+    async def closed(self, timeout: float = 5) -> int:
+        while True:
+            output = await self.wire.receive_output(timeout)
+            if output["type"] == "websocket.close":
+                return int(output["code"])
+
+
+@pytest.fixture
+def agent(secret: str) -> Callable[..., Any]:
+    """Give `async with agent(run=…, protocol=…) as socket`."""
+    from dashboard.asgi import application
+
+    @contextlib.asynccontextmanager
+    async def connect(*, key: str = secret, headers: tuple[Any, ...] = (), **query: str) -> AsyncIterator[Agent]:
+        given = [(b"authorization", f"Bearer {key}".encode())] if key else []
+        path = f"/ws/agent/?{urlencode({'protocol': 'native'} | query)}"
+        communicator = WebsocketCommunicator(application, path, headers=[(b"host", b"testserver"), *given, *headers])
+        connected, _ = await communicator.connect(timeout=5)
+        assert connected
+        try:
+            yield Agent(communicator)
+        finally:
+            await communicator.disconnect(timeout=5)
+
+    return connect
+
+
+@pytest.fixture
+def call(secret: str) -> Callable[..., Any]:
+    """Give `await call(method, path, body)`: status, JSON and headers of one request."""
+    from dashboard.asgi import application
+
+    async def request(
+        method: str, path: str, body: Any = None, *, key: str | None = secret, **headers: str
+    ) -> tuple[int, Any, dict[str, str]]:
+        given = {name.replace("_", "-").lower(): value for name, value in headers.items()}
+        if key:
+            given.setdefault("authorization", f"Bearer {key}")
+        if not isinstance(body, (bytes, str, type(None))):
+            body = json.dumps(body)
+        if body is not None:
+            given.setdefault("content-type", "application/json")
+        sent = [(name.encode(), value.encode()) for name, value in ({"host": "127.0.0.1"} | given).items()]
+        raw = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body or b""
+        answer = await HttpCommunicator(application, method, path, raw, sent).get_response(timeout=20)
+        told = {name.decode().lower(): value.decode() for name, value in answer["headers"]}
+        text = answer["body"].decode()
+        return answer["status"], json.loads(text) if "json" in told.get("content-type", "") else text, told
+
+    return request

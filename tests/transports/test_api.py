@@ -1,0 +1,203 @@
+"""Reading: pages, cursors, filters, and who may look."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from channels.db import database_sync_to_async as in_thread
+from django.conf import settings
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from toolcards.core import facts as f
+from toolcards.models import AgentKey, ToolCall
+from toolcards.transports import reading
+from toolcards.transports.auth import Caller
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+async def pages(call: Any, path: str, name: str) -> list[list[Any]]:
+    found, cursor = [], ""
+    while True:
+        status, said, _ = await call("GET", f"{path}{'&' if '?' in path else '?'}cursor={cursor}")
+        assert status == 200
+        found.append(said[name])
+        if not said["next"]:
+            return found
+        cursor = said["next"]
+
+
+@pytest.fixture
+def cookie(a_person: Any) -> Any:
+    def sign_in(role: str = "") -> str:
+        person = a_person(role or "viewer", "somebody")
+        if not role:
+            person.groups.clear()
+        client = Client()
+        client.force_login(person)
+        return f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
+
+    return sign_in
+
+
+async def test_runs_come_newest_first_in_pages(call: Any, a_run: Any) -> None:
+    for n in range(5):
+        await in_thread(a_run)(f"r{n}")
+    found = await pages(call, "/api/v1/runs?limit=2", "runs")
+    assert [[run["run"] for run in page] for page in found] == [["r4", "r3"], ["r2", "r1"], ["r0"]]
+
+
+async def test_runs_are_found_by_status_and_agent(call: Any, a_run: Any) -> None:
+    await in_thread(a_run)("done", f.RunEnded())
+    await in_thread(a_run)("open")
+    names = [[run["run"] for run in (await call("GET", f"/api/v1/runs?{query}"))[1]["runs"]] for query in
+             ("status=finished", "status=running", "agent=bot", "agent=nobody")]  # fmt: skip
+    assert names == [["done"], ["open"], ["open", "done"], []]
+
+
+async def test_calls_come_in_order_of_first_sight(call: Any, a_run: Any) -> None:
+    await in_thread(a_run)("r", *(f.InputReady(f"c{n}", "bash", {}, True) for n in range(3)), f.OutputReady("c1", 1))
+    found = await pages(call, "/api/v1/runs/r/calls?limit=2", "calls")
+    assert [[one["call_id"] for one in page] for page in found] == [["c0", "c1"], ["c2"]]
+    _, said, _ = await call("GET", "/api/v1/runs/r/calls?state=output-available")
+    assert [one["call_id"] for one in said["calls"]] == ["c1"]
+
+
+async def test_a_streaming_text_is_whole_though_its_row_lags(call: Any, a_run: Any) -> None:
+    pieces = [f.InputDelta("c", "x" * 1000) for _ in range(10)]
+    await in_thread(a_run)("r", f.InputStarted("c", "bash"), *pieces)
+    from tests.conftest import Say
+    from toolcards.gate import journal
+
+    call_row = await ToolCall.objects.select_related("run__source").aget()
+    await in_thread(journal.do)(Say(call_row.run.source, "r", [f.InputDelta("c", "y")]))
+    assert (await ToolCall.objects.aget()).text_seq < (await ToolCall.objects.aget()).seq
+    _, said, _ = await call("GET", "/api/v1/runs/r/calls")
+    assert said["calls"][0]["input_text"] == "x" * 10_000 + "y"
+
+
+def test_a_page_costs_the_same_number_of_queries_whatever_is_on_it(a_run: Any, source: Any) -> None:
+    from django.db import connection
+
+    def cost(name: str) -> int:
+        with CaptureQueriesContext(
+            connection,
+        ) as queries:
+            reading.calls_page(Caller(source), name, {"limit": "200"})
+            reading.runs_page(Caller(source), {})
+        return len(queries)
+
+    few = [f.InputStarted("c", "bash"), f.InputDelta("c", "{")]
+    many = [fact for n in range(60) for fact in (f.InputStarted(f"c{n}", "bash"), f.InputDelta(f"c{n}", "{"))]
+    a_run("few", *few)
+    a_run("many", *many)
+    assert cost("few") == cost("many")
+
+
+@pytest.mark.parametrize("limit", ["100000", "0", "-5"])
+async def test_greedy_limits_are_clamped(call: Any, a_run: Any, limit: str) -> None:
+    await in_thread(a_run)("r", *(f.InputReady(f"c{n}", "bash", {}, True) for n in range(210)))
+    _, said, _ = await call("GET", f"/api/v1/runs/r/calls?limit={limit}")
+    assert len(said["calls"]) == (200 if limit == "100000" else 1)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/runs?limit=many", "/api/v1/runs?cursor=%27", "/api/v1/runs?cursor=-1", "/api/v1/runs?status=lost",
+        "/api/v1/runs/r/calls?state=happy", "/api/v1/runs/r/calls?cursor=1.2", "/api/v1/runs/r/events?cursor=1",
+        "/api/v1/approvals?state=maybe", "/api/v1/approvals?cursor=none", "/api/v1/runs?cursor=99999999999999999999999",
+    ],
+)  # fmt: skip
+async def test_what_we_never_gave_out_is_400(call: Any, a_run: Any, path: str) -> None:
+    await in_thread(a_run)("r")
+    status, said, _ = await call("GET", path)
+    assert status == 400
+    assert said["error"]["code"].startswith("bad_")
+
+
+@pytest.mark.parametrize("name", ["a/b", "a b", "ü%2F", "..", "r?x#y", "a/calls"])
+async def test_a_run_id_may_hold_any_printable_character(call: Any, a_run: Any, name: str, server: Any) -> None:
+    from urllib.parse import quote
+
+    body = {"type": "run.started"}
+    path = f"/api/v1/ingest?protocol=native&run={quote(name, safe='')}"
+    assert server.request("POST", path, body)[0] == 200
+    assert server.get(f"/api/v1/runs/{quote(name, safe='')}")["run"] == name
+    assert server.get(f"/api/v1/runs/{quote(name, safe='')}/calls")["calls"] == []
+
+
+async def test_signed_in_people_with_a_role_may_read(call: Any, a_run: Any, cookie: Any) -> None:
+    await in_thread(a_run)("r")
+    session = await in_thread(cookie)("viewer")
+    status, said, _ = await call("GET", "/api/v1/runs", key=None, cookie=session)
+    assert (status, len(said["runs"])) == (200, 1)
+
+
+async def test_people_without_a_role_may_not(call: Any, a_run: Any, cookie: Any) -> None:
+    session = await in_thread(cookie)()
+    assert (await call("GET", "/api/v1/runs", key=None, cookie=session))[0] == 403
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"cookie": f"{settings.SESSION_COOKIE_NAME}=made-up"}, {"authorization": "Basic eDp5"}]
+)
+async def test_strangers_may_not(call: Any, a_run: Any, given: dict[str, str]) -> None:
+    status, said, headers = await call("GET", "/api/v1/runs", key=None, **given)
+    assert (status, said["error"]["code"]) == (401, "unauthorized")
+    assert headers["www-authenticate"] == "Bearer"
+
+
+async def test_a_key_that_can_only_read_sees_every_source_any_other_key_its_own(call: Any, a_run: Any) -> None:
+    await in_thread(a_run)("r")
+    for scopes, seen in ((("read",), 200), (("read", "ingest"), 404)):
+        _, other = await in_thread(AgentKey.objects.issue)(f"with {len(scopes)}", scopes)
+        assert (await call("GET", "/api/v1/runs/r", key=other))[0] == seen
+
+
+async def test_people_do_not_decide_with_their_session(call: Any, cookie: Any) -> None:
+    session = await in_thread(cookie)("admin")
+    question = {"run": "r", "call_id": "c", "tool": "bash", "args": {}}
+    assert (await call("POST", "/api/v1/calls/decide", question, key=None, cookie=session))[0] == 401
+
+
+async def test_waiting_approvals_are_listed_with_their_calls(call: Any, a_call: Any) -> None:
+    for n in range(3):
+        await in_thread(a_call)("approval-requested", call_id=f"c{n}")
+    await in_thread(a_call)("output-denied", call_id="denied")
+    found = await pages(call, "/api/v1/approvals?state=waiting&limit=2", "approvals")
+    assert [[one["call_id"] for one in page] for page in found] == [["c0", "c1"], ["c2"]]
+    one = found[0][0]
+    assert (one["state"], one["call"]["state"], one["run"]) == ("pending", "approval-requested", "run-1")
+    assert "permit" not in one
+    everything = await pages(call, "/api/v1/approvals?limit=3", "approvals")
+    assert [len(page) for page in everything] == [3, 1]
+
+
+async def test_health_is_told_to_everybody(call: Any, key: Any) -> None:
+    assert (await call("GET", "/healthz", key=None))[0] == 200
+    status, said, _ = await call("GET", "/readyz", key=None)
+    assert (status, said["checks"]) == (200, {"database": True, "channel_layer": True})
+
+
+async def test_numbers_are_behind_their_token(call: Any, a_call: Any, limits: Any) -> None:
+    from pydantic import SecretStr
+
+    await in_thread(a_call)("output-available")
+    status, text, _ = await call("GET", "/metrics", key=None)
+    assert status == 200
+    assert 'toolcards_calls{state="output-available"} 1.0' in text
+    limits(metrics_token=SecretStr("watch-me"))
+    assert (await call("GET", "/metrics", key="wrong"))[0] == 401
+    assert (await call("GET", "/metrics", key="watch-me"))[0] == 200
+
+
+async def test_an_address_that_is_not_there_is_json_for_machines(call: Any, key: Any) -> None:
+    status, said, _ = await call("GET", "/api/v1/nothing")
+    assert (status, said["error"]["code"]) == (404, "not_found")
+
+
+async def test_a_host_that_is_not_ours_is_refused(call: Any, key: Any) -> None:
+    assert (await call("GET", "/api/v1/runs", host="evil.example"))[0] == 400

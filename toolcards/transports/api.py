@@ -1,0 +1,55 @@
+"""Reading as JSON: runs, calls, events, approvals. For agents with the scope read, and for signed-in people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import StreamingHttpResponse
+
+from toolcards.transports import reading, stream
+from toolcards.transports.auth import Caller
+from toolcards.transports.http import HEADERS, endpoint
+from toolcards.transports.problems import Problem
+
+
+@endpoint("GET", "read", people=True)
+async def runs(request: Any, caller: Caller) -> Any:
+    """Return a page of runs, newest first."""
+    return await reading.aruns_page(caller, request.GET)
+
+
+@endpoint("GET", "read", people=True)
+async def run(request: Any, caller: Caller, run: str) -> Any:
+    """Return one run."""
+    return await reading.aone_run(caller, run)
+
+
+@endpoint("GET", "read", people=True)
+async def calls(request: Any, caller: Caller, run: str) -> Any:
+    """Return a page of the run's calls, in order of first sight."""
+    return await reading.acalls_page(caller, run, request.GET)
+
+
+@endpoint("GET", "read", people=True)
+async def approvals(request: Any, caller: Caller) -> Any:
+    """Return a page of approvals; an agent sees its own source's."""
+    return await reading.aapprovals_page(caller, request.GET)
+
+
+@endpoint("GET", "read", people=True)
+async def events(request: Any, caller: Caller, run: str) -> Any:
+    """Return the run's events: a page of JSON, or the live stream to who accepts text/event-stream."""
+    found = await reading.arun_seen_by(caller, run)
+    if "text/event-stream" not in request.headers.get("Accept", ""):
+        return await stream.page(found, reading.cursor_of(request.GET, 2), reading.limit_of(request.GET))
+    frames = stream.frames(found, _last_seen(request))
+    headers = HEADERS | {"Content-Type": "text/event-stream; charset=utf-8", "X-Accel-Buffering": "no"}
+    return StreamingHttpResponse(frames, headers=headers)
+
+
+def _last_seen(request: Any) -> int:
+    """The position after which the stream begins: 0 without `Last-Event-ID`."""
+    given = request.headers.get("Last-Event-ID", "").strip()
+    if given and not (given.isascii() and given.isdigit() and len(given) < 19):
+        raise Problem(400, "bad_event_id", "Last-Event-ID is none of ours.")
+    return int(given or 0)

@@ -1,0 +1,146 @@
+"""Who is calling: an agent with its key, or a signed-in person where people may read too.
+
+Keys come in the `Authorization` header only, never in a URL. What a key may is remembered for a few
+seconds, so that no frame and no poll costs a query; a revoked key is forgotten as fast.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from channels.db import database_sync_to_async
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.utils import timezone
+
+from toolcards.models import AgentKey, Source, digest_of
+from toolcards.transports.problems import Problem
+
+REMEMBERED = 2.0  # seconds
+KEPT = 10_000
+USED_EVERY = 60.0  # seconds between two notes that a key was used
+FAILURES, WINDOW = 60, 10.0  # so many wrong keys in so many seconds: the rest is told to slow down
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """An agent (`source`, by its `key`) or a person (`source` None)."""
+
+    source: Source | None
+    key: int = 0
+    scopes: frozenset[str] = frozenset()
+    person: Any = None
+
+    @property
+    def reads_only(self) -> Source | None:
+        """The one source whose things this caller may read; None for all: people, and keys that can do nothing else."""
+        return None if self.scopes == {"read"} else self.source
+
+    @property
+    def agent(self) -> Source:
+        """The agent's source; only where people were turned away."""
+        assert self.source is not None
+        return self.source
+
+
+_known: OrderedDict[str, tuple[float, Caller | None]] = OrderedDict()
+_noted: dict[int, float] = {}
+_failures: deque[float] = deque(maxlen=FAILURES)
+
+
+async def agent(authorization: str, *scopes: str) -> Caller:
+    """Return who has this key; raises Problem 401, or 403 where it has none of the scopes."""
+    kind, _, secret = authorization.partition(" ")
+    if kind.lower() != "bearer" or not secret.strip():
+        raise _who("An agent key is needed: Authorization: Bearer <key>.")
+    caller = await _caller(digest_of(secret.strip()))
+    if caller is None:
+        raise _failed()
+    _allow(caller, scopes)
+    return caller
+
+
+async def reader(request: Any, *scopes: str) -> Caller:
+    """Return the agent or the signed-in person of a reading request; raises Problem."""
+    given = request.headers.get("Authorization", "")
+    if given or settings.SESSION_COOKIE_NAME not in request.COOKIES:
+        return await agent(given, *scopes)
+    person, may = await person_of(request)
+    if person is None:
+        raise _who("Sign in, or send an agent key.")
+    if not may:
+        raise Problem(403, "scope", "Your account has no role that may read.", close=4403)
+    return Caller(None, person=person)
+
+
+def forget() -> None:
+    """Forget what keys may (tests)."""
+    _known.clear()
+    _noted.clear()
+    _failures.clear()
+
+
+def _allow(caller: Caller, scopes: tuple[str, ...]) -> None:
+    if scopes and not caller.scopes.intersection(scopes):
+        raise Problem(403, "scope", f"This key lacks the scope {' or '.join(scopes)}.", close=4403)
+
+
+def _who(message: str) -> Problem:
+    return Problem(401, "unauthorized", message, close=4401, headers={"WWW-Authenticate": "Bearer"})
+
+
+def _failed() -> Problem:
+    now = time.monotonic()
+    many = len(_failures) == FAILURES and now - _failures[0] < WINDOW
+    _failures.append(now)
+    if many:
+        return Problem(429, "slow_down", "Too many wrong keys.", close=4401, headers={"Retry-After": "10"})
+    return _who("This agent key is not known here, was revoked, or has expired.")
+
+
+async def _caller(digest: str) -> Caller | None:
+    known = _known.get(digest)
+    if known is not None and known[0] > time.monotonic():
+        return known[1]
+    caller = await _look_up(digest)
+    _known[digest] = (time.monotonic() + REMEMBERED, caller)
+    _known.move_to_end(digest)
+    if len(_known) > KEPT:
+        _known.popitem(last=False)
+    return caller
+
+
+# Not thread-sensitive: the one thread that those share would make every caller wait for the slowest.
+def _look_up_now(digest: str) -> Caller | None:
+    key = AgentKey.objects.live().select_related("source").filter(digest=digest).first()
+    if key is None:
+        return None
+    if time.monotonic() - _noted.get(key.pk, -USED_EVERY) >= USED_EVERY:
+        _noted[key.pk] = time.monotonic()
+        AgentKey.objects.filter(pk=key.pk).update(used_at=timezone.now())
+        Source.objects.filter(pk=key.source_id).update(seen_at=timezone.now())
+    return Caller(key.source, key.pk, frozenset(key.scopes.split()))
+
+
+def _still_live(keys: Iterable[int]) -> set[int]:
+    return set(AgentKey.objects.live().filter(pk__in=list(keys)).values_list("pk", flat=True))
+
+
+def _person_of(request: Any) -> tuple[Any, bool]:
+    if not hasattr(request, "session"):
+        engine = import_module(settings.SESSION_ENGINE)
+        request.session = engine.SessionStore(request.COOKIES.get(settings.SESSION_COOKIE_NAME))
+    person = get_user(request)
+    if not person.is_authenticated or not person.is_active:
+        return None, False
+    return person, person.has_perm("toolcards.view_run")
+
+
+_look_up = database_sync_to_async(_look_up_now, thread_sensitive=False)
+still_live = database_sync_to_async(_still_live, thread_sensitive=False)
+person_of = database_sync_to_async(_person_of, thread_sensitive=False)

@@ -1,0 +1,62 @@
+"""What runs by the clock in every server process: expiry, lost runs, leases, revoked keys, retention."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import weakref
+
+from channels.db import database_sync_to_async
+from django.conf import settings
+
+from toolcards import gate
+from toolcards.transports import dispatching, presence
+
+log = logging.getLogger(__name__)
+_tasks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None]] = weakref.WeakKeyDictionary()
+RETAIN = 60.0  # seconds between two rounds of retention
+_sweep = database_sync_to_async(gate.sweep, thread_sensitive=False)
+_retain = database_sync_to_async(gate.retain, thread_sensitive=False)
+
+
+def ensure() -> None:
+    """Start the clock on this event loop, unless it runs already."""
+    loop = asyncio.get_running_loop()
+    task = _tasks.get(loop)
+    if task is None or task.done():
+        _tasks[loop] = loop.create_task(_clock())
+
+
+async def stop() -> None:
+    """Stop the clock of this event loop."""
+    task = _tasks.pop(asyncio.get_running_loop(), None)
+    if task is not None:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def _clock() -> None:
+    beside = [asyncio.create_task(dispatching.follow()), asyncio.create_task(_retaining())]
+    try:
+        while True:
+            await asyncio.sleep(min(1.0, max(0.05, settings.TOOLCARDS.grace / 4)))
+            try:
+                await presence.tick()
+                await _sweep()
+            except Exception:  # the database may be away for a while; the clock is not
+                log.exception("background: this round failed")
+    finally:
+        for task in beside:
+            task.cancel()
+
+
+async def _retaining() -> None:
+    """Apart from the clock, which must not wait for a long run to be read."""
+    while True:
+        await asyncio.sleep(RETAIN)
+        try:
+            await _retain()
+        except Exception:
+            log.exception("retention: this round failed")

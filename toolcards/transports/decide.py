@@ -1,0 +1,211 @@
+"""What agents ask over HTTP: may I, is it answered, I do it now, this came of it, never mind, I am here, I am done."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from django.conf import settings
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from toolcards import feed, gate
+from toolcards.adapters import strict
+from toolcards.models import Approval
+from toolcards.transports.auth import Caller
+from toolcards.transports.http import endpoint
+from toolcards.transports.intake import run_named
+from toolcards.transports.problems import Problem, not_found
+
+LONGEST_WAIT = 60.0  # seconds
+Text = str
+
+
+class Body(BaseModel):
+    """What every request may carry; unknown fields pass, so that newer clients are understood."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+    v: int = 1
+    run: str = ""
+    run_id: str = ""
+
+    @property
+    def run_name(self) -> str:
+        """The run, as its sender names it; raises Problem."""
+        name = self.run or self.run_id
+        if not name:
+            raise Problem(422, "invalid_args", "run: Field required", pointer="/run")
+        return run_named(name)
+
+
+class AskedTool(BaseModel):
+    """The tool that would run."""
+
+    model_config = ConfigDict(strict=True)
+    name: str = Field(min_length=1, max_length=300)
+    source: str = ""
+    schema_sha256: str = ""
+    title: str = ""
+    kind: str = ""
+
+
+class Labels(BaseModel):
+    """What the agent says of its surroundings; rules may look at it."""
+
+    model_config = ConfigDict(strict=True)
+    env: str = ""
+
+
+class DecideBody(Body):
+    """May this call run?"""
+
+    idempotency_key: str = Field("", max_length=300)
+    call_id: str = Field(min_length=1)
+    attempt: int = Field(1, ge=1)
+    agent_path: list[str] = Field(default_factory=list, max_length=32)
+    tool: AskedTool | Annotated[str, Field(min_length=1, max_length=300)]
+    args: Any = Field(default_factory=dict)
+    args_sha256: str = ""
+    labels: Labels = Labels()
+    agent_note: str = ""
+    can_wait: bool = True
+    wait_ms: int = Field(0, ge=0)
+
+
+class ClaimBody(BaseModel):
+    """The permit is used now, for this."""
+
+    model_config = ConfigDict(strict=True)
+    call_id: str
+    args_sha256: str
+    schema_sha256: str = ""
+
+
+class ResultError(BaseModel):
+    """How the call failed."""
+
+    model_config = ConfigDict(strict=True)
+    message: str = ""
+    code: str | None = None
+    retryable: bool | None = None
+    authority: Literal["tool", "runtime", "plugin"] | None = None
+    phase: str | None = None
+
+
+class ResultBody(Body):
+    """What came of the call."""
+
+    attempt: int = Field(1, ge=1)
+    outcome: Literal["ok", "error", "aborted", "unknown"]
+    error: ResultError | None = None
+    output: Any = None
+    output_preview: str | None = None
+    output_sha256: str = ""
+    duration_ms: float = Field(0, ge=0)
+    side_effects: Literal["none", "possible", "confirmed"] | None = None
+
+
+class EndBody(Body):
+    """The run is over."""
+
+    outcome: Literal["success", "aborted", "error", "truncated"] = "success"
+    reason: str = Field("", max_length=2000)
+
+
+@endpoint("POST", "decide")
+async def decide(request: Any, caller: Caller) -> Any:
+    """Judge a call before it runs; hold the answer for up to `wait_ms` while a person is asked."""
+    body = _read(request, DecideBody)
+    if _size(request) > settings.TOOLCARDS.max_args and len(gate_text(body.args)) > settings.TOOLCARDS.max_args:
+        raise Problem(413, "too_large", f"Arguments have at most {settings.TOOLCARDS.max_args} bytes.")
+    tool = body.tool if isinstance(body.tool, AskedTool) else AskedTool(name=body.tool)
+    asking = gate.Asking(
+        run=body.run_name, call_id=body.call_id, tool=tool.name, args=body.args, attempt=body.attempt,
+        agent_path=tuple(body.agent_path), tool_source=tool.source, schema_sha256=tool.schema_sha256,
+        args_sha256=body.args_sha256, env=body.labels.env, note=body.agent_note, can_wait=body.can_wait,
+        idempotency_key=body.idempotency_key, kind=tool.kind, title=tool.title,
+    )  # fmt: skip
+    said = await gate.adecide(caller.agent, asking)
+    if said["decision"] != "ask" or not said["approval"] or not body.wait_ms:
+        return said
+    await feed.answered(said["approval"]["id"], min(body.wait_ms / 1000, LONGEST_WAIT))
+    return await gate.alook(caller.agent, said["approval"]["id"])
+
+
+@endpoint("GET", "decide")
+async def approval(request: Any, caller: Caller, approval: str) -> Any:
+    """Return the decision object; with `wait`, once a person has answered or that many seconds are over."""
+    if not await Approval.objects.filter(id=approval, run__source=caller.agent, asked=True).aexists():
+        raise not_found()
+    seconds = _seconds(request.GET.get("wait", "0"))
+    if seconds:
+        await feed.answered(approval, seconds)
+    return await gate.alook(caller.agent, approval)
+
+
+@endpoint("POST", "decide")
+async def claim(request: Any, caller: Caller, permit: str) -> Any:
+    """Use up a permit, right before the call runs."""
+    return await gate.aclaim(caller.agent, permit, _read(request, ClaimBody).model_dump())
+
+
+@endpoint("POST", "result")
+async def result(request: Any, caller: Caller, call_id: str) -> Any:
+    """Write down what came of a call; saying it again changes nothing."""
+    body = _read(request, ResultBody)
+    return await gate.aresult(
+        caller.agent, body.run_name, call_id, body.model_dump(exclude_unset=True, exclude_none=True)
+    )
+
+
+@endpoint("POST", "decide")
+async def withdraw(request: Any, caller: Caller, approval: str) -> Any:
+    """Take a question back."""
+    return await gate.awithdraw(caller.agent, approval)
+
+
+@endpoint("POST", "ingest", "decide")
+async def beat(request: Any, caller: Caller, run: str) -> Any:
+    """Say that the agent is alive."""
+    return await gate.abeat(caller.agent, run)
+
+
+@endpoint("POST", "ingest", "decide")
+async def end(request: Any, caller: Caller, run: str) -> Any:
+    """End the run."""
+    body = _read(request, EndBody) if request.body.strip() else EndBody()
+    return await gate.aend(caller.agent, run, body.outcome, body.reason)
+
+
+def gate_text(value: Any) -> bytes:
+    """Return the value as compact UTF-8 JSON."""
+    return strict.json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+def _size(request: Any) -> int:
+    return len(request.body)
+
+
+def _read(request: Any, model: Any) -> Any:
+    """Return the body as the model says; raises BadFrame for what is no JSON, Problem 422 for what is another shape."""
+    try:
+        text = request.body.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Problem(400, "not_json", "The body is not UTF-8.") from None
+    value = strict.loads(text, settings.TOOLCARDS.max_depth + 1)
+    if not isinstance(value, dict):
+        raise Problem(400, "not_object", "The body is one JSON object.")
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    where = [str(part) for part in wrong["loc"]]
+    raise Problem(422, "invalid_args", f"{'.'.join(where)}: {wrong['msg']}", pointer="/" + "/".join(where))
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text or 0)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise Problem(400, "bad_wait", "wait is a number of seconds.")
+    return min(seconds, LONGEST_WAIT)

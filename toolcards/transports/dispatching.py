@@ -1,0 +1,218 @@
+"""Sends what the gate has written down to be told: to plug-ins, webhooks, chats and mail; at least once each.
+
+Runs beside the gate and never holds it up. Whoever takes a delivery holds it for a while; if that process dies it
+is taken again. Nothing that goes wrong here changes anything about a call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import random
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from channels.db import database_sync_to_async
+from django.db import close_old_connections
+
+from toolcards import hooks
+from toolcards.core import happenings as h
+from toolcards.doorbell import EVERY_RUN, listening
+from toolcards.gate import telling
+from toolcards.models import ToolCall
+from toolcards.notify import mail, messages
+from toolcards.outbox import KEEP_DAYS, PLUGIN, Delivery, Webhook
+from toolcards.transports import webhooks
+from toolcards.transports.webhooks import Hostile, NotDelivered
+
+log = logging.getLogger(__name__)
+LEASE = 30.0  # seconds that a delivery is held by who took it
+BATCH = 100
+AT_ONCE = 4
+PRUNE_EVERY = 3600.0
+_pruned = 0.0
+IDLE, BREATH = 1.0, 0.2  # seconds: to look without news, and between two looks
+# Standard Webhooks' example schedule, in seconds; after the last one it has failed.
+BACKOFF = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
+_GONE = 410
+
+
+async def follow() -> None:
+    """Send whatever is to be told, as soon as it is written, for ever. One task per event loop."""
+    async with listening(EVERY_RUN) as bell:
+        while True:
+            await bell.wait(IDLE)
+            try:
+                await _round()
+            except Exception:  # the database may be away for a while
+                log.exception("dispatch: this round failed")
+            await asyncio.sleep(BREATH)
+
+
+def _round_now() -> None:
+    global _pruned
+    if telling.anybody():
+        while dispatch() == BATCH:
+            pass
+    if time.monotonic() - _pruned > PRUNE_EVERY:
+        _pruned = time.monotonic()
+        prune()
+
+
+_round = database_sync_to_async(_round_now, thread_sensitive=False)
+
+
+def dispatch(now: float | None = None) -> int:
+    """Send what is due, in order per target; return how many were taken."""
+    now = time.time() if now is None else now
+    due = list(Delivery.objects.due(now).values_list("pk", "target")[:BATCH])
+    by_target: dict[str, list[int]] = {}
+    for pk, target in due:
+        by_target.setdefault(target, []).append(pk)
+    if len(by_target) <= 1:
+        return sum(_send_all(pks, now) for pks in by_target.values())
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="deliver") as pool:
+        return sum(pool.map(lambda pks: _in_thread(pks, now), by_target.values()))
+
+
+def prune(now: float | None = None) -> int:
+    """Forget deliveries that were done with two weeks ago, plug-ins' after a day; return how many."""
+    now = time.time() if now is None else now
+    gone, _ = Delivery.objects.filter(done_at__lt=now - KEEP_DAYS * 86_400).delete()
+    more, _ = Delivery.objects.filter(webhook=None, done_at__lt=now - 86_400).delete()
+    return gone + more
+
+
+def _in_thread(pks: list[int], now: float) -> int:
+    try:
+        return _send_all(pks, now)
+    finally:
+        close_old_connections()
+
+
+def _send_all(pks: list[int], now: float) -> int:
+    return sum(_send(pk, now) for pk in pks)
+
+
+def _send(pk: int, now: float) -> bool:
+    if not Delivery.objects.take(pk, now, LEASE):
+        return False
+    delivery = Delivery.objects.select_related("webhook").get(pk=pk)
+    try:
+        if delivery.webhook is None:
+            _to_plugin(delivery, now)
+        else:
+            _to_webhook(delivery, delivery.webhook, now)
+    except Exception:
+        log.exception("dispatch: delivery %s", pk)
+        _retry(delivery, "It could not be sent.", 0, None, now)
+    return True
+
+
+# ---------------------------------------------------------------- plug-ins
+
+
+def _to_plugin(delivery: Delivery, now: float) -> None:
+    name = delivery.target.removeprefix(PLUGIN)
+    plugin = next((plugin for plugin in hooks.plugins() if plugin.name == name), None)
+    if plugin is None:
+        _done(delivery, "dropped", now, error="not_plugged_in")
+        return
+    code = hooks.observe(plugin, _with_bodies(delivery.said))
+    _done(delivery, "failed" if code else "delivered", now, error=code)
+
+
+def _with_bodies(said: dict[str, Any]) -> dict[str, Any]:
+    """Plug-ins run in this process: they see the input and the output, webhooks see neither."""
+    run, _, ordinal = str(said.get("call", "")).partition("-")
+    call = ToolCall.objects.filter(run_id=run, ordinal=ordinal).first() if run and ordinal else None
+    if call is None:
+        return said
+    card = call.as_card()
+    return said | {"input": card.shown_input} | ({"output": card.output} if said["event"] == h.AFTER else {})
+
+
+# ---------------------------------------------------------------- webhooks
+
+
+def _to_webhook(delivery: Delivery, webhook: Webhook, now: float) -> None:
+    if not webhook.enabled:
+        return _done(delivery, "dropped", now, error="It is switched off.")
+    until = quiet_until(webhook, delivery.severity, now)
+    if until:
+        Delivery.objects.filter(pk=delivery.pk).update(next_at=until, attempts=delivery.attempts - 1)
+        return None
+    try:
+        status = _SENDERS[webhook.format](delivery, webhook)
+    except Hostile as error:
+        return _done(delivery, "failed", now, error=str(error))
+    except NotDelivered as error:
+        return _not_delivered(delivery, webhook, error, now)
+    return _done(delivery, "delivered", now, status=status)
+
+
+def _not_delivered(delivery: Delivery, webhook: Webhook, error: NotDelivered, now: float) -> None:
+    if error.status == _GONE:
+        Webhook.objects.filter(pk=webhook.pk).update(enabled=False, trouble="It answered 410: it is gone.")
+        return _done(delivery, "failed", now, error=str(error), status=error.status)
+    return _retry(delivery, str(error), error.status, error.retry_after, now)
+
+
+def _retry(delivery: Delivery, why: str, status: int, after: float | None, now: float) -> None:
+    if delivery.attempts > len(BACKOFF):
+        return _done(delivery, "failed", now, error=why, status=status)
+    pause = BACKOFF[delivery.attempts - 1] * random.uniform(0.9, 1.2)  # noqa: S311 - to spread the tries
+    fields = {"next_at": now + max(pause, after or 0), "error": why[:300], "status": status or None}
+    Delivery.objects.filter(pk=delivery.pk).update(**fields)
+    return None
+
+
+def _done(delivery: Delivery, state: str, now: float, *, error: str = "", status: int = 0) -> None:
+    Delivery.objects.filter(pk=delivery.pk).update(state=state, done_at=now, error=error[:300], status=status or None)
+
+
+def quiet_until(webhook: Webhook, severity: str, now: float) -> float:
+    """Return when the quiet hours end that hold this back, 0 where nothing does. `critical` is never held back."""
+    if not webhook.quiet_from or not webhook.quiet_to or severity == "critical" or webhook.format == "webhook":
+        return 0
+    here = datetime.fromtimestamp(now, ZoneInfo(webhook.zone))
+    start, end = (_at(here, text) for text in (webhook.quiet_from, webhook.quiet_to))
+    minute = here.hour * 60 + here.minute
+    inside = start <= minute < end if start <= end else minute >= start or minute < end
+    if not inside or start == end:
+        return 0
+    return now + ((end - minute) % 1440) * 60 - here.second
+
+
+def _at(here: datetime, text: str) -> int:
+    hour, _, minute = text.partition(":")
+    return int(hour) * 60 + int(minute or 0)
+
+
+def _signed(delivery: Delivery, webhook: Webhook) -> int:
+    body = json.dumps({"type": delivery.event, "timestamp": delivery.said.get("ts"), "data": delivery.said}).encode()
+    headers = webhooks.signed(webhook.secrets(), delivery.event_id, body)
+    return webhooks.post(webhook.url, body, {"Content-Type": "application/json", **headers})
+
+
+def _chat(delivery: Delivery, webhook: Webhook) -> int:
+    body, headers = messages.TEMPLATES[webhook.format](messages.of(delivery.said, delivery.severity))
+    return webhooks.post(webhook.url, body, headers)
+
+
+def _mail(delivery: Delivery, webhook: Webhook) -> int:
+    try:
+        mail.send(webhook.to, messages.of(delivery.said, delivery.severity))
+    except OSError as error:  # smtplib's are, too
+        raise NotDelivered(f"The mail server did not take it: {type(error).__name__}.") from error
+    return 250
+
+
+_SENDERS: dict[str, Callable[[Delivery, Webhook], int]] = {
+    "webhook": _signed, "ntfy": _chat, "slack": _chat, "discord": _chat, "email": _mail,
+}  # fmt: skip

@@ -1,0 +1,111 @@
+"""Whether the server lives, is ready, and how it is doing."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import Iterator
+from typing import Any
+
+from channels.db import database_sync_to_async
+from channels.layers import get_channel_layer
+from django.conf import settings
+from django.db import connection
+from django.db.models import Count, Sum
+from django.http import HttpResponse
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import CollectorRegistry
+
+from toolcards import gate
+from toolcards.models import Approval, Run, ToolCall
+from toolcards.transports import presence
+from toolcards.transports.http import HEADERS, endpoint
+from toolcards.transports.problems import Problem
+
+
+@endpoint("GET", anybody=True)
+async def healthz(request: Any, caller: None) -> Any:
+    """The process answers."""
+    return {"status": "ok"}
+
+
+@endpoint("GET", anybody=True)
+async def readyz(request: Any, caller: None) -> Any:
+    """Database and channel layer answer too."""
+    checks = {"database": await _answers(_database()), "channel_layer": await _answers(_channel_layer())}
+    if not all(checks.values()):
+        raise Problem(503, "not_ready", "Not ready.", **checks)
+    return {"status": "ready", "checks": checks}
+
+
+@endpoint("GET", anybody=True)
+async def metrics(request: Any, caller: None) -> Any:
+    """Prometheus text; behind TOOLCARDS_METRICS_TOKEN, where that is set."""
+    token = settings.TOOLCARDS.metrics_token
+    given = request.headers.get("Authorization", "").partition(" ")[2]
+    if token and not hmac.compare_digest(given.encode(), token.get_secret_value().encode()):
+        raise Problem(401, "unauthorized", "The metrics token is needed.", headers={"WWW-Authenticate": "Bearer"})
+    text = await _metrics()
+    return HttpResponse(text, content_type=CONTENT_TYPE_LATEST, headers=HEADERS)
+
+
+async def _answers(check: Any) -> bool:
+    try:
+        async with asyncio.timeout(3):
+            await check
+    except Exception:
+        return False
+    return True
+
+
+def _query() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1 FROM toolcards_run WHERE id = 0")
+
+
+_database = database_sync_to_async(_query, thread_sensitive=False)
+
+
+async def _channel_layer() -> None:
+    layer = get_channel_layer()
+    if layer is not None:
+        await layer.group_send("toolcards.ready", {"type": "ready"})
+
+
+class Collector:
+    """Reads the numbers when they are asked for."""
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """See prometheus-client."""
+        yield _family("toolcards_runs", "Runs by status", "status", _counted(Run.objects.all(), "status"))
+        calls = _counted(ToolCall.objects.shown(), "state")
+        yield _family("toolcards_calls", "Tool calls by state", "state", calls)
+        yield _one("toolcards_approvals_waiting", "Approvals nobody has answered", Approval.objects.waiting().count())
+        yield _one("toolcards_events", "Events in the log", Run.objects.aggregate(all=Sum("seq"))["all"] or 0)
+        yield _one("toolcards_journal_backlog", "Frames taken in and not yet committed", gate.backlog())
+        yield _one("toolcards_connections", "Open connections of agents here", len(presence.connections))
+
+
+def _counted(rows: Any, by: str) -> dict[str, int]:
+    return dict(rows.order_by().values_list(by).annotate(Count("id")))
+
+
+def _family(name: str, text: str, label: str, values: dict[str, int]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text, labels=[label])
+    for word, number in sorted(values.items()):
+        family.add_metric([word], number)
+    return family
+
+
+def _one(name: str, text: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, text, value=value)
+
+
+def _text() -> bytes:
+    registry = CollectorRegistry()
+    registry.register(Collector())
+    return generate_latest(registry)
+
+
+_metrics = database_sync_to_async(_text, thread_sensitive=False)

@@ -1,0 +1,246 @@
+"""Frames over HTTP: a body is read piece by piece, and cards move while it is open.
+
+A Channels consumer rather than a Django view, since Django hands a body over only when it is whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import math
+import time
+from typing import Any
+from urllib.parse import parse_qs
+
+from channels.consumer import AsyncConsumer
+from channels.db import database_sync_to_async
+from django.conf import settings
+
+from toolcards import gate
+from toolcards.adapters import BadFrame
+from toolcards.adapters.sse import LineSplitter, Splitter
+from toolcards.models import ToolCall
+from toolcards.transports import auth, background, http
+from toolcards.transports.intake import Intake, adapter_of, frames_of, mode_of, run_named
+from toolcards.transports.presence import Connection
+from toolcards.transports.problems import Problem, of_bad_frame
+
+log = logging.getLogger(__name__)
+SILENCE = 3600.0  # seconds after which a run whose frames come one request each counts as lost
+BROKEN = frozenset({"not_json", "not_object", "not_sse", "duplicate_key"})
+TOGETHER = 60.0  # seconds to wait for a request with the same Idempotency-Key that came before
+
+
+class Gone(Exception):
+    """The sender hung up in the middle of its body."""
+
+
+class WholeJson:
+    """The frames of an application/json body: one object, or an array of them."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> list[str]:
+        """Keep the piece; raises BadFrame with code too_large."""
+        self._size += len(data)
+        if self._size > self._limit:
+            raise BadFrame(f"a JSON body has at most {self._limit} bytes; stream it as NDJSON", "too_large")
+        self._pieces.append(data)
+        return []
+
+    def end(self) -> list[str]:
+        """Return the frames."""
+        try:
+            text = b"".join(self._pieces).decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise BadFrame("not JSON: not UTF-8", "not_json") from None
+        return frames_of(text.strip())
+
+
+class Events(Splitter):
+    """Server-sent events; a body without a single line of any says so."""
+
+    FIELDS = ("data", "event", "id", "retry", ":")
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit)
+        self._seen = False
+        self._text = False
+
+    def _frames(self, lines: list[str]) -> list[str]:
+        for line in lines if not self._seen else ():
+            self._text = self._text or bool(line.strip())
+            self._seen = self._seen or line.startswith(self.FIELDS)
+        return super()._frames(lines)
+
+    def end(self) -> list[str]:
+        """Return what was left; raises BadFrame for what never was a stream of events."""
+        frames = super().end()
+        if self._text and not self._seen:
+            raise BadFrame("no server-sent events in this body", "not_sse")
+        return frames
+
+
+def _splitter(content_type: str) -> Any:
+    env, kind = settings.TOOLCARDS, content_type.partition(";")[0].strip().lower()
+    made = {
+        "text/event-stream": lambda: Events(env.max_frame),
+        "application/x-ndjson": lambda: LineSplitter(env.max_frame),
+        "application/json": lambda: WholeJson(env.max_body),
+    }
+    if kind not in made:
+        raise Problem(415, "unsupported_media_type", f"Content-Type must be one of: {', '.join(sorted(made))}.")
+    return made[kind]()
+
+
+class IngestConsumer(AsyncConsumer):
+    """One POST to /api/v1/ingest."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """See ASGI; everything happens in here."""
+        background.ensure()
+        self._receive, self._more = receive, True
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        given = parse_qs(scope["query_string"].decode("utf-8", "replace"), keep_blank_values=True)
+        try:
+            answer = http.answer(*await self._asked(scope["method"], headers, {k: v[-1] for k, v in given.items()}))
+        except Gone:
+            return
+        except Problem as problem:
+            await self._drained()
+            answer = http.refusal(problem)
+        except Exception:
+            log.exception("ingest failed")
+            answer = http.refusal(Problem(500, "internal", "Something went wrong here; send it again."))
+        with contextlib.suppress(Exception):  # gone meanwhile
+            await http.respond(send, answer)
+
+    async def _asked(self, method: str, headers: dict[str, str], given: dict[str, str]) -> tuple[Any, ...]:
+        if method != "POST":
+            raise Problem(405, "method_not_allowed", "Use POST.", headers={"Allow": "POST"})
+        caller = await auth.agent(headers.get("authorization", ""), "ingest")
+        splitter = _splitter(headers.get("content-type", ""))
+        self._decisions: list[dict[str, Any]] = []
+        self._asked_here: list[dict[str, str]] = []
+        adapter = adapter_of(given.get("protocol", ""))
+        run, mode = run_named(given.get("run", "")), mode_of(given.get("mode", ""), "observe", caller)
+        key = headers.get("idempotency-key", "")
+        if len(key) > 200:
+            raise Problem(400, "bad_key", "An Idempotency-Key has at most 200 characters.")
+
+        async def work() -> dict[str, Any]:
+            connection = Connection(caller)
+            intake = Intake(
+                caller, adapter, run=run, agent=given.get("agent", ""), mode=mode,
+                channel="poll" if given.get("answers") == "poll" else "http",
+                on_open=connection.sends, on_commit=self._committed,
+            )  # fmt: skip
+            return await self._take_in(intake, splitter, connection)
+
+        return await self._once(caller, key, work) if key else (await work(),)
+
+    def _committed(self, told: gate.Committed) -> None:
+        self._decisions.extend(told.decisions)
+        self._asked_here.extend(told.asked)
+
+    # ------------------------------------------------------------ one body
+
+    async def _take_in(self, intake: Intake, splitter: Any, connection: Connection) -> dict[str, Any]:
+        lease: float | None = None  # broken off: the grace time
+        started = time.time()
+        try:
+            await self._read(intake, splitter)
+            if not (intake.accepted or intake.skipped):
+                self._refuse_all(intake)
+            if intake.stream is None:
+                intake.open()
+            assert intake.stream is not None
+            if intake.adapter.body_is_stream:
+                intake.stream.push([gate.end_of_stream()])
+            await intake.stream.settle()
+            # A whole stream may rest for days until somebody answers what it asked.
+            lease = math.inf if intake.adapter.body_is_stream else SILENCE
+        finally:
+            connection.close(lease=lease)
+        return await self._said(intake, started)
+
+    async def _read(self, intake: Intake, splitter: Any) -> None:
+        try:
+            while self._more:
+                message = await self._receive()
+                if message["type"] == "http.disconnect":
+                    raise Gone
+                self._more = message.get("more_body", False)
+                for frame in splitter.feed(message.get("body", b"")):
+                    intake.take(frame)
+                if intake.stream is not None and intake.stream.full:
+                    await intake.stream.room()
+            for frame in splitter.end():
+                intake.take(frame)
+        except BadFrame as bad:
+            raise of_bad_frame(bad) from None
+
+    def _refuse_all(self, intake: Intake) -> None:
+        """A body of which nothing could be used at all is no body."""
+        bad = intake.first_error
+        if bad is not None and (bad.code in BROKEN or of_bad_frame(bad).status == 413):
+            raise of_bad_frame(bad)
+
+    async def _said(self, intake: Intake, since: float) -> dict[str, Any]:
+        stream = intake.stream
+        assert stream is not None
+        calls, anomalies = await _touched(stream.run_pk, sorted(stream.touched), since)
+        said: dict[str, Any] = {
+            "run": intake.run, "accepted": intake.accepted, "skipped": intake.skipped, "refused": intake.refused,
+            "anomalies": anomalies, "seq": stream.seq, "calls": calls,
+        }  # fmt: skip
+        if intake.mode == "gate":
+            said["decisions"] = self._decisions
+        if self._asked_here:  # the sender said `answers=poll`: it looks at these approvals until somebody answers
+            said["asked"] = self._asked_here
+        if intake.first_error is not None:
+            said["error"] = {"code": intake.first_error.code, "message": intake.first_error.message}
+        return said
+
+    async def _drained(self) -> None:
+        if self._more:
+            await http.drain(self._receive)
+
+    # ------------------------------------------------------------ once per key
+
+    async def _once(self, caller: auth.Caller, key: str, work: Any) -> tuple[Any, ...]:
+        until = time.monotonic() + TOGETHER
+        while (before := await gate.areserve(caller.agent, key)) is None:
+            if time.monotonic() > until:
+                raise Problem(409, "in_progress", "A request with this Idempotency-Key is still being read.")
+            await asyncio.sleep(0.05)
+        if before:
+            await self._drained()
+            return json.loads(before), 200, {"Idempotency-Replayed": "true"}
+        said: dict[str, Any] | None = None
+        try:
+            said = await work()
+            return (said,)
+        finally:
+            await asyncio.shield(gate.areceipt(caller.agent, key, json.dumps(said) if said else ""))
+
+
+def _touched_now(run: int, ordinals: list[int], since: float) -> tuple[list[dict[str, str]], int]:
+    """The calls that the body spoke of, as they are now, and how many oddities it brought."""
+    calls, odd = [], 0
+    for start in range(0, len(ordinals), 500):
+        part = ordinals[start : start + 500]
+        rows = ToolCall.objects.filter(run=run, ordinal__in=part, removed=False).order_by("ordinal")
+        for call_id, state, card in rows.values_list("call_id", "state", "card"):
+            calls.append({"call_id": call_id, "state": state})
+            if '"anomalies"' in card:
+                odd += sum(at >= since for _, at in json.loads(card).get("anomalies", ()))
+    return calls, odd
+
+
+_touched = database_sync_to_async(_touched_now, thread_sensitive=False)

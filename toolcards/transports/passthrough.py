@@ -1,0 +1,264 @@
+"""AG-UI between client and agent: the stream goes by, byte for byte, and its calls become cards on the way.
+
+    client ── RunAgentInput ──> POST /api/v1/ag-ui/<upstream> ── the same, with our answers ──> agent
+    client <── the agent's bytes, unchanged ─────────────────────── SSE ─────────────────────── agent
+
+Where an upstream is, an admin says (`TOOLCARDS_AGUI_UPSTREAMS`), never a caller. A run's questions can be answered
+here or in the client's own chat, whoever is first: the client's answers are read off its next request (`by: host`),
+ours are put into it, all of a run in one `resume`. `GET …/resume` tells a client when to make that request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import math
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from channels.db import database_sync_to_async
+from django.conf import settings
+from django.http import StreamingHttpResponse
+
+from toolcards import gate
+from toolcards.adapters import ADAPTERS, Answer, BadFrame, resuming, strict
+from toolcards.adapters.sse import Splitter
+from toolcards.core import facts as f
+from toolcards.doorbell import answers_of, listening
+from toolcards.models import Approval, Run
+from toolcards.transports import upstream as upstreams
+from toolcards.transports.auth import Caller
+from toolcards.transports.http import HEADERS, endpoint
+from toolcards.transports.intake import Intake, run_named
+from toolcards.transports.presence import Connection
+from toolcards.transports.problems import Problem, not_found
+
+log = logging.getLogger(__name__)
+LONGEST_WAIT = 60.0  # seconds
+ROOM = 2.0  # seconds that a stream may be slowed down by us; then its copy is given up
+HEARTBEAT = 2.0
+# The client's credentials are for us; those for the agent come under a name of their own.
+OURS = frozenset({
+    "authorization", "cookie", "host", "content-length", "connection", "transfer-encoding", "accept", "te",
+    "accept-encoding", "origin", "expect", "upgrade", "keep-alive", "content-type", "proxy-authorization",
+})  # fmt: skip
+FOR_AGENT = "x-upstream-authorization"
+TOLD = ("approved", "denied", "expired")  # the answers that an agent is owed; it need not hear of other ends
+
+
+@endpoint("POST", "ingest")
+async def run(request: Any, caller: Caller, upstream: str) -> Any:
+    """Pass a run on to the agent and its stream back, and mirror it."""
+    url = _url(upstream)
+    asked = _read(request.body)
+    name = run_named(str(asked.get("threadId") or ""))
+    if not name:
+        raise Problem(400, "missing_field", "threadId: Field required")
+    mirror = Mirror(caller, name, upstream)
+    try:
+        asked = await mirror.answered(asked)
+        exchange = await upstreams.post(url, json.dumps(asked).encode(), _headers(request))
+    except upstreams.Unreachable as error:
+        await mirror.give_back()
+        await mirror.close(f.RunEnded(outcome="error", reason=f"The agent: {error}."))
+        raise Problem(502, "upstream", f"The agent {upstream} gave no answer: {error}.") from None
+    except BaseException:
+        await mirror.give_back()
+        await mirror.close(None)
+        raise
+    kind = exchange.headers.get("content-type", "")
+    if not (exchange.status == 200 and kind.startswith("text/event-stream")):
+        mirror.over = True
+        await mirror.give_back()
+    headers = HEADERS | {"Content-Type": kind or "application/octet-stream", "X-Accel-Buffering": "no"}
+    return StreamingHttpResponse(_relayed(exchange, mirror), status=exchange.status, headers=headers)
+
+
+@endpoint("GET", "ingest")
+async def resume(request: Any, caller: Caller, upstream: str) -> Any:
+    """Tell what was answered here, once everything that the run asked is answered; `wait` for that."""
+    _url(upstream)
+    name = run_named(request.GET.get("run", ""))
+    row = await Run.objects.filter(source=caller.agent, name=name).afirst()
+    if row is None:
+        raise not_found()
+    until = time.monotonic() + _seconds(request.GET.get("wait", "0"))
+    async with listening(answers_of(row.pk)) as bell:
+        while (standing := await _standing(row.pk)).waiting and (left := until - time.monotonic()) > 0:
+            await bell.wait(min(left, HEARTBEAT))
+    entries = [] if standing.waiting else _entries(standing.answers)
+    return {"run": name, "waiting": standing.waiting, "resume": entries}
+
+
+async def _relayed(exchange: upstreams.Exchange, mirror: Mirror) -> AsyncIterator[bytes]:
+    end: f.RunEnded | None = f.RunEnded(outcome="aborted", reason="The client went away.")
+    try:
+        async for piece in exchange.pieces():
+            await mirror.see(piece)
+            yield piece
+        end = gate.end_of_stream()
+    except upstreams.Unreachable as error:
+        log.info("upstream: %s", error)
+        end = gate.end_of_stream()
+        raise
+    finally:
+        exchange.close()
+        await asyncio.shield(mirror.close(end))
+
+
+class Mirror:
+    """The cards' side of one exchange. What goes wrong here never touches the stream."""
+
+    def __init__(self, caller: Caller, name: str, agent: str) -> None:
+        self.over = False
+        self._connection = Connection(caller)
+        self._splitter = Splitter(settings.TOOLCARDS.max_frame)
+        self._taken: list[str] = []
+        self._intake = Intake(
+            caller, ADAPTERS["ag-ui"], run=name, agent=agent, mode="observe", channel="poll",
+            on_open=self._connection.sends,
+        )  # fmt: skip
+
+    async def answered(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Write down what the request answers; return it with what was answered here, if all is answered."""
+        stream = self._intake.stream
+        assert stream is not None
+        before = await Run.objects.filter(source=stream.source, name=stream.run_name).afirst()
+        if before is None:
+            return asked
+        told = resuming.answers(asked, (await _standing(before.pk)).batch)
+        if told:
+            stream.push([*told])
+            await stream.settle()
+        standing = await _standing(before.pk)
+        if standing.waiting or not standing.answers:
+            return asked
+        for approval in standing.ids:
+            if await gate.atake(approval) is not None:
+                self._taken.append(approval)
+        return resuming.resumed(asked, _entries(standing.answers))
+
+    async def give_back(self) -> None:
+        """The agent did not hear our answers."""
+        for approval in self._taken:
+            await gate.agive_back(approval)
+        self._taken = []
+
+    async def see(self, piece: bytes) -> None:
+        """Take in a piece of the stream."""
+        if self.over:
+            return
+        try:
+            for frame in self._splitter.feed(piece):
+                self._intake.take(frame)
+            stream = self._intake.stream
+            if stream is not None and stream.full:
+                await asyncio.wait_for(stream.room(), ROOM)
+        except (BadFrame, TimeoutError, Problem) as error:
+            log.warning("the copy of run %s was given up: %s", self._intake.run, error)
+            self.over = True
+
+    async def close(self, end: Any) -> None:
+        """Write down the end; `end_of_stream` means that the agent has said what there was to say."""
+        stream = self._intake.stream
+        lease: float | None = None
+        try:
+            if stream is not None and end is not None and not self.over:
+                for frame in self._splitter.end():
+                    self._intake.take(frame)
+                stream.push([end])
+                lease = math.inf
+            if stream is not None:
+                await stream.settle()
+        except Exception:
+            log.exception("the end of run %s was not written", self._intake.run)
+        finally:
+            with contextlib.suppress(Exception):
+                self._connection.close(lease=lease)
+
+
+# ---------------------------------------------------------------- questions and answers
+
+
+class Standing:
+    """The questions of a run that are not yet answered, and the answers that its agent has not heard."""
+
+    def __init__(self, rows: list[Approval]) -> None:
+        held_back = time.time() - settings.TOOLCARDS.handover_seconds
+        ready = [row for row in rows if row.state in TOLD and (row.by_kind == "host" or row.decided_at <= held_back)]
+        self.waiting = len(rows) - len(ready)
+        self.ids = [row.id for row in ready]
+        self.answers = [answer for row in ready if (answer := _answer(row)) is not None]
+        asked = [row.call.as_card().approval for row in rows]
+        batched = [ask for ask in asked if ask and _style(ask.reply_to) == "langgraph-batch"]
+        self.batch = [ask.source_id for ask in sorted(batched, key=lambda ask: ask.reply_to.get("place", 0))]
+
+
+def _style(reply_to: Any) -> str:
+    return str(reply_to.get("style", "")) if isinstance(reply_to, dict) else ""
+
+
+def _answer(row: Approval) -> Answer | None:
+    card = row.call.as_card()
+    ask = card.approval
+    if ask is None or ask.id != row.id:
+        return None
+    edited = card.input if card.repair == "edited" else None
+    return Answer(card.call_id, ask.source_id, row.state == "approved", ask.reason, edited, ask.reply_to)
+
+
+def _standing_now(run: int) -> Standing:
+    rows = Approval.objects.filter(run=run, opener="agent", channel="poll", delivered_at=None)
+    found = rows.filter(state__in=["pending", *TOLD]).select_related("call").order_by("call__ordinal")
+    return Standing(list(found))
+
+
+_standing = database_sync_to_async(_standing_now, thread_sensitive=False)
+
+
+def _entries(answers: list[Answer]) -> list[dict[str, Any]]:
+    together = ADAPTERS["ag-ui"].encode_all
+    assert together is not None
+    entries: list[dict[str, Any]] = together(answers)
+    return entries
+
+
+# ---------------------------------------------------------------- the request
+
+
+def _url(name: str) -> str:
+    url = settings.TOOLCARDS.upstreams.get(name)
+    if url is None:
+        raise not_found()
+    return str(url)
+
+
+def _read(body: bytes) -> dict[str, Any]:
+    try:
+        value = strict.loads(body.decode("utf-8"), settings.TOOLCARDS.max_depth + 8)
+    except UnicodeDecodeError:
+        raise Problem(400, "not_json", "The body is not UTF-8.") from None
+    if not isinstance(value, dict):
+        raise Problem(400, "not_object", "The body is one JSON object.")
+    return value
+
+
+def _headers(request: Any) -> dict[str, str]:
+    kept = {name.lower(): value for name, value in request.headers.items() if name.lower() not in OURS}
+    theirs = kept.pop(FOR_AGENT, "")
+    more = {"authorization": theirs} if theirs else {}
+    fixed = {"content-type": "application/json", "accept": "text/event-stream", "accept-encoding": "identity"}
+    return kept | more | fixed
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text or 0)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < math.inf:
+        raise Problem(400, "bad_wait", "wait is a number of seconds.")
+    return min(seconds, LONGEST_WAIT)

@@ -1,0 +1,56 @@
+"""What machines are told when the answer is no: a status and `{"error": {"code", "message", "detail"?}}`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolcards.adapters import BadFrame
+from toolcards.gate import Refused
+
+TOO_MUCH = frozenset({"too_large", "too_deep"})
+
+
+class Problem(Exception):
+    """Raised anywhere in a transport, answered once at its edge. `close` is the code for sockets."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        close: int = 4400,
+        headers: dict[str, str] | None = None,
+        **told: Any,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message, self.close = status, code, message, close
+        self.headers = headers or {}
+        self.told = told
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The answer's JSON."""
+        error: dict[str, Any] = {"code": self.code, "message": self.message}
+        if self.told:
+            error["detail"] = self.told
+        return {"error": error}
+
+
+def of_refusal(refused: Refused) -> Problem:
+    """Return the gate's no as a problem."""
+    told = dict(refused.told)
+    detail = told.pop("detail", None)
+    return Problem(
+        refused.status, refused.code, refused.message, **(detail if isinstance(detail, dict) else {}), **told
+    )
+
+
+def of_bad_frame(bad: BadFrame) -> Problem:
+    """Return a broken body as a problem: beyond a limit 413, else 400."""
+    return Problem(413 if bad.code in TOO_MUCH else 400, bad.code, bad.message)
+
+
+def not_found() -> Problem:
+    """No such thing, or not yours."""
+    return Problem(404, "not_found", "There is no such thing here, or it is not yours to see.")

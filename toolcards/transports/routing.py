@@ -1,0 +1,57 @@
+"""Which application answers a machine's connection: matched on the path as it was sent, before Django's middleware."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from django.urls import is_valid_path
+
+from toolcards.transports import background
+from toolcards.transports.http import Direct, raw_path, refusal, respond
+from toolcards.transports.ingest import IngestConsumer
+from toolcards.transports.problems import not_found
+from toolcards.transports.socket import AgentSocket
+from toolcards.transports.urls import ROUTES
+
+AGENT_SOCKET = "/ws/agent/"
+INGEST = "/api/v1/ingest"
+ingest, agent_socket = IngestConsumer.as_asgi(), AgentSocket.as_asgi()
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile("/" + re.sub(r"<(\w+)>", r"(?P<\1>[^/]+)", pattern) + "/?")
+
+
+_routes = [(_compiled(pattern), Direct(view)) for pattern, view in ROUTES.items()]
+
+
+class Machines:
+    """HTTP for machines; everything else goes to `otherwise`."""
+
+    def __init__(self, otherwise: Any) -> None:
+        self.otherwise = otherwise
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer, or pass on."""
+        background.ensure()
+        path = raw_path(scope)
+        if path.rstrip("/") == INGEST:
+            await ingest(scope, receive, send)
+            return
+        for pattern, application in _routes:
+            named = pattern.fullmatch(path)
+            if named:
+                await application(scope, receive, send, named.groupdict())
+                return
+        if path.startswith("/api/") and not is_valid_path(scope["path"]):
+            await respond(send, refusal(not_found()))
+            return
+        await self.otherwise(scope, receive, send)
+
+
+async def nothing_here(scope: Any, receive: Any, send: Any) -> None:
+    """An address that no socket has: said by a close code, since a refused handshake is retried for ever."""
+    await receive()
+    await send({"type": "websocket.accept"})
+    await send({"type": "websocket.close", "code": 4404})

@@ -1,0 +1,108 @@
+"""One POST to a server that an admin named, answered piece by piece; nothing is followed, kept or tried again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from urllib.parse import urlsplit
+
+import httptools
+
+CONNECT = 10.0  # seconds
+SILENCE = 600.0  # seconds without a byte after which an answer counts as broken off
+_TLS = ssl.create_default_context()
+
+
+class Unreachable(Exception):
+    """There was no answer; says why, without the address."""
+
+
+class Exchange:
+    """The answer: `status` and `headers` (names in lower case) once `post` has returned, then its `pieces`."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.status, self.headers = 0, dict[str, str]()
+        self.whole = False
+        self._reader, self._writer = reader, writer
+        self._parser = httptools.HttpResponseParser(self)
+        self._begun = False
+        self._bodies: list[bytes] = []
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Yield the body as it comes; raises Unreachable where it breaks off."""
+        while True:
+            bodies, self._bodies = self._bodies, []
+            for body in bodies:
+                yield body
+            if self.whole:
+                return
+            await self._more()
+
+    def close(self) -> None:
+        """Hang up."""
+        self._writer.close()
+
+    async def begin(self) -> None:
+        """Wait for the headers."""
+        while not self._begun:
+            await self._more()
+
+    async def _more(self) -> None:
+        try:
+            data = await asyncio.wait_for(self._reader.read(1 << 16), SILENCE)
+            if not data and not self._ended_by_closing():
+                raise Unreachable("it hung up before its answer was over")
+            if data:
+                self._parser.feed_data(data)
+        except (OSError, TimeoutError, httptools.HttpParserError) as error:
+            raise Unreachable(f"its answer broke off: {type(error).__name__}") from error
+
+    def _ended_by_closing(self) -> bool:
+        framed = "content-length" in self.headers or "chunked" in self.headers.get("transfer-encoding", "")
+        self.whole = self._begun and not framed
+        return self.whole
+
+    # ------------------------------------------------------------ httptools
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """See httptools."""
+        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        """See httptools."""
+        self.status, self._begun = self._parser.get_status_code(), True
+
+    def on_body(self, body: bytes) -> None:
+        """See httptools."""
+        self._bodies.append(body)
+
+    def on_message_complete(self) -> None:
+        """See httptools."""
+        self.whole = True
+
+
+async def post(url: str, body: bytes, headers: Mapping[str, str]) -> Exchange:
+    """Send the body; return the answer once its headers are there. Raises Unreachable."""
+    parts = urlsplit(url)
+    secure, host = parts.scheme == "https", parts.hostname or ""
+    port = parts.port or (443 if secure else 80)
+    try:
+        opening = asyncio.open_connection(host, port, ssl=_TLS if secure else None)
+        reader, writer = await asyncio.wait_for(opening, CONNECT)
+    except (OSError, TimeoutError) as error:
+        raise Unreachable(f"it cannot be connected to: {type(error).__name__}") from error
+    exchange = Exchange(reader, writer)
+    try:
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        lines = [f"POST {target} HTTP/1.1", f"Host: {parts.netloc.rpartition('@')[2]}", f"Content-Length: {len(body)}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        writer.write("\r\n".join([*lines, "Connection: close", "", ""]).encode("latin-1", "replace") + body)
+        with contextlib.suppress(ConnectionError):  # the answer may say why
+            await writer.drain()
+        await exchange.begin()
+    except BaseException:
+        exchange.close()
+        raise
+    return exchange
