@@ -1,0 +1,343 @@
+"""An answer counts for what was asked, under the policy of the moment when it is used, and for no longer."""
+
+# ruff: noqa: E501, F811 - tables read better in long lines; fixtures come from next door
+from __future__ import annotations
+
+import io
+import time
+from typing import Any
+
+import pytest
+from channels.db import database_sync_to_async as in_thread
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from tests.transports.conftest import agent, call  # noqa: F401 - fixtures
+from toolcards import gate
+from toolcards.models import AgentKey, Approval, BreakGlass, Grant, SeenTool, Source, ToolCall
+from toolcards.records import AuditRow
+
+pytestmark = pytest.mark.django_db(transaction=True)
+DECIDE = "/api/v1/calls/decide"
+QUESTION = {"run": "r", "call_id": "c", "tool": {"name": "bash"}, "args": {"command": "git push"}}
+ASK = {"id": "push", "effect": "ask", "match": {"tool": ["bash"]}}
+ALLOW = {"id": "may", "effect": "allow", "match": {"tool": ["bash"]}}
+DENY = {"id": "never", "effect": "deny", "match": {"tool": ["bash"]}}
+
+
+async def approved(call: Any, person: Any, ballot: Any, **more: Any) -> tuple[str, dict[str, Any], str]:
+    _, said, _ = await call("POST", DECIDE, QUESTION | more)
+    await in_thread(lambda: gate.vote(person, ballot(ToolCall.objects.get(), "approve")))()
+    _, said, _ = await call("GET", said["approval"]["poll"])
+    proof = {"call_id": "c", "args_sha256": said["args_sha256"]}
+    return f"/api/v1/permits/{said['permit']['id']}/claim", proof, said["approval"]["id"]
+
+
+async def test_what_is_denied_by_now_is_taken_back(call: Any, policy: Any, an_approver: Any, ballot: Any) -> None:
+    await in_thread(policy)({"rules": [ASK]})
+    path, proof, pk = await approved(call, an_approver, ballot)
+    await in_thread(policy)({"rules": [ASK, DENY]})
+    status, said, _ = await call("POST", path, proof)
+    assert (status, said["error"]["code"]) == (412, "policy_changed")
+    row = await Approval.objects.aget(id=pk)
+    card = (await ToolCall.objects.aget()).as_card()
+    assert (row.state, card.state, card.denied_by.name) == ("revoked", "output-denied", "never")
+    _, told, _ = await call("GET", f"/api/v1/approvals/{pk}")
+    assert (told["decision"], told["by"]["kind"], told["reason"]["code"]) == ("deny", "rule", "rule_denied")
+    assert (await call("POST", path, proof))[0] == 410
+
+
+@pytest.mark.parametrize(
+    "later", [[ASK, ASK | {"id": "also"}], [ASK | {"ask": {"quorum": 2}}], [ASK | {"ask": {"approvers": ["bob"]}}]]
+)
+async def test_what_is_asked_more_strictly_by_now_is_asked_anew(
+    call: Any,
+    policy: Any,
+    an_approver: Any,
+    a_person: Any,
+    ballot: Any,
+    later: Any,
+) -> None:
+    await in_thread(a_person)("approver", "bob")
+    await in_thread(policy)({"rules": [ASK]})
+    path, proof, pk = await approved(call, an_approver, ballot)
+    await in_thread(policy)({"rules": later})
+    status, said, _ = await call("POST", path, proof)
+    anew = said["error"]["detail"]["approval"]
+    assert (status, said["error"]["code"], anew["state"]) == (412, "policy_changed", "pending")
+    assert (await Approval.objects.aget(id=pk)).state == "superseded"
+    _, told, _ = await call("GET", anew["poll"].partition("?")[0])
+    assert (told["decision"], told["approval"]["have"], told["permit"]) == ("ask", 0, None)
+    assert (await call("POST", path, proof))[0] == 410
+
+
+async def test_what_a_rule_allowed_and_another_asks_about_by_now_waits(
+    call: Any,
+    policy: Any,
+    an_approver: Any,
+    ballot: Any,
+) -> None:
+    await in_thread(policy)({"rules": [ALLOW]})
+    _, said, _ = await call("POST", DECIDE, QUESTION)
+    await in_thread(policy)({"rules": [ALLOW, ASK]})
+    claim = f"/api/v1/permits/{said['permit']['id']}/claim"
+    proof = {"call_id": "c", "args_sha256": said["args_sha256"]}
+    assert (await call("POST", claim, proof))[0] == 412
+    await in_thread(lambda: gate.vote(an_approver, ballot(ToolCall.objects.get(), "approve")))()
+    _, said, _ = await call("POST", DECIDE, QUESTION)
+    assert said["decision"] == "allow"
+    assert (await call("POST", f"/api/v1/permits/{said['permit']['id']}/claim", proof))[0] == 200
+
+
+async def test_a_looser_policy_answers_nothing_by_itself(call: Any, policy: Any, an_approver: Any) -> None:
+    await in_thread(policy)({"rules": [ASK]})
+    await call("POST", DECIDE, QUESTION)
+    await in_thread(policy)({"rules": [ALLOW]})
+    _, said, _ = await call("POST", DECIDE, QUESTION)
+    assert said["decision"] == "ask"
+
+
+async def test_an_answer_that_comes_late_over_the_socket_is_looked_at_again(
+    agent: Any,
+    policy: Any,
+    an_approver: Any,
+    ballot: Any,
+    limits: Any,
+) -> None:
+    limits(handover_seconds=1.0)
+    await in_thread(policy)({"rules": [ASK]})
+    async with agent(run="r", mode="gate") as socket:
+        await socket.say(
+            {"type": "tool.input.available", "call_id": "c", "tool": "bash", "input": {"command": "git push"}}
+        )
+        assert (await socket.hear("decision"))["decision"] == "ask"
+        await in_thread(lambda: gate.vote(an_approver, ballot(ToolCall.objects.get(), "approve")))()
+        await in_thread(policy)({"rules": [DENY]})
+        assert (await socket.hear("decision"))["decision"] == "deny"
+    assert (await Approval.objects.aget()).state == "revoked"
+
+
+async def test_the_kill_switch_answers_sockets_at_once(agent: Any, policy: Any, an_approver: Any) -> None:
+    await in_thread(policy)({"rules": [ASK]})
+    async with agent(run="r", mode="gate") as socket:
+        await socket.say({"type": "tool.input.available", "call_id": "c", "tool": "bash", "input": {}})
+        assert (await socket.hear("decision"))["decision"] == "ask"
+        begun = time.monotonic()
+        await in_thread(gate.throw)("ann", True, "drill")
+        said = await socket.hear("decision")
+        assert (said["decision"], said["by"]["kind"]) == ("deny", "kill_switch") and time.monotonic() - begun < 2
+
+
+async def test_another_attempt_with_other_arguments_supersedes(call: Any, policy: Any, an_approver: Any) -> None:
+    await in_thread(policy)({"rules": [ASK]})
+    _, first, _ = await call("POST", DECIDE, QUESTION)
+    status, said, _ = await call("POST", DECIDE, QUESTION | {"args": {"command": "ls"}})
+    assert (status, said["error"]["code"]) == (409, "key_reuse")
+    _, second, _ = await call("POST", DECIDE, QUESTION | {"args": {"command": "ls"}, "attempt": 2})
+    assert second["decision"] == "ask" and second["approval"]["id"] != first["approval"]["id"]
+    assert (await Approval.objects.aget(id=first["approval"]["id"])).state == "superseded"
+    assert (await call("GET", f"/api/v1/approvals/{first['approval']['id']}"))[1]["reason"]["code"] == "superseded"
+
+
+async def test_a_result_nobody_claimed_is_ungoverned(call: Any, policy: Any, an_approver: Any) -> None:
+    await in_thread(policy)({"rules": [ASK]})
+    await call("POST", DECIDE, QUESTION)
+    assert (await call("POST", "/api/v1/calls/c/result", {"run": "r", "outcome": "ok"}))[0] == 200
+    assert "ungoverned" in dict((await ToolCall.objects.aget()).as_card().anomalies)
+    assert await AuditRow.objects.filter(act="ungoverned").aexists()
+
+
+@pytest.mark.parametrize("rule", [ASK, ALLOW])
+async def test_of_what_began_in_a_lost_run_nobody_knows_the_end(
+    call: Any,
+    policy: Any,
+    an_approver: Any,
+    ballot: Any,
+    rule: Any,
+) -> None:
+    await in_thread(policy)({"rules": [rule]})
+    if rule is ASK:
+        path, proof, _ = await approved(call, an_approver, ballot)
+    else:
+        _, said, _ = await call("POST", DECIDE, QUESTION)
+        path = f"/api/v1/permits/{said['permit']['id']}/claim"
+        proof = {"call_id": "c", "args_sha256": said["args_sha256"]}
+    assert (await call("POST", path, proof))[0] == 200
+    assert (await call("POST", "/api/v1/runs/r/beat", {}))[0] == 200
+    await in_thread(_let_time_pass)()
+    await in_thread(gate.sweep)()
+    assert (await Approval.objects.aget()).state == "unknown"
+
+
+def _let_time_pass() -> None:
+    from toolcards.models import Run
+
+    Run.objects.update(alive_until=time.time() - 1)
+
+
+async def test_a_tool_that_is_another_one_by_now_is_asked_about_until_an_admin_accepts_it(
+    call: Any,
+    policy: Any,
+    an_approver: Any,
+    a_person: Any,
+) -> None:
+    await in_thread(policy)({"rules": [ALLOW], "changed_tool": "ask"})
+    first = {"tool": {"name": "bash", "schema_sha256": "a" * 64}}
+    other = {"tool": {"name": "bash", "schema_sha256": "b" * 64}}
+    assert (await call("POST", DECIDE, QUESTION | first))[1]["decision"] == "allow"
+    said = (await call("POST", DECIDE, QUESTION | other | {"call_id": "d"}))[1]
+    assert (said["decision"], said["reason"]["code"]) == ("ask", "changed_tool")
+    assert (await call("POST", DECIDE, QUESTION | {"call_id": "e"}))[1]["decision"] == "ask"  # silence is no proof
+    row = await SeenTool.objects.aget(accepted_at=None)
+    admin = await in_thread(a_person)("admin", "root")
+
+    def accept() -> int:
+        client = Client()
+        client.force_login(admin)
+        assert f"/sources/tools/{row.pk}/accept/" in client.get(f"/sources/{row.source_id}/").content.decode()
+        return client.post(f"/sources/tools/{row.pk}/accept/").status_code
+
+    assert await in_thread(accept)() == 302
+    assert (await call("POST", DECIDE, QUESTION | other | {"call_id": "f"}))[1]["decision"] == "allow"
+    assert await AuditRow.objects.filter(act__in=["tool.changed", "tool.accepted"]).acount() == 2
+
+
+async def test_a_schema_that_a_run_announces_is_remembered(agent: Any, policy: Any, source: Source) -> None:
+    await in_thread(policy)({"rules": [ALLOW | {"match": {"tool": ["deploy"]}}], "changed_tool": "deny"})
+    for number, wanted in enumerate(("allow", "deny")):
+        tools = [{"name": "deploy", "inputSchema": {"type": "object", "maxProperties": 5 + number}}]
+        async with agent(run=f"r{number}", mode="gate") as socket:
+            await socket.say({"type": "run.started", "tools": tools})
+            await socket.say({"type": "tool.input.available", "call_id": "c", "tool": "deploy", "input": {}})
+            assert (await socket.hear("decision"))["decision"] == wanted
+
+
+def test_who_the_agent_works_for_does_not_answer_it(
+    source: Source, policy: Any, an_approver: Any, a_person: Any, ballot: Any
+) -> None:
+    call_command("agentkey", "create", "owned", "--owner", "ann", "--env", "prod", stdout=io.StringIO())
+    owned = Source.objects.get(name="owned")
+    assert (owned.owner, owned.env) == (an_approver, "prod")
+    policy({"rules": [ASK | {"ask": {"allow_requester": False}}]})
+    asking = gate.Asking(run="r", call_id="c", tool="bash", args={})
+    assert gate.decide(owned, asking)["by"]["kind"] == "no_approver"
+    bob = a_person("approver", "bob")
+    gate.decide(owned, gate.Asking(run="r2", call_id="c", tool="bash", args={}))
+    waits = ToolCall.objects.get(waiting=True)
+    with pytest.raises(gate.NotAllowed) as refused:
+        gate.vote(an_approver, ballot(waits, "approve"))
+    assert refused.value.code == "self_approval"
+    gate.vote(bob, ballot(waits, "approve"))
+    with pytest.raises(CommandError):
+        call_command("agentkey", "create", "owned", "--owner", "nobody")
+
+
+def test_a_sign_in_of_yesterday_is_not_fresh(
+    source: Source, policy: Any, an_approver: Any, ballot: Any, client: Client
+) -> None:
+    policy({"rules": [ASK | {"ask": {"reauth": True}}]})
+    gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))
+    client.force_login(an_approver)
+    an_approver.refresh_from_db()
+    an_approver.last_login = an_approver.last_login.replace(year=2020)
+    an_approver.save()
+    told = ballot(ToolCall.objects.get(), "approve")
+    form = {"decision": "approve", "rev": told.rev, "args_sha256": told.args_sha256}
+    assert client.post(f"/approvals/{told.approval}/vote", form).status_code == 401
+    an_approver.is_active = False
+    an_approver.save()
+    assert client.post(f"/approvals/{told.approval}/vote", form).status_code == 302  # to the sign-in
+    assert Approval.objects.get().state == "pending"
+
+
+def test_what_was_allowed_in_advance_is_listed_counted_and_taken_back(
+    source: Source, policy: Any, an_approver: Any, a_person: Any, ballot: Any, client: Client
+) -> None:
+    policy({"rules": [ASK]})
+    asking = {"run": "r", "tool": "bash", "args": {"command": "git push"}}
+    gate.decide(source, gate.Asking(call_id="c", **asking))
+    told = ballot(ToolCall.objects.get(), "approve")
+    client.force_login(an_approver)
+    form = {
+        "decision": "approve",
+        "rev": told.rev,
+        "args_sha256": told.args_sha256,
+        "grant": "until",
+        "grant_minutes": "5",
+    }
+    assert client.post(f"/approvals/{told.approval}/vote", form).status_code == 303
+    said = gate.decide(source, gate.Asking(call_id="d", **asking))
+    assert (said["decision"], said["by"]["kind"]) == ("allow", "grant") and "by ann" in said["reason"]["text"]
+    assert gate.decide(source, gate.Asking(call_id="e", **asking | {"args": {"command": "git"}}))["decision"] == "ask"
+    row = Grant.objects.get()
+    listed = client.get("/api/v1/grants").json()["grants"]
+    assert [(one["id"], one["used"], one["by"]) for one in listed] == [(row.pk, 1, "ann")]
+    assert row.pk in client.get("/policy/grants/").content.decode()
+    other = Client()
+    other.force_login(a_person("approver", "bob"))
+    assert other.delete(f"/api/v1/grants/{row.pk}").status_code == 403
+    assert client.delete(f"/api/v1/grants?id={row.pk}").status_code == 200
+    assert client.delete("/api/v1/grants/gra_none").status_code == 404
+    assert gate.decide(source, gate.Asking(call_id="f", **asking))["decision"] == "ask"
+    assert AuditRow.objects.get(act="grant.revoked").actor == "ann"
+
+
+def test_the_glass_is_broken_with_a_reason_a_fresh_sign_in_and_for_a_while(
+    source: Source, policy: Any, a_person: Any, client: Client
+) -> None:
+    policy({"rules": [ASK, DENY | {"match": {"tool": ["rm"]}}]})
+    admin = a_person("admin", "root")
+    client.force_login(admin)
+    address = "/api/v1/breakglass"
+    for wrong in ({"on": True}, {"on": True, "reason": " "}, {"on": True, "reason": "x", "minutes": 481},
+                  {"on": True, "reason": "x", "minutes": "soon"}, {"on": True, "reason": "x", "minutes": -1}, {"on": 1}):  # fmt: skip
+        assert client.post(address, wrong, content_type="application/json").status_code == 422, wrong
+    admin.refresh_from_db()
+    type(admin).objects.update(last_login=admin.last_login.replace(year=2020))
+    said = client.post(address, {"on": True, "reason": "x"}, content_type="application/json")
+    assert (said.status_code, said.json()["error"]["code"]) == (401, "reauth")
+    call_command("breakglass", "on", "--reason", "the pager", "--minutes", "5", stdout=io.StringIO())
+    told = gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))
+    assert (told["decision"], told["by"]["kind"]) == ("allow", "break_glass")
+    assert gate.decide(source, gate.Asking(run="r", call_id="d", tool="rm", args={}))["decision"] == "deny"
+    page = client.get("/settings/breakglass/").content.decode()
+    assert "the pager" in page and f"/calls/{ToolCall.objects.get(call_id='c').public_id}/" in page
+    assert "data-breakglass" in client.get("/").content.decode()
+    BreakGlass.objects.update(until=time.time() - 1)
+    assert gate.decide(source, gate.Asking(run="r", call_id="e", tool="bash", args={}))["decision"] == "ask"
+
+
+def test_a_critical_rule_offers_no_yes_in_advance(source: Source, policy: Any, an_approver: Any) -> None:
+    policy({"rules": [ASK | {"severity": "critical"}]})
+    gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))
+    assert ToolCall.objects.get().as_card().approval.terms["grants"] == ["once"]  # type: ignore[union-attr]
+
+
+async def test_an_ended_key_opens_nothing(call: Any, policy: Any, key: AgentKey) -> None:
+    from django.utils import timezone
+
+    from toolcards.transports import auth
+
+    await in_thread(policy)({"rules": [ALLOW]})
+    await AgentKey.objects.filter(pk=key.pk).aupdate(revoked_at=timezone.now())
+    auth.forget()
+    assert (await call("POST", DECIDE, QUESTION))[0] == 401
+
+
+def test_a_new_policy_is_applied_to_waiting_calls_only_where_that_is_chosen(
+    source: Source, policy: Any, an_approver: Any, a_person: Any, client: Client
+) -> None:
+    policy({"rules": [ASK]})
+    asking = gate.Asking(run="r", call_id="c", tool="bash", args={"command": "ls"})
+    first = Approval.objects.filter(id=gate.decide(source, asking)["approval"]["id"])
+    client.force_login(a_person("admin", "root"))
+    steps = [(ALLOW, False, {"pending"}), (ASK | {"id": "more"}, True, {"superseded"}), (ALLOW, True, {"superseded"})]
+    for number, (rule, chosen, states) in enumerate(steps):
+        document = {"v": 1, "default": "ask", "rules": [rule]}
+        assert client.put("/api/v1/policy/draft", document, content_type="application/json").status_code == 200
+        body = {"expected_active": number + 1, "apply_to_waiting": chosen}
+        said = client.post("/api/v1/policy/activate", body, content_type="application/json")
+        assert said.status_code == 200 and ("applied" in said.json()) == chosen
+        assert set(first.values_list("state", flat=True)) == states
+    told = gate.decide(source, asking)
+    assert (told["decision"], told["by"]["kind"]) == ("allow", "rule") and told["permit"]

@@ -1,0 +1,177 @@
+"""The gate: one writer, one winner, one answer, and nothing that the log does not say."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from toolcards import gate
+from toolcards.core import facts as f
+from toolcards.gate import journal
+from toolcards.models import Approval, Event, LogIsFinal, Run, ToolCall
+
+ASK = {"default": "ask"}
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def asking(run: str = "r", call: str = "c", **more: Any) -> gate.Asking:
+    return gate.Asking(**{"run": run, "call_id": call, "tool": "bash", "args": {"command": "ls"}} | more)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        "input-streaming", "input-available", "approval-requested", "approval-responded", "output-available",
+        "output-error", "output-denied",
+    ],
+)  # fmt: skip
+def test_every_state_is_reached_through_the_gate(state: str, a_call: Any) -> None:
+    assert a_call(state).as_card().state == state
+
+
+def test_the_log_is_never_changed(a_call: Any) -> None:
+    a_call("output-available")
+    with pytest.raises(LogIsFinal):
+        Event.objects.all().update(seq=1)
+    with pytest.raises(LogIsFinal):
+        Event.objects.all().delete()
+
+
+def test_an_approved_call_gets_a_permit_for_exactly_its_arguments(
+    source: Any, policy: Any, an_approver: Any, ballot: Any
+) -> None:
+    policy(ASK)
+    said = gate.decide(source, asking())
+    assert (said["decision"], said["permit"]) == ("ask", None)
+    gate.vote(an_approver, ballot(ToolCall.objects.get(), "approve"))
+    again = gate.decide(source, asking())
+    assert again["decision"] == "allow"
+    assert again["by"] == {"kind": "human", "name": "ann", "ids": ["ann"]}
+    assert again["permit"]["id"]
+    assert again["args_sha256"] == said["args_sha256"]
+
+
+def test_asking_the_same_again_gives_the_same_approval(source: Any, policy: Any, an_approver: Any) -> None:
+    policy(ASK)
+    first, second = gate.decide(source, asking()), gate.decide(source, asking())
+    assert first["approval"]["id"] == second["approval"]["id"]
+    assert Approval.objects.count() == 1
+
+
+def test_the_same_call_with_other_arguments_is_refused(source: Any, policy: Any) -> None:
+    policy(ASK)
+    gate.decide(source, asking())
+    with pytest.raises(gate.KeyReuse):
+        gate.decide(source, asking(args={"command": "rm -rf /"}))
+
+
+def test_without_a_policy_nothing_is_allowed(source: Any) -> None:
+    said = gate.decide(source, asking())
+    assert (said["decision"], said["by"]["kind"]) == ("deny", "gate_error")
+
+
+def test_nobody_there_to_ask_means_no(source: Any, policy: Any) -> None:
+    policy(ASK)
+    said = gate.decide(source, asking(can_wait=False))
+    assert (said["decision"], said["by"]["kind"]) == ("deny", "no_approver")
+
+
+def test_the_second_answer_loses_and_is_told_who_won(a_call: Any, an_approver: Any, a_person: Any, ballot: Any) -> None:
+    call = a_call("approval-requested")
+    gate.vote(an_approver, ballot(call, "deny"))
+    with pytest.raises(gate.AlreadyAnswered) as lost:
+        gate.vote(a_person("approver", "bob"), ballot(call, "approve"))
+    assert lost.value.told["by"] == "ann"
+
+
+def test_of_two_answers_at_once_one_wins(a_call: Any, an_approver: Any, a_person: Any, ballot: Any) -> None:
+    call, outcomes, ready = a_call("approval-requested"), [], threading.Barrier(2)
+
+    def cast(person: Any, decision: str, told: gate.Ballot) -> None:
+        ready.wait()
+        try:
+            gate.vote(person, told)
+            outcomes.append(decision)
+        except gate.AlreadyAnswered:
+            outcomes.append("lost")
+        finally:
+            connection.close()
+
+    votes = [(an_approver, "approve"), (a_person("approver", "bob"), "deny")]
+    threads = [threading.Thread(target=cast, args=(who, what, ballot(call, what))) for who, what in votes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) in (["approve", "lost"], ["deny", "lost"])
+    won = "approved" if "approve" in outcomes else "denied"
+    assert Approval.objects.get().state == won
+
+
+def test_the_same_answer_again_is_no_second_answer(a_call: Any, an_approver: Any, ballot: Any) -> None:
+    call = a_call("approval-requested")
+    told = ballot(call, "approve")
+    gate.vote(an_approver, told)
+    assert gate.vote(an_approver, told).state == "approval-responded"
+
+
+def test_an_answer_to_what_was_not_shown_does_not_count(a_call: Any, an_approver: Any, ballot: Any) -> None:
+    told = ballot(a_call("approval-requested"), "approve")
+    for change in ({"rev": told.rev - 1}, {"args_sha256": "0" * 64}):
+        other = gate.Ballot(**{name: getattr(told, name) for name in gate.Ballot.__slots__} | change)
+        with pytest.raises(gate.Changed):
+            gate.vote(an_approver, other)
+    assert Approval.objects.get().state == "pending"
+
+
+def test_what_has_expired_cannot_be_approved(a_call: Any, an_approver: Any, ballot: Any) -> None:
+    call = a_call("approval-requested")
+    told = ballot(call, "approve")
+    Approval.objects.update(expires_at=time.time() - 1)
+    with pytest.raises(gate.TooLate):
+        gate.vote(an_approver, told)
+    assert gate.sweep() == 1
+    card = ToolCall.objects.get().as_card()
+    assert (card.state, card.denied_by.kind) == ("output-denied", "timeout")
+
+
+def test_one_bad_piece_of_work_does_not_lose_its_neighbours(source: Any, a_run: Any) -> None:
+    run = a_run("good")
+
+    class Broken:
+        urgent, error = True, None
+
+        def runs(self) -> list[Any]:
+            return []
+
+        def apply(self, tx: Any) -> None:
+            raise RuntimeError("broken")
+
+        def settled(self, error: Exception | None) -> None:
+            self.error = error
+
+    broken, good = Broken(), gate.agents.Beat(source, "good")
+    journal.commit([broken, good])
+    assert isinstance(broken.error, RuntimeError)
+    assert good.error is None
+    assert Run.objects.get(pk=run.pk).alive_until
+
+
+def test_rebuilding_finds_and_mends_a_card_that_is_not_what_the_log_says(a_call: Any) -> None:
+    call = a_call("output-available")
+    ToolCall.objects.filter(pk=call.pk).update(
+        state="input-available", card=call.card.replace('"ok":true', '"ok":false')
+    )
+    assert len(gate.rebuild(check=True)) == 1
+    assert len(gate.rebuild()) == 1
+    assert gate.rebuild(check=True) == []
+    assert ToolCall.objects.get().state == "output-available"
+
+
+def test_a_text_cut_inside_an_emoji_is_stored_as_it_was(a_run: Any) -> None:
+    a_run("r", f.InputStarted("c", "bash"), f.InputDelta("c", '"\ud83d'))
+    assert str(ToolCall.objects.get().as_card().text) == '"\ud83d'

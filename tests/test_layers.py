@@ -1,0 +1,123 @@
+"""The four rules of the architecture: who may import whom, and who may write."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+# The floors, lowest first; a unit is a module or a package. Units side by side do not know each other.
+FLOORS = [
+    {"toolcards.core"},
+    {
+        "toolcards.adapters", "toolcards.models", "toolcards.doorbell", "toolcards.ids", "toolcards.showing",
+        "toolcards.records", "toolcards.anchor", "toolcards.verify", "toolcards.outbox", "toolcards.hooks",
+        "toolcards.notify", "toolcards.vault",
+    },
+    {"toolcards.gate", "toolcards.feed", "toolcards.health"},
+    {"toolcards.transports", "toolcards.management", "toolcards.cli", "toolcards.__main__"},
+    {"dashboard"},
+]  # fmt: skip
+ALONE = {
+    "toolcards.acp",
+    "toolcards.client",
+    "toolcards.demo",
+    "toolcards.connect",
+    "toolcards.apps",
+    "toolcards.migrations",
+}  # used by commands, or by Django
+# Small things that their own floor may use: names, secrets hidden, the audit trail and its anchor.
+SHARED = {
+    "toolcards.ids",
+    "toolcards.showing",
+    "toolcards.outbox",
+    "toolcards.records",
+    "toolcards.anchor",
+    "toolcards.cli",
+    "toolcards.vault",
+}
+WRITTEN = {"Run", "Event", "ToolCall", "Approval"}
+WRITING = {
+    "create", "acreate", "bulk_create", "abulk_create", "get_or_create", "aget_or_create", "update_or_create",
+    "aupdate_or_create", "update", "aupdate", "bulk_update", "delete", "adelete",
+}  # fmt: skip
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    for package in ("toolcards", "dashboard"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+
+
+MODULES = [pytest.param(name, path, id=name) for name, path in modules()]
+
+
+def imported(path: Path, module: str) -> Iterator[str]:
+    """Everything the file imports, inside functions too."""
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                base = ".".join([*package.split(".")[: len(package.split(".")) - node.level + 1], base]).strip(".")
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def unit(name: str) -> str:
+    """The unit that a dotted name belongs to."""
+    parts = name.split(".")
+    return parts[0] if parts[0] != "toolcards" else ".".join(parts[:2])
+
+
+def floor(name: str) -> int | None:
+    return next((level for level, units in enumerate(FLOORS) if unit(name) in units), None)
+
+
+@pytest.mark.parametrize(("module", "path"), MODULES)
+def test_a_module_imports_from_lower_floors_only(module: str, path: Path) -> None:
+    here = floor(module)
+    if here is None:
+        assert unit(module) in {*ALONE, "toolcards"}, f"{module} is on no floor: put its unit into FLOORS"
+        return
+    for name in imported(path, module):
+        there = floor(name)
+        if there is None or unit(name) == unit(module):
+            continue
+        beside = there == here and unit(name) in SHARED
+        assert there < here or beside, f"{module} imports {name}"
+
+
+@pytest.mark.parametrize(
+    ("module", "path"), [case for case in MODULES if unit(case.values[0]) in {"toolcards.core", "toolcards.adapters"}]
+)
+def test_the_core_and_the_adapters_know_nothing_of_the_web(module: str, path: Path) -> None:
+    banned = {"django", "channels", "asgiref", "daphne", "uvicorn"}
+    assert not banned & {name.partition(".")[0] for name in imported(path, module)}
+
+
+@pytest.mark.parametrize(("module", "path"), [case for case in MODULES if unit(case.values[0]) != "toolcards.gate"])
+def test_only_the_gate_writes(module: str, path: Path) -> None:
+    if ".migrations" in module:
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in WRITING:
+            root = node.func.value
+            while isinstance(root, (ast.Call, ast.Attribute)):
+                root = root.func if isinstance(root, ast.Call) else root.value
+            assert not (isinstance(root, ast.Name) and root.id in WRITTEN), f"{module}:{node.lineno} writes {root.id}"
+
+
+@pytest.mark.parametrize(
+    ("module", "path"), [case for case in MODULES if unit(case.values[0]) in {"toolcards.client", "toolcards.demo"}]
+)
+def test_the_client_can_be_copied_alone_into_an_agent_and_the_demo_needs_no_more(module: str, path: Path) -> None:
+    for name in imported(path, module):
+        assert name.partition(".")[0] not in {"django", "channels", "pydantic", "dashboard"}
+        own = ("toolcards.client",) if unit(module) == "toolcards.client" else ("toolcards.client", "toolcards.demo")
+        assert not name.startswith("toolcards.") or name.startswith(own), f"{module} imports {name}"

@@ -1,0 +1,161 @@
+"""The only writer. Every change to a run passes through one of these doors.
+
+Each door exists twice: plain for threads (`vote`), with an `a` for the event loop (`adecide`).
+All of them raise `Refused` (see refusals.py) where the answer is no.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolcards.core.lifecycle import Card
+from toolcards.gate import (
+    agents,
+    clock,
+    delivery,
+    journal,
+    permits,
+    reapplying,
+    rebuilding,
+    receipts,
+    retention,
+    standing,
+    switches,
+    votes,
+)
+from toolcards.gate.agents import Asking
+from toolcards.gate.ingest import Committed, Stream, end_of_stream
+from toolcards.gate.policies import Superseded, activate, active_number, draft, replace_draft
+from toolcards.gate.refusals import (
+    AlreadyAnswered,
+    Changed,
+    Invalid,
+    KeyReuse,
+    NotAllowed,
+    Refused,
+    TooLate,
+    Unknown,
+)
+from toolcards.gate.votes import Ballot
+from toolcards.models import Source
+
+sweep = clock.sweep
+retain = retention.retain
+open_stream = Stream
+drain = journal.WRITER.drain
+
+
+def backlog() -> int:
+    """Return how many frames are taken in and not committed yet, in this process."""
+    return journal.WRITER.backlog
+
+
+def vote(person: Any, ballot: Ballot) -> Card:
+    """Cast one person's vote; return the call's card afterwards."""
+    card: Card = journal.do(votes.CastVote(person, ballot))
+    return card
+
+
+def throw(by: str, on: bool, reason: str = "", kind: str = "human") -> dict[str, Any]:
+    """Throw the kill switch, or turn it off."""
+    return dict(journal.do(switches.Throw(by, on, reason, kind)))
+
+
+def break_glass(by: str, reason: str, minutes: float, kind: str = "human") -> dict[str, Any]:
+    """Break the glass for so many minutes; 0 puts it back."""
+    return dict(journal.do(switches.Break(by, reason, minutes, kind)))
+
+
+def reapply(by: str) -> dict[str, int]:
+    """Apply the active policy to the calls that wait; return how many were allowed, denied, asked anew and left."""
+    return dict(journal.do(reapplying.Reapply(by)))
+
+
+def decide(source: Source, asking: Asking) -> dict[str, Any]:
+    """Judge a call before it runs; return the decision object of docs/api.md."""
+    return dict(journal.do(agents.Decide(source, asking)))
+
+
+async def adecide(source: Source, asking: Asking) -> dict[str, Any]:
+    """Judge a call before it runs; return the decision object of docs/api.md."""
+    return dict(await journal.submit(agents.Decide(source, asking)))
+
+
+async def alook(source: Source, approval: str) -> dict[str, Any]:
+    """Return the decision object of the call as it stands now, with its permit if there is one to give."""
+    return dict(await journal.submit(agents.Look(source, approval)))
+
+
+async def areserve(source: Source, key: str) -> str | None:
+    """Reserve an idempotency key: "" if it is ours now, its answer if it has one, None if somebody is at it."""
+    reserved: str | None = await journal.submit(receipts.Reserve(source, key))
+    return reserved
+
+
+async def areceipt(source: Source, key: str, answer: str) -> None:
+    """Write down what a reserved key was answered; "" releases it."""
+    await journal.submit(receipts.Answer(source, key, answer))
+
+
+def rebuild(check: bool = False) -> list[str]:
+    """Make the cards what the log says, or only compare; return what differed, one line each."""
+    return rebuilding.rebuild(check=check)
+
+
+async def aclaim(source: Source, permit: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Use up a permit; where policy has changed its mind, that is written down and then raised."""
+    answer = await journal.submit(permits.Claim(source, permit, body))
+    if isinstance(answer, Refused):
+        raise answer
+    return dict(answer)
+
+
+async def aresult(source: Source, run: str, call_id: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Write down what came of a call."""
+    return dict(await journal.submit(agents.Result(source, run, call_id, body)))
+
+
+async def awithdraw(source: Source, approval: str) -> dict[str, Any]:
+    """Take a question back."""
+    return dict(await journal.submit(agents.Withdraw(source, approval)))
+
+
+async def abeat(source: Source, run: str) -> dict[str, Any]:
+    """Say that the agent is alive."""
+    return dict(await journal.submit(agents.Beat(source, run)))
+
+
+async def aend(source: Source, run: str, outcome: str = "success", reason: str = "") -> dict[str, Any]:
+    """End the run."""
+    return dict(await journal.submit(agents.End(source, run, outcome, reason)))
+
+
+async def atake(approval: str) -> dict[str, Any] | None:
+    """Take an answer in order to send it to the agent; None if another connection took it."""
+    taken: dict[str, Any] | None = await journal.submit(delivery.Take(approval))
+    return taken
+
+
+async def agive_back(approval: str) -> None:
+    """Give an answer back that could not be sent."""
+    await journal.submit(delivery.GiveBack(approval))
+
+
+async def aexpire(approval: str) -> None:
+    """Close the question if its time is over and nobody answered; the clock may be a moment late."""
+    await journal.submit(clock.Expire(approval))
+
+
+async def astanding(source: Source, run: str, tool: str, given: Any) -> dict[str, Any] | None:
+    """Return the decision object of the newest call with that tool and input, if it was asked for or refused."""
+    found: dict[str, Any] | None = await journal.submit(standing.Standing(source, run, tool, given))
+    return found
+
+
+__all__ = [
+    "AlreadyAnswered", "Asking", "Ballot", "Changed", "Committed", "Invalid", "KeyReuse", "NotAllowed", "Refused",
+    "Stream", "Superseded", "TooLate", "Unknown", "abeat", "aclaim", "activate", "active_number", "adecide", "aend",
+    "aexpire", "agive_back", "alook", "areceipt", "areserve", "aresult", "astanding", "atake", "awithdraw",
+    "backlog", "break_glass", "decide", "draft", "drain", "end_of_stream", "open_stream", "reapply", "rebuild",
+    "replace_draft", "retain", "sweep", "throw", "vote",
+]  # fmt: skip

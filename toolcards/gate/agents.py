@@ -1,0 +1,294 @@
+"""What agents ask over HTTP: may I, this came of it, never mind, I am here, I am done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolcards.core import facts as f
+from toolcards.core.canonical import NotCanonical, digest
+from toolcards.core.lifecycle import Card, ToolCallState
+from toolcards.core.writing import BY_SOURCE, EDITED
+from toolcards.gate.answers import answer, iso
+from toolcards.gate.judge import USE_TTL, judge
+from toolcards.gate.memory import RunMemory
+from toolcards.gate.permits import forfeit, new_permit, permit_object, with_permit
+from toolcards.gate.preparing import stopped
+from toolcards.gate.refusals import Invalid, KeyReuse, TooLate, Unknown
+from toolcards.gate.transaction import Transaction, plain
+from toolcards.gate.work import OfSource
+from toolcards.ids import new_id
+from toolcards.models import Approval, Source, ToolCall
+
+BEAT_LEASE = 60.0  # seconds without a heartbeat after which a run that has beaten once counts as lost
+S = ToolCallState
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """One question "may this call run?", as the agent put it."""
+
+    run: str
+    call_id: str
+    tool: str
+    args: Any
+    attempt: int = 1
+    agent_path: tuple[str, ...] = ()
+    tool_source: str = ""
+    schema_sha256: str = ""
+    args_sha256: str = ""
+    env: str = ""
+    note: str = ""
+    can_wait: bool = True
+    idempotency_key: str = ""
+    protocol: str = "native"
+    kind: str = ""
+    title: str = ""
+    lease: float | None = None
+    extras: dict[str, Any] = field(default_factory=dict)
+
+
+class Decide(OfSource):
+    """Judge a call before it runs; asking the same again gets the same answer."""
+
+    def __init__(self, source: Source, asking: Asking) -> None:
+        super().__init__(source, asking.run)
+        self.asking = asking
+
+    def apply(self, tx: Transaction) -> None:
+        """See journal.Work."""
+        asking, now = self.asking, tx.now
+        sha256 = _checked_digest(asking)
+        agent = plain(" › ".join(asking.agent_path[:1]), 200)
+        memory = tx.run(self.source.pk, asking.run, protocol=asking.protocol, mode="gate", agent=agent)
+        if asking.lease is not None:
+            memory.row.alive_until, memory.touched = now + asking.lease, True
+        if memory.seq == 0:
+            tx.tell(memory, f.RunStarted(agent=(asking.agent_path or ("",))[0], at=now))
+        card = memory.board.find(asking.call_id)
+        if card and card.decision and card.attempt >= asking.attempt:
+            if sha256 not in _digests(card):
+                raise KeyReuse("This call was already asked for with other arguments; use a new call_id or attempt.")
+            self.answer = with_permit(memory, card, attempt=asking.attempt)
+            if _lapsed(card):
+                self._judge(tx, memory, card)  # the run came back: its question is asked anew
+            return
+        self._judge(tx, memory, self._introduced(tx, memory))
+
+    def _introduced(self, tx: Transaction, memory: RunMemory) -> Card:
+        asking = self.asking
+        ready = f.InputReady(
+            asking.call_id, asking.tool, asking.args, True, tx.now, asking.attempt, title=asking.title,
+            source=asking.tool_source, kind=asking.kind, lane=_lane(tx, memory, asking.agent_path),
+        )  # fmt: skip
+        changed = tx.tell(memory, ready)
+        return changed[-1]
+
+    def _judge(self, tx: Transaction, memory: RunMemory, card: Card) -> None:
+        asking = self.asking
+        extras = {
+            "attempt": asking.attempt, "schema_sha256": asking.schema_sha256,
+            "idempotency_key": asking.idempotency_key[:300],
+        } | asking.extras  # fmt: skip
+        said = judge(tx, memory, card, channel="http", at=tx.now, can_wait=asking.can_wait, extras=extras)
+        card = memory.board.cards[card.ordinal]
+        if said is None:
+            raise TooLate("This call has already ended.", code="used")
+        if said["decision"] == "allow" and not (card.approval and card.approval.opener == "gate"):
+            self._permit(tx, memory, card, extras)
+            return
+        self.answer = said | {"attempt": asking.attempt}
+
+    def _permit(self, tx: Transaction, memory: RunMemory, card: Card, extras: dict[str, Any]) -> None:
+        """A rule allowed it: a row of its own carries the single-use right to run it."""
+
+        def write() -> None:
+            call = ToolCall.objects.only("id").get(run_id=memory.row.pk, ordinal=card.ordinal)
+            verdict = card.decision
+            assert verdict is not None
+            row = Approval.objects.create(
+                id=new_id("alw"), run_id=memory.row.pk, call_id=call.pk, asked=False, state="approved",
+                args_sha256=verdict.args_sha256, by_kind=verdict.by.kind, by_name=plain(verdict.by.name, 200),
+                requested_at=tx.now, decided_at=tx.now, permit=new_permit(), permit_expires_at=tx.now + USE_TTL,
+                **extras,
+            )  # fmt: skip
+            self.answer = answer(memory, card, permit=permit_object(row), attempt=self.asking.attempt)
+
+        tx.after.append(write)
+
+
+def _lapsed(card: Card) -> bool:
+    """Whether what was said of the call is over without its having run."""
+    if not card.soft or stopped(card):
+        return False
+    ask = card.approval
+    return ask.state in {"cancelled", "expired"} if ask and ask.opener == "gate" else card.cause == "truncated"
+
+
+def _digests(card: Card) -> set[str]:
+    """The hashes of what was asked: as judged, and as first written where we repaired it."""
+    known = {card.decision.args_sha256} if card.decision else set()
+    if card.repair not in {"", BY_SOURCE, EDITED}:
+        try:
+            known.add(digest(card.original_input))
+        except NotCanonical:
+            return known
+    return known
+
+
+def _checked_digest(asking: Asking) -> str:
+    try:
+        sha256 = digest(asking.args)
+    except NotCanonical as error:
+        raise Invalid(f"The arguments cannot be judged: {error}") from error
+    if asking.args_sha256 and asking.args_sha256.lower() != sha256:
+        raise Invalid("args_sha256 is not the hash of args.", detail={"expected": sha256})
+    return sha256
+
+
+def _lane(tx: Transaction, memory: RunMemory, path: tuple[str, ...]) -> str:
+    """The lane of a sub-agent's path; the first name of the path is the run's own agent."""
+    lane = ""
+    for depth in range(2, len(path) + 1):
+        parent, lane = lane, " › ".join(path[:depth])
+        if lane not in memory.board.context.lanes:
+            tx.tell(memory, f.LaneStarted(lane=lane, name=path[depth - 1], parent_lane=parent, at=tx.now))
+    return lane
+
+
+class Look(OfSource):
+    """What an agent that asked is told when it looks again; changes nothing."""
+
+    def __init__(self, source: Source, approval: str) -> None:
+        super().__init__(source, "")
+        self.approval = approval
+
+    def runs(self) -> Iterable[tuple[int, str]]:
+        """See journal.Work."""
+        return ()
+
+    def apply(self, tx: Transaction) -> None:
+        """See journal.Work."""
+        row = self._approval(id=self.approval, asked=True)
+        memory = tx.existing(row.run_id)
+        card = memory.board.cards[row.call.ordinal]
+        said = with_permit(memory, card)
+        if card.approval is None or card.approval.id != row.id:  # a newer question has other arguments
+            stands = {"id": row.id, "state": row.state, "need": 1, "have": 0, "decide_by": iso(row.expires_at)}
+            said |= {"decision": "deny", "permit": None, "approval": stands, "args_sha256": row.args_sha256}
+            said["reason"] = {"code": "superseded", "text": "The call was asked for anew.", "suggest": ""}
+        elif row.state == "approved" and said["permit"] is None and row.channel == "http" and not row.claimed_at:
+            held = {**said["approval"], "state": "pending", "have": 0}  # may still be taken back: not told yet
+            said |= {"decision": "ask", "approval": held}
+        self.answer = said
+
+
+class Result(OfSource):
+    """What came of an executed call; telling it again changes nothing."""
+
+    OUTCOMES = ("ok", "error", "aborted", "unknown")
+
+    def __init__(self, source: Source, run: str, call_id: str, body: dict[str, Any]) -> None:
+        super().__init__(source, run)
+        self.call_id, self.body = call_id, body
+
+    def apply(self, tx: Transaction) -> None:
+        """See journal.Work."""
+        memory = self._run(tx)
+        card = memory.board.find(self.call_id)
+        if card is None:
+            raise Unknown("There is no such call in this run.")
+        rows = Approval.objects.filter(run_id=memory.row.pk, call__ordinal=card.ordinal)
+        row = rows.order_by("-requested_at").first()
+        if not card.hard:
+            self._conclude(tx, memory, card, row)
+        elif card.state is S.OUTPUT_DENIED and self.body.get("outcome") in ("ok", "error"):
+            self._conclude(tx, memory, card, row)  # it ran all the same: that is written down
+        card = memory.board.cards[card.ordinal]
+        self.answer = {"run": memory.row.name, "call_id": card.call_id, "state": str(card.state), "seq": memory.seq}
+
+    def _conclude(self, tx: Transaction, memory: RunMemory, card: Card, row: Approval | None) -> None:
+        if row is None or not row.claimed_at:
+            tx.tell(memory, f.Odd(card.call_id, "ungoverned", at=tx.now))
+        tx.tell(memory, _outcome(card.call_id, self.body, tx.now))
+        moved = {"ok": "succeeded", "error": "failed"}.get(str(self.body.get("outcome")), "unknown")
+        if row is not None and row.claimed_at:
+            Approval.objects.filter(id=row.id).update(state=moved)
+            if card.approval and card.approval.id == row.id:
+                tx.tell(memory, f.ApprovalMoved(card.call_id, moved, id=row.id, at=tx.now))
+
+
+def _outcome(call_id: str, body: dict[str, Any], at: float) -> f.AnyFact:
+    outcome = body.get("outcome")
+    if outcome == "ok":
+        return f.OutputReady(call_id, body.get("output", body.get("output_preview")), at=at)
+    if outcome == "error":
+        error = body.get("error") or {}
+        retryable = error.get("retryable")
+        return f.OutputFailed(
+            call_id, str(error.get("message", "")), str(error.get("code", "")),
+            retryable if isinstance(retryable, bool) else None, str(error.get("authority", "")),
+            str(error.get("phase", "")), at,
+        )  # fmt: skip
+    return f.Closed(call_id, "aborted" if outcome == "aborted" else "truncated", at=at)
+
+
+class Withdraw(OfSource):
+    """The agent no longer wants to know: the question goes."""
+
+    def __init__(self, source: Source, approval: str) -> None:
+        super().__init__(source, "")
+        self.approval = approval
+
+    def runs(self) -> Iterable[tuple[int, str]]:
+        """See journal.Work."""
+        return ()
+
+    def apply(self, tx: Transaction) -> None:
+        """See journal.Work."""
+        row = self._approval(id=self.approval)
+        memory = tx.existing(row.run_id)
+        card = memory.board.cards[row.call.ordinal]
+        if row.state not in ("pending", "approved"):
+            if row.state == "cancelled":
+                self.answer = answer(memory, card)
+                return
+            raise TooLate(f"This approval is {row.state}.", code="used" if row.claimed_at else "expired")
+        tx.tell(memory, f.Closed(card.call_id, "cancelled", reason="The agent withdrew the question.", at=tx.now))
+        Approval.objects.filter(id=row.id).update(state="cancelled")
+        self.answer = answer(memory, memory.board.cards[card.ordinal])
+
+
+class Beat(OfSource):
+    """The agent is alive; from its first beat on it must go on beating."""
+
+    def apply(self, tx: Transaction) -> None:
+        """See journal.Work."""
+        memory = self._run(tx)
+        memory.row.alive_until, memory.touched = tx.now + BEAT_LEASE, True
+        self.answer = {"run": memory.row.name, "status": memory.status, "lease_seconds": BEAT_LEASE}
+
+
+class End(OfSource):
+    """The run is over; what is still open is closed, what is still asked is withdrawn."""
+
+    OUTCOMES: dict[str, f.Outcome] = {
+        "success": "ok", "ok": "ok", "aborted": "aborted", "error": "error", "truncated": "truncated",
+    }  # fmt: skip
+
+    def __init__(self, source: Source, run: str, outcome: str, reason: str) -> None:
+        super().__init__(source, run)
+        self.outcome, self.reason = self.OUTCOMES[outcome], reason
+
+    def apply(self, tx: Transaction) -> None:
+        """See journal.Work."""
+        memory = self._run(tx)
+        if not memory.board.context.ended:
+            tx.tell(memory, f.RunEnded(outcome=self.outcome, reason=self.reason, at=tx.now))
+            memory.row.reason = plain(self.reason, 2000)
+            forfeit(memory.row.pk)
+        tx.after.append(lambda: self._answer(memory))
+
+    def _answer(self, memory: RunMemory) -> None:
+        self.answer = {"run": memory.row.name, "status": memory.status, "seq": memory.seq}

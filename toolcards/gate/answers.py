@@ -1,0 +1,156 @@
+"""What an agent is told of its call: the decision object of docs/api.md, as the card stands."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from toolcards.core import facts as f
+from toolcards.core.canonical import NotCanonical, digest
+from toolcards.core.lifecycle import Card, ToolCallState
+from toolcards.core.writing import BY_SOURCE, EDITED
+from toolcards.gate import policies
+from toolcards.gate.memory import RunMemory
+from toolcards.gate.preparing import stopped
+
+S = ToolCallState
+_EFFECTS = {S.OUTPUT_DENIED: "deny", S.APPROVAL_REQUESTED: "ask"}
+_CODES = {
+    "human": {"deny": "approval_denied", "allow": "approved"},
+    "timeout": {"deny": "approval_expired"},
+    "kill_switch": {"deny": "kill_switch"},
+}
+_TEXTS = {
+    "approval_denied": "A person declined",
+    "approval_expired": "Nobody answered in time.",
+    "approved": "A person approved",
+    "edited": "A reviewer changed this call: run it with `args`, and do not send the original again",
+    "run_ended": "The run was stopped.",
+}
+
+
+def effect_of(card: Card) -> str:
+    """Return the decision as it stands: allow, deny or ask."""
+    if card.state in _EFFECTS:
+        return _EFFECTS[card.state]
+    if stopped(card):
+        return "deny"
+    if card.soft and card.approval and card.approval.opener == "gate" and card.approval.state != "approved":
+        return "deny"  # the question was withdrawn: nobody said yes
+    return "allow" if card.decision else "deny"
+
+
+def answer(memory: RunMemory, card: Card, **more: Any) -> dict[str, Any]:
+    """Return the decision object of docs/api.md for the call as it stands; `more` adds permit and attempt."""
+    verdict, ask = card.decision, card.approval
+    by = _by(card)
+    return (
+        {
+            "v": 1,
+            "decision": effect_of(card),
+            "decision_id": f"dec_{memory.row.pk}-{card.ordinal}-{ask.id if ask else verdict.version if verdict else 0}",
+            "run": memory.row.name,
+            "call_id": card.call_id,
+            "args_sha256": verdict.args_sha256 if verdict and card.repair != "edited" else digest_of_input(card),
+            "policy": {"version": verdict.version, "sha256": _sha256(verdict.version)} if verdict else None,
+            "by": {"kind": by.kind, "name": by.name, "ids": [by.name] if by.name else []},
+            "reason": {"code": _code(card), "text": _text(card), "suggest": _suggest(card)},
+            "approval": approval_object(card),
+            "permit": None,
+            "would": list(verdict.would) if verdict else [],
+        }
+        | _put_right(card)
+        | more
+    )
+
+
+def _put_right(card: Card) -> dict[str, Any]:
+    """Where the call was repaired here: what may run instead of what was asked."""
+    if card.repair in {"", BY_SOURCE, EDITED}:
+        return {}
+    repaired = {"method": card.repair, "tool": card.tool.name}
+    may = {"args": card.input, "tool": {"name": card.tool.name}} if effect_of(card) == "allow" else {}
+    return {"repair": repaired, **may}
+
+
+def approval_object(card: Card) -> dict[str, Any] | None:
+    """Return the approval part of a decision: where it stands and where to wait for it."""
+    ask = card.approval
+    if ask is None:
+        return None
+    return {
+        "id": ask.id, "state": ask.state, "need": ask.terms.get("need", 1), "have": ask.have,
+        "decide_by": iso(ask.expires_at), "poll": f"/api/v1/approvals/{ask.id}?wait=25",
+    }  # fmt: skip
+
+
+def iso(at: float) -> str | None:
+    """Return epoch seconds as ISO 8601 in UTC with milliseconds, None for 0."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z") if at else None
+
+
+def digest_of_input(card: Card) -> str:
+    """Return the lower-case hex SHA-256 over the RFC 8785 form of what the call shows as its input.
+
+    Input that has no canonical form (integers beyond 2^53, lone surrogates) is hashed as our own JSON text.
+    """
+    try:
+        return digest(card.shown_input)
+    except NotCanonical:
+        return digest(json.dumps(card.shown_input, sort_keys=True))
+
+
+def _by(card: Card) -> f.By:
+    if _taken_back(card) and card.denied_by:
+        return card.denied_by
+    if card.approval and card.approval.by:
+        return card.approval.by
+    if card.denied_by:
+        return card.denied_by
+    return card.decision.by if card.decision else f.By("gate_error")
+
+
+def _taken_back(card: Card) -> bool:
+    """Whether a person's yes does not count any more."""
+    return card.state is S.OUTPUT_DENIED and card.approval is not None and card.approval.state == "revoked"
+
+
+def _code(card: Card) -> str:
+    effect = effect_of(card)
+    if stopped(card) and card.error:
+        return card.error.code
+    answered = _CODES.get(_by(card).kind, {}).get(effect)
+    if answered:
+        return answered
+    if effect == "deny" and card.approval and card.approval.state in {"cancelled", "superseded"}:
+        return "run_ended"
+    return card.decision.code if card.decision else "gate_error"
+
+
+def _text(card: Card) -> str:
+    code, said = _code(card), card.approval.reason if card.approval else ""
+    if stopped(card) and card.error:
+        return card.error.message
+    if _taken_back(card):
+        return card.denied
+    if code == "approved" and card.repair == EDITED:
+        code = "edited"
+    if code in {"edited", "approval_denied", "approved"}:
+        return f"{_TEXTS[code]}: {said}" if said else f"{_TEXTS[code]}."
+    if code in _TEXTS:
+        return _TEXTS[code]
+    return said or (card.decision.reason if card.decision else "")
+
+
+def _suggest(card: Card) -> str:
+    """What the rule says one could do instead; nobody needs that who may go on."""
+    return card.decision.suggest if card.decision and effect_of(card) != "allow" else ""
+
+
+def _sha256(version: int) -> str:
+    try:
+        policy = policies.active()
+    except policies.NobodyActivated:
+        return ""
+    return policy.sha256 if policy.version == version else ""

@@ -1,0 +1,104 @@
+"""What time does by itself: approvals and permits expire, runs whose agent vanished are lost.
+
+Expiry is a fact of `expires_at`, checked wherever somebody answers; the sweep only says it aloud.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from toolcards.core import facts as f
+from toolcards.gate import journal
+from toolcards.gate.permits import forfeit
+from toolcards.gate.transaction import Transaction
+from toolcards.gate.work import Action
+from toolcards.models import Approval, Run
+
+
+def sweep(now: float | None = None) -> int:
+    """Expire and lose what is due at `now` (epoch seconds); return how many things that were."""
+    now = time.time() if now is None else now
+    works: list[Any] = [Expire(pk) for pk in _due_approvals(now)]
+    works += [LapsePermit(pk) for pk in _due_permits(now)]
+    works += [Lose(pk) for pk in _due_runs(now)]
+    for work in works:
+        journal.do(work)
+    return len(works)
+
+
+def _due_approvals(now: float) -> list[str]:
+    due = Approval.objects.waiting().filter(expires_at__gt=0, expires_at__lte=now)
+    return list(due.values_list("id", flat=True)[:500])
+
+
+def _due_permits(now: float) -> list[str]:
+    due = Approval.objects.filter(state="approved", claimed_at=0, permit_expires_at__gt=0, permit_expires_at__lte=now)
+    return list(due.values_list("id", flat=True)[:500])
+
+
+def _due_runs(now: float) -> list[int]:
+    return list(Run.objects.active().filter(alive_until__lte=now).values_list("pk", flat=True)[:500])
+
+
+class Expire(Action):
+    """Nobody answered in time: the call is denied by the clock."""
+
+    def __init__(self, approval: str) -> None:
+        super().__init__()
+        self.approval = approval
+
+    def apply(self, tx: Transaction) -> None:
+        """See journal.Work."""
+        row = Approval.objects.select_for_update().get(id=self.approval)
+        if row.state != "pending" or row.expires_at > tx.now:
+            return
+        memory = tx.existing(row.run_id)
+        card = memory.board.cards[row.call.ordinal]
+        if card.approval and card.approval.id == row.id and card.waiting:
+            tx.tell(memory, f.Closed(card.call_id, "expired", reason="Nobody answered in time.", at=tx.now))
+        else:
+            Approval.objects.filter(id=row.id).update(state="expired", by_kind="timeout")
+
+
+class LapsePermit(Action):
+    """Approved, but not executed in time: the right to execute is gone."""
+
+    def __init__(self, approval: str) -> None:
+        super().__init__()
+        self.approval = approval
+
+    def apply(self, tx: Transaction) -> None:
+        """See journal.Work."""
+        row = Approval.objects.select_for_update().get(id=self.approval)
+        if row.state != "approved" or row.claimed_at or row.permit_expires_at > tx.now:
+            return
+        memory = tx.existing(row.run_id)
+        card = memory.board.cards[row.call.ordinal]
+        Approval.objects.filter(id=row.id).update(state="expired")
+        if card.approval and card.approval.id == row.id:
+            tx.tell(memory, f.ApprovalMoved(card.call_id, "expired", id=row.id, at=tx.now))
+            late = "Approved, but not executed in time."
+            tx.tell(memory, f.Closed(card.call_id, "cancelled", reason=late, at=tx.now))
+        elif not card.hard:  # a rule had allowed it
+            tx.tell(memory, f.Closed(card.call_id, "truncated", reason="Allowed, but never executed.", at=tx.now))
+
+
+class Lose(Action):
+    """The agent is gone and did not come back in its grace time: the run counts as truncated."""
+
+    def __init__(self, run: int) -> None:
+        super().__init__()
+        self.run = run
+
+    def apply(self, tx: Transaction) -> None:
+        """See journal.Work."""
+        memory = tx.existing(self.run)
+        memory.row.refresh_from_db(fields=["alive_until"])
+        until = memory.row.alive_until
+        if until is None or until > tx.now or memory.status not in ("running", "waiting"):
+            return
+        memory.row.alive_until = None
+        memory.row.reason = "The agent was not heard of any more."
+        tx.tell(memory, f.RunEnded(outcome="truncated", reason=memory.row.reason, at=tx.now))
+        forfeit(memory.row.pk)

@@ -1,0 +1,204 @@
+"""Policy meets call: judge a call whose input is complete, and write the decision down."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from django.conf import settings
+
+from toolcards.core import catalogue
+from toolcards.core import facts as f
+from toolcards.core import policy as policies_core
+from toolcards.core.canonical import NotCanonical, digest
+from toolcards.core.lifecycle import Card, ToolCallState
+from toolcards.core.policy import AskTerms, Decision, Effect, Policy, Question
+from toolcards.gate import grants, policies, switches, tools
+from toolcards.gate.answers import answer, digest_of_input
+from toolcards.gate.memory import RunMemory
+from toolcards.gate.people import eligible, identities
+from toolcards.gate.preparing import offered, prepared, stopped
+from toolcards.gate.terms import asking
+from toolcards.gate.transaction import Transaction, plain
+from toolcards.ids import new_id
+from toolcards.models import ToolCall
+
+USE_TTL = 300.0
+S = ToolCallState
+
+
+def judge(
+    tx: Transaction,
+    memory: RunMemory,
+    card: Card,
+    *,
+    channel: str,
+    at: float,
+    can_wait: bool = True,
+    patience: float = 0.0,
+    extras: dict[str, Any] | None = None,
+) -> dict[str, Any] | None:
+    """Decide on the call as its input stands and write that down; return the answer for the agent.
+
+    The same input asked for again gets the same answer: nothing is decided, or asked, twice.
+    None where the call has already ended with a result. `patience`: seconds that the agent waits at most, if not 0.
+    """
+    args_sha256 = digest_of_input(card)
+    if card.hard and card.state is not S.OUTPUT_DENIED:
+        return answer(memory, card) if stopped(card) else None
+    if card.decision and card.decision.args_sha256 == args_sha256 and not card.soft or card.state is S.OUTPUT_DENIED:
+        return answer(memory, card)
+    card = prepared(tx, memory, card, at, args_sha256)
+    if card.hard:
+        return answer(memory, card)
+    args_sha256 = digest_of_input(card)
+    schema_sha256 = str((extras or {}).get("schema_sha256", ""))
+    decision = _decided(memory, card, can_wait=can_wait, at=at, schema_sha256=schema_sha256)
+    tx.tell(memory, decided(card, decision, args_sha256, at))
+    _used(decision, at)
+    if decision.effect == Effect.DENY:
+        tx.tell(memory, f.OutputDenied(card.call_id, reason=decision.reason, by=decision.by, at=at))
+    elif decision.effect == Effect.ASK:
+        ask(tx, memory, card, decision, args_sha256, channel=channel, at=at, patience=patience, extras=extras or {})
+    return answer(memory, memory.board.cards[card.ordinal])
+
+
+def decided(card: Card, decision: Decision, args_sha256: str, at: float) -> f.Decided:
+    """Return the fact that says what policy said of the call."""
+    return f.Decided(
+        card.call_id, decision.effect, decision.code, decision.reason, decision.rule, decision.version, decision.by,
+        decision.suggest, list(decision.would), args_sha256, at,
+    )  # fmt: skip
+
+
+def _used(decision: Decision, at: float) -> None:
+    """Count what let the call pass in place of a person."""
+    if decision.grants:
+        grants.used(decision.grants)
+    if decision.by.kind == "break_glass" and (broken := switches.glass(at)):
+        switches.passed(broken)
+
+
+def _decided(memory: RunMemory, card: Card, *, can_wait: bool, at: float, schema_sha256: str = "") -> Decision:
+    """What the active policy says; without one, or if it fails, the answer is no."""
+    if not card.has_input and len(card.text):
+        return _refused("invalid_args", "The arguments are not valid JSON, so they cannot be judged.")
+    if card.has_input:
+        try:
+            digest(card.input)
+        except NotCanonical as error:
+            return _refused("invalid_args", f"The arguments cannot be judged: {error}")
+    try:
+        policy = policies.active()
+    except policies.NobodyActivated:
+        return _refused("gate_error", "There is no active policy, so nothing is allowed.")
+    source = memory.row.source
+    question = Question.of(
+        card.tool.name,
+        source=card.tool.source,
+        agent_path=card.agent_path or (source.name,),
+        env=source.env,
+        user=identities(source.owner) if source.owner else (),
+        input=card.input,
+        has_input=card.has_input,
+        run=memory.row.name,
+        now=at,
+        known=card.tool.name in memory.board.context.kinds or catalogue.knows(card.tool.name),
+        changed=_changed(memory, card, schema_sha256),
+        can_wait=can_wait,
+        counts=_counts(policy, memory, card, at),
+    )
+    decision = policies_core.decide(
+        policy,
+        question,
+        grants=grants.for_call(card.tool.name, memory.row, at),
+        kill_switch=switches.killed(),
+        eligible=lambda terms: eligible(terms, source),
+    )
+    return _through_the_glass(grants.named(decision), at)
+
+
+def _changed(memory: RunMemory, card: Card, schema_sha256: str) -> bool:
+    """Whether the tool is another one than the source has shown under this name before."""
+    offer = offered(memory).get(card.tool.name)
+    shown = [(tools.ASKED, schema_sha256), (tools.ANNOUNCED, tools.schema_digest(offer.schema) if offer else "")]
+    return tools.changed(memory.row.source_id, plain(card.tool.name, 300), shown)
+
+
+def _through_the_glass(decision: Decision, at: float) -> Decision:
+    """Break-glass turns an ask (or an ask that nobody could answer) into a recorded allow; a deny it cannot lift."""
+    if decision.effect != Effect.ASK and decision.code != "no_approver":
+        return decision
+    broken = switches.glass(at)
+    if broken is None:
+        return decision
+    reason = f"Break-glass by {broken.by}: {broken.reason}"
+    return replace(
+        decision, effect=Effect.ALLOW, code="break_glass", reason=reason, by=f.By("break_glass", broken.by), ask=None
+    )
+
+
+def _counts(policy: Policy, memory: RunMemory, card: Card, at: float) -> dict[tuple[str, int], int]:
+    """Return the earlier calls of this tool in the windows that the policy's rates look at."""
+    found = {}
+    for scope, seconds in policy.rates:
+        since = datetime.fromtimestamp(at - seconds, UTC)
+        calls = ToolCall.objects.filter(tool=card.tool.name, started_at__gte=since).exclude(
+            run_id=memory.row.pk, ordinal=card.ordinal
+        )
+        if scope == "run":
+            calls = calls.filter(run_id=memory.row.pk)
+        elif scope in {"agent", "source"}:
+            calls = calls.filter(run__source=memory.row.source_id)
+        found[scope, seconds] = calls.count()
+    return found
+
+
+def _refused(code: str, reason: str) -> Decision:
+    return Decision(effect=Effect.DENY, code=code, reason=reason, rule="", rules=(), version=0, by=f.By("gate_error"))
+
+
+def ask(
+    tx: Transaction,
+    memory: RunMemory,
+    card: Card,
+    decision: Decision,
+    args_sha256: str,
+    *,
+    channel: str,
+    at: float,
+    patience: float = 0.0,
+    extras: dict[str, Any],
+) -> str:
+    """Open a question to people about the call; return its id."""
+    terms = decision.ask
+    ttl = (terms.decide_ttl if terms and terms.decide_ttl else None) or settings.TOOLCARDS.decide_ttl
+    ttl = min(ttl, patience or ttl)
+    use_ttl = (terms.use_ttl if terms and terms.use_ttl else None) or USE_TTL
+    asked = f.ApprovalAsked(
+        card.call_id, id=new_id("apr"), reason=decision.reason, opener="gate", expires_at=at + ttl, votable=True,
+        args_sha256=args_sha256, terms=shown_terms(terms), at=at,
+    )  # fmt: skip
+    tx.extras[asked.id] = {
+        "channel": channel, "use_ttl": use_ttl, "version": decision.version, "rules": json.dumps(asking(decision)),
+        "terms": json.dumps(asdict(terms)) if terms else "{}",
+    } | extras  # fmt: skip
+    tx.tell(memory, asked)
+    return asked.id
+
+
+def shown_terms(terms: AskTerms | None) -> dict[str, Any]:
+    """Return what a card must know to offer the right buttons."""
+    if terms is None:
+        return {}
+    return {
+        "need": terms.quorum, "editable": list(terms.editable), "grants": list(terms.grants), "reason": terms.reason,
+        "severity": terms.severity, "reauth": terms.reauth,
+    }  # fmt: skip
+
+
+def judge_again(memory: RunMemory, card: Card, at: float, *, schema_sha256: str = "") -> Decision:
+    """Return what the policy that is active now says of the call; nothing is decided by it."""
+    return _decided(memory, card, can_wait=True, at=at, schema_sha256=schema_sha256)

@@ -1,0 +1,131 @@
+"""The runs we know by heart: boards kept between transactions, valid only while nobody else wrote the run.
+
+A memory is trusted when its `seq` equals the run row's and retention has not masked the run since, checked
+under the row's lock; else it is loaded anew, so any process may take the next frame of any run.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter, OrderedDict
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from toolcards.core.board import Board, Context
+from toolcards.core.lifecycle import Ask, Card
+from toolcards.models import Run, ToolCall
+
+KEPT = 2_000
+ENDS = {"": "running", "ok": "finished", "not-executed": "finished", "interrupt": "finished"}
+
+
+@dataclass
+class RunMemory:
+    """A run inside the gate: its board, its row, and what the open transaction has yet to write."""
+
+    row: Run
+    board: Board
+    seq: int
+    numbers: list[int]
+    counts: Counter[str]
+    states: dict[int, str]  # ordinal -> state as counted
+    waiting: set[int]
+    asks: dict[int, Ask]  # ordinal -> approval as its row has it
+    text_sizes: dict[int, int] = field(default_factory=dict)  # ordinal -> length of the text in the row
+    events: list[tuple[Any, ...]] = field(default_factory=list)
+    dirty: set[int] = field(default_factory=set)
+    touched: bool = False  # the run's row alone is to be written
+    offers: tuple[int, dict[str, Any]] | None = None  # the tools it announced, as `preparing` last read them
+
+    @property
+    def written(self) -> tuple[int, bool]:
+        """What the run's row must say, seq and whether its secrets are unmasked, if this memory is still true."""
+        return self.seq, self.row.scrubbed_at is None
+
+    @property
+    def status(self) -> str:
+        """The contract's word for how the run is."""
+        if self.waiting:
+            return "waiting"
+        ended = self.board.context.ended
+        return ENDS.get(ended, ended)
+
+    def count(self, card: Card) -> None:
+        """Keep the number of calls per state; a removed card counts no more."""
+        before = self.states.pop(card.ordinal, "")
+        if before:
+            self.counts[before] -= 1
+        self.waiting.discard(card.ordinal)
+        if card.removed or card.state is None:
+            return
+        self.states[card.ordinal] = card.state
+        self.counts[card.state] += 1
+        if card.waiting:
+            self.waiting.add(card.ordinal)
+
+
+_memories: OrderedDict[int, RunMemory] = OrderedDict()
+_names: dict[tuple[int, str], int] = {}
+_lock = threading.Lock()
+
+
+def known(source_id: int, name: str) -> int | None:
+    """Return the pk of a run we have in memory."""
+    return _names.get((source_id, name))
+
+
+def recall(pk: int) -> RunMemory | None:
+    """Return the memory of the run, if there is one; the caller checks its `seq`."""
+    return _memories.get(pk)
+
+
+def keep(memory: RunMemory) -> None:
+    """Remember the run; the longest unused one is forgotten when there are too many."""
+    with _lock:
+        _memories[memory.row.pk] = memory
+        _memories.move_to_end(memory.row.pk)
+        _names[(memory.row.source_id, memory.row.name)] = memory.row.pk
+        if len(_memories) > KEPT:
+            _, old = _memories.popitem(last=False)
+            _names.pop((old.row.source_id, old.row.name), None)
+
+
+def forget(pk: int) -> None:
+    """Drop what we think of the run: somebody else wrote it, or our own writing was rolled back."""
+    with _lock:
+        memory = _memories.pop(pk, None)
+        if memory:
+            _names.pop((memory.row.source_id, memory.row.name), None)
+
+
+def forget_all() -> None:
+    """Drop everything (tests, and after a database was replaced)."""
+    with _lock:
+        _memories.clear()
+        _names.clear()
+
+
+def load(row: Run) -> RunMemory:
+    """Build the memory of a run from its rows."""
+    calls = list(ToolCall.objects.filter(run=row).order_by("ordinal"))
+    board = Board(Context(**json.loads(row.context)), (call.as_card() for call in calls))
+    memory = RunMemory(
+        row=row,
+        board=board,
+        seq=row.seq,
+        numbers=json.loads(row.numbers),
+        counts=Counter(),
+        states={},
+        waiting=set(),
+        asks={card.ordinal: card.approval for card in board.cards.values() if card.approval},
+        text_sizes={call.ordinal: len(call.text) for call in calls},
+    )
+    for card in board.cards.values():
+        memory.count(card)
+    return memory
+
+
+def context_json(board: Board) -> str:
+    """Return the board's context for the run row."""
+    return json.dumps(asdict(board.context), separators=(",", ":"))

@@ -1,0 +1,99 @@
+"""Permits: the single-use right to execute exactly the arguments that were allowed."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from django.conf import settings
+
+from toolcards.core import facts as f
+from toolcards.core.lifecycle import Card
+from toolcards.gate import audit
+from toolcards.gate.answers import answer, iso
+from toolcards.gate.memory import RunMemory
+from toolcards.gate.rechecking import rechecked
+from toolcards.gate.refusals import Changed, TooLate, Unknown
+from toolcards.gate.transaction import Transaction
+from toolcards.gate.work import OfSource
+from toolcards.models import Approval, Source
+
+
+class Claim(OfSource):
+    """Use up a permit, right before executing: once, for exactly the arguments that were allowed."""
+
+    def __init__(self, source: Source, permit: str, body: dict[str, Any]) -> None:
+        super().__init__(source, "")
+        self.permit, self.body = permit, body
+
+    def runs(self) -> Iterable[tuple[int, str]]:
+        """See journal.Work."""
+        return ()
+
+    def apply(self, tx: Transaction) -> None:
+        """See journal.Work."""
+        row = self._approval(permit=self.permit) if self.permit else None
+        if row is None:
+            raise Unknown("There is no such permit.")
+        memory = tx.existing(row.run_id)
+        card = memory.board.cards[row.call.ordinal]
+        self._check(row, card, tx.now)
+        refused = rechecked(tx, memory, row, card)
+        if refused is not None:  # raised by the door, once it is written down
+            self.answer = refused
+            return
+        row.claimed_at, row.state = tx.now, "claimed"
+        row.save(update_fields=["claimed_at", "state"])
+        if card.approval and card.approval.id == row.id:
+            tx.tell(memory, f.ApprovalMoved(card.call_id, "claimed", id=row.id, at=tx.now))
+        else:  # allowed without a question, so that no fact of the call says it
+            tx.acts.append(audit.about(memory, card, "claim", "agent", self.source.name, tx.now, row.id))
+        self.answer = {
+            "permit": row.permit, "call_id": card.call_id, "state": "claimed", "args_sha256": row.args_sha256,
+            "args": card.input,
+        }  # fmt: skip
+
+    def _check(self, row: Approval, card: Card, now: float) -> None:
+        body = self.body
+        if row.claimed_at:
+            raise TooLate("This permit was used.", code="used")
+        if row.state != "approved":
+            late = {"expired": "expired", "cancelled": "run_ended"}.get(row.state, "revoked")
+            raise TooLate(f"This permit is {row.state}.", code=late)
+        if row.permit_expires_at and row.permit_expires_at < now:
+            raise TooLate("This permit has expired.", code="expired")
+        if body.get("call_id") != card.call_id or str(body.get("args_sha256", "")).lower() != row.args_sha256:
+            raise Changed("The permit is for another call or other arguments.", code="args_mismatch")
+        if row.schema_sha256 and body.get("schema_sha256") != row.schema_sha256:
+            raise Changed("The tool's schema is not the one that was judged.", code="schema_changed")
+
+
+def forfeit(run: int) -> None:
+    """The run is over: what rules allowed may not begin any more, and of what has begun nobody knows the end."""
+    allowed = Approval.objects.filter(run=run, asked=False)
+    allowed.filter(state="approved", claimed_at=0).update(state="cancelled")
+    allowed.filter(state="claimed").update(state="unknown")
+
+
+def new_permit() -> str:
+    """Return a permit's id; who has it may run the call, once."""
+    return f"prm_{secrets.token_urlsafe(24)}"
+
+
+def permit_object(row: Approval) -> dict[str, Any] | None:
+    """Return the permit of an approved and unclaimed approval, once it may be handed over."""
+    ready = row.decided_at + (settings.TOOLCARDS.handover_seconds if row.asked else 0)
+    if row.state != "approved" or row.claimed_at or not row.permit or ready > time.time():
+        return None
+    return {"id": row.permit, "expires_at": iso(row.permit_expires_at)}
+
+
+def with_permit(memory: RunMemory, card: Card, *, attempt: int = 1) -> dict[str, Any]:
+    """Return the call's decision object as it stands, with its permit if it has one to give."""
+    row = Approval.objects.filter(run_id=memory.row.pk, call__ordinal=card.ordinal).order_by("-requested_at").first()
+    said = answer(memory, card, permit=permit_object(row) if row else None, attempt=row.attempt if row else attempt)
+    if card.repair == "edited" and said["decision"] == "allow":
+        said["args"] = card.input
+    return said

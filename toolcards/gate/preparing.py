@@ -1,0 +1,127 @@
+"""Before a call is judged: is it a call at all, can it be mended, and what do plug-ins say?
+
+resolve -> validate -> repair (at most once) -> `before` hooks -> (judged by policy, elsewhere).
+Whatever comes out is judged afresh. What cannot be used ends here and now, with one clear error.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from toolcards import hooks
+from toolcards.core import facts as f
+from toolcards.core import happenings, repair
+from toolcards.core.lifecycle import Card
+from toolcards.core.repair import Offer, Trouble
+from toolcards.core.writing import BY_SOURCE
+from toolcards.gate.memory import RunMemory
+from toolcards.gate.transaction import Transaction
+from toolcards.models import Event
+
+NEVER_RAN = frozenset({"resolve", "validate", "before"})
+_ANNOUNCED = '{"type":"run-started"'
+AGAIN = " The same mistake was made before in this run: find another way."
+
+
+def prepared(tx: Transaction, memory: RunMemory, card: Card, at: float, args_sha256: str) -> Card:
+    """Return the call as it shall be judged; if it cannot be used it has ended now. `args_sha256`: as it was asked."""
+    card = _mended(tx, memory, card, at)
+    if not card.hard and hooks.plugins("before"):
+        card = _consulted(tx, memory, card, at, args_sha256)
+    return card
+
+
+def stopped(card: Card) -> bool:
+    """Return whether the call ended before anything was decided about it."""
+    return card.hard and card.error is not None and card.error.phase in NEVER_RAN and card.decision is None
+
+
+def offered(memory: RunMemory) -> dict[str, Offer]:
+    """Return the tools that the run announced, by name."""
+    if not memory.board.context.kinds:
+        return {}
+    if memory.offers is None or memory.offers[0] != len(memory.board.context.kinds):
+        written = Event.objects.filter(run=memory.row.pk, ordinal=0, fact__startswith=_ANNOUNCED).order_by("seq")
+        logged = [*written.values_list("fact", flat=True), *(row[4] for row in memory.events if not row[3])]
+        told = [json.loads(fact).get("tools", ()) for fact in logged if fact.startswith(_ANNOUNCED)]
+        memory.offers = len(memory.board.context.kinds), repair.offers(tool for tools in told for tool in tools)
+    return memory.offers[1]
+
+
+def _mended(tx: Transaction, memory: RunMemory, card: Card, at: float) -> Card:
+    tools = offered(memory)
+    trouble = repair.check(card.tool.name, card.input, tools, has_input=card.has_input or not len(card.text))
+    if trouble is None:
+        return card
+    began = time.perf_counter()
+    mended = None
+    if card.repair in {"", BY_SOURCE}:
+        mended = repair.mend(card.tool.name, card.input, tools, has_input=card.has_input)
+    if mended is None:
+        return _invalid(tx, memory, card, trouble, at)
+    told = f.InputRepaired(card.call_id, mended.tool, mended.input, card.shown_input, mended.method, at=at)
+    tx.tell(memory, told)
+    tx.took("repair", memory, card, time.perf_counter() - began)
+    return memory.board.cards[card.ordinal]
+
+
+def _invalid(tx: Transaction, memory: RunMemory, card: Card, trouble: Trouble, at: float) -> Card:
+    """It cannot be used, and nobody may guess: one error, with what may be used instead."""
+    message = trouble.message(offered(memory))
+    if any(other.error and other.error.message == message for other in memory.board.cards.values()):
+        message += AGAIN
+    tx.tell(memory, f.InputInvalid(card.call_id, card.tool.name, card.input, message, trouble.code, at))
+    return memory.board.cards[card.ordinal]
+
+
+# ---------------------------------------------------------------- plug-ins
+
+
+def _consulted(tx: Transaction, memory: RunMemory, card: Card, at: float, args_sha256: str) -> Card:
+    began = time.perf_counter()
+    said = hooks.consult(_question(memory, card, at))
+    tx.took("before", memory, card, time.perf_counter() - began)
+    if said.fault is not None:
+        _stopped_by(tx, memory, card, said, at, args_sha256)
+    elif said.replaced:
+        _replaced(tx, memory, card, said, at)
+    return memory.board.cards[card.ordinal]
+
+
+def _question(memory: RunMemory, card: Card, at: float) -> dict[str, Any]:
+    return {
+        "event": happenings.BEFORE, "v": 1, "ts": at, "run_id": memory.row.name, "call_id": card.call_id,
+        "attempt": happenings.attempt_of(card), "agent_path": list(card.agent_path), "source": memory.row.source.name,
+        "tool": {"name": card.tool.name, "kind": card.tool.kind, "source": card.tool.source},
+        "phase": "before", "input": card.shown_input, "repair": card.repair or None,
+    }  # fmt: skip
+
+
+def _stopped_by(
+    tx: Transaction, memory: RunMemory, card: Card, said: hooks.Verdict, at: float, args_sha256: str
+) -> None:
+    """A veto is a denial; a crash or a time-out is an error of the plug-in. Either way the tool does not run."""
+    assert said.fault is not None
+    if said.fault.code == "plugin_veto":
+        by = f.By("plugin", said.plugin)
+        reason = said.reason or "A plug-in said no."
+        tx.tell(memory, f.Decided(
+            card.call_id, "deny", "plugin_veto", reason, by=by, suggest=said.suggest, args_sha256=args_sha256, at=at,
+        ))  # fmt: skip
+        tx.tell(memory, f.OutputDenied(card.call_id, reason=reason, by=by, at=at))
+        return
+    tx.tell(memory, f.OutputFailed(
+        card.call_id, said.reason, said.fault.code, said.fault.retryable, "plugin", "before", at,
+    ))  # fmt: skip
+
+
+def _replaced(tx: Transaction, memory: RunMemory, card: Card, said: hooks.Verdict, at: float) -> None:
+    """A plug-in's input is checked as the agent's own was; one that does not fit is a crash of the plug-in."""
+    if repair.check(card.tool.name, said.input, offered(memory)) is not None:
+        message = f"The plug-in {said.plugin} put an input in place that the tool cannot use."
+        tx.tell(memory, f.OutputFailed(card.call_id, message, "plugin_crash", False, "plugin", "before", at))
+        return
+    method = f"plug-in {said.plugin}"
+    tx.tell(memory, f.InputRepaired(card.call_id, card.tool.name, said.input, None, method, at=at, again=True))

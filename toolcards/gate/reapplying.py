@@ -1,0 +1,62 @@
+"""A new policy, applied to the calls that wait: only where a person chose to, since questions outlive versions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolcards.core import facts as f
+from toolcards.core.lifecycle import Card
+from toolcards.core.policy import Decision, Effect
+from toolcards.gate.answers import digest_of_input
+from toolcards.gate.judge import decided, judge_again
+from toolcards.gate.memory import RunMemory
+from toolcards.gate.permits import new_permit
+from toolcards.gate.rechecking import ask_anew, refuse
+from toolcards.gate.terms import stricter
+from toolcards.gate.transaction import Transaction
+from toolcards.gate.work import Action
+from toolcards.models import Approval
+from toolcards.records import Act
+
+MOST = 500
+
+
+class Reapply(Action):
+    """Judge every call that waits for our gate again; its answer counts what came of them."""
+
+    def __init__(self, by: str) -> None:
+        super().__init__()
+        self.by = by
+
+    def apply(self, tx: Transaction) -> None:
+        """See journal.Work."""
+        counts = {"allowed": 0, "denied": 0, "asked_anew": 0, "left": 0}
+        rows = Approval.objects.waiting().filter(opener="gate").select_related("call")
+        for row in rows[:MOST]:
+            memory = tx.existing(row.run_id)
+            card = memory.board.cards[row.call.ordinal]
+            if card.waiting and card.approval and card.approval.id == row.id:
+                counts[_again(tx, memory, row, card)] += 1
+        tx.acts.append(Act("policy.applied", "human", self.by, detail=counts, at=tx.now))
+        self.answer: dict[str, Any] = counts
+
+
+def _again(tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> str:
+    now = judge_again(memory, card, tx.now, schema_sha256=row.schema_sha256)
+    if now.effect is Effect.DENY:
+        refuse(tx, memory, row, card, now)
+        return "denied"
+    if now.effect is Effect.ALLOW:
+        _allow(tx, memory, row, card, now)
+        return "allowed"
+    if stricter(row, now):
+        ask_anew(tx, memory, row, card, now)
+        return "asked_anew"
+    return "left"
+
+
+def _allow(tx: Transaction, memory: RunMemory, row: Approval, card: Card, now: Decision) -> None:
+    tx.tell(memory, decided(card, now, digest_of_input(card), tx.now))
+    if row.channel == "http":
+        tx.extras[row.id] = {"permit": new_permit(), "permit_expires_at": tx.now + row.use_ttl}
+    tx.tell(memory, f.ApprovalAnswered(card.call_id, True, id=row.id, reason=now.reason, by=now.by, at=tx.now))

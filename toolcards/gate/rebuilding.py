@@ -1,0 +1,72 @@
+"""The cards once more, from the log alone: to compare them with what is stored, or to put them right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from toolcards.core.board import Board
+from toolcards.gate import journal, memory
+from toolcards.gate.transaction import Transaction
+from toolcards.gate.work import Action
+from toolcards.models import Event, Run, ToolCall
+
+
+def rebuild(*, check: bool = False) -> list[str]:
+    """Fold every run's log; return a line for each card or run that is stored otherwise, and mend it unless `check`."""
+    faults: list[str] = []
+    for run in Run.objects.order_by("pk").iterator():
+        found = list(differences(run))
+        faults += found
+        if found and not check:
+            journal.do(Restore(run.pk))
+    return faults
+
+
+def board_of(run: Run) -> tuple[Board, int]:
+    """Return the run's board as its log has it, and the log's last position."""
+    board, seq = Board(), 0
+    for event in Event.objects.after(run, 0).iterator(chunk_size=2_000):
+        board.record(event.ordinal, event.said, event.seq)
+        seq = event.seq
+    return board, seq
+
+
+def differences(run: Run) -> Iterator[str]:
+    """Say where the stored cards of the run are not what its log adds up to."""
+    board, seq = board_of(run)
+    if seq != run.seq:
+        yield f"run {run.name}: the log ends at {seq}, the run says {run.seq}"
+    if board.status != run.status:
+        yield f"run {run.name}: the log says {board.status}, the run says {run.status}"
+    stored = {call.ordinal: call for call in ToolCall.objects.filter(run=run)}
+    for ordinal in sorted(board.cards.keys() | stored.keys()):
+        told, call = board.cards.get(ordinal), stored.get(ordinal)
+        if told is None or call is None:
+            yield f"run {run.name}, call {ordinal}: {'not in the log' if told is None else 'not stored'}"
+        elif told != call.as_card():
+            yield f"run {run.name}, call {told.call_id}: stored otherwise than its log adds up to"
+
+
+class Restore(Action):
+    """Write a run's cards and status as the log has them."""
+
+    def __init__(self, run: int) -> None:
+        super().__init__()
+        self.run = run
+
+    def apply(self, tx: Transaction) -> None:
+        """See journal.Work."""
+        row: Any = Run.objects.select_for_update().get(pk=self.run)
+        board, row.seq = board_of(row)
+        memory.forget(row.pk)
+        ToolCall.objects.filter(run=row).exclude(ordinal__in=board.cards).delete()
+        mended = memory.RunMemory(
+            row=row, board=board, seq=row.seq, numbers=memory.load(row).numbers, counts=memory.Counter(), states={},
+            waiting=set(), asks={o: card.approval for o, card in board.cards.items() if card.approval}, touched=True,
+        )  # fmt: skip
+        mended.dirty = set(board.cards)
+        for card in board.cards.values():
+            mended.count(card)
+        tx.runs[row.pk] = mended
+        tx.after.append(lambda: memory.forget(row.pk))

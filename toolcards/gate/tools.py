@@ -1,0 +1,79 @@
+"""The tools that each source has shown: a name whose schema becomes another one is looked at by a person first.
+
+The first schema of a name is taken as it comes; every later one is `changed` until an admin accepts it. Schemas
+that runs announce are compared with announced ones, digests that agents send with such digests.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from django.db import transaction
+
+from toolcards.core.canonical import NotCanonical, digest
+from toolcards.core.repair import Offer
+from toolcards.models import SeenTool
+from toolcards.records import Act, write
+
+MOST = 2_000  # schemas kept per source; whatever is not kept counts as changed
+ANNOUNCED, ASKED = "announced", "asked"
+
+
+def schema_digest(schema: Any) -> str:
+    """Return the digest of a tool's schema, "" for none."""
+    try:
+        return digest(schema) if schema else ""
+    except NotCanonical:
+        return ""
+
+
+def changed(source_id: int, name: str, presented: Iterable[tuple[str, str]]) -> bool:
+    """Return whether the tool shows a schema that nobody has accepted; new names and schemas are remembered."""
+    shown = [(how, sha256[:64]) for how, sha256 in presented if sha256]
+    rows = list(SeenTool.objects.filter(source=source_id, name=name[:300]).order_by("id"))
+    if not shown:
+        return bool(rows) and rows[-1].accepted_at is None
+    differs = [_differs(source_id, name, how, sha256, rows) for how, sha256 in shown]  # all of them: each is remembered
+    return any(differs)
+
+
+def _differs(source_id: int, name: str, how: str, sha256: str, rows: list[SeenTool]) -> bool:
+    comparable = [row for row in rows if row.how == how]
+    known = next((row for row in comparable if row.schema_sha256 == sha256), None)
+    if known is not None:
+        return known.accepted_at is None
+    if len(rows) < MOST and SeenTool.objects.filter(source=source_id).count() < MOST:
+        _remember(source_id, name, how, sha256, first=not comparable)
+    return bool(comparable)
+
+
+def _remember(source_id: int, name: str, how: str, sha256: str, *, first: bool) -> None:
+    now = time.time()
+    _, made = SeenTool.objects.get_or_create(
+        source_id=source_id, name=name[:300], how=how, schema_sha256=sha256,
+        defaults={"first_seen": now, "accepted_at": now if first else None},
+    )  # fmt: skip
+    if made and not first:
+        write(Act("tool.changed", "gate", detail={"tool": name[:300], "schema_sha256": sha256}))
+
+
+def announced(source_id: int, tools: Iterable[Any]) -> None:
+    """Remember the tools that a run announced."""
+    for said in list(tools)[:500]:
+        offer = Offer.of(said) if isinstance(said, dict) else None
+        if offer is not None and (sha256 := schema_digest(offer.schema)):
+            changed(source_id, offer.name.replace("\0", "\ufffd"), [(ANNOUNCED, sha256)])
+
+
+def accept(pk: int, by: str) -> SeenTool | None:
+    """Accept the tool as it is now; None if there is no such tool."""
+    with transaction.atomic():
+        row = SeenTool.objects.select_for_update(of=("self",)).select_related("source").filter(pk=pk).first()
+        if row is not None and row.accepted_at is None:
+            row.accepted_at, row.accepted_by = time.time(), by
+            row.save(update_fields=["accepted_at", "accepted_by"])
+            detail = {"source": row.source.name, "tool": row.name, "schema_sha256": row.schema_sha256}
+            write(Act("tool.accepted", "human", by, detail=detail))
+    return row

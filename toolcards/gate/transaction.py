@@ -1,0 +1,266 @@
+"""One database transaction of the gate: runs are locked, facts recorded, and everything written at the end.
+
+The rows of events, calls and runs are written raw and in bulk (they are the hot path); all else is the ORM's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import connection, transaction
+from django.utils import timezone
+
+from toolcards import anchor, doorbell
+from toolcards.core.facts import AnyFact, ApprovalAsked, By, Decided, InputDelta, Odd, RunEnded, RunStarted, dump
+from toolcards.core.happenings import matters
+from toolcards.core.lifecycle import Ask, Card, dump_card
+from toolcards.gate import audit, steplog, telling, tools
+from toolcards.gate import memory as memories
+from toolcards.gate.columns import CALL_GREW, WRITE_CALL, WRITE_RUN, append, ascii_text, moment, plain
+from toolcards.gate.memory import RunMemory
+from toolcards.ids import new_id
+from toolcards.models import Approval, Run, ToolCall
+from toolcards.records import Act, AuditRow, redactor
+
+TEXT_GROWTH = 1.25  # a streaming text is written again only when it grew by this much (models.ToolCall)
+TEXT_SMALL = 4_096
+_WATCHED = {Decided, Odd}
+_RUNS = {RunStarted, RunEnded}
+
+
+class Transaction:
+    """What one group commit is made of. Use inside `atomic`; call `flush` last."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+        self.runs: dict[int, RunMemory] = {}
+        self.extras: dict[str, dict[str, Any]] = {}  # approval id -> columns that the card does not know
+        self.after: list[Callable[[], None]] = []  # what needs the written rows, still inside the transaction
+        self.answered: set[int] = set()  # runs with an approval that changed
+        self.told = telling.Told()
+        self.steps: list[tuple[str, steplog.Step]] = []
+        self.acts: list[Act] = []  # what the audit trail will say of this transaction
+
+    # ------------------------------------------------------------ runs
+
+    def lock(self, keys: Iterable[tuple[int, str]]) -> None:
+        """Lock the runs among these (source, name) that we remember, in one query, and keep what is still true."""
+        pks = sorted({pk for key in keys if (pk := memories.known(*key)) and pk not in self.runs})
+        if not pks:
+            return
+        with connection.cursor() as cursor:
+            marks = ", ".join(["%s"] * len(pks))
+            lock = " ORDER BY id FOR UPDATE" if connection.features.has_select_for_update else ""
+            wanted = f"SELECT id, seq, scrubbed_at IS NULL FROM toolcards_run WHERE id IN ({marks}){lock}"  # noqa: S608
+            cursor.execute(wanted, pks)
+            now = {pk: (seq, bool(raw)) for pk, seq, raw in cursor.fetchall()}
+        for pk in pks:
+            memory = memories.recall(pk)
+            if memory is not None and now.get(pk) == memory.written:
+                self.runs[pk] = memory
+            else:
+                memories.forget(pk)
+
+    def run(self, source_id: int, name: str, **born: Any) -> RunMemory:
+        """Return the run of that source and name, locked; made with `born` if it is new."""
+        pk = memories.known(source_id, name)
+        if pk in self.runs:
+            return self.runs[pk]
+        row = Run.objects.select_for_update().filter(source_id=source_id, name=name).first()
+        if row is None:
+            made, _ = Run.objects.get_or_create(source_id=source_id, name=name, defaults=born)
+            row = Run.objects.select_for_update().get(pk=made.pk)  # another process may have made it, and written
+        return self._enter(row)
+
+    def existing(self, pk: int) -> RunMemory:
+        """Return the run, locked; raises Run.DoesNotExist."""
+        if pk in self.runs:
+            return self.runs[pk]
+        return self._enter(Run.objects.select_for_update().get(pk=pk))
+
+    def _enter(self, row: Run) -> RunMemory:
+        memory = memories.recall(row.pk)
+        if memory is None or memory.written != (row.seq, row.scrubbed_at is None):
+            memory = memories.load(row)
+            memories.keep(memory)
+        self.runs[row.pk] = memory
+        return memory
+
+    # ------------------------------------------------------------ facts
+
+    def tell(self, memory: RunMemory, fact: AnyFact) -> list[Card]:
+        """Write the fact down and apply it; return the cards it spoke of, as they are now."""
+        board, spoken_of = memory.board, []
+        for ordinal, routed in board.route(fact):
+            if type(routed) is ApprovalAsked and not routed.id:
+                object.__setattr__(routed, "id", new_id("apr"))
+            memory.seq += 1
+            before = board.cards.get(ordinal)
+            _, applied = board.record(ordinal, routed, memory.seq)
+            memory.events.append((memory.row.pk, memory.seq, routed.at, ordinal, dump(routed), applied))
+            card = board.cards.get(ordinal)
+            if card is not None:
+                spoken_of.append(card)
+                if card is not before:
+                    memory.dirty.add(ordinal)
+                    if type(routed) is not InputDelta:
+                        self._noted(memory, before, card, routed)
+                if (applied and type(routed) in _WATCHED) or card.approval is not (before and before.approval):
+                    self.acts += audit.seen(memory, routed, before, card)
+            elif type(routed) in _RUNS:
+                self._noted_run(memory, routed)
+        return spoken_of
+
+    def _noted(self, memory: RunMemory, before: Card | None, card: Card, fact: AnyFact) -> None:
+        """What others will be told of it, and its line in the step log."""
+        if matters(before, card) and telling.anybody():
+            self.told.note(memory, before, card, fact)
+        step = steplog.step_of(before, card, fact) if steplog.wanted() else None
+        if step is not None:
+            self.steps.append((memory.row.name, step))
+
+    def took(self, phase: str, memory: RunMemory, card: Card, seconds: float) -> None:
+        """Keep how long a phase of ours took, for the step log."""
+        self.steps.append((memory.row.name, steplog.timed(phase, card, self.now, seconds)))
+
+    def _noted_run(self, memory: RunMemory, fact: AnyFact) -> None:
+        if isinstance(fact, RunEnded) and telling.anybody():
+            self.told.ended(memory, fact)
+        if isinstance(fact, RunStarted) and fact.tools:
+            memory.offers = None
+            self.after.append(lambda: tools.announced(memory.row.source_id, fact.tools))
+        step = steplog.step_of(None, None, fact)
+        if step is not None:
+            self.steps.append((memory.row.name, step))
+
+    # ------------------------------------------------------------ writing
+
+    def flush(self) -> None:
+        """Write all that was told: the log, the calls, the runs, the approvals."""
+        told = [memory for memory in self.runs.values() if memory.events or memory.touched]
+        if told:
+            self._write(told)
+        self._finish()
+
+    def _write(self, told: list[RunMemory]) -> None:
+        with connection.cursor() as cursor:
+            events = [row for memory in told for row in memory.events]
+            if events:
+                append(cursor, events)
+            self._write_calls(cursor, told)
+            asked = [(memory, card) for memory in told for card in self._asks_changed(memory)]
+            self.answered = {memory.row.pk for memory, _ in asked}
+            cursor.executemany(WRITE_RUN, [self._run_row(memory) for memory in told])
+        for memory, card in asked:
+            self._write_approval(memory, card)
+
+    def _finish(self) -> None:
+        for afterwards in self.after:
+            afterwards()
+        self.told.write(self.now)
+        if self.acts:  # last, since everybody's acts queue here: the end of the trail is locked until the commit
+            end = AuditRow.objects.append(self.acts)
+            transaction.on_commit(lambda: anchor.note(*end), robust=True)
+
+    def forget(self) -> None:
+        """After a rollback: nothing we have in mind about these runs is true."""
+        for pk in self.runs:
+            memories.forget(pk)
+
+    def committed(self) -> list[int]:
+        """After the commit: return the bells to ring, and begin anew."""
+        news = [pk for pk, memory in self.runs.items() if memory.events]
+        for run, step in self.steps:
+            steplog.tell(run, step)
+        for memory in self.runs.values():
+            memory.events, memory.dirty, memory.touched = [], set(), False
+        return [*news, *map(doorbell.answers_of, self.answered)]
+
+    def _write_calls(self, cursor: Any, told: list[RunMemory]) -> None:
+        whole, grew = [], []
+        for memory in told:
+            for ordinal in memory.dirty:
+                card = memory.board.cards[ordinal]
+                memory.count(card)
+                stored = memory.text_sizes.get(ordinal, -1)
+                streams = card.state == "input-streaming" and stored >= 0
+                if streams and TEXT_SMALL < len(card.text) < stored * TEXT_GROWTH:
+                    grew.append((card.rev, card.seq, memory.row.pk, ordinal))
+                else:
+                    memory.text_sizes[ordinal] = len(card.text)
+                    whole.append(self._call_row(memory, card))
+        if whole:
+            cursor.executemany(WRITE_CALL, whole)
+        if grew:
+            cursor.executemany(CALL_GREW, grew)
+
+    def _call_row(self, memory: RunMemory, card: Card) -> tuple[Any, ...]:
+        whole = str(card.text)
+        text = ascii_text(whole)  # what no column takes is kept in the card
+        return (
+            memory.row.pk, card.ordinal, plain(card.call_id, 300), plain(card.tool.name, 300), card.tool.kind,
+            plain(" › ".join(card.agent_path), 300), str(card.state or ""), card.soft,
+            card.waiting and not card.removed, card.removed, card.rev, card.seq, card.first_seq,
+            moment(card.times.started), moment(card.times.requested), moment(card.times.finished),
+            dump_card(card, with_text=text != whole), text, card.seq,
+        )  # fmt: skip
+
+    def _run_row(self, memory: RunMemory) -> tuple[Any, ...]:
+        row, context = memory.row, memory.board.context
+        row.agent = plain(context.agent, 200) or row.agent
+        row.title, row.reason = (redactor().text(said) if said else "" for said in (row.title, row.reason))
+        status = memory.status
+        if status not in ("running", "waiting"):
+            row.ended_at = row.ended_at or datetime.fromtimestamp(self.now, UTC)
+        else:
+            row.ended_at = None
+        row.status, row.seq, row.updated_at = status, memory.seq, timezone.now()
+        row.calls = sum(memory.counts.values())
+        row.counts = json.dumps({state: n for state, n in memory.counts.items() if n})
+        if memory.events:
+            row.scrubbed_at = None
+        row.context, row.numbers = memories.context_json(memory.board), json.dumps(memory.numbers)
+        adapt = connection.ops.adapt_datetimefield_value
+        ended = adapt(row.ended_at) if row.ended_at else None
+        return (
+            row.agent, row.title, row.protocol, row.mode, row.status, row.reason, adapt(row.updated_at), ended,
+            row.alive_until, row.seq, row.calls, row.counts, row.context, row.numbers, row.seq, row.pk,
+        )  # fmt: skip
+
+    # ------------------------------------------------------------ approvals
+
+    def _asks_changed(self, memory: RunMemory) -> list[Card]:
+        cards = (memory.board.cards[ordinal] for ordinal in sorted(memory.dirty))
+        return [card for card in cards if card.approval and memory.asks.get(card.ordinal) is not card.approval]
+
+    def _write_approval(self, memory: RunMemory, card: Card) -> None:
+        """The row says what the card says; a newer question supersedes the older one of the same call."""
+        ask, before = card.approval, memory.asks.get(card.ordinal)
+        assert ask is not None
+        by = ask.by or By("")
+        if before is not None and before.id != ask.id:
+            Approval.objects.filter(id=before.id, state__in=("pending", "approved")).update(state="superseded")
+        said = {
+            "state": ask.state, "by_kind": by.kind, "by_name": plain(by.name, 200), "decided_at": ask.decided_at,
+            "reason": ascii_text(redactor().text(ask.reason)), "expires_at": ask.expires_at,
+        }  # fmt: skip
+        extras = self.extras.get(ask.id, {})
+        if before is None or before.id != ask.id:
+            self._open_approval(memory, card, ask, {"channel": "none"} | extras | said)
+        else:
+            Approval.objects.filter(id=ask.id).update(**said, **extras)
+        memory.asks[card.ordinal] = ask
+
+    def _open_approval(self, memory: RunMemory, card: Card, ask: Ask, columns: dict[str, Any]) -> None:
+        call = ToolCall.objects.only("id").get(run_id=memory.row.pk, ordinal=card.ordinal)
+        Approval.objects.update_or_create(
+            id=ask.id,
+            defaults=columns
+            | {
+                "run_id": memory.row.pk, "call_id": call.pk, "opener": ask.opener, "args_sha256": ask.args_sha256,
+                "requested_at": ask.requested_at, "asked": not ask.automatic,
+            },
+        )  # fmt: skip
