@@ -1,0 +1,250 @@
+"""What all tests share: a data directory of their own, Django, the gate's helpers, and one check after every test.
+
+A test that touched the database ends with the log folded once more: it must be what is stored.
+"""
+
+# ruff: noqa: E402 - Django is set up before its models are imported
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+# A worker of pytest-xdist inherits the environment of the process that made it: its data must not be shared.
+if "TOOLCARDS_DATA_DIR" not in os.environ or "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ["TOOLCARDS_DATA_DIR"] = tempfile.mkdtemp(prefix="toolcards-tests-")
+    atexit.register(shutil.rmtree, os.environ["TOOLCARDS_DATA_DIR"], ignore_errors=True)
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
+
+import django
+
+django.setup()
+
+import pytest
+from django.conf import settings
+from django.db import connections, transaction
+from django.test import TransactionTestCase
+
+from dashboard import people
+from tests.serving import Server
+from toolcards import gate
+from toolcards.core import facts as f
+from toolcards.core.packs import PACKS
+from toolcards.gate import journal, memory, rebuilding
+from toolcards.gate.work import Action
+from toolcards.models import AgentKey, Run, Source, ToolCall
+
+# Tests do not survive a power cut; waiting for the disk is most of what they would do. (Servers of tests do wait.)
+_options = connections.settings["default"].get("OPTIONS", {})
+if "init_command" in _options:
+    _options["init_command"] = _options["init_command"].replace("synchronous=FULL", "synchronous=OFF")
+
+# A password's hash is slow on purpose; of the tests' own people nobody steals one. (Servers of tests hash as always.)
+settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+# What migrations filled and no test changes.
+KEPT = {"django_migrations", "django_content_type", "auth_permission"}
+
+
+def _emptied(case: TransactionTestCase) -> None:
+    """Empty the tables. Django's own flush takes a quarter of a second, most of it to write permissions anew."""
+    connection = connections["default"]
+    with transaction.atomic(), connection.cursor() as cursor:
+        for table in set(connection.introspection.django_table_names(only_existing=True, include_views=False)) - KEPT:
+            cursor.execute(f"DELETE FROM {connection.ops.quote_name(table)}")
+
+
+TransactionTestCase._fixture_teardown = _emptied  # type: ignore[method-assign]
+
+SECRET = "tck_secret_of_the_tests_0123456789abcdefgh"
+
+
+class Say(Action):
+    """Facts told to the gate as one piece of work: how tests make a run without a connection."""
+
+    def __init__(self, source: Source, run: str, facts: list[Any]) -> None:
+        super().__init__()
+        self.source, self.run, self.facts = source, run, facts
+
+    def runs(self) -> list[tuple[int, str]]:
+        return [(self.source.pk, self.run)]
+
+    def apply(self, tx: Any) -> None:
+        found = tx.run(self.source.pk, self.run, protocol="native", mode="gate")
+        for fact in self.facts:
+            object.__setattr__(fact, "at", tx.now)
+            tx.tell(found, fact)
+        self.answer = found.row.pk
+
+
+@pytest.fixture(autouse=True)
+def _nothing_remembered() -> Iterator[None]:
+    """Row ids start anew with every test: what processes remember of rows does not."""
+    from dashboard import cards
+    from toolcards import models
+    from toolcards.transports import auth, presence
+
+    memory.forget_all()
+    auth.forget()
+    presence.connections.clear()
+    presence._senders.clear()
+    models._shown.clear()
+    cards.rendered.clear()
+    yield
+
+
+@pytest.fixture(autouse=True)
+def the_log_adds_up(request: pytest.FixtureRequest, _nothing_remembered: None) -> Iterator[None]:
+    """Fold equals store, after every test that touched the database."""
+    touches = request.node.get_closest_marker("django_db") or {"db", "transactional_db"} & set(request.fixturenames)
+    if touches:
+        request.getfixturevalue("_django_db_helper")  # set up before us, so torn down after us
+    yield
+    if touches:
+        gate.drain()
+        faults = [fault for run in Run.objects.all() for fault in rebuilding.differences(run)]
+        assert not faults
+
+
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Give `limits(grace=0.5, …)`: change settings of the environment for one test."""
+
+    def change(**values: Any) -> None:
+        monkeypatch.setattr(settings, "TOOLCARDS", settings.TOOLCARDS.model_copy(update=values))
+
+    return change
+
+
+@pytest.fixture
+def policy(db: None) -> Callable[..., Any]:
+    """Give `policy(pack_or_document)`: activates a starter pack by its name, or a document."""
+
+    def activate(wanted: str | dict[str, Any] = "watch", **rest: Any) -> Any:
+        document = dict(PACKS[wanted].document) if isinstance(wanted, str) else {"v": 1, "rules": [], **wanted}
+        return gate.activate(document, author="a test", **rest)
+
+    return activate
+
+
+@pytest.fixture
+def key(db: None) -> AgentKey:
+    """An agent key with every scope; its secret is `secret`."""
+    return AgentKey.objects.ensure(SECRET, name="an agent")
+
+
+@pytest.fixture
+def secret(key: AgentKey) -> str:
+    """The secret of `key`."""
+    return SECRET
+
+
+@pytest.fixture
+def source(key: AgentKey) -> Source:
+    """The source of `key`."""
+    return key.source
+
+
+@pytest.fixture
+def a_person(db: None) -> Callable[..., Any]:
+    """Give `a_person(role)`: a person with the role, who signs in with the password `password`."""
+
+    def make(role: str = "approver", name: str = "") -> Any:
+        people.ensure_roles()
+        return people.create(name or f"a-{role}", role=role, password="a password for tests")
+
+    return make
+
+
+@pytest.fixture
+def a_run(source: Source) -> Callable[..., Run]:
+    """Give `a_run(name, *facts)`: a run that has begun and said this."""
+
+    def make(name: str = "run-1", *facts: Any, source: Source = source, title: str = "") -> Run:
+        pk = journal.do(Say(source, name, [f.RunStarted(agent="bot", title=title), *facts]))
+        return Run.objects.get(pk=pk)
+
+    return make
+
+
+_REACHED: dict[str, list[Callable[[str, str, Any], Any]]] = {
+    "input-streaming": [lambda call, tool, given: f.InputStarted(call, tool)],
+    "input-available": [lambda call, tool, given: f.InputReady(call, tool, given, True)],
+}
+_REACHED["output-available"] = [
+    *_REACHED["input-available"],
+    lambda call, tool, given: f.OutputReady(call, {"ok": True}),
+]
+_REACHED["output-error"] = [*_REACHED["input-available"], lambda call, tool, given: f.OutputFailed(call, "it broke")]
+
+
+@pytest.fixture
+def a_call(a_run: Callable[..., Run], source: Source, request: pytest.FixtureRequest) -> Callable[..., ToolCall]:
+    """Give `a_call(state=…, tool=…, input=…)`: a call in that state, reached through the gate.
+
+    The states with an approval are reached by asking under a policy that asks, and by a person's vote.
+    """
+
+    def make(
+        state: str = "input-available",
+        *,
+        tool: str = "bash",
+        input: Any = None,  # noqa: A002 - the word of the wire
+        call_id: str = "call-1",
+        run: str = "run-1",
+    ) -> ToolCall:
+        given = {"command": "ls"} if input is None else input
+        if state in _REACHED:
+            _continue(run, [fact(call_id, tool, given) for fact in _REACHED[state]])
+        else:
+            _asked(run, call_id, tool, given, state)
+        found = ToolCall.objects.get(run__name=run, call_id=call_id)
+        assert found.state == state
+        return found
+
+    def _continue(run: str, facts: list[Any]) -> None:
+        if Run.objects.filter(source=source, name=run).exists():
+            journal.do(Say(source, run, facts))
+        else:
+            a_run(run, *facts)
+
+    def _asked(run: str, call_id: str, tool: str, given: Any, state: str) -> None:
+        if not gate.active_number():
+            request.getfixturevalue("policy")({"default": "ask"})
+        approver = request.getfixturevalue("an_approver")
+        said = gate.decide(source, gate.Asking(run=run, call_id=call_id, tool=tool, args=given))
+        assert said["decision"] == "ask", said
+        if state != "approval-requested":
+            call = ToolCall.objects.get(run__name=run, call_id=call_id)
+            answer = "deny" if state == "output-denied" else "approve"
+            gate.vote(approver, ballot_for(call, answer))
+
+    return make
+
+
+@pytest.fixture
+def an_approver(a_person: Callable[..., Any]) -> Any:
+    """A person who may vote."""
+    return a_person("approver", "ann")
+
+
+def ballot_for(call: ToolCall, decision: str) -> gate.Ballot:
+    """The ballot of a person who sees the call as it is now."""
+    ask = call.as_card().approval
+    assert ask is not None
+    return gate.Ballot(approval=ask.id, decision=decision, rev=call.as_card().rev, args_sha256=ask.args_sha256)
+
+
+@pytest.fixture
+def ballot() -> Callable[[ToolCall, str], gate.Ballot]:
+    """Give `ballot(call, decision)`: what a person sends who sees the call as it is now."""
+    return ballot_for
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A real server in a process of its own, shared by all tests: `server.base`, `server.request`, `server.socket`."""
+    with Server(tmp_path_factory.mktemp("server")) as running:
+        yield running

@@ -1,0 +1,98 @@
+"""PostgreSQL and Redis servers that tests start for themselves, in folders of their own, on free ports."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _program(name: str) -> str | None:
+    """Debian keeps PostgreSQL's programs off the PATH, one folder a version."""
+    newest = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), reverse=True)
+    return shutil.which(name) or (str(newest[0]) if newest else None)
+
+
+def _as_postgres(command: list[str]) -> list[str]:
+    """PostgreSQL refuses to run as root: then it runs as its own user."""
+    return ["runuser", "-u", "postgres", "--", *command] if os.geteuid() == 0 else command
+
+
+@contextmanager
+def postgres(folder: Path) -> Iterator[str]:
+    """Run a PostgreSQL server; yield the URL of an empty database."""
+    initdb, server, createdb = (_program(name) for name in ("initdb", "postgres", "createdb"))
+    if not (initdb and server and createdb):
+        pytest.skip("PostgreSQL is not installed")
+    data, port = folder / "postgres", free_port()
+    data.mkdir()
+    if os.geteuid() == 0:
+        for part in (folder, *folder.parents):
+            if str(part).startswith("/tmp/"):
+                part.chmod(part.stat().st_mode | 0o011)
+        shutil.chown(data, "postgres", "postgres")
+    subprocess.run(
+        _as_postgres([initdb, "-D", str(data), "-A", "trust", "-U", "cards", "-E", "UTF8"]),
+        check=True,
+        capture_output=True,
+    )
+    options = ["-D", str(data), "-p", str(port), "-k", str(data), "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]
+    with subprocess.Popen(
+        _as_postgres([server, *options]), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            made = [createdb, "-h", "127.0.0.1", "-p", str(port), "-U", "cards", "cards"]
+            _patiently(lambda: subprocess.run(made, capture_output=True).returncode == 0)
+            yield f"postgres://cards@127.0.0.1:{port}/cards"
+        finally:
+            _end(process)
+
+
+@contextmanager
+def redis(folder: Path) -> Iterator[str]:
+    """Run a Redis server without persistence; yield its URL."""
+    server = _program("redis-server")
+    if not server:
+        pytest.skip("Redis is not installed")
+    port = free_port()
+    options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", str(folder)]
+    with subprocess.Popen([server, *options], stdout=subprocess.DEVNULL) as process:
+        try:
+            _patiently(lambda: _answers(port))
+            yield f"redis://127.0.0.1:{port}/0"
+        finally:
+            _end(process)
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _patiently(done: object, seconds: float = 30) -> None:
+    until = time.monotonic() + seconds
+    while not done():  # type: ignore[operator]
+        assert time.monotonic() < until, "the service did not start"
+        time.sleep(0.1)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()

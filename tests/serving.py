@@ -1,0 +1,142 @@
+"""A real server in a process of its own, and how tests talk to it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from websockets.sync.client import ClientConnection, connect
+
+ROOT = Path(__file__).parents[1]
+KEY = "tck_key_of_the_test_server_0123456789abcdef"
+PASSWORD = "a password for the test server"
+
+
+class Server:
+    """`manage.py serve` on a free port, in a data directory of its own. Settings by keyword: `grace=0.5`."""
+
+    def __init__(self, data: Path, **settings: object) -> None:
+        self.data, self.key, self.password = data, KEY, PASSWORD
+        self._settings = settings
+        self._port = 0
+        self.process: subprocess.Popen[str] | None = None
+        self.base = ""
+
+    def __enter__(self) -> Server:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def manage(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """Run a management command on the server's data."""
+        program = [sys.executable, str(ROOT / "manage.py"), *command]
+        return subprocess.run(program, env=self._env(), capture_output=True, text=True, timeout=60)
+
+    def start(self) -> None:
+        """Start, again if it was stopped: on the same port and the same data."""
+        self.data.chmod(0o700)
+        program = [sys.executable, str(ROOT / "manage.py"), "serve", "--port", str(self._port), *self._flags()]
+        log = (self.data / "server.log").open("a")
+        self.process = subprocess.Popen(program, env=self._env(), stdout=subprocess.PIPE, stderr=log, text=True)
+        log.close()
+        self.base = self._told()
+        self._port = urlsplit(self.base).port or 0
+
+    def stop(self) -> None:
+        """End it politely."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Pull the plug."""
+        self._end(signal.SIGKILL)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self.process is None:
+            return
+        self.process.send_signal(how)
+        try:
+            self.process.wait(15)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        if self.process.stdout:
+            self.process.stdout.close()
+        self.process = None
+
+    def _flags(self) -> list[str]:
+        return ["--server", str(self._settings["server"])] if "server" in self._settings else []
+
+    def _env(self) -> dict[str, str]:
+        ours = {f"TOOLCARDS_{name.upper()}": str(value) for name, value in self._settings.items() if name != "server"}
+        return os.environ | {
+            "TOOLCARDS_DATA_DIR": str(self.data), "TOOLCARDS_AGENT_KEY": KEY, "TOOLCARDS_ADMIN_PASSWORD": PASSWORD,
+            "TOOLCARDS_STATIC": "plain", "PYTHONUNBUFFERED": "1",
+        } | ours  # fmt: skip
+
+    def _told(self) -> str:
+        assert self.process is not None and self.process.stdout is not None
+        said, until = "", time.monotonic() + 60
+        while time.monotonic() < until and self.process.poll() is None:
+            if select.select([self.process.stdout], [], [], 0.2)[0]:
+                said += self.process.stdout.readline()
+                found = re.search(r"http://[\d.]+:\d+", said)
+                if found:
+                    return found[0]
+        raise AssertionError(f"the server did not start: {said} {(self.data / 'server.log').read_text()[-2000:]}")
+
+    # ------------------------------------------------------------ talking
+
+    def request(
+        self, method: str, path: str, body: Any = None, *, key: str | None = KEY, **headers: str
+    ) -> tuple[int, Any, dict[str, str]]:
+        """Return status, JSON (or text) and headers. A body that is no text or bytes is sent as JSON."""
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        if key:
+            sent.setdefault("Authorization", f"Bearer {key}")
+        if body is not None and not isinstance(body, (str, bytes)) and not hasattr(body, "__next__"):
+            body = json.dumps(body)
+            sent.setdefault("Content-Type", "application/json")
+        connection = http.client.HTTPConnection(urlsplit(self.base).netloc, timeout=30)
+        try:
+            connection.request(method, path, body, sent, encode_chunked=hasattr(body, "__next__"))
+            answer = connection.getresponse()
+            text = answer.read().decode()
+            said = json.loads(text) if "json" in answer.headers.get("Content-Type", "") else text
+            return answer.status, said, dict(answer.headers)
+        finally:
+            connection.close()
+
+    def get(self, path: str) -> Any:
+        """Return the JSON of a page that must be there."""
+        status, said, _ = self.request("GET", path)
+        assert status == 200, said
+        return said
+
+    def socket(self, *, key: str = KEY, headers: dict[str, str] | None = None, **query: str) -> ClientConnection:
+        """Open an agent socket."""
+        url = f"{self.base.replace('http', 'ws', 1)}/ws/agent/?{urlencode(query)}"
+        given = {"Authorization": f"Bearer {key}"} if key else {}
+        return connect(url, additional_headers=given | (headers or {}), max_size=None, compression=None)
+
+
+def until(found: Any, seconds: float = 10.0) -> Any:
+    """Call `found` until it returns something true; return that."""
+    end = time.monotonic() + seconds
+    while True:
+        value = found()
+        if value or time.monotonic() > end:
+            assert value, "it did not come true in time"
+            return value
+        time.sleep(0.05)

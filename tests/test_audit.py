@@ -1,0 +1,343 @@
+"""The audit trail: written with the act or not at all, and every kind of tampering shows."""
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection, transaction
+from django.test import Client
+
+from dashboard import logs, trials
+from toolcards import anchor, gate
+from toolcards.core import document
+from toolcards.core.policy import decide
+from toolcards.gate import agents, journal
+from toolcards.models import AgentKey, Approval, Source
+from toolcards.records import Act, AuditHead, AuditRow, TrailIsFinal, write
+from toolcards.verify import verify
+
+pytestmark = pytest.mark.django_db
+SECRET = "Zx9vK3qLm7pR"
+
+
+@pytest.fixture(autouse=True)
+def no_anchor() -> Iterator[None]:
+    anchor.forget()
+    yield
+    anchor.forget()
+
+
+def acts() -> list[str]:
+    return list(AuditRow.objects.values_list("act", flat=True))
+
+
+def last(act: str) -> AuditRow:
+    return AuditRow.objects.filter(act=act).latest("seq")
+
+
+# ---------------------------------------------------------------- what is written
+
+
+def test_a_question_its_vote_and_its_claim_are_told(a_call: Any) -> None:
+    call = a_call("approval-responded")
+    assert acts()[-3:] == ["decision", "vote", "approval.approved"]
+    vote = last("vote")
+    assert (vote.actor_kind, vote.actor, vote.call, vote.run) == ("human", "ann", call.public_id, "run-1")
+    assert vote.details["args_sha256"] == call.as_card().approval.args_sha256
+    assert vote.approval == Approval.objects.get(call=call).pk
+    assert last("decision").details["effect"] == "ask"
+
+
+def test_a_rules_no_is_told_with_its_rule(policy: Any, source: Source) -> None:
+    policy({"default": "deny"})
+    gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={"command": "ls"}))
+    row = last("decision")
+    assert row.details["effect"] == "deny" and row.details["tool"] == "bash" and row.actor_kind == "default"
+
+
+def test_keys_policies_and_switches_are_told(policy: Any, key: AgentKey) -> None:
+    policy({"default": "ask"})
+    AgentKey.objects.filter(pk=key.pk).update(revoked_at="2026-01-01T00:00:00Z")
+    assert {"key.created", "policy.activated", "key.revoked"} <= set(acts())
+    assert last("policy.activated").actor == "a test"
+
+
+def test_using_a_key_is_not_told(key: AgentKey) -> None:
+    before = acts()
+    AgentKey.objects.filter(pk=key.pk).update(used_at="2026-01-01T00:00:00Z")
+    assert acts() == before
+
+
+def test_an_approval_that_expired_is_told_as_the_clocks(a_call: Any) -> None:
+    call = a_call("approval-requested")
+    Approval.objects.filter(call=call).update(expires_at=1.0)
+    gate.sweep()
+    assert (last("approval.expired").actor_kind, last("approval.expired").call) == ("timeout", call.public_id)
+
+
+def test_a_refused_vote_leaves_no_row_and_no_gap(a_call: Any, an_approver: Any, ballot: Any) -> None:
+    call = a_call("approval-requested")
+    before = acts()
+    wrong = gate.Ballot(**{**_fields(ballot(call, "approve")), "args_sha256": "0" * 64})
+    with pytest.raises(gate.Changed):
+        gate.vote(an_approver, wrong)
+    assert acts() == before
+    gate.vote(an_approver, ballot(call, "approve"))
+    assert verify().fault == ""
+
+
+def _fields(ballot: gate.Ballot) -> dict[str, Any]:
+    return {name: getattr(ballot, name) for name in ballot.__dataclass_fields__}
+
+
+def test_what_is_rolled_back_was_never_told() -> None:
+    write(Act("first"))
+    with pytest.raises(ZeroDivisionError), transaction.atomic():
+        write(Act("never"))
+        raise ZeroDivisionError
+    write(Act("second"))
+    assert [(row.seq, row.act) for row in AuditRow.objects.all()] == [(1, "first"), (2, "second")]
+    assert verify().fault == ""
+
+
+def test_details_are_redacted() -> None:
+    write(Act("x", detail={"reason": f"PASSWORD={SECRET}", "token": SECRET}))
+    assert SECRET not in last("x").detail
+
+
+def test_rows_are_appended_and_nothing_else() -> None:
+    write(Act("x"))
+    row = last("x")
+    for tampering in (
+        lambda: AuditRow.objects.update(act="y"), lambda: AuditRow.objects.all().delete(), row.save, row.delete,
+    ):  # fmt: skip
+        with pytest.raises(TrailIsFinal):
+            tampering()
+
+
+# ---------------------------------------------------------------- tampering
+
+
+def sql(*statements: str) -> None:
+    with connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+HEAD = "UPDATE toolcards_audithead SET seq = 4, hash = (SELECT hash FROM toolcards_auditrow WHERE seq = 4)"
+TAMPERING: list[tuple[list[str], str]] = [
+    (["UPDATE toolcards_auditrow SET actor = 'eve' WHERE seq = 3"], "row 3 is bad: it was changed"),
+    (["UPDATE toolcards_auditrow SET detail = '{}' WHERE seq = 1"], "row 1 is bad: it was changed"),
+    (["UPDATE toolcards_auditrow SET at = at + 1 WHERE seq = 2"], "row 2 is bad: it was changed"),
+    (["DELETE FROM toolcards_auditrow WHERE seq = 2"], "row 2 is missing"),
+    (["DELETE FROM toolcards_auditrow WHERE seq = 1"], "row 1 is missing"),
+    (["DELETE FROM toolcards_auditrow WHERE seq = 5"], "rows 5 to 5 are missing at the end"),
+    (["DELETE FROM toolcards_auditrow WHERE seq = 5", HEAD], "rows 5 to 5 are missing at the end"),
+    (["DELETE FROM toolcards_auditrow"], "rows 1 to 5 are missing at the end"),
+    (["DELETE FROM toolcards_auditrow", "DELETE FROM toolcards_audithead"], "rows 1 to 5 are missing at the end"),
+    (
+        [
+            "UPDATE toolcards_auditrow SET seq = 99 WHERE seq = 2",
+            "UPDATE toolcards_auditrow SET seq = 2 WHERE seq = 3",
+            "UPDATE toolcards_auditrow SET seq = 3 WHERE seq = 99",
+        ],
+        "row 2 is bad",
+    ),
+    (["UPDATE toolcards_auditrow SET key = 'nobodys!' WHERE seq = 4"], "row 4 is bad: it was signed with a key"),
+]
+
+
+@pytest.mark.parametrize(("statements", "fault"), TAMPERING, ids=[" ; ".join(said)[:50] for said, _ in TAMPERING])
+def test_tampering_shows(statements: list[str], fault: str) -> None:
+    for number in range(5):
+        write(Act(f"act {number}", detail={"n": number}))
+    anchor.note(5, AuditRow.objects.get(seq=5).hash)
+    anchor.write()
+    assert verify().fault == "" and verify().rows == 5
+    sql(*statements)
+    assert fault in verify().fault
+    with pytest.raises(CommandError) as refused:
+        call_command("audit", "verify")
+    assert refused.value.returncode == 1 and fault in str(refused.value)
+
+
+def test_a_trail_written_anew_does_not_fit_the_anchor(settings: Any) -> None:
+    for number in range(3):
+        write(Act(f"act {number}"))
+    anchor.note(3, AuditRow.objects.get(seq=3).hash)
+    anchor.write()
+    sql("DELETE FROM toolcards_auditrow", "DELETE FROM toolcards_audithead")
+    for number in range(3):
+        write(Act(f"forged {number}"))
+    assert "row 3 is bad" in verify().fault
+
+
+def test_the_anchor_is_its_owners_alone_and_never_goes_back() -> None:
+    anchor.note(9, "a" * 64)
+    anchor.write()
+    anchor.note(3, "b" * 64)
+    anchor.write()
+    assert anchor.read() == (9, "a" * 64)
+    assert anchor.path().stat().st_mode & 0o777 == 0o600
+
+
+def test_a_new_key_goes_on_with_the_old_chain(settings: Any) -> None:
+    write(Act("old"))
+    settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY]
+    settings.SECRET_KEY = "another key"
+    write(Act("new"))
+    assert verify().fault == "" and len({row.key for row in AuditRow.objects.all()}) == 2
+    settings.SECRET_KEY_FALLBACKS = []
+    assert "row 1 is bad: it was signed with a key" in verify().fault
+
+
+def test_the_export_has_every_row(capsys: pytest.CaptureFixture[str]) -> None:
+    write(Act("one", detail={"a": 1}), Act("two"))
+    call_command("audit", "export")
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["seq"], row["act"], row["detail"]) for row in rows] == [(1, "one", {"a": 1}), (2, "two", {})]
+    assert rows[1]["prev"] == rows[0]["hash"] == AuditRow.objects.get(seq=1).hash
+    assert AuditHead.objects.get().hash == rows[1]["hash"]
+
+
+# ---------------------------------------------------------------- pages
+
+
+@pytest.fixture
+def signed_in(client: Client, a_person: Any) -> Callable[[str], Client]:
+    def as_(role: str) -> Client:
+        client.force_login(a_person(role))
+        return client
+
+    return as_
+
+
+@pytest.mark.parametrize("role", ["viewer", "approver"])
+def test_only_admins_read_the_trail_and_reveal(signed_in: Any, a_call: Any, role: str) -> None:
+    call = a_call("input-available")
+    client = signed_in(role)
+    assert client.get("/settings/audit/").status_code == 403
+    assert client.get("/settings/audit/export/").status_code == 403
+    assert client.post("/settings/audit/verify/").status_code == 403
+    assert client.post(f"/calls/{call.public_id}/reveal").status_code == 403
+    assert "reveal" not in acts()
+
+
+def test_the_page_finds_acts_by_person_and_call(signed_in: Any, a_call: Any) -> None:
+    call = a_call("approval-responded")
+    admin = signed_in("admin")
+    page = admin.get("/settings/audit/", {"person": "ann", "act": "vote", "call": call.public_id}).content.decode()
+    assert page.count("data-seq=") == 1 and 'data-act="vote"' in page
+    assert admin.get("/settings/audit/", {"person": "nobody"}).content.decode().count("data-seq=") == 0
+    assert admin.get("/settings/audit/", {"since": "2100-01-01T00:00"}).content.decode().count("data-seq=") == 0
+    assert 'data-verified="yes"' in admin.post("/settings/audit/verify/").content.decode()
+
+
+def test_signing_in_is_told_and_to_vote_too(client: Client, a_person: Any) -> None:
+    a_person("approver", "bea")
+    client.login(username="bea", password="wrong")
+    assert last("signin.refused").details["typed"] == "bea"
+    client.login(username="bea", password="a password for tests")
+    assert last("signin").actor == "bea"
+    client.logout()
+    assert last("signout").actor == "bea"
+
+
+def test_revealing_shows_the_original_and_is_told(signed_in: Any, a_call: Any) -> None:
+    call = a_call("input-available", input={"command": f"PASSWORD={SECRET} ls"})
+    admin = signed_in("admin")
+    answer = admin.post(f"/calls/{call.public_id}/reveal")
+    assert SECRET in answer.content.decode() and answer["Cache-Control"] == "no-store, private"
+    assert (last("reveal").actor, last("reveal").call) == ("a-admin", call.public_id)
+    assert admin.get(f"/calls/{call.public_id}/reveal").status_code == 405
+    assert admin.post("/calls/1-99/reveal").status_code == 404
+    careful = Client(enforce_csrf_checks=True)
+    careful.cookies = admin.cookies
+    assert careful.post(f"/calls/{call.public_id}/reveal").status_code == 403
+
+
+# ---------------------------------------------------------------- nothing shows a secret
+
+
+def _where(call: Any) -> list[str]:
+    run = call.run.name
+    return [
+        "/approvals/", f"/approvals/{Approval.objects.get(call=call).pk}/", "/approvals/history/", "/settings/audit/",
+        "/settings/audit/export/", "/admin/toolcards/toolcall/", f"/admin/toolcards/toolcall/{call.pk}/change/",
+        "/admin/toolcards/event/", "/admin/toolcards/approval/", f"/policy/try/?call={call.public_id}", "/policy/",
+        f"/api/v1/runs/{run}/calls", f"/api/v1/runs/{run}/events", f"/api/v1/runs/{run}",
+        "/api/v1/runs", "/api/v1/approvals",
+        "/", "/runs/", f"/runs/{run}/", "/calls/", f"/calls/{call.public_id}/",
+    ]  # fmt: skip
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("state", ["approval-requested", "output-denied", "approval-responded"])
+def test_no_page_and_no_answer_shows_a_secret(signed_in: Any, a_call: Any, state: str) -> None:
+    given = {
+        "command": f"curl -H 'Authorization: Bearer {SECRET}' x && PASSWORD={SECRET} ls", "env": {"API_TOKEN": SECRET},
+        "argv": ["--password", SECRET], "note": f"postgres://bob:{SECRET}@h/db",
+    }  # fmt: skip
+    call = a_call(state, input=given, tool="bash")
+    admin = signed_in("admin")
+    seen = 0
+    for url in _where(call):
+        answer = admin.get(url)
+        if answer.status_code == 404:
+            continue  # a page that is not there yet
+        assert answer.status_code == 200, url
+        said = b"".join(answer.streaming_content) if answer.streaming else answer.content
+        assert SECRET not in said.decode(), url
+        seen += "‹secret" in said.decode() or "\\u2039secret" in said.decode()
+    assert seen >= 3
+
+
+def test_votes_are_bound_to_the_original(a_call: Any, an_approver: Any, ballot: Any) -> None:
+    call = a_call("approval-requested", input={"command": f"PASSWORD={SECRET} ls"})
+    shown, original = call.as_shown_card(), call.as_card()
+    assert SECRET not in repr(shown) and shown.approval.args_sha256 == original.approval.args_sha256
+    assert gate.vote(an_approver, ballot(call, "approve")).input == {"command": f"PASSWORD={SECRET} ls"}
+
+
+@pytest.mark.parametrize("style", ["console", "json"])
+def test_log_lines_hide_secrets_tracebacks_included(style: str) -> None:
+    formatter = logs.configuration(style=style, level="info")["formatters"]["line"]
+    line = formatter.pop("()")(**formatter)
+    try:
+        raise ValueError(f"PASSWORD={SECRET}")
+    except ValueError:
+        import sys
+
+        record = logging.LogRecord("x", logging.ERROR, "f", 1, "token=%s", (SECRET,), sys.exc_info())
+    said = line.format(record)
+    assert (
+        SECRET not in said and "‹secret" in said.encode().decode("unicode-escape", "ignore") or "secret value" in said
+    )
+
+
+def test_the_test_box_hides_what_it_looked_at() -> None:
+    looks = [("/env/API_TOKEN", "eq", "other"), ("/command", "glob", "x*")]
+    rules = document.parse(
+        {
+            "v": 1,
+            "rules": [
+                {"id": f"r{n}", "effect": "deny", "match": {"args": [{"path": path, "op": op, "value": value}]}}
+                for n, (path, op, value) in enumerate(looks)
+            ],
+        }
+    )
+    given = {"env": {"API_TOKEN": SECRET}, "command": f"PASSWORD={SECRET}"}
+    question = trials.question_about("bash", given, agent=(), source="")
+    tried = [trials._tried(entry, {}) for entry in decide(rules, question, explain=True).trace]
+    assert len(tried) == 2 and "secret value" in repr(tried)
+    assert SECRET not in repr(tried) and SECRET not in repr(trials.try_call(rules, question).nearest)
+
+
+def test_the_reason_a_run_ended_for_is_kept_without_secrets(a_run: Any, source: Source) -> None:
+    run = a_run("run-1")
+    journal.do(agents.End(source, "run-1", "error", f"failed: PASSWORD={SECRET}"))
+    run.refresh_from_db()
+    assert run.reason.startswith("failed: PASSWORD=‹secret ")

@@ -1,0 +1,321 @@
+"""Plug-ins: a veto is not a crash, a crash changes nothing that it should not, every before is settled once."""
+
+# ruff: noqa: E501 - tables are read across
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from toolcards import gate, hooks
+from toolcards.core import facts as f
+from toolcards.core import happenings as h
+from toolcards.core.board import Board
+from toolcards.gate import telling
+from toolcards.hooks import registry
+from toolcards.models import Delivery, Event, Source, ToolCall, Webhook
+
+
+@pytest.fixture(autouse=True)
+def _unplugged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    telling.forget()
+    yield
+    hooks.clear()
+    telling.forget()
+
+
+def ask(source: Source, call_id: str = "c1", tool: str = "bash", run: str = "r", **more: Any) -> dict[str, Any]:
+    return gate.decide(
+        source, gate.Asking(run=run, call_id=call_id, tool=tool, args=more.pop("args", {"command": "ls"}), **more)
+    )
+
+
+class Before:
+    def __init__(self, answer: Callable[[dict[str, Any]], Any]) -> None:
+        self.before = answer
+
+
+def raising(error: BaseException) -> Callable[[Any], Any]:
+    def answer(call: Any) -> None:
+        raise error
+
+    return answer
+
+
+# ---------------------------------------------------------------- before
+
+
+@pytest.mark.django_db
+def test_a_veto_denies_the_call_for_its_reason(policy: Any, source: Source) -> None:
+    policy({"default": "allow"})
+    hooks.register(Before(raising(hooks.Veto("Not on a Friday.", "Wait for Monday."))), "calendar")
+    said = ask(source)
+    assert (said["decision"], said["reason"]["code"], said["by"]["kind"]) == ("deny", "plugin_veto", "plugin")
+    assert (said["reason"]["text"], said["reason"]["suggest"]) == ("Not on a Friday.", "Wait for Monday.")
+    assert ToolCall.objects.get().state == "output-denied"
+    assert ask(source)["reason"]["code"] == "plugin_veto"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("answer", [raising(KeyError("x")), raising(KeyboardInterrupt()), raising(SystemExit(0)),
+    lambda call: "yes", lambda call: {"input": object()}, lambda call: {"args": {}}])  # fmt: skip
+def test_a_crash_is_an_error_of_the_plugin_and_not_a_denial(policy: Any, source: Source, answer: Any) -> None:
+    policy({"default": "allow"})
+    hooks.register(Before(answer), "broken")
+    said = ask(source)
+    card = ToolCall.objects.get().as_card()
+    assert said["decision"] == "deny" and said["reason"]["code"] == "plugin_crash" and said["permit"] is None
+    assert (card.state, card.error.authority, card.error.retryable, card.error.phase) == (
+        "output-error",
+        "plugin",
+        False,
+        "before",
+    )
+
+
+@pytest.mark.django_db
+def test_a_plugin_that_takes_too_long_is_an_error_that_may_be_tried_again(
+    policy: Any, source: Source, monkeypatch: Any
+) -> None:
+    policy({"default": "allow"})
+    monkeypatch.setattr(registry, "LIMIT", 0.05)
+    hooks.register(Before(lambda call: time.sleep(0.5)), "slow")
+    assert ask(source)["reason"]["code"] == "plugin_timeout"
+    assert ToolCall.objects.get().as_card().error.retryable is True
+
+
+@pytest.mark.django_db
+def test_a_replaced_input_is_judged_afresh(policy: Any, source: Source) -> None:
+    policy({"default": "allow", "rules": [
+        {"id": "no_rm", "effect": "deny", "match": {"args": [{"path": "/command", "op": "prefix", "value": "rm"}]}},
+    ]})  # fmt: skip
+    unplug = hooks.register(Before(lambda call: {"input": {"command": "rm -rf /"}}), "evil")
+    assert ask(source)["decision"] == "deny"
+    unplug()
+    hooks.register(Before(lambda call: {"input": {"command": "ls -l"}}), "kind")
+    said = ask(source, "c2")
+    card = ToolCall.objects.get(call_id="c2").as_card()
+    assert (said["decision"], said["args"]) == ("allow", {"command": "ls -l"})
+    assert (card.original_input, card.repair) == ({"command": "ls"}, "plug-in kind")
+
+
+@pytest.mark.django_db
+def test_what_a_plugin_does_to_its_copy_does_not_count(policy: Any, source: Source) -> None:
+    policy({"default": "allow"})
+    hooks.register(Before(lambda call: call["input"].clear()), "careless")
+    assert ask(source)["decision"] == "allow"
+    assert ToolCall.objects.get().as_card().input == {"command": "ls"}
+
+
+@pytest.mark.django_db
+def test_plugins_are_asked_before_policy_and_deny_beats_a_quiet_plugin(policy: Any, source: Source) -> None:
+    policy({"default": "deny"})
+    heard: list[str] = []
+    hooks.register(Before(lambda call: heard.append(call["call_id"])), "quiet")
+    assert ask(source)["reason"]["code"] != "plugin_veto"
+    assert ask(source)["decision"] == "deny"
+    assert heard == ["c1"]
+
+
+# ---------------------------------------------------------------- observers
+
+
+def told() -> list[tuple[str, str]]:
+    return list(Delivery.objects.order_by("id").values_list("event", "event_id"))
+
+
+@pytest.mark.django_db
+def test_a_success_is_told_as_before_after_settled(a_run: Any, source: Source) -> None:
+    Webhook.objects.create(name="w", url="https://example.com/")
+    a_run("r", f.InputReady("c", "bash", {"command": "ls"}, True), f.OutputReady("c", 1))
+    events = [delivery.said for delivery in Delivery.objects.order_by("id")]
+    assert [said["event"] for said in events] == [h.BEFORE, h.AFTER, h.SETTLED]
+    assert [said["seq"] for said in events] == sorted({said["seq"] for said in events})
+    assert {(said["run_id"], said["call_id"], said["attempt"]) for said in events} == {("r", "c", 1)}
+    assert events[-1]["outcome"] == "ok" and len({said["id"] for said in events}) == 3
+
+
+@pytest.mark.django_db
+def test_a_failure_says_whose_it_is_and_whether_again_makes_sense(a_run: Any, source: Source) -> None:
+    Webhook.objects.create(name="w", url="https://example.com/")
+    secret = "ghp_" + "a1B2" * 9
+    a_run("r", f.InputReady("c", "bash", {"a": 1}, True), f.OutputFailed("c", f"no {secret}", "rate_limited"))
+    said = Delivery.objects.get(event=h.ERROR).said
+    assert (said["authority"], said["retryable"], said["error"]["code"]) == ("tool", True, "rate_limited")
+    assert said["phase"] == "execute" and said["side_effects"] == "none" and said["retry"]["safe"] == "yes"
+    assert secret not in Delivery.objects.get(event=h.ERROR).payload
+    assert Delivery.objects.get(event=h.SETTLED).said["outcome"] == "error"
+
+
+@pytest.mark.django_db
+def test_an_interruption_is_settled_and_no_error(a_run: Any, source: Source) -> None:
+    Webhook.objects.create(name="w", url="https://example.com/")
+    a_run("r", f.InputReady("c", "bash", {"a": 1}, True), f.RunEnded(outcome="aborted"))
+    assert [event for event, _ in told()] == [h.BEFORE, h.SETTLED]
+    assert Delivery.objects.get(event=h.SETTLED).said["outcome"] == "aborted"
+
+
+@pytest.mark.django_db
+def test_a_worker_that_died_leaves_an_unknown_outcome(a_run: Any, source: Source) -> None:
+    Webhook.objects.create(name="w", url="https://example.com/")
+    a_run("r", f.InputReady("c", "bash", {"a": 1}, True), f.RunEnded(outcome="truncated"))
+    assert Delivery.objects.get(event=h.ERROR).said["error"]["code"] == "lost"
+    assert Delivery.objects.get(event=h.SETTLED).said["outcome"] == "unknown"
+
+
+@pytest.mark.django_db
+def test_a_result_that_was_none_is_told_as_the_failure_it_is(a_run: Any, source: Source) -> None:
+    Webhook.objects.create(
+        name="w",
+        url="https://example.com/",
+        events='["tool.execute.after", "tool.execute.error", "tool.execute.settled"]',
+    )
+    a_run("r", f.InputReady("c", "t", {}, True), f.OutputReady("c", "oops", "m"), f.OutcomeMarked("", "failed", "m"))
+    assert [event for event, _ in told()] == [h.ERROR, h.SETTLED]
+
+
+@pytest.mark.django_db
+def test_a_denial_is_told_with_its_code(policy: Any, source: Source) -> None:
+    Webhook.objects.create(name="w", url="https://example.com/")
+    policy({"default": "deny"})
+    ask(source)
+    error, settled = Delivery.objects.get(event=h.ERROR).said, Delivery.objects.get(event=h.SETTLED).said
+    assert (error["error"]["code"], error["authority"], error["phase"]) == ("policy_denied", "runtime", "gate")
+    assert settled["outcome"] == "denied"
+
+
+@pytest.mark.django_db
+def test_nobody_listens_and_nothing_is_written(a_run: Any) -> None:
+    a_run("r", f.InputReady("c", "bash", {}, True), f.OutputReady("c", 1))
+    assert not Delivery.objects.exists()
+
+
+@pytest.mark.django_db
+def test_a_plugins_crash_afterwards_changes_nothing(a_run: Any, source: Source) -> None:
+    class Bad:
+        def after(self, call: Any) -> None:
+            raise KeyError("afterwards")
+
+        error = settled = after
+
+    hooks.register(Bad(), "bad")
+    a_run("r", f.InputReady("c", "bash", {}, True), f.OutputReady("c", 1))
+    from toolcards.transports import dispatching
+
+    dispatching.dispatch()
+    assert ToolCall.objects.get().state == "output-available"
+    assert not Delivery.objects.filter(state="pending").exists()
+    assert Delivery.objects.filter(error="plugin_crash").count() == 2
+    assert Event.objects.count() == 3  # the run's start, the input, the result: no error came of the error
+
+
+# ---------------------------------------------------------------- always
+
+ENDS = ["ok", "aborted", "error", "truncated", "interrupt", "not-executed"]
+
+
+def any_fact(dice: random.Random, call: str) -> f.AnyFact:
+    return dice.choice([
+        lambda: f.InputStarted(call, "t", per_step=dice.random() < 0.3), lambda: f.InputDelta(call, dice.choice(['{"a"', ":1}"])),
+        lambda: f.InputReady(call, "t", {"n": dice.randrange(3)}, True, attempt=dice.choice([1, 1, 1, 2]), per_step=dice.random() < 0.3),
+        lambda: f.InputInvalid(call, "t", {}, "no"), lambda: f.InputRepaired(call, "t", {"n": 9}, {"n": 1}, "m"),
+        lambda: f.ApprovalAsked(call, id="apr_1", opener=dice.choice(["agent", "gate"])),
+        lambda: f.ApprovalAnswered(call, dice.random() < 0.5, by=f.By("human", "ann")),
+        lambda: f.OutputPartial(call, 1), lambda: f.OutputReady(call, 2, "m"), lambda: f.OutputFailed(call, "x", dice.choice(["", "timeout"])),
+        lambda: f.OutputDenied(call, "no"), lambda: f.Closed(call, "expired"), lambda: f.Closed(call, "cancelled"),
+        lambda: f.RunEnded(outcome=dice.choice(ENDS)), lambda: f.StepStarted(), lambda: f.StepReset(), lambda: f.RunStarted(),
+        lambda: f.SnapshotSeen(call, "text", dice.choice([None, "error"])),
+    ])()  # fmt: skip
+
+
+def played(seed: int) -> list[tuple[str, tuple[int, int], str, Any]]:
+    dice, board, told = random.Random(seed), Board(), []
+    facts = [any_fact(dice, dice.choice(["a", "b", "c"])) for _ in range(dice.randrange(3, 40))]
+    for fact in [*facts, f.RunEnded(outcome="aborted"), *(f.Closed(call, "cancelled") for call in "abc")]:
+        for ordinal, routed in board.route(fact):
+            before = board.cards.get(ordinal)
+            after, _ = board.record(ordinal, routed)
+            if after is not None and after is not before:
+                for event in h.happenings(before, after):
+                    assert h.matters(before, after)
+                    outcome = h.outcome_of(after, before) if event == h.SETTLED else h.error_of(after, before)
+                    told.append((event, (ordinal, h.attempt_of(after)), str(after.state), outcome))
+    return told
+
+
+@pytest.mark.parametrize("seed", range(0, 1000, 50))
+def test_every_before_is_settled_once_and_last(seed: int) -> None:
+    for each in range(seed, seed + 50):
+        of_attempt: dict[Any, list[tuple[str, Any]]] = {}
+        for event, key, _, detail in played(each):
+            if event in h.TOOL_EVENTS:
+                of_attempt.setdefault(key, []).append((event, detail))
+        for events in of_attempt.values():
+            names = [name for name, _ in events]
+            assert names[0] == h.BEFORE and names.count(h.BEFORE) == 1, (each, names)
+            if h.SETTLED in names:
+                assert names[-1] == h.SETTLED and names.count(h.SETTLED) == 1, (each, names)
+                outcome = events[-1][1]
+                assert (h.AFTER in names) == (outcome == "ok"), (each, events)
+                assert (h.ERROR in names) == (outcome in {"error", "denied", "unknown"}), (each, events)
+            assert len(names) <= 3
+            assert all(detail is not None for name, detail in events if name == h.ERROR)
+
+
+@pytest.mark.django_db
+def test_the_event_stream_tells_hooks_with_the_ids_that_webhooks_get(a_run: Any, source: Source) -> None:
+    from toolcards.models import Run
+    from toolcards.transports.stream import Teller
+
+    Webhook.objects.create(name="w", url="https://example.com/")
+    a_run("r", f.InputReady("c", "bash", {"a": 1}, True), f.OutputFailed("c", "no", "timeout"))
+    teller = Teller(Run.objects.get())
+    streamed = [one for event in Event.objects.order_by("seq") for one in teller.tell(event) if one.name == "hook"]
+    assert [(one.data["hook"]["event"], one.data["hook"]["id"]) for one in streamed] == told()
+    assert [one.data["hook"]["seq"] for one in streamed] == [row.said["seq"] for row in Delivery.objects.order_by("id")]
+    assert streamed[1].data["hook"]["authority"] == "tool" and streamed[1].data["state"] == "output-error"
+
+
+@pytest.mark.django_db
+def test_what_goes_wrong_in_telling_changes_no_outcome(
+    a_run: Any, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Webhook.objects.create(name="w", url="https://example.com/", events="no json")
+    a_run("r", f.InputReady("c", "bash", {"a": 1}, True), f.OutputReady("c", 1))
+    monkeypatch.setattr(telling, "payload", raising(RuntimeError()))
+    a_run("r2", f.InputReady("d", "bash", {"a": 1}, True))
+    assert ToolCall.objects.count() == 2 and not Delivery.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_pages_of_events_lose_nothing_where_one_position_tells_many_things(
+    db: None, django_db_blocker: Any
+) -> None:
+    from asgiref.sync import sync_to_async
+
+    from tests.conftest import Say
+    from toolcards.gate import journal
+    from toolcards.models import AgentKey, Run
+    from toolcards.transports import stream
+
+    def begin() -> Run:
+        source = AgentKey.objects.ensure("tck_0123456789012345678901234567890123", name="an agent").source
+        said = [f.RunStarted(), f.OutputReady("c", 1), f.OutputFailed("d", "x")]  # each of the two tells five things
+        return Run.objects.get(pk=journal.do(Say(source, "r", said)))
+
+    run = await sync_to_async(begin)()
+    whole = (await stream.page(run, None, 200))["events"]
+    assert len(whole) == 11
+    for size in (1, 2, 3):
+        pieces: list[Any] = []
+        cursor: Any = None
+        while True:
+            part = await stream.page(run, cursor, size)
+            pieces += part["events"]
+            if part["next"] is None:
+                break
+            cursor = tuple(map(float, part["next"].split(".")))
+        assert pieces == whole

@@ -1,0 +1,115 @@
+"""Broken calls at the gate: mended before anything is decided, or ended at once with what may be used instead."""
+
+# ruff: noqa: E501 - tables are read across
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolcards import gate
+from toolcards.core import facts as f
+from toolcards.gate import journal
+from toolcards.models import Event, Source, ToolCall
+
+TOOLS = [
+    {"name": "get_weather", "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"],
+                                             "additionalProperties": False}},
+    {"name": "send_mail", "input_schema": {"type": "object"}},
+]  # fmt: skip
+
+
+@pytest.fixture
+def offering(policy: Any, a_run: Any) -> None:
+    policy({"default": "allow", "rules": [{"id": "mail", "effect": "deny", "match": {"tool": ["send_mail"]}}]})
+    a_run("r", f.RunStarted(tools=TOOLS))
+
+
+def ask(source: Source, tool: str, args: Any, call_id: str = "c", attempt: int = 1) -> dict[str, Any]:
+    return gate.decide(source, gate.Asking(run="r", call_id=call_id, tool=tool, args=args, attempt=attempt))
+
+
+def kinds() -> list[str]:
+    return [event.said.type for event in Event.objects.order_by("seq")]
+
+
+def test_a_broken_call_is_mended_and_what_may_run_is_said(offering: None, source: Source) -> None:
+    said = ask(source, "Get-Weather", {"city": "Rome", "zzz": 1})
+    assert said["decision"] == "allow" and said["permit"]
+    assert (said["tool"], said["args"]) == ({"name": "get_weather"}, {"city": "Rome"})
+    card = ToolCall.objects.get().as_card()
+    assert (card.tool.name, card.original_tool, card.repair) == (
+        "get_weather",
+        "Get-Weather",
+        "tool name, unknown fields dropped",
+    )
+    assert card.original_input == {"city": "Rome", "zzz": 1}
+    assert kinds().index("input-repaired") < kinds().index("decided")
+
+
+def test_the_mended_call_is_judged_afresh_under_its_new_name(offering: None, source: Source) -> None:
+    said = ask(source, "SendMail", {})
+    assert (said["decision"], said["reason"]["code"]) == ("deny", "rule_denied") and "args" not in said
+    assert ToolCall.objects.get().state == "output-denied"
+
+
+@pytest.mark.parametrize(("tool", "args", "code", "authority"), [
+    ("no_such", {}, "no_such_tool", "runtime"), ("get_weather", {"city": 42}, "invalid_input", "tool"), ("get_weather", {}, "invalid_input", "tool"),
+])  # fmt: skip
+def test_what_cannot_be_mended_ends_at_once(
+    offering: None, source: Source, tool: str, args: Any, code: str, authority: str
+) -> None:
+    said = ask(source, tool, args)
+    assert (said["decision"], said["reason"]["code"], said["permit"]) == ("deny", code, None)
+    assert "get_weather, send_mail" in said["reason"]["text"]
+    card = ToolCall.objects.get().as_card()
+    assert (card.state, card.error.code, card.error.authority, card.error.retryable) == (
+        "output-error",
+        code,
+        authority,
+        False,
+    )
+    assert "decided" not in kinds()
+
+
+def test_asking_again_gets_the_same_answer(offering: None, source: Source) -> None:
+    for tool, args in (("Get-Weather", {"city": "Rome"}), ("nope", {})):
+        first, again = ask(source, tool, args, tool), ask(source, tool, args, tool)
+        assert {**first, "permit": 0} == {**again, "permit": 0}
+
+
+def test_a_new_attempt_of_a_broken_call_may_succeed(offering: None, source: Source) -> None:
+    assert ask(source, "get_weather", {})["decision"] == "deny"
+    assert ask(source, "get_weather", {"city": "Oslo"}, attempt=2)["decision"] == "allow"
+
+
+def test_the_same_mistake_twice_is_told_so(offering: None, source: Source) -> None:
+    assert "made before" not in ask(source, "get_weather", {}, "c1")["reason"]["text"]
+    assert "made before" in ask(source, "get_weather", {}, "c2")["reason"]["text"]
+
+
+def test_sending_the_broken_input_again_does_not_undo_the_repair(
+    policy: Any, a_run: Any, an_approver: Any, source: Source
+) -> None:
+    policy({"default": "ask"})
+    a_run("r", f.RunStarted(tools=TOOLS))
+    said = ask(source, "Get-Weather", {"city": "Rome", "zzz": 1})
+    assert said["decision"] == "ask"
+    from tests.conftest import Say
+
+    journal.do(Say(source, "r", [f.InputReady("c", "Get-Weather", {"city": "Rome", "zzz": 1}, True)]))
+    card = ToolCall.objects.get().as_card()
+    assert card.waiting and card.input == {"city": "Rome"} and card.tool.name == "get_weather"
+
+
+def test_nothing_is_checked_in_a_run_that_announced_nothing(policy: Any, source: Source) -> None:
+    policy({"default": "allow"})
+    assert ask(source, "Anything", "goes")["decision"] == "allow"
+
+
+def test_tools_announced_later_count_too(offering: None, source: Source, a_run: Any) -> None:
+    assert ask(source, "late", {}, "c1")["decision"] == "deny"
+    from tests.conftest import Say
+
+    journal.do(Say(source, "r", [f.RunStarted(tools=[{"name": "late"}])]))
+    assert ask(source, "late", {}, "c2")["decision"] == "allow"

@@ -1,0 +1,345 @@
+"""Secrets of runs long ended are masked for good and nothing else changes; old runs go; originals apart are sealed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.utils import timezone
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import Say, ballot_for
+from toolcards import gate, vault
+from toolcards.core import facts as f
+from toolcards.core.canonical import digest
+from toolcards.core.redact import Redactor, masked
+from toolcards.core.scrubbing import Scrub, differs, fold
+from toolcards.gate import journal, memory, rebuilding, retention
+from toolcards.gate.receipts import Answer, Reserve
+from toolcards.models import Approval, AuditRow, Event, Receipt, Run, Source, ToolCall
+
+GITHUB = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
+AWS = "AKIAQ3EGWX7RPZ5TLM2V"
+WORD = "hunter2-correct-horse"
+DB = "pg-Sup3rS3cret-77"
+BEARER = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
+PLANTED = (GITHUB, AWS, WORD, DB, BEARER)
+DAY = 86_400
+
+
+@pytest.fixture(autouse=True)
+def _nothing_refused() -> None:
+    retention._refused.clear()
+
+
+def everything() -> str:
+    """Every text in every table of the engine."""
+    with connection.cursor() as cursor:
+        tables = [name for name in connection.introspection.table_names(cursor) if name.startswith("toolcards_")]
+        rows = []
+        for table in tables:
+            cursor.execute(f"SELECT * FROM {table}")
+            rows += [f"{table}: {row!r}" for row in cursor.fetchall()]
+    return "\n".join(rows)
+
+
+def told() -> dict[Any, Any]:
+    """What must stay as it was, of every card."""
+    cards = {}
+    for call in ToolCall.objects.order_by("run_id", "ordinal"):
+        card = call.as_card()
+        ask, said = card.approval, card.decision
+        cards[call.public_id] = (
+            card.call_id, card.state, card.times, card.soft, card.cause, call.waiting,
+            ask and (ask.state, ask.id, ask.args_sha256, ask.by, ask.decided_at),
+            said and (said.effect, said.code, said.rule, said.args_sha256),
+        )  # fmt: skip
+    approvals = list(Approval.objects.order_by("id").values_list("id", "state", "args_sha256", "decided_at", "by_name"))
+    columns = ("pk", "status", "ended_at", "seq", "calls", "counts", "updated_at")
+    runs = list(Run.objects.order_by("pk").values_list(*columns))
+    return {"cards": cards, "approvals": approvals, "runs": runs}
+
+
+def letters(call_id: str, text: str, size: int = 3) -> list[Any]:
+    """The text as an agent streams it."""
+    return [f.InputDelta(call_id, text[at : at + size]) for at in range(0, len(text), size)]
+
+
+def a_leaky_story() -> list[Any]:
+    """A run that says secrets wherever one can."""
+    command = json.dumps({"command": f"curl -H 'Authorization: Bearer {BEARER}' https://x.test", "password": WORD})
+    schema = {"type": "object", "properties": {"password": {"type": "string", "default": WORD}}}
+    return [
+        f.RunStarted(agent="bot", title=f"use {GITHUB}", tools=[{"name": "login", "input_schema": schema}]),
+        f.TextDelta(text="I shall use ghp_"), f.TextDelta(text=GITHUB[4:] + " now"),
+        f.InputStarted("streamed", "bash"), *letters("streamed", command), f.InputReady("streamed"),
+        f.OutputReady("streamed", {"stdout": f"export AWS_ACCESS_KEY_ID={AWS}", "env": {"DB_PASSWORD": DB}}),
+        f.InputStarted("broken", "bash"), *letters("broken", f'{{"command": "login", "token": "{GITHUB}'),
+        f.InputReady("whole", "login", {"password": WORD, "url": f"postgres://app:{DB}@db/x"}, True),
+        f.OutputPartial("whole", f"token={GITHUB}"),
+        f.OutputFailed("whole", f"refused: password={WORD}"),
+        f.InputStarted("twice", "bash"), *letters("twice", f'{{"a": 1, "password": "{WORD[:9]}'),
+        f.InputStarted("twice", "bash"), *letters("twice", f'{WORD[9:]}"}}'), f.InputReady("twice"),
+        f.InputInvalid("invalid", "bash", f"api_key={GITHUB}", f"bad: {AWS}"),
+        f.InputReady("denied", "bash", {"command": f"export TOKEN={GITHUB}"}, True),
+        f.OutputDenied("denied", f"no, it has {GITHUB}"),
+        f.RunEnded(outcome="error", reason=f"failed with Authorization: Bearer {BEARER}"),
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def leaky(source: Source) -> Run:
+    """A run with secrets everywhere, ended two days ago."""
+    pk = journal.do(Say(source, "leaky", a_leaky_story()))
+    return aged(Run.objects.get(pk=pk))
+
+
+def aged(run: Run, days: float = 2) -> Run:
+    """The same run, had it happened so many days earlier."""
+    was = timezone.now() - timedelta(days=days)
+    Run.objects.filter(pk=run.pk).update(started_at=was, ended_at=was, updated_at=was)
+    memory.forget(run.pk)
+    run.refresh_from_db()
+    return run
+
+
+# ---------------------------------------------------------------- masking for good
+
+
+def test_no_secret_is_left_and_nothing_else_has_changed(leaky: Run) -> None:
+    assert all(secret in everything() for secret in (GITHUB, AWS, WORD, DB, BEARER))
+    before = told()
+    done = gate.retain()
+    assert (done.scrubbed, done.refused) == (1, 0)
+    left = everything()
+    assert [secret for secret in PLANTED if secret in left] == []
+    assert WORD[9:] not in left
+    assert told() == before
+    assert list(rebuilding.differences(leaky)) == []
+    assert masked(ToolCall.objects.get(call_id="twice").as_card().input)
+
+
+def test_the_second_time_there_is_nothing_to_do(leaky: Run) -> None:
+    gate.retain()
+    before = everything()
+    assert gate.retain().scrubbed == 0
+    Run.objects.update(scrubbed_at=None)
+    assert gate.retain().scrubbed == 1
+    assert [line for line in everything().splitlines() if not line.startswith("toolcards_run:")] == [
+        line for line in before.splitlines() if not line.startswith("toolcards_run:")
+    ]
+
+
+def test_a_dry_run_changes_nothing(leaky: Run, limits: Callable[..., None]) -> None:
+    limits(retention_days=1)
+    before, out = everything(), StringIO()
+    call_command("retention", "--dry-run", stdout=out)
+    assert "Would mask the secrets of 1 runs" in out.getvalue() and "Would delete 1 runs, 6 calls" in out.getvalue()
+    assert everything() == before
+
+
+def test_the_command_masks_what_is_due_and_says_so(leaky: Run) -> None:
+    out = StringIO()
+    call_command("retention", stdout=out)
+    assert "Masked the secrets of 1 runs; 0 refused." in out.getvalue()
+    row = AuditRow.objects.get(act="retention")
+    assert row.run == "leaky" and row.details["masked"]["events"] > 10
+
+
+def test_runs_that_are_alive_or_ended_lately_are_untouched(a_run: Callable[..., Run]) -> None:
+    secret = f.InputReady("c", "bash", {"password": WORD}, True)
+    a_run("alive", secret)
+    a_run("lately", f.InputReady("c", "bash", {"password": WORD}, True), f.RunEnded())
+    Run.objects.filter(name="alive").update(started_at=timezone.now() - timedelta(days=9))
+    before = everything()
+    assert gate.retain().scrubbed == 0
+    assert everything() == before
+
+
+def test_a_run_that_comes_alive_again_goes_on_and_is_masked_again(leaky: Run, source: Source) -> None:
+    journal.do(Say(source, "leaky", [f.TextDelta(text="old")]))  # another process remembers it like this
+    stale = memory.recall(leaky.pk)
+    aged(leaky)
+    assert stale is not None
+    gate.retain()
+    memory.keep(stale)
+    assert Run.objects.get(pk=leaky.pk).scrubbed_at is not None
+    new = f.InputReady("new", "bash", {"token": GITHUB}, True)
+    journal.do(Say(source, "leaky", [f.OutputReady("broken", GITHUB), new]))
+    run = Run.objects.get(pk=leaky.pk)
+    assert (run.scrubbed_at, run.status) == (None, "running")
+    assert WORD not in everything()
+    assert list(rebuilding.differences(run)) == []
+    journal.do(Say(source, "leaky", [f.RunEnded()]))
+    aged(run)
+    assert gate.retain().scrubbed == 1
+    assert GITHUB not in everything()
+
+
+def test_equal_secrets_stay_equal_and_pieces_without_any_stay_as_they_were(a_run: Callable[..., Run]) -> None:
+    plain = letters("plain", '{"command": "ls"}')
+    run = a_run(
+        "run-1", f.InputStarted("plain", "bash"), *plain, f.InputReady("plain"),
+        *(f.InputReady(name, "x", {"password": WORD}, True) for name in "ab"), f.RunEnded(),
+    )  # fmt: skip
+    aged(run)
+    gate.retain()
+    a, b = (ToolCall.objects.get(call_id=name).as_card().input for name in "ab")
+    assert a == b and masked(a)
+    said = [event.said for event in Event.objects.after(run, 0)]
+    assert [fact.text for fact in said if isinstance(fact, f.InputDelta)] == [piece.text for piece in plain]
+
+
+def test_votes_and_edited_approvals_are_masked_and_their_digests_stay(
+    a_call: Callable[..., ToolCall], an_approver: Any, policy: Callable[..., Any], source: Source
+) -> None:
+    policy({"default": "ask"})
+    call = a_call("approval-requested", input={"command": f"deploy --password {WORD}"})
+    reason, note = f"fine, uses {GITHUB}", f"I checked {AWS}"
+    paper = ballot_for(call, "approve")
+    gate.vote(an_approver, replace(paper, reason=reason, note=note))
+    edited = {"command": f"deploy --password {WORD} --dry"}
+    Approval.objects.update(edited=json.dumps(edited), reason=reason, note=note)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT edited FROM toolcards_approval")
+        assert cursor.fetchone()[0].startswith(vault.MARK)
+    journal.do(Say(source, "run-1", [f.OutputReady(call.call_id, "ok"), f.RunEnded()]))
+    aged(Run.objects.get())
+    before = told()
+    assert gate.retain().scrubbed == 1
+    row = Approval.objects.get()
+    assert masked(json.loads(row.edited)) and masked(row.reason) and masked(row.note)
+    assert row.args_sha256 == digest({"command": f"deploy --password {WORD}"})
+    left = everything()
+    assert [secret for secret in PLANTED if secret in left] == []
+    assert told() == before
+
+
+def test_what_does_not_add_up_is_left_alone_and_said_once(leaky: Run) -> None:
+    ToolCall.objects.filter(call_id="whole").update(state="output-available")
+
+    def rows() -> list[str]:
+        return [
+            line for line in everything().splitlines() if line.startswith(("toolcards_event", "toolcards_toolcall"))
+        ]
+
+    before = rows()
+    assert gate.retain().refused == 1
+    retention._refused.clear()  # as after a restart
+    assert gate.retain().refused == 1
+    assert gate.retain().refused == 0
+    assert rows() == before
+    assert AuditRow.objects.get(act="retention").details["refused"].startswith("its cards")
+    ToolCall.objects.filter(call_id="whole").update(state="output-error")
+
+
+# ---------------------------------------------------------------- deleting
+
+
+def test_old_runs_are_deleted_with_all_that_was_theirs(
+    leaky: Run, a_run: Callable[..., Run], limits: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "CHUNK", 20)
+    monkeypatch.setattr(retention, "CALLS", 2)
+    a_run("young", f.InputReady("c", "bash", {}, True), f.RunEnded())
+    assert gate.retain().deleted == {}
+    limits(retention_days=1)
+    done = gate.retain()
+    assert done.deleted["runs"] == 1 and done.deleted["calls"] == 6
+    assert [run.name for run in Run.objects.all()] == ["young"]
+    assert not Event.objects.filter(run=leaky.pk).exists() and not ToolCall.objects.filter(run=leaky.pk).exists()
+    row = AuditRow.objects.filter(act="retention").order_by("-seq").first()
+    assert row and row.details["deleted"]["events"] == done.deleted["events"]
+
+
+# ---------------------------------------------------------------- sealed
+
+
+def test_what_is_sealed_opens_with_older_keys_too_and_not_with_others(settings: Any) -> None:
+    text = "naïve \ud800 text"
+    sealed = vault.seal(text)
+    assert sealed != vault.seal(text) and vault.open(sealed) == text and vault.seal(sealed) == sealed
+    settings.SECRET_KEY_FALLBACKS, settings.SECRET_KEY = [settings.SECRET_KEY], "another key"
+    assert vault.open(sealed) == text
+    settings.SECRET_KEY_FALLBACKS = []
+    with pytest.raises(vault.CannotOpen):
+        vault.open(sealed)
+    assert vault.open("never sealed") == "never sealed" and vault.seal("") == ""
+
+
+def test_receipts_are_sealed_and_given_back(source: Source) -> None:
+    journal.do(Reserve(source, "k"))
+    journal.do(Answer(source, "k", '{"said": "something"}'))
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT answer FROM toolcards_receipt")
+        assert cursor.fetchone()[0].startswith(vault.MARK)
+    assert journal.do(Reserve(source, "k")) == '{"said": "something"}'
+    assert Receipt.objects.filter(answer="").count() == 0
+
+
+# ---------------------------------------------------------------- any log at all
+
+_PARTS = ['{"password": "', WORD, '"}', "{", "}", GITHUB[:9], GITHUB[9:], "12", "", " "]
+TEXTS = st.sampled_from([*_PARTS, f'{{"token": "{GITHUB}"}}', f"token={GITHUB}"])
+VALUES = st.one_of(TEXTS, st.just({"password": WORD}), st.just({"a": [GITHUB, 1]}), st.none(), st.integers())
+CALL = st.sampled_from(["a", "b"])
+FACTS = st.one_of(
+    st.builds(f.InputStarted, CALL, st.sampled_from(["bash", "x"])),
+    st.builds(f.InputDelta, CALL, TEXTS),
+    st.builds(f.InputDelta, CALL, TEXTS),
+    st.builds(f.InputDelta, CALL, TEXTS),
+    st.builds(f.InputReady, CALL, st.just("bash")),
+    st.builds(f.InputReady, CALL, st.just("bash"), VALUES, st.just(True)),
+    st.builds(f.InputRepaired, CALL, st.just("x"), VALUES, VALUES),
+    st.builds(f.InputInvalid, CALL, st.just("x"), VALUES, TEXTS),
+    st.builds(f.Decided, CALL, st.sampled_from(["allow", "ask"]), reason=TEXTS),
+    st.builds(f.ApprovalAsked, CALL, source_id=st.just("s"), id=st.just("i"), reason=TEXTS, reply_to=VALUES),
+    st.builds(f.ApprovalAnswered, CALL, st.booleans(), reason=TEXTS, input=VALUES, has_input=st.booleans()),
+    st.builds(f.OutputPartial, CALL, VALUES),
+    st.builds(f.OutputReady, CALL, VALUES),
+    st.builds(f.OutputFailed, CALL, TEXTS),
+    st.builds(f.OutputDenied, CALL, TEXTS),
+    st.builds(f.SnapshotSeen, CALL, VALUES),
+    st.builds(f.TextDelta, text=TEXTS),
+    st.builds(f.RunStarted, agent=st.just("bot")),
+    st.builds(f.StepReset),
+    st.builds(f.RunEnded, outcome=st.sampled_from(["ok", "error", "interrupt"]), close_open_input=st.booleans()),
+)
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(FACTS, max_size=25))
+def test_whatever_happened_every_state_stays(story: list[Any]) -> None:
+    hide = Redactor(b"key")
+    scrub, places = Scrub(hide), []
+    for fact in story:
+        for ordinal, routed in scrub.before.route(fact):
+            scrub.read(ordinal, routed, len(places) + 1)
+            places.append((ordinal, len(places) + 1))
+    told = scrub.masked()
+    after, _ = fold(places, told)
+    assert differs(scrub.before, after) == ""
+    again = Scrub(hide)
+    for (ordinal, seq), fact in zip(places, told, strict=True):
+        again.read(ordinal, fact, seq)
+    assert list(map(f.dump, again.masked())) == list(map(f.dump, told))
+    for old, new in zip(scrub.before.cards.values(), after.cards.values(), strict=True):
+        assert hide.value(new.input) == new.input and (old.has_input == new.has_input)
+
+
+def test_reading_a_long_run_is_quick() -> None:
+    scrub, begun = Scrub(Redactor(b"key")), time.perf_counter()
+    scrub.read(1, f.InputStarted("a", "bash"), 1)
+    for seq in range(2, 20_000):
+        scrub.read(1, f.InputDelta("a", "password"), seq)
+    scrub.masked()
+    assert time.perf_counter() - begun < 5

@@ -1,0 +1,5 @@
+"""`python -m toolcards <command>` is the `toolcards` command."""
+
+from toolcards.cli import main
+
+main()

@@ -1,0 +1,89 @@
+"""How sources are doing: silent, failing, failing open, or running things that nobody decided about."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from django.db.models import Count, Q
+
+from toolcards.models import Run, Source, ToolCall
+
+SILENT = timedelta(minutes=10)  # a run that is open and says nothing for so long
+LATELY = timedelta(hours=1)
+MOST_FAIL, FEWEST = 0.5, 5  # of at least this many calls, this share failed
+# What happens to a call of a gated source when this server cannot be reached.
+FAILS_OPEN = frozenset({"claude-code", "opencode"})
+_BEYOND_CONTROL = ("ungoverned", "ran-without-approval")
+
+
+@dataclass(frozen=True, slots=True)
+class Badge:
+    """One thing to know about a source: its code, a word, why, and how it is drawn."""
+
+    code: str
+    word: str
+    why: str
+    st: str
+    icon: str
+
+
+_SILENT = Badge("silent", "silent", "A run is open and has said nothing for 10 minutes.", "off", "clock")
+_FAILING = Badge(
+    "failing", "failing", "Half or more of its calls failed within the last hour.", "err", "triangle-alert"
+)
+_OPEN = Badge(
+    "fails-open", "fails open", "When this server cannot be reached, its calls run all the same.", "ask", "shield"
+)
+_UNGOVERNED = Badge(
+    "ungoverned", "ungoverned", "It ran something without a decision within the last day.", "err", "triangle-alert"
+)
+
+
+def badges(sources: Iterable[int] | None = None, now: float | None = None) -> dict[int, list[Badge]]:
+    """Return what is to be known of these sources (all of them by default), the worst first."""
+    at = datetime.fromtimestamp(time.time() if now is None else now, UTC)
+    wanted = list(Source.objects.values_list("pk", flat=True)) if sources is None else list(sources)
+    found: dict[int, list[Badge]] = {pk: [] for pk in wanted}
+    for badge, which in (
+        (_UNGOVERNED, _ungoverned(wanted, at)), (_FAILING, _failing(wanted, at)), (_SILENT, _silent(wanted, at)),
+        (_OPEN, _fails_open(wanted)),
+    ):  # fmt: skip
+        for pk in which:
+            found[pk].append(badge)
+    return found
+
+
+def _silent(wanted: list[int], at: datetime) -> set[int]:
+    """Runs that wait for a person are not silent: we are."""
+    quiet = Run.objects.filter(source__in=wanted, status="running", updated_at__lt=at - SILENT)
+    return set(quiet.values_list("source", flat=True))
+
+
+def _failing(wanted: list[int], at: datetime) -> set[int]:
+    ended = ToolCall.objects.filter(run__source__in=wanted, finished_at__gte=at - LATELY).order_by()
+    counts = ended.values("run__source").annotate(
+        n=Count("id"), bad=Count("id", filter=Q(state="output-error", soft=False))
+    )
+    return {row["run__source"] for row in counts if row["n"] >= FEWEST and row["bad"] >= MOST_FAIL * row["n"]}
+
+
+def _fails_open(wanted: list[int]) -> set[int]:
+    gated = Run.objects.filter(source__in=wanted, protocol__in=FAILS_OPEN)
+    return set(gated.values_list("source", flat=True).distinct())
+
+
+def _ungoverned(wanted: list[int], at: datetime) -> set[int]:
+    """The card keeps its anomalies as codes; the run must be one that should gate."""
+    said = Q()
+    for code in _BEYOND_CONTROL:
+        said |= Q(card__contains=f'["{code}",')
+    calls = ToolCall.objects.filter(
+        said, run__source__in=wanted, run__mode="gate", finished_at__gte=at - timedelta(days=1)
+    )
+    return set(calls.values_list("run__source", flat=True).distinct())
+
+
+__all__ = ["Badge", "badges"]

@@ -1,0 +1,119 @@
+"""Calls plug-ins: each with a copy of its own, in a thread of its own, for a limited time."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from toolcards.core import errors, raised
+from toolcards.hooks import registry
+from toolcards.hooks.registry import Plugin, Veto
+
+log = logging.getLogger(__name__)
+STUCK_MOST = 16  # threads of plug-ins that never came back; above it no more are started
+_stuck = threading.Semaphore(STUCK_MOST)
+
+
+class TimedOut(Exception):
+    """The plug-in took longer than its limit."""
+
+    toolcards_code = "plugin_timeout"
+
+
+class BadVerdict(Exception):
+    """The plug-in returned what is neither nothing nor a new input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the plug-ins say before a call: a fault (with who said it and why), or a new input, or neither."""
+
+    fault: errors.Fault | None = None
+    reason: str = ""
+    suggest: str = ""
+    plugin: str = ""
+    input: Any = None
+    replaced: bool = False
+
+
+def consult(payload: dict[str, Any]) -> Verdict:
+    """Ask every plug-in that hears `before`, one after the other; the first no ends it."""
+    given, changed_by = payload.get("input"), ""
+    for plugin in registry.plugins("before"):
+        try:
+            said = _called(plugin, "before", {**payload, "input": given})
+            new = _verdict(said)
+        except BaseException as error:  # typed or not, it is told apart by the table
+            return _refused(plugin, error)
+        if new is not None:
+            given, changed_by = new["input"], plugin.name
+    return Verdict(plugin=changed_by, input=given, replaced=bool(changed_by))
+
+
+def observe(plugin: Plugin, payload: dict[str, Any]) -> str:
+    """Tell one plug-in of what happened; return "" or the code of what went wrong, which changes nothing."""
+    try:
+        _called(plugin, str(payload["event"]), payload)
+    except BaseException as error:
+        fault = raised.of_hook(error)
+        code = fault.code if fault.code == "plugin_timeout" else "plugin_crash"
+        log.warning("hooks: %s failed at %s: %s (%s)", plugin.name, payload["event"], code, type(error).__name__)
+        return code
+    return ""
+
+
+def _refused(plugin: Plugin, error: BaseException) -> Verdict:
+    fault = raised.of_hook(error)
+    if isinstance(error, Veto):
+        return Verdict(fault, str(error.reason)[:2000], str(error.suggest)[:2000], plugin.name)
+    log.warning("hooks: %s failed before a call: %s (%s)", plugin.name, fault.code, type(error).__name__)
+    return Verdict(fault, f"{fault.title}: {plugin.name} ({type(error).__name__}).", "", plugin.name)
+
+
+def _verdict(said: Any) -> dict[str, Any] | None:
+    """The new input, None for none; mutations of what was given do not count."""
+    if said is None:
+        return None
+    if isinstance(said, Veto):
+        raise said
+    if not isinstance(said, dict) or set(said) != {"input"}:
+        raise BadVerdict
+    try:
+        return {"input": json.loads(json.dumps(said["input"], allow_nan=False))}
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadVerdict from error
+
+
+def _called(plugin: Plugin, event: str, payload: dict[str, Any]) -> Any:
+    """Return what the plug-in returns within its limit; raise what it raises, or TimedOut."""
+    method = plugin.hears(event)
+    if method is None:
+        return None
+    if not _stuck.acquire(blocking=False):
+        raise TimedOut
+    outcome: dict[str, Any] = {}
+    done = threading.Event()
+    thread = threading.Thread(
+        target=_run, args=(method, copy.deepcopy(payload), outcome, done), name=f"hook {plugin.name}", daemon=True
+    )
+    thread.start()
+    if not done.wait(registry.LIMIT):
+        raise TimedOut
+    if "error" in outcome:
+        raise outcome["error"]
+    return outcome.get("said")
+
+
+def _run(method: Callable[..., Any], payload: Any, outcome: dict[str, Any], done: threading.Event) -> None:
+    try:
+        outcome["said"] = method(payload)
+    except BaseException as error:
+        outcome["error"] = error
+    finally:
+        _stuck.release()
+        done.set()

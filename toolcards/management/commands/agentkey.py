@@ -1,0 +1,88 @@
+"""Agent keys from the command line: create, list, revoke."""
+
+import argparse
+import re
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from toolcards.models import SCOPES, AgentKey, Source
+from toolcards.records import Act, write
+
+
+class Command(BaseCommand):
+    """Creates, lists and revokes agent keys."""
+
+    help = "Create, list and revoke the keys that agents sign in with."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Take one of three actions."""
+        actions = parser.add_subparsers(dest="action", required=True)
+        create = actions.add_parser("create", help="make a key; its secret is the last line, and is not kept")
+        create.add_argument("name", help="the agent program that will use it")
+        create.add_argument("--scopes", nargs="+", default=list(SCOPES), help=f"some of: {' '.join(SCOPES)} (all)")
+        create.add_argument("--owner", default="", help="the person whom the agent works for; rules may bar them")
+        create.add_argument("--env", default="", help="where the agent works, as rules name it: prod, dev, …")
+        actions.add_parser("list", help="list all keys")
+        revoke = actions.add_parser("revoke", help="end a key, or all keys of a name")
+        revoke.add_argument("name", help="the agent program's name, or the key's prefix")
+
+    def handle(self, *, action: str, **options: object) -> None:
+        """Do as asked."""
+        getattr(self, f"_{action}")(**options)
+
+    def _create(self, *, name: str, scopes: list[str], owner: str = "", env: str = "", **options: object) -> None:
+        wanted = [scope for scope in re.split(r"[\s,]+", " ".join(scopes)) if scope]
+        name = name.strip()
+        if not wanted or not name or len(name) > 200:
+            raise CommandError("A key needs a name of at most 200 characters and at least one scope.")
+        person = get_user_model().objects.filter(username=owner, is_active=True).first() if owner else None
+        if owner and person is None:
+            raise CommandError(f"There is no active person called {owner}.")
+        try:
+            # In the order of SCOPES, each once, so that equal rights read equal.
+            key, secret = AgentKey.objects.issue(name, tuple(sorted(set(wanted), key=_place)))
+        except ValueError as error:
+            raise CommandError(f"{error}; there are: {' '.join(SCOPES)}") from error
+        _settle(key.source, person, env)
+        self.stdout.write(f"Key {key.prefix}… for {name} may: {key.scopes}. Its secret, shown only now:")
+        self.stdout.write(secret)
+
+    def _list(self, **options: object) -> None:
+        for key in AgentKey.objects.select_related("source").order_by("source__name", "id"):
+            used = f"used {key.used_at:%Y-%m-%d %H:%M}" if key.used_at else "never used"
+            self.stdout.write(f"{key.prefix}…  {key.source.name}  [{key.scopes}]  {_condition(key)}, {used}")
+
+    def _revoke(self, *, name: str, **options: object) -> None:
+        name = name.removesuffix("…")
+        meant = AgentKey.objects.filter(Q(source__name=name) | Q(prefix=name), revoked_at=None)
+        ended = meant.update(revoked_at=timezone.now())
+        if not ended:
+            raise CommandError(f"There is no live key called {name}.")
+        self.stdout.write(f"Revoked: {ended}. Open connections close within seconds.")
+
+
+def _settle(source: Source, owner: Any, env: str) -> None:
+    """Say whom the source works for and where, as far as the command did."""
+    said = {name: value for name, value in (("owner", owner), ("env", env)) if value}
+    if not said:
+        return
+    for name, value in said.items():
+        setattr(source, name, value)
+    with transaction.atomic():
+        source.save(update_fields=list(said))
+        write(Act("source.owner", detail={"source": source.name} | {name: str(value) for name, value in said.items()}))
+
+
+def _place(scope: str) -> int:
+    return SCOPES.index(scope) if scope in SCOPES else len(SCOPES)
+
+
+def _condition(key: AgentKey) -> str:
+    if key.revoked_at:
+        return "revoked"
+    return "expired" if key.expires_at and key.expires_at <= timezone.now() else "live"

@@ -1,0 +1,57 @@
+"""Shows what Toolcards does: plays recorded runs, one of them gated, into a running server."""
+
+import argparse
+import asyncio
+import os
+import signal
+from contextlib import suppress
+
+from django.core.management.base import BaseCommand, CommandError
+
+from toolcards.demo.player import Player, Refused
+
+
+class Command(BaseCommand):
+    """Plays the demo over the agent WebSocket."""
+
+    help = "Play recorded runs, one of them gated, into a running server over the agent WebSocket."
+    requires_system_checks = ()  # it is a client: it needs no database and no settings of this server
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Take where to play and how fast."""
+        parser.add_argument("--url", default="http://127.0.0.1:8000", help="the server (http://127.0.0.1:8000)")
+        parser.add_argument("--key", default="", help="an agent key with scope ingest (TOOLCARDS_AGENT_KEY)")
+        parser.add_argument("--speed", type=float, default=1.0, help="2 plays twice as fast (1)")
+        parser.add_argument("--rounds", type=int, default=3, help="how often each agent plays its runs (3)")
+        parser.add_argument("--once", action="store_const", const=1, dest="rounds", help="the same as --rounds 1")
+
+    def handle(self, *, url: str, key: str, speed: float, rounds: int, **options: object) -> None:
+        """Play until the end, or until somebody presses Ctrl+C."""
+        key = key or os.environ.get("TOOLCARDS_AGENT_KEY", "")
+        if not key:
+            raise CommandError("An agent key is needed: --key, or TOOLCARDS_AGENT_KEY. `agentkey create` makes one.")
+        if speed <= 0 or rounds < 1:
+            raise CommandError("--speed must be above 0 and --rounds at least 1.")
+        player = Player(url.rstrip("/"), key, self._say, speed=speed, rounds=rounds)
+        self._say(f"Playing the demo into {player.url} (Ctrl+C stops it)")
+        try:
+            asyncio.run(_until_told(player))
+        except* Refused as group:
+            raise CommandError(f"The server refused the demo: {group.exceptions[0]}") from None
+        except* (KeyboardInterrupt, asyncio.CancelledError):
+            self._say("Stopped; the runs were ended as aborted.")
+
+    def _say(self, line: str) -> None:
+        # Whoever read our output may be gone; the show goes on.
+        with suppress(BrokenPipeError):
+            self.stdout.write(line)
+            self.stdout.flush()
+
+
+async def _until_told(player: Player) -> None:
+    """Play; a polite SIGTERM stops it as Ctrl+C does."""
+    task = asyncio.current_task()
+    assert task is not None
+    with suppress(NotImplementedError):  # Windows
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    await player.play()
