@@ -1,0 +1,189 @@
+"""`toolcards acp` between an editor and an agent, with a real server: who answers, what runs, what is shown."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acp.editor import Editor
+from tests.clients import gating
+from tests.serving import Server, until
+
+pytestmark = pytest.mark.slow
+AGENT = Path(__file__).parent / "an_agent.py"
+
+
+@pytest.fixture(scope="module")
+def ruled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with Server(tmp_path_factory.mktemp("server")) as running:
+        gating.activate(running, gating.policy("bash", "/command"))
+        yield running
+
+
+class Story:
+    """One session: `ran` are the commands that were run."""
+
+    def __init__(self, server: Server | None, folder: Path, *flags: str) -> None:
+        name = secrets.token_hex(4)
+        self.run, self.file = f"ses_{name}", folder / "ran"
+        url, key = (server.base, server.key) if server else ("http://127.0.0.1:9", "tck_nobody_listens")
+        self.editor = Editor([sys.executable, str(AGENT), name], url=url, key=key, flags=flags)
+        self.session = self.editor.session()
+
+    def begin(self, command: str, call: str = "call_1", **more: Any) -> None:
+        text = json.dumps({"command": command, "call": call, "file": str(self.file), **more})
+        self.editor.prompt(self.session, text)
+
+    @property
+    def ran(self) -> list[str]:
+        return self.file.read_text().splitlines() if self.file.exists() else []
+
+    def answer(self) -> Any:
+        """What the agent was told, as it says itself."""
+        return json.loads(self.editor.texts[-1])
+
+
+@pytest.fixture
+def story(ruled: Server, tmp_path: Path) -> Iterator[Callable[..., Story]]:
+    made: list[Story] = []
+
+    def make(*flags: str, server: Server | None = ruled) -> Story:
+        made.append(Story(server, tmp_path, *flags))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.editor.close()
+
+
+def card(server: Server, story: Story, state: str, call: str = "call_1") -> Any:
+    def look() -> Any:
+        found = gating.calls(server, story.run).get(call)
+        return found if found and found["state"] == state else None
+
+    return until(look, 15)
+
+
+def test_a_rule_allows_for_this_once(ruled: Server, story: Callable[..., Story]) -> None:
+    told = story()
+    told.begin("exit 0")
+    assert told.editor.result()["stopReason"] == "end_turn"
+    assert told.ran == ["exit 0"] and told.editor.asked.empty()
+    shown = card(ruled, told, "output-available")
+    assert (shown["output"], shown["tool"]["name"], shown["input"]) == ("done ☃", "bash", {"command": "exit 0"})
+    assert shown["decision"]["effect"] == "allow" and not shown["anomalies"], shown
+    assert until(lambda: ruled.get(f"/api/v1/runs/{told.run}")["status"] == "finished")
+
+
+def test_a_rule_denies_and_says_why(ruled: Server, story: Callable[..., Story]) -> None:
+    told = story()
+    told.begin("echo forbidden")
+    told.editor.result()
+    assert told.ran == [] and told.answer()["outcome"] == {"outcome": "selected", "optionId": "o-3"}
+    assert "Not allowed here." in told.answer()["_meta"]["toolcards"]["reason"]
+    shown = card(ruled, told, "output-denied")
+    assert shown["decision"]["rule"] == "no" and not shown["anomalies"], shown
+    told.editor.close()
+    assert "Not allowed here." in told.editor.told
+
+
+@pytest.mark.parametrize(("vote", "state"), [("approve", "output-available"), ("deny", "output-denied")])
+def test_a_person_answers(ruled: Server, story: Callable[..., Story], vote: str, state: str) -> None:
+    told = story()
+    told.begin("echo ask")
+    gating.vote(ruled, told.run, vote)
+    told.editor.result()
+    assert told.ran == (["echo ask"] if vote == "approve" else [])
+    assert not card(ruled, told, state)["anomalies"]
+
+
+def test_an_edit_cannot_be_carried_and_is_a_no(ruled: Server, story: Callable[..., Story]) -> None:
+    told = story()
+    told.begin("echo ask")
+    gating.vote(ruled, told.run, "edit", edited={"command": "echo other"})
+    told.editor.result()
+    assert told.ran == [] and "cannot carry" in told.answer()["_meta"]["toolcards"]["reason"]
+
+
+def test_a_cancelled_turn_takes_its_question_back(ruled: Server, story: Callable[..., Story]) -> None:
+    told = story()
+    told.begin("echo ask")
+    gating.waiting(ruled, told.run)
+    told.editor.send(method="session/cancel", params={"sessionId": told.session})
+    assert told.editor.result()["stopReason"] == "cancelled"
+    assert told.ran == [] and told.answer()["outcome"] == {"outcome": "cancelled"}
+    assert card(ruled, told, "output-error")["cause"] == "aborted"
+    assert not [
+        each for each in ruled.get("/api/v1/approvals?state=waiting")["approvals"] if each.get("run") == told.run
+    ]
+
+
+def test_the_next_turn_is_asked_about_anew(ruled: Server, story: Callable[..., Story]) -> None:
+    told = story()
+    for number, command in enumerate(["exit 1", "echo forbidden", "exit 2"]):
+        told.begin(command, f"call_{number}")
+        told.editor.result()
+    assert told.ran == ["exit 1", "exit 2"]
+    assert until(lambda: len(gating.calls(ruled, told.run)) == 3)
+
+
+def test_without_a_server_the_gate_says_no_and_why(story: Callable[..., Story]) -> None:
+    told = story(server=None)
+    began = time.monotonic()
+    told.begin("exit 0")
+    told.editor.result()
+    assert told.ran == [] and time.monotonic() - began < 5
+    assert "could not be asked" in told.answer()["_meta"]["toolcards"]["reason"]
+
+
+def test_without_a_server_a_mirror_is_not_in_the_way(story: Callable[..., Story]) -> None:
+    told = story("--mirror", server=None)
+    began = time.monotonic()
+    told.begin("exit 0")
+    asked = told.editor.asked.get(timeout=5)
+    told.editor.send(id=asked["id"], result={"outcome": {"outcome": "selected", "optionId": "o-2"}})
+    told.editor.result()
+    assert told.ran == ["exit 0"] and told.editor.close() == 7
+    assert time.monotonic() - began < 8
+
+
+def test_in_a_mirror_the_editor_answers_and_the_card_follows(ruled: Server, story: Callable[..., Story]) -> None:
+    told = story("--mirror")
+    told.begin("echo ask")
+    asked = told.editor.asked.get(timeout=5)
+    assert gating.waiting(ruled, told.run)["call_id"] == "call_1"
+    told.editor.send(id=asked["id"], result={"outcome": {"outcome": "selected", "optionId": "o-2"}})
+    told.editor.result()
+    assert told.ran == ["echo ask"]
+    assert not card(ruled, told, "output-available")["anomalies"]
+
+
+def test_in_a_mirror_the_dashboard_may_answer_first(ruled: Server, story: Callable[..., Story]) -> None:
+    told = story("--mirror")
+    told.begin("echo ask", linger=1)
+    asked = told.editor.asked.get(timeout=5)
+    gating.vote(ruled, told.run, "approve")
+    until(lambda: told.ran == ["echo ask"])
+    told.editor.send(id=asked["id"], result={"outcome": {"outcome": "selected", "optionId": "o-3"}})  # too late
+    told.editor.result()
+    assert not card(ruled, told, "output-available")["anomalies"]
+
+
+def test_lines_pass_as_they_came_and_the_exit_code_too(ruled: Server, story: Callable[..., Story]) -> None:
+    told = story("--mirror")
+    assert told.editor.lines[0] == b"a line that is no JSON\n"
+    assert told.editor.close() == 7
+
+
+def test_the_agent_does_not_get_the_key(ruled: Server, tmp_path: Path) -> None:
+    code = "import os,sys; sys.stdout.write(repr('TOOLCARDS_AGENT_KEY' in os.environ)+chr(10))"
+    editor = Editor([sys.executable, "-c", code], url=ruled.base, key=ruled.key)
+    editor.close()
+    assert editor.lines == [b"False\n"]

@@ -1,0 +1,178 @@
+"""Plug-ins in the agent's process, and the table that the client carries along."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolcards.client import faults, gated, hooks
+from toolcards.client.answers import Decision, Denied
+
+ROOT = Path(__file__).parents[2] / "toolcards"
+
+
+@pytest.fixture(autouse=True)
+def _unplugged() -> Iterator[None]:
+    yield
+    hooks.drain()
+    hooks.clear()
+
+
+class Cards:
+    """A server that allows everything but `no`."""
+
+    def __init__(self, effect: str = "allow") -> None:
+        self.effect, self.results, self.asked = effect, list[Any](), list[Any]()
+
+    def ask(self, run: str, call_id: str, tool: str, args: Any, *, seconds: Any = None) -> Decision:
+        self.asked.append(args)
+        return Decision(self.effect, call_id=call_id, code="rule_denied", text="No.", args=args)
+
+    async def aask(self, *args: Any, **more: Any) -> Decision:
+        return self.ask(*args, **more)
+
+    def result(self, *args: Any, **more: Any) -> bool:
+        self.results.append(more)
+        return True
+
+
+class Ears:
+    def __init__(self) -> None:
+        self.heard: list[dict[str, Any]] = []
+
+    def after(self, call: dict[str, Any]) -> None:
+        self.heard.append(call)
+
+    error = settled = after
+
+    @property
+    def events(self) -> list[str]:
+        hooks.drain()
+        return [call["event"].rpartition(".")[2] for call in self.heard]
+
+
+class Before:
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def before(self, call: dict[str, Any]) -> Any:
+        return self.answer(call)
+
+
+def raising(error: BaseException) -> Any:
+    def answer(call: Any) -> None:
+        raise error
+
+    return answer
+
+
+def plugged(*plugins: Any) -> Ears:
+    ears = Ears()
+    for plugin in (*plugins, ears):
+        hooks.register(plugin)
+    return ears
+
+
+@pytest.mark.parametrize("name", ["errors.py", "raised.py"])
+def test_the_client_carries_the_servers_table(name: str) -> None:
+    assert (ROOT / "client" / name).read_bytes() == (ROOT / "core" / name).read_bytes()
+
+
+def test_a_success_a_failure_and_an_interruption_are_told_apart() -> None:
+    ears = plugged()
+    cards: Any = Cards()
+    assert gated(cards)(lambda x: x + 1)(1) == 2
+    with pytest.raises(ConnectionRefusedError):
+        gated(cards)(raising(ConnectionRefusedError()))(1)
+    with pytest.raises(KeyboardInterrupt):
+        gated(cards)(raising(KeyboardInterrupt()))(1)
+    assert ears.events == ["after", "settled", "error", "settled", "settled"]
+    assert [call.get("outcome") for call in ears.heard if "outcome" in call] == ["ok", "error", "aborted"]
+    error = next(call for call in ears.heard if call["event"].endswith("error"))
+    assert (error["error"]["code"], error["retryable"], error["authority"]) == ("connect_failed", True, "tool")
+    assert cards.results[1]["error"]["code"] == "connect_failed" and cards.results[2] == {"outcome": "aborted"}
+
+
+def test_a_veto_is_denied_before_anybody_is_asked_and_a_crash_is_no_veto() -> None:
+    for answer, code in ((raising(hooks.Veto("Not today.")), "plugin_veto"), (raising(KeyError()), "plugin_crash"),
+                         (lambda call: "yes", "plugin_crash")):  # fmt: skip
+        ears, cards = plugged(Before(answer)), Cards()
+        with pytest.raises(Denied) as caught:
+            gated(cards)(lambda x: x)(1)  # type: ignore[arg-type]
+        assert caught.value.decision.code == code and not cards.asked
+        assert ears.events == ["error", "settled"]
+        hooks.clear()
+
+
+def test_replaced_arguments_are_the_ones_that_are_asked_about() -> None:
+    plugged(Before(lambda call: {"input": {"x": call["input"]["x"] * 10}}))
+    cards: Any = Cards()
+    assert gated(cards)(lambda x: x)(4) == 40 and cards.asked == [{"x": 40}]
+
+
+def test_a_plugin_that_takes_too_long_stops_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    import time
+
+    monkeypatch.setattr(hooks, "LIMIT", 0.05)
+    plugged(Before(lambda call: time.sleep(0.3)))
+    with pytest.raises(Denied) as caught:
+        gated(Cards())(lambda x: x)(1)  # type: ignore[arg-type]
+    assert caught.value.decision.code == "plugin_timeout"
+
+
+def test_a_denial_by_the_gate_is_settled_too() -> None:
+    ears = plugged()
+    with pytest.raises(Denied):
+        gated(Cards("deny"))(lambda x: x)(1)  # type: ignore[arg-type]
+    assert ears.events == ["error", "settled"] and ears.heard[0]["error"]["code"] == "policy_denied"
+
+
+def test_a_crash_afterwards_changes_nothing() -> None:
+    class Bad:
+        def after(self, call: Any) -> None:
+            raise KeyError
+
+        settled = after
+
+    ears = plugged(Bad())
+    assert gated(Cards())(lambda x: x)(1) == 1  # type: ignore[arg-type]
+    assert ears.events == ["after", "settled"]
+
+
+def test_async_functions_are_heard_too() -> None:
+    ears = plugged()
+
+    async def work(x: int) -> int:
+        return x
+
+    assert asyncio.run(gated(Cards())(work)(3)) == 3  # type: ignore[arg-type]
+    assert ears.events == ["after", "settled"]
+
+
+def test_groups_and_causes_reach_the_wire_and_what_depends_on_the_tool_is_left_open() -> None:
+    assert faults.fault(ExceptionGroup("", [ConnectionRefusedError(), FileNotFoundError()]))["code"] == "tool_failed"
+    assert faults.aborted(BaseExceptionGroup("", [asyncio.CancelledError()]))
+    assert "retryable" not in faults.fault(TimeoutError())
+
+
+def test_an_unusable_input_is_asked_for_once_more_and_judged_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    from toolcards.client import Toolcards
+
+    cards, asked = Toolcards("http://127.0.0.1:9", "key"), list[Any]()
+
+    def decide(run: str, call_id: str, tool: str, args: Any, *, attempt: int = 1, **more: Any) -> Decision:
+        asked.append((tool, call_id, args, attempt))
+        code = "rule_denied" if args == {"city": "Rome"} else "invalid_input"
+        return Decision("deny", call_id=call_id, code=code)
+
+    monkeypatch.setattr(cards, "decide", decide)
+    answers = iter([{"city": "Rome"}, None])
+    assert cards.ask("r", "c", "weather", {}, reask=lambda said: next(answers)).code == "rule_denied"
+    assert asked == [("weather", "c", {}, 1), ("weather", "c", {"city": "Rome"}, 2)]
+    assert cards.ask("r", "c", "weather", {}, reask=lambda said: next(answers)).code == "invalid_input"
+    assert cards.ask("r", "c", "weather", {}, reask=raising(KeyError())).code == "invalid_input"
+    assert len(asked) == 4

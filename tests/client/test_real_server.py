@@ -1,0 +1,145 @@
+"""The client against a real server: asked, answered, claimed, told, and through a killed server."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.serving import Server
+from tests.voting import Voter
+from toolcards.client import Denied, Toolcards, gated
+
+pytestmark = pytest.mark.slow
+ASKED = {"command": "git push"}
+
+
+@pytest.fixture
+def cards(server: Server) -> Toolcards:
+    return Toolcards(server.base, server.key)
+
+
+@pytest.fixture
+def run() -> str:
+    return f"run-{secrets.token_hex(4)}"
+
+
+@pytest.fixture
+def voter(server: Server) -> Voter:
+    return Voter(server)
+
+
+def calls(server: Server, run: str) -> dict[str, Any]:
+    return {call["call_id"]: call for call in server.get(f"/api/v1/runs/{run}/calls")["calls"]}
+
+
+def test_an_allowed_call_is_claimed_and_its_result_told(server: Server, cards: Toolcards, run: str) -> None:
+    decision = cards.ask(run, "c1", "read_file", {"path": "a.txt"})
+    assert decision.allowed and decision.args == {"path": "a.txt"}
+    assert cards.result(run, "c1", output={"lines": 3})
+    call = calls(server, run)["c1"]
+    assert (call["state"], call["output"], call["anomalies"]) == ("output-available", {"lines": 3}, [])
+
+
+def test_a_permit_is_good_for_one_execution(cards: Toolcards, run: str) -> None:
+    decision = cards.decide(run, "c1", "read_file", {"path": "a.txt"})
+    assert cards.claim(decision).allowed
+    assert not cards.claim(decision).allowed
+
+
+@pytest.mark.parametrize(("answer", "effect"), [("approve", "allow"), ("deny", "deny")])
+def test_a_person_answers_the_long_poll(cards: Toolcards, voter: Voter, run: str, answer: str, effect: str) -> None:
+    asked = cards.decide(run, "c1", "bash", ASKED)
+    assert asked.waiting
+    threading.Timer(0.3, voter.vote, (run, answer)).start()
+    assert cards.wait(asked, seconds=15).effect == effect
+
+
+def test_a_gated_function_waits_for_a_person(server: Server, cards: Toolcards, voter: Voter, run: str) -> None:
+    ran = []
+
+    @gated(cards, run=run, tool="bash", seconds=15)
+    def execute(command: str, *, cwd: str = ".") -> str:
+        ran.append((command, cwd))
+        return "pushed"
+
+    threading.Timer(0.3, voter.vote, (run, "approve")).start()
+    assert execute("git push") == "pushed"
+    assert ran == [("git push", ".")]
+    threading.Timer(0.3, voter.vote, (run, "deny")).start()
+    with pytest.raises(Denied):
+        execute("git push --force")
+    assert len(ran) == 1
+    states = sorted(call["state"] for call in calls(server, run).values())
+    assert states == ["output-available", "output-denied"]
+
+
+async def test_a_run_is_shown_and_gated_over_one_socket(
+    server: Server, cards: Toolcards, voter: Voter, run: str
+) -> None:
+    async with asyncio.timeout(30), cards.run(run, agent="scribe", title="Notes") as told:
+        first = told.call("read_file", "c1")
+        first.delta('{"path":')
+        first.delta('"a.txt"}')
+        assert await first.allowed({"path": "a.txt"}) == {"path": "a.txt"}
+        first.partial("one line")
+        first.output("three lines")
+        second = told.call("bash", "c2")
+        asking = asyncio.create_task(second.allowed(ASKED))
+        await asyncio.to_thread(voter.vote, run, "approve")
+        assert await asking == ASKED
+        second.error("", retryable=True)
+        third = told.call("bash", "c3")
+        asking = asyncio.create_task(third.allowed(ASKED))
+        await asyncio.to_thread(voter.vote, run, "deny", "not today")
+        with pytest.raises(Denied, match="not today"):
+            await asking
+    found = calls(server, run)
+    states = {name: call["state"] for name, call in found.items()}
+    assert states == {"c1": "output-available", "c2": "output-error", "c3": "output-denied"}
+    assert not told.refused and not any(call["anomalies"] for call in found.values())
+    shown = server.get(f"/api/v1/runs/{run}")
+    assert (shown["status"], shown["agent"], shown["title"]) == ("finished", "scribe", "Notes")
+
+
+async def test_a_flood_is_written_whole(server: Server, cards: Toolcards, run: str) -> None:
+    pieces = [f"{number} " for number in range(5000)]
+    async with asyncio.timeout(30), cards.run(run, gate=False) as told:
+        call = told.call("write_file", "c1")
+        for piece in pieces:
+            call.delta(piece)
+        await told.flushed()
+        assert calls(server, run)["c1"]["input_text"] == "".join(pieces)
+
+
+async def test_a_killed_server_costs_nothing(tmp_path: Path, run: str) -> None:
+    with Server(tmp_path) as server:
+        async with asyncio.timeout(60), Toolcards(server.base, server.key).run(run) as told:
+            call = told.call("write_file", "c1")
+            asking = asyncio.create_task(told.call("bash", "c2").allowed(ASKED))
+            await asyncio.to_thread(Voter(server).waiting, run)  # both calls are committed
+            for number in range(300):
+                call.delta(f"{number} ")
+            await asyncio.sleep(0.01)
+            await asyncio.to_thread(server.kill)
+            for number in range(300, 600):
+                call.delta(f"{number} ")
+            await asyncio.to_thread(server.start)
+            await told.flushed()
+            await asyncio.to_thread(Voter(server).vote, run, "approve")
+            assert await asking == ASKED
+            text = calls(server, run)["c1"]["input_text"]
+        assert text == "".join(f"{number} " for number in range(600))
+
+
+async def test_a_wrong_key_denies_and_says_so(server: Server, run: str) -> None:
+    cards = Toolcards(server.base, "tck_wrong")
+    assert not cards.decide(run, "c1", "bash", {}).allowed
+    async with asyncio.timeout(20), cards.run(run) as told:
+        with pytest.raises(Denied):
+            await told.call("bash").allowed({})
+    assert told.dead is not None

@@ -1,0 +1,105 @@
+"""What the agent programs of these tests share: tools, scripts of models, and a loop that plays what it is told.
+
+A program reads one JSON line {"scenario", "run", "mode"} and answers with one line: what ran, what the model saw.
+It runs where the agent libraries are installed, so nothing of the tests is imported here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from typing import Any
+
+from toolcards.client import Toolcards
+
+RAN: list[list[Any]] = []  # the tools that really ran, with their arguments
+OFFLINE = 3.0  # seconds without a server; 15 for everybody else
+Call = tuple[str, str, Any]  # id, tool, arguments (text where they are no JSON)
+
+# Turns of the model: calls, then a last word.
+SCRIPTS: dict[str, list[list[Call]]] = {
+    "success": [[("call_a", "get_weather", {"city": "Paris"})]],
+    "error": [[("call_b", "fail", {"message": "disk on fire"})]],
+    "empty": [[("call_c", "fail", {"message": ""})]],
+    "unknown": [[("call_d", "no_such_tool", {"x": 1})]],
+    "invalid": [[("call_e", "get_weather", {"town": 42})]],
+    "broken": [[("call_f", "get_weather", "{city: Paris")]],
+    "cut": [[("call_f", "get_weather", '{"city": "Par')]],
+    "deny": [[("call_g", "delete_file", {"path": "/forbidden/a"})]],
+    "ask": [[("call_h", "delete_file", {"path": "/ask/a"})]],
+    "own": [[("call_i", "drop_table", {"name": "ask_users"})]],
+    "own-deny": [[("call_j", "drop_table", {"name": "forbidden_users"})]],
+    "parallel": [
+        [
+            ("call_k", "slow", {"ms": 120}),
+            ("call_l", "fail", {"message": "boom"}),
+            ("call_m", "delete_file", {"path": "/forbidden/b"}),
+            ("call_n", "slow", {"ms": 10}),
+        ]
+    ],
+    "abort": [[("call_o", "slow", {"ms": 60_000})]],
+    "abort-asking": [[("call_p", "delete_file", {"path": "/ask/b"})]],
+    "twice": [[("call_q", "get_weather", {"city": "Rome"})], [("call_q", "get_weather", {"city": "Oslo"})]],
+}
+
+
+async def get_weather(city: str) -> dict[str, Any]:
+    """Tell the weather."""
+    RAN.append(["get_weather", city])
+    return {"city": city, "temp": 21}
+
+
+async def fail(message: str) -> str:
+    """Fail."""
+    RAN.append(["fail", message])
+    raise ConnectionRefusedError(message)
+
+
+async def slow(ms: int) -> dict[str, Any]:
+    """Take some time."""
+    await asyncio.sleep(ms / 1000)
+    RAN.append(["slow", ms])
+    return {"slept": ms}
+
+
+async def delete_file(path: str) -> dict[str, Any]:
+    """Delete a file."""
+    RAN.append(["delete_file", path])
+    return {"deleted": path}
+
+
+async def drop_table(name: str) -> dict[str, Any]:
+    """Drop a table; the app itself wants a person to approve this."""
+    RAN.append(["drop_table", name])
+    return {"dropped": name}
+
+
+def pieces(args: Any) -> list[str]:
+    """Return the arguments as the model streams them."""
+    text = args if isinstance(args, str) else json.dumps(args)
+    return [text[at : at + 7] for at in range(0, len(text), 7)]
+
+
+def serve(play: Any) -> None:
+    """Play what each line of standard input asks for."""
+    cards = Toolcards(os.environ["TOOLCARDS_URL"], os.environ["TOOLCARDS_AGENT_KEY"])
+    for line in sys.stdin:
+        asked = json.loads(line)
+        RAN.clear()
+        told: dict[str, Any] = {"saw": {}, "error": ""}
+        try:
+            asyncio.run(_played(play, cards, asked, told))
+        except BaseException as error:
+            told["error"] = f"{type(error).__name__}: {error}"
+        print(json.dumps(told | {"ran": RAN}, default=repr), flush=True)
+
+
+async def _played(play: Any, cards: Toolcards, asked: dict[str, Any], told: dict[str, Any]) -> None:
+    """A scenario that aborts is stopped from outside, as a person stops an agent."""
+    playing = asyncio.ensure_future(play(cards, asked, told))
+    if asked["scenario"].startswith("abort"):
+        await asyncio.wait([playing], timeout=asked.get("after", 1.5))
+        playing.cancel()
+    await playing

@@ -1,0 +1,138 @@
+"""A real LangChain agent with a scripted model, connected through `toolcards.client.langchain`."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import common
+from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.tools import StructuredTool
+from langgraph.checkpoint.memory import InMemorySaver
+
+from toolcards.client import Toolcards
+from toolcards.client.langchain import Gate, aresume, resume, watched
+
+
+class Scripted(BaseChatModel):
+    """Streams what the scenario's script says."""
+
+    turns: list[Any]
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def bind_tools(self, tools: Any, **more: Any) -> Any:
+        return self
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **more: Any) -> ChatResult:
+        whole: Any = None
+        for chunk in self._stream(messages):
+            if run_manager is not None:
+                run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+            whole = chunk if whole is None else whole + chunk
+        return self._result(whole)
+
+    async def _agenerate(self, messages: Any, stop: Any = None, run_manager: Any = None, **more: Any) -> ChatResult:
+        whole: Any = None
+        async for chunk in self._astream(messages):
+            if run_manager is not None:
+                await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+            whole = chunk if whole is None else whole + chunk
+        return self._result(whole)
+
+    def _result(self, whole: Any) -> ChatResult:
+        said = whole.message
+        message = AIMessage(
+            content=said.content, tool_calls=said.tool_calls, invalid_tool_calls=said.invalid_tool_calls
+        )
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+    async def _astream(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **more: Any
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        for chunk in self._stream(messages):
+            yield chunk
+
+    def _stream(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **more: Any
+    ) -> Iterator[ChatGenerationChunk]:
+        turn = sum(isinstance(message, AIMessage) for message in messages)
+        if turn >= len(self.turns):
+            yield self._chunk("Done.", [])
+            return
+        for index, (call, tool, args) in enumerate(self.turns[turn]):
+            yield self._chunk("", [{"id": call, "name": tool, "args": "", "index": index}])
+            for piece in common.pieces(args):
+                yield self._chunk("", [{"id": None, "name": None, "args": piece, "index": index}])
+
+    def _chunk(self, text: str, calls: list[Any]) -> ChatGenerationChunk:
+        chunks = [{"type": "tool_call_chunk", **call} for call in calls]
+        return ChatGenerationChunk(message=AIMessageChunk(content=text, tool_call_chunks=chunks))
+
+
+def _plain(function: Any) -> Any:
+    """The same tool for code without an event loop."""
+
+    @functools.wraps(function)
+    def waits(**given: Any) -> Any:
+        return asyncio.run(function(**given))
+
+    return waits
+
+
+def build(scenario: str, gate: bool) -> Any:
+    plain = (common.get_weather, common.fail, common.slow, common.delete_file, common.drop_table)
+    tools = [
+        StructuredTool.from_function(func=_plain(each), coroutine=each, name=each.__name__, description=each.__doc__)
+        for each in plain
+    ]
+    middleware: list[Any] = [Gate()] if gate else []
+    if scenario.startswith("own"):
+        middleware.append(HumanInTheLoopMiddleware(interrupt_on={"drop_table": True}))
+    return create_agent(
+        Scripted(turns=common.SCRIPTS[scenario]), tools=tools, middleware=middleware, checkpointer=InMemorySaver()
+    )
+
+
+async def play(cards: Toolcards, asked: dict[str, Any], told: dict[str, Any]) -> None:
+    gate = asked["mode"] != "observe"
+    if asked["mode"] == "gate-sync":
+        await asyncio.to_thread(_without_loop, cards, asked, told)
+        return
+    agent = build(asked["scenario"], gate)
+    with cards.run(asked["run"], agent="scribe", gate=gate, offline=common.OFFLINE) as run:
+        config = watched(run, {"configurable": {"thread_id": asked["run"]}})
+        try:
+            result = await agent.ainvoke({"messages": [{"role": "user", "content": "go"}]}, config)
+            while gate and (answer := await aresume(result, run)):
+                result = await agent.ainvoke(answer, config)
+        finally:
+            state = await agent.aget_state(config)
+            for message in state.values.get("messages", []):
+                if isinstance(message, ToolMessage):
+                    text = message.content if isinstance(message.content, str) else json.dumps(message.content)
+                    told["saw"][message.tool_call_id] = [message.status, text]
+        told["output"] = result["messages"][-1].content
+
+
+def _without_loop(cards: Toolcards, asked: dict[str, Any], told: dict[str, Any]) -> None:
+    agent = build(asked["scenario"], True)
+    with cards.run(asked["run"], agent="scribe", offline=common.OFFLINE) as run:
+        config = watched(run, {"configurable": {"thread_id": asked["run"]}})
+        result = agent.invoke({"messages": [{"role": "user", "content": "go"}]}, config)
+        while answer := resume(result, run):
+            result = agent.invoke(answer, config)
+        found = [message for message in result["messages"] if isinstance(message, ToolMessage)]
+        told["saw"] = {message.tool_call_id: [message.status, str(message.content)] for message in found}
+
+
+common.serve(play)

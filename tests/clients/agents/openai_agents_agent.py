@@ -1,0 +1,46 @@
+"""A real OpenAI Agents SDK agent, its model on loopback, connected through `toolcards.client.openai_agents`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import common
+from agents import Agent, OpenAIChatCompletionsModel, RunConfig, Runner, function_tool, set_tracing_disabled
+from openai import AsyncOpenAI
+
+from toolcards.client import Toolcards
+from toolcards.client.openai_agents import Watch, answered, config, gated, streamed
+
+set_tracing_disabled(True)
+
+
+def build(gate: bool) -> Agent[Any]:
+    plain = [function_tool(each) for each in (common.get_weather, common.fail, common.slow, common.delete_file)]
+    own = function_tool(common.drop_table, needs_approval=True)
+    model = OpenAIChatCompletionsModel("fake-model", AsyncOpenAI(base_url=f"{os.environ['MODEL']}/v1", api_key="none"))
+    return Agent(name="scribe", model=model, tools=[gated(tool) if gate else tool for tool in (*plain, own)])
+
+
+async def play(cards: Toolcards, asked: dict[str, Any], told: dict[str, Any]) -> None:
+    gate = asked["mode"] == "gate"
+    agent = build(gate)
+    async with cards.run(asked["run"], agent="scribe", gate=gate, offline=common.OFFLINE) as run:
+        options = {
+            "hooks": Watch(run),
+            "run_config": config(run, RunConfig(tool_not_found_behavior="return_error_to_model")),
+        }
+        result = Runner.run_streamed(agent, f"SCENARIO:{asked['scenario']}", **options)
+        while True:
+            async for _ in streamed(result, run):
+                pass
+            if not (gate and result.interruptions):
+                break
+            result = Runner.run_streamed(agent, await answered(result, run), **options)
+        for item in result.to_input_list():
+            if item.get("type") == "function_call_output":
+                told["saw"][item["call_id"]] = ["", str(item["output"])]
+        told["output"] = str(result.final_output)
+
+
+common.serve(play)

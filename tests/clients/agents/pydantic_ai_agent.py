@@ -1,0 +1,53 @@
+"""A real Pydantic AI agent with a scripted model, connected through `toolcards.client.pydantic_ai`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import common
+from pydantic_ai import Agent, DeferredToolRequests
+from pydantic_ai.messages import ModelRequest, ModelResponse, ToolReturnPart
+from pydantic_ai.models.function import DeltaToolCall, FunctionModel
+
+from toolcards.client import Toolcards
+from toolcards.client.pydantic_ai import Gate, Watch
+
+
+def build(scenario: str) -> Agent[None, Any]:
+    turns = common.SCRIPTS[scenario]
+
+    async def stream(messages: list[Any], info: Any) -> Any:
+        turn = sum(isinstance(message, ModelResponse) for message in messages)
+        if turn >= len(turns):
+            yield "Done."
+            return
+        for index, (call, tool, args) in enumerate(turns[turn]):
+            yield {index: DeltaToolCall(name=tool, json_args="", tool_call_id=call)}
+            for piece in common.pieces(args):
+                yield {index: DeltaToolCall(json_args=piece)}
+
+    agent = Agent(
+        FunctionModel(stream_function=stream), output_type=[str, DeferredToolRequests], retries=2, name="scribe"
+    )
+    for tool in (common.get_weather, common.fail, common.slow, common.delete_file):
+        agent.tool_plain(tool)
+    agent.tool_plain(requires_approval=True)(common.drop_table)
+    return agent
+
+
+async def play(cards: Toolcards, asked: dict[str, Any], told: dict[str, Any]) -> None:
+    agent = build(asked["scenario"])
+    kind = Gate if asked["mode"] == "gate" else Watch
+    result = await agent.run("go", capabilities=[kind(cards, run=asked["run"], offline=common.OFFLINE)])
+    for message in result.all_messages():
+        for part in message.parts if isinstance(message, ModelRequest) else ():
+            if getattr(part, "tool_call_id", None):
+                outcome = part.outcome if isinstance(part, ToolReturnPart) else "retried"
+                told["saw"][part.tool_call_id] = [
+                    outcome,
+                    part.model_response_str() if isinstance(part, ToolReturnPart) else str(part.content),
+                ]
+    told["output"] = result.output if isinstance(result.output, str) else type(result.output).__name__
+
+
+common.serve(play)

@@ -1,0 +1,32 @@
+// One thread with the real AG-UI client (HttpAgent, which checks the order of events) against an endpoint.
+// Reads one JSON line: {scenario, url, key, base, run, answers, wait, abort}; prints one line: what happened.
+import readline from 'node:readline';
+import { HttpAgent } from '@ag-ui/client';
+
+const wish = JSON.parse(await new Promise((line) => readline.createInterface({ input: process.stdin }).once('line', line)));
+const authorization = `Bearer ${wish.key}`;
+const agent = new HttpAgent({ url: wish.url, threadId: wish.run, headers: { authorization } });
+agent.addMessage({ id: 'u1', role: 'user', content: `run ${wish.scenario}` });
+const errors = [], events = [];
+let asked = [];
+const listener = {
+  onEvent: ({ event }) => { events.push(event.type); },
+  onRunFailed: ({ error }) => { errors.push(error.message); },
+  onRunErrorEvent: ({ event }) => { errors.push(event.message); },
+  onRunFinishedEvent: ({ event }) => { asked = event.outcome?.interrupts ?? []; },
+};
+let turn = 0;
+const go = (more = {}) => agent.runAgent({ runId: `${wish.run}-${++turn}`, ...more }, listener).catch((error) => errors.push(error.message));
+if (wish.abort) setTimeout(() => agent.abortRun(), 1500);
+await go();
+if (wish.wait) { // answered in Toolcards: ask until everything is, then send it on
+  for (let told = { waiting: 1 }; told.waiting;) {
+    told = await (await fetch(`${wish.url}/resume?run=${wish.run}&wait=25`, { headers: { authorization } })).json();
+    if (!told.waiting) await go({ resume: told.resume });
+  }
+} else if (asked.length) {
+  await go({ resume: asked.map((one) => ({ interruptId: one.id, ...wish.answers[one.toolCallId] })) });
+}
+const saw = Object.fromEntries(agent.messages.filter((message) => message.role === 'tool').map((message) => [message.toolCallId, message.content]));
+console.log(JSON.stringify({ errors, events, saw, turns: turn }));
+process.exit(0);

@@ -1,0 +1,140 @@
+// One chat with the real AI SDK, 6 or 7: its server (streamText), its own client (AbstractChat), a scripted model.
+// Reads one JSON line: {scenario, url, key, run, gate, watch, answers, abort}; prints one line: what happened.
+import http from 'node:http';
+import readline from 'node:readline';
+import * as ai from 'ai';
+import * as aiTest from 'ai/test';
+import { z } from 'zod';
+import { gated, mirror, mirrorRequest, needsApproval, telemetry, toolApproval } from './ai-sdk.mjs';
+
+const wish = JSON.parse(await new Promise((line) => readline.createInterface({ input: process.stdin }).once('line', line)));
+const Mock = aiTest.MockLanguageModelV4 ?? aiTest.MockLanguageModelV3;
+const sleep = (ms, signal) => new Promise((done, failed) => {
+  const timer = setTimeout(done, ms);
+  signal?.addEventListener('abort', () => (clearTimeout(timer), failed(signal.reason)));
+});
+
+// ---------------------------------------------------------------- the model
+const usage = { inputTokens: { total: 1, noCache: 1, cacheRead: 0, cacheWrite: 0 }, outputTokens: { total: 1, text: 1, reasoning: 0 } };
+const finish = (reason) => ({ type: 'finish', usage, finishReason: { unified: reason, raw: reason } });
+const call = (id, toolName, input) => {
+  const text = typeof input === 'string' ? input : JSON.stringify(input);
+  const deltas = (text.match(/[\s\S]{1,7}/gu) ?? []).map((delta) => ({ type: 'tool-input-delta', id, delta }));
+  return [{ type: 'tool-input-start', id, toolName }, ...deltas, { type: 'tool-input-end', id }, { type: 'tool-call', toolCallId: id, toolName, input: text }];
+};
+const calls = (...made) => [{ type: 'stream-start', warnings: [] }, ...made.flat(), finish('tool-calls')];
+const say = (text) => [{ type: 'stream-start', warnings: [] }, { type: 'text-start', id: 't' }, { type: 'text-delta', id: 't', delta: text }, { type: 'text-end', id: 't' }, finish('stop')];
+const woven = (...lists) => Array.from({ length: Math.max(...lists.map((l) => l.length)) }, (_, n) => lists.flatMap((l) => l[n] ?? [])).flat();
+const SCENARIOS = {
+  success: [calls(call('call_ok', 'weather', { city: 'Paris' })), say('21 C')],
+  error: [calls(call('call_err', 'fail', { message: 'disk on fire' })), say('failed')],
+  'empty-error': [calls(call('call_empty', 'fail', { message: '' })), say('failed')],
+  unknown: [calls(call('call_u', 'no_such_tool', { x: 1 })), say('no such tool')],
+  invalid: [calls(call('call_i', 'weather', { city: 42 })), say('bad input')],
+  broken: [calls(call('call_b', 'weather', '{"city": "Par')), say('bad input')],
+  parallel: [calls(woven(call('call_p1', 'slow', { ms: 80 }), call('call_p2', 'fail', { message: 'boom' }), call('call_p3', 'slow', { ms: 5 }))), say('two of three')],
+  deny: [calls(call('call_no', 'shell', { command: 'echo forbidden' })), say('I may not')],
+  ask: [calls(call('call_ask', 'shell', { command: 'echo ask' })), say('done')],
+  free: [calls(call('call_free', 'shell', { command: 'exit 0' })), say('done')],
+  mixed: [calls(call('call_m1', 'weather', { city: 'Rome' }), call('call_m2', 'shell', { command: 'echo forbidden' }), call('call_m3', 'shell', { command: 'echo ask' })), say('mixed')],
+  chat: [calls(call('call_c1', 'delete_file', { path: '/a' }), call('call_c2', 'delete_file', { path: '/b' })), say('mixed')],
+  again: [calls(call('call_0', 'weather', { city: 'A' })), calls(call('call_0', 'weather', { city: 'B' })), say('two')],
+  hang: [calls(call('call_hang', 'slow', { ms: 60000 })), say('never')],
+  midargs: [[{ type: 'stream-start', warnings: [] }, { type: 'tool-input-start', id: 'call_half', toolName: 'weather' }, { type: 'tool-input-delta', id: 'call_half', delta: '{"city":"Par' }, { hang: true }]],
+  client: [calls(call('call_cl', 'ask_user', { question: 'ok?' })), say('thanks')],
+  large: [calls(call('call_l', 'big', { n: 200000 })), say('big')],
+};
+
+// ---------------------------------------------------------------- the agent
+const ran = [];
+const runs = (name, work) => async (input, about) => (ran.push([name, input]), work(input, about));
+const shape = (name, fields, work, more = {}) => ai.tool({ description: name, inputSchema: z.object(fields), ...(work ? { execute: runs(name, work) } : {}), ...more });
+const v7 = !!aiTest.MockLanguageModelV4;
+const asks = wish.gate === 'needsApproval' ? { needsApproval: needsApproval('shell', wish) } : {};
+let tools = {
+  weather: shape('weather', { city: z.string() }, async ({ city }) => ({ city, temp: 21 })),
+  fail: shape('fail', { message: z.string() }, async ({ message }) => { throw new Error(message); }),
+  slow: shape('slow', { ms: z.number() }, async ({ ms }, { abortSignal }) => (await sleep(ms, abortSignal), { slept: ms })),
+  shell: shape('shell', { command: z.string() }, async ({ command }) => ({ ran: command }), asks),
+  delete_file: shape('delete_file', { path: z.string() }, async ({ path }) => ({ deleted: path }), { needsApproval: true }),
+  ask_user: shape('ask_user', { question: z.string() }),
+  big: shape('big', { n: z.number() }, async ({ n }) => 'x'.repeat(n)),
+};
+if (wish.gate === 'gated') tools = gated(tools, wish);
+const approval = wish.gate === 'toolApproval' ? { toolApproval: toolApproval(wish) } : {};
+const saw = {}; // what the model read of each call
+let prompts = 0;
+const model = new Mock({
+  doStream: async ({ prompt, abortSignal }) => {
+    prompts += 1;
+    for (const message of prompt) if (message.role === 'tool') for (const part of message.content) if (part.type === 'tool-result') saw[part.toolCallId] = part.output;
+    const turns = SCENARIOS[wish.scenario];
+    const turn = turns[Math.min(prompt.filter((message) => message.role === 'assistant').length, turns.length - 1)];
+    return { stream: new ReadableStream({
+      async start(controller) {
+        try {
+          for (const part of turn) { if (part.hang) await sleep(60000, abortSignal); else controller.enqueue(part); await sleep(1); }
+          controller.close();
+        } catch (error) { controller.error(error); }
+      },
+    }) };
+  },
+});
+
+const sent = []; // the bytes of each answer
+const server = http.createServer(async (request, response) => {
+  let text = '';
+  for await (const piece of request) text += piece;
+  const body = JSON.parse(text);
+  const stop = new AbortController();
+  response.on('close', () => response.writableEnded || stop.abort(new DOMException('client closed', 'AbortError')));
+  if (wish.abort === 'server') setTimeout(() => stop.abort(new DOMException('operator pressed stop', 'AbortError')), 500);
+  if (wish.watch) mirrorRequest(body, wish);
+  const done = ai.streamText({
+    model, tools, ...approval, ...(wish.telemetry ? { telemetry: { integrations: [telemetry(wish)] } } : {}), stopWhen: (ai.isStepCount ?? ai.stepCountIs)(6), abortSignal: stop.signal,
+    messages: await ai.convertToModelMessages(body.messages), onError: () => {},
+  });
+  let answer = done.toUIMessageStreamResponse({ originalMessages: body.messages, generateMessageId: () => 'msg_1' });
+  if (wish.watch) answer = mirror(answer, wish);
+  response.writeHead(answer.status, Object.fromEntries(answer.headers));
+  const turn = sent.push('') - 1;
+  try {
+    for await (const piece of answer.body) {
+      sent[turn] += Buffer.from(piece).toString();
+      if (response.destroyed) break; // as a framework does when its client is gone
+      response.write(piece);
+    }
+  } catch {}
+  response.end();
+});
+await new Promise((ready) => server.listen(0, '127.0.0.1', ready));
+
+// ---------------------------------------------------------------- the chat
+class State {
+  status = 'ready'; error; messages = [];
+  pushMessage = (message) => { this.messages = [...this.messages, message]; };
+  popMessage = () => { this.messages = this.messages.slice(0, -1); };
+  replaceMessage = (at, message) => { this.messages = this.messages.map((old, n) => (n === at ? message : old)); };
+  snapshot = (value) => structuredClone(value);
+}
+class Chat extends ai.AbstractChat { constructor(options) { super({ ...options, state: new State() }); } }
+const errors = [];
+const chat = new Chat({
+  id: wish.run,
+  transport: new ai.DefaultChatTransport({ api: `http://127.0.0.1:${server.address().port}/chat` }),
+  sendAutomaticallyWhen: (o) => ai.lastAssistantMessageIsCompleteWithApprovalResponses(o) || ai.lastAssistantMessageIsCompleteWithToolCalls(o),
+  onError: (error) => errors.push(error.message),
+});
+if (wish.abort === 'client') setTimeout(() => chat.stop(), 500);
+const began = performance.now();
+await chat.sendMessage({ text: 'go' });
+const parts = () => chat.messages.flatMap((message) => message.parts).filter(ai.isToolUIPart);
+const waiting = parts().filter((part) => part.state === 'approval-requested');
+for (const [n, part] of waiting.entries()) await chat.addToolApprovalResponse({ id: part.approval.id, ...wish.answers[n] });
+if (wish.scenario === 'client') await chat.addToolOutput({ tool: 'ask_user', toolCallId: 'call_cl', output: { answer: 'yes' } });
+for (let n = 0; n < 400 && !['ready', 'error'].includes(chat.status); n++) await sleep(10);
+const took = performance.now() - began;
+await sleep(wish.abort ? 300 : 50);
+console.log(JSON.stringify({ ran, saw, errors, prompts, took, sent, states: Object.fromEntries(parts().map((part) => [part.toolCallId, part.state])) }));
+server.close();
+server.closeAllConnections();

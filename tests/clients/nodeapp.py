@@ -1,0 +1,56 @@
+"""A program in JavaScript beside real packages: told one wish as a line of JSON, it answers with one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from tests.clients import npm
+
+ROOT = Path(__file__).parents[2]
+ZOD = "4.6.7"
+
+
+class App:
+    """One program of tests/clients/javascript, with the modules of static/clients beside it."""
+
+    def __init__(self, modules: Path, script: str, folder: Path) -> None:
+        self._modules, self._folder = modules, folder
+        for file in (ROOT / "tests/clients/javascript" / script, *(ROOT / "static/clients").glob("*.mjs")):
+            shutil.copy(file, folder)
+        (folder / "node_modules").symlink_to(modules)
+        self._script = folder / script
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self, scenario: str, **wish: Any) -> App:
+        """Start it; `finish` waits for it."""
+        command = [str(npm.node(self._modules)), str(self._script)]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"scenario": scenario, **wish}) + "\n")
+        self._process.stdin.flush()
+        return self
+
+    def finish(self) -> dict[str, Any]:
+        """Wait for the end; return what it told."""
+        assert self._process is not None
+        try:
+            said, wrong = self._process.communicate(timeout=90)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            said, wrong = self._process.communicate()
+            raise AssertionError(f"it did not end: {said[-500:]} {wrong[-2000:]}") from None
+        assert said.strip(), wrong[-2000:]
+        told: dict[str, Any] = json.loads(said.strip().splitlines()[-1])
+        return told
+
+    def stop(self) -> None:
+        """End it, if a test did not."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.communicate()

@@ -1,0 +1,61 @@
+"""Real packages by name, at the versions that were read: installed once into a folder that git does not see."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CACHE = Path(os.environ.get("TOOLCARDS_CLIENTS_DIR") or ROOT / ".clients")
+NODE = "24.21.0"
+
+
+def installed(name: str, **packages: str) -> Path:
+    """Return the `node_modules` of a folder `name` that holds these packages, installing them if need be.
+
+    Keyword names write `@scope/pkg` as `scope__pkg` and `-` as `_`; a Node of our own comes along.
+    """
+    wanted = {_named(package): version for package, version in packages.items()} | {"node": NODE}
+    folder = CACHE / name
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = folder / "installed.json"
+        if not done.exists() or json.loads(done.read_text()) != wanted:
+            _install(folder, wanted)
+            done.write_text(json.dumps(wanted))
+    return folder / "node_modules"
+
+
+def node(modules: Path) -> Path:
+    """Return the Node that was installed beside the packages."""
+    return modules / "node" / "bin" / "node"
+
+
+def native(modules: Path, package: str, program: str) -> Path:
+    """Return a package's program for this machine: `<package>-linux-x64/<program>`."""
+    machine = {"x86_64": "x64", "aarch64": "arm64", "arm64": "arm64"}.get(platform.machine(), platform.machine())
+    return modules / f"{package}-{platform.system().lower()}-{machine}" / program
+
+
+def _install(folder: Path, wanted: dict[str, str]) -> None:
+    (folder / "package.json").write_text(json.dumps({"private": True, "dependencies": wanted}))
+    command = ["npm", "install", "--no-audit", "--no-fund", "--loglevel=error"]
+    try:
+        run = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
+    except FileNotFoundError:
+        pytest.skip("npm is not there")
+    if run.returncode:
+        raise AssertionError(f"npm could not install {wanted}: {run.stderr[-2000:]}")
+
+
+def _named(keyword: str) -> str:
+    scope, _, rest = keyword.rpartition("__")
+    name = rest.replace("_", "-")
+    return f"@{scope.replace('_', '-')}/{name}" if scope else name

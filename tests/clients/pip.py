@@ -1,0 +1,54 @@
+"""Real Python packages at the versions that were read: installed once into a folder that git does not see."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.clients.npm import CACHE
+
+# One environment for all three: they agree on what they share.
+PACKAGES = {
+    "pydantic-ai-slim": "2.68.0",
+    "langchain": "1.4.7",
+    "langgraph": "1.2.22",
+    "langchain-core": "1.7.2",
+    "openai-agents": "0.24.0",
+}
+# The AG-UI servers of two of them, apart: they bring a web framework along.
+AG_UI = {
+    "pydantic-ai-slim[ag-ui]": "2.68.0",
+    "ag-ui-langgraph": "0.0.47",
+    "langchain": "1.4.7",
+    "langgraph": "1.2.22",
+    "fastapi": "",
+    "uvicorn": "",
+}
+
+
+def python(name: str = "python", packages: dict[str, str] | None = None) -> Path:
+    """Return the Python of an environment that has the packages, making it if need be; "" for any version."""
+    wanted = packages or PACKAGES
+    folder = CACHE / name
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = folder / "installed.json"
+        program = folder / "venv" / "bin" / "python"
+        if not done.exists() or json.loads(done.read_text()) != wanted:
+            _install(folder / "venv", program, wanted)
+            done.write_text(json.dumps(wanted))
+    return program
+
+
+def _install(venv: Path, program: Path, packages: dict[str, str]) -> None:
+    wanted = [f"{name}=={version}" if version else name for name, version in packages.items()]
+    pip = [str(program), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    for command in ([sys.executable, "-m", "venv", "--clear", str(venv)], [*pip, *wanted]):
+        run = subprocess.run(command, capture_output=True, text=True, timeout=900, env=os.environ | {"PYTHONPATH": ""})
+        if run.returncode:
+            raise AssertionError(f"{command} failed: {run.stderr[-2000:]}")

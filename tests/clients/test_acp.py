@@ -1,0 +1,196 @@
+"""The real opencode as an ACP agent, behind `toolcards acp`, with a model that says what we want.
+
+1.18.33 is what these tests run. Its permissions are set to ask, so that every shell command and write is requested.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acp.editor import Editor
+from tests.clients import gating, models, npm
+from tests.clients.models import Call
+from tests.serving import Server, until
+
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(240)]
+VERSION = "1.18.33"
+
+
+def bash(call: str, command: str) -> Call:
+    return Call(call, "bash", {"command": command, "description": f"run {call}"})
+
+
+SCRIPTS: dict[str, models.Script] = {
+    "success": [["Let me look.", bash("call_ok", "echo hello > ran.txt; echo hello")], ["Done."]],
+    "error": [[bash("call_err", "exit 3")], ["It failed."]],
+    "deny": [[bash("call_no", "echo forbidden > ran.txt")], ["I may not."]],
+    "ask": [[bash("call_ask", "echo ask > ran.txt")], ["Done."]],
+    "write": [[Call("call_w", "write", {"filePath": "$CWD/out.txt", "content": "hi\n"})], ["Written."]],
+    "read": [[Call("call_r", "read", {"filePath": "$CWD/nope.txt"})], ["Missing."]],
+    "unknown": [[Call("call_u", "no_such_tool", {"x": 1})], ["No such tool."]],
+    "parallel": [[bash("call_p1", "echo forbidden one"), bash("call_p2", "echo two > ran.txt")], ["One of two."]],
+}
+
+
+def settings(model: str) -> dict[str, Any]:
+    options = {"baseURL": f"{model}/v1", "apiKey": "no-key-at-all"}
+    fake = {"npm": "@ai-sdk/openai-compatible", "name": "Fake", "options": options}
+    fake["models"] = {"fake-model": {"name": "Fake", "limit": {"context": 200000, "output": 8000}}}
+    return {
+        "autoupdate": False, "share": "disabled", "snapshot": False, "model": "fake/fake-model",
+        "small_model": "fake/fake-model", "provider": {"fake": fake},
+        "permission": {"write": "ask", "edit": "ask", "bash": "ask"},
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def program() -> Path:
+    return npm.native(npm.installed("opencode", opencode_ai=VERSION), "opencode", "bin/opencode")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with Server(tmp_path_factory.mktemp("server")) as running:
+        gating.activate(running, gating.policy(tool="bash", field="/command"))
+        yield running
+
+
+class Agent:
+    """opencode in a home and a project of its own, behind the proxy."""
+
+    def __init__(self, program: Path, url: str, key: str, folder: Path, *flags: str) -> None:
+        home, self.project = folder / "home", folder / "project"
+        home.mkdir()
+        self.project.mkdir()
+        here = {name: [[self._here(part) for part in turn] for turn in turns] for name, turns in SCRIPTS.items()}
+        self.model = models.openai(here)
+        (self.project / "opencode.json").write_text(json.dumps(settings(self.model.base)))
+        env = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home), "OPENCODE_DISABLE_AUTOUPDATE": "1",
+            "OPENCODE_DISABLE_LSP_DOWNLOAD": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1",
+        }  # fmt: skip
+        self.editor = Editor([str(program), "acp"], url=url, key=key, flags=flags, env=env, cwd=self.project)
+        self.session = self.editor.session(str(self.project))
+
+    def _here(self, part: str | Call) -> str | Call:
+        if isinstance(part, str):
+            return part
+        given = {
+            name: value.replace("$CWD", str(self.project)) if isinstance(value, str) else value
+            for name, value in part.input.items()
+        }
+        return Call(part.id, part.tool, given)
+
+    def play(self, scenario: str) -> None:
+        self.editor.prompt(self.session, f"SCENARIO:{scenario}")
+
+    @property
+    def ran(self) -> bool:
+        return (self.project / "ran.txt").exists()
+
+    def close(self) -> None:
+        self.editor.close()
+        self.model.close()
+
+
+@pytest.fixture
+def agent(program: Path, server: Server, tmp_path: Path) -> Iterator[Callable[..., Agent]]:
+    made: list[Agent] = []
+
+    def make(*flags: str, url: str = server.base) -> Agent:
+        made.append(Agent(program, url, server.key, tmp_path, *flags))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def card(server: Server, agent: Agent, call: str, state: str) -> Any:
+    def look() -> Any:
+        found = gating.calls(server, agent.session).get(call)
+        return found if found and found["state"] == state else None
+
+    return until(look, 20)
+
+
+def test_the_gate_answers_and_every_card_ends_right(server: Server, agent: Callable[..., Agent]) -> None:
+    told = agent()
+    told.play("success")
+    assert told.editor.result(60)["stopReason"] == "end_turn"
+    shown = card(server, told, "call_ok", "output-available")
+    assert shown["tool"]["name"] == "bash" and shown["input"]["command"].startswith("echo hello") and told.ran
+    assert shown["decision"]["effect"] == "allow" and "hello" in shown["output"] and not shown["anomalies"], shown
+    told.play("error")
+    told.editor.result(60)
+    assert card(server, told, "call_err", "output-error")["error"]["code"] == "exit_status"
+    told.play("read")
+    told.editor.result(60)
+    card(server, told, "call_r", "output-error")
+    told.play("unknown")
+    told.editor.result(60)
+    assert card(server, told, "call_u", "output-error")["error"]["code"] == "no_such_tool"
+    told.play("write")
+    told.editor.result(60)
+    assert card(server, told, "call_w", "output-available")["tool"]["kind"] == "edit"
+    assert (told.project / "out.txt").read_text() == "hi\n"
+
+
+def test_a_denied_command_does_not_run(server: Server, agent: Callable[..., Agent]) -> None:
+    told = agent()
+    told.play("deny")
+    told.editor.result(60)
+    assert not told.ran and not card(server, told, "call_no", "output-denied")["anomalies"]
+    assert told.editor.asked.empty()
+
+
+def test_of_two_parallel_calls_one_is_denied(server: Server, agent: Callable[..., Agent]) -> None:
+    """A rejection makes opencode reject whatever else of the session waits."""
+    told = agent()
+    told.play("parallel")
+    told.editor.result(60)
+    card(server, told, "call_p1", "output-denied")
+    second = until(lambda: gating.calls(server, told.session).get("call_p2"))
+    assert second["state"] in {"output-available", "output-error", "output-denied"}
+
+
+@pytest.mark.parametrize(("vote", "state"), [("approve", "output-available"), ("deny", "output-denied")])
+def test_a_person_decides(server: Server, agent: Callable[..., Agent], vote: str, state: str) -> None:
+    told = agent()
+    told.play("ask")
+    gating.vote(server, told.session, vote)
+    told.editor.result(60)
+    assert not card(server, told, "call_ask", state)["anomalies"]
+    assert told.ran is (vote == "approve")
+
+
+def test_a_cancelled_turn(server: Server, agent: Callable[..., Agent]) -> None:
+    told = agent()
+    told.play("ask")
+    gating.waiting(server, told.session)
+    told.editor.send(method="session/cancel", params={"sessionId": told.session})
+    assert told.editor.result(60)["stopReason"] == "cancelled"
+    assert card(server, told, "call_ask", "output-error")["cause"] == "aborted" and not told.ran
+
+
+def test_without_a_server_the_command_does_not_run(agent: Callable[..., Agent]) -> None:
+    told = agent(url="http://127.0.0.1:9")
+    told.play("success")
+    told.editor.result(60)
+    assert not told.ran
+    told.editor.close()
+    assert "could not be asked" in told.editor.told
+
+
+def test_without_a_server_a_mirror_asks_the_editor(agent: Callable[..., Agent]) -> None:
+    told = agent("--mirror", url="http://127.0.0.1:9")
+    told.play("success")
+    asked = told.editor.asked.get(timeout=60)
+    told.editor.send(id=asked["id"], result={"outcome": {"outcome": "selected", "optionId": "once"}})
+    told.editor.result(60)
+    assert told.ran

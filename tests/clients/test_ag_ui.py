@@ -1,0 +1,203 @@
+"""Real AG-UI agents (Pydantic AI 2.68.0, ag-ui-langgraph 0.0.47) and the real client (1.0.0), through our pass-through.
+
+The client checks the order of all events it gets, so what it accepts has gone by unharmed.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients import gating, npm, pip
+from tests.clients.nodeapp import App
+from tests.services import free_port
+from tests.serving import Server, until
+from tests.voting import Voter
+
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(240)]
+PRODUCERS = ("pydantic-ai", "langgraph")
+Starts = Callable[..., App]
+YES = {
+    "pydantic-ai": {"status": "resolved", "payload": {"approved": True}},
+    "langgraph": {"status": "resolved", "payload": {"type": "approve"}},
+}
+NO = {
+    "pydantic-ai": {"status": "resolved", "payload": {"approved": False, "reason": "not today"}},
+    "langgraph": {"status": "resolved", "payload": {"type": "reject", "message": "not today"}},
+}
+
+
+@pytest.fixture(scope="module")
+def agents() -> Iterator[str]:
+    """Both agents on one port: where they are."""
+    port = free_port()
+    program = [
+        str(pip.python("ag-ui-python", pip.AG_UI)),
+        str(Path(__file__).parent / "agents/ag_ui_servers.py"),
+        str(port),
+    ]
+    with subprocess.Popen(program) as process:
+        base = f"http://127.0.0.1:{port}"
+        try:
+            until(lambda: _answers(base), 90)
+            yield base
+        finally:
+            process.terminate()
+
+
+def _answers(base: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{base}/ran", timeout=2):
+            return True
+    except OSError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, agents: str) -> Iterator[Server]:
+    names = ",".join(f"{name}={agents}/{name}" for name in PRODUCERS)
+    with Server(tmp_path_factory.mktemp("server"), agui_upstreams=names) as running:
+        gating.activate(running, {"v": 1, "default": "ask", "rules": []})
+        yield running
+
+
+@pytest.fixture(params=PRODUCERS)
+def producer(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def run(producer: str) -> str:
+    return f"{producer}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def client(server: Server, producer: str, run: str, tmp_path: Path) -> Iterator[Starts]:
+    """Give `client(scenario, answers=…, wait=…, abort=…)`: a thread that has begun."""
+    made = App(npm.installed("ag-ui", ag_ui__client="1.0.0"), "ag_ui.mjs", tmp_path)
+    url = f"{server.base}/api/v1/ag-ui/{producer}"
+
+    def start(scenario: str, **wish: Any) -> App:
+        return made.start(scenario, **({"url": url, "key": server.key, "run": run} | wish))
+
+    yield start
+    made.stop()
+
+
+@pytest.fixture
+def ran(agents: str) -> Callable[[], list[Any]]:
+    """Give `ran()`: the tools that ran since it was called last."""
+
+    def look() -> Any:
+        with urllib.request.urlopen(f"{agents}/ran", timeout=5) as answer:
+            return json.load(answer)
+
+    look()
+    return look
+
+
+def ended(server: Server, run: str, *states: str) -> dict[str, Any]:
+    def look() -> Any:
+        cards = gating.calls(server, run)
+        return cards if [card["state"] for card in cards.values()] == list(states) else None
+
+    cards: dict[str, Any] = until(look, 15)
+    return cards
+
+
+def vote(server: Server, run: str, call_id: str, decision: str, reason: str = "") -> None:
+    def asked() -> Any:
+        found = gating.calls(server, run).get(call_id)
+        return found if found and found["state"] == "approval-requested" else None
+
+    call = until(asked, 30)
+    fields = {"rev": str(call["rev"]), "args_sha256": call["approval"]["args_sha256"], "reason": reason}
+    path = f"/approvals/{call['approval']['id']}/vote"
+    status, page = Voter(server).post(path, page="/approvals/", decision=decision, **fields)
+    assert status == 200, page[:500]
+
+
+def test_a_success(server: Server, client: Starts, run: str, producer: str) -> None:
+    told = client("success").finish()
+    card = ended(server, run, "output-available")["call_a"]
+    assert (card["output"], card["agent_path"]) == ({"city": "Paris", "temp": 21}, [producer])
+    assert told["errors"] == [] and json.loads(told["saw"]["call_a"]) == {"city": "Paris", "temp": 21}
+    assert server.get(f"/api/v1/runs/{run}")["status"] == "finished"
+
+
+@pytest.mark.parametrize(
+    ("scenario", "call"), [("error", "call_b"), ("empty", "call_c"), ("unknown", "call_d"), ("invalid", "call_e")]
+)
+def test_failures(server: Server, client: Starts, run: str, scenario: str, call: str) -> None:
+    told = client(scenario).finish()
+    assert told["errors"] == []
+    assert list(ended(server, run, "output-error")) == [call]
+
+
+def test_parallel_calls_end_each_in_its_own_way(server: Server, client: Starts, run: str) -> None:
+    assert client("parallel").finish()["errors"] == []
+    ended(server, run, "output-available", "output-error", "output-available")
+
+
+def test_a_client_that_stops_aborts_the_run(server: Server, client: Starts, run: str) -> None:
+    client("abort", abort=True).finish()
+    card = ended(server, run, "output-error")["call_l"]
+    assert (card["cause"], server.get(f"/api/v1/runs/{run}")["status"]) == ("aborted", "aborted")
+
+
+@pytest.mark.parametrize(("answers", "state"), [(YES, "output-available"), (NO, "output-denied")])
+def test_an_answer_given_in_the_clients_chat_is_the_hosts(
+    server: Server, client: Starts, run: str, producer: str, ran: Any, answers: Any, state: str
+) -> None:
+    told = client("ask", answers={"call_f": answers[producer]}).finish()
+    card = ended(server, run, state)["call_f"]
+    assert told["errors"] == [] and card["approval"]["by"]["kind"] == "host"
+    assert ran() == ([["delete_file", "/a"]] if answers is YES else [])
+
+
+def test_answers_given_here_reach_the_agent_together(
+    server: Server, client: Starts, run: str, producer: str, ran: Any
+) -> None:
+    chat = client("two", wait=True)
+    vote(server, run, "call_g", "approve")
+    vote(server, run, "call_h", "deny", "not today")
+    told = chat.finish()
+    cards = ended(server, run, "output-available", "output-denied")
+    assert {card["approval"]["by"]["kind"] for card in cards.values()} == {"human"}
+    assert (told["errors"], told["turns"], ran()) == ([], 2, [["delete_file", "/a"]])
+    assert "not today" in told["saw"]["call_h"]
+
+
+def test_a_denial_here_beats_an_approval_there(
+    server: Server, client: Starts, run: str, producer: str, ran: Any
+) -> None:
+    """The client would approve; by the time it does, somebody here has said no."""
+    asked = {"threadId": run, "runId": "1", "messages": [{"id": "u", "role": "user", "content": "run ask"}]}
+    more = {"state": {}, "tools": [], "context": [], "forwardedProps": {}}
+    path = f"/api/v1/ag-ui/{producer}"
+    status, said, _ = server.request("POST", path, asked | more)
+    assert status == 200
+    finished = next(
+        event
+        for line in reversed(said.splitlines())
+        if line.startswith("data: ") and (event := json.loads(line[6:]))["type"] == "RUN_FINISHED"
+    )
+    vote(server, run, "call_f", "deny", "never")
+    call = {"id": "call_f", "type": "function", "function": {"name": "delete_file", "arguments": '{"path": "/a"}'}}
+    history = [*asked["messages"], {"id": "a", "role": "assistant", "toolCalls": [call]}]
+    resume = [{"interruptId": finished["outcome"]["interrupts"][0]["id"], **YES[producer]}]
+    status, said, _ = server.request("POST", path, asked | more | {"runId": "2", "messages": history, "resume": resume})
+    assert status == 200 and "never" in said and ran() == []
+    assert ended(server, run, "output-denied")["call_f"]["approval"]["by"]["kind"] == "human"
+
+
+def test_without_the_server_the_agent_is_not_reached(client: Starts, ran: Any) -> None:
+    told = client("success", url="http://127.0.0.1:9/agui").finish()
+    assert told["errors"] and ran() == []

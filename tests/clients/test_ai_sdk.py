@@ -1,0 +1,259 @@
+"""The real AI SDK, 7.0.173 and 6.0.326, with our module: its server, its own chat client, a scripted model."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients import gating, npm
+from tests.clients.nodeapp import ZOD, App
+from tests.serving import Server, until
+
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(180)]
+VERSIONS = {"7": "7.0.173", "6": "6.0.326"}
+Starts = Callable[..., App]
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def version(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with Server(tmp_path_factory.mktemp("server")) as running:
+        gating.activate(running, gating.policy(tool="shell", field="/command"))
+        yield running
+
+
+@pytest.fixture
+def run() -> str:
+    return f"chat-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def app(version: str, server: Server, run: str, tmp_path: Path) -> Iterator[Starts]:
+    """Give `app(scenario, gate=…, answers=…, abort=…)`: a chat that has begun."""
+    modules = npm.installed(f"ai-sdk-{version}", ai=VERSIONS[version], zod=ZOD)
+    made = App(modules, "ai_sdk.mjs", tmp_path)
+
+    def start(scenario: str, **wish: Any) -> App:
+        return made.start(scenario, **({"url": server.base, "key": server.key, "run": run, "watch": True} | wish))
+
+    yield start
+    made.stop()
+
+
+def ended(server: Server, run: str, *states: str) -> dict[str, Any]:
+    """The run's calls, once they are in these states: the copy may be a moment behind the chat."""
+
+    def look() -> Any:
+        cards = gating.calls(server, run)
+        return cards if [card["state"] for card in cards.values()] == list(states) else None
+
+    cards: dict[str, Any] = until(look, 15)
+    assert [card["anomalies"] for card in cards.values()] == [[]] * len(cards)
+    return cards
+
+
+def text(told: dict[str, Any], call: str) -> str:
+    """What the model read of the call."""
+    return str(told["saw"].get(call, {}))
+
+
+# ---------------------------------------------------------------- watching
+
+
+def test_a_success(server: Server, app: Starts, run: str) -> None:
+    told = app("success").finish()
+    card = ended(server, run, "output-available")["call_ok"]
+    assert (card["input"], card["output"]) == ({"city": "Paris"}, {"city": "Paris", "temp": 21})
+    assert until(lambda: server.get(f"/api/v1/runs/{run}")["status"] == "finished")
+    assert told["ran"] == [["weather", {"city": "Paris"}]]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "call", "message"),
+    [
+        ("error", "call_err", "disk on fire"),
+        ("empty-error", "call_empty", ""),
+        ("unknown", "call_u", "no_such_tool"),
+        ("invalid", "call_i", "Invalid input"),
+        ("broken", "call_b", "JSON parsing failed"),
+    ],
+)
+def test_failures(server: Server, app: Starts, run: str, version: str, scenario: str, call: str, message: str) -> None:
+    told = app(scenario).finish()
+    card = ended(server, run, "output-error")[call]
+    # Version 6 masks every error on its stream; the model reads the real one.
+    assert (message if version == "7" else "An error occurred.") in card["error"]["message"]
+    assert message in text(told, call)
+
+
+def test_parallel_calls_end_each_in_its_own_way(server: Server, app: Starts, run: str) -> None:
+    app("parallel").finish()
+    ended(server, run, "output-available", "output-error", "output-available")
+
+
+def test_one_id_in_two_steps_is_two_calls(server: Server, app: Starts, run: str) -> None:
+    app("again").finish()
+    until(lambda: server.get(f"/api/v1/runs/{run}")["status"] == "finished")
+    calls = server.get(f"/api/v1/runs/{run}/calls")["calls"]
+    assert [call["input"]["city"] for call in calls] == ["A", "B"]
+
+
+@pytest.mark.parametrize("abort", ["client", "server"])
+def test_a_chat_that_is_stopped_is_aborted(server: Server, app: Starts, run: str, abort: str) -> None:
+    app("hang", abort=abort).finish()
+    card = ended(server, run, "output-error")["call_hang"]
+    assert (card["cause"], server.get(f"/api/v1/runs/{run}")["status"]) == ("aborted", "aborted")
+
+
+def test_a_chat_that_is_stopped_while_arguments_stream_is_aborted(server: Server, app: Starts, run: str) -> None:
+    app("midargs", abort="client").finish()
+    assert ended(server, run, "output-error")["call_half"]["cause"] == "aborted"
+
+
+def test_answers_given_in_the_chat_are_the_hosts(server: Server, app: Starts, run: str) -> None:
+    answers = [{"approved": True}, {"approved": False, "reason": "not on my watch"}]
+    told = app("chat", answers=answers).finish()
+    cards = ended(server, run, "output-available", "output-denied")
+    assert {card["approval"]["by"]["kind"] for card in cards.values()} == {"host"}
+    assert cards["call_c2"]["denied"]["reason"] == "not on my watch"
+    assert told["ran"] == [["delete_file", {"path": "/a"}]]
+
+
+def test_a_clients_own_tool_is_answered_by_it(server: Server, app: Starts, run: str) -> None:
+    app("client").finish()
+    assert ended(server, run, "output-available")["call_cl"]["output"] == {"answer": "yes"}
+
+
+def test_the_stream_is_the_same_to_the_byte(app: Starts) -> None:
+    """Watched, not watched, and watched by a server that is not there."""
+    watched = app("large").finish()
+    plain = app("large", watch=False).finish()
+    nobody = app("large", url="http://127.0.0.1:9").finish()
+    assert watched["sent"] == plain["sent"] == nobody["sent"]
+    assert len(plain["sent"][0]) > 200_000
+
+
+def test_telemetry_shows_what_is_executed(server: Server, app: Starts, run: str, version: str) -> None:
+    if version == "6":
+        pytest.skip("of version 7")
+    app("parallel", watch=False, telemetry=True).finish()
+    cards = ended(server, run, "output-available", "output-available", "output-error")  # in the order they began
+    assert cards["call_p2"]["error"]["message"] == "boom"
+    assert until(lambda: server.get(f"/api/v1/runs/{run}")["status"] == "finished")
+
+
+# ---------------------------------------------------------------- gating
+
+
+GATES = [("toolApproval", "7"), ("gated", "7"), ("gated", "6")]
+
+
+@pytest.fixture
+def only(version: str) -> Callable[[str], None]:
+    def skip(of: str) -> None:
+        if of != version:
+            pytest.skip(f"of version {of}")
+
+    return skip
+
+
+@pytest.mark.parametrize(("gate", "of"), GATES)
+def test_a_rules_no_reaches_the_model(server: Server, app: Starts, run: str, only: Any, gate: str, of: str) -> None:
+    only(of)
+    told = app("deny", gate=gate).finish()
+    assert told["ran"] == [] and "Not allowed here. Try something else." in text(told, "call_no")
+    card = ended(server, run, "output-denied")["call_no"]
+    assert (card["denied"]["reason"], card["denied"]["by"]["kind"]) == ("Not allowed here.", "rule")
+
+
+@pytest.mark.parametrize(("gate", "of"), GATES)
+def test_a_persons_yes_lets_it_run(server: Server, app: Starts, run: str, only: Any, gate: str, of: str) -> None:
+    only(of)
+    chat = app("ask", gate=gate)
+    gating.vote(server, run, "approve")
+    told = chat.finish()
+    assert told["ran"] == [["shell", {"command": "echo ask"}]], told
+    card = ended(server, run, "output-available")["call_ask"]
+    assert (card["approval"]["by"]["kind"], card["output"]) == ("human", {"ran": "echo ask"})
+
+
+@pytest.mark.parametrize(("gate", "of"), GATES)
+def test_a_persons_no_reaches_the_model(server: Server, app: Starts, run: str, only: Any, gate: str, of: str) -> None:
+    only(of)
+    chat = app("ask", gate=gate)
+    gating.vote(server, run, "deny", reason="not on a Friday")
+    told = chat.finish()
+    assert told["ran"] == [] and "A person declined: not on a Friday" in text(told, "call_ask")
+    assert ended(server, run, "output-denied")["call_ask"]["denied"]["by"]["kind"] == "human"
+
+
+def test_what_a_person_edited_is_what_runs(server: Server, app: Starts, run: str) -> None:
+    chat = app("ask", gate="gated")
+    gating.vote(server, run, "edit", edited={"command": "echo edited"})
+    assert chat.finish()["ran"] == [["shell", {"command": "echo edited"}]]
+    card = ended(server, run, "output-available")["call_ask"]
+    assert (card["input"], card["original_input"]) == ({"command": "echo edited"}, {"command": "echo ask"})
+
+
+def test_an_edit_that_cannot_be_handed_over_is_a_no(server: Server, app: Starts, run: str, only: Any) -> None:
+    only("7")
+    chat = app("ask", gate="toolApproval")
+    gating.vote(server, run, "edit", edited={"command": "echo edited"})
+    told = chat.finish()
+    assert told["ran"] == [] and '{"command":"echo edited"}' in text(told, "call_ask")
+
+
+def test_some_of_one_turn_are_gated(server: Server, app: Starts, run: str, version: str) -> None:
+    chat = app("mixed", gate="toolApproval" if version == "7" else "gated")
+    gating.vote(server, run, "approve")
+    chat.finish()
+    ended(server, run, "output-available", "output-denied", "output-available")
+
+
+def test_needs_approval_throws_a_no(server: Server, app: Starts, run: str, only: Any) -> None:
+    only("6")
+    assert app("deny", gate="needsApproval").finish()["ran"] == []
+    assert ended(server, run, "output-denied")["call_no"]["denied"]["by"]["kind"] == "rule"
+
+
+def test_a_stopped_chat_takes_its_question_back(server: Server, app: Starts, run: str) -> None:
+    app("ask", gate="gated", abort="client").finish()
+    card = ended(server, run, "output-error")["call_ask"]
+    assert (card["cause"], card["approval"]["state"]) == ("aborted", "cancelled")
+
+
+# ---------------------------------------------------------------- without Toolcards
+
+
+@pytest.mark.parametrize(("gate", "of"), [*GATES, ("needsApproval", "6")])
+def test_without_the_server_nothing_gated_runs(app: Starts, only: Any, gate: str, of: str) -> None:
+    only(of)
+    told = app("free", gate=gate, url="http://127.0.0.1:9").finish()
+    assert told["ran"] == []
+    if gate != "needsApproval":
+        assert "could not be reached" in text(told, "call_free")
+
+
+def test_with_a_wrong_key_nothing_gated_runs_and_the_stream_is_unharmed(app: Starts, server: Server) -> None:
+    told = app("free", gate="gated", key="tck_nobodys").finish()
+    assert (told["ran"], told["errors"], told["prompts"]) == ([], [], 2)
+
+
+def test_a_server_that_restarts_while_a_person_is_asked_still_has_the_question(
+    server: Server, app: Starts, run: str
+) -> None:
+    chat = app("ask", gate="gated", watch=False)
+    gating.waiting(server, run)
+    server.kill()
+    server.start()
+    gating.vote(server, run, "approve")
+    told = chat.finish()
+    assert told["ran"] == [["shell", {"command": "echo ask"}]], told

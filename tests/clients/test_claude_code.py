@@ -1,0 +1,292 @@
+"""The real Claude Code, connected as `connect claude-code` connects it, with a model that says what we want.
+
+2.1.329 is what these tests run; every session is headless (`claude -p`), with a home of its own and loopback only.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients import gating, models, npm
+from tests.clients.models import Call
+from tests.serving import Server, until
+from toolcards import connect
+
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(180)]
+VERSION = "2.1.329"
+
+
+def bash(call: str, command: str) -> Call:
+    return Call(call, "Bash", {"command": command, "description": f"run {call}"})
+
+
+SCRIPTS: dict[str, models.Script] = {
+    "success": [["Let me look.", bash("toolu_ok", "echo hello")], ["Done."]],
+    "error": [[bash("toolu_err", "exit 3")], ["It failed."]],
+    "deny": [[bash("toolu_no", "echo forbidden")], ["I may not."]],
+    "ask": [[bash("toolu_ask", "echo ask")], ["Done."]],
+    "write": [[Call("toolu_w", "Write", {"file_path": "$CWD/out.txt", "content": "hi\n"})], ["Written."]],
+    "parallel": [
+        [
+            bash("toolu_p1", "echo one"),
+            bash("toolu_p2", "exit 7"),
+            Call("toolu_p3", "Read", {"file_path": "$CWD/nope.txt"}),
+        ],
+        ["One of three."],
+    ],
+    "unknown": [[Call("toolu_u", "NoSuchTool", {"x": 1})], ["No such tool."]],
+    "invalid": [[Call("toolu_i", "Bash", {"cmd": 5})], ["Bad input."]],
+    "broken": [[Call("toolu_b", "Bash", raw='{"command": "echo')], ["Bad input."]],
+    "long": [[bash("toolu_l", "python3 -c 'import time; time.sleep(60)'")], ["Never."]],
+    "touch": [[bash("toolu_t", "touch ran.txt")], ["Done."]],
+    "agent": [
+        [
+            Call(
+                "toolu_a",
+                "Agent",
+                {"description": "sub", "prompt": "SCENARIO:inner", "subagent_type": "general-purpose"},
+            )
+        ],
+        ["The sub-agent is done."],
+    ],
+    "inner": [[bash("toolu_in", "echo inner")], ["Inner done."]],
+}
+
+
+@dataclass
+class Claude:
+    """The program in a home and a project of its own."""
+
+    program: Path
+    home: Path
+    project: Path
+    model: models.FakeModel
+    session: str = field(default_factory=lambda: str(uuid.uuid4()))
+    process: subprocess.Popen[str] | None = None
+
+    def start(self, scenario: str, *flags: str) -> Claude:
+        """Start a headless session; `finish` waits for it."""
+        env = {
+            "PATH": f"{self.program.parent}:/usr/local/bin:/usr/bin:/bin", "HOME": str(self.home), "TERM": "dumb",
+            "LANG": "C.UTF-8", "SHELL": "/bin/bash", "ANTHROPIC_BASE_URL": self.model.base,
+            "ANTHROPIC_API_KEY": "no-key-at-all",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1", "DISABLE_TELEMETRY": "1",
+            "DISABLE_ERROR_REPORTING": "1",
+        }  # fmt: skip
+        command = [
+            str(self.program), "-p", f"SCENARIO:{scenario}", "--session-id", self.session, "--model",
+            "claude-sonnet-4-5", "--output-format", "stream-json", "--verbose", *flags,
+        ]  # fmt: skip
+        self.process = subprocess.Popen(
+            command, cwd=self.project, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        return self
+
+    def finish(self) -> str:
+        """Wait for the end; return what the program printed."""
+        assert self.process is not None
+        try:
+            said, wrong = self.process.communicate(timeout=90)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            said, wrong = self.process.communicate()
+        return said + wrong
+
+
+@pytest.fixture(scope="module")
+def program() -> Path:
+    modules = npm.installed("claude-code", anthropic_ai__claude_code=VERSION)
+    return npm.native(modules, "@anthropic-ai/claude-code", "claude")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with Server(tmp_path_factory.mktemp("server")) as running:
+        gating.activate(running, gating.policy(tool="Bash", field="/command"))
+        yield running
+
+
+@pytest.fixture
+def claude(program: Path, server: Server, tmp_path: Path) -> Iterator[Claude]:
+    """A Claude Code that is connected to the server."""
+    home, project = tmp_path / "home", tmp_path / "project"
+    home.mkdir()
+    project.mkdir()
+    scripts = {name: [[_here(part, project) for part in turn] for turn in script] for name, script in SCRIPTS.items()}
+    model = models.anthropic(scripts)
+    wish = connect.Wish(url=server.base, key=server.key, home=home)
+    connect.write(connect.recipe("claude-code").plan(wish))
+    session = Claude(program, home, project, model)
+    yield session
+    if session.process is not None and session.process.poll() is None:
+        session.process.kill()
+        session.process.wait()
+    model.close()
+
+
+def _here(part: str | Call, project: Path) -> str | Call:
+    if isinstance(part, str) or not isinstance(part.input, dict):
+        return part
+    given = {
+        name: value.replace("$CWD", str(project)) if isinstance(value, str) else value
+        for name, value in part.input.items()
+    }
+    return Call(part.id, part.tool, given, part.raw)
+
+
+def calls(server: Server, claude: Claude) -> dict[str, Any]:
+    return gating.calls(server, claude.session)
+
+
+def test_a_success(server: Server, claude: Claude) -> None:
+    claude.start("success").finish()
+    card = calls(server, claude)["toolu_ok"]
+    assert (card["state"], card["tool"]["kind"], card["output"]["stdout"]) == ("output-available", "execute", "hello")
+    assert server.get(f"/api/v1/runs/{claude.session}")["status"] == "finished"
+    assert claude.model.results["toolu_ok"] == "hello"
+
+
+def test_a_rule_allows_what_the_program_would_have_asked_for_and_it_fails(server: Server, claude: Claude) -> None:
+    claude.start("error").finish()
+    card = calls(server, claude)["toolu_err"]
+    assert (card["state"], card["decision"]["effect"]) == ("output-error", "allow")
+    assert card["error"]["message"].startswith("Exit code 3")
+
+
+def test_a_rules_no_reaches_the_model_with_reason_and_suggestion(server: Server, claude: Claude) -> None:
+    claude.start("deny").finish()
+    card = calls(server, claude)["toolu_no"]
+    assert (card["state"], card["anomalies"]) == ("output-denied", [])
+    assert "Not allowed here. Try something else." in claude.model.results["toolu_no"]
+
+
+def test_a_persons_yes_lets_the_held_call_run(server: Server, claude: Claude) -> None:
+    claude.start("ask")
+    gating.vote(server, claude.session, "approve")
+    claude.finish()
+    card = calls(server, claude)["toolu_ask"]
+    assert (card["state"], card["approval"]["by"]["kind"], card["anomalies"]) == ("output-available", "human", [])
+    assert claude.model.results["toolu_ask"] == "ask"
+
+
+def test_a_persons_no_reaches_the_model(server: Server, claude: Claude) -> None:
+    claude.start("ask")
+    gating.vote(server, claude.session, "deny", reason="not on a Friday")
+    claude.finish()
+    card = calls(server, claude)["toolu_ask"]
+    assert (card["state"], card["approval"]["by"]["kind"]) == ("output-denied", "human")
+    assert "A person declined: not on a Friday" in claude.model.results["toolu_ask"]
+
+
+def test_what_a_person_edited_is_what_runs(server: Server, claude: Claude) -> None:
+    claude.start("ask")
+    edited = {"command": "echo edited", "description": "run toolu_ask"}
+    gating.vote(server, claude.session, "edit", edited=edited)
+    claude.finish()
+    card = calls(server, claude)["toolu_ask"]
+    assert (card["state"], card["input"], card["original_input"]["command"]) == ("output-available", edited, "echo ask")
+    assert claude.model.results["toolu_ask"] == "edited"
+
+
+@pytest.mark.parametrize(("decision", "state"), [("approve", "output-available"), ("deny", "output-denied")])
+def test_the_programs_own_question_is_answered_here(server: Server, claude: Claude, decision: str, state: str) -> None:
+    claude.start("write")
+    gating.vote(server, claude.session, decision, reason="because")
+    claude.finish()
+    card = calls(server, claude)["toolu_w"]
+    assert (card["state"], card["approval"]["by"]["kind"]) == (state, "human")
+    assert (claude.project / "out.txt").exists() is (decision == "approve")
+
+
+def test_calls_of_one_turn_end_each_in_its_own_way(server: Server, claude: Claude) -> None:
+    claude.start("parallel").finish()
+    states = {call: card["state"] for call, card in calls(server, claude).items()}
+    assert states == {"toolu_p1": "output-available", "toolu_p2": "output-error", "toolu_p3": "output-error"}
+
+
+@pytest.mark.parametrize(
+    ("scenario", "call", "code"),
+    [
+        ("unknown", "toolu_u", "no_such_tool"),
+        ("invalid", "toolu_i", "invalid_input"),
+        ("broken", "toolu_b", "invalid_input"),
+    ],
+)
+def test_what_cannot_run_is_an_error_with_its_code(
+    server: Server, claude: Claude, scenario: str, call: str, code: str
+) -> None:
+    claude.start(scenario).finish()
+    card = calls(server, claude)[call]
+    assert (card["state"], card["error"]["code"]) == ("output-error", code)
+
+
+def test_a_sub_agents_calls_are_below_it(server: Server, claude: Claude) -> None:
+    claude.start("agent").finish()
+    cards = calls(server, claude)
+    assert {call: card["state"] for call, card in cards.items()} == dict.fromkeys(
+        ("toolu_a", "toolu_in"), "output-available"
+    )
+    assert cards["toolu_in"]["agent_path"][-1] == "general-purpose"
+
+
+def test_an_interrupted_tool_is_aborted(server: Server, claude: Claude) -> None:
+    claude.start("long")
+    until(lambda: calls(server, claude).get("toolu_l", {}).get("state") == "input-available", 30)
+    threading.Event().wait(1)
+    assert claude.process is not None
+    os.kill(claude.process.pid, signal.SIGINT)
+    claude.finish()
+    card = calls(server, claude)["toolu_l"]
+    assert (card["state"], card["cause"]) == ("output-error", "aborted")
+    assert server.get(f"/api/v1/runs/{claude.session}")["status"] == "aborted"
+
+
+def test_an_interrupted_question_is_withdrawn(server: Server, claude: Claude) -> None:
+    claude.start("ask")
+    gating.waiting(server, claude.session)
+    assert claude.process is not None
+    os.kill(claude.process.pid, signal.SIGINT)
+    claude.finish()
+    card = until(lambda: (c := calls(server, claude)["toolu_ask"])["state"] != "approval-requested" and c)
+    assert (card["state"], card["cause"], card["approval"]["state"]) == ("output-error", "aborted", "cancelled")
+
+
+def test_without_the_server_nothing_runs(server: Server, claude: Claude) -> None:
+    """The tool is allowed by the program's own settings: only our hook stands in its way."""
+    server.stop()
+    try:
+        claude.start("touch", "--allowedTools", "Bash").finish()
+    finally:
+        server.start()
+    assert not (claude.project / "ran.txt").exists()
+    assert "hook" in claude.model.results["toolu_t"]
+
+
+def test_it_is_on_failure_that_keeps_it_closed(server: Server, claude: Claude) -> None:
+    """Without that line Claude Code runs the tool: this is why `connect` writes it, and what older versions do."""
+    path = claude.home / ".claude" / "settings.json"
+    path.write_text(path.read_text().replace('"onFailure": "block"', '"onFailure": "continue"'))
+    server.stop()
+    try:
+        claude.start("touch", "--allowedTools", "Bash").finish()
+    finally:
+        server.start()
+    assert (claude.project / "ran.txt").exists()
+
+
+def test_with_a_key_that_was_revoked_nothing_runs(server: Server, claude: Claude) -> None:
+    wish = connect.Wish(url=server.base, key="tck_nobodys_key", home=claude.home)
+    connect.write(connect.recipe("claude-code").plan(wish))
+    claude.start("touch", "--allowedTools", "Bash").finish()
+    assert not (claude.project / "ran.txt").exists()

@@ -1,0 +1,262 @@
+"""The real opencode, connected as `connect opencode` connects it, with a model that says what we want.
+
+1.18.33 is what these tests run: one `opencode serve` on loopback with a home of its own, driven over its API.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import select
+import subprocess
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients import gating, models, npm
+from tests.clients.models import Call
+from tests.serving import Server, until
+from toolcards import connect
+
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(240)]
+VERSION = "1.18.33"
+
+
+def bash(call: str, command: str) -> Call:
+    return Call(call, "bash", {"command": command, "description": f"run {call}"})
+
+
+SCRIPTS: dict[str, models.Script] = {
+    "success": [["Let me look.", bash("call_ok", "echo hello")], ["Done."]],
+    "error": [[bash("call_err", "exit 3")], ["It failed."]],
+    "deny": [[bash("call_no", "echo forbidden")], ["I may not."]],
+    "ask": [[bash("call_ask", "echo ask")], ["Done."]],
+    "write": [[Call("call_w", "write", {"filePath": "out.txt", "content": "hi\n"})], ["Written."]],
+    "parallel": [
+        [bash("call_p1", "echo one"), bash("call_p2", "exit 7"), Call("call_p3", "read", {"filePath": "nope.txt"})],
+        ["One of three."],
+    ],
+    "unknown": [[Call("call_u", "no_such_tool", {"x": 1})], ["No such tool."]],
+    "invalid": [[Call("call_i", "bash", {"cmd": 5})], ["Bad input."]],
+    "long": [[bash("call_l", "python3 -c 'import time; time.sleep(60)'")], ["Never."]],
+    "touch": [[bash("call_t", "touch ran.txt")], ["Done."]],
+    "agent": [
+        [Call("call_a", "task", {"description": "sub", "prompt": "SCENARIO:inner", "subagent_type": "general"})],
+        ["Done."],
+    ],
+    "inner": [[bash("call_in", "echo ask inner")], ["Inner done."]],
+}
+
+
+@dataclass
+class Opencode:
+    """A running `opencode serve`."""
+
+    base: str
+    project: Path
+    model: models.FakeModel
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.base + path, data, {"Content-Type": "application/json"}, method=method)
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            text = answer.read().decode()
+        return json.loads(text) if text else None
+
+    def start(self, scenario: str) -> str:
+        """Begin a session with this prompt; return its id, which is the run's name."""
+        session = str(self.call("POST", "/session", {"title": scenario})["id"])
+        self.call(
+            "POST", f"/session/{session}/prompt_async", {"parts": [{"type": "text", "text": f"SCENARIO:{scenario}"}]}
+        )
+        return session
+
+    def abort(self, session: str) -> None:
+        self.call("POST", f"/session/{session}/abort")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with Server(tmp_path_factory.mktemp("server")) as running:
+        gating.activate(running, gating.policy(tool="bash", field="/command"))
+        yield running
+
+
+@pytest.fixture(scope="module")
+def opencode(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opencode]:
+    """An opencode that is connected to the server."""
+    modules = npm.installed("opencode", opencode_ai=VERSION)
+    program = npm.native(modules, "opencode", "bin/opencode")
+    home, project = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("project")
+    model = models.openai(SCRIPTS)
+    (project / "opencode.json").write_text(json.dumps(_settings(model.base)))
+    connect.write(connect.recipe("opencode").plan(connect.Wish(url=server.base, key=server.key, home=home)))
+    env = {
+        "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home), "OPENCODE_DISABLE_AUTOUPDATE": "1",
+        "OPENCODE_DISABLE_LSP_DOWNLOAD": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1",
+    }  # fmt: skip
+    command = [str(program), "serve", "--port", "0", "--hostname", "127.0.0.1"]
+    log = (home / "log.txt").open("w")
+    process = subprocess.Popen(command, cwd=project, env=env, stdout=subprocess.PIPE, stderr=log, text=True)
+    try:
+        yield Opencode(_told(process), project, model)
+    finally:
+        process.terminate()
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        log.close()
+        model.close()
+
+
+def _settings(model: str) -> dict[str, Any]:
+    options = {"baseURL": f"{model}/v1", "apiKey": "no-key-at-all"}
+    fake = {"npm": "@ai-sdk/openai-compatible", "name": "Fake", "options": options}
+    fake["models"] = {"fake-model": {"name": "Fake", "limit": {"context": 200000, "output": 8000}}}
+    return {
+        "autoupdate": False, "share": "disabled", "snapshot": False, "model": "fake/fake-model",
+        "small_model": "fake/fake-model", "provider": {"fake": fake},
+        "permission": {"write": "ask", "edit": "ask", "bash": {"*": "allow"}},
+    }  # fmt: skip
+
+
+def _told(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    said, end = "", time.monotonic() + 90
+    while time.monotonic() < end and process.poll() is None:
+        if select.select([process.stdout], [], [], 0.2)[0]:
+            said += process.stdout.readline()
+            if found := re.search(r"http://[\d.]+:\d+", said):
+                return found[0]
+    raise AssertionError(f"opencode did not start: {said}")
+
+
+def ended(server: Server, run: str, status: str = "finished") -> dict[str, Any]:
+    """Return the cards once the run has ended."""
+
+    def look() -> bool:
+        code, said, _ = server.request("GET", f"/api/v1/runs/{run}")
+        return code == 200 and said["status"] == status
+
+    until(look, 60)
+    return gating.calls(server, run)
+
+
+def test_a_success(server: Server, opencode: Opencode) -> None:
+    run = opencode.start("success")
+    card = ended(server, run)["call_ok"]
+    assert (card["state"], card["tool"]["kind"], card["output"]) == ("output-available", "execute", "hello\n")
+    assert (card["decision"]["effect"], card["anomalies"]) == ("allow", [])
+
+
+def test_a_failing_command_is_an_error(server: Server, opencode: Opencode) -> None:
+    card = ended(server, opencode.start("error"))["call_err"]
+    assert (card["state"], card["error"]["code"]) == ("output-error", "exit_status")
+
+
+def test_a_rules_no_reaches_the_model(server: Server, opencode: Opencode) -> None:
+    card = ended(server, opencode.start("deny"))["call_no"]
+    assert (card["state"], card["anomalies"]) == ("output-denied", [])
+    assert "Stopped by Toolcards: Not allowed here. Try something else." in opencode.model.results["call_no"]
+
+
+def test_a_persons_yes_lets_the_held_call_run(server: Server, opencode: Opencode) -> None:
+    run = opencode.start("ask")
+    gating.vote(server, run, "approve")
+    card = ended(server, run)["call_ask"]
+    assert (card["state"], card["approval"]["by"]["kind"], card["output"]) == ("output-available", "human", "ask\n")
+    assert card["anomalies"] == []
+
+
+def test_a_persons_no_reaches_the_model(server: Server, opencode: Opencode) -> None:
+    run = opencode.start("ask")
+    gating.vote(server, run, "deny", reason="not on a Friday")
+    card = ended(server, run)["call_ask"]
+    assert (card["state"], card["approval"]["by"]["kind"]) == ("output-denied", "human")
+    assert "A person declined: not on a Friday" in opencode.model.results["call_ask"]
+
+
+def test_what_a_person_edited_is_what_runs(server: Server, opencode: Opencode) -> None:
+    run = opencode.start("ask")
+    gating.vote(server, run, "edit", edited={"command": "echo edited", "description": "run call_ask"})
+    card = ended(server, run)["call_ask"]
+    assert (card["state"], card["input"]["command"], card["output"]) == ("output-available", "echo edited", "edited\n")
+
+
+@pytest.mark.parametrize(("decision", "state"), [("approve", "output-available"), ("deny", "output-denied")])
+def test_its_own_question_is_answered_here(server: Server, opencode: Opencode, decision: str, state: str) -> None:
+    (opencode.project / "out.txt").unlink(missing_ok=True)
+    run = opencode.start("write")
+    gating.vote(server, run, decision, reason="because")
+    card = ended(server, run)["call_w"]
+    assert (card["state"], card["approval"]["by"]["kind"]) == (state, "human")
+    assert (opencode.project / "out.txt").exists() is (decision == "approve")
+
+
+def test_its_own_question_may_be_answered_there(server: Server, opencode: Opencode) -> None:
+    run = opencode.start("write")
+    asked = gating.waiting(server, run)["approval"]["source_id"]
+    opencode.call("POST", f"/permission/{asked}/reply", {"reply": "reject", "message": "no"})
+    card = ended(server, run)["call_w"]
+    assert (card["state"], card["approval"]["by"]["kind"]) == ("output-denied", "host")
+
+
+def test_calls_of_one_turn_end_each_in_its_own_way(server: Server, opencode: Opencode) -> None:
+    states = {call: card["state"] for call, card in ended(server, opencode.start("parallel")).items()}
+    assert states == {"call_p1": "output-available", "call_p2": "output-error", "call_p3": "output-error"}
+
+
+@pytest.mark.parametrize(
+    ("scenario", "call", "code"), [("unknown", "call_u", "no_such_tool"), ("invalid", "call_i", "invalid_input")]
+)
+def test_what_cannot_run_is_an_error_with_its_code(
+    server: Server, opencode: Opencode, scenario: str, call: str, code: str
+) -> None:
+    card = ended(server, opencode.start(scenario))[call]
+    assert (card["state"], card["error"]["code"]) == ("output-error", code)
+
+
+def test_a_sub_agents_call_is_gated_below_it(server: Server, opencode: Opencode) -> None:
+    run = opencode.start("agent")
+    gating.vote(server, run, "approve")
+    cards = ended(server, run)
+    assert {call: card["state"] for call, card in cards.items()} == dict.fromkeys(
+        ("call_a", "call_in"), "output-available"
+    )
+    assert cards["call_in"]["agent_path"] == ["opencode", "general"]
+
+
+def test_an_abort_while_a_tool_runs(server: Server, opencode: Opencode) -> None:
+    run = opencode.start("long")
+    until(lambda: gating.calls(server, run).get("call_l", {}).get("decision"), 30)
+    threading.Event().wait(1.5)
+    opencode.abort(run)
+    card = ended(server, run, "aborted")["call_l"]
+    assert (card["state"], card["cause"]) == ("output-error", "aborted")
+
+
+def test_an_abort_while_a_person_is_asked(server: Server, opencode: Opencode) -> None:
+    run = opencode.start("ask")
+    gating.waiting(server, run)
+    opencode.abort(run)
+    card = ended(server, run, "aborted")["call_ask"]
+    assert (card["state"], card["approval"]["state"]) == ("output-error", "cancelled")
+
+
+def test_without_the_server_nothing_runs_and_the_run_is_told_afterwards(server: Server, opencode: Opencode) -> None:
+    server.stop()
+    try:
+        run = opencode.start("touch")
+        until(lambda: "call_t" in opencode.model.results, 60)
+    finally:
+        server.start()
+    assert not (opencode.project / "ran.txt").exists()
+    assert "Stopped by Toolcards: it cannot be reached" in opencode.model.results["call_t"]
+    assert ended(server, run)["call_t"]["state"] == "output-denied"

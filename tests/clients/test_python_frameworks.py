@@ -1,0 +1,333 @@
+"""The real Pydantic AI, LangChain and OpenAI Agents SDK, connected by our client's modules, one set of scenarios.
+
+Each library runs in an environment of its own; its agent program is in `agents/`. Every test plays a scenario and
+looks at three things: what the card shows, which tools really ran, and what the model was told.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients import gating, models, pip
+from tests.serving import Server, until
+
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(180)]
+AGENTS = Path(__file__).parent / "agents"
+ROOT = Path(__file__).parents[2]
+FRAMEWORKS = ["pydantic_ai", "langchain", "openai_agents"]
+
+
+def rules() -> dict[str, Any]:
+    def rule(name: str, effect: str, tool: str, field: str, start: str, **more: Any) -> dict[str, Any]:
+        match = {"tool": [tool], "args": [{"path": field, "op": "prefix", "value": start}]}
+        return {"id": name, "effect": effect, "match": match, **more}
+
+    ask = {"public_reason": "Ask first.", "ask": {"editable": ["/path"]}}
+    return {
+        "v": 1,
+        "default": "allow",
+        "rules": [
+            rule("no", "deny", "delete_file", "/path", "/forbidden", public_reason="Not in this folder."),
+            rule("ask", "ask", "delete_file", "/path", "/ask", **ask),
+            rule("no-table", "deny", "drop_table", "/name", "forbidden", public_reason="Not this table."),
+            rule("ask-table", "ask", "drop_table", "/name", "ask", public_reason="Ask first."),
+        ],
+    }
+
+
+class Program:
+    """An agent program that plays scenarios, one after the other."""
+
+    def __init__(self, framework: str, server: str, key: str, model: str) -> None:
+        env = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+        env |= {"PYTHONPATH": str(ROOT), "TOOLCARDS_URL": server, "TOOLCARDS_AGENT_KEY": key, "MODEL": model}
+        self.framework = framework
+        self.process = subprocess.Popen(
+            [str(pip.python()), str(AGENTS / f"{framework}_agent.py")], env=env, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+
+    def begin(self, scenario: str, mode: str = "gate", **more: Any) -> str:
+        """Play the scenario; return the run's name."""
+        run = f"{self.framework}-{scenario}-{secrets.token_hex(3)}"
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"scenario": scenario, "run": run, "mode": mode, **more}) + "\n")
+        self.process.stdin.flush()
+        return run
+
+    def end(self) -> dict[str, Any]:
+        """Wait until it is played; return what the program told."""
+        assert self.process.stdout is not None
+        while line := self.process.stdout.readline():
+            if line.startswith("{"):
+                told: dict[str, Any] = json.loads(line)
+                return told
+        raise AssertionError("the agent program is gone")
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[models.FakeModel]:
+    source = json.loads(
+        subprocess.run(
+            [str(pip.python()), "-c", "import common, json; print(json.dumps(common.SCRIPTS))"], cwd=AGENTS,
+            env={"PYTHONPATH": f"{ROOT}:{AGENTS}"}, capture_output=True, text=True, check=True,
+        ).stdout
+    )  # fmt: skip
+    scripts = {
+        name: [[_call(*call) for call in turn] for turn in turns] + [["Done."]] for name, turns in source.items()
+    }
+    fake = models.openai(scripts)
+    yield fake
+    fake.close()
+
+
+def _call(name: str, tool: str, args: Any) -> models.Call:
+    return models.Call(name, tool, raw=args) if isinstance(args, str) else models.Call(name, tool, args)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with Server(tmp_path_factory.mktemp("server")) as running:
+        gating.activate(running, rules())
+        yield running
+
+
+@pytest.fixture(scope="module", params=FRAMEWORKS)
+def agent(request: pytest.FixtureRequest, server: Server, model: models.FakeModel) -> Iterator[Program]:
+    program = Program(request.param, server.base, server.key, model.base)
+    yield program
+    program.stop()
+
+
+def settled(server: Server, run: str) -> dict[str, Any]:
+    """Return the run's calls once it has ended."""
+
+    def ended() -> Any:
+        status, said, _ = server.request("GET", f"/api/v1/runs/{run}")
+        return status == 200 and said["status"] not in {"running", "waiting"}
+
+    until(ended, 20)
+    return gating.calls(server, run)
+
+
+def status(server: Server, run: str) -> str:
+    return str(server.get(f"/api/v1/runs/{run}")["status"])
+
+
+def streamed(server: Server, run: str, call: str) -> int:
+    """How many pieces of input the card was seen to grow by, at least."""
+    events = server.get(f"/api/v1/runs/{run}/events")["events"]
+    return sum(event.get("call", {}).get("state") == "input-streaming" for event in events)
+
+
+MODES = pytest.mark.parametrize("mode", ["gate", "observe"])
+
+
+@MODES
+def test_a_success_with_arguments_as_they_are_written(server: Server, agent: Program, mode: str) -> None:
+    run = agent.begin("success", mode)
+    told = agent.end()
+    card = settled(server, run)["call_a"]
+    assert card["state"] == "output-available", card
+    assert card["input"] == {"city": "Paris"} and "21" in json.dumps(card["output"])
+    assert told["ran"] == [["get_weather", "Paris"]] and "21" in told["saw"]["call_a"][1] and not told["error"]
+    assert streamed(server, run, "call_a") >= 1 and not card["anomalies"]
+    assert status(server, run) == "finished"
+
+
+@MODES
+def test_an_error_is_classified_by_its_type(server: Server, agent: Program, mode: str) -> None:
+    run = agent.begin("error", mode)
+    agent.end()
+    card = settled(server, run)["call_b"]
+    assert card["state"] == "output-error", card
+    if mode == "gate" or agent.framework != "openai_agents":
+        assert (card["error"]["code"], card["error"]["retryable"]) == ("connect_failed", True)
+        assert card["error"]["message"] == "disk on fire"
+
+
+@MODES
+def test_an_error_without_words_is_an_error(server: Server, agent: Program, mode: str) -> None:
+    run = agent.begin("empty", mode)
+    agent.end()
+    card = settled(server, run)["call_c"]
+    assert card["state"] == "output-error" and card["error"]["message"] == "", card
+
+
+@MODES
+def test_an_unknown_tool(server: Server, agent: Program, mode: str) -> None:
+    run = agent.begin("unknown", mode)
+    told = agent.end()
+    card = settled(server, run)["call_d"]
+    assert (card["state"], told["ran"]) == ("output-error", []), card
+    assert card["error"]["code"] in {"no_such_tool", "tool_reported"}
+
+
+@MODES
+@pytest.mark.parametrize(("scenario", "call"), [("invalid", "call_e"), ("broken", "call_f")])
+def test_arguments_that_do_not_fit(server: Server, agent: Program, mode: str, scenario: str, call: str) -> None:
+    run = agent.begin(scenario, mode)
+    told = agent.end()
+    card = settled(server, run)[call]
+    assert (card["state"], told["ran"]) == ("output-error", []), card
+
+
+def test_arguments_that_were_cut_off(server: Server, agent: Program) -> None:
+    """LangChain mends them and runs the tool with what it made of them: that is what is shown, and judged."""
+    run = agent.begin("cut")
+    told = agent.end()
+    card = settled(server, run)["call_f"]
+    if agent.framework == "langchain":
+        assert (card["state"], card["input"], told["ran"]) == (
+            "output-available",
+            {"city": "Par"},
+            [["get_weather", "Par"]],
+        )
+    else:
+        assert (card["state"], told["ran"]) == ("output-error", []), card
+
+
+def test_a_rule_denies_and_the_model_reads_why(server: Server, agent: Program) -> None:
+    run = agent.begin("deny")
+    told = agent.end()
+    card = settled(server, run)["call_g"]
+    assert (card["state"], card["decision"]["rule"], told["ran"]) == ("output-denied", "no", []), card
+    assert "Not in this folder." in told["saw"]["call_g"][1], told
+    assert status(server, run) == "finished" and not card["anomalies"]
+
+
+def test_a_person_approves(server: Server, agent: Program) -> None:
+    run = agent.begin("ask")
+    assert gating.waiting(server, run)["call_id"] == "call_h"
+    gating.vote(server, run, "approve")
+    told = agent.end()
+    card = settled(server, run)["call_h"]
+    assert (card["state"], told["ran"]) == ("output-available", [["delete_file", "/ask/a"]]), card
+    assert not card["anomalies"]
+
+
+def test_a_person_denies_and_the_model_reads_the_reason(server: Server, agent: Program) -> None:
+    run = agent.begin("ask")
+    gating.vote(server, run, "deny", reason="keep that file")
+    told = agent.end()
+    card = settled(server, run)["call_h"]
+    assert (card["state"], told["ran"]) == ("output-denied", []), card
+    assert "keep that file" in told["saw"]["call_h"][1], told
+
+
+def test_a_person_edits_and_the_tool_gets_that(server: Server, agent: Program) -> None:
+    run = agent.begin("ask")
+    gating.vote(server, run, "edit", edited={"path": "/trash/a"})
+    told = agent.end()
+    card = settled(server, run)["call_h"]
+    assert (card["state"], told["ran"]) == ("output-available", [["delete_file", "/trash/a"]]), (card, told)
+    assert card["input"] == {"path": "/trash/a"}
+
+
+def test_the_librarys_own_approval_is_answered_by_the_gate(server: Server, agent: Program) -> None:
+    run = agent.begin("own")
+    gating.vote(server, run, "approve")
+    told = agent.end()
+    card = settled(server, run)["call_i"]
+    assert (card["state"], told["ran"]) == ("output-available", [["drop_table", "ask_users"]]), (card, told)
+    assert not card["anomalies"]
+
+
+def test_the_librarys_own_approval_is_refused_by_a_rule(server: Server, agent: Program) -> None:
+    run = agent.begin("own-deny")
+    told = agent.end()
+    card = settled(server, run)["call_j"]
+    assert (card["state"], told["ran"]) == ("output-denied", []), (card, told)
+    assert "Not this table." in told["saw"]["call_j"][1], told
+
+
+def test_parallel_calls_end_each_in_its_own_way(server: Server, agent: Program) -> None:
+    run = agent.begin("parallel")
+    told = agent.end()
+    states = {call: card["state"] for call, card in settled(server, run).items()}
+    assert states["call_m"] == "output-denied" and ["delete_file", "/forbidden/b"] not in told["ran"]
+    assert states["call_l"] == "output-error"
+    if not told["error"]:  # a plain exception ends the run of two of the libraries
+        assert states["call_k"] == states["call_n"] == "output-available", told
+
+
+def test_a_stopped_agent_leaves_nothing_open(server: Server, agent: Program) -> None:
+    run = agent.begin("abort")
+    agent.end()
+    card = settled(server, run)["call_o"]
+    assert (card["state"], card["cause"], status(server, run)) == ("output-error", "aborted", "aborted"), card
+
+
+def test_an_agent_stopped_while_a_person_is_asked_takes_the_question_back(server: Server, agent: Program) -> None:
+    run = agent.begin("abort-asking", after=3)
+    gating.waiting(server, run)
+    told = agent.end()
+    card = settled(server, run)["call_p"]
+    assert (card["state"], told["ran"]) == ("output-error", []), card
+    waiting = server.get("/api/v1/approvals?state=waiting")["approvals"]
+    assert not [each for each in waiting if each.get("run") == run]
+
+
+def test_the_same_id_twice_is_two_calls(server: Server, agent: Program) -> None:
+    run = agent.begin("twice")
+    told = agent.end()
+    cards = settled(server, run)
+    if agent.framework == "openai_agents":  # which refuses a second call of the same id and ends the run
+        assert "Use a unique call ID" in told["error"] and told["ran"] == [["get_weather", "Rome"]], told
+        assert [card["state"] for card in cards.values()] == ["output-available", "output-error"]
+        return
+    assert [card["input"] for card in cards.values()] == [{"city": "Rome"}, {"city": "Oslo"}], (cards, told)
+    assert {card["state"] for card in cards.values()} == {"output-available"}
+
+
+def test_langchain_without_an_event_loop(server: Server, agent: Program) -> None:
+    if agent.framework != "langchain":
+        pytest.skip("the others are asynchronous underneath")
+    run = agent.begin("ask", "gate-sync")
+    gating.vote(server, run, "edit", edited={"path": "/trash/a"})
+    assert agent.end()["ran"] == [["delete_file", "/trash/a"]]
+    assert settled(server, run)["call_h"]["state"] == "output-available"
+    run = agent.begin("deny", "gate-sync")
+    told = agent.end()
+    assert told["ran"] == [] and "Not in this folder." in told["saw"]["call_g"][1], told
+    run = agent.begin("own", "gate-sync")
+    gating.vote(server, run, "approve")
+    assert agent.end()["ran"] == [["drop_table", "ask_users"]]
+    run = agent.begin("parallel", "gate-sync")
+    agent.end()
+    assert settled(server, run)["call_m"]["state"] == "output-denied"
+
+
+# ---------------------------------------------------------------- without a server
+
+
+@pytest.fixture(params=FRAMEWORKS)
+def alone(request: pytest.FixtureRequest, model: models.FakeModel) -> Iterator[Program]:
+    program = Program(request.param, "http://127.0.0.1:9", "tck_nobody_listens", model.base)
+    yield program
+    program.stop()
+
+
+def test_without_a_server_a_gated_tool_does_not_run_and_the_model_reads_why(alone: Program) -> None:
+    alone.begin("success")
+    told = alone.end()
+    assert told["ran"] == [], told
+    assert "Toolcards gave no answer in time" in json.dumps(told), told
+
+
+def test_without_a_server_an_observed_agent_just_works(alone: Program) -> None:
+    alone.begin("success", "observe")
+    told = alone.end()
+    assert told["ran"] == [["get_weather", "Paris"]] and not told["error"], told

@@ -1,0 +1,118 @@
+"""The demo, played fast into a real server: every run ends as promised, and the gated one as the viewer decides."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.serving import KEY, ROOT, Server, until
+from tests.voting import Voter
+from toolcards.demo.recordings import AGENTS, RUNS
+
+RECORDINGS = [recording for recordings in AGENTS for recording in recordings]
+GATED = next(recording for recording in RECORDINGS if recording.mode == "gate")
+
+
+def playing(server: Server, *more: str) -> subprocess.Popen[str]:
+    command = [sys.executable, str(ROOT / "manage.py"), "demo", "--url", server.base, "--once", *more]
+    surroundings = os.environ | {"TOOLCARDS_AGENT_KEY": KEY, "TOOLCARDS_DATA_DIR": str(server.data)}
+    return subprocess.Popen(command, env=surroundings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def run_of(said: str, name: str) -> str:
+    found = re.search(rf"begins ({name}-[0-9a-f]+)", said)
+    assert found, said
+    return found[1]
+
+
+@pytest.fixture(scope="module")
+def played(server: Server) -> tuple[str, dict[str, dict[str, Any]], dict[str, dict[str, str]]]:
+    """What the demo printed, its runs, and the states of their calls; the viewer approves."""
+    demo = playing(server, "--speed", "25")
+    lines: list[str] = []
+    reading = threading.Thread(target=lambda: lines.extend(demo.stdout or []))
+    reading.start()
+    gated = until(lambda: re.search(rf"begins ({GATED.run}-[0-9a-f]+)", "".join(lines)), 30)[1]
+    Voter(server).vote(gated, "approve")
+    assert demo.wait(60) == 0, "".join(lines)
+    reading.join()
+    said = "".join(lines)
+    names = {recording.run: run_of(said, recording.run) for recording in RECORDINGS}
+    runs = {short: server.get(f"/api/v1/runs/{name}") for short, name in names.items()}
+    calls = {short: server.get(f"/api/v1/runs/{name}/calls")["calls"] for short, name in names.items()}
+    return said, runs, {short: {call["call_id"]: call["state"] for call in found} for short, found in calls.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda recording: recording.run)
+def test_every_run_ends_as_promised(played: Any, recording: Any) -> None:
+    _, runs, states = played
+    wanted = {call: "output-available" if state == "*" else state for call, state in recording.ends.items()}
+    assert states[recording.run] == wanted
+    assert runs[recording.run]["status"] == recording.status
+
+
+@pytest.mark.slow
+def test_it_says_what_it_does(played: Any) -> None:
+    said = played[0]
+    assert "Ctrl+C" in said
+    assert all(recording.agent in said for recording in RECORDINGS)
+
+
+@pytest.mark.slow
+def test_the_clock_denies_where_nobody_answers(tmp_path: Path) -> None:
+    with Server(tmp_path, decide_ttl=2) as server:
+        demo = playing(server, "--speed", "25")
+        said = demo.communicate(timeout=60)[0]
+        assert demo.returncode == 0, said
+        calls = server.get(f"/api/v1/runs/{run_of(said, GATED.run)}/calls")["calls"]
+        last = calls[-1]
+        assert (last["state"], last["approval"]["state"]) == ("output-denied", "expired")
+        assert "is told no" in said
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_the_runs(server: Server) -> None:
+    demo = playing(server, "--speed", "2")
+    first = "".join(demo.stdout.readline() for _ in range(3)) if demo.stdout else ""
+    demo.send_signal(signal.SIGINT)
+    said = first + demo.communicate(timeout=30)[0]
+    assert demo.returncode == 0, said
+    assert "Stopped" in said
+    name = run_of(said, GATED.run)
+    until(lambda: server.get(f"/api/v1/runs/{name}")["status"] == "aborted")
+
+
+def test_without_a_key_it_says_what_is_missing(server: Server) -> None:
+    surroundings = {name: value for name, value in os.environ.items() if name != "TOOLCARDS_AGENT_KEY"}
+    command = [sys.executable, str(ROOT / "manage.py"), "demo", "--url", server.base]
+    told = subprocess.run(command, env=surroundings, capture_output=True, text=True, timeout=30)
+    assert told.returncode == 1
+    assert "TOOLCARDS_AGENT_KEY" in told.stderr
+
+
+def test_a_wrong_key_is_told_in_one_line(server: Server) -> None:
+    demo = playing(server, "--key", "tck_wrong", "--speed", "50")
+    said = demo.communicate(timeout=30)[0]
+    assert demo.returncode == 1
+    assert "refused the demo" in said and "Traceback" not in said
+
+
+def test_every_recording_is_played() -> None:
+    assert {recording.file for recording in RECORDINGS} == {path.name for path in RUNS.iterdir()}
+
+
+def test_the_show_has_what_was_promised() -> None:
+    """Streamed arguments, parallel calls, an error, an empty one, a denial, a partial output, an abort, a repair."""
+    text = "".join((RUNS / recording.file).read_text() for recording in RECORDINGS)
+    wanted = ["tool.input.delta", "tool.output.error", '"message": ""', "tool.output.denied", "tool.output.partial",
+              '"outcome": "aborted"', "tool.input.repaired", "tool.input.invalid"]  # fmt: skip
+    assert [sign for sign in wanted if sign not in text] == []

@@ -1,0 +1,134 @@
+"""Permission requests that the gate answers: asked in a thread each, answered once, cancelled with their turn."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from toolcards.acp.sessions import Sessions, tool_of
+from toolcards.client import Decision, Toolcards
+
+Said = dict[str, Any]
+T = TypeVar("T")
+FLUSH = 2.0  # seconds that a question waits for what was said before it
+CHANGED = "A person changed the arguments, and this protocol cannot carry them: nothing ran."
+
+
+@dataclass
+class Question:
+    """One request of the agent that is not answered yet."""
+
+    id: Any
+    session: str
+    options: list[Any]
+    call: Said
+    answered: bool = False
+    decision: Decision | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Questions:
+    """The open ones. Whatever goes wrong, the answer is a no."""
+
+    def __init__(self, cards: Toolcards, sessions: Sessions, reply: Callable[[Question, Said], None]) -> None:
+        self._cards, self._sessions, self._reply = cards, sessions, reply
+        self._open: list[Question] = []
+        self._attempts: dict[tuple[str, str], int] = {}  # an agent may ask more than once about one call
+
+    def ask(self, msg: Said) -> None:
+        """Ask the gate about a permission request, aside."""
+        told: Said = _of(msg, "params", dict)
+        call: Said = _of(told, "toolCall", dict)
+        question = Question(msg["id"], str(told.get("sessionId") or ""), _of(told, "options", list), call)
+        self._open.append(question)
+        threading.Thread(target=self._decide, args=(question,), daemon=True).start()
+
+    def cancel(self, session: str) -> None:
+        """The turn is cancelled: every question of it is answered so, and taken back."""
+        for question in [each for each in self._open if each.session == session]:
+            self._answer(question, cancelled())
+            self._withdraw(question)
+
+    def withdraw_all(self) -> None:
+        """The agent is gone."""
+        for question in list(self._open):
+            question.answered = True
+            self._withdraw(question)
+
+    def _withdraw(self, question: Question) -> None:
+        if question.decision is not None:
+            threading.Thread(target=self._cards.withdraw, args=(question.decision,), daemon=True).start()
+
+    def _decide(self, question: Question) -> None:
+        try:
+            decision = self._asked(question)
+        except Exception as error:
+            self._answer(question, chosen(question.options, False, f"The gate could not be asked: {error}"))
+            return
+        if decision.allowed and decision.args != question.call:
+            self._answer(question, chosen(question.options, False, CHANGED))
+        else:
+            self._answer(question, chosen(question.options, decision.allowed, decision.text))
+
+    def _asked(self, question: Question) -> Decision:
+        """The gate's final word; the question waits for nothing once it is answered otherwise."""
+        run = self._sessions.run(question.session)
+        run.flush(FLUSH)
+        call_id, tool, args = self._what(question)
+        attempt = self._attempts[run.name, call_id] = self._attempts.get((run.name, call_id), 0) + 1
+        decision = question.decision = self._cards.decide(
+            run.name, call_id, tool, args, agent=[run.agent], attempt=attempt
+        )
+        if question.answered:
+            self._cards.withdraw(decision)
+        while decision.waiting and not question.answered:
+            decision = self._cards.look(decision, 25)
+        question.call = args
+        if not decision.allowed or question.answered:
+            return decision
+        return self._cards.claim(decision)
+
+    def _what(self, question: Question) -> tuple[str, dict[str, str], Any]:
+        """The call as it was told so far, with what the request itself says of it."""
+        call_id = str(question.call.get("toolCallId") or "")
+        if not call_id:
+            raise ValueError("the request names no tool call")
+        known = self._sessions.calls.get((question.session, call_id), {})
+        asked = question.call.get("rawInput")
+        args = {**known.get("input", {}), **(asked if isinstance(asked, dict) else {})}
+        return call_id, {"name": known.get("tool") or tool_of(question.call), **_kind(known, question.call)}, args
+
+    def _answer(self, question: Question, result: Said) -> None:
+        with question.lock:
+            if question.answered:
+                return
+            question.answered = True
+        self._open.remove(question)
+        self._reply(question, result)
+
+
+def chosen(options: list[Any], allowed: bool, reason: str = "") -> Said:
+    """Return the result that allows or rejects this once; never for always. Without such an option it is no yes."""
+    kinds = {each.get("kind"): each.get("optionId") for each in options if isinstance(each, dict)}
+    option = kinds.get("allow_once" if allowed else "reject_once")
+    told = {} if allowed or not reason else {"_meta": {"toolcards": {"reason": reason}}}
+    if not isinstance(option, str):
+        return cancelled() | told
+    return {"outcome": {"outcome": "selected", "optionId": option}} | told
+
+
+def cancelled() -> Said:
+    """Return the result of a request whose turn is over."""
+    return {"outcome": {"outcome": "cancelled"}}
+
+
+def _of(told: Said, name: str, kind: Callable[[], T]) -> T:
+    value: Any = told.get(name)
+    return value if isinstance(value, type(kind())) else kind()
+
+
+def _kind(*told: Said) -> dict[str, str]:
+    kinds = [each["kind"] for each in told if isinstance(each.get("kind"), str)]
+    return {"kind": kinds[-1]} if kinds else {}

@@ -1,0 +1,23 @@
+"""What an agent imports: nothing but the standard library, so the folder may be copied alone.
+
+cards = Toolcards("http://127.0.0.1:8000", key)          # or TOOLCARDS_URL and TOOLCARDS_AGENT_KEY
+
+@gated(cards, run="nightly")                             # plain and async functions
+def delete_branch(name: str) -> None: ...
+
+async with cards.run(agent="scribe") as run:             # or `with`, and `call.allowed_now(…)`
+    call = run.call("bash")
+    args = await call.allowed({"command": "git push"})
+    call.output(execute(args))
+
+For agent frameworks see the modules pydantic_ai, langchain, openai_agents and plain, which are imported by name.
+"""
+
+from .answers import Decision, Denied
+from .asking import Toolcards, Unreachable
+from .calls import Call
+from .gated import gated
+from .live import Run, current
+from .wire import Closed
+
+__all__ = ["Call", "Closed", "Decision", "Denied", "Run", "Toolcards", "Unreachable", "current", "gated"]

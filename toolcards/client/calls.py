@@ -1,0 +1,82 @@
+"""One tool call of a run: write its input, wait until it is allowed, tell what came of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .answers import Decision, Denied
+from .faults import fault
+from .jsonable import short
+
+if TYPE_CHECKING:
+    from .live import Run
+
+__all__ = ["Call"]
+
+
+class Call:
+    """One tool call. Its methods may be used from any thread; none of those that only tell ever waits or raises."""
+
+    def __init__(self, run: Run, tool: str, call_id: str) -> None:
+        self.run, self.tool, self.id = run, tool, call_id
+
+    def delta(self, text: str) -> None:
+        """A piece of the input, as the model writes it."""
+        self._say("tool.input.delta", delta=text)
+
+    def available(self, args: Any) -> None:
+        """The input is whole; nobody is asked to wait for a decision."""
+        self._say("tool.input.available", tool=self.tool, input=short(args))
+
+    def invalid(self, given: Any, error: str = "", code: str = "invalid_input") -> None:
+        """The input, or the tool's name (`no_such_tool`), could not be used: nothing runs."""
+        told = {"message": error, "code": code}
+        self._say("tool.input.invalid", tool=self.tool, input=short(given), error=told)
+
+    async def decision(self, args: Any, *, seconds: float | None = None) -> Decision:
+        """The input is whole: return the final decision, an allow or a deny."""
+        return await self.run.decided(self.id, self._whole(args), seconds)
+
+    def decision_now(self, args: Any, *, seconds: float | None = None) -> Decision:
+        """The same for code without an event loop."""
+        return self.run.decided_now(self.id, self._whole(args), seconds)
+
+    async def allowed(self, args: Any, *, seconds: float | None = None) -> Any:
+        """The input is whole: return the arguments to run with once the call is allowed; raise Denied where not."""
+        return _granted(await self.decision(args, seconds=seconds), args)
+
+    def allowed_now(self, args: Any, *, seconds: float | None = None) -> Any:
+        """The same for code without an event loop."""
+        return _granted(self.decision_now(args, seconds=seconds), args)
+
+    def partial(self, output: Any) -> None:
+        """A preliminary result."""
+        self._say("tool.output.partial", output=short(output))
+
+    def output(self, output: Any = None) -> None:
+        """The result."""
+        self._say("tool.output.available", output=short(output))
+
+    def error(self, message: str = "", **more: Any) -> None:
+        """The call failed; `more` may be code, retryable, authority."""
+        self._say("tool.output.error", error={"message": message, **more})
+
+    def failed(self, error: BaseException) -> None:
+        """The call raised this."""
+        self._say("tool.output.error", error=fault(error))
+
+    def denied(self, reason: str = "") -> None:
+        """Somebody else than our gate said no; the tool did not run."""
+        self._say("tool.output.denied", reason=reason)
+
+    def _whole(self, args: Any) -> dict[str, Any]:
+        return {"type": "tool.input.available", "call_id": self.id, "tool": self.tool, "input": args}
+
+    def _say(self, kind: str, **more: Any) -> None:
+        self.run.send({"type": kind, "call_id": self.id, **more})
+
+
+def _granted(decision: Decision, args: Any) -> Any:
+    if not decision.allowed:
+        raise Denied(decision)
+    return decision.args if decision.edited else args

@@ -1,0 +1,233 @@
+"""OpenAI Agents SDK: tools that ask before they run, hooks that show, and answers to the SDK's own approvals.
+
+    agent = Agent(name="scribe", tools=[gated(delete_file), gated(get_weather)])
+    async with Toolcards().run(agent="scribe") as run:
+        result = await Runner.run(agent, "…", hooks=Watch(run), run_config=config(run))
+
+Streaming: `async for event in streamed(Runner.run_streamed(…), run)`. A tool with `needs_approval` pauses the run:
+`while result.interruptions: result = await Runner.run(agent, await answered(result, run), …)`.
+In a run with `gate=False` everything is only shown. Read from and tested with openai-agents 0.24.0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import inspect
+import json
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any
+
+from agents import Agent, FunctionTool, RunConfig, RunHooks
+
+from .answers import Decision
+from .ledger import Ledger, closed, ledger_of, refusal
+from .live import Run, current
+
+__all__ = ["Watch", "answered", "config", "gated", "streamed"]
+
+MARK = "__toolcards_gated__"
+
+
+def gated(tool: FunctionTool, run: Run | None = None, *, seconds: float | None = None) -> FunctionTool:
+    """Return a copy of the tool that asks first, in `run` or in the one whose `with` block the agent runs in.
+
+    A denial is the tool's answer, so the model reads the reason; edited arguments are the ones it runs with.
+    """
+    invoke = tool.on_invoke_tool
+
+    async def guarded(context: Any, given: str) -> Any:
+        ledger = ledger_of(run or current())
+        if ledger is None:
+            return refusal(closed())
+        args = _parsed(given)
+        if args is _BROKEN:
+            return await _broken(ledger, tool, invoke, context, given)
+        decision = await ledger.ask(context.tool_call_id, tool.name, args, seconds=seconds)
+        if not decision.allowed:
+            return refusal(decision)
+        if decision.edited:
+            given = json.dumps(decision.args)
+            context = _with_arguments(context, given)
+        return await _invoked(ledger, invoke, context, given)
+
+    setattr(guarded, MARK, True)
+    return dataclasses.replace(tool, on_invoke_tool=guarded)
+
+
+async def _invoked(ledger: Ledger, invoke: Callable[..., Any], context: Any, given: str) -> Any:
+    call = context.tool_call_id
+    try:
+        output = await invoke(context, given)
+    except BaseException as error:
+        ledger.failed(call, error)
+        raise
+    ledger.output(call, output)  # unless `config`'s formatter has told an error
+    return output
+
+
+async def _broken(ledger: Ledger, tool: FunctionTool, invoke: Any, context: Any, given: str) -> Any:
+    """Arguments that are no JSON: nobody can judge them, and the SDK itself refuses them."""
+    try:
+        output = await invoke(context, given)
+    except Exception as error:
+        ledger.invalid(context.tool_call_id, tool.name, given, str(error))
+        raise
+    ledger.invalid(context.tool_call_id, tool.name, given, str(output))
+    return output
+
+
+def config(run: Run, base: RunConfig | None = None) -> RunConfig:
+    """Return the run's configuration with our ear in it: it hears errors that the SDK keeps from everybody else.
+
+    Only where a tool has no `failure_error_function` of its own. What the model is told stays as it was.
+    """
+    ledger = ledger_of(run)
+    assert ledger is not None
+    base = base or RunConfig()
+    before = base.tool_error_formatter
+
+    async def heard(args: Any) -> str | None:
+        with contextlib.suppress(Exception):
+            _error(ledger, args)
+        said = before(args) if before is not None else None
+        words: str | None = await said if inspect.isawaitable(said) else said
+        return words
+
+    return dataclasses.replace(base, tool_error_formatter=heard)
+
+
+def _error(ledger: Ledger, args: Any) -> None:
+    if args.kind == "tool_not_found":
+        ledger.invalid(args.call_id, args.tool_name, None, args.default_message, "no_such_tool")
+    elif args.kind == "approval_rejected":
+        ledger.denied(args.call_id, args.default_message)
+    elif _is_input(args.error):
+        ledger.broke(args.call_id, str(args.error), code="invalid_input", retryable=False)
+    elif args.error is not None:
+        ledger.failed(args.call_id, args.error)
+
+
+def _is_input(error: Any) -> bool:
+    """The SDK's word for arguments that do not fit; it raises nothing else of this kind around a tool."""
+    return type(error).__name__ == "ModelBehaviorError"
+
+
+class Watch(RunHooks[Any]):  # type: ignore[misc]  # unknown where the library is not installed
+    """Shows the calls of a run: pass as `hooks=`. Nothing in here waits or raises."""
+
+    def __init__(self, run: Run) -> None:
+        ledger = ledger_of(run)
+        assert ledger is not None
+        self._ledger = ledger
+
+    async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:
+        """The model has spoken: its calls are whole."""
+        with contextlib.suppress(Exception):
+            names = {getattr(tool, "name", "") for tool in getattr(agent, "tools", ())}
+            for item in response.output:
+                if getattr(item, "type", "") == "function_call":
+                    self._called(item, names)
+
+    def _called(self, item: Any, names: Iterable[str]) -> None:
+        self._ledger.started(item.call_id, item.name)
+        args = _parsed(item.arguments)
+        if args is not _BROKEN:
+            self._ledger.written(item.call_id, item.name, args)
+
+    async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: Any) -> None:
+        """A tool answered."""
+        call = getattr(context, "tool_call_id", "")
+        if call:
+            self._ledger.output(call, result)
+
+
+async def streamed(result: Any, run: Run) -> AsyncIterator[Any]:
+    """Pass a streamed result's events on, and show text, arguments as they are written, and outputs."""
+    ledger = ledger_of(run)
+    assert ledger is not None
+    writing: dict[str, str] = {}
+    async for event in result.stream_events():
+        with contextlib.suppress(Exception):
+            if event.type == "raw_response_event":
+                _raw(ledger, event.data, writing)
+            elif event.type == "run_item_stream_event" and event.name == "tool_output":
+                raw = event.item.raw_item
+                call = str(raw.get("call_id") if isinstance(raw, dict) else raw.call_id)
+                if ledger.open(call) and not run.gate:
+                    ledger.output(call, event.item.output)
+        yield event
+
+
+def _raw(ledger: Ledger, data: Any, writing: dict[str, str]) -> None:
+    if data.type == "response.output_text.delta":
+        ledger.run.text(data.delta)
+    elif data.type == "response.output_item.added" and data.item.type == "function_call":
+        writing[data.item.id or data.item.call_id] = data.item.call_id
+        ledger.started(data.item.call_id, data.item.name)
+    elif data.type == "response.function_call_arguments.delta":
+        ledger.delta(writing.get(data.item_id, ""), data.delta)
+
+
+# ---------------------------------------------------------------- the SDK's own approvals
+
+
+async def answered(result: Any, run: Run, *, seconds: float | None = None) -> Any:
+    """Ask the gate about every approval the run has paused for; return the state to run on with.
+
+    The SDK takes no edited arguments: a tool that is `gated` runs with them, for another one the call is refused
+    with the arguments in words, so that the model can call again.
+    """
+    ledger = ledger_of(run)
+    assert ledger is not None
+    state, items = result.to_state(), list(result.interruptions)
+    decisions = await asyncio.gather(*(_asked(ledger, item, seconds) for item in items))
+    for item, decision in zip(items, decisions, strict=True):
+        if not decision.allowed:
+            state.reject(item, rejection_message=decision.text or "This call was denied.")
+        elif decision.edited and not _takes_edits(item):
+            words = f"A person changed the arguments: call again with {json.dumps(decision.args)}"
+            ledger.denied(item.call_id, words)
+            state.reject(item, rejection_message=words)
+        else:
+            state.approve(item)
+    return state
+
+
+async def _asked(ledger: Ledger, item: Any, seconds: float | None) -> Decision:
+    args = _parsed(item.arguments or "{}")
+    return await ledger.ask(item.call_id, item.name, item.arguments if args is _BROKEN else args, seconds=seconds)
+
+
+def _takes_edits(item: Any) -> bool:
+    agent = getattr(item, "agent", None)
+    tools = agent.tools if isinstance(agent, Agent) else ()
+    return any(getattr(tool, "name", "") == item.name and hasattr(_invoker(tool), MARK) for tool in tools)
+
+
+def _invoker(tool: Any) -> Any:
+    return getattr(tool, "on_invoke_tool", None)
+
+
+# ---------------------------------------------------------------- words between us and the SDK
+
+_BROKEN = object()
+
+
+def _parsed(given: str) -> Any:
+    try:
+        return json.loads(given) if given else {}
+    except ValueError:
+        return _BROKEN
+
+
+def _with_arguments(context: Any, given: str) -> Any:
+    """The call's context with the edited arguments, for a tool that reads them there."""
+    with contextlib.suppress(Exception):
+        changed = context.__class__.__new__(context.__class__)
+        changed.__dict__.update(context.__dict__)
+        changed.tool_arguments = given
+        changed._function_tool_arguments = None  # what was prepared from the old ones
+        return changed
+    return context

@@ -1,0 +1,249 @@
+"""Pydantic AI: a capability that shows an agent's run live and lets the gate decide before a tool executes.
+
+    async with Toolcards().run(agent="scribe") as run:
+        await agent.run("…", capabilities=[Gate(run)])
+
+or once for all runs: `Agent(…, capabilities=[Gate(Toolcards(), agent="scribe")])`. Read from and tested with
+pydantic-ai-slim 2.68. What decides is the run: `cards.run(gate=False)` and `Watch` only show.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from pydantic_ai import DeferredToolRequests, DeferredToolResults, RunContext, ToolApproved, ToolDenied
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, SkipToolExecution, ToolFailed
+from pydantic_ai.messages import (
+    FunctionToolCallEvent,
+    FunctionToolResultEvent,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ToolCallPart,
+    ToolCallPartDelta,
+)
+
+from .answers import Decision
+from .asking import Toolcards
+from .ledger import Ledger, ledger_of
+from .live import Run
+
+__all__ = ["Gate", "Watch"]
+
+_CONTROL = (ApprovalRequired, CallDeferred, ModelRetry, SkipToolExecution, ToolFailed)
+
+
+class Gate(AbstractCapability[Any]):  # type: ignore[misc]  # unknown where the library is not installed
+    """Asks before each tool call, tells what came of it, and answers the approvals that tools require.
+
+    `cards` is a run that is open, or a server: then each agent run is a run of its own, with `options` as in
+    `Toolcards.run`. `seconds`: how long a call waits for a person. `approvals=False`: tools that require approval
+    are left to the app; their calls are still asked about before they execute. `stream=False`: model requests are
+    not switched to streaming, so arguments are shown when they are whole.
+    """
+
+    gate = True
+
+    def __init__(
+        self,
+        cards: Toolcards | Run,
+        *,
+        seconds: float | None = None,
+        approvals: bool = True,
+        stream: bool = True,
+        **options: Any,
+    ) -> None:
+        self._cards, self._seconds, self._approvals, self._stream, self._options = (
+            cards, seconds, approvals, stream, options,
+        )  # fmt: skip
+        self._ledger: Ledger | None = ledger_of(cards) if isinstance(cards, Run) else None
+        self._parts: dict[int, str] = {}
+        self._ran: set[str] = set()  # calls that were let run, or whose approval we gave
+
+    @classmethod
+    def get_serialization_name(cls) -> str | None:
+        """Return None: a connection is no part of an agent's specification."""
+        return None
+
+    @property
+    def has_wrap_run_event_stream(self) -> bool:
+        """Whether the agent has to stream for us."""
+        return self._stream
+
+    @property
+    def has_on_event(self) -> bool:
+        """Whether the agent has to stream for us."""
+        return self._stream
+
+    async def for_run(self, ctx: RunContext[Any]) -> Gate:
+        """Return a copy with this agent run's own state."""
+        return type(self)(
+            self._cards, seconds=self._seconds, approvals=self._approvals, stream=self._stream, **self._options
+        )
+
+    async def wrap_run(self, ctx: RunContext[Any], *, handler: Any) -> Any:
+        """Open a run around the agent's, unless one was given."""
+        if isinstance(self._cards, Run):
+            return await handler()
+        name = getattr(ctx.agent, "name", None) or "pydantic-ai"
+        async with self._cards.run(**{"agent": name, "gate": self.gate, **self._options}) as run:
+            self._ledger = ledger_of(run)
+            return await handler()
+
+    # ------------------------------------------------------------ watching
+
+    async def on_event(self, ctx: RunContext[Any], *, event: Any) -> None:
+        """Tell the event; never fails the run."""
+        tell = _EVENTS.get(type(event))
+        if tell is not None and self._ledger is not None:
+            with contextlib.suppress(Exception):
+                tell(self, self._ledger, event)
+
+    def _began(self, ledger: Ledger, event: PartStartEvent) -> None:
+        part = event.part
+        if isinstance(part, ToolCallPart):
+            self._parts[event.index] = part.tool_call_id
+            ledger.started(part.tool_call_id, part.tool_name)
+            if isinstance(part.args, str):
+                ledger.delta(part.tool_call_id, part.args)
+        elif isinstance(part, TextPart) and part.content:
+            ledger.run.text(part.content)
+
+    def _grew(self, ledger: Ledger, event: PartDeltaEvent) -> None:
+        delta = event.delta
+        if isinstance(delta, ToolCallPartDelta):
+            call = delta.tool_call_id or self._parts.get(event.index, "")
+            if isinstance(delta.args_delta, str):
+                ledger.delta(call, delta.args_delta)
+        elif isinstance(delta, TextPartDelta) and delta.content_delta:
+            ledger.run.text(delta.content_delta)
+
+    def _called(self, ledger: Ledger, event: FunctionToolCallEvent) -> None:
+        part = event.part
+        ledger.started(part.tool_call_id, part.tool_name)
+        if event.args_valid:
+            ledger.written(part.tool_call_id, part.tool_name, _args(part))
+
+    def _returned(self, ledger: Ledger, event: FunctionToolResultEvent) -> None:
+        part = event.part
+        call, content = part.tool_call_id, getattr(part, "content", None)
+        outcome = getattr(part, "outcome", "retried")
+        if outcome == "success":
+            ledger.output(call, content)
+        elif outcome == "denied":
+            ledger.denied(call, str(content or ""))
+        elif outcome == "failed":
+            ledger.broke(call, _words(part), code="tool_reported", retryable=False)
+        elif outcome == "retried":
+            self._retried(ledger, part)
+
+    def _retried(self, ledger: Ledger, part: Any) -> None:
+        """The model is asked to try again: because of its arguments, the tool's name, or the tool itself."""
+        call, words = part.tool_call_id, _words(part)
+        decided = ledger.decided(call)
+        if call in self._ran or (decided is not None and decided.allowed):
+            ledger.broke(call, words, code="tool_reported", retryable=False)
+        else:
+            code = "invalid_input" if part.tool_name in self._names else "no_such_tool"
+            ledger.invalid(call, part.tool_name or "", None, words, code)
+
+    _names: frozenset[str] = frozenset()
+
+    async def prepare_tools(self, ctx: RunContext[Any], tool_defs: Sequence[Any]) -> Any:
+        """Remember the tools that are offered; changes nothing."""
+        self._names = frozenset(tool.name for tool in tool_defs)
+        return tool_defs
+
+    # ------------------------------------------------------------ deciding
+
+    async def wrap_tool_execute(
+        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: Any, args: dict[str, Any], handler: Any
+    ) -> Any:
+        """Ask, execute with what was allowed, tell what came of it."""
+        ledger = self._ledger
+        if ledger is None:
+            return ToolDenied("Toolcards is not connected to this run, so the call may not run.")
+        decision = await ledger.ask(call.tool_call_id, call.tool_name, args, seconds=self._seconds)
+        if not decision.allowed:
+            return ToolDenied(decision.text or "This call was denied.")
+        if decision.edited and call.tool_call_id not in self._ran:
+            args_or_no = await self._edited(ctx, call, decision)
+            if isinstance(args_or_no, ToolDenied):
+                return args_or_no
+            args = args_or_no
+        self._ran.add(call.tool_call_id)
+        try:
+            output = await handler(args)
+        except _CONTROL:
+            raise  # told by the event that follows
+        except BaseException as error:
+            ledger.failed(call.tool_call_id, error)
+            raise
+        ledger.output(call.tool_call_id, getattr(output, "return_value", output))
+        return output
+
+    async def _edited(self, ctx: RunContext[Any], call: ToolCallPart, decision: Decision) -> Any:
+        """The edited arguments as the tool takes them; a denial where it does not."""
+        assert self._ledger is not None
+        try:
+            assert ctx.tool_manager is not None
+            changed = replace(call, args=decision.args)
+            new = await ctx.tool_manager.validate_tool_call(changed, approved=True, wrap_validation_errors=False)
+            assert new.validated_args is not None
+        except Exception as error:
+            self._ledger.broke(call.tool_call_id, str(error), code="invalid_input", retryable=False)
+            return ToolDenied("A person changed the arguments, and the tool does not take them.")
+        return new.validated_args
+
+    async def handle_deferred_tool_calls(
+        self, ctx: RunContext[Any], *, requests: DeferredToolRequests
+    ) -> DeferredToolResults | None:
+        """Answer the approvals that tools require; what runs elsewhere is the app's affair."""
+        ledger = self._ledger
+        if ledger is None or not ledger.run.gate or not self._approvals or not requests.approvals:
+            return None
+        answers = await asyncio.gather(*(self._approval(ledger, part) for part in requests.approvals))
+        named = [part.tool_call_id for part in requests.approvals]
+        return DeferredToolResults(approvals=dict(zip(named, answers, strict=True)))
+
+    async def _approval(self, ledger: Ledger, part: ToolCallPart) -> Any:
+        args = _args(part)
+        decision = await ledger.ask(part.tool_call_id, part.tool_name, args, seconds=self._seconds)
+        if not decision.allowed:
+            return ToolDenied(decision.text or "This call was denied.")
+        self._ran.add(part.tool_call_id)
+        ledger.settled(part.tool_call_id)
+        return ToolApproved(override_args=decision.args) if decision.edited else ToolApproved()
+
+
+class Watch(Gate):
+    """Only shows: nothing waits, nothing is denied."""
+
+    gate = False
+
+
+def _args(part: ToolCallPart) -> Any:
+    try:
+        return part.args_as_dict()
+    except Exception:
+        return part.args
+
+
+def _words(part: Any) -> str:
+    """What the model is told, without the library's framing."""
+    content = getattr(part, "content", "")
+    return content if isinstance(content, str) else str(content)
+
+
+_EVENTS: dict[type, Any] = {
+    PartStartEvent: Gate._began,
+    PartDeltaEvent: Gate._grew,
+    FunctionToolCallEvent: Gate._called,
+    FunctionToolResultEvent: Gate._returned,
+}

@@ -1,0 +1,221 @@
+"""A small WebSocket client: RFC 6455 over asyncio streams, text messages only, no extensions."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import hashlib
+import os
+import ssl
+import struct
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+__all__ = ["Closed", "Socket", "connect", "masked"]
+
+_GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+_CONTINUATION, _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0, 1, 2, 8, 9, 10
+_CONTROL = {_CLOSE, _PING, _PONG}
+LONGEST_HEADER = 16 << 10
+LONGEST_MESSAGE = 16 << 20
+
+
+class Closed(ConnectionError):
+    """The connection is over. `code` is the close code; 1006 where there was none, 400 and up for an HTTP refusal."""
+
+    def __init__(self, code: int, reason: str = "") -> None:
+        super().__init__(f"closed: {code} {reason}".rstrip())
+        self.code, self.reason = code, reason
+
+
+async def connect(url: str, *, headers: Mapping[str, str] | None = None, timeout: float = 10) -> Socket:  # noqa: ASYNC109
+    """Open a socket to a ws, wss, http or https URL; raises Closed or OSError, TimeoutError after `timeout` seconds."""
+    parts = urlsplit(url)
+    secure = parts.scheme in {"wss", "https"}
+    if parts.scheme not in {"ws", "http", "wss", "https"} or not parts.hostname:
+        raise ValueError(f"{url!r} is no WebSocket address")
+    async with asyncio.timeout(timeout):
+        reader, writer = await asyncio.open_connection(
+            parts.hostname,
+            parts.port or (443 if secure else 80),
+            ssl=ssl.create_default_context() if secure else None,
+            limit=LONGEST_HEADER,
+        )
+        try:
+            path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+            host = parts.netloc.rpartition("@")[2]
+            await _handshake(reader, writer, path=path, host=host, headers=headers or {})
+        except BaseException:
+            writer.close()
+            raise
+    return Socket(reader, writer)
+
+
+async def _handshake(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, path: str, host: str, headers: Mapping[str, str]
+) -> None:
+    key = base64.b64encode(os.urandom(16)).decode()
+    wanted = {
+        "Host": host,
+        "Upgrade": "websocket",
+        "Connection": "Upgrade",
+        "Sec-WebSocket-Key": key,
+        "Sec-WebSocket-Version": "13",
+        **headers,
+    }
+    if any(sign in text for pair in (*wanted.items(), (path, "")) for text in pair for sign in "\r\n"):
+        raise ValueError("a header or path may not hold a line break")
+    lines = [f"GET {path} HTTP/1.1", *(f"{name}: {value}" for name, value in wanted.items())]
+    writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
+    try:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+        raise Closed(1006, "no answer to the handshake") from error
+    status = head[0].split(" ")
+    answered = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])}
+    if len(status) < 2 or status[1] != "101":
+        code = int(status[1]) if len(status) > 1 and status[1].isdigit() else 1006
+        raise Closed(code, "the server refused the socket")
+    expected = base64.b64encode(hashlib.sha1(f"{key}{_GUID}".encode()).digest()).decode()  # noqa: S324 - the RFC's
+    upgraded = (
+        answered.get("upgrade", "").lower() == "websocket" and "upgrade" in answered.get("connection", "").lower()
+    )
+    if not upgraded or answered.get("sec-websocket-accept") != expected or "sec-websocket-extensions" in answered:
+        raise Closed(1002, "this is not a WebSocket server")
+
+
+class Socket:
+    """One open connection. `send` may be called by several tasks, `recv` by one."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+        self._ended: Closed | None = None
+        self._said_goodbye = False
+        self.heard = asyncio.get_running_loop().time()  # when the last frame came, of whatever kind
+
+    async def send(self, text: str) -> None:
+        """Send one text message; waits while the server does not read. Raises Closed."""
+        await self._write(_TEXT, text.encode())
+
+    async def ping(self) -> None:
+        """Ask for a sign of life; `heard` tells when one came."""
+        await self._write(_PING, b"")
+
+    async def recv(self) -> str:
+        """Return the next text message; raises Closed when there are no more."""
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            final, opcode, payload = await self._frame()
+            if opcode in _CONTROL:
+                await self._control(opcode, payload)
+                continue
+            if opcode == _BINARY:
+                raise await self._fail(1003, "text is spoken here")
+            if (opcode == _CONTINUATION) != bool(parts):
+                raise await self._fail(1002, "a message began or went on at the wrong time")
+            size += len(payload)
+            if size > LONGEST_MESSAGE:
+                raise await self._fail(1009, "too long")
+            parts.append(payload)
+            if final:
+                return await self._text(b"".join(parts))
+
+    async def close(self, code: int = 1000, reason: str = "") -> None:
+        """Say goodbye, wait a moment for the answer, and let go."""
+        with contextlib.suppress(OSError, TimeoutError):
+            await self._goodbye(code, reason)
+            async with asyncio.timeout(2):
+                while self._ended is None:
+                    await self.recv()
+        self.abort()
+
+    def abort(self) -> None:
+        """Let go at once."""
+        self._ended = self._ended or Closed(1006, "let go")
+        self._writer.close()
+
+    # ------------------------------------------------------------ frames
+
+    async def _frame(self) -> tuple[bool, int, bytes]:
+        if self._ended is not None:
+            raise self._ended
+        try:
+            first, second = await self._reader.readexactly(2)
+            opcode, length = first & 0x0F, second & 0x7F
+            if first & 0x70 or second & 0x80 or opcode not in {_CONTINUATION, _TEXT, _BINARY, *_CONTROL}:
+                raise await self._fail(1002, "not a frame that a server may send")
+            if opcode in _CONTROL and (length > 125 or not first & 0x80):
+                raise await self._fail(1002, "a control frame must be short and whole")
+            if length == 126:
+                (length,) = struct.unpack("!H", await self._reader.readexactly(2))
+            elif length == 127:
+                (length,) = struct.unpack("!Q", await self._reader.readexactly(8))
+            if length > LONGEST_MESSAGE:
+                raise await self._fail(1009, "too long")
+            payload = await self._reader.readexactly(length)
+        except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError) as error:
+            if isinstance(error, Closed):
+                raise
+            self._ended = self._ended or Closed(1006, "the connection broke")
+            raise self._ended from error
+        self.heard = asyncio.get_running_loop().time()
+        return bool(first & 0x80), opcode, payload
+
+    async def _control(self, opcode: int, payload: bytes) -> None:
+        if opcode == _PING:
+            await self._write(_PONG, payload)
+        elif opcode == _CLOSE:
+            if len(payload) == 1:
+                raise await self._fail(1002, "half a close code")
+            code = struct.unpack("!H", payload[:2])[0] if payload else 1005
+            with contextlib.suppress(OSError):
+                await self._goodbye(code if code != 1005 else 1000, "")
+            self._ended = Closed(code, payload[2:].decode("utf-8", "replace"))
+            self._writer.close()
+            raise self._ended
+
+    async def _text(self, data: bytes) -> str:
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            raise await self._fail(1007, "not UTF-8") from None
+
+    async def _fail(self, code: int, reason: str) -> Closed:
+        with contextlib.suppress(OSError):
+            await self._goodbye(code, reason)
+        self._ended = Closed(code, reason)
+        self._writer.close()
+        return self._ended
+
+    async def _goodbye(self, code: int, reason: str) -> None:
+        if not self._said_goodbye:
+            await self._write(_CLOSE, struct.pack("!H", code) + reason.encode()[:123])
+            self._said_goodbye = True
+
+    async def _write(self, opcode: int, payload: bytes) -> None:
+        if self._ended is not None or self._said_goodbye:
+            raise self._ended or Closed(1000, "said goodbye")
+        try:
+            self._writer.write(masked(opcode, payload))
+            await self._writer.drain()
+        except (ConnectionError, RuntimeError) as error:
+            self._ended = self._ended or Closed(1006, "the connection broke")
+            raise self._ended from error
+
+
+def masked(opcode: int, payload: bytes, mask: bytes | None = None) -> bytes:
+    """Return one whole frame as a client sends it."""
+    mask = mask or os.urandom(4)
+    size = len(payload)
+    if size < 126:
+        head = struct.pack("!BB", 0x80 | opcode, 0x80 | size)
+    elif size < 1 << 16:
+        head = struct.pack("!BBH", 0x80 | opcode, 0x80 | 126, size)
+    else:
+        head = struct.pack("!BBQ", 0x80 | opcode, 0x80 | 127, size)
+    # One exclusive-or over two big numbers instead of a loop over bytes.
+    pad = (mask * (size // 4 + 1))[:size]
+    body = (int.from_bytes(payload, "big") ^ int.from_bytes(pad, "big")).to_bytes(size, "big")
+    return head + mask + body

@@ -1,0 +1,150 @@
+"""Claude Code: HTTP hooks in its settings, and the key in their `env` block.
+
+Tested with @anthropic-ai/claude-code 2.1.329. `onFailure: "block"` needs 2.1.295; older versions run the tool
+when a hook cannot be reached. SessionStart is not sent to HTTP hooks, so a session is first seen at its prompt.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from toolcards.connect.base import TAG, Abilities, Change, Recipe, Unreadable, Wish, as_json, read_json
+
+HOLD = 930  # seconds that a question is held: longer than the server's own time to answer (900)
+TIMEOUT = HOLD + 30  # the hook's own limit: were it to elapse, older versions would run the tool
+KEY = "TOOLCARDS_CLAUDE_CODE_KEY"
+PATH = "/api/v1/hooks/claude-code"
+GATES = ("PreToolUse", "PermissionRequest")
+OF_TOOLS = ("PostToolUse", "PostToolUseFailure", "PermissionDenied")
+OF_RUNS = ("UserPromptSubmit", "PostToolBatch", "SubagentStart", "SubagentStop", "Stop", "SessionEnd")
+
+
+def plan(wish: Wish) -> list[Change]:
+    """Return the settings with our hooks in them, in place of those that an earlier connect wrote."""
+    path = settings_of(wish)
+    text, said = read_json(path)
+    key = wish.key or key_in(wish)
+    after = _without(said)
+    hooks = _object(after, "hooks", path)
+    for event in (*GATES, *OF_TOOLS, *OF_RUNS):
+        entries = hooks.setdefault(event, [])
+        if not isinstance(entries, list):
+            raise Unreadable(f"{path}: hooks.{event} is not a list. It was not touched.")
+        entries.append(_entry(event, wish.url))
+    _object(after, "env", path)[KEY] = key
+    same = _sorted_away(after) == _sorted_away(said)
+    return [Change(path, text, text if same else as_json(after, text), secret=key)]
+
+
+def undo(wish: Wish) -> list[Change]:
+    """Return the settings without our hooks; a file that held nothing else goes."""
+    path = settings_of(wish)
+    text, said = read_json(path)
+    after = _without(said)
+    if after == said:
+        return [Change(path, text, text)]
+    return [Change(path, text, as_json(after, text) if after else None, secret=key_in(wish))]
+
+
+def key_in(wish: Wish) -> str:
+    """Return the key that is written there."""
+    env = read_json(settings_of(wish))[1].get("env")
+    key = env.get(KEY) if isinstance(env, dict) else ""
+    return key if isinstance(key, str) else ""
+
+
+def settings_of(wish: Wish) -> Path:
+    """Return the file: the account's, or the project's own that is not shared (it holds a key)."""
+    if wish.project is not None:
+        return wish.project / ".claude" / "settings.local.json"
+    return wish.home / ".claude" / "settings.json"
+
+
+def _entry(event: str, url: str) -> dict[str, Any]:
+    gating = event in GATES
+    query = f"?limit={HOLD}&by={TAG}" if gating else f"?by={TAG}"
+    hook: dict[str, Any] = {
+        "type": "http",
+        "url": f"{url.rstrip('/')}{PATH}{query}",
+        "headers": {"Authorization": f"Bearer ${KEY}"},
+        "allowedEnvVars": [KEY],
+        "timeout": TIMEOUT if gating else 10,
+    }
+    if gating:
+        hook["onFailure"] = "block"
+    return ({"matcher": "*"} if event in GATES + OF_TOOLS else {}) | {"hooks": [hook]}
+
+
+def _without(said: dict[str, Any]) -> dict[str, Any]:
+    """The settings without anything of ours, and without what that leaves empty."""
+    after = dict(said)
+    if isinstance(said.get("hooks"), dict):
+        hooks = {event: _others(entries) for event, entries in said["hooks"].items()}
+        after["hooks"] = {event: left for event, left in hooks.items() if left or not said["hooks"][event]}
+    if isinstance(said.get("env"), dict):
+        after["env"] = {name: value for name, value in said["env"].items() if name != KEY}
+    for name in ("hooks", "env"):
+        if after.get(name) == {} and said.get(name) != {}:
+            del after[name]
+    return after
+
+
+def _others(entries: Any) -> Any:
+    if not isinstance(entries, list):
+        return entries
+    left = []
+    for entry in entries:
+        hooks = entry.get("hooks") if isinstance(entry, dict) else None
+        if not isinstance(hooks, list) or not any(map(_ours, hooks)):
+            left.append(entry)
+        elif others := [hook for hook in hooks if not _ours(hook)]:
+            left.append(entry | {"hooks": others})
+    return left
+
+
+def _ours(hook: Any) -> bool:
+    url = hook.get("url") if isinstance(hook, dict) else ""
+    return isinstance(url, str) and f"by={TAG}" in urlsplit(url).query
+
+
+def _object(said: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
+    value = said.get(name, {})
+    if not isinstance(value, dict):
+        raise Unreadable(f"{path}: {name} is not an object. It was not touched.")
+    said[name] = dict(value)
+    inner: dict[str, Any] = said[name]
+    for event, entries in inner.items():
+        inner[event] = list(entries) if isinstance(entries, list) else entries
+    return inner
+
+
+def _sorted_away(said: dict[str, Any]) -> Any:
+    """The settings in a form in which the order of our entries among others' does not count."""
+    hooks = said.get("hooks")
+    if not isinstance(hooks, dict):
+        return said
+    ordered = {
+        event: sorted(map(repr, entries)) if isinstance(entries, list) else entries for event, entries in hooks.items()
+    }
+    return said | {"hooks": ordered}
+
+
+CLAUDE_CODE = Recipe(
+    name="claude-code",
+    title="Claude Code",
+    version="2.1.329",
+    can=Abilities(observe="yes", gate="yes", edit="yes", stream="no"),
+    fails="closed",
+    when_away="While Toolcards is away no tool runs: Claude Code blocks the call and says that the hook failed "
+    "(before 2.1.295 it would run the tool).",
+    notes=(
+        "A deny rule in Claude Code's own settings always wins; an ask rule there asks even after a yes given here.",
+        "What only the default allows is left to Claude Code's own rules; if it asks, you can answer there or here.",
+        "Input does not stream: a call is seen when it is written.",
+    ),
+    plan=plan,
+    undo=undo,
+    key_in=key_in,
+)  # fmt: skip

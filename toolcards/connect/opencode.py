@@ -1,0 +1,74 @@
+"""opencode: a plug-in file in its configuration folder, with the server's address and the key in its first lines.
+
+Tested with opencode-ai 1.18.33.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from toolcards.connect.base import TAG, Abilities, Change, Recipe, Unreadable, Wish, read
+
+PLUG_IN = "toolcards.js"
+_SETTINGS = re.compile(r"^const SETTINGS = (\{.*\}) // " + TAG + "$", re.MULTILINE)
+
+
+def plan(wish: Wish) -> list[Change]:
+    """Return the plug-in as a file."""
+    path, before = file_of(wish), read(file_of(wish))
+    if before is not None and TAG not in before:
+        raise Unreadable(f"{path} is there and is not ours. It was not touched.")
+    key = wish.key or key_in(wish)
+    said = json.dumps({"url": wish.url.rstrip("/"), "key": key})
+    after, found = _SETTINGS.subn(lambda _: f"const SETTINGS = {said} // {TAG}", source(), count=1)
+    if not found:
+        raise Unreadable("The plug-in has no line for its settings.")
+    return [Change(path, before, after, secret=key)]
+
+
+def undo(wish: Wish) -> list[Change]:
+    """Return the plug-in as no file, if it is ours."""
+    path, before = file_of(wish), read(file_of(wish))
+    ours = before is not None and TAG in before
+    return [Change(path, before, None if ours else before, secret=key_in(wish))]
+
+
+def key_in(wish: Wish) -> str:
+    """Return the key that is written there."""
+    found = _SETTINGS.search(read(file_of(wish)) or "")
+    return str(json.loads(found[1]).get("key", "")) if found else ""
+
+
+def file_of(wish: Wish) -> Path:
+    """Return the file: among the account's plug-ins, or the project's."""
+    folder = wish.project / ".opencode" if wish.project is not None else wish.home / ".config" / "opencode"
+    return folder / "plugin" / PLUG_IN
+
+
+def source() -> str:
+    """Return the plug-in as it is handed out."""
+    from django.contrib.staticfiles import finders
+
+    found = finders.find("clients/opencode.js")
+    if not found:
+        raise Unreadable("The plug-in is not among the static files of this installation.")
+    return Path(found).read_text("utf-8")
+
+
+OPENCODE = Recipe(
+    name="opencode",
+    title="opencode",
+    version="1.18.33",
+    can=Abilities(observe="yes", gate="yes", edit="yes", stream="shell output and text; arguments do not stream"),
+    fails="closed",
+    when_away="While Toolcards is away no tool runs: the plug-in stops the call and tells the model why.",
+    notes=(
+        "opencode's own questions (permission: ask) can be answered there or here; `opencode run` refuses them itself.",
+        "Saying no to one question of opencode's own ends the others of its session too: that is opencode's way.",
+    ),
+    plan=plan,
+    undo=undo,
+    key_in=key_in,
+)
