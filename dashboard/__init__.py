@@ -1,0 +1,1 @@
+"""The site: settings, pages and everything a person sees."""

@@ -1,0 +1,39 @@
+"""Addresses of pages that carry agents' names, and lengths of time in words."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+
+def run(name: str) -> str:
+    """Return the address of the run's page; a `/` in its name is encoded, so that `..` in it means nothing."""
+    return f"/runs/{quote(name, safe='')}/"
+
+
+def run_socket(name: str) -> str:
+    """Return the address of the run's live socket."""
+    return f"/ws/runs/{quote(name, safe='')}/"
+
+
+def call(public_id: str) -> str:
+    """Return the address of the call's page."""
+    return f"/calls/{public_id}/"
+
+
+def vote(approval: str) -> str:
+    """Return where answers to the approval are posted."""
+    return f"/approvals/{approval}/vote"
+
+
+def length(seconds: float) -> str:
+    """Return a length of time as short as it can be said: 12 ms, 0.8 s, 42 s, 3 min 10 s, 2 h 5 min."""
+    if seconds < 0.1:
+        return f"{max(0, round(seconds * 1000))} ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

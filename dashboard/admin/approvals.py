@@ -1,0 +1,111 @@
+"""Approvals: answered by actions, each through the gate with what the list showed."""
+
+from __future__ import annotations
+
+import json
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html
+
+from dashboard import marks
+from dashboard.admin.log import Written, clock, pretty
+from toolcards import gate
+from toolcards.core.call import call_json
+from toolcards.gate import Ballot, Refused
+from toolcards.models import Approval
+
+
+@admin.register(Approval)
+class ApprovalAdmin(Written):
+    """Approvals: answered by actions, each through the gate with the revision that the list showed."""
+
+    list_display = ("tool", "shown_input", "state", "run", "asked_at", "until", "answered_by", "id")
+    list_display_links = ("id",)
+    list_filter = ("state", "asked", "by_kind", "channel", "opener")
+    list_select_related = ("call", "run")
+    search_fields = ("id", "call__tool", "call__call_id", "run__name", "by_name")
+    ordering = ("-requested_at", "-id")
+    actions = ("approve", "deny")
+    fields = (
+        "id", "run", "call", "state", "asked", "opener", "channel", "args_sha256", "by_kind", "by_name", "reason",
+        "note", "asked_at", "until", "decided", "shown_card",
+    )  # fmt: skip
+
+    def has_vote_permission(self, request: HttpRequest) -> bool:
+        """Whether this person may answer."""
+        return request.user.has_perm("toolcards.vote")
+
+    @admin.display(description="tool", ordering="call__tool")
+    def tool(self, approval: Approval) -> str:
+        """What is called, with what this page showed of it: the actions vote for exactly that."""
+        return format_html(
+            '{}<input type="hidden" name="rev-{}" value="{}"><input type="hidden" name="sha-{}" value="{}">',
+            marks.visible(approval.call.tool), approval.pk, approval.call.rev, approval.pk, approval.args_sha256,
+        )  # fmt: skip
+
+    @admin.display(description="input")
+    def shown_input(self, approval: Approval) -> str:
+        """The input: whole while somebody has to answer, else its beginning."""
+        text = json.dumps(approval.call.as_shown_card().shown_input, ensure_ascii=False)
+        return marks.visible(text if approval.state == "pending" or len(text) < 200 else text[:200] + "…")
+
+    @admin.display(description="asked", ordering="requested_at")
+    def asked_at(self, approval: Approval) -> str:
+        """When the question came."""
+        return clock(approval.requested_at)
+
+    @admin.display(description="until", ordering="expires_at")
+    def until(self, approval: Approval) -> str:
+        """When it is too late."""
+        return clock(approval.expires_at)
+
+    @admin.display(description="decided", ordering="decided_at")
+    def decided(self, approval: Approval) -> str:
+        """When the answer came."""
+        return clock(approval.decided_at)
+
+    @admin.display(description="by")
+    def answered_by(self, approval: Approval) -> str:
+        """Who answered."""
+        return approval.by_name or approval.by_kind or "—"
+
+    @admin.display(description="card")
+    def shown_card(self, approval: Approval) -> str:
+        """The call's whole card."""
+        call = approval.call
+        said = call_json(call.as_shown_card(), run=approval.run.name, id=call.public_id)
+        return pretty(json.dumps(said, default=str))
+
+    @admin.action(description="Approve selected calls", permissions=["vote"])
+    def approve(self, request: HttpRequest, chosen: QuerySet[Approval]) -> None:
+        """Approve each."""
+        self._vote(request, chosen, "approve")
+
+    @admin.action(description="Deny selected calls", permissions=["vote"])
+    def deny(self, request: HttpRequest, chosen: QuerySet[Approval]) -> None:
+        """Deny each."""
+        self._vote(request, chosen, "deny")
+
+    def _vote(self, request: HttpRequest, chosen: QuerySet[Approval], decision: str) -> None:
+        done = 0
+        for approval in chosen.order_by("requested_at"):
+            try:
+                gate.vote(request.user, _ballot(request, approval.pk, decision))
+                done += 1
+            except Refused as refused:
+                self.message_user(request, f"{approval.pk}: {refused.message}", messages.WARNING)
+        if done:
+            self.message_user(request, f"{decision}: {done} {'call' if done == 1 else 'calls'}.", messages.SUCCESS)
+
+
+def _ballot(request: HttpRequest, approval: str, decision: str) -> Ballot:
+    """The vote for what the list showed; without that it is for nothing, and is refused as stale."""
+    rev = request.POST.get(f"rev-{approval}", "")
+    return Ballot(
+        approval=approval,
+        decision=decision,
+        rev=int(rev) if rev.isdigit() else -1,
+        args_sha256=request.POST.get(f"sha-{approval}", ""),
+    )

@@ -1,0 +1,101 @@
+"""Sources and their keys: a secret is shown once, a key is revoked and never changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.db.models import Count, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.utils import timezone
+
+from dashboard.forms import KeyForm
+from toolcards.models import AgentKey, Source
+
+
+@admin.register(Source)
+class SourceAdmin(admin.ModelAdmin):
+    """Connected agent programs."""
+
+    list_display = ("name", "env", "owner", "seen_at", "created_at", "run_count")
+    list_select_related = ("owner",)
+    search_fields = ("name",)
+    readonly_fields = ("created_at", "seen_at")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Source]:
+        """With the number of runs, in the same query."""
+        return super().get_queryset(request).annotate(run_count=Count("runs"))
+
+    @admin.display(description="runs", ordering="run_count")
+    def run_count(self, source: Any) -> int:
+        """How many runs it had."""
+        return int(source.run_count)
+
+
+class AgentKeyForm(KeyForm, forms.ModelForm):
+    """A new key: the agent program's name and what the key may do."""
+
+    class Meta:
+        model = AgentKey
+        fields: tuple[str, ...] = ()
+
+    def save(self, commit: bool = True) -> AgentKey:
+        """Leave the writing to `save_model`."""
+        return self.instance
+
+    def save_m2m(self) -> None:
+        """Nothing hangs on a key."""
+
+
+@admin.register(AgentKey)
+class AgentKeyAdmin(admin.ModelAdmin):
+    """Agent keys: made, with the secret shown once, and revoked; never changed."""
+
+    form = AgentKeyForm
+    list_display = ("prefix", "source", "scopes", "created_at", "used_at", "expires_at", "revoked_at")
+    list_filter = (("revoked_at", admin.EmptyFieldListFilter), "source")
+    list_select_related = ("source",)
+    search_fields = ("prefix", "source__name")
+    actions = ("revoke",)
+    _shown = ("source", "prefix", "scopes", "created_at", "used_at", "expires_at", "revoked_at")
+
+    def get_fields(self, request: HttpRequest, obj: AgentKey | None = None) -> tuple[str, ...]:
+        """The form for a new key, the facts of an old one."""
+        return ("name", "scopes") if obj is None else self._shown
+
+    def has_change_permission(self, request: HttpRequest, obj: AgentKey | None = None) -> bool:
+        """Never: keys are revoked and made anew."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: AgentKey | None = None) -> bool:
+        """Never: the log names them."""
+        return False
+
+    def has_revoke_permission(self, request: HttpRequest) -> bool:
+        """Whether this person may revoke keys."""
+        return request.user.has_perm("toolcards.change_agentkey")
+
+    def save_model(self, request: HttpRequest, obj: AgentKey, form: Any, change: bool) -> None:
+        """Issue the key; its secret lives as long as this request."""
+        said = form.cleaned_data
+        key, obj.secret = AgentKey.objects.issue(said["name"], tuple(said["scopes"]))  # type: ignore[attr-defined]
+        obj.__dict__.update({name: value for name, value in key.__dict__.items() if name != "_state"})
+        obj._state.adding = False
+
+    def response_add(self, request: HttpRequest, obj: AgentKey, post_url_continue: str | None = None) -> HttpResponse:
+        """Show the secret: here, now, and never again."""
+        context = {
+            **self.admin_site.each_context(request),
+            "key": obj,
+            "secret": getattr(obj, "secret", ""),
+            "opts": self.opts,
+        }
+        return TemplateResponse(request, "admin/toolcards/agentkey/shown_once.html", context)
+
+    @admin.action(description="Revoke selected keys", permissions=["revoke"])
+    def revoke(self, request: HttpRequest, chosen: QuerySet[AgentKey]) -> None:
+        """End each; open connections close within seconds."""
+        ended = chosen.filter(revoked_at=None).update(revoked_at=timezone.now())
+        self.message_user(request, f"Revoked: {ended}. Open connections close within seconds.")

@@ -1,0 +1,172 @@
+"""What happened: runs, calls and their events, read and never changed."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.db.models.functions import Substr
+from django.http import HttpRequest
+from django.utils.html import format_html
+
+from dashboard import marks
+from toolcards.core.call import call_json
+from toolcards.models import Event, Run, ToolCall
+from toolcards.showing import redactor
+
+
+def clock(seconds: float) -> str:
+    """Return epoch seconds as people read them."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC" if seconds else "—"
+
+
+def pretty(text: str) -> str:
+    """Return stored JSON with its lines indented, as text."""
+    try:
+        shown = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    except ValueError:
+        shown = text
+    return format_html("<pre>{}</pre>", marks.visible(shown[:200_000]))
+
+
+def _hidden(fact: str) -> str:
+    """The fact without secrets; pieces of a text, of which each could be half of one, are not shown at all."""
+    kind = fact[9:21]
+    if kind.startswith(("input-delta", "text-delta")):
+        return json.dumps({"type": kind.split('"')[0], "text": f"({len(fact)} characters, not shown)"})
+    return redactor().text(fact)
+
+
+def _one(request: HttpRequest) -> bool:
+    """Whether one object is looked at, and not the list."""
+    return bool(request.resolver_match and "object_id" in request.resolver_match.kwargs)
+
+
+class Written(admin.ModelAdmin):
+    """What only the gate writes: read here, never changed."""
+
+    list_per_page = 50
+    show_full_result_count = False
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Never."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Never."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Never."""
+        return False
+
+
+@admin.register(Run)
+class RunAdmin(Written):
+    """Runs, newest first."""
+
+    list_display = ("name", "source", "agent", "protocol", "mode", "status", "calls", "started_at", "ended_at")
+    list_filter = ("status", "mode", "protocol", "source")
+    list_select_related = ("source",)
+    search_fields = ("name", "agent", "title")
+    ordering = ("-id",)
+    fields = (
+        "name", "source", "agent", "title", "protocol", "mode", "status", "reason", "started_at", "updated_at",
+        "ended_at", "calls", "shown_counts", "shown_context",
+    )  # fmt: skip
+
+    @admin.display(description="calls by state")
+    def shown_counts(self, run: Run) -> str:
+        """How many calls are in which state."""
+        return pretty(run.counts)
+
+    @admin.display(description="context")
+    def shown_context(self, run: Run) -> str:
+        """Where the run stands."""
+        return pretty(redactor().text(run.context))
+
+
+@admin.register(ToolCall)
+class ToolCallAdmin(Written):
+    """Calls as last known, newest first."""
+
+    list_display = (
+        "shown_tool",
+        "shown_call_id",
+        "state",
+        "kind",
+        "run",
+        "agent",
+        "waiting",
+        "started_at",
+        "finished_at",
+        "rev",
+    )
+    list_filter = ("state", "waiting", "kind", "soft", "removed")
+    list_select_related = ("run",)
+    search_fields = ("tool", "call_id", "agent", "run__name")
+    ordering = ("-id",)
+    fields = (
+        "tool", "call_id", "run", "ordinal", "state", "kind", "agent", "waiting", "soft", "removed", "rev", "seq",
+        "started_at", "requested_at", "finished_at", "shown_card",
+    )  # fmt: skip
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ToolCall]:
+        """A list needs no bodies."""
+        rows = super().get_queryset(request)
+        return (
+            rows
+            if request.resolver_match and "object_id" in request.resolver_match.kwargs
+            else rows.defer("card", "text")
+        )
+
+    @admin.display(description="tool", ordering="tool")
+    def shown_tool(self, call: ToolCall) -> str:
+        """The tool, with hidden characters marked."""
+        return marks.plain(call.tool)
+
+    @admin.display(description="call", ordering="call_id")
+    def shown_call_id(self, call: ToolCall) -> str:
+        """The sender's name of the call, with hidden characters marked."""
+        return marks.plain(call.call_id)
+
+    @admin.display(description="card")
+    def shown_card(self, call: ToolCall) -> str:
+        """The whole card, as the API gives it."""
+        said = call_json(call.as_shown_card(), run=call.run.name, id=call.public_id)
+        return pretty(json.dumps(said, default=str))
+
+
+@admin.register(Event)
+class EventAdmin(Written):
+    """The log, newest first."""
+
+    list_display = ("run", "seq", "moment", "ordinal", "start_of_fact", "applied")
+    list_filter = ("applied",)
+    list_select_related = ("run",)
+    search_fields = ("run__name",)
+    ordering = ("-id",)
+    fields = ("run", "seq", "moment", "ordinal", "applied", "shown_fact")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Event]:
+        """A list shows how facts begin, not their bodies."""
+        rows = super().get_queryset(request).annotate(beginning=Substr("fact", 1, 120))
+        return rows if _one(request) else rows.defer("fact")
+
+    @admin.display(description="at", ordering="id")
+    def moment(self, event: Event) -> str:
+        """When it was written down."""
+        return clock(event.at)
+
+    @admin.display(description="fact")
+    def start_of_fact(self, event: Any) -> str:
+        """How the fact begins."""
+        return _hidden(str(event.beginning))
+
+    @admin.display(description="fact")
+    def shown_fact(self, event: Event) -> str:
+        """The whole fact."""
+        return pretty(_hidden(event.fact))

@@ -1,0 +1,111 @@
+"""The draft, with the site's own form and checks, and the versions there were."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+
+from dashboard.admin.log import Written, pretty
+from dashboard.ruleform import RuleForm, in_fields
+from toolcards.gate import policies
+from toolcards.models import DraftRule, PolicyVersion
+
+
+class DraftRuleForm(RuleForm, forms.ModelForm):
+    """The site's own rule form, in the admin's frame."""
+
+    class Meta:
+        model = DraftRule
+        fields: tuple[str, ...] = ()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        row = kwargs.get("instance")
+        if row is not None and row.pk:
+            kwargs["initial"] = in_fields(policies.rule_body(row)) | (kwargs.get("initial") or {})
+            kwargs["instead_of"] = row.rule_id
+        super().__init__(*args, **kwargs)
+
+    def save(self, commit: bool = True) -> DraftRule:
+        """Leave the writing to `save_model`."""
+        return self.instance
+
+    def save_m2m(self) -> None:
+        """Nothing hangs on a rule."""
+
+
+@admin.register(DraftRule)
+class DraftRuleAdmin(admin.ModelAdmin):
+    """The rules of the policy being written, with the site's form and the site's checks."""
+
+    form = DraftRuleForm
+    list_display = ("rule_id", "effect", "sentence", "enabled", "updated_at", "updated_by")
+    list_filter = ("effect", "enabled")
+    search_fields = ("rule_id", "body")
+    actions = ("switch_on", "switch_off")
+    change_list_template = "admin/toolcards/draftrule/change_list.html"
+
+    def get_fields(self, request: HttpRequest, obj: DraftRule | None = None) -> list[str]:
+        """The form's fields."""
+        return list(RuleForm.base_fields)
+
+    @admin.display(description="in words")
+    def sentence(self, rule: DraftRule) -> str:
+        """The rule as a sentence."""
+        return policies.sentence_of(rule)
+
+    def save_model(self, request: HttpRequest, obj: DraftRule, form: Any, change: bool) -> None:
+        """Save through policy's own door."""
+        saved = policies.save_rule(form.rule, author=request.user.get_username(), instead_of=form.instead_of)
+        obj.__dict__.update({name: value for name, value in saved.__dict__.items() if name != "_state"})
+        obj._state.adding = False
+
+    @admin.action(description="Switch on", permissions=["change"])
+    def switch_on(self, request: HttpRequest, chosen: QuerySet[DraftRule]) -> None:
+        """Switch each on."""
+        for rule in chosen:
+            policies.switch_rule(rule.rule_id, True, author=request.user.get_username())
+
+    @admin.action(description="Switch off", permissions=["change"])
+    def switch_off(self, request: HttpRequest, chosen: QuerySet[DraftRule]) -> None:
+        """Switch each off."""
+        for rule in chosen:
+            policies.switch_rule(rule.rule_id, False, author=request.user.get_username())
+
+
+@admin.register(PolicyVersion)
+class PolicyVersionAdmin(Written):
+    """Every version there was: read, or taken as the draft again."""
+
+    list_display = ("number", "active", "author", "note", "created_at", "sha256")
+    list_filter = ("active",)
+    search_fields = ("author", "note", "sha256")
+    actions = ("copy_to_draft",)
+    fields = ("number", "active", "author", "note", "created_at", "sha256", "shown_document")
+    change_list_template = "admin/toolcards/draftrule/change_list.html"
+
+    def has_edit_permission(self, request: HttpRequest) -> bool:
+        """Whether this person may change policy."""
+        return request.user.has_perm("toolcards.edit_policy")
+
+    @admin.display(description="document")
+    def shown_document(self, version: PolicyVersion) -> str:
+        """The whole document."""
+        return pretty(version.document)
+
+    @admin.action(description="Copy to the draft", permissions=["edit"])
+    def copy_to_draft(self, request: HttpRequest, chosen: QuerySet[PolicyVersion]) -> None:
+        """Make the one chosen version the draft."""
+        if chosen.count() != 1:
+            self.message_user(request, "Choose one version.", messages.WARNING)
+            return
+        version = chosen.get()
+        policies.replace_draft(json.loads(version.document), author=request.user.get_username())
+        link = format_html('<a href="{}">Review and activate it</a>', reverse("policy-draft"))
+        self.message_user(request, format_html("The draft is a copy of version {}. {}.", version.number, link))

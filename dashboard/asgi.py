@@ -1,0 +1,55 @@
+"""The composition root: machines over HTTP and sockets, people's pages, people's live sockets, start and end."""
+
+# ruff: noqa: E402 - models can be imported only after Django is set up
+import os
+
+from django.core.asgi import get_asgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
+pages = get_asgi_application()  # sets Django up, so before everything below
+
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from channels.auth import AuthMiddlewareStack
+from channels.routing import ProtocolTypeRouter, URLRouter
+
+from dashboard.live.origin import OriginGuard
+from dashboard.live.routing import websocket_urlpatterns
+from toolcards import gate
+from toolcards.transports import background
+from toolcards.transports.routing import AGENT_SOCKET, Machines, agent_socket, nothing_here
+
+# People's sockets: same origin only, signed in by session.
+browser_sockets = OriginGuard(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)))
+
+
+async def sockets(scope: Any, receive: Any, send: Any) -> None:
+    """Agents come with a key, people with a session; the two never meet."""
+    background.ensure()
+    if scope["path"] == AGENT_SOCKET or scope["path"] + "/" == AGENT_SOCKET:
+        await agent_socket(scope, receive, send)
+        return
+    try:
+        await browser_sockets(scope, receive, send)
+    except ValueError as error:
+        if "No route found" not in str(error):
+            raise
+        await nothing_here(scope, receive, send)
+
+
+async def lifespan(scope: Any, receive: Any, send: Any) -> None:
+    """Start the clock with the server; before the server ends, write down what was taken in."""
+    while True:
+        message = await receive()
+        if message["type"] == "lifespan.startup":
+            background.ensure()
+            await send({"type": "lifespan.startup.complete"})
+        elif message["type"] == "lifespan.shutdown":
+            await background.stop()
+            await sync_to_async(gate.drain, thread_sensitive=False)()
+            await send({"type": "lifespan.shutdown.complete"})
+            return
+
+
+application = ProtocolTypeRouter({"http": Machines(pages), "websocket": sockets, "lifespan": lifespan})

@@ -1,0 +1,125 @@
+"""System checks: what would go wrong later is said at start, with what to do about it."""
+
+import os
+import stat
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Tags, register
+from django.core.checks import Warning as Caution
+
+from dashboard.environment import Environment
+
+LOOPBACK = ("127.", "localhost", "::1", "[::1]")
+
+
+@register(Tags.security)
+def secret_key_is_secret(app_configs: object, **kwargs: object) -> Iterable[CheckMessage]:
+    """The key file is readable by its owner only."""
+    file = settings.SECRET_KEY_FILE
+    if settings.TOOLCARDS.secret_key or not file.exists():
+        return
+    if stat.S_IMODE(file.stat().st_mode) & 0o077:
+        yield Error(
+            f"Other users of this computer can read {file}.",
+            hint=f"Run `chmod 600 {file}`. If somebody may have read it: delete it, and everybody signs in anew.",
+            id="toolcards.E001",
+        )
+
+
+@register()
+def data_dir_is_ours(app_configs: object, **kwargs: object) -> Iterable[CheckMessage]:
+    """The data directory can be written, and is closed to others."""
+    folder = settings.TOOLCARDS.data_dir
+    if not os.access(folder, os.W_OK | os.X_OK):
+        yield Error(
+            f"The data directory {folder} cannot be written.",
+            hint="Give it to the user who runs Toolcards, or name another one in TOOLCARDS_DATA_DIR.",
+            id="toolcards.E002",
+        )
+    elif stat.S_IMODE(folder.stat().st_mode) & 0o077:
+        yield Caution(
+            f"Other users of this computer can look into {folder}.",
+            hint=f"It holds what your agents said and did. Run `chmod 700 {folder}`.",
+            id="toolcards.W002",
+        )
+
+
+@register(Tags.database)
+def database_url_makes_sense(app_configs: object, **kwargs: object) -> Iterable[CheckMessage]:
+    """The database is one of the two that the gate's guarantees are tested on."""
+    engine = settings.DATABASES["default"]["ENGINE"]
+    if not engine.endswith(("sqlite3", "postgresql")):
+        yield Error(
+            f"Toolcards is not made for {engine}.",
+            hint="Set TOOLCARDS_DATABASE_URL to postgres://…, or leave it empty for SQLite.",
+            id="toolcards.E003",
+        )
+
+
+@register()
+def redis_url_makes_sense(app_configs: object, **kwargs: object) -> Iterable[CheckMessage]:
+    """The Redis URL is one."""
+    url = settings.TOOLCARDS.redis_url
+    if url and urlsplit(url).scheme not in ("redis", "rediss", "unix"):
+        yield Error(
+            "TOOLCARDS_REDIS_URL is no Redis URL.",
+            hint="Write it like redis://127.0.0.1:6379/0, rediss://… with TLS, or unix:///path/to/socket.",
+            id="toolcards.E004",
+        )
+
+
+@register()
+def several_processes_can_meet(app_configs: object, **kwargs: object) -> Iterable[CheckMessage]:
+    """Several worker processes share a database server and hear each other's doorbells."""
+    return workers_faults(settings.TOOLCARDS)
+
+
+@register(Tags.security)
+def strangers_need_https(app_configs: object, **kwargs: object) -> Iterable[CheckMessage]:
+    """Passwords and agent keys do not cross a network in the clear."""
+    yield from bind_faults(settings.TOOLCARDS)
+    if "*" in settings.ALLOWED_HOSTS:
+        yield Caution(
+            "TOOLCARDS_ALLOWED_HOSTS allows every name, so any web page can pose as this server.",
+            hint="List the names that people type into their browsers.",
+            id="toolcards.W007",
+        )
+
+
+def workers_faults(env: Environment) -> list[CheckMessage]:
+    """Return what keeps this many worker processes from working together; `serve` refuses to start with it."""
+    missing = [
+        name
+        for name, given in (
+            ("TOOLCARDS_DATABASE_URL=postgres://…", env.database_url.startswith(("postgres:", "postgresql:"))),
+            ("TOOLCARDS_REDIS_URL=redis://…", env.redis_url),
+        )
+        if not given
+    ]
+    if env.workers == 1 or not missing:
+        return []
+    return [
+        Caution(
+            f"{env.workers} worker processes would not see each other's calls.",
+            hint=f"Set {' and '.join(missing)}, or serve with one worker: it is fast.",
+            id="toolcards.W005",
+        )
+    ]
+
+
+def bind_faults(env: Environment) -> list[CheckMessage]:
+    """Return why this address should not be served as things are; `serve` refuses to start with it."""
+    if env.host.startswith(LOOPBACK) or env.https or env.insecure_http:
+        return []
+    return [
+        Caution(
+            f"Serving {env.host} would send passwords and agent keys over the network unencrypted.",
+            hint=(
+                "Put a proxy that speaks https in front and set TOOLCARDS_ORIGINS=https://cards.example.com; or, if"
+                " you trust this network, set TOOLCARDS_INSECURE_HTTP=1 and TOOLCARDS_ALLOWED_HOSTS=<this host's name>."
+            ),
+            id="toolcards.W006",
+        )
+    ]

@@ -1,0 +1,166 @@
+"""Reads the TOOLCARDS_* variables, and keeps the one secret that a server makes for itself."""
+
+import os
+import re
+import secrets
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+PACKAGE = Path(__file__).resolve().parent
+BASE_DIR = PACKAGE.parent
+# Installed by pip there is no checkout around us: data goes home, pages and scripts travel in the package.
+CHECKOUT = (BASE_DIR / "manage.py").exists()
+DATA_HOME = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "toolcards"
+
+Names = Annotated[tuple[str, ...], NoDecode]
+
+
+class Environment(BaseSettings):
+    """The TOOLCARDS_* variables. Seconds and bytes, unless the name says otherwise."""
+
+    model_config = SettingsConfigDict(env_prefix="TOOLCARDS_", env_ignore_empty=True, extra="ignore", frozen=True)
+
+    # Where things are
+    data_dir: Path = BASE_DIR / "var" if CHECKOUT else DATA_HOME
+    database_url: str = Field("", repr=False)  # both may hold a password
+    redis_url: str = Field("", repr=False)
+    host: str = "127.0.0.1"
+    port: int = Field(8000, ge=0, le=65535)
+    workers: int = Field(1, ge=1)
+
+    # Who may come
+    allowed_hosts: Names = ("127.0.0.1", "localhost", "[::1]")
+    origins: Names = ()
+    proxy: Names = ()  # addresses whose X-Forwarded-* headers are believed
+    insecure_http: bool = False  # "I know": serve other computers without https
+    secret_key: SecretStr | None = None
+    admin_password: SecretStr | None = None
+    agent_key: SecretStr | None = None
+    metrics_token: SecretStr | None = None
+
+    # Gating
+    default_effect: Literal["allow", "ask", "deny"] | None = None
+    grace: float = Field(30, ge=0)
+    decide_ttl: float = Field(900, gt=0)
+    handover_seconds: float = Field(0, ge=0)
+
+    # How long what is kept
+    secrets_ttl: float = Field(86_400, ge=0)
+    retention_days: float = Field(0, ge=0)  # 0: for ever
+
+    # Agents that AG-UI clients reach through us: name=url
+    agui_upstreams: Names = ()
+
+    # Telling others
+    webhook_private: Names = ()  # hosts, or host:port, that webhooks may reach though they are private
+    smtp_url: SecretStr | None = None
+    mail_from: str = "toolcards@localhost"
+
+    # Limits on what agents send
+    max_frame: int = Field(1 << 20, gt=0)
+    max_body: int = Field(8 << 20, gt=0)
+    max_args: int = Field(256 << 10, gt=0)
+    max_depth: int = Field(32, gt=0)
+
+    # For people who work on Toolcards
+    debug: bool = False
+    static: Literal["auto", "plain", "hashed"] = "auto"
+    log: Literal["console", "json"] = "console"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @field_validator("allowed_hosts", "origins", "proxy", "webhook_private", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        """Accept what people write into an environment variable: names between commas."""
+        if not isinstance(value, str):
+            return value
+        return tuple(part.strip().rstrip("/") for part in value.split(",") if part.strip(" /"))
+
+    @field_validator("origins")
+    @classmethod
+    def _whole_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in value:
+            parts = urlsplit(origin)
+            if parts.scheme not in ("http", "https") or not parts.hostname or parts.path or parts.query:
+                raise ValueError(f"{origin!r} is no origin; write it like https://cards.example.com")
+        return value
+
+    @field_validator("agui_upstreams", mode="before")
+    @classmethod
+    def _named_urls(cls, value: object) -> object:
+        """A slash at the end of such a URL means something."""
+        if not isinstance(value, str):
+            return value
+        pairs = tuple(pair.strip() for pair in value.split(",") if pair.strip())
+        for pair in pairs:
+            name, _, url = pair.partition("=")
+            parts = urlsplit(url)
+            if not re.fullmatch(r"[\w.-]+", name) or parts.scheme not in ("http", "https") or not parts.hostname:
+                raise ValueError("write them like planner=https://agents.example.com/agui, with commas between")
+        return pairs
+
+    @property
+    def upstreams(self) -> dict[str, str]:
+        """The URLs of AG-UI agents, by the names that clients use."""
+        return dict(pair.split("=", 1) for pair in self.agui_upstreams)
+
+    @property
+    def https(self) -> bool:
+        """People reach us by https, and by nothing else."""
+        return bool(self.origins) and all(origin.startswith("https://") for origin in self.origins)
+
+    @property
+    def plain_static(self) -> bool:
+        """Static files are served from their folders, without `collectstatic`."""
+        developing = self.debug or "pytest" in sys.modules or "runserver" in sys.argv[1:2]
+        return self.static == "plain" or (self.static == "auto" and developing)
+
+    @property
+    def origin_hosts(self) -> list[str]:
+        """The host names of the origins, as Django's ALLOWED_HOSTS wants them: without ports."""
+        return [urlsplit(origin).netloc.removesuffix(f":{urlsplit(origin).port}") for origin in self.origins]
+
+
+def read() -> Environment:
+    """Return the environment, with a data directory that is there; refuse what cannot be meant."""
+    try:
+        found = Environment()
+    except ValidationError as error:
+        # The values stay unsaid: some are secrets.
+        faults = [(str(fault["loc"][0]).upper(), fault["msg"]) for fault in error.errors(include_input=False)]
+        raise ImproperlyConfigured("; ".join(f"TOOLCARDS_{name}: {why}" for name, why in faults)) from None
+    return found.model_copy(update={"data_dir": _data_dir(found.data_dir)})
+
+
+def secret_key(given: SecretStr | None, file: Path) -> str:
+    """Return the key from the environment, else the one in the data directory, made on first use."""
+    if given:
+        return given.get_secret_value()
+    with suppress(FileNotFoundError):
+        return file.read_text().strip()
+    # Written aside and linked into place: of two processes that start at once, one wins and both read a whole key.
+    draft = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w") as opened:
+        opened.write(secrets.token_urlsafe(64) + "\n")
+    with suppress(FileExistsError):
+        os.link(draft, file)
+    draft.unlink()
+    return file.read_text().strip()
+
+
+def _data_dir(path: Path) -> Path:
+    """Return the data directory, which is its owner's alone."""
+    path = path.expanduser().resolve()
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ImproperlyConfigured(f"TOOLCARDS_DATA_DIR: {path} cannot be made: {error.strerror}") from error
+    return path

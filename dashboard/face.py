@@ -1,0 +1,279 @@
+"""What a card shows: everything its template needs, worked out once per revision and without any query."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from typing import Any
+from urllib.parse import urlencode
+
+from dashboard import addresses, bodies, marks, strip, wording
+from dashboard.bodies import Body
+from toolcards.core import errors
+from toolcards.core.call import summary
+from toolcards.core.jsontext import same
+from toolcards.core.lifecycle import Card, ToolCallState
+
+S = ToolCallState
+
+
+class Face:
+    """A card in words and numbers; `full` shows bodies whole."""
+
+    def __init__(self, card: Card, *, full: bool = False) -> None:
+        self.card, self.full = card, full
+        self.look = wording.look(card)
+        self.kind_icon = wording.KIND_ICONS.get(card.tool.kind, "wrench")
+        self.cap = None if full else bodies.CAP_ASKED if card.waiting else bodies.CAP
+
+    # ------------------------------------------------------------ head
+
+    @cached_property
+    def summary(self) -> str:
+        """One line about the call; nothing while the input itself is all there is to see."""
+        return "" if self.card.state is S.INPUT_STREAMING else summary(self.card)
+
+    @property
+    def word(self) -> str:
+        """The state in a word or two, and who approved."""
+        approved = self.card.state is S.APPROVAL_RESPONDED and not self.card.soft
+        return f"Approved by {self.answered_by}" if approved else self.look.word
+
+    @property
+    def kind(self) -> str:
+        """The tool's kind, for those who do not see its icon."""
+        return self.card.tool.kind if self.card.tool.kind in wording.KIND_ICONS else "other"
+
+    @property
+    def asks(self) -> bool:
+        """A question is open: below stand the buttons, or where it is answered."""
+        return self.card.state is S.APPROVAL_REQUESTED
+
+    @property
+    def title(self) -> str:
+        """What the agent calls it, where that is not the tool's name."""
+        tool = self.card.tool
+        return tool.title if tool.title != tool.name else ""
+
+    @property
+    def noted(self) -> bool:
+        """There is something to say before the input."""
+        return bool(self.title or self.card.anomalies or self.card.soft)
+
+    @property
+    def path(self) -> str:
+        """The agents from the run's own down to the one that called, where there is more than one."""
+        return " › ".join(self.card.agent_path)
+
+    # ------------------------------------------------------------ input and output
+
+    @cached_property
+    def writing(self) -> Body | None:
+        """The end of the input while it streams."""
+        return bodies.tail(self.card.text.tail(bodies.TAIL) if len(self.card.text) > 4096 else str(self.card.text))
+
+    @property
+    def characters(self) -> int:
+        """How much of the input has streamed."""
+        return len(self.card.text)
+
+    @cached_property
+    def input(self) -> Body | None:
+        """The input, as far as it is known."""
+        if self.card.has_input:
+            return bodies.body(self.card.input, self.cap)
+        return bodies.body(str(self.card.text), self.cap) if len(self.card.text) else None
+
+    @cached_property
+    def output(self) -> Body | None:
+        """The output, partial ones included."""
+        return bodies.body(self.card.output, self.cap) if self.card.has_output else None
+
+    @cached_property
+    def changed(self) -> list[tuple[str, str]]:
+        """What a repair or a person's edit changed in the input, and the tool's name where that was changed."""
+        card = self.card
+        if not card.repair:
+            return []
+        named = [("-", card.original_tool), ("+", card.tool.name)] if card.original_tool else []
+        if card.original_input is None or same(card.original_input, card.shown_input):
+            return named
+        return [*named, *bodies.diff(card.original_input, card.shown_input)]
+
+    @property
+    def changed_by(self) -> str:
+        """Who changed the input."""
+        if self.card.repair != "edited":
+            return f"Input repaired ({self.card.repair}) before anything ran"
+        by = self.card.approval.by if self.card.approval else None
+        return f"Edited by {wording.who(by)}"
+
+    @cached_property
+    def proposed(self) -> list[tuple[str, str]]:
+        """What somebody proposes to change, while more votes are needed."""
+        ask = self.card.approval
+        return bodies.diff(self.card.input, ask.edited) if ask and ask.has_edited else []
+
+    # ------------------------------------------------------------ why, who, what went wrong
+
+    @property
+    def verb(self) -> str:
+        """What policy did, as the why line begins."""
+        verdict = self.card.decision
+        return wording.EFFECTS.get(verdict.effect, verdict.effect) if verdict else ""
+
+    @property
+    def rule(self) -> str:
+        """The rule that decided, or that none did."""
+        verdict = self.card.decision
+        if verdict is None:
+            return ""
+        if verdict.rule:
+            return f"rule {verdict.rule}"
+        return "No rule matched: default" if verdict.by.kind == "default" else wording.who(verdict.by)
+
+    @property
+    def would(self) -> list[str]:
+        """What rules that only watch would have done."""
+        said = self.card.decision.would if self.card.decision else ()
+        return [f"{one.get('rule', 'a rule')} would have said {one.get('effect', '?')}" for one in said]
+
+    @property
+    def answered_by(self) -> str:
+        """Who answered the approval."""
+        return wording.who(self.card.approval.by if self.card.approval else None)
+
+    @property
+    def denied_by(self) -> str:
+        """Who or what said no."""
+        return wording.who(self.card.denied_by)
+
+    @property
+    def told(self) -> str:
+        """What the agent was told after a denial, where it said so itself; else what we answered."""
+        if self.card.detail is not None:
+            return bodies.spelled(self.card.detail)[: self.cap]
+        return self.card.denied
+
+    @property
+    def soft_sentence(self) -> str:
+        """What a soft end means for a person."""
+        return wording.SOFT_SENTENCES.get(self.card.cause or "", "") if self.card.soft else ""
+
+    @property
+    def message(self) -> str:
+        """The error in the tool's own words."""
+        return (self.card.error.message if self.card.error else "")[: self.cap]
+
+    @property
+    def error_facts(self) -> list[tuple[str, str]]:
+        """The error's kind, whether trying again may help, and whose fault it is."""
+        error = self.card.error
+        if error is None:
+            return []
+        fault = wording.AUTHORITIES.get(error.authority, error.authority)
+        said = [("Try again?", wording.RETRYABLE[error.retryable]), ("Whose fault", fault or "Not stated")]
+        said += [("Code", error.code), ("Phase", error.phase)]
+        return [(name, value) for name, value in said if value]
+
+    @property
+    def error_title(self) -> str:
+        """What went wrong, in a few words."""
+        return errors.title(self.card.error.code) if self.card.error else ""
+
+    @property
+    def similar(self) -> str:
+        """Where failures of the same tool are listed."""
+        return f"/calls/?{urlencode({'state': 'output-error', 'tool': self.card.tool.name}, errors='replace')}"
+
+    @property
+    def attempts(self) -> str:
+        """Where the other attempts of this call are listed, if there are any."""
+        again = max(self.card.attempt, self.card.occurrence) > 1
+        return f"/calls/?{urlencode({'q': self.card.call_id}, errors='replace')}" if again else ""
+
+    @property
+    def anomalies(self) -> list[tuple[str, str, float]]:
+        """Code, words and time of what was not right."""
+        return [(code, wording.ANOMALIES.get(code, code.replace("-", " ")), at) for code, at in self.card.anomalies]
+
+    # ------------------------------------------------------------ asking
+
+    @property
+    def votable(self) -> bool:
+        """A person can answer here and now."""
+        ask = self.card.approval
+        return bool(self.card.waiting and ask and ask.votable and ask.id)
+
+    @property
+    def vote_url(self) -> str:
+        """Where the answer is posted."""
+        return addresses.vote(self.card.approval.id) if self.card.approval else ""
+
+    @property
+    def hidden(self) -> str:
+        """How much of the input the card does not show: on the button that approves it."""
+        return f"{self.input.left:,} characters not shown" if self.input and self.input.left else ""
+
+    @property
+    def editable_json(self) -> str:
+        """The input as a person edits it; masked secrets are put back by the gate."""
+        return marks.in_json(json.dumps(self.card.input, indent=2, ensure_ascii=False))
+
+    @property
+    def grants(self) -> list[str]:
+        """What a yes may allow beyond this call."""
+        return [kind for kind in self._terms.get("grants", ()) if kind in ("run", "until")]
+
+    @property
+    def offers(self) -> str:
+        """What a person may do beside yes and no."""
+        said = ["Remember the answer"] * bool(self.grants) + ["edit the input"] * bool(self._terms.get("editable"))
+        text = ", or ".join(said)
+        return text[:1].upper() + text[1:]
+
+    @property
+    def _terms(self) -> dict[str, Any]:
+        return self.card.approval.terms if self.card.approval else {}
+
+    @property
+    def need(self) -> int:
+        """How many people must say yes."""
+        return int(self._terms.get("need", 1))
+
+    # ------------------------------------------------------------ time
+
+    @cached_property
+    def segments(self) -> list[strip.Segment]:
+        """Writing, waiting for a person, running, as far as they have ended."""
+        return strip.segments(self.card)
+
+    @property
+    def durations(self) -> str:
+        """The strip in words."""
+        return ", ".join(segment.said for segment in self.segments)
+
+    @property
+    def total(self) -> str:
+        """How long the whole call took, once it is over."""
+        times = self.card.times
+        begun = times.started or times.available or times.requested
+        return (
+            addresses.length(max(0.0, times.finished - begun))
+            if self.card.finished and begun and times.finished
+            else ""
+        )
+
+    @property
+    def ticking(self) -> float:
+        """Since when the clock of an open call counts; 0 where nothing is expected to happen."""
+        times, state = self.card.times, self.card.state
+        if self.card.finished or self.card.awaiting_client or not self.look.live:
+            return 0.0
+        asked = times.requested if state is S.APPROVAL_REQUESTED else 0.0
+        return round(asked or times.available or times.started, 3)
+
+    @property
+    def requested_ms(self) -> int:
+        """When it began to wait, in milliseconds: the order of waiting lists."""
+        return round((self.card.times.requested or self.card.times.started) * 1000)

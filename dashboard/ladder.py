@@ -1,0 +1,221 @@
+"""A rule from a call: rungs from exactly these bytes up to every call of the kind, each with its past matches."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from posixpath import dirname
+from typing import Any
+from urllib.parse import urlsplit
+
+from dashboard.pastcalls import Span, past
+from toolcards.core import catalogue
+from toolcards.core import document as documents
+from toolcards.core.commands import parse as read_command
+from toolcards.core.document import PolicyError
+from toolcards.core.lifecycle import Card
+from toolcards.core.policy import Policy, decide
+from toolcards.core.redact import masked
+from toolcards.models import ToolCall
+from toolcards.records import redactor
+
+COMMANDS = ("command", "cmd", "script")
+PATHS = ("file_path", "path", "filename", "filepath", "notebook_path", "target_file")
+URLS = ("url", "uri", "href")
+LOOKED_AT = Span(calls=5_000, days=30)
+SECONDS = 0.5
+LARGEST = 4_000  # characters of an argument that a rule may spell out
+_WORD = re.compile(r"[A-Za-z0-9_./:@%+,=\-]{1,80}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One width of a rule. `match` is what the rule would ask; `count` past calls meet it, `mine` of this agent."""
+
+    name: str
+    words: str
+    match: dict[str, Any]
+    count: int = 0
+    mine: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """All rungs for a call, narrow first; `partial` where counting took too long to look at everything."""
+
+    rungs: list[Rung]
+    seen: int
+    partial: bool
+
+
+# ---------------------------------------------------------------- the rungs
+
+
+def rungs(card: Card) -> list[Rung]:
+    """Return the rules that this call suggests, without counts; none for a tool whose name would be a pattern."""
+    if "*" in card.tool.name or "," in card.tool.name:
+        return []
+    tool: dict[str, Any] = {"tool": [card.tool.name]}
+    if card.tool.source and not re.search(r"[*,]", card.tool.source):
+        tool["source"] = [card.tool.source]
+    found = [Rung(name, words, tool | {"args": args}) for name, words, args in _about_input(card)]
+    found.append(Rung("tool", f"any call of {card.tool.name}", tool))
+    kind = catalogue.kind_of(card.tool.name)
+    if kind != "other":
+        found.append(Rung("kind", f"any tool of kind {kind}", {"kind": [kind]}))
+    return [rung for rung in found if _understood(rung)]
+
+
+_Told = tuple[str, str, list[dict[str, Any]]]
+
+
+def _about_input(card: Card) -> Iterator[_Told]:
+    given = card.original_input if card.repair == "edited" else card.input
+    if not card.has_input or _secret(given):
+        return
+    if len(repr(given)) <= LARGEST:
+        yield "exact", "exactly these arguments", [{"path": "", "op": "eq", "value": given}]
+    if not isinstance(given, dict):
+        return
+    for keys, about in ((COMMANDS, _command), (PATHS, _path), (URLS, _url)):
+        key = next((key for key in keys if isinstance(given.get(key), str) and len(given[key]) <= LARGEST), "")
+        if key:
+            yield from about(f"/{key}", given[key], len(given) > 1)
+
+
+def _command(path: str, line: str, others: bool) -> Iterator[_Told]:
+    if others:
+        yield "command", "the same command", [{"path": path, "op": "eq", "value": line}]
+    parts = read_command(line)
+    words = [part.words for part in parts]
+    if any(part.opaque for part in parts) or not all(all(map(_WORD.fullmatch, said[:2])) for said in words):
+        return  # a rule cannot name the programs of a line that cannot be read
+    two = list(dict.fromkeys(" ".join(_begin(said)) for said in words))
+    one = list(dict.fromkeys(said[0] for said in words))
+    if two != one:
+        yield "words", f"commands that start with {_names(two)}", [_cmd(path, two)]
+    yield "program", f"commands that start with {_names(one)}", [_cmd(path, one)]
+
+
+def _begin(words: tuple[str, ...]) -> tuple[str, ...]:
+    second = words[1] if len(words) > 1 else ""
+    return words[:2] if second and not second.startswith("-") else words[:1]
+
+
+def _cmd(path: str, values: list[str]) -> dict[str, Any]:
+    return {"path": path, "op": "cmd", "value": values[0] if len(values) == 1 else values}
+
+
+def _names(values: list[str]) -> str:
+    return " or ".join(f"“{value}”" for value in values[:4])
+
+
+def _path(path: str, place: str, others: bool) -> Iterator[_Told]:
+    if others:
+        yield "path", f"the same path, {place}", [{"path": path, "op": "eq", "value": place}]
+    folder = dirname(place)
+    if folder and folder != "/" and ".." not in place.split("/"):
+        yield "folder", f"anything below {folder}", [{"path": path, "op": "path_under", "value": folder}]
+
+
+def _url(path: str, place: str, others: bool) -> Iterator[_Told]:
+    try:
+        host = urlsplit(place).hostname or ""
+    except ValueError:
+        return
+    if others:
+        yield "url", "the same address", [{"path": path, "op": "eq", "value": place}]
+    if host and _WORD.fullmatch(host):
+        yield "host", f"anything on {host}", [{"path": path, "op": "host_in", "value": host}]
+
+
+def _secret(given: Any) -> bool:
+    """A rule must not spell out a secret, nor a mask, which no call will ever hold."""
+    return bool(masked(given) or redactor().value(given) != given)
+
+
+def _understood(rung: Rung) -> bool:
+    try:
+        documents.parse({"v": 1, "rules": [{"effect": "ask", "match": rung.match}]})
+    except PolicyError:
+        return False
+    return True
+
+
+# ---------------------------------------------------------------- how many they meet
+
+
+def counted(found: list[Rung], agent: str) -> Ladder:
+    """Return the rungs with the calls of the last 30 days that they surely meet; bounded in number and time."""
+    policy, seen, partial = _watching(found), 0, False
+    every: Counter[str] = Counter()
+    mine: Counter[str] = Counter()
+    until = time.monotonic() + SECONDS
+    for call in past(LOOKED_AT):
+        if time.monotonic() > until:
+            partial = True
+            break
+        seen += 1
+        if call.question is None:
+            continue
+        met = [one["rule"] for one in decide(policy, call.question).would]
+        every.update(met)
+        if call.question.agent_path[-1:] == (agent,):
+            mine.update(met)
+    return Ladder([replace(r, count=every[r.name], mine=mine[r.name]) for r in found], seen, partial)
+
+
+def _watching(found: list[Rung]) -> Policy:
+    """Each rung as an allow that only watches: doubt is no match."""
+    rules = [{"id": rung.name, "effect": "allow", "mode": "monitor", "match": rung.match} for rung in found]
+    return documents.parse({"v": 1, "default": "deny", "rules": rules})
+
+
+# ---------------------------------------------------------------- the rule
+
+EXPIRIES = (("1h", "for an hour"), ("today", "today"), ("never", "until somebody changes it"))
+SCOPES = (("agent", "this agent"), ("all", "all agents"))
+
+
+def agent_of(call: ToolCall, card: Card) -> str:
+    """Return the name of the agent that made the call, as rules know it."""
+    return (card.agent_path or (call.run.source.name,))[-1]
+
+
+def rule(call: ToolCall, card: Card, said: dict[str, str]) -> dict[str, Any]:
+    """Return the rule that the choices mean; the narrowest where a choice is unknown."""
+    steps = rungs(card)
+    rung = next((rung for rung in steps if rung.name == said.get("rung")), steps[0] if steps else None)
+    match = dict(rung.match) if rung else {"tool": [card.tool.name.replace("*", "")]}
+    agent = agent_of(call, card)
+    if said.get("scope") != "all" and not re.search(r"[*,]", agent):
+        match["agent"] = [agent]
+    found: dict[str, Any] = {"id": "", "effect": _effect(said, card), "match": match}
+    expires = _expires(said.get("expiry", ""))
+    return found | ({"expires_at": expires} if expires else {})
+
+
+def _effect(said: dict[str, str], card: Card) -> str:
+    return said["effect"] if said.get("effect") in {"allow", "ask", "deny"} else likely(card)
+
+
+def likely(card: Card) -> str:
+    """Return the effect that a person most likely wants: what somebody has answered already."""
+    if card.denied_by and card.denied_by.kind == "human":
+        return "deny"
+    by = card.approval.by if card.approval else None
+    return "allow" if by and by.kind == "human" else "ask"
+
+
+def _expires(expiry: str) -> str:
+    now = datetime.now(UTC)
+    if expiry == "1h":
+        return (now + timedelta(hours=1)).isoformat(timespec="seconds")
+    if expiry == "today":
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+        return midnight.isoformat(timespec="seconds")
+    return ""

@@ -1,0 +1,1 @@
+"""Live pages: a hub that renders each changed card once, and the browsers' sockets that it feeds."""

@@ -1,0 +1,220 @@
+"""The boards of the pages: what a browser is sent first, and what changes mean for it; all in the hub's thread."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from django.template.loader import render_to_string
+
+from dashboard import cards, pages
+from dashboard.filters import CallFilters, RunFilters
+from dashboard.live import waiting
+from dashboard.live.frames import Frame, partial, placed
+from toolcards.models import Run, ToolCall
+
+SLOW = 1.0  # seconds between two drawings of numbers, tables and pictures
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What changed since the last tick: calls with their rows, and the runs that rang."""
+
+    calls: list[ToolCall] = field(default_factory=list)
+    runs: frozenset[int] = frozenset()
+
+
+class Board:
+    """One view of the data. `runs`: those it needs, None for all; `every`: also calls nobody was asked about."""
+
+    runs: frozenset[int] | None = None
+    every = True
+
+    def __init__(self) -> None:
+        self._stale_since = 0.0
+        self._drawn_at = 0.0
+
+    def whole(self) -> Frame:
+        """Return everything: what a browser gets first, and again when it fell behind."""
+        return Frame({**self.cards_now(), **self.slowly()})
+
+    def changes(self, news: News) -> Frame:
+        """Return what the news change; numbers and pictures at most once a second."""
+        touched = bool(news.runs) if self.runs is None else bool(news.runs & self.runs)
+        parts = self.cards_changed(news.calls) if news.calls else {}
+        if touched and not self._stale_since:
+            self._stale_since = time.monotonic()
+        if self._stale_since and time.monotonic() - self._drawn_at >= SLOW:
+            self._drawn_at, self._stale_since = time.monotonic(), 0.0
+            parts |= self.slowly()
+        return Frame(parts)
+
+    @property
+    def owes(self) -> bool:
+        """Something is still to be drawn, a little later."""
+        return bool(self._stale_since)
+
+    def cards_now(self) -> dict[str, str]:
+        """Return the cards on it."""
+        return {}
+
+    def cards_changed(self, calls: Iterable[ToolCall]) -> dict[str, str]:
+        """Return what to do with the cards that changed."""
+        return {}
+
+    def slowly(self) -> dict[str, str]:
+        """Return numbers, tables and pictures."""
+        return {}
+
+
+class Me(Board):
+    """On every page: how many calls wait for people. Said only when it has changed."""
+
+    every = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said = ""
+
+    def whole(self) -> Frame:
+        """Return the count, whether or not it changed."""
+        self._said = self._count()
+        return Frame({"waiting": self._said})
+
+    def changes(self, news: News) -> Frame:
+        """Return the count if it is another one."""
+        if not news.runs:
+            return Frame({})
+        before, self._said = self._said, self._count()
+        return Frame({} if before == self._said else {"waiting": self._said})
+
+    @staticmethod
+    def _count() -> str:
+        html = render_to_string("toolcards/waiting.html", {"waiting": waiting.now()})
+        return partial("#waiting-count", "outerMorph", html.strip())
+
+
+class RunBoard(Board):
+    """A run's page: its cards in order, and its header; or its timeline; or one call of it, whole."""
+
+    def __init__(self, run: int, view: str = "", call: int = 0) -> None:
+        super().__init__()
+        self.run, self.view, self.call = run, view, call
+        self.runs = frozenset({run})
+
+    def cards_now(self) -> dict[str, str]:
+        """Return the newest cards."""
+        if self.call:
+            return self._one(
+                ToolCall.objects.filter(run=self.run, ordinal=self.call).select_related("run", "run__source")
+            )
+        if self.view:
+            return {}
+        return {str(call.ordinal): placed(call) for call in pages.run_window(self.run, removed=True)}
+
+    def cards_changed(self, calls: Iterable[ToolCall]) -> dict[str, str]:
+        """Return those of this run."""
+        ours = [call for call in calls if call.run_id == self.run]
+        if self.call:
+            return self._one(call for call in ours if call.ordinal == self.call)
+        return {} if self.view else {str(call.ordinal): placed(call) for call in ours}
+
+    def slowly(self) -> dict[str, str]:
+        """Return the header, and the timeline where that is open."""
+        if self.call:
+            return {}
+        run = Run.objects.select_related("source").get(pk=self.run)
+        parts = {"head": partial("#run-head", "outerMorph", render_to_string("runs/_head.html", pages.run_head(run)))}
+        if self.view == "timeline":
+            drawn = render_to_string("runs/_timeline.html", pages.timeline(run))
+            parts["timeline"] = partial("#timeline", "innerMorph", drawn)
+        return parts
+
+    @staticmethod
+    def _one(calls: Iterable[ToolCall]) -> dict[str, str]:
+        parts = {}
+        for call in calls:
+            story = render_to_string("calls/_story.html", {"story": pages.story(call), "call": call})
+            parts = {
+                "card": partial("#board", "place", cards.draw(call, full=True)),
+                "story": partial("#story", "innerMorph", story),
+            }
+        return parts
+
+
+class Calls(Board):
+    """All calls, newest first, as the page's filters say."""
+
+    def __init__(self, query: str = "") -> None:
+        super().__init__()
+        self.filters = CallFilters.read(query)
+
+    def cards_now(self) -> dict[str, str]:
+        """Return the newest page."""
+        return {call.public_id: placed(call) for call in pages.calls_window(self.filters)}
+
+    def cards_changed(self, calls: Iterable[ToolCall]) -> dict[str, str]:
+        """Return what belongs there; a card that left its state is renewed where it stands."""
+        parts = {}
+        for call in calls:
+            if self.filters.matches(call):
+                parts[call.public_id] = placed(call, known_only=not self.filters.right_state(call))
+        return parts
+
+
+class Waiting(Board):
+    """Calls that wait for people, oldest first. What is decided stays where it is until the reader leaves."""
+
+    every = False
+
+    def cards_now(self) -> dict[str, str]:
+        """Return all that wait."""
+        return {call.public_id: placed(call) for call in pages.waiting_window()}
+
+    def cards_changed(self, calls: Iterable[ToolCall]) -> dict[str, str]:
+        """Return those that began to wait, and those that did."""
+        return {call.public_id: placed(call, known_only=not call.waiting) for call in calls if call.requested_at}
+
+
+class Inbox(Waiting):
+    """The inbox, with the line in its header."""
+
+    def slowly(self) -> dict[str, str]:
+        """Return the line that says how many wait, and since when."""
+        from dashboard.views import inbox
+
+        html = render_to_string("approvals/_head.html", {"queue": inbox.queue()})
+        return {"head": partial("#waiting-line", "outerMorph", html.strip())}
+
+
+class Now(Waiting):
+    """The first page: what waits, what runs, what went wrong."""
+
+    def slowly(self) -> dict[str, str]:
+        """Return everything below the waiting strip."""
+        return {"now": partial("#now", "innerMorph", render_to_string("now/_now.html", pages.now()))}
+
+
+class Runs(Board):
+    """The table of runs."""
+
+    every = False
+
+    def __init__(self, query: str = "") -> None:
+        super().__init__()
+        self.filters = RunFilters.read(query)
+
+    def slowly(self) -> dict[str, str]:
+        """Return the first page's rows."""
+        rows = render_to_string("runs/_rows.html", {"rows": pages.run_rows(self.filters)[0]})
+        return {"rows": partial("#runs-body", "innerMorph", rows)}
+
+
+# What `/ws/me/?board=` may ask for.
+BOARDS: dict[str, Callable[[str], Board]] = {
+    "now": lambda query: Now(),
+    "approvals": lambda query: Inbox(),
+    "calls": Calls,
+    "runs": Runs,
+}

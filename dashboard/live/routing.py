@@ -1,0 +1,12 @@
+"""The browsers' sockets. Run names may hold anything, a `/` included."""
+
+from __future__ import annotations
+
+from django.urls import re_path
+
+from dashboard.live.sockets import MeSocket, RunSocket
+
+websocket_urlpatterns = [
+    re_path(r"^ws/me/$", MeSocket.as_asgi()),
+    re_path(r"^ws/runs/(?P<run>.+)/$", RunSocket.as_asgi()),
+]

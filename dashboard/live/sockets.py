@@ -1,0 +1,127 @@
+"""The browsers' sockets: the whole board first, then changes. They carry no decisions; those are posted."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Hashable
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import parse_qs
+
+from asgiref.sync import sync_to_async
+from channels.consumer import AsyncConsumer
+
+from dashboard.live import hub
+from dashboard.live.boards import BOARDS, Board, Me, RunBoard
+from dashboard.live.frames import Frame, partial
+from dashboard.live.rights import NOT_THERE, SIGNED_OUT, lost, seat
+from toolcards.models import Run
+
+CLOCK = 15.0  # seconds between two signs of life
+PACE = 0.1  # seconds between two frames, at least
+
+Boards = dict[Hashable, Callable[[], Board]]
+
+
+class LiveSocket(AsyncConsumer):
+    """A plain loop instead of Channels' dispatch, which costs a thread hop per message."""
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        """Serve one browser until it goes, or may not watch any more."""
+        self.scope, self.send_raw = scope, send
+        await receive()
+        await send({"type": "websocket.accept"})  # a refused handshake would be retried for ever
+        sits = seat(scope)
+        code = await sync_to_async(self._barred, thread_sensitive=False)(sits)
+        boards = {} if code else await self.boards()
+        if boards is None or code:
+            await send({"type": "websocket.close", "code": code or NOT_THERE})
+            return
+        assert sits is not None
+        await self._serve(hub.Watcher(sits, boards), receive)
+
+    async def boards(self) -> Boards | None:
+        """Return what this socket shows; None if there is no such thing."""
+        raise NotImplementedError
+
+    @staticmethod
+    def _barred(sits: Any) -> int:
+        return SIGNED_OUT if sits is None else lost({sits}).get(sits, 0)
+
+    async def _serve(self, watcher: hub.Watcher, receive: Any) -> None:
+        ours = hub.here()
+        ours.enter(watcher)
+        works = (_until_gone(receive), self._feed(watcher, ours), self._end(watcher), _live(watcher))
+        tasks = [asyncio.create_task(work) for work in works]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ours.leave(watcher)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _feed(self, watcher: hub.Watcher, ours: hub.Hub) -> None:
+        """Send what is new, as fast as the browser takes it and not faster than it can show it."""
+        while True:
+            frame = await watcher.slot.take()
+            if watcher.slot.overflowed:
+                watcher.slot.overflowed = False
+                ours.want_whole(watcher)
+            elif frame is not None:
+                await self._text(frame.text or _clock())
+            await asyncio.sleep(PACE)
+
+    async def _end(self, watcher: hub.Watcher) -> None:
+        code = await watcher.dismissed
+        with contextlib.suppress(Exception):  # it may have gone by itself
+            await self.send_raw({"type": "websocket.close", "code": code})
+
+    async def _text(self, text: str) -> None:
+        await self.send_raw({"type": "websocket.send", "text": text})
+
+
+class MeSocket(LiveSocket):
+    """On every page: the count of waiting calls, and the board of that page."""
+
+    async def boards(self) -> Boards | None:
+        """Return the badge, and the board that the page asked for."""
+        query = self.scope.get("query_string", b"").decode("latin-1")
+        wanted = parse_qs(query).get("board", [""])[0]
+        found: Boards = {"me": Me}
+        if wanted in BOARDS:
+            found[wanted, query] = lambda: BOARDS[wanted](query)
+        return found
+
+
+class RunSocket(LiveSocket):
+    """A run's page."""
+
+    async def boards(self) -> Boards | None:
+        """Return the run's board, in the view that the page shows."""
+        query = parse_qs(self.scope.get("query_string", b"").decode("latin-1"))
+        name = self.scope["url_route"]["kwargs"]["run"]
+        run = await sync_to_async(Run.objects.named, thread_sensitive=False)(name)
+        if run is None:
+            return None
+        view = "timeline" if query.get("tab") == ["timeline"] else ""
+        call = int(number) if (number := query.get("call", [""])[0]).isdecimal() else 0
+        return {("run", run.pk, view, call): lambda: RunBoard(run.pk, view, call)}
+
+
+async def _live(watcher: hub.Watcher) -> None:
+    """A sign of life now and then; one timer per socket, since one per frame costs as much as the frame."""
+    while True:
+        await asyncio.sleep(CLOCK)
+        watcher.slot.offer(Frame({"clock": _clock()}))
+
+
+async def _until_gone(receive: Any) -> None:
+    while (await receive())["type"] != "websocket.disconnect":
+        pass  # browsers have nothing to say here
+
+
+def _clock() -> str:
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return partial("#server-clock", "outerMorph", f'<time id="server-clock" datetime="{now}" hidden></time>')

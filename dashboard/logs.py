@@ -1,0 +1,94 @@
+"""How a log line looks, and what never gets into one."""
+
+import re
+import sys
+from typing import Any
+
+import structlog
+from django.core.exceptions import ImproperlyConfigured
+
+from toolcards.core.redact import Redactor
+
+BODIES = {"body", "frame", "input", "input_text", "output", "args", "arguments", "headers", "cookies", "authorization"}
+
+
+def _without_bodies(logger: object, name: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
+    """Keep what agents and people send out of the logs, whoever forgot about it."""
+    return {key: "(not logged)" if key in BODIES else value for key, value in event.items()}
+
+
+# Whoever reads this path before its owner clicks it is signed in as them.
+SIGN_IN_LINK = re.compile(r"(/login/link/)[^/\s]+")
+
+
+def _without_links(logger: object, name: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
+    """Keep sign-in links out of the logs, in Django's own lines about refused requests too."""
+    return {key: SIGN_IN_LINK.sub(r"\1…", value) if isinstance(value, str) else value for key, value in event.items()}
+
+
+def _without_secrets(logger: object, name: str, line: str) -> str:
+    """Mask what looks like a secret in the finished line, tracebacks included."""
+    try:
+        from toolcards.showing import redactor
+
+        return redactor().text(line)
+    except ImproperlyConfigured:  # settings are being read
+        return Redactor(b"").text(line)
+
+
+EVERY_LINE: list[structlog.types.Processor] = [
+    structlog.contextvars.merge_contextvars,
+    structlog.stdlib.add_logger_name,
+    structlog.stdlib.add_log_level,
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+    _without_bodies,
+    _without_links,
+]
+
+
+def configuration(*, style: str, level: str) -> dict[str, Any]:
+    """Return Django's LOGGING: lines for people (`console`) or for machines (`json`)."""
+    configure_structlog()
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {
+            "line": {
+                "()": structlog.stdlib.ProcessorFormatter,
+                "foreign_pre_chain": EVERY_LINE,
+                "processors": [
+                    structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                    *_renderer(style),
+                    _without_secrets,
+                ],
+            }
+        },
+        "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+        "root": {"handlers": ["console"], "level": level.upper()},
+        "loggers": {
+            "django": {"handlers": [], "level": "INFO", "propagate": True},
+            "django.server": {"handlers": [], "level": "WARNING", "propagate": True},
+            "django.db.backends": {"level": "WARNING"},  # its debug lines carry parameters
+            # A line per phase of every call is for machines; on a terminal it would drown everything else.
+            "toolcards.steps": {"level": "INFO" if style == "json" or level == "debug" else "WARNING"},
+            **{name: {"level": "WARNING"} for name in ("uvicorn", "daphne", "asyncio", "websockets")},
+        },
+    }
+
+
+def configure_structlog() -> None:
+    """Let structlog's loggers end in the standard library's."""
+    structlog.configure(
+        processors=[*EVERY_LINE, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+
+
+def _renderer(style: str) -> list[structlog.types.Processor]:
+    if style == "json":
+        return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    # The pretty traceback prints local variables, and those hold bodies.
+    plain = structlog.dev.plain_traceback
+    return [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)]

@@ -1,0 +1,74 @@
+"""People from the command line: make one, give a role, print a sign-in link."""
+
+import argparse
+import os
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand, CommandError
+
+from dashboard import people, signin
+
+
+class Command(BaseCommand):
+    """Makes people and helps them in."""
+
+    help = "Make people, give them roles, and print sign-in links."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Take one of four actions."""
+        actions = parser.add_subparsers(dest="action", required=True)
+        create = actions.add_parser("create", help="make a person; without TOOLCARDS_PERSON_PASSWORD print a link")
+        create.add_argument("name")
+        create.add_argument("--role", choices=people.ROLES, default="viewer")
+        role = actions.add_parser("role", help="give a person another role")
+        role.add_argument("name")
+        role.add_argument("role", choices=people.ROLES)
+        link = actions.add_parser("link", help="print a sign-in link, good once and for 15 minutes")
+        link.add_argument("name")
+        actions.add_parser("list", help="list everybody")
+        for action in (create, link):
+            action.add_argument("--url", default=_address(), help="where this server is reached (%(default)s)")
+
+    def handle(self, *, action: str, **options: str) -> None:
+        """Do as asked."""
+        getattr(self, f"_{action}")(**options)
+
+    def _create(self, *, name: str, role: str, url: str, **options: str) -> None:
+        password = os.environ.get("TOOLCARDS_PERSON_PASSWORD", "")
+        try:
+            person = people.create(name, role=role, password=password)
+        except ValueError as error:
+            raise CommandError(f"{error}.") from error
+        self.stdout.write(f"{name} is {role}.")
+        if not password:
+            self._say_link(person, url)
+
+    def _role(self, *, name: str, role: str, **options: str) -> None:
+        people.give(_person(name), role)
+        self.stdout.write(f"{name} is {role}.")
+
+    def _link(self, *, name: str, url: str, **options: str) -> None:
+        self._say_link(_person(name), url)
+
+    def _list(self, **options: str) -> None:
+        for person in get_user_model().objects.order_by("username"):
+            about = people.role_of(person) or "no role"
+            self.stdout.write(f"{person.get_username()}  {about}{'' if person.is_active else ', switched off'}")
+
+    def _say_link(self, person: User, url: str) -> None:
+        self.stdout.write(f"Sign in once, within {signin.LIFE // 60} minutes:")
+        self.stdout.write(signin.make_link(person, url.rstrip("/")))
+
+
+def _person(name: str) -> User:
+    person = get_user_model().objects.filter(username=name).first()
+    if person is None:
+        raise CommandError(f"There is nobody called {name}.")
+    return person
+
+
+def _address() -> str:
+    env = settings.TOOLCARDS
+    return env.origins[0] if env.origins else f"http://127.0.0.1:{env.port}"

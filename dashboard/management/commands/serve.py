@@ -1,0 +1,152 @@
+"""Everything between a fresh checkout and a running server: tables, files, people, keys, then the server itself."""
+
+import argparse
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+from django.conf import settings
+from django.contrib.staticfiles.finders import get_finders
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+from django.db import connections
+
+from dashboard import checks, firstrun, serving, signin
+from dashboard.environment import BASE_DIR, Environment
+
+SERVERS = {"uvicorn": serving.run_uvicorn, "daphne": serving.run_daphne}
+
+
+class Command(BaseCommand):
+    """Sets up what is missing, then serves."""
+
+    help = "Set up what is missing (tables, static files, an admin, an agent key), then serve."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Take what the environment does not say."""
+        env = settings.TOOLCARDS
+        parser.add_argument("--host", default=env.host, help=f"address to listen on ({env.host})")
+        parser.add_argument("--port", type=int, default=env.port, help=f"port; 0 takes a free one ({env.port})")
+        parser.add_argument(
+            "--workers", type=int, default=env.workers, help="processes; above 1 Redis and PostgreSQL are needed"
+        )
+        parser.add_argument("--server", choices=SERVERS, default="uvicorn", help="uvicorn, or Daphne for development")
+        parser.add_argument("--demo", action="store_true", help="play the bundled demo run once the server is up")
+
+    def handle(self, *, host: str, port: int, workers: int, server: str, demo: bool, **options: object) -> None:
+        """Set up and serve until a signal comes."""
+        env = self._environment(host, port, workers, server)
+        os.umask(0o077)  # the database and spooled bodies are nobody else's business
+        # Whatever ends us, what we started ends too.
+        for name in ("SIGTERM", "SIGHUP"):
+            if hasattr(signal, name):  # Windows knows less
+                signal.signal(getattr(signal, name), lambda number, frame: sys.exit(0))
+        bound = self._bind(env)
+        base = f"http://{_visible(env.host)}:{bound.getsockname()[1]}"
+        try:
+            call_command("migrate", interactive=False, verbosity=0)
+            _collect_static()
+            found = firstrun.prepare(env)
+            with _demo(base if demo else None) as play:
+                connections.close_all()  # the server's threads open their own
+
+                def ready() -> None:
+                    self._banner(base, found)
+                    play()
+
+                SERVERS[server](env, bound, ready=ready)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            bound.close()
+
+    def _environment(self, host: str, port: int, workers: int, server: str) -> Environment:
+        """Return the environment with the command line's wishes, after refusing those that would do harm."""
+        env = settings.TOOLCARDS.model_copy(update={"host": host, "port": port, "workers": workers})
+        faults = [*checks.bind_faults(env), *checks.workers_faults(env)]
+        if faults:
+            raise CommandError("\n".join(f"{fault.msg} {fault.hint}" for fault in faults))
+        if server == "daphne" and workers > 1:
+            raise CommandError("Daphne serves from one process; leave out --workers or --server.")
+        # Worker processes read the environment again.
+        os.environ.update(TOOLCARDS_HOST=host, TOOLCARDS_PORT=str(port), TOOLCARDS_WORKERS=str(workers))
+        return env
+
+    def _bind(self, env: Environment) -> serving.socket.socket:
+        try:
+            return serving.open_socket(env.host, env.port)
+        except OSError as error:
+            why = error.strerror or error
+            raise CommandError(f"{env.host}:{env.port} cannot be used: {why}. Try `make run PORT=8001`.") from error
+
+    def _banner(self, base: str, found: firstrun.Found) -> None:
+        """Say where Toolcards is, and what is said only once."""
+        public = settings.TOOLCARDS.origins[0] if settings.TOOLCARDS.origins else base
+        lines = [f"Toolcards is up at {base}", ""]
+        if public != base:
+            lines.append(f"  People       {public}")
+        if found.admin:
+            link = signin.make_link(found.admin, public)
+            lines.append(f"  Sign in      {link}  (once, within {signin.LIFE // 60} minutes)")
+        if found.agent_key:
+            lines.append(f"  Agent key    {found.agent_key}  (shown once; agents connect with it)")
+        lines += [f"  Data         {settings.TOOLCARDS.data_dir}", "  Stop         Ctrl+C", ""]
+        self.stdout.write("\n".join(lines))
+        self.stdout.flush()
+
+
+def _visible(host: str) -> str:
+    """Return the host as it stands in a URL that works on this computer."""
+    shown = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104
+    return f"[{shown}]" if ":" in shown and not shown.startswith("[") else shown
+
+
+def _collect_static() -> None:
+    """Compress and name the static files, unless they are the ones of last time: that takes seconds."""
+    if settings.TOOLCARDS.plain_static:
+        return
+    stamp = settings.TOOLCARDS.data_dir / "static.stamp"
+    now = _static_fingerprint()
+    if stamp.exists() and stamp.read_text() == now and settings.STATIC_ROOT.is_dir():
+        return
+    call_command("collectstatic", interactive=False, verbosity=0)
+    stamp.write_text(now)
+
+
+def _static_fingerprint() -> str:
+    """Return a digest of all static files' names, sizes and times, and of the programs that prepare them."""
+    seen = hashlib.sha256(f"{version('django')} {version('servestatic')}".encode())
+    for finder in get_finders():
+        for name, storage in finder.list([]):
+            stat = Path(storage.path(name)).stat()
+            seen.update(f"{name} {stat.st_size} {stat.st_mtime_ns}\n".encode())
+    return seen.hexdigest()
+
+
+@contextmanager
+def _demo(url: str | None) -> Iterator[serving.Ready]:
+    """Give a function that starts the demo against `url`; end the demo, and its key, at the end."""
+    if url is None:
+        yield lambda: None
+        return
+    playing: list[subprocess.Popen] = []
+    with firstrun.demo_key() as key:
+
+        def play() -> None:
+            command = [sys.executable, "-m", "toolcards", "demo", "--url", url, "--key", key]
+            paths = os.pathsep.join(filter(None, [str(BASE_DIR), os.environ.get("PYTHONPATH")]))
+            # A session of its own: Ctrl+C reaches us, and we end it.
+            playing.append(subprocess.Popen(command, env={**os.environ, "PYTHONPATH": paths}, start_new_session=True))
+
+        try:
+            yield play
+        finally:
+            for process in playing:
+                process.terminate()
+                process.wait()

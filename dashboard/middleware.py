@@ -1,0 +1,95 @@
+"""Says in every answer what a browser may do with it (run our scripts, and nothing else), and who is at work."""
+
+from collections.abc import Awaitable, Callable
+
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.http import HttpRequest, HttpResponse
+
+from toolcards.records import ACTOR
+
+ADMIN = "/admin/"
+
+# Constant: no nonces, which pushed cards could not know. No page of ours has inline script or style.
+POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "font-src 'self'",
+        "connect-src 'self'",
+        "manifest-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    ]
+)
+# Only htmx may turn text into elements. The admin's jQuery knows nothing of this.
+TRUSTED_TYPES = "; require-trusted-types-for 'script'; trusted-types htmx"
+
+PERMISSIONS = ", ".join(
+    f"{feature}=()"
+    for feature in ("camera", "microphone", "geolocation", "payment", "usb", "serial", "hid", "display-capture")
+)
+
+
+class SecurityHeaders:
+    """Sets the headers that Django's own SecurityMiddleware does not know."""
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse | Awaitable[HttpResponse]]) -> None:
+        self.get_response = get_response
+        if iscoroutinefunction(get_response):
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
+        """Answer as asked, synchronously or not."""
+        if iscoroutinefunction(self):
+            return self._answer(request)
+        return with_headers(request, self.get_response(request))
+
+    async def _answer(self, request: HttpRequest) -> HttpResponse:
+        return with_headers(request, await self.get_response(request))
+
+
+class Acting:
+    """Says who is at work, so that the audit trail can name them for acts deep inside."""
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse | Awaitable[HttpResponse]]) -> None:
+        self.get_response = get_response
+        if iscoroutinefunction(get_response):
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
+        """Set the actor for this request only: context variables belong to it."""
+        ACTOR.set(lambda: _person(request))
+        return self.get_response(request)
+
+
+def _person(request: HttpRequest) -> tuple[str, str]:
+    """Looked at only when an act is written: asking for the person costs a query."""
+    user = getattr(request, "user", None)
+    return ("human", user.get_username()) if user is not None and user.is_authenticated else ("nobody", "")
+
+
+def with_headers(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+    """Return the response with our headers; what a view has set itself stays."""
+    admin = request.path.startswith(ADMIN)
+    response.headers.setdefault("Content-Security-Policy", POLICY if admin else POLICY + TRUSTED_TYPES)
+    response.headers.setdefault("Permissions-Policy", PERMISSIONS)
+    response.headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
+    if not response.has_header("Cache-Control") and not cacheable(response):
+        # After signing out, the back button must not show cards again.
+        response.headers["Cache-Control"] = "no-store, private"
+    return response
+
+
+def cacheable(response: HttpResponse) -> bool:
+    """Tell whether this may stay in a browser's cache: nothing with people's or agents' words may."""
+    kind = response.headers.get("Content-Type", "").partition(";")[0].strip()
+    return kind not in ("text/html", "application/json", "application/problem+json")

@@ -1,0 +1,159 @@
+"""Calls that really came, as policy would be asked about them now: read in chunks, newest first, nothing kept."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.db.models import Case, F, Value, When
+from django.db.models.functions import Length
+
+from toolcards.core.lifecycle import Card
+from toolcards.core.policy import Question
+from toolcards.core.redact import masked
+from toolcards.core.secrets import OPEN
+from toolcards.gate.people import identities
+from toolcards.models import ToolCall, ToolCallQuerySet
+
+CHUNK = 500  # rows in memory at once
+SLICE = 2_000
+LARGEST = 64 * 1024  # characters of a stored card; larger ones are counted, not judged
+DAY = 86_400.0
+_MARK = json.dumps(OPEN)[1:-1]  # as it stands in a stored card, which is ASCII
+_COLUMNS = (
+    "id", "run_id", "ordinal", "tool", "started_at", "stored",
+    "run__name", "run__source__name", "run__source__env", "run__source__owner_id",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Which calls: at most so many, not older than so many days (0: of any age), of a tool or an agent.
+
+    `newest`, `oldest`: ids that a slice lies between, both included; 0 is no bound.
+    """
+
+    calls: int = 5_000
+    days: float = 7.0
+    tool: str = ""
+    agent: str = ""
+    newest: int = 0
+    oldest: int = 0
+
+    def rows(self) -> ToolCallQuerySet:
+        """Return the calls, of any age and number."""
+        rows = ToolCall.objects.shown()
+        rows = rows.filter(tool=self.tool) if self.tool else rows
+        rows = rows.filter(id__gte=self.oldest) if self.oldest else rows
+        rows = rows.filter(id__lte=self.newest) if self.newest else rows
+        return rows.filter(agent=self.agent) if self.agent else rows
+
+    def total(self) -> int:
+        """Return how many calls there are to look at, at most."""
+        return min(self.calls, self.rows().count())
+
+
+@dataclass(frozen=True, slots=True)
+class PastCall:
+    """A call that came. `question` None: its arguments are not known, so nobody can say. `person` answered it so."""
+
+    pk: int
+    public_id: str
+    tool: str
+    question: Question | None
+    person: str = ""  # approved, denied, or nobody was asked
+
+
+def slices(span: Span) -> list[Span]:
+    """Return the span in pieces that several processes may share, newest first."""
+    ids = list(span.rows().order_by("-id").values_list("id", flat=True)[: span.calls])
+    parts = [ids[start : start + SLICE] for start in range(0, len(ids), SLICE)]
+    return [replace(span, calls=len(part), newest=part[0], oldest=part[-1]) for part in parts]
+
+
+def past(span: Span) -> Iterator[PastCall]:
+    """Give the calls of the span, newest first; reads by key, so a long look holds no lock and little memory."""
+    size = Length("card")
+    column = type(ToolCall._meta.get_field("card"))()  # whatever the column does with its text on the way out
+    stored = Case(When(size__lte=LARGEST, then=F("card")), default=Value(""), output_field=column)
+    rows = span.rows().annotate(size=size, stored=stored).order_by("-id")
+    oldest = datetime.fromtimestamp(time.time() - span.days * DAY, UTC) if span.days else None
+    last, left, people = None, span.calls, _People()
+    while left > 0:
+        chunk = list((rows.filter(id__lt=last) if last else rows).values_list(*_COLUMNS)[: min(CHUNK, left)])
+        young = [row for row in chunk if oldest is None or row[4] is None or row[4] >= oldest]
+        if not young:  # ids grow with time, but for what is told late
+            return
+        for row in young:
+            yield _past_call(row, people)
+        last, left = chunk[-1][0], left - len(young)
+
+
+class _People(dict[int | None, tuple[str, ...]]):
+    """What rules may call the person a source belongs to; looked up once."""
+
+    def __missing__(self, owner: int | None) -> tuple[str, ...]:
+        person = get_user_model().objects.filter(pk=owner).first() if owner else None
+        self[owner] = identities(person) if person else ()
+        return self[owner]
+
+
+def _past_call(row: tuple[Any, ...], people: _People) -> PastCall:
+    pk, run, ordinal, tool, _, stored, name, source, env, owner = row
+    said = _read(stored)
+    question = _question(said, _MARK in stored, run=name, source=source, env=env, user=people[owner])
+    return PastCall(pk, f"{run}-{ordinal}", tool, question, _answered(said))
+
+
+def _read(stored: str) -> dict[str, Any]:
+    try:
+        said = json.loads(stored) if stored else {}
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _question(
+    said: dict[str, Any], marked: bool, *, run: str, source: str, env: str, user: tuple[str, ...]
+) -> Question | None:
+    given = said.get("original_input") if said.get("repair") == "edited" else said.get("input")
+    if not said.get("has_input") or (marked and masked(given)):
+        return None
+    tool, times = said.get("tool") or {}, said.get("times") or {}
+    return Question.of(
+        tool.get("name", ""), source=tool.get("source", ""), agent_path=tuple(said.get("agent_path") or (source,)),
+        env=env, user=user, input=given, run=run, now=times.get("available") or times.get("started") or 0.0,
+    )  # fmt: skip
+
+
+_YES = frozenset({"approved", "claimed", "succeeded", "failed", "unknown"})
+
+
+def _answered(said: dict[str, Any]) -> str:
+    if ((said.get("denied_by") or {}).get("kind")) == "human":
+        return "denied"
+    ask = said.get("approval") or {}
+    by = ask.get("by") or {}
+    return "approved" if by.get("kind") == "human" and ask.get("state") in _YES else ""
+
+
+def question_of(call: ToolCall, card: Card) -> Question:
+    """Return what policy is asked about one call; whether its arguments are known is said there."""
+    given = card.original_input if card.repair == "edited" else card.input
+    source = call.run.source
+    return Question.of(
+        card.tool.name,
+        source=card.tool.source,
+        agent_path=card.agent_path or (source.name,),
+        env=source.env,
+        user=identities(source.owner) if source.owner else (),
+        input=given,
+        has_input=card.has_input and not masked(given),
+        run=call.run.name,
+        now=card.times.available or card.times.started,
+    )

@@ -1,0 +1,166 @@
+"""Runs the ASGI application: on uvicorn, or on Daphne."""
+
+import asyncio
+import gc
+import logging
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+import uvicorn
+from uvicorn.supervisors import Multiprocess
+
+from dashboard.environment import Environment
+
+APPLICATION = "dashboard.asgi:application"
+log = logging.getLogger(__name__)
+
+# Held polls and live sockets end with the server; what is being written gets this long. Seconds.
+FAREWELL = 3
+
+Ready = Callable[[], None]
+
+
+class Config(uvicorn.Config):
+    """uvicorn's settings, which also settle the garbage collector once everything is loaded."""
+
+    def load(self) -> None:
+        """Load the application; its modules are never garbage, so the collector need not look at them."""
+        super().load()
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 20)
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server, which says when it listens."""
+
+    def __init__(self, config: uvicorn.Config, *, ready: Ready) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start listening, then say so."""
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+
+def open_socket(host: str, port: int) -> socket.socket:
+    """Return a socket bound to the address; port 0 takes a free one. Raises OSError if it is taken."""
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    opened = socket.socket(family, kind, protocol)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        opened.bind(address)
+    except OSError:
+        opened.close()
+        raise
+    return opened
+
+
+def longest_message(env: Environment) -> int:
+    """Return how much a socket takes: more than the limit, so that the application itself can answer 4413."""
+    return 2 * env.max_frame + (64 << 10)
+
+
+# ---------------------------------------------------------------- uvicorn
+
+
+def run_uvicorn(env: Environment, bound: socket.socket, *, ready: Ready) -> None:
+    """Serve until a signal comes."""
+    config = Config(
+        APPLICATION,
+        loop="auto",
+        http="httptools",
+        ws="websockets-sansio",  # the one that passes back-pressure on to the agent's TCP
+        ws_max_size=longest_message(env),
+        ws_per_message_deflate=False,
+        lifespan="auto",
+        log_config=None,
+        access_log=False,  # paths name runs and calls; a proxy can log them
+        server_header=False,
+        proxy_headers=bool(env.proxy),
+        forwarded_allow_ips=list(env.proxy),
+        timeout_graceful_shutdown=FAREWELL,
+        workers=env.workers,
+    )
+    if env.workers == 1:
+        Server(config, ready=ready).run(sockets=[bound])
+        return
+    threading.Thread(target=_when_listening, args=(bound, ready), daemon=True).start()
+    Multiprocess(config, sockets=[bound]).run()
+
+
+def _when_listening(bound: socket.socket, ready: Ready) -> None:
+    """Call `ready` once a worker listens on the socket that all of them share."""
+    pause = threading.Event()
+    while not pause.wait(0.1):
+        with suppress(OSError), socket.socket(bound.family) as caller:
+            caller.connect(bound.getsockname()[:2])
+            break
+    ready()
+
+
+# ---------------------------------------------------------------- Daphne
+
+
+def run_daphne(env: Environment, bound: socket.socket, *, ready: Ready) -> None:
+    """Serve until a signal comes. Bodies arrive whole, and there is no back-pressure: for development."""
+    from daphne.server import Server as Daphne  # installs Twisted's reactor, so not before it is wanted
+
+    from dashboard.asgi import application
+
+    bound.listen(2048)
+    bound.set_inheritable(True)
+    lifespan = _Lifespan(application)
+
+    def listening() -> None:
+        lifespan.start()
+        ready()
+
+    try:
+        Daphne(
+            application,
+            endpoints=[f"fd:fileno={bound.fileno()}"],
+            server_name="",
+            verbosity=0,
+            websocket_max_message_size=longest_message(env),
+            websocket_max_frame_size=longest_message(env),
+            application_close_timeout=FAREWELL,
+            ready_callable=listening,
+        ).run()
+    finally:
+        lifespan.stop()
+
+
+class _Lifespan:
+    """The start and end messages of ASGI, which Daphne does not send."""
+
+    def __init__(self, application: Callable) -> None:
+        self._application = application
+        self._messages: asyncio.Queue[dict] = asyncio.Queue()
+        self._task: asyncio.Task | None = None
+
+    def start(self) -> None:
+        """Send the start message, on the loop that is about to run."""
+        self._messages.put_nowait({"type": "lifespan.startup"})
+        self._task = asyncio.get_event_loop().create_task(self._run())
+
+    def stop(self) -> None:
+        """Send the end message, on the loop that has just stopped, and wait for the application's end."""
+        if self._task and not self._task.done():
+            self._messages.put_nowait({"type": "lifespan.shutdown"})
+            waiting = asyncio.wait({self._task}, timeout=FAREWELL)
+            self._task.get_loop().run_until_complete(waiting)
+
+    async def _run(self) -> None:
+        async def sent(message: dict) -> None:
+            if message["type"].endswith(".failed"):
+                log.error("The application did not start or end well: %s", message.get("message", ""))
+
+        try:
+            await self._application({"type": "lifespan", "asgi": {"version": "3.0"}}, self._messages.get, sent)
+        except Exception as error:  # an application may know nothing of lifespans
+            log.debug("No lifespan: %s", error)

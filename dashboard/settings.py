@@ -1,0 +1,177 @@
+"""Every setting, from the environment: SQLite and memory by default, PostgreSQL and Redis by two URLs."""
+
+from pathlib import Path
+
+import dj_database_url
+from django.core.exceptions import ImproperlyConfigured
+
+from dashboard import environment, logs
+from dashboard.environment import BASE_DIR, CHECKOUT, PACKAGE
+
+TOOLCARDS = environment.read()
+
+SECRET_KEY_FILE = TOOLCARDS.data_dir / "secret_key"
+SECRET_KEY = environment.secret_key(TOOLCARDS.secret_key, SECRET_KEY_FILE)
+DEBUG = TOOLCARDS.debug
+
+# ---------------------------------------------------------------- the parts
+
+INSTALLED_APPS = [
+    "daphne",  # before staticfiles: it brings its own runserver
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "channels",
+    "servestatic",
+    "toolcards.apps.ToolcardsConfig",
+    "dashboard.apps.DashboardConfig",
+]
+
+MIDDLEWARE = [
+    "dashboard.middleware.SecurityHeaders",  # outermost: every answer carries them, static files and errors too
+    "django.middleware.security.SecurityMiddleware",
+    "servestatic.middleware.ServeStaticMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "dashboard.middleware.Acting",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "dashboard.urls"
+ASGI_APPLICATION = "dashboard.asgi.application"
+
+
+def _folders(name: str) -> list[Path]:
+    """Return where templates or static files are: in the checkout, or inside the installed package."""
+    folder = BASE_DIR / name if CHECKOUT else PACKAGE / f"_{name}"
+    return [folder] if folder.is_dir() else []
+
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": _folders("templates"),
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    }
+]
+
+# ---------------------------------------------------------------- data
+
+
+def _sqlite(name: str | Path) -> dict[str, object]:
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": name,
+        # Opening a connection per request would checkpoint and delete the WAL each time.
+        "CONN_MAX_AGE": None,
+        "OPTIONS": {
+            "transaction_mode": "IMMEDIATE",  # a reader that turns writer half-way cannot wait, it fails
+            "timeout": 20,
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=4000",
+        },
+        # A file, since the journal writes through a connection of its own.
+        "TEST": {"NAME": TOOLCARDS.data_dir / "test.sqlite3"},
+    }
+
+
+def _database(url: str) -> dict[str, object]:
+    if not url:
+        return _sqlite(TOOLCARDS.data_dir / "toolcards.sqlite3")
+    try:
+        parsed = dj_database_url.parse(url)
+    except (ValueError, KeyError) as error:
+        raise ImproperlyConfigured("TOOLCARDS_DATABASE_URL is not a URL like postgres://name@host/database") from error
+    if parsed["ENGINE"].endswith("sqlite3"):
+        return _sqlite(parsed["NAME"])
+    # Persistent connections are tied to threads, which ASGI makes and drops: a pool instead.
+    pool = {"min_size": 2, "max_size": 12, "timeout": 10}
+    return {**parsed, "CONN_MAX_AGE": 0, "OPTIONS": {**parsed.get("OPTIONS", {}), "pool": pool}}
+
+
+DATABASES = {"default": _database(TOOLCARDS.database_url)}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# The layer only rings doorbells. In memory, a full queue drops silently: plenty of room makes that rare.
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+        "CONFIG": {"hosts": [TOOLCARDS.redis_url], "prefix": "toolcards"},
+    }
+    if TOOLCARDS.redis_url
+    else {"BACKEND": "channels.layers.InMemoryChannelLayer", "CONFIG": {"capacity": 10_000}}
+}
+
+DATA_UPLOAD_MAX_MEMORY_SIZE = TOOLCARDS.max_body
+
+# ---------------------------------------------------------------- people
+
+LOGIN_URL = "/login/"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "/login/"
+MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+]
+
+# Cookies ignore ports: without names of our own, two programs on one computer sign each other's people out.
+_HOST = "__Host-" if TOOLCARDS.https else ""
+SESSION_COOKIE_NAME = f"{_HOST}toolcards_session"
+CSRF_COOKIE_NAME = f"{_HOST}toolcards_csrf"
+SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True  # the CSRF token is in the page
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = TOOLCARDS.https
+
+ALLOWED_HOSTS = [*TOOLCARDS.allowed_hosts, *TOOLCARDS.origin_hosts]
+CSRF_TRUSTED_ORIGINS = list(TOOLCARDS.origins)
+
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_HSTS_SECONDS = 365 * 24 * 3600 if TOOLCARDS.https else 0
+X_FRAME_OPTIONS = "DENY"
+SILENCED_SYSTEM_CHECKS = [
+    "security.W005",  # the domain's other hosts are not ours to decide about,
+    "security.W021",  # nor is its place in the browsers' lists
+    "security.W008",  # the proxy redirects; agents on this computer speak plain http to loopback
+]
+
+# ---------------------------------------------------------------- static files
+
+STATIC_URL = "/static/"
+STATIC_ROOT = TOOLCARDS.data_dir / "static"
+STATICFILES_DIRS = _folders("static")
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
+        if TOOLCARDS.plain_static
+        else "servestatic.storage.CompressedManifestStaticFilesStorage"
+    },
+}
+SERVESTATIC_ALLOW_ALL_ORIGINS = False
+SERVESTATIC_USE_FINDERS = SERVESTATIC_AUTOREFRESH = TOOLCARDS.plain_static
+SERVESTATIC_USE_ZSTD = False
+
+# ---------------------------------------------------------------- time, language, logs
+
+USE_TZ = True
+TIME_ZONE = "UTC"
+USE_I18N = False
+LANGUAGE_CODE = "en"
+
+LOGGING = logs.configuration(style=TOOLCARDS.log, level=TOOLCARDS.log_level)

@@ -1,0 +1,61 @@
+"""Sign-in links: printed in a terminal, good for one person, once, for a short time."""
+
+from django.conf import settings
+from django.contrib.auth import get_user_model, login
+from django.contrib.auth.models import AbstractBaseUser
+from django.core import signing
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils import timezone
+from django.utils.crypto import constant_time_compare, salted_hmac
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+SALT = "toolcards.signin"
+LIFE = 15 * 60  # seconds
+
+GONE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>This link is used up · Toolcards</title></head>
+<body><main><h1>This sign-in link is used up</h1>
+<p>It worked once already, or it is older than 15 minutes. <a href="/login/">Sign in with a password</a>,
+or make a new link where Toolcards runs: <code>python manage.py person link admin</code></p></main></body></html>
+"""
+
+
+def make_link(user: AbstractBaseUser, base: str) -> str:
+    """Return a URL under `base` (http://127.0.0.1:8000) that signs this person in, once."""
+    token = signing.dumps({"person": user.pk, "state": _state(user)}, salt=SALT, compress=True)
+    return f"{base}/login/link/{token}/"
+
+
+@never_cache
+@require_GET
+def use_link(request: HttpRequest, token: str) -> HttpResponse:
+    """Sign the link's person in and go to the first page; 410 if the link was used or is too old."""
+    if "prefetch" in request.headers.get("Sec-Purpose", ""):
+        return HttpResponse(status=503)  # a browser that looks ahead must not use the link up
+    user = _claim(token)
+    if user is None:
+        return HttpResponse(GONE, status=410)
+    login(request, user, backend=settings.AUTHENTICATION_BACKENDS[0])
+    return redirect(settings.LOGIN_REDIRECT_URL)
+
+
+def _claim(token: str) -> AbstractBaseUser | None:
+    """Return the person whose link this is, if nobody has used it before."""
+    try:
+        meant = signing.loads(token, salt=SALT, max_age=LIFE)
+    except signing.BadSignature:
+        return None
+    users = get_user_model().objects.filter(pk=meant["person"], is_active=True)
+    user = users.first()
+    if user is None or not constant_time_compare(_state(user), meant["state"]):
+        return None
+    # Of two clicks at the same moment, one finds the row as it read it.
+    seen = users.filter(last_login=user.last_login) if user.last_login else users.filter(last_login__isnull=True)
+    return user if seen.update(last_login=timezone.now()) else None
+
+
+def _state(user: AbstractBaseUser) -> str:
+    """Return a digest of what a sign-in or a new password changes: with it, all older links die."""
+    return salted_hmac(SALT, f"{user.pk}:{user.password}:{user.last_login}", algorithm="sha256").hexdigest()[:32]

@@ -1,0 +1,47 @@
+"""Who signed in, out, or failed to: told to the audit trail, by whatever door they came."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth import signals
+from django.dispatch import receiver
+from django.http import HttpRequest
+
+from toolcards.records import Act, write
+
+
+@receiver(signals.user_logged_in)
+def signed_in(sender: Any, request: HttpRequest | None, user: Any, **rest: Any) -> None:
+    """A person came in; where they were going tells whether it was to vote."""
+    target = _target(request)
+    act = "signin.vote" if target.startswith("/approvals/") else "signin"
+    write(Act(act, "human", user.get_username(), detail=_where(request) | ({"next": target} if target else {})))
+
+
+@receiver(signals.user_logged_out)
+def signed_out(sender: Any, request: HttpRequest | None, user: Any, **rest: Any) -> None:
+    """A person went."""
+    if user is not None:
+        write(Act("signout", "human", user.get_username(), detail=_where(request)))
+
+
+@receiver(signals.user_login_failed)
+def refused(sender: Any, credentials: dict[str, Any], request: HttpRequest | None = None, **rest: Any) -> None:
+    """Somebody did not come in. The name is what they typed, so it counts as a detail and not as a person."""
+    typed = str(credentials.get("username", ""))[:100]
+    write(Act("signin.refused", "nobody", detail={"typed": typed} | _where(request)))
+
+
+def _target(request: HttpRequest | None) -> str:
+    if request is None:
+        return ""
+    target = request.POST.get("next") or request.GET.get("next") or ""
+    return target[:200] if target.startswith("/") else ""
+
+
+def _where(request: HttpRequest | None) -> dict[str, str]:
+    if request is None:
+        return {}
+    by_link = request.path.startswith("/login/link/")
+    return {"from": str(request.META.get("REMOTE_ADDR", "")), "way": "link" if by_link else "password"}

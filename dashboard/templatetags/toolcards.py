@@ -1,0 +1,150 @@
+"""What templates may say: icons, times, marks, JSON, cards, and addresses."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+from django import template
+from django.http import HttpRequest
+from django.templatetags.static import static
+from django.urls import NoReverseMatch, reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from dashboard import addresses, marks
+from toolcards.models import ToolCall
+
+register = template.Library()
+
+
+@register.simple_tag
+@lru_cache(maxsize=512)
+def icon(name: str, classes: str = "") -> SafeString:
+    """An icon of the sprite; what it means is said in words beside it."""
+    sprite = static("vendor/lucide/sprite.svg")
+    return format_html('<svg class="icon {}" aria-hidden="true"><use href="{}#i-{}"/></svg>', classes, sprite, name)
+
+
+@register.filter
+def visible(value: Any) -> SafeString:
+    """Agents' text: escaped, with invisible and misleading characters drawn as marks."""
+    return marks.visible(str(value))
+
+
+@register.filter
+def plainly(value: Any) -> str:
+    """The same for attributes and titles, where no elements may be."""
+    return marks.plain(str(value))
+
+
+@register.filter
+def pretty_json(value: Any) -> SafeString:
+    """JSON for people, indented, with marks."""
+    return marks.visible(as_json(value))
+
+
+def as_json(value: Any) -> str:
+    """Return the value as indented JSON; lone surrogates stay what they are, marks show them."""
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+@register.simple_tag
+def moment(value: Any, form: str = "clock") -> SafeString | str:
+    """A point in time as <time>; the page's script says it in the reader's own zone, or how long ago it was."""
+    at = _moment(value)
+    if at is None:
+        return ""
+    shown = at.strftime("%H:%M:%S" if form == "clock" else "%d %b %H:%M")
+    iso = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return format_html(
+        '<time datetime="{}" data-time="{}" title="{}">{}</time>', iso, form, f"{at:%d %b %Y %H:%M:%S} UTC", shown
+    )
+
+
+@register.filter
+def iso(value: Any) -> str:
+    """A point in time as machines write it, in UTC."""
+    at = _moment(value)
+    return at.isoformat(timespec="seconds").replace("+00:00", "Z") if at else ""
+
+
+def _moment(value: Any) -> datetime | None:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC)
+    try:
+        return datetime.fromtimestamp(value, UTC) if value else None
+    except (ValueError, OverflowError, OSError, TypeError):  # an agent's clock
+        return None
+
+
+@register.filter
+def seconds(value: Any) -> str:
+    """A length of time in seconds, as short as it can be said: 0.8 s, 42 s, 3 min 10 s, 2 h 5 min."""
+    if value is None or value == "":
+        return ""
+    return addresses.length(float(value))
+
+
+@register.simple_tag
+def run_url(name: str) -> str:
+    """The run's page; its name is the sender's and may hold anything."""
+    return addresses.run(name)
+
+
+@register.simple_tag
+def link(name: str, *args: Any) -> str:
+    """Like `url`, but `#` where the page does not exist in this installation."""
+    try:
+        return reverse(name, args=args)
+    except NoReverseMatch:
+        return "#"
+
+
+@register.simple_tag(takes_context=True)
+def with_query(context: dict[str, Any], **changes: Any) -> str:
+    """This page's query with some fields changed; None takes a field out, and paging starts anew."""
+    request: HttpRequest = context["request"]
+    query = request.GET.copy()
+    for name in ("before", "after"):
+        query.pop(name, None)
+    for name, value in changes.items():
+        query.pop(name, None)
+        if value not in (None, ""):
+            query[name] = value
+    return f"?{query.urlencode()}"
+
+
+@register.simple_tag(takes_context=True)
+def here(context: dict[str, Any], prefix: str) -> SafeString | str:
+    """Marks the link of the part of the site that is open."""
+    path = context["request"].path if "request" in context else ""
+    open_now = path == prefix if prefix == "/" else path.startswith(prefix)
+    return format_html('aria-current="{}"', "page" if path == prefix else "true") if open_now else ""
+
+
+@register.simple_tag
+def waiting_now() -> dict[str, Any]:
+    """What waits for people, for the navigation of every page."""
+    from dashboard.live import waiting
+
+    return waiting.now()
+
+
+@register.simple_tag
+def standing_now() -> dict[str, Any]:
+    """The kill switch and break-glass, for the top of every page."""
+    from dashboard.views import emergency
+
+    return emergency.standing()
+
+
+@register.simple_tag(takes_context=True)
+def card(context: dict[str, Any], call: ToolCall, full: bool = False) -> SafeString:
+    """The call's card, with this reader's form token in it, so that voting needs no script."""
+    from dashboard import cards
+
+    back = context["request"].get_full_path() if "request" in context else ""
+    return cards.for_page(call, token=str(context.get("csrf_token", "")), full=full, back=back)

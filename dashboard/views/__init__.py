@@ -1,0 +1,1 @@
+"""Pages: find, check the form, pass through the gate, render."""

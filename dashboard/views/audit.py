@@ -1,0 +1,102 @@
+"""The audit trail for people: searched by act, person, call, run and time; whether it is whole; and unmasking."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import render
+from django.utils.safestring import mark_safe
+from django.views.decorators.http import require_GET, require_POST
+
+from dashboard import cards
+from dashboard.views.guards import needs
+from toolcards.models import ToolCall
+from toolcards.records import Act, AuditQuerySet, AuditRow, write
+from toolcards.verify import verify
+
+READ = "toolcards.view_auditrow"
+REVEAL = "toolcards.reveal"
+PAGE = 100
+FILTERS = {"act": "act__startswith", "person": "actor", "run": "run", "call": "call", "approval": "approval"}
+
+
+@require_GET
+@needs(READ)
+def audit(request: HttpRequest) -> HttpResponse:
+    """The newest rows first, a page at a time."""
+    given = {name: request.GET.get(name, "").strip()[:200] for name in (*FILTERS, "since", "until", "before")}
+    rows = list(found(given).order_by("-seq")[: PAGE + 1])
+    context = {
+        "rows": rows[:PAGE],
+        "next": rows[PAGE - 1].seq if len(rows) > PAGE else None,
+        "given": given,
+        "acts": AuditRow.objects.order_by("act").values_list("act", flat=True).distinct(),
+    }
+    return render(request, "audit/audit.html", context)
+
+
+def found(given: dict[str, str]) -> AuditQuerySet:
+    """Return the rows that fit; what is no time or number is left out of account."""
+    rows = AuditRow.objects.all()
+    for name, lookup in FILTERS.items():
+        if given.get(name):
+            rows = rows.filter(**{lookup: given[name]})
+    if (since := _moment(given.get("since", ""))) is not None:
+        rows = rows.filter(at__gte=since)
+    if (until := _moment(given.get("until", ""))) is not None:
+        rows = rows.filter(at__lte=until)
+    before = given.get("before", "")
+    return rows.filter(seq__lt=int(before)) if before.isdecimal() and len(before) < 19 else rows
+
+
+def _moment(text: str) -> int | None:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+@require_POST
+@needs(READ)
+def check(request: HttpRequest) -> HttpResponse:
+    """Walk the whole chain and say whether it holds."""
+    return render(request, "audit/verified.html", {"finding": verify()})
+
+
+@require_GET
+@needs(READ)
+def export(request: HttpRequest) -> StreamingHttpResponse:
+    """All rows as JSON Lines, as `manage.py audit export` gives them."""
+    write(Act("audit.exported"))
+    answer = StreamingHttpResponse(_lines(), content_type="application/x-ndjson")
+    answer["Content-Disposition"] = 'attachment; filename="toolcards-audit.jsonl"'
+    return answer
+
+
+def _lines() -> Iterator[str]:
+    for row in AuditRow.objects.order_by("seq").iterator(chunk_size=2_000):
+        said: dict[str, Any] = row.said | {"detail": row.details, "key": row.key, "prev": row.prev, "hash": row.hash}
+        yield json.dumps(said, separators=(",", ":")) + "\n"
+
+
+@require_POST
+@needs(REVEAL)
+def reveal(request: HttpRequest, public_id: str) -> HttpResponse:
+    """Show one call with nothing masked, to this person, now; that they looked is written down first."""
+    run, _, ordinal = public_id.partition("-")
+    if not (run.isdecimal() and ordinal.isdecimal() and len(public_id) < 36):
+        raise Http404
+    call = ToolCall.objects.select_related("run", "run__source").filter(run_id=int(run), ordinal=int(ordinal)).first()
+    if call is None:
+        raise Http404
+    detail = {"call_id": call.call_id, "tool": call.tool}
+    write(Act("reveal", "human", request.user.get_username(), call.run.name, call.public_id, detail=detail))
+    shown = mark_safe(cards.draw(call, full=True, masked=False))  # noqa: S308 - our own template's output
+    answer = render(request, "audit/revealed.html", {"call": call, "card": shown})
+    answer["Cache-Control"] = "no-store, private"
+    return answer

@@ -1,0 +1,41 @@
+"""From a call to its policy: why it was answered so, and a rule that begins with it."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_GET
+
+from dashboard import ladder
+from dashboard import why as reasons
+from dashboard.forms import EFFECTS
+from dashboard.views.guards import EDIT_POLICY, needs
+from toolcards.models import ToolCall
+
+
+def _call(run: int, ordinal: int) -> ToolCall:
+    rows = ToolCall.objects.shown().select_related("run", "run__source", "run__source__owner")
+    return get_object_or_404(rows, run_id=run, ordinal=ordinal)
+
+
+@require_GET
+@needs()
+def why(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
+    """The rules behind the answer, and what would change without them; a piece of a page for htmx."""
+    call = _call(run, ordinal)
+    page = "calls/_why.html" if request.headers.get("HX-Request") else "calls/why.html"
+    return render(request, page, {"call": call, "why": reasons.why(call)})
+
+
+@require_GET
+@needs(EDIT_POLICY)
+def rule(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
+    """The ladder: how wide the rule shall be, and how many calls of the past each width meets."""
+    call = _call(run, ordinal)
+    card = call.as_card()
+    agent = ladder.agent_of(call, card)
+    context = {
+        "call": call, "ladder": ladder.counted(ladder.rungs(card), agent), "agent": agent, "effects": EFFECTS,
+        "scopes": ladder.SCOPES, "expiries": ladder.EXPIRIES, "likely": ladder.likely(card),
+    }  # fmt: skip
+    return render(request, "calls/rule.html", context)

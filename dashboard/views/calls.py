@@ -1,0 +1,40 @@
+"""The calls: all of them with filters, and each one's own page with whole bodies and its log as a story."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_GET
+
+from dashboard import addresses, pages, wording
+from dashboard.filters import CallFilters
+from dashboard.views.guards import needs
+from dashboard.views.runs import number
+from toolcards.core.lifecycle import KINDS
+from toolcards.models import ToolCall
+
+
+@require_GET
+@needs()
+def calls(request: HttpRequest) -> HttpResponse:
+    """All calls, newest first."""
+    filters = CallFilters.read(request.META.get("QUERY_STRING", ""))
+    before = number(request, "before")
+    found = pages.calls_window(filters, before=before)
+    context = {
+        "filters": filters, "calls": found, "before": before, "kinds": KINDS,
+        "states": [(str(state), look.word) for state, look in wording.LOOKS.items()],
+        "more": found[-1].pk if len(found) == pages.PAGE else 0,
+        "any": bool(found) or ToolCall.objects.exists(),
+    }  # fmt: skip
+    return render(request, "calls/calls.html", context)
+
+
+@require_GET
+@needs()
+def call(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
+    """One call, whole, and what happened to it."""
+    rows = ToolCall.objects.shown().select_related("run", "run__source")
+    found = get_object_or_404(rows, run_id=run, ordinal=ordinal)
+    socket = f"{addresses.run_socket(found.run.name)}?call={ordinal}"
+    return render(request, "calls/call.html", {"call": found, "story": pages.story(found), "socket": socket})

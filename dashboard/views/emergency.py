@@ -1,0 +1,140 @@
+"""The kill switch and break-glass: one button that stops every call, and one that lets asked calls pass for a while."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods
+
+from dashboard.forms import read_json
+from dashboard.views.guards import VIEW, api, fault, needs
+from toolcards import gate
+from toolcards.gate import Refused, switches
+from toolcards.models import BreakGlass, KillSwitch
+from toolcards.records import AuditRow
+
+THROW = "toolcards.throw_killswitch"
+BREAK = "toolcards.break_glass"
+FRESH = 300.0  # seconds since the sign-in
+SHOWN = 200
+
+
+# ---------------------------------------------------------------- pages
+
+
+@require_http_methods(["GET", "POST"])
+@needs(THROW)
+def killswitch(request: HttpRequest) -> HttpResponse:
+    """The step in between: what it does, why, and the one button."""
+    if request.method == "POST":
+        on = request.POST.get("to") == "on"
+        said = gate.throw(request.user.get_username(), on, request.POST.get("reason", ""))
+        stopped = f" {said['stopped']} open calls were denied." if on else ""
+        messages.success(request, f"{'Every tool call is stopped.' if on else 'Tool calls run again.'}{stopped}")
+        return redirect("killswitch")
+    return render(request, "emergency/killswitch.html", {"throws": KillSwitch.objects.order_by("-id")[:20]})
+
+
+@require_http_methods(["GET", "POST"])
+@needs()
+def breakglass(request: HttpRequest) -> HttpResponse:
+    """Break the glass, put it back, and look at what it has let pass."""
+    told, status = "", 200
+    if request.method == "POST":
+        if not request.user.has_perm(BREAK):
+            raise PermissionDenied
+        try:
+            _break(request.user, request.POST)
+            return redirect("breakglass")
+        except Refused as refused:
+            told, status = refused.message, refused.status
+    rows = [(row, passed(row)) for row in BreakGlass.objects.order_by("-id")[:20]]
+    context = {"rows": rows, "fresh": fresh(request.user), "told": told, "given": request.POST}
+    return render(request, "emergency/breakglass.html", context, status=status)
+
+
+def _break(person: Any, said: Any) -> dict[str, Any]:
+    """Do as the form or the body says; raises Refused."""
+    by = person.get_username()
+    if said.get("to") == "off":
+        return gate.break_glass(by, "", 0)
+    if not fresh(person):
+        raise gate.NotAllowed("Sign in again first: this needs a fresh sign-in.", code="reauth", status=401)
+    try:
+        minutes = float(said.get("minutes") or 60)
+    except (TypeError, ValueError):
+        raise gate.Invalid("Minutes must be a number.", code="invalid_minutes") from None
+    return gate.break_glass(by, str(said.get("reason") or ""), minutes if minutes else -1.0)
+
+
+def fresh(person: Any) -> bool:
+    """Return whether the person has signed in just now."""
+    at: datetime | None = person.last_login
+    return at is not None and (timezone.now() - at).total_seconds() <= FRESH
+
+
+def passed(row: BreakGlass) -> list[AuditRow]:
+    """Return the decisions that only this break-glass let pass, oldest first."""
+    end = row.ended_at or row.until
+    rows = AuditRow.objects.filter(act="decision", actor_kind="break_glass")
+    return list(rows.filter(at__gte=int(row.at * 1000), at__lte=round(end * 1000) + 1).order_by("seq")[:SHOWN])
+
+
+# ---------------------------------------------------------------- for programs
+
+
+@api(VIEW, "GET", "POST")
+def killswitch_api(request: HttpRequest) -> HttpResponse:
+    """Whether it is on; throw it with `{"on": true, "reason"?}`."""
+    if request.method == "GET":
+        row = switches.newest()
+        found = {"by": row.by, "reason": row.reason, "at": row.at} if row else {}
+        return JsonResponse({"on": row is not None} | found)
+    if not request.user.has_perm(THROW):
+        return fault(403, "forbidden", "You may not throw the kill switch.")
+    said = _body(request)
+    if not isinstance(said, dict) or not isinstance(said.get("on"), bool) or set(said) - {"on", "reason"}:
+        return fault(422, "invalid_body", 'Send {"on": true or false, "reason": optional}.')
+    if not isinstance(said.get("reason", ""), str):
+        return fault(422, "invalid_body", "The reason is text.")
+    return JsonResponse(gate.throw(request.user.get_username(), said["on"], said.get("reason", "")))
+
+
+@api(VIEW, "GET", "POST")
+def breakglass_api(request: HttpRequest) -> HttpResponse:
+    """What is in force; break it with `{"on": true, "reason", "minutes"}`, end it with `{"on": false}`."""
+    if request.method == "GET":
+        row = switches.glass()
+        found = {"by": row.by, "reason": row.reason, "until": row.until, "passed": row.passed} if row else {}
+        return JsonResponse({"on": row is not None} | found)
+    if not request.user.has_perm(BREAK):
+        return fault(403, "forbidden", "You may not break the glass.")
+    said = _body(request)
+    if not isinstance(said, dict) or not isinstance(said.get("on"), bool) or set(said) - {"on", "reason", "minutes"}:
+        return fault(422, "invalid_body", 'Send {"on": true or false, "reason", "minutes"}.')
+    if isinstance(said.get("minutes"), bool):
+        return fault(422, "invalid_minutes", "Minutes must be a number.")
+    try:
+        return JsonResponse(_break(request.user, said | {"to": "on" if said["on"] else "off"}) | {"on": said["on"]})
+    except Refused as refused:
+        return fault(refused.status, refused.code, refused.message)
+
+
+def _body(request: HttpRequest) -> Any:
+    try:
+        return read_json(request.body.decode())
+    except (ValidationError, UnicodeDecodeError):
+        return None
+
+
+def standing() -> dict[str, Any]:
+    """Return what every page says at its top while it holds."""
+    glass = switches.glass()
+    return {"killed": switches.newest(), "glass": glass, "left": max(0.0, glass.until - time.time()) if glass else 0.0}

@@ -1,0 +1,152 @@
+"""The inbox: every call that waits for a person, its form in the page, and the one place where people answer."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.middleware.csrf import get_token
+from django.shortcuts import get_object_or_404, render
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_GET, require_POST
+
+from dashboard import cards
+from dashboard.forms import BallotForm
+from dashboard.views.guards import VOTE, api, body_of, fault, needs
+from toolcards import gate
+from toolcards.gate import Refused
+from toolcards.models import Approval, ToolCall
+
+MOST = 200  # articles on the page
+BATCH = 50
+
+
+class HttpResponseSeeOther(HttpResponseRedirect):
+    """The answer to a plain form that did something: now look there."""
+
+    status_code = 303
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """What the header says: how many wait, since when the oldest does, and how many runs stand still."""
+
+    count: int
+    oldest: float | None
+    blocked: int
+
+
+@require_GET
+@needs()
+def inbox(request: HttpRequest) -> HttpResponse:
+    """All calls that wait, oldest first."""
+    rows = ToolCall.objects.waiting().select_related("run", "run__source")
+    context = {
+        "calls": rows[:MOST],
+        "queue": queue(),
+        "last": Approval.objects.filter(asked=True, by_kind="human").order_by("-decided_at").first(),
+    }
+    return render(request, "approvals/inbox.html", context)
+
+
+def queue() -> Queue:
+    """Return what the inbox says at its top, on the page and over the live link."""
+    rows = ToolCall.objects.waiting()
+    oldest = rows.values_list("requested_at", flat=True).first()
+    age = max(0.0, time.time() - oldest.timestamp()) if oldest else None
+    return Queue(rows.count(), age, rows.order_by().values("run").distinct().count())
+
+
+@require_GET
+@needs()
+def one(request: HttpRequest, pk: str) -> HttpResponse:
+    """One approval: its call's card, safe to paste into a chat."""
+    approval = get_object_or_404(Approval.objects.select_related("call", "run", "run__source"), pk=pk, asked=True)
+    return render(request, "approvals/one.html", {"approval": approval, "call": approval.call})
+
+
+# ---------------------------------------------------------------- answering
+
+
+@require_POST
+@needs(VOTE)
+def vote(request: HttpRequest, pk: str) -> HttpResponse:
+    """Cast this person's vote, for what their page showed."""
+    form = BallotForm(request.POST)
+    if not form.is_valid():
+        return _told(request, pk, 422, " ".join(f"{name}: {' '.join(said)}" for name, said in form.errors.items()))
+    try:
+        gate.vote(request.user, form.ballot(pk))
+    except Refused as refused:
+        return _told(request, pk, refused.status, refused.message)
+    if _htmx(request):
+        return _card(request, pk)
+    return HttpResponseSeeOther(_next(request))
+
+
+def _told(request: HttpRequest, pk: str, status: int, message: str) -> HttpResponse:
+    """Say why the vote did not count, with the card as it is now."""
+    if _htmx(request):
+        return _card(request, pk, told=message, status=status)
+    context = {"call": _call(pk), "told": message, "status": status, "next": _next(request)}
+    return render(request, "approvals/told.html", context, status=status)
+
+
+def _card(request: HttpRequest, pk: str, *, told: str = "", status: int = 200) -> HttpResponse:
+    """The fresh card, which is what htmx puts in the old one's place."""
+    return HttpResponse(cards.for_page(_call(pk), token=get_token(request), told=told), status=status)
+
+
+def _call(pk: str) -> ToolCall:
+    rows = Approval.objects.select_related("call", "call__run", "call__run__source")
+    approval = rows.filter(pk=pk, asked=True).first()
+    if approval is None:
+        raise Http404
+    return approval.call
+
+
+def _htmx(request: HttpRequest) -> bool:
+    return request.headers.get("HX-Request") == "true"
+
+
+def _next(request: HttpRequest) -> str:
+    """Where a plain form goes back to: the path it names, else the page it stood on, if that is our own."""
+    wanted = request.POST.get("next", "")
+    if wanted.startswith("/") and url_has_allowed_host_and_scheme(wanted, allowed_hosts=None):
+        return wanted
+    page = urlsplit(request.headers.get("Referer", ""))
+    if page.netloc != request.get_host() or page.path.endswith("/vote"):
+        return "/approvals/"
+    return page._replace(scheme="", netloc="", path="/" + page.path.lstrip("/"), fragment="").geturl()
+
+
+# ---------------------------------------------------------------- several at once
+
+
+@api(VOTE, "POST")
+def votes(request: HttpRequest) -> HttpResponse:
+    """Answer several approvals: each by itself, each with its own result."""
+    try:
+        body = body_of(request)
+    except (ValueError, RecursionError):
+        return fault(400, "not_json", "The body is not JSON.")
+    ballots = body.get("votes") if isinstance(body, dict) else None
+    if not isinstance(ballots, list) or len(ballots) > BATCH:
+        return fault(422, "invalid_votes", f"Send votes, a list of at most {BATCH}.")
+    return JsonResponse({"results": [_one_of_many(request.user, ballot) for ballot in ballots]})
+
+
+def _one_of_many(person: Any, said: Any) -> dict[str, Any]:
+    pk = str(said.get("approval", "")) if isinstance(said, dict) else ""
+    form = BallotForm(said if isinstance(said, dict) else {})
+    if not form.is_valid():
+        wanted = "Say approval, decision, rev and args_sha256."
+        return {"approval": pk, "status": 422, "code": "invalid_vote", "message": wanted}
+    try:
+        card = gate.vote(person, form.ballot(pk))
+    except Refused as refused:
+        return {"approval": pk, "status": refused.status, "code": refused.code, "message": refused.message}
+    return {"approval": pk, "status": 200, "state": card.approval.state if card.approval else "", "rev": card.rev}

@@ -1,0 +1,253 @@
+"""Policy: what is active, in sentences; the draft and what activating it would change; versions and the way back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from dashboard import blast, ladder, rulepages, simjobs, yamltext
+from dashboard.forms import ActivateForm, DefaultForm, ImportForm, SimulationForm, TryForm
+from dashboard.ruleform import RuleForm, in_fields
+from dashboard.views import trying
+from dashboard.views.guards import EDIT_POLICY, needs
+from toolcards import gate
+from toolcards.core.changes import differences
+from toolcards.core.document import PolicyError
+from toolcards.core.packs import PACKS
+from toolcards.gate import Superseded, policies
+from toolcards.models import DraftRule, PolicyVersion
+
+# ---------------------------------------------------------------- what is active
+
+
+@require_GET
+@needs()
+def policy(request: HttpRequest) -> HttpResponse:
+    """The active version in sentences."""
+    version = PolicyVersion.objects.filter(active=True).first()
+    document = json.loads(version.document) if version else {}
+    rows = rulepages.rows_of(policies.compiled(version), rulepages.recent_hits()) if version else []
+    changes = []
+    if version and request.user.has_perm(EDIT_POLICY):
+        changes = rulepages.review().changes
+    context = {
+        "version": version, "groups": rulepages.groups(rows), "model": rulepages.model_sentence(document),
+        "changes": changes, "try_form": TryForm(), "tries": trying.tries(), "packs": PACKS,
+    }  # fmt: skip
+    return render(request, "policy/policy.html", context)
+
+
+@require_GET
+@needs()
+def versions(request: HttpRequest) -> HttpResponse:
+    """Every version there was, newest first."""
+    rows = PolicyVersion.objects.defer("document")[:500]
+    return render(request, "policy/versions.html", {"versions": rows})
+
+
+@require_GET
+@needs()
+def version(request: HttpRequest, number: int) -> HttpResponse:
+    """One version in sentences, and what it changed."""
+    row = get_object_or_404(PolicyVersion, number=number)
+    before = PolicyVersion.objects.filter(number__lt=number).first()
+    document = json.loads(row.document)
+    context = {
+        "version": row, "groups": rulepages.groups(rulepages.rows_of(policies.compiled(row), rulepages.Hits())),
+        "model": rulepages.model_sentence(document), "before": before,
+        "changes": differences(json.loads(before.document) if before else None, document),
+    }  # fmt: skip
+    return render(request, "policy/version.html", context)
+
+
+@require_GET
+@needs()
+def export(request: HttpRequest) -> HttpResponse:
+    """The active version, a numbered one, or the draft, as a file."""
+    wanted = request.GET.get("version", "")
+    if wanted == "draft":
+        if not request.user.has_perm(EDIT_POLICY):
+            raise Http404
+        document, name = policies.draft(), "draft"
+    else:
+        rows = (
+            PolicyVersion.objects.filter(number=int(wanted))
+            if wanted.isdecimal()
+            else PolicyVersion.objects.filter(active=True)
+        )
+        row = rows.first()
+        if row is None:
+            raise Http404
+        document, name = json.loads(row.document), f"v{row.number}"
+    form = "yaml" if request.GET.get("as") == "yaml" else "json"
+    if form == "yaml":
+        answer = HttpResponse(yamltext.write(document), content_type="application/yaml; charset=utf-8")
+    else:
+        answer = JsonResponse(document, json_dumps_params={"indent": 2, "ensure_ascii": False})
+    answer["Content-Disposition"] = f'attachment; filename="toolcards-policy-{name}.{form}"'
+    return answer
+
+
+# ---------------------------------------------------------------- the draft
+
+
+@require_GET
+@needs(EDIT_POLICY)
+def draft(request: HttpRequest) -> HttpResponse:
+    """The policy being written, and what activating it would change."""
+    return _draft_page(request)
+
+
+def _draft_page(request: HttpRequest, *, told: str = "", status: int = 200, form: Any = None) -> HttpResponse:
+    review = rulepages.review()
+    context = {
+        "review": review, "groups": rulepages.groups(rulepages.draft_rows()), "packs": PACKS, "told": told,
+        "model": rulepages.model_sentence(review.document), "import_form": form or ImportForm(),
+        "default_form": DefaultForm(initial={"default": review.document.get("default", "ask")}),
+        "activate_form": ActivateForm(initial={"expected_active": review.active, "draft_sha256": review.sha256}),
+        "blast": blast.of_draft(review), "simulation_form": SimulationForm(),
+        "going": next((job for job in simjobs.jobs() if job.going), None), "try_form": TryForm(),
+        "tries": trying.tries(),
+    }  # fmt: skip
+    return render(request, "policy/draft.html", context, status=status)
+
+
+@require_POST
+@needs(EDIT_POLICY)
+def activate(request: HttpRequest) -> HttpResponse:
+    """Make the reviewed draft the policy."""
+    form = ActivateForm(request.POST)
+    if not form.is_valid():
+        return _draft_page(request, told="Say which version you compared the draft with.", status=422)
+    said, review = form.cleaned_data, rulepages.review()
+    if review.refusals:
+        return _draft_page(request, told="The draft cannot be activated as it is.", status=422)
+    if said["draft_sha256"] and said["draft_sha256"] != review.sha256:
+        return _draft_page(request, told="The draft has changed since you reviewed it. Look at it again.", status=409)
+    try:
+        made = policies.activate(
+            review.document,
+            author=request.user.get_username(),
+            note=said["note"],
+            expected_active=said["expected_active"],
+        )
+    except Superseded as late:
+        told = f"Somebody was faster: version {late.active} is active by now. Look at the changes again."
+        return _draft_page(request, told=told, status=409)
+    messages.success(request, f"Version {made.number} is active.")
+    if said["apply_to_waiting"]:
+        counts = gate.reapply(request.user.get_username())
+        told = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count)
+        messages.success(request, f"Applied to the calls that wait: {told or 'there were none'}.")
+    return redirect("policy")
+
+
+@require_POST
+@needs(EDIT_POLICY)
+def set_default(request: HttpRequest) -> HttpResponse:
+    """Change the answer where no rule matches."""
+    form = DefaultForm(request.POST)
+    if not form.is_valid():
+        return _draft_page(request, told="Choose deny, ask or allow.", status=422)
+    policies.set_head({"default": form.cleaned_data["default"]}, author=request.user.get_username())
+    return redirect("policy-draft")
+
+
+@require_POST
+@needs(EDIT_POLICY)
+def take_pack(request: HttpRequest, name: str) -> HttpResponse:
+    """Make a starter policy the draft."""
+    if name not in PACKS:
+        raise Http404
+    return _replace(request, dict(PACKS[name].document), f"The draft is now the starter policy “{PACKS[name].title}”.")
+
+
+@require_POST
+@needs(EDIT_POLICY)
+def copy_version(request: HttpRequest, number: int) -> HttpResponse:
+    """Make an older version the draft: the way back leads through the same review."""
+    row = get_object_or_404(PolicyVersion, number=number)
+    return _replace(request, json.loads(row.document), f"The draft is a copy of version {number}.")
+
+
+@require_POST
+@needs(EDIT_POLICY)
+def import_document(request: HttpRequest) -> HttpResponse:
+    """Make a file or a pasted document the draft."""
+    form = ImportForm(request.POST, request.FILES)
+    if form.is_valid():
+        try:
+            return _replace(request, form.cleaned_data["read"], "The draft is the imported document.")
+        except PolicyError as refused:
+            for found in refused.findings[:20]:
+                form.add_error(None, f"{found.pointer or 'The document'}: {found.message}")
+    return _draft_page(request, form=form, status=422)
+
+
+def _replace(request: HttpRequest, document: dict[str, Any], told: str) -> HttpResponse:
+    policies.replace_draft(document, author=request.user.get_username())
+    messages.info(request, f"{told} Nothing changes until you activate it.")
+    return redirect("policy-draft")
+
+
+# ---------------------------------------------------------------- its rules
+
+
+@require_http_methods(["GET", "POST"])
+@needs(EDIT_POLICY)
+def new_rule(request: HttpRequest) -> HttpResponse:
+    """Write a rule, perhaps beginning with a call that was seen."""
+    form = RuleForm(request.POST) if request.method == "POST" else RuleForm(initial=_begun(request))
+    return _edited(request, form, {"new": True})
+
+
+@require_http_methods(["GET", "POST"])
+@needs(EDIT_POLICY)
+def edit_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
+    """Change a rule of the draft."""
+    row = get_object_or_404(DraftRule, rule_id=rule_id)
+    posted = [request.POST] if request.method == "POST" else []
+    form = RuleForm(*posted, initial=in_fields(policies.rule_body(row)), instead_of=rule_id)
+    return _edited(request, form, {"rule": row})
+
+
+def _edited(request: HttpRequest, form: RuleForm, context: dict[str, Any]) -> HttpResponse:
+    if form.is_bound and form.is_valid():
+        form.save(request.user.get_username())
+        messages.success(request, "The rule is in the draft. It counts once you activate it.")
+        return redirect("policy-draft")
+    return render(request, "policy/rule.html", {"form": form} | context, status=422 if form.is_bound else 200)
+
+
+def _begun(request: HttpRequest) -> dict[str, Any]:
+    """What a link may fill in: ?tool=Bash&effect=ask&path=/command&op=cmd&value=git+push, or ?from=<call>&rung=…"""
+    call = trying.called(request.GET.get("from", ""))
+    if call is not None:
+        return in_fields(ladder.rule(call, call.as_card(), request.GET.dict()))
+    said: dict[str, Any] = {
+        name: request.GET[name] for name in ("effect", "path", "op", "value") if name in request.GET
+    }
+    return said | {name: request.GET.getlist(name) for name in ("tool", "kind") if name in request.GET}
+
+
+@require_POST
+@needs(EDIT_POLICY)
+def switch_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
+    """Turn a rule of the draft on or off."""
+    if not policies.switch_rule(rule_id, request.POST.get("to") == "on", author=request.user.get_username()):
+        raise Http404
+    return redirect("policy-draft")
+
+
+@require_POST
+@needs(EDIT_POLICY)
+def remove_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
+    """Take a rule out of the draft."""
+    if not policies.remove_rule(rule_id):
+        raise Http404
+    return redirect("policy-draft")

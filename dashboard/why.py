@@ -1,0 +1,94 @@
+"""Why a call was answered as it was: the rules of that version, clause by clause, and what dropping one changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dashboard import trials, wording
+from dashboard.pastcalls import question_of
+from toolcards.core.lifecycle import Card
+from toolcards.core.policy import Policy, decide
+from toolcards.gate import policies
+from toolcards.models import PolicyVersion, ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Without:
+    """What the same version would have answered without one of its rules."""
+
+    rule: str
+    effect: str
+    reason: str
+    changes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """The answer, who gave it, and the trace behind it; `trial` None where that version is not known."""
+
+    answer: str
+    by: str
+    reason: str
+    suggest: str
+    version: int
+    trial: trials.Trial | None
+    without: list[Without]
+    now: trials.Trial | None  # what the version that is active now says, where it is another one
+    now_version: int
+    complete: bool
+    recorded: str
+
+    @property
+    def differs(self) -> bool:
+        """Judged again, the rules give another answer: a rate, a grant or the kill switch was behind it."""
+        return self.trial is not None and self.trial.effect != self.recorded
+
+
+def why(call: ToolCall) -> Why:
+    """Return why; nothing is changed. The call's run and source must be at hand."""
+    card = call.as_card()
+    verdict, shown = card.decision, call.as_shown_card()
+    question = question_of(call, card)
+    version = PolicyVersion.objects.filter(number=verdict.version).first() if verdict else None
+    active = PolicyVersion.objects.filter(active=True).first()
+    policy = policies.compiled(version) if version else None
+    newer = active if active and version and active.pk != version.pk else None
+    return Why(
+        answer=_answer(card),
+        by=_by(card),
+        reason=shown.decision.reason if shown.decision else "",
+        suggest=shown.decision.suggest if shown.decision else "",
+        version=version.number if version else 0,
+        trial=trials.try_call(policy, question) if policy else None,
+        without=_without(policy, call, card) if policy else [],
+        now=trials.try_call(policies.compiled(newer), question) if newer else None,
+        now_version=newer.number if newer else 0,
+        complete=question.has_input,
+        recorded=verdict.effect if verdict else "",
+    )
+
+
+def _answer(card: Card) -> str:
+    if card.denied_by or str(card.state) == "output-denied":
+        return "denied"
+    if card.waiting:
+        return "asked about"
+    return {"allow": "allowed", "deny": "denied", "ask": "asked about"}.get(
+        card.decision.effect if card.decision else "", "not judged"
+    )
+
+
+def _by(card: Card) -> str:
+    by = card.denied_by or (card.approval.by if card.approval and card.approval.by else None)
+    return wording.who(by or (card.decision.by if card.decision else None))
+
+
+def _without(policy: Policy, call: ToolCall, card: Card) -> list[Without]:
+    question = question_of(call, card)
+    said = decide(policy, question)
+    found = []
+    for name in said.rules:
+        less = replace(policy, rules=tuple(rule for rule in policy.rules if rule.id != name))
+        other = decide(less, question)
+        found.append(Without(name, str(other.effect), other.reason, other.effect is not said.effect))
+    return found

@@ -1,0 +1,127 @@
+"""A card's state, people and oddities in words: tables only, so that a new state or code is one row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolcards.core.facts import By
+from toolcards.core.lifecycle import Card, ToolCallState
+
+S = ToolCallState
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a state is drawn: its word, icon, colour token and form of badge; `live` ones move."""
+
+    word: str
+    icon: str
+    st: str
+    form: str = "soft"
+    live: bool = False
+
+
+LOOKS: dict[str, Look] = {
+    S.INPUT_STREAMING: Look("Writing input", "circle-dashed", "stream", "dashed", live=True),
+    S.INPUT_AVAILABLE: Look("Running", "play", "run", live=True),
+    S.APPROVAL_REQUESTED: Look("Needs approval", "hand", "ask", "solid", live=True),
+    S.APPROVAL_RESPONDED: Look("Approved", "check-check", "ok", "outline"),
+    S.OUTPUT_AVAILABLE: Look("Done", "circle-check", "ok"),
+    S.OUTPUT_ERROR: Look("Failed", "triangle-alert", "err"),
+    S.OUTPUT_DENIED: Look("Denied", "ban", "deny", "outline"),
+}
+PRELIMINARY = Look("Running, partial output", "radio", "run", live=True)
+AWAITING = Look("Waiting for the client", "monitor", "run", "outline")
+AUTOMATIC = Look("Checked automatically", "shield", "run", "outline")
+# Errors that ended a call before anything ran, by their phase.
+NEVER_RAN = {
+    "resolve": Look("No such tool", "triangle-alert", "err"),
+    "validate": Look("Invalid input", "triangle-alert", "err"),
+    "before": Look("Stopped by a plug-in", "triangle-alert", "err"),
+}
+EXPIRED = Look("Expired", "clock", "deny", "outline")
+
+# A soft end is our conclusion; a real result may still replace it.
+SOFT: dict[str, Look] = {
+    "aborted": Look("Stopped", "octagon-pause", "off", "dotted"),
+    "truncated": Look("No result heard", "circle-question-mark", "off", "dotted"),
+    "not-executed": Look("Not run", "pause", "off", "dotted"),
+    "incomplete-input": Look("Input never finished", "circle-dashed", "off", "dotted"),
+    "superseded": Look("Replaced", "history", "off", "dotted"),
+    "run-error": Look("Run failed", "triangle-alert", "err", "dotted"),
+}
+SOFT_SENTENCES = {
+    "aborted": "The run was stopped before this call had a result.",
+    "truncated": "The agent fell silent. Whether the tool ran, and how it ended, is not known.",
+    "not-executed": "The run ended without running this call.",
+    "incomplete-input": "The run ended while the agent was still writing this input; nothing was run.",
+    "superseded": "A newer question took this one’s place; nothing was run here.",
+    "run-error": "The run failed while this call was open. Whether the tool ran is not known.",
+}
+
+KIND_ICONS = {
+    "read": "file-text", "edit": "file-pen", "delete": "trash-2", "move": "move-right", "search": "search",
+    "execute": "terminal", "think": "brain", "fetch": "globe", "switch_mode": "git-compare", "other": "wrench",
+}  # fmt: skip
+
+ANOMALIES = {
+    "ran-without-approval": "Ran without the approval that was asked for",
+    "corrected-by-snapshot": "Corrected afterwards: a later snapshot told that it had failed",
+    "ungoverned": "Ran outside the gate: nobody was asked first",
+    "conflicting-terminal": "Two different endings were reported; the first one counts",
+    "late-response": "An answer came after the question was settled, and was ignored",
+    "duplicate-terminal": "Its ending was reported twice",
+    "protocol-violation": "The agent’s messages about it came in an order that should not happen",
+}
+
+_BY = {
+    "human": "{name}", "rule": "rule {name}", "grant": "a standing permission {name}",
+    "default": "the policy’s default",
+    "timeout": "the time limit", "kill_switch": "the kill switch", "break_glass": "break-glass {name}",
+    "gate_error": "the gate: it could not decide", "no_approver": "the gate: nobody may approve it",
+    "host": "the agent’s host {name}", "plugin": "the plug-in {name}",
+}  # fmt: skip
+AUTHORITIES = {
+    "tool": "the tool, or what it talks to", "runtime": "the agent’s runtime or the gate, not the tool",
+    "plugin": "a plug-in",
+    "provider": "the model provider", "host": "the agent’s host", "gate": "Toolcards",
+}  # fmt: skip
+RETRYABLE = {True: "Yes, the same call may succeed", False: "No, the same call will not help", None: "Not stated"}
+EFFECTS = {"allow": "Allowed", "deny": "Denied", "ask": "Asked"}
+RUN_LOOKS: dict[str, Look] = {
+    "running": Look("Running", "play", "run", live=True),
+    "waiting": Look("Waiting for a person", "hand", "ask", "solid"),
+    "finished": Look("Finished", "circle-check", "ok"),
+    "error": Look("Failed", "triangle-alert", "err"),
+    "aborted": Look("Stopped", "octagon-pause", "off", "dotted"),
+    "truncated": Look("Fell silent", "circle-question-mark", "off", "dotted"),
+}
+
+
+def look(card: Card) -> Look:
+    """Return how the card's situation is drawn."""
+    state = card.state or S.INPUT_STREAMING
+    if card.soft:
+        return SOFT.get(card.cause or "", LOOKS[state])
+    if card.preliminary:
+        return PRELIMINARY
+    if card.awaiting_client:
+        return AWAITING
+    return _particular(card, state)
+
+
+def _particular(card: Card, state: ToolCallState) -> Look:
+    if state is S.APPROVAL_REQUESTED and card.approval and card.approval.automatic:
+        return AUTOMATIC
+    if state is S.OUTPUT_ERROR and card.error and card.error.phase in NEVER_RAN:
+        return NEVER_RAN[card.error.phase]
+    if state is S.OUTPUT_DENIED and card.denied_by and card.denied_by.kind == "timeout":
+        return EXPIRED
+    return LOOKS[state]
+
+
+def who(by: By | None) -> str:
+    """Return who or what answered, as it stands after "by"."""
+    if by is None:
+        return "somebody"
+    return _BY.get(by.kind, "{name}").format(name=by.name).strip() or by.kind

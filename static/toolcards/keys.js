@@ -1,0 +1,49 @@
+// Single-key shortcuts: off in fields, off with modifiers, and off altogether for who wants that.
+(() => {
+  const PLACES = {n: '/', a: '/approvals/', r: '/runs/', c: '/calls/', p: '/policy/', s: '/sources/'};
+  const cards = which => [...document.querySelectorAll('article.card' + (which || ''))];
+  const current = () => document.activeElement?.closest?.('article.card');
+  let going = 0;
+
+  const go = card => { if (card) { card.focus({preventScroll: true}); card.scrollIntoView({block: 'nearest'}); } };
+  const step = by => {
+    const all = cards(), at = all.indexOf(current());
+    go(all[Math.min(all.length - 1, Math.max(0, at + by))]);
+  };
+  const nextWaiting = () => {
+    const all = cards('[data-waiting]'), at = all.indexOf(current());
+    if (all.length) go(all[(at + 1) % all.length]); else location.assign('/approvals/');
+  };
+  const only = () => current() || (cards('[data-waiting]').length === 1 ? cards('[data-waiting]')[0] : null);
+  const approve = () => only()?.querySelector('button[name=decision][value=approve]')?.click();
+  const deny = () => {
+    const reason = only()?.querySelector('input[name=reason]');
+    if (reason) reason.focus(); else only()?.querySelector('button[name=decision][value=deny]')?.click();
+  };
+
+  const KEYS = {
+    j: () => step(1), k: () => step(-1), n: nextWaiting, a: approve, d: deny,
+    '.': () => toolcards.showHeld(), '?': () => toolcards.do.help(), t: () => toolcards.do.theme(),
+    g: () => { going = Date.now(); },
+    '/': () => { const field = document.querySelector('[data-filter]'); if (field) field.focus(); else location.assign('/calls/'); },
+    enter: () => { if (document.activeElement?.matches('article.card')) current().querySelector('.permalink')?.click(); },
+  };
+
+  const inField = at => at.closest?.('input, textarea, select, [contenteditable], dialog[open]');
+
+  document.addEventListener('keydown', event => {
+    const field = inField(event.target);
+    if (field && event.key === 'Enter' && (event.ctrlKey || event.metaKey) && field.name === 'reason') {
+      event.preventDefault();
+      field.form.querySelector('button[value=deny]').click();
+      return;
+    }
+    if (field && event.key === 'Enter' && field.name === 'reason') { event.preventDefault(); return; }  // a bare Enter decides nothing
+    if (field && event.key === 'Escape') { field.closest('article.card')?.focus(); return; }
+    if (field || event.ctrlKey || event.metaKey || event.altKey || event.isComposing || toolcards.kept('keys') === 'off') return;
+    const key = event.key.toLowerCase();
+    if (Date.now() - going < 1500 && PLACES[key]) { going = 0; location.assign(PLACES[key]); return; }
+    if (key === 'enter' && !document.activeElement?.matches('article.card')) return;
+    if (KEYS[key]) { event.preventDefault(); KEYS[key](); }
+  });
+})();

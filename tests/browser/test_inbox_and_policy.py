@@ -1,0 +1,138 @@
+"""People at their pages, in a real browser: answering a live call, and everything that must work without scripts."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.serving import until
+
+sync_api = pytest.importorskip("playwright.sync_api")
+BROWSER = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(BROWSER is None, reason="no browser")]
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as driver:
+        running = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def page(browser: Any, server: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A page of the admin, signed in; without scripts for tests marked so."""
+    scripts = "no_scripts" not in request.fixturenames
+    context = browser.new_context(java_script_enabled=scripts)
+    opened = context.new_page()
+    opened.faults = []
+    opened.on("console", lambda said: opened.faults.append(said.text) if said.type == "error" else None)
+    opened.goto(f"{server.base}/login/")
+    opened.fill("[name=username]", "admin")
+    opened.fill("[name=password]", server.password)
+    opened.locator("button[type=submit], main button").first.click()
+    opened.wait_for_url(lambda url: "/login/" not in url)
+    yield opened
+    context.close()
+
+
+@pytest.fixture
+def no_scripts() -> None:
+    """Marks a test whose browser runs no scripts."""
+
+
+def asked(server: Any, run: str) -> dict[str, Any]:
+    """Ask for a call that the starter policy asks about."""
+    body = {"run": run, "call_id": f"{run}-call", "tool": "Edit", "args": {"path": "a.py"}}
+    status, said, _ = server.request("POST", "/api/v1/calls/decide", body)
+    assert status == 200 and said["decision"] == "ask", said
+    return dict(said)
+
+
+def answer(server: Any, said: dict[str, Any]) -> Any:
+    """What the agent is told by now."""
+    found = server.get(f"/api/v1/approvals/{said['approval']['id']}")
+    return found if found["decision"] != "ask" else None
+
+
+def a_name() -> str:
+    return f"browser-{next(_numbers)}"
+
+
+def test_a_call_that_comes_while_one_looks_is_approved_without_reload(page: Any, server: Any) -> None:
+    page.goto(f"{server.base}/approvals/")
+    page.wait_for_selector("body[data-live=up]")
+    page.evaluate("window.same = true")
+    run = a_name()
+    said = asked(server, run)
+    card = page.locator(f'article[data-call-id="{run}-call"]')
+    card.wait_for()
+    button = card.locator("button[name=decision][value=approve]")
+    button.click()
+    page.wait_for_selector(f'article[data-call-id="{run}-call"]:not([data-state="approval-requested"])')
+    told = until(lambda: answer(server, said))
+    assert (told["decision"], told["by"]["kind"], told["by"]["name"]) == ("allow", "human", "admin")
+    assert page.evaluate("window.same") is True and not page.faults
+
+
+def test_an_agent_on_a_socket_hears_the_denial_and_its_reason(page: Any, server: Any) -> None:
+    page.goto(f"{server.base}/approvals/")
+    run = a_name()
+    frame = {"type": "tool.input.available", "call_id": f"{run}-call", "tool": "Edit", "input": {"path": "b.py"}}
+    with server.socket(protocol="native", run=run, agent="bot", mode="gate") as agent:
+        agent.send(json.dumps(frame))
+        card = page.locator(f'article[data-call-id="{run}-call"]')
+        card.locator("[name=reason]").fill("not this file")
+        card.locator("button[name=decision][value=deny]").click()
+        for message in agent:
+            told = json.loads(message)
+            if told["type"] == "decision" and told["decision"] != "ask":
+                break
+    assert told["decision"] == "deny" and "not this file" in told["reason"]["text"]
+
+
+def test_without_scripts_a_call_is_denied_with_a_reason(no_scripts: None, page: Any, server: Any) -> None:
+    run = a_name()
+    said = asked(server, run)
+    page.goto(f"{server.base}/approvals/")
+    card = page.locator(f'article[data-call-id="{run}-call"]')
+    card.locator("[name=reason]").fill("no scripts, no edit")
+    card.locator("button[name=decision][value=deny]").click()
+    assert page.url == f"{server.base}/approvals/"
+    assert page.locator(f'article[data-call-id="{run}-call"]').count() == 0
+    told = answer(server, said)
+    assert told["decision"] == "deny" and "no scripts, no edit" in told["reason"]["text"]
+    page.goto(f"{server.base}/approvals/history/")
+    assert page.get_by_text("no scripts, no edit").count() == 1
+
+
+def test_without_scripts_a_rule_is_published(no_scripts: None, page: Any, server: Any) -> None:
+    tool = a_name()
+    page.goto(f"{server.base}/policy/")
+    page.get_by_role("button", name="Add rule").click()
+    page.check("[name=effect][value=deny]")
+    page.fill("[name=tool]", tool)
+    page.fill("[name=reason]", "Nobody needs this tool.")
+    page.get_by_role("button", name="Save rule").click()
+    assert page.locator('[data-change="added"]').count() == 1
+    page.get_by_role("button", name="Activate").click()
+    assert page.url == f"{server.base}/policy/" and page.locator(".model").count() == 1
+    body = {"run": tool, "call_id": "one", "tool": tool, "args": {}}
+    _, said, _ = server.request("POST", "/api/v1/calls/decide", body)
+    assert (said["decision"], said["reason"]["text"]) == ("deny", "Nobody needs this tool.")
+
+
+def test_trying_a_call_answers_in_place(page: Any, server: Any) -> None:
+    page.goto(f"{server.base}/policy/")
+    page.fill(".try [name=tool]", "Edit")
+    page.fill(".try [name=args]", '{"path": "a.py"}')
+    page.get_by_role("button", name="Try", exact=True).click()
+    page.wait_for_selector('#trial [data-verdict="ask"]')
+    assert page.url == f"{server.base}/policy/" and not page.faults

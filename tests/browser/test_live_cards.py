@@ -1,0 +1,336 @@
+"""Live cards in a real browser: every state without a reload, nothing lost while reading, and back after a restart."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.serving import Server, until
+
+sync_api = pytest.importorskip("playwright.sync_api")
+BROWSER = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(BROWSER is None, reason="no browser")]
+_runs = (f"live/{number}" for number in itertools.count(1))
+QUIET = ("WebSocket", "net::ERR", "htmx:ws:error")  # what a browser itself says while a server is away
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as driver:
+        running = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def signed_in(browser: Any, server: Server) -> Any:
+    """The cookies of the admin."""
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(f"{server.base}/login/")
+    page.fill("[name=username]", "admin")
+    page.fill("[name=password]", server.password)
+    page.locator("main button").click()
+    page.wait_for_url(lambda url: "/login/" not in url)
+    state = context.storage_state()
+    context.close()
+    return state
+
+
+@pytest.fixture
+def visit(browser: Any, server: Server, signed_in: Any) -> Iterator[Open]:
+    """Give `visit(path, **context)`: a page that is live; whatever its console complains of fails the test."""
+    contexts, faults = [], []
+
+    def go(path: str, *, live: bool = True, **how: Any) -> Any:
+        context = browser.new_context(storage_state=signed_in, **how)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda said: faults.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.goto(server.base + path)
+        if live:
+            page.wait_for_selector("body[data-live=up]", timeout=15_000)
+        return page
+
+    yield go
+    for context in contexts:
+        context.close()
+    assert not [fault for fault in faults if not any(quiet in fault for quiet in QUIET)]
+
+
+@pytest.fixture
+def run() -> str:
+    return next(_runs)
+
+
+def path_of(run: str) -> str:
+    return f"/runs/{quote(run, safe='')}/"
+
+
+def tell(server: Server, run: str, *frames: dict[str, Any]) -> None:
+    body = "".join(json.dumps(frame) + "\n" for frame in frames)
+    where = f"/api/v1/ingest?protocol=native&run={quote(run, safe='')}&agent=bot"
+    status, said, _ = server.request("POST", where, body, Content_Type="application/x-ndjson")
+    assert status == 200, said
+
+
+def ask(server: Server, run: str, call_id: str = "c1", **args: Any) -> dict[str, Any]:
+    body = {"run": run, "call_id": call_id, "tool": "Edit", "args": args or {"path": "a.py"}}
+    status, said, _ = server.request("POST", "/api/v1/calls/decide", body)
+    assert status == 200 and said["decision"] == "ask", said
+    return dict(said)
+
+
+def card(page: Any, call_id: str = "c1") -> Any:
+    return page.locator(f"article[data-call-id='{call_id}']")
+
+
+def in_state(page: Any, state: str, call_id: str = "c1", timeout: int = 10_000) -> None:
+    page.wait_for_selector(f"article[data-call-id='{call_id}'][data-state='{state}']", timeout=timeout)
+
+
+def armed(page: Any, call_id: str = "c1") -> None:
+    page.wait_for_selector(f"article[data-call-id='{call_id}'] button[value=approve]:not([aria-disabled])")
+
+
+# Puts the card's own markup back as a push would, with the next revision.
+PUSH = """(times) => (async () => {
+  const card = document.querySelector('article.card');
+  for (let n = 0; n < times; n++) {
+    const copy = card.cloneNode(true);
+    copy.dataset.rev = +card.dataset.rev + 1;
+    for (const input of copy.querySelectorAll('input[name=reason]')) input.removeAttribute('value');
+    for (const fold of copy.querySelectorAll('details')) fold.removeAttribute('open');
+    const text = `<hx-partial hx-target="#board" hx-swap="place">${copy.outerHTML}</hx-partial>`;
+    await htmx.swap({sourceElement: document.body, target: document.body, swap: 'none', text, transition: false});
+  }
+})()"""
+
+
+# Clicks a card's button 100 ms after the card appears.
+CLICK_AS_IT_COMES = """(id) => {
+  window.clicked = false;
+  new MutationObserver((_, observer) => {
+    const button = document.querySelector(`article[data-call-id='${id}'] button[value=approve]`);
+    if (!button) return;
+    observer.disconnect();
+    setTimeout(() => { button.click(); setTimeout(() => { window.clicked = true; }, 400); }, 100);
+  }).observe(document.body, {childList: true, subtree: true});
+}"""
+
+
+# ---------------------------------------------------------------- what people see
+
+
+def test_each_state_comes_without_a_reload(server: Server, visit: Open, run: str) -> None:
+    with server.socket(protocol="native", run=run, agent="bot", mode="observe") as agent:
+        agent.send(json.dumps({"type": "run.started", "agent": "bot"}))
+        agent.recv()
+        page = visit(path_of(run))
+        page.evaluate("window.sameSession = true")
+        steps = [
+            ({"type": "tool.input.started", "call_id": "c1", "tool": "Bash"}, "input-streaming"),
+            ({"type": "tool.input.delta", "call_id": "c1", "delta": '{"command": "git st'}, "input-streaming"),
+            ({"type": "tool.input.available", "call_id": "c1", "tool": "Bash", "input": {}}, "input-available"),
+            ({"type": "approval.requested", "call_id": "c1", "approval_id": "a1"}, "approval-requested"),
+            ({"type": "approval.responded", "approval_id": "a1", "approved": True}, "approval-responded"),
+            ({"type": "tool.output.partial", "call_id": "c1", "output": "half"}, "output-available"),
+            ({"type": "tool.output.available", "call_id": "c1", "output": {"ok": True}}, "output-available"),
+            ({"type": "tool.input.available", "call_id": "c2", "tool": "Read", "input": {}}, None),
+            ({"type": "tool.output.error", "call_id": "c2", "error": {"message": "it broke"}}, None),
+            ({"type": "tool.input.available", "call_id": "c3", "tool": "Read", "input": {}}, None),
+            ({"type": "tool.output.denied", "call_id": "c3", "reason": "no"}, None),
+        ]  # fmt: skip
+        for frame, state in steps:
+            agent.send(json.dumps(frame))
+            if frame["type"] == "tool.input.delta":
+                page.wait_for_selector("article .writing >> text=git st")
+            if state:
+                in_state(page, state)
+        in_state(page, "output-error", "c2")
+        in_state(page, "output-denied", "c3")
+        assert "it broke" in card(page, "c2").inner_text()
+        assert page.evaluate("window.sameSession") and page.locator("article").count() == 3
+        assert card(page).get_attribute("data-moving") is None
+
+
+def test_reading_is_not_disturbed_by_fifty_updates(server: Server, visit: Open, run: str) -> None:
+    ask(server, run)
+    page = visit(path_of(run))
+    armed(page)
+    node = card(page).element_handle()
+    card(page).locator("summary").first.click()
+    page.fill("input[name=reason]", "half a thou")
+    page.focus("button[value=approve]")
+    page.evaluate(PUSH, 50)
+    assert page.evaluate("node => node === document.querySelector('article.card')", node)
+    assert page.evaluate("document.activeElement.value") == "approve"
+    assert page.input_value("input[name=reason]") == "half a thou"
+    assert page.evaluate("document.querySelector('article details').open")
+
+
+def test_an_older_revision_changes_nothing(server: Server, visit: Open, run: str) -> None:
+    ask(server, run)
+    page = visit(path_of(run))
+    page.evaluate(PUSH, 3)
+    rev = card(page).get_attribute("data-rev")
+    page.evaluate(PUSH.replace("+ 1", "- 2"), 1)
+    assert card(page).get_attribute("data-rev") == rev
+
+
+def test_a_click_right_after_the_card_came_does_nothing_but_deny_works(server: Server, visit: Open, run: str) -> None:
+    page = visit("/approvals/")
+    posted: list[str] = []
+    page.on("request", lambda request: posted.append(request.url) if request.method == "POST" else None)
+    page.evaluate(CLICK_AS_IT_COMES, f"{run}-a")
+    ask(server, run, call_id=f"{run}-a")
+    until(lambda: page.evaluate("window.clicked"))
+    assert not posted and card(page, f"{run}-a").get_attribute("data-state") == "approval-requested"
+    page.evaluate(CLICK_AS_IT_COMES.replace("approve", "deny"), f"{run}-b")
+    ask(server, run, call_id=f"{run}-b")
+    in_state(page, "output-denied", f"{run}-b")
+    assert posted
+
+
+def test_voting_works_while_the_live_link_is_cut(server: Server, visit: Open, run: str) -> None:
+    ask(server, run)
+    page = visit(path_of(run))
+    armed(page)
+    page.evaluate(
+        "document.querySelectorAll('[data-socket]').forEach(at => at._htmx.ws.connection.config.reconnect = false)"
+    )
+    page.evaluate("document.querySelectorAll('[data-socket]').forEach(at => at._htmx.ws.connection.socket.close())")
+    page.wait_for_selector("body[data-live=down]", timeout=5_000)
+    assert page.locator(".bar-lost").is_visible()
+    card(page).locator("button[value=approve]").click()
+    in_state(page, "approval-responded")
+
+
+def test_the_buttons_can_be_reached_whatever_the_length(server: Server, visit: Open, run: str) -> None:
+    ask(server, run, path="a.py", text="x = 1\n" * 3_400)
+    page = visit(path_of(run), viewport={"width": 360, "height": 640})
+    box = card(page).locator("button[value=approve]").bounding_box()
+    page.evaluate("document.querySelector('article.card').scrollIntoView({block: 'start'})")
+    box = card(page).locator("button[value=approve]").bounding_box()
+    assert box and box["y"] + box["height"] <= 640 - 56
+
+
+def test_the_count_is_in_the_title_of_every_page(server: Server, visit: Open, run: str) -> None:
+    page = visit("/policy/")
+    before = int(page.locator("[data-waiting-count]").get_attribute("data-waiting-count"))
+    ask(server, run)
+    until(lambda: page.title().startswith(f"({before + 1}) "))
+    assert page.locator("[data-waiting-count]").inner_text().endswith(str(before + 1))
+
+
+def test_a_restart_heals_by_itself(server: Server, visit: Open, run: str) -> None:
+    tell(server, run, {"type": "tool.input.available", "call_id": "c1", "tool": "Read", "input": {}})
+    page = visit(path_of(run))
+    server.kill()
+    page.wait_for_selector("body[data-live=down]", timeout=5_000)
+    server.start()
+    page.wait_for_selector("body[data-live=up]", timeout=5_000)
+    tell(server, run, {"type": "tool.input.available", "call_id": "c2", "tool": "Read", "input": {}})
+    page.wait_for_selector("article[data-call-id=c2]")
+
+
+def test_signing_out_elsewhere_closes_the_page(server: Server, visit: Open, browser: Any) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(f"{server.base}/login/?next=/runs/")
+    page.fill("[name=username]", "admin")
+    page.fill("[name=password]", server.password)
+    page.locator("main button").click()
+    page.wait_for_selector("body[data-live=up]")
+    other = context.new_page()
+    other.goto(server.base + "/runs/")
+    other.locator("button[aria-label='Sign out']").click()
+    page.wait_for_url(lambda url: "/login/" in url, timeout=6_000)
+    context.close()
+
+
+def test_new_cards_are_held_while_somebody_reads(server: Server, visit: Open, run: str) -> None:
+    ask(server, run, call_id=f"{run}-1")
+    page = visit("/approvals/")
+    page.locator(f"article[data-call-id='{run}-1'] input[name=reason]").fill("thinking")
+    ask(server, run, call_id=f"{run}-2")
+    page.wait_for_selector("button[data-held]")
+    assert card(page, f"{run}-2").count() == 0
+    page.click("button[data-held]")
+    page.wait_for_selector(f"article[data-call-id='{run}-2']")
+    assert page.input_value(f"article[data-call-id='{run}-1'] input[name=reason]") == "thinking"
+
+
+def test_keys_move_deny_and_approve(server: Server, visit: Open, run: str) -> None:
+    ask(server, run, call_id="k1")
+    ask(server, run, call_id="k2")
+    page = visit(path_of(run))
+    armed(page, "k2")
+    page.keyboard.press("j")
+    assert page.evaluate("document.activeElement.dataset.callId") == "k1"
+    page.keyboard.press("d")
+    page.keyboard.type("a no")  # letters in a field are letters
+    page.keyboard.press("Control+Enter")
+    in_state(page, "output-denied", "k1")
+    assert "a no" in card(page, "k1").inner_text()
+    until(lambda: page.evaluate("document.activeElement.dataset.callId") == "k2")
+    armed(page, "k2")
+    page.keyboard.press("a")
+    in_state(page, "approval-responded", "k2")
+
+
+def test_many_cards_stay_two_hundred(server: Server, visit: Open, run: str) -> None:
+    frames = [
+        {"type": "tool.input.available", "call_id": f"m{n:03}", "tool": "Read", "input": {"n": n}} for n in range(230)
+    ]
+    tell(server, run, *frames[:190])
+    page = visit(path_of(run))
+    tell(server, run, *frames[190:])
+    page.wait_for_selector("article[data-call-id=m229]", state="attached")
+    until(lambda: page.locator("article").count() == 200)
+    assert page.locator("article").last.get_attribute("data-call-id") == "m229"
+    assert page.locator("#older").get_attribute("href").startswith("?before=")
+
+
+def test_reading_works_without_scripts(server: Server, visit: Open, run: str) -> None:
+    ask(server, run)
+    page = visit(path_of(run), live=False, java_script_enabled=False)
+    assert "Needs approval" in card(page).inner_text() and "a.py" in card(page).inner_text()
+    card(page).locator("input[name=reason]").fill("not now")
+    card(page).locator("button[value=deny]").click()
+    page.goto(server.base + path_of(run))
+    assert card(page).get_attribute("data-state") == "output-denied" and "not now" in card(page).inner_text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_pass_the_accessibility_check(server: Server, visit: Open, run: str, scheme: str) -> None:
+    axe_module = pytest.importorskip("axe_playwright_python.sync_playwright")
+    ask(server, run)
+    tell(
+        server, run,
+        {"type": "tool.input.available", "call_id": "c2", "tool": "Read", "input": {"path": "x"}},
+        {"type": "tool.output.error", "call_id": "c2", "error": {"message": "it broke", "code": "oops"}},
+        {"type": "tool.input.available", "call_id": "c3", "tool": "Read", "input": {"path": "x"}},
+        {"type": "tool.output.denied", "call_id": "c3", "reason": "no"},
+        {"type": "tool.input.started", "call_id": "c4", "tool": "Read"},
+    )  # fmt: skip
+    page = visit(path_of(run), color_scheme=scheme)
+    paths = [path_of(run), f"{path_of(run)}?tab=timeline", "/", "/runs/", "/calls/?q=" + quote(run), "/approvals/"]
+    found = []
+    for path in paths:
+        page.goto(server.base + path)
+        page.wait_for_selector("body[data-live=up]")
+        broken = axe_module.Axe().run(page).response["violations"]
+        found += [
+            (path, one["id"], one["nodes"][0]["html"][:200], one["nodes"][0]["failureSummary"][:300]) for one in broken
+        ]
+    assert not found

@@ -1,0 +1,128 @@
+"""The Django admin: read what the gate wrote, answer through the gate, write the draft through its form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from toolcards.gate import policies
+from toolcards.models import AgentKey, Approval, DraftRule, PolicyVersion
+
+pytestmark = pytest.mark.django_db
+READ_ONLY = ("run", "toolcall", "event", "approval", "policyversion")
+
+
+@pytest.fixture
+def admin(a_person: Any, client: Client) -> Client:
+    policies.ensure_first()
+    client.force_login(a_person("admin"))
+    return client
+
+
+def address(model: str, what: str = "changelist", *args: Any) -> str:
+    return reverse(f"admin:toolcards_{model}_{what}", args=args)
+
+
+def shown(client: Client) -> dict[str, str]:
+    """What the list's hidden fields say of the waiting call."""
+    row = Approval.objects.select_related("call").get(state="pending")
+    page = client.get(address("approval")).content.decode()
+    assert f'name="rev-{row.pk}" value="{row.call.rev}"' in page
+    return {"_selected_action": row.pk, f"rev-{row.pk}": str(row.call.rev), f"sha-{row.pk}": row.args_sha256}
+
+
+@pytest.mark.parametrize("model", READ_ONLY)
+def test_what_the_gate_wrote_is_only_read(admin: Client, a_call: Any, model: str) -> None:
+    call = a_call("approval-requested", tool="Edit")
+    pk = {"run": call.run_id, "toolcall": call.pk, "event": call.run.events.first().pk,
+          "approval": Approval.objects.get().pk, "policyversion": PolicyVersion.objects.get().pk}[model]  # fmt: skip
+    assert admin.get(address(model)).status_code == 200
+    assert admin.get(address(model) + "?q=x").status_code == 200
+    page = admin.get(address(model, "change", pk))
+    assert page.status_code == 200 and b'name="_save"' not in page.content
+    assert admin.post(address(model, "change", pk), {}).status_code == 403
+    assert admin.get(address(model, "add")).status_code == 403
+    assert admin.post(address(model, "delete", pk), {"post": "yes"}).status_code == 403
+
+
+@pytest.mark.parametrize("model", READ_ONLY)
+def test_lists_do_not_ask_more_for_more_rows(
+    admin: Client, a_call: Any, model: str, django_assert_max_num_queries: Any
+) -> None:
+    for number in range(8):
+        a_call("approval-requested", tool="Edit", call_id=f"call-{number}")
+    with django_assert_max_num_queries(14):
+        admin.get(address(model))
+
+
+@pytest.mark.parametrize(("action", "state"), [("approve", "approved"), ("deny", "denied")])
+def test_actions_answer_through_the_gate(admin: Client, a_call: Any, action: str, state: str) -> None:
+    a_call("approval-requested", tool="Edit")
+    admin.post(address("approval"), {"action": action, **shown(admin)})
+    row = Approval.objects.get()
+    assert (row.state, row.by_kind, row.by_name) == (state, "human", "a-admin")
+
+
+def test_what_changed_since_the_list_was_shown_is_not_answered(admin: Client, a_call: Any) -> None:
+    a_call("approval-requested", tool="Edit")
+    old = shown(admin)
+    old[f"rev-{old['_selected_action']}"] = "0"
+    answer = admin.post(address("approval"), {"action": "approve", **old}, follow=True)
+    assert Approval.objects.get().state == "pending"
+    assert "has changed since you saw it" in answer.content.decode()
+
+
+def test_hostile_input_is_escaped(admin: Client, a_call: Any) -> None:
+    call = a_call("approval-requested", tool="Edit", input={"command": "<script>alert(1)</script>"})
+    for url in (address("approval"), address("toolcall", "change", call.pk), address("event")):
+        assert b"<script>alert" not in admin.get(url).content
+
+
+def test_draft_rules_use_the_sites_form_and_checks(admin: Client) -> None:
+    wrong = admin.post(address("draftrule", "add"), {"effect": "deny", "path": "/a", "op": "re2", "value": "("})
+    assert wrong.status_code == 200 and b"RE2" in wrong.content and DraftRule.objects.count() == 3
+    admin.post(address("draftrule", "add"), {"effect": "deny", "tool": "rm", "rule_id": "no-rm"})
+    row = DraftRule.objects.get(rule_id="no-rm")
+    assert policies.rule_body(row)["match"] == {"tool": ["rm"]} and row.updated_by == "a-admin"
+    page = admin.get(address("draftrule", "change", row.pk)).content.decode()
+    assert 'value="rm"' in page
+    admin.post(address("draftrule", "change", row.pk), {"effect": "ask", "tool": "rm", "rule_id": "no-rm"})
+    assert DraftRule.objects.get(rule_id="no-rm").effect == "ask" and DraftRule.objects.count() == 4
+    admin.post(address("draftrule"), {"action": "switch_off", "_selected_action": row.pk})
+    assert DraftRule.objects.get(rule_id="no-rm").enabled is False
+    assert "Review and activate the draft" in admin.get(address("draftrule")).content.decode()
+    assert policies.active_number() == 1
+
+
+def test_a_version_is_copied_to_the_draft(admin: Client) -> None:
+    DraftRule.objects.all().delete()
+    version = PolicyVersion.objects.get()
+    admin.post(address("policyversion"), {"action": "copy_to_draft", "_selected_action": version.pk})
+    assert DraftRule.objects.count() == 3 and policies.active_number() == 1
+
+
+def test_a_keys_secret_is_shown_once_and_kept_nowhere(admin: Client) -> None:
+    answer = admin.post(address("agentkey", "add"), {"name": "robot", "scopes": ["ingest", "read"]})
+    secret = answer.content.decode().split("data-secret>")[1].split("<")[0]
+    key = AgentKey.objects.of(secret)
+    assert key is not None and key.scopes == "ingest read" and key.source.name == "robot"
+    for url in (address("agentkey"), address("agentkey", "change", key.pk)):
+        page = admin.get(url).content.decode()
+        assert secret not in page and key.digest not in page
+    admin.post(address("agentkey"), {"action": "revoke", "_selected_action": key.pk})
+    assert AgentKey.objects.of(secret) is None
+
+
+def test_only_admins_come_in(a_person: Any, client: Client) -> None:
+    client.force_login(a_person("approver"))
+    assert client.get("/admin/").status_code == 302
+
+
+def test_no_page_needs_inline_script_or_style(admin: Client, a_call: Any) -> None:
+    a_call("approval-requested", tool="Edit")
+    for model in (*READ_ONLY, "draftrule", "agentkey", "source"):
+        page = admin.get(address(model)).content.decode()
+        assert " style=" not in page and "<style" not in page and "onclick" not in page

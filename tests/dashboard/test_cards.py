@@ -1,0 +1,303 @@
+"""Cards as HTML: every state, every end, every hostile text."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from dashboard import bodies, cards, marks, wording
+from dashboard.face import Face
+from toolcards.core.facts import By
+from toolcards.core.lifecycle import TERMINAL, Ask, Card, Failure, Times, Tool, ToolCallState, Verdict, dump_card
+from toolcards.models import Run, Source, ToolCall
+
+S = ToolCallState
+_revisions = iter(range(1, 100_000))
+
+
+def call_of(card: Card) -> ToolCall:
+    """A row for the card, as the database would give it; each with a revision of its own."""
+    run = Run(pk=7, name="run/7", source=Source(pk=1, name="src"))
+    rev = next(_revisions)
+    return ToolCall(pk=1, run=run, ordinal=1, rev=rev, state=card.state, card=dump_card(card))
+
+
+def a_card(state: ToolCallState, **more: Any) -> Card:
+    """A card in that state, with what such a card always has."""
+    told: dict[str, Any] = {"input": {"command": "git push"}, "has_input": True, "tool": Tool("Bash", "execute")}
+    if state is S.APPROVAL_REQUESTED:
+        told["approval"] = Ask(id="apr_1", votable=True, args_sha256="ab" * 32, expires_at=1.9e9)
+    if state is S.APPROVAL_RESPONDED:
+        told["approval"] = Ask(id="apr_1", state="approved", by=By("human", "ann"))
+    if state is S.OUTPUT_AVAILABLE:
+        told |= {"output": "fine", "has_output": True}
+    if state is S.OUTPUT_ERROR:
+        told["error"] = Failure("it broke", "oops", False, "tool")
+    if state is S.OUTPUT_DENIED:
+        told |= {"denied": "not today", "denied_by": By("human", "ann")}
+    return Card("call-1", ordinal=1, state=state, **(told | more))
+
+
+def html_of(card: Card, **how: Any) -> str:
+    return cards.draw(call_of(card), **how)
+
+
+def text_of(html: str) -> str:
+    return " ".join(re.sub(r"<[^>]*>", " ", html).split())
+
+
+@pytest.mark.parametrize("state", list(S))
+def test_every_state_is_a_card_that_names_itself(state: ToolCallState) -> None:
+    html = html_of(a_card(state))
+    assert f'data-state="{state}"' in html
+    assert html.count("<article") == 1 and 'data-call-id="call-1"' in html and 'data-run="run/7"' in html
+    assert wording.LOOKS[state].word in text_of(html) and "Bash" in html
+
+
+@pytest.mark.parametrize("state", sorted(TERMINAL))
+def test_what_has_ended_does_not_move(state: ToolCallState) -> None:
+    html = html_of(a_card(state))
+    assert "data-moving" not in html and "data-since" not in html
+
+
+@pytest.mark.parametrize("cause", sorted(wording.SOFT))
+def test_what_we_concluded_is_said_in_a_sentence_and_does_not_move(cause: str) -> None:
+    html = html_of(a_card(S.OUTPUT_ERROR, soft=True, cause=cause, error=Failure("", authority="runtime")))
+    assert wording.SOFT_SENTENCES[cause] in text_of(html).replace("&#x27;", "'")
+    assert wording.SOFT[cause].word in html and "data-moving" not in html and 'class="error"' not in html
+
+
+def test_a_partial_output_moves_and_says_so() -> None:
+    html = html_of(a_card(S.OUTPUT_AVAILABLE, preliminary=True))
+    assert "partial output" in html and "data-moving" in html and "Output so far" in html
+
+
+def test_a_call_that_the_client_owes_does_not_spin() -> None:
+    html = html_of(a_card(S.INPUT_AVAILABLE, awaiting_client=True))
+    assert "Waiting for the client" in html and "data-moving" not in html and "data-since" not in html
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(None, "null"), (0, "0"), ("", "&quot;&quot;"), (False, "false"), ([], "[]"), ({}, "{}")]
+)
+def test_empty_results_are_results(value: Any, shown: str) -> None:
+    html = html_of(a_card(S.OUTPUT_AVAILABLE, output=value))
+    assert f'<pre class="text">{shown}'.replace("&quot;", '"') in html.replace("&quot;", '"')
+
+
+def test_the_vote_form_holds_what_the_person_saw() -> None:
+    card = a_card(S.APPROVAL_REQUESTED)
+    call = call_of(card)
+    html = cards.draw(call)
+    assert 'action="/approvals/apr_1/vote"' in html and f'name="rev" value="{call.rev}"' in html
+    assert f'name="args_sha256" value="{"ab" * 32}"' in html
+    assert 'name="decision" value="approve"' in html and 'name="decision" value="deny"' in html
+    assert "csrfmiddlewaretoken" not in html
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        Ask(id="apr_1", votable=False),
+        Ask(id="apr_1", votable=True, automatic=True),
+        Ask(id="apr_1", votable=True, state="cancelled"),
+    ],
+    ids=["answered elsewhere", "automatic", "withdrawn"],
+)
+def test_nobody_is_offered_buttons_that_answer_nothing(ask: Ask) -> None:
+    html = html_of(a_card(S.APPROVAL_REQUESTED, approval=ask))
+    assert "decision" not in html and 'class="elsewhere"' in html
+
+
+@pytest.mark.parametrize("state", [state for state in S if state is not S.APPROVAL_REQUESTED])
+def test_only_what_waits_has_buttons(state: ToolCallState) -> None:
+    assert 'name="decision"' not in html_of(a_card(state))
+
+
+def test_a_page_of_one_reader_has_the_token_in_the_form() -> None:
+    page = cards.for_page(call_of(a_card(S.APPROVAL_REQUESTED)), token="the-token", told="Already denied by Ben <b>")
+    assert '<input type="hidden" name="csrfmiddlewaretoken" value="the-token">' in page
+    assert "data-told" in page and "Already denied by Ben &lt;b&gt;" in page
+
+
+def test_agents_cannot_write_the_place_of_the_token() -> None:
+    html = cards.for_page(call_of(a_card(S.INPUT_AVAILABLE, input={"a": cards.TOKEN})), token="secret-token")
+    assert "secret-token" not in html
+
+
+def test_an_error_says_kind_fault_and_whether_to_retry() -> None:
+    text = text_of(html_of(a_card(S.OUTPUT_ERROR, error=Failure("disk full", "ENOSPC", None, "provider"))))
+    assert "disk full" in text and "ENOSPC" in text and "Not stated" in text and "the model provider" in text
+
+
+def test_an_error_without_words_is_still_an_error() -> None:
+    assert "Failed without saying why" in html_of(a_card(S.OUTPUT_ERROR, error=Failure("")))
+
+
+@pytest.mark.parametrize(
+    ("by", "said"),
+    [
+        (By("human", "ann"), "ann"),
+        (By("rule", "no-rm"), "rule no-rm"),
+        (By("timeout"), "the time limit"),
+        (By("host"), "host"),
+    ],
+)
+def test_a_denial_says_by_whom_and_what_the_agent_was_told(by: By, said: str) -> None:
+    text = text_of(html_of(a_card(S.OUTPUT_DENIED, denied_by=by, denied="use the API")))
+    assert said in text and "The agent was told: use the API" in text
+
+
+def test_why_names_rule_version_and_reason() -> None:
+    text = text_of(
+        html_of(a_card(S.INPUT_AVAILABLE, decision=Verdict("allow", reason="reads only", rule="r1", version=12)))
+    )
+    assert "Allowed: reads only rule r1 · v12" in text
+
+
+def test_no_rule_is_said_too() -> None:
+    assert "No rule matched: default" in html_of(a_card(S.INPUT_AVAILABLE, decision=Verdict("allow", version=1)))
+
+
+@pytest.mark.parametrize("code", sorted(wording.ANOMALIES))
+def test_oddities_are_said_in_words(code: str) -> None:
+    html = html_of(a_card(S.OUTPUT_AVAILABLE, anomalies=((code, 1.0),)))
+    assert wording.ANOMALIES[code].split("’")[0] in html
+
+
+def test_a_repair_shows_what_was_and_what_is() -> None:
+    html = html_of(a_card(S.INPUT_AVAILABLE, original_input={"n": "1"}, input={"n": 1}, repair="schema"))
+    assert "<del>−" in html and "<ins>+" in html and "repaired (schema)" in html
+
+
+def test_an_edit_names_the_editor() -> None:
+    asked = Ask(id="a", state="approved", by=By("human", "ann"))
+    html = html_of(
+        a_card(S.APPROVAL_RESPONDED, original_input={"n": 1}, input={"n": 2}, repair="edited", approval=asked)
+    )
+    assert "Edited by ann" in html
+
+
+def test_long_bodies_are_cut_and_say_so() -> None:
+    html = html_of(a_card(S.OUTPUT_AVAILABLE, output="x" * 9_000))
+    assert len(html) < 9_000 and "Open all 9000 characters" in html
+    assert "x" * 9_000 in html_of(a_card(S.OUTPUT_AVAILABLE, output="x" * 9_000), full=True)
+
+
+def test_what_is_asked_about_is_whole_up_to_a_limit_and_the_button_counts_what_is_not() -> None:
+    assert "y" * 20_000 in html_of(a_card(S.APPROVAL_REQUESTED, input={"command": "y" * 20_000}))
+    assert "characters not shown)" in html_of(a_card(S.APPROVAL_REQUESTED, input={"command": "y" * 90_000}))
+
+
+def test_the_strip_has_the_three_parts_of_a_call() -> None:
+    times = Times(started=1000.0, available=1000.8, requested=1000.8, decided=1042.8, finished=1045.9)
+    html = html_of(a_card(S.OUTPUT_AVAILABLE, times=times))
+    assert "writing 0.8 s, waiting 42 s, running 3.1 s" in html
+    assert all(f'<rect class="{part}"' in html for part in ("write", "wait", "run"))
+
+
+# ---------------------------------------------------------------- hostile text
+
+HOSTILE = {
+    "html": "<script>alert(1)</script><img src=x onerror=alert(1)>",
+    "quotes": '"\' onmouseover=alert(1) x="',
+    "bidi": "safe\u202egnp.exe",
+    "zero width": "a\u200bb\u2060c",
+    "nul": "a\x00b",
+    "surrogate": "a\ud800b",
+    "tags": "a\U000e0041b",
+    "template": "{{ 7|add:7 }}{% debug %}",
+    "comment": "<!--token--><!--told-->",
+    "escape": "\x1b[31mred",
+}
+
+
+class Inert(HTMLParser):
+    """Collects the elements and attributes of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes.update(name for name, _ in attrs)
+
+
+def hostile_card(state: ToolCallState, text: str) -> Card:
+    """A card with the text in every place that an agent fills."""
+    ask = Ask(
+        id="apr_1", votable=True, request_reason=text, reason=text, by=By("human", text), terms={"editable": [text]}
+    )
+    return a_card(
+        state, tool=Tool(text, "execute", text, text), input={text: text, "deep": {text: [text]}}, output={text: text},
+        has_output=True, denied=text, detail={text: text}, denied_by=By("rule", text),
+        error=Failure(text, text, None, text, text),
+        approval=ask if state is not S.OUTPUT_DENIED else None, agent_path=(text, text),
+        original_input=text, repair=text,
+        decision=Verdict("deny", reason=text, rule=text, suggest=text, would=({"rule": text, "effect": text},)),
+        anomalies=((text, 1.0),),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize("state", list(S))
+def test_hostile_text_is_inert_everywhere(state: ToolCallState, text: str) -> None:
+    for full in (False, True):
+        html = html_of(hostile_card(state, text), full=full)
+        seen = Inert()
+        seen.feed(html)
+        assert not seen.tags & {"script", "img", "iframe", "style"}
+        assert not [name for name in seen.attributes if name.startswith("on") or name == "style"]
+        assert not set("\x00\x1b\u202e\u200b\u2060\ud800\U000e0041") & set(html)
+        html.encode()  # can be sent
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\u202e", "U+202E"), ("\u200b", "U+200B"), ("\x00", "U+0000"), ("\ud800", "U+D800"), ("\U000e0041", "U+E0041"),
+        ("\ufeff", "U+FEFF"), ("\x85", "U+0085"), ("\u2028", "U+2028"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_seen_is_drawn(text: str, shown: str) -> None:
+    assert marks.visible(f"a{text}b") == f'a<span class="mark">{shown}</span>b'
+    assert marks.plain(f"a{text}b") == f"a{shown}b"
+
+
+@pytest.mark.parametrize("text", ["plain", "tab\tand\nline", "Zürich", "日本語", "👩\u200d🚀", "❤\ufe0f", "مرحبا"])
+def test_what_people_write_stays(text: str) -> None:
+    assert marks.visible(text) == text
+
+
+def test_a_flat_object_is_a_table_and_a_deep_one_is_text() -> None:
+    assert bodies.body({"a": 1, "b": "x"}, None).rows == [("a", "1"), ("b", "x")]
+    assert bodies.body({"a": {"b": 1}}, None).rows == []
+
+
+def test_a_card_needs_no_query(django_assert_num_queries: Any, db: None) -> None:
+    call = call_of(a_card(S.APPROVAL_REQUESTED))
+    with django_assert_num_queries(0):
+        cards.draw(call)
+
+
+def test_each_revision_is_drawn_once() -> None:
+    kept = cards.Rendered()
+    call = call_of(a_card(S.INPUT_AVAILABLE))
+    assert kept.of(call) == kept.of(call) and kept.renders == 1
+
+
+def test_only_so_many_cards_are_kept() -> None:
+    kept = cards.Rendered(size=3)
+    for _ in range(5):
+        kept.of(call_of(a_card(S.INPUT_AVAILABLE)))
+    assert len(kept._kept) == 3
+
+
+def test_the_face_of_a_card_without_anything_is_calm() -> None:
+    face = Face(Card("x"))
+    assert not (face.summary or face.input or face.output or face.error_facts or face.segments or face.votable)

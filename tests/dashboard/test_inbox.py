@@ -1,0 +1,297 @@
+"""The inbox and the votes: one answer per approval, for exactly what was seen, by form with or without scripts."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.db import connection
+from django.test import Client
+
+from toolcards import gate
+from toolcards.models import Approval, ToolCall, Vote
+
+pytestmark = pytest.mark.django_db
+HTMX = {"HX-Request": "true"}
+
+
+@pytest.fixture
+def ann(an_approver: Any, client: Client) -> Client:
+    client.force_login(an_approver)
+    return client
+
+
+def form(call: ToolCall, decision: str = "approve", **more: Any) -> dict[str, Any]:
+    """What the call's form in the page sends."""
+    ask = call.as_card().approval
+    assert ask is not None
+    return {"decision": decision, "rev": call.as_card().rev, "args_sha256": ask.args_sha256, **more}
+
+
+def address(call: ToolCall) -> str:
+    return f"/approvals/{Approval.objects.get(call=call).pk}/vote"
+
+
+def test_every_waiting_call_is_an_article_with_its_form(ann: Client, a_call: Any) -> None:
+    for number in range(3):
+        a_call("approval-requested", call_id=f"call-{number}")
+    page = ann.get("/approvals/").content.decode()
+    assert page.count("<article") == 3 and page.count('name="decision" value="approve"') == 3
+    assert page.index("call-0") < page.index("call-1") < page.index("call-2")
+    assert "3 waiting" in page and "1 agent blocked" in page and "(3) Approvals" in page
+    assert "/ws/me/?board=approvals" in page
+
+
+def test_an_empty_inbox_says_what_was_decided_last(ann: Client, a_call: Any) -> None:
+    assert "Nothing waits for you" in ann.get("/approvals/").content.decode()
+    a_call("output-denied")
+    page = ann.get("/approvals/").content.decode()
+    assert "Last decision" in page and "by ann" in page and "<article" not in page
+
+
+@pytest.mark.parametrize(("decision", "state"), [("approve", "approval-responded"), ("deny", "output-denied")])
+def test_htmx_gets_the_fresh_card(ann: Client, a_call: Any, decision: str, state: str) -> None:
+    call = a_call("approval-requested")
+    answer = ann.post(address(call), form(call, decision), headers=HTMX)
+    card = answer.content.decode()
+    assert answer.status_code == 200 and f'data-state="{state}"' in card and 'name="decision"' not in card
+    assert card.lstrip().startswith("<article") and "data-told" not in card
+
+
+def test_a_plain_form_goes_back(ann: Client, a_call: Any) -> None:
+    call = a_call("approval-requested")
+    answer = ann.post(address(call), form(call, "deny", reason="not today", next="/runs/run-1/"))
+    assert (answer.status_code, answer["Location"]) == (303, "/runs/run-1/")
+    row = Approval.objects.get()
+    assert (row.state, row.by_name, row.reason) == ("denied", "ann", "not today")
+
+
+@pytest.mark.parametrize("wanted", ["https://evil.example/", "//evil.example/", "javascript:1", "/\\evil.example", ""])
+def test_only_own_paths_are_gone_back_to(ann: Client, a_call: Any, wanted: str) -> None:
+    call = a_call("approval-requested")
+    answer = ann.post(address(call), form(call, next=wanted), headers={"Referer": "https://evil.example/x"})
+    assert answer["Location"] == "/approvals/"
+
+
+def test_without_next_it_goes_back_to_the_page_it_stood_on(ann: Client, a_call: Any) -> None:
+    call = a_call("approval-requested")
+    answer = ann.post(address(call), form(call), headers={"Referer": "http://testserver/runs/run-1/?older=1"})
+    assert answer["Location"] == "/runs/run-1/?older=1"
+
+
+def test_the_same_answer_again_is_fine_and_another_is_told_who_was_first(
+    ann: Client, a_call: Any, a_person: Any
+) -> None:
+    call = a_call("approval-requested")
+    sent = form(call)
+    assert ann.post(address(call), sent, headers=HTMX).status_code == 200
+    assert ann.post(address(call), sent, headers=HTMX).status_code == 200
+    ben = Client()
+    ben.force_login(a_person("approver", "ben"))
+    late = ben.post(address(call), sent | {"decision": "deny"}, headers=HTMX)
+    assert late.status_code == 409
+    card = late.content.decode()
+    assert "data-told" in card and "Already approved by ann" in card and 'data-state="approval-responded"' in card
+    plain = ben.post(address(call), sent | {"decision": "deny"})
+    assert plain.status_code == 409 and "Already approved by ann" in plain.content.decode()
+    assert "<article" in plain.content.decode() and Vote.objects.count() == 1
+
+
+@pytest.mark.parametrize("stale", [{"rev": 0}, {"args_sha256": "0" * 64}])
+def test_what_changed_since_it_was_seen_is_refused_with_the_fresh_card(
+    ann: Client, a_call: Any, stale: dict[str, Any]
+) -> None:
+    call = a_call("approval-requested")
+    answer = ann.post(address(call), form(call) | stale, headers=HTMX)
+    card = answer.content.decode()
+    assert answer.status_code == 412 and "data-told" in card and 'value="approve"' in card
+    assert f'data-rev="{call.rev}"' in card and Approval.objects.get().state == "pending"
+
+
+def test_too_late_is_410(ann: Client, a_call: Any) -> None:
+    call = a_call("approval-requested")
+    Approval.objects.update(expires_at=1.0)
+    for headers in (HTMX, {}):
+        answer = ann.post(address(call), form(call), headers=headers)
+        assert answer.status_code == 410 and "Too late" in answer.content.decode()
+
+
+@pytest.mark.parametrize("wrong", [{"decision": "maybe"}, {"rev": "x"}, {"reason": "x" * 2001}, {"decision": ""}])
+def test_a_form_that_makes_no_sense_is_422(ann: Client, a_call: Any, wrong: dict[str, Any]) -> None:
+    call = a_call("approval-requested")
+    answer = ann.post(address(call), form(call) | wrong, headers=HTMX)
+    assert answer.status_code == 422 and "data-told" in answer.content.decode()
+    assert Approval.objects.get().state == "pending"
+
+
+def test_unknown_approvals_are_404(ann: Client, db: None) -> None:
+    sent = {"decision": "approve", "rev": 1, "args_sha256": "0" * 64}
+    for headers in (HTMX, {}):
+        assert ann.post("/approvals/apr_nothing/vote", sent, headers=headers).status_code == 404
+    assert ann.get("/approvals/apr_nothing/").status_code == 404
+
+
+def test_looking_never_decides(ann: Client, a_call: Any) -> None:
+    call = a_call("approval-requested")
+    answer = ann.get(address(call), form(call))
+    assert answer.status_code == 405 and Approval.objects.get().state == "pending"
+
+
+def test_a_vote_without_the_form_token_is_refused(an_approver: Any, a_call: Any) -> None:
+    call = a_call("approval-requested")
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(an_approver)
+    assert strict.post(address(call), form(call)).status_code == 403
+    page = strict.get("/approvals/").content.decode()
+    token = page.split('name="csrfmiddlewaretoken" value="')[1].split('"')[0]
+    assert strict.post(address(call), form(call) | {"csrfmiddlewaretoken": token}).status_code == 303
+
+
+def test_a_viewer_looks_and_does_not_answer(client: Client, a_person: Any, a_call: Any) -> None:
+    call = a_call("approval-requested")
+    client.force_login(a_person("viewer"))
+    page = client.get("/approvals/").content.decode()
+    assert "<article" in page and "You may look" in page and 'data-can=""' in page
+    assert client.post(address(call), form(call)).status_code == 403
+    assert Approval.objects.get().state == "pending"
+
+
+def test_hostile_words_of_agents_and_people_are_escaped(ann: Client, a_call: Any) -> None:
+    hostile = "<script>alert(1)</script>\u202e"
+    call = a_call("approval-requested", tool=hostile, input={"command": hostile})
+    for page in (ann.get("/approvals/"), ann.get(f"/approvals/{Approval.objects.get().pk}/")):
+        assert "<script>alert" not in page.content.decode() and "U+202E" in page.content.decode()
+    ann.post(address(call), form(call, "deny", reason=hostile))
+    page = ann.get("/approvals/history/").content.decode()
+    assert "<script>alert" not in page and "U+202E" in page and "Denied" in page
+
+
+def test_history_says_who_when_why_and_under_which_rule(ann: Client, a_call: Any) -> None:
+    call = a_call("approval-requested")
+    ann.post(address(call), form(call, "deny", reason="not on a Friday"))
+    page = ann.get("/approvals/history/").content.decode()
+    assert "ann" in page and "not on a Friday" in page and "/policy/versions/1/" in page
+    assert f"/approvals/{Approval.objects.get().pk}/" in page
+
+
+def test_history_goes_back_a_page_at_a_time(ann: Client, a_call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dashboard.views.history.PAGE", 2)
+    for number in range(5):
+        a_call("output-denied", call_id=f"call-{number}")
+    seen, url = [], "/approvals/history/"
+    while url:
+        answer = ann.get(url)
+        seen += [row.approval.call.call_id for row in answer.context["answered"]]
+        after = answer.context["next"]
+        url = f"/approvals/history/?after={after}" if after else ""
+    assert seen == [f"call-{number}" for number in (4, 3, 2, 1, 0)]
+
+
+def test_a_batch_is_answered_one_by_one(ann: Client, a_call: Any) -> None:
+    first, second = a_call("approval-requested", call_id="one"), a_call("approval-requested", call_id="two")
+    votes = [form(call) | {"approval": Approval.objects.get(call=call).pk} for call in (first, second)]
+    votes[1]["rev"] = 0
+    said = ann.post("/approvals/votes", json.dumps({"votes": votes}), "application/json").json()["results"]
+    assert [one["status"] for one in said] == [200, 412]
+    assert Approval.objects.filter(state="pending").count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_people_at_the_same_moment_one_wins(a_call: Any, a_person: Any) -> None:
+    call = a_call("approval-requested")
+    url, sent, got = address(call), form(call), []
+    gun = threading.Barrier(2)
+
+    def answer(client: Client, decision: str) -> None:
+        gun.wait()
+        got.append(client.post(url, sent | {"decision": decision}, headers=HTMX).status_code)
+        connection.close()
+
+    people = []
+    for name, decision in (("ben", "approve"), ("cem", "deny")):
+        client = Client()
+        client.force_login(a_person("approver", name))
+        people.append(threading.Thread(target=answer, args=(client, decision)))
+    for person in people:
+        person.start()
+    for person in people:
+        person.join()
+    assert sorted(got) == [200, 409] and Vote.objects.count() == 1
+
+
+# ---------------------------------------------------------------- who may open what
+
+ROLES = ("viewer", "approver", "admin")
+EVERYBODY, APPROVERS, ADMINS = frozenset(ROLES), frozenset({"approver", "admin"}), frozenset({"admin"})
+OPEN_TO = {
+    EVERYBODY: (
+        "GET /approvals/",
+        "GET /approvals/history/",
+        "GET /approvals/{approval}/",
+        "GET /policy/",
+        "GET /policy/try/",
+        "POST /policy/try/",
+        "GET /policy/export/",
+        "GET /policy/versions/",
+        "GET /policy/versions/1/",
+        "GET /sources/",
+        "GET /sources/1/",
+        "GET /policy/grants/",
+        "GET /settings/breakglass/",
+        "GET /connect/",
+        "GET /connect/ai-sdk/",
+    ),
+    APPROVERS: ("POST /approvals/{approval}/vote", "POST /policy/grants/gra_none/revoke/"),
+    ADMINS: (
+        "POST /policy/versions/1/copy/",
+        "GET /policy/draft/",
+        "POST /policy/draft/default/",
+        "POST /policy/draft/activate/",
+        "POST /policy/import/",
+        "POST /policy/packs/watch/",
+        "GET /policy/rules/new/",
+        "POST /policy/rules/new/",
+        "GET /policy/rules/x/",
+        "POST /policy/rules/x/switch/",
+        "POST /policy/rules/x/remove/",
+        "POST /sources/1/owner/",
+        "POST /sources/tools/1/accept/",
+        "GET /settings/killswitch/",
+        "POST /settings/killswitch/",
+        "POST /settings/breakglass/",
+        "POST /sources/keys/",
+        "POST /sources/keys/1/revoke/",
+    ),
+}
+PAGES = [(*page.split(), allowed) for allowed, pages in OPEN_TO.items() for page in pages]
+
+
+@pytest.mark.parametrize(("method", "url", "allowed"), PAGES)
+def test_who_may_open_what(method: str, url: str, allowed: frozenset[str], a_person: Any, a_call: Any) -> None:
+    a_call("approval-requested")
+    url = url.format(approval=Approval.objects.get().pk)
+    answer = Client().generic(method, url)
+    assert answer.status_code == 302 and answer["Location"].startswith("/login/")
+    for role in ROLES:
+        client = Client()
+        client.force_login(a_person(role))
+        status = client.generic(method, url).status_code
+        assert (status == 403) == (role not in allowed), (role, status)
+        assert status < 500
+    somebody = Client()
+    somebody.force_login(get_user_model().objects.create_user("no-role"))
+    assert somebody.generic(method, url).status_code == 403
+
+
+@pytest.mark.parametrize("url", sorted({url for method, url, _ in PAGES if method == "POST"} - {"/policy/try/"}))
+def test_what_changes_something_is_never_a_get(url: str, a_person: Any, a_call: Any) -> None:
+    a_call("approval-requested")
+    client = Client()
+    client.force_login(a_person("admin"))
+    before = (gate.active_number(), gate.draft(), Approval.objects.get().state)
+    status = client.get(url.format(approval=Approval.objects.get().pk)).status_code
+    assert status == 405 or url in ("/policy/rules/new/", "/settings/killswitch/", "/settings/breakglass/")
+    assert before == (gate.active_number(), gate.draft(), Approval.objects.get().state)

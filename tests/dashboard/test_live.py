@@ -1,0 +1,304 @@
+"""The live link: whole boards first, each revision rendered once, slow readers skip, and who may watch."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from channels.testing import WebsocketCommunicator
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.test import Client
+
+from dashboard import cards
+from dashboard.asgi import application
+from dashboard.live import hub
+from dashboard.live.boards import BOARDS, Me, News, RunBoard
+from dashboard.live.frames import MOST_PARTS, Frame, Slot, join
+from dashboard.live.origin import ours
+from tests.conftest import Say, ballot_for
+from toolcards import doorbell, gate
+from toolcards.core import facts as f
+from toolcards.gate import journal
+from toolcards.models import Run, ToolCall
+
+pytestmark = pytest.mark.django_db(transaction=True)
+ORIGIN = b"http://testserver"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_rendered() -> None:
+    cards.rendered.clear()
+
+
+@pytest.fixture
+def signed_in(a_person: Callable[..., Any]) -> Client:
+    client = Client()
+    client.force_login(a_person("approver", "eve"))
+    return client
+
+
+def socket(client: Client | None, path: str, origin: bytes = ORIGIN) -> WebsocketCommunicator:
+    cookie = client.cookies[settings.SESSION_COOKIE_NAME].value if client else ""
+    headers = [(b"origin", origin), (b"host", b"testserver")]
+    headers += [(b"cookie", f"{settings.SESSION_COOKIE_NAME}={cookie}".encode())] if client else []
+    return WebsocketCommunicator(application, path, headers=headers)
+
+
+@asynccontextmanager
+async def watching(client: Client | None, path: str) -> AsyncIterator[WebsocketCommunicator]:
+    opened = socket(client, path)
+    assert (await opened.connect(timeout=10))[0]
+    try:
+        yield opened
+    finally:
+        await opened.disconnect()
+        await asyncio.sleep(0.05)
+
+
+async def text_with(opened: WebsocketCommunicator, wanted: str, seconds: float = 8.0) -> str:
+    """Read frames until one holds that text."""
+    until = asyncio.get_running_loop().time() + seconds
+    seen = ""
+    while asyncio.get_running_loop().time() < until:
+        seen = await opened.receive_from(timeout=seconds)
+        if wanted in seen:
+            return seen
+    raise AssertionError(f"{wanted} did not come; last was {seen[:300]}")
+
+
+async def close_code(opened: WebsocketCommunicator, seconds: float = 8.0) -> int:
+    until = asyncio.get_running_loop().time() + seconds
+    while asyncio.get_running_loop().time() < until:
+        said = await opened.receive_output(timeout=seconds)
+        if said["type"] == "websocket.close":
+            return int(said["code"])
+    raise AssertionError("it was not closed")
+
+
+say = sync_to_async(lambda source, run, *facts: journal.do(Say(source, run, list(facts))), thread_sensitive=True)
+
+
+# ---------------------------------------------------------------- sockets
+
+
+async def test_the_first_push_is_the_whole_board(signed_in: Client, a_call: Callable[..., ToolCall]) -> None:
+    await sync_to_async(lambda: [a_call(call_id=f"c{n}", run="a/b") for n in range(3)])()
+    async with watching(signed_in, "/ws/runs/a%2Fb/") as opened:
+        first = await opened.receive_from(timeout=8)
+    assert re.findall(r'data-call-id="(c\d)"', first) == ["c0", "c1", "c2"] and 'id="run-head"' in first
+
+
+async def test_each_change_is_pushed_with_its_state(signed_in: Client, a_run: Callable[..., Run], source: Any) -> None:
+    await sync_to_async(a_run)("live", f.InputStarted("c1", "Bash"))
+    async with watching(signed_in, "/ws/runs/live/") as opened:
+        await text_with(opened, 'data-state="input-streaming"')
+        await say(source, "live", f.InputDelta("c1", '{"command": "ls"'))
+        assert "{&quot;command&quot;: &quot;ls&quot;" in await text_with(opened, "characters so far")
+        await say(source, "live", f.InputReady("c1", "Bash", {"command": "ls"}, True))
+        await text_with(opened, 'data-state="input-available"')
+        await say(source, "live", f.OutputReady("c1", 0))
+        await text_with(opened, 'data-state="output-available"')
+
+
+async def test_many_changes_are_few_frames(signed_in: Client, a_run: Callable[..., Run], source: Any) -> None:
+    await sync_to_async(a_run)("busy", f.InputStarted("c1", "Bash"))
+    async with watching(signed_in, "/ws/runs/busy/") as opened:
+        await opened.receive_from(timeout=8)
+        before = cards.rendered.renders
+        for number in range(60):
+            await say(source, "busy", f.InputDelta("c1", f"{number} "))
+        frames = 0
+        while "58 59" not in await opened.receive_from(timeout=8):
+            frames += 1
+        assert frames < 40 and cards.rendered.renders - before <= frames + 30
+
+
+async def test_everybody_knows_how_many_wait(
+    signed_in: Client, a_call: Callable[..., ToolCall], an_approver: Any
+) -> None:
+    async with watching(signed_in, "/ws/me/") as opened:
+        assert 'data-waiting-count="0"' in await opened.receive_from(timeout=8)
+        call = await sync_to_async(a_call)("approval-requested")
+        assert "Approval needed: bash" in await text_with(opened, 'data-waiting-count="1"')
+        await sync_to_async(lambda: gate.vote(an_approver, ballot_for(call, "deny")))()
+        await text_with(opened, 'data-waiting-count="0"')
+
+
+@pytest.mark.parametrize("board", ["now", "approvals"])
+async def test_what_waits_comes_and_stays_with_its_answer(
+    signed_in: Client, a_call: Callable[..., ToolCall], an_approver: Any, board: str
+) -> None:
+    async with watching(signed_in, f"/ws/me/?board={board}") as opened:
+        await opened.receive_from(timeout=8)
+        call = await sync_to_async(a_call)("approval-requested")
+        assert 'hx-swap="place"' in await text_with(opened, 'value="approve"')
+        await sync_to_async(lambda: gate.vote(an_approver, ballot_for(call, "deny")))()
+        said = await text_with(opened, 'data-state="output-denied"')
+        assert 'hx-swap="renew"' in said and 'value="approve"' not in said and "csrfmiddlewaretoken" not in said
+
+
+async def test_the_calls_board_keeps_to_its_filters(signed_in: Client, a_call: Callable[..., ToolCall]) -> None:
+    async with watching(signed_in, "/ws/me/?board=calls&tool=wanted") as opened:
+        await opened.receive_from(timeout=8)
+        await sync_to_async(a_call)(call_id="no", tool="other")
+        await sync_to_async(a_call)(call_id="yes", tool="wanted")
+        assert 'data-call-id="no"' not in await text_with(opened, 'data-call-id="yes"')
+
+
+async def test_the_runs_board_draws_its_rows_again(signed_in: Client, a_run: Callable[..., Run]) -> None:
+    async with watching(signed_in, "/ws/me/?board=runs") as opened:
+        await opened.receive_from(timeout=8)
+        await sync_to_async(a_run)("newest-run")
+        await text_with(opened, "newest-run")
+
+
+async def test_a_card_of_a_step_that_was_reset_goes(signed_in: Client, a_run: Callable[..., Run], source: Any) -> None:
+    await sync_to_async(a_run)("again", f.StepStarted(), f.InputReady("c1", "Bash", {}, True, per_step=True))
+    async with watching(signed_in, "/ws/runs/again/") as opened:
+        await opened.receive_from(timeout=8)
+        await say(source, "again", f.StepReset())
+        await text_with(opened, "data-removed")
+
+
+# ---------------------------------------------------------------- who may watch
+
+
+async def test_who_is_not_signed_in_is_told_so() -> None:
+    async with watching(None, "/ws/me/") as opened:
+        assert await close_code(opened) == 4401
+
+
+async def test_who_has_no_role_may_not_watch(django_user_model: Any) -> None:
+    client = Client()
+    nobody = await sync_to_async(django_user_model.objects.create_user)("nobody", password="x")
+    await sync_to_async(client.force_login)(nobody)
+    async with watching(client, "/ws/me/") as opened:
+        assert await close_code(opened) == 4403
+
+
+async def test_a_run_that_is_not_there_is_told_so(signed_in: Client) -> None:
+    async with watching(signed_in, "/ws/runs/nothing/") as opened:
+        assert await close_code(opened) == 4404
+
+
+@pytest.mark.parametrize("ending", ["sign out", "switch off", "new password", "lose the role"])
+async def test_a_socket_ends_soon_after_its_right(signed_in: Client, ending: str) -> None:
+    def end() -> None:
+        person = get_user_model().objects.get(username="eve")
+        if ending == "sign out":
+            signed_in.post("/logout/")
+        elif ending == "switch off":
+            get_user_model().objects.filter(pk=person.pk).update(is_active=False)
+        elif ending == "new password":
+            person.set_password("another one entirely")
+            person.save()
+        else:
+            person.groups.clear()
+
+    path = "/ws/me/"
+    async with watching(signed_in, path) as opened:
+        await opened.receive_from(timeout=8)
+        await sync_to_async(end)()
+        assert await close_code(opened, 5) == (4403 if ending == "lose the role" else 4401)
+
+
+@pytest.mark.parametrize(
+    ("origin", "host", "scheme", "fine"),
+    [
+        ("http://testserver", "testserver", "ws", True),
+        ("http://testserver:80", "testserver", "ws", True),
+        ("http://127.0.0.1:8000", "127.0.0.1:8000", "ws", True),
+        ("http://127.0.0.1:9999", "127.0.0.1:8000", "ws", False),
+        ("https://127.0.0.1:8000", "127.0.0.1:8000", "ws", False),
+        ("http://localhost:8000", "127.0.0.1:8000", "ws", False),
+        ("http://evil.example", "127.0.0.1:8000", "ws", False),
+        ("http://evil.example", "evil.example", "ws", False),
+        ("null", "127.0.0.1:8000", "ws", False),
+        ("", "127.0.0.1:8000", "ws", False),
+        ("http://127.0.0.1:x", "127.0.0.1:8000", "ws", False),
+        ("http://[::1]:8000", "[::1]:8000", "ws", True),
+        ("https://127.0.0.1", "127.0.0.1", "wss", True),
+    ],
+)
+def test_only_our_own_pages_open_sockets(settings: Any, origin: str, host: str, scheme: str, fine: bool) -> None:
+    settings.ALLOWED_HOSTS = ["testserver", "127.0.0.1", "localhost", "[::1]"]
+    assert ours(origin, host, scheme) is fine
+
+
+async def test_a_foreign_page_is_refused_at_the_door(signed_in: Client) -> None:
+    opened = socket(signed_in, "/ws/me/", origin=b"http://evil.example")
+    assert (await opened.connect())[0] is False
+
+
+# ---------------------------------------------------------------- hub, frames, slots
+
+
+def test_one_drawing_serves_everybody(a_call: Callable[..., ToolCall]) -> None:
+    call = a_call()
+    call = ToolCall.objects.select_related("run", "run__source").get(pk=call.pk)
+    before = cards.rendered.renders
+    boards = [RunBoard(call.run_id), BOARDS["calls"](""), BOARDS["calls"]("tool=bash")]
+    for board in boards:
+        assert board.changes(News([call], frozenset({call.run_id})))
+    assert cards.rendered.renders - before == 1
+
+
+async def test_the_latest_state_wins_for_who_is_slow() -> None:
+    slot = Slot()
+    for text in ("one", "two", "three"):
+        slot.offer(Frame({"card": text}))
+    slot.offer(Frame({"other": "!"}))
+    frame = await slot.take()
+    assert frame is not None and frame.text == "three!"
+
+
+async def test_the_same_frame_goes_to_everybody_who_is_up_to_date() -> None:
+    frame, slots = Frame({"card": "x"}), [Slot(), Slot()]
+    for slot in slots:
+        slot.offer(frame)
+    assert [await slot.take() for slot in slots] == [frame, frame]
+
+
+async def test_who_falls_far_behind_gets_the_board_anew() -> None:
+    slot = Slot()
+    for number in range(MOST_PARTS + 10):
+        slot.offer(Frame({str(number): "x"}))
+        if slot.overflowed:
+            break
+    assert slot.overflowed and number <= MOST_PARTS
+
+
+def test_boards_join_into_one_frame() -> None:
+    assert join([Frame({"a": "1"}), Frame({"b": "2"})]).text == "12"
+
+
+def test_what_did_not_change_is_not_said_again(db: None) -> None:
+    board = Me()
+    board.whole()
+    assert not board.changes(News([], frozenset({1})))
+
+
+async def test_a_hub_without_watchers_stops(signed_in: Client) -> None:
+    async with watching(signed_in, "/ws/me/") as opened:
+        await opened.receive_from(timeout=8)
+        ours_now = hub.here()
+        assert ours_now._task is not None and doorbell._listeners
+    await asyncio.sleep(0.2)
+    assert ours_now._task is None and not ours_now.boards and not ours_now.watchers
+
+
+async def test_a_lost_ring_costs_a_heartbeat(
+    signed_in: Client, a_run: Callable[..., Run], source: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await sync_to_async(a_run)("quiet", f.InputStarted("c1", "Bash"))
+    async with watching(signed_in, "/ws/runs/quiet/") as opened:
+        await opened.receive_from(timeout=8)
+        monkeypatch.setattr(doorbell, "_ring_here", lambda runs: None)
+        await say(source, "quiet", f.InputReady("c1", "Bash", {}, True))
+        await text_with(opened, 'data-state="input-available"')

@@ -1,0 +1,220 @@
+"""The pages about runs and calls, and signing in: what is there, what is found, who may come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from dashboard import addresses
+from dashboard.pages import minutes, shares
+from toolcards.core import facts as f
+from toolcards.models import Run, ToolCall
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def viewer(client: Client, a_person: Callable[..., Any]) -> Client:
+    client.force_login(a_person("viewer", "vera"))
+    return client
+
+
+PAGES = ["/", "/runs/", "/calls/", "/runs/run-1/", "/runs/run-1/?tab=timeline"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_who_is_not_signed_in_is_sent_to_sign_in(client: Client, page: str) -> None:
+    answer = client.get(page)
+    assert answer.status_code == 302 and answer.headers["Location"].startswith("/login/?next=/")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_shows_the_call_or_its_run_and_how_many_wait(
+    viewer: Client, a_call: Callable[..., ToolCall], page: str
+) -> None:
+    a_call("approval-requested", tool="launch")
+    answer = viewer.get(page)
+    html = answer.content.decode()
+    assert answer.status_code == 200 and ("launch" in html or "run-1" in html)
+    assert 'data-waiting-count="1"' in html and "<title>(1) " in html
+
+
+def test_nothing_waits_and_the_title_is_plain(viewer: Client) -> None:
+    assert "<title>Now · Toolcards</title>" in viewer.get("/").content.decode()
+
+
+def test_an_empty_installation_says_what_to_do(viewer: Client) -> None:
+    html = viewer.get("/").content.decode()
+    assert "Connect an agent" in html and "manage.py demo" in html
+
+
+@pytest.mark.parametrize(
+    "name", ["a/b", "a/../b", "x?y#z", "ünïcode 日本", "with space", '"quotes"', "<b>", "50%25", "a//b"]
+)
+def test_a_run_may_be_called_anything(viewer: Client, a_call: Callable[..., ToolCall], name: str) -> None:
+    a_call(run=name)
+    answer = viewer.get(addresses.run(name))
+    assert answer.status_code == 200 and answer.content.decode().count("<article") == 1
+
+
+def test_the_run_page_has_one_article_per_call_in_order(viewer: Client, a_call: Callable[..., ToolCall]) -> None:
+    for number in range(3):
+        a_call(call_id=f"c{number}")
+    html = viewer.get("/runs/run-1/").content.decode()
+    assert html.count("<article") == 3 and html.index("c0") < html.index("c1") < html.index("c2")
+    assert 'hx-ws:connect="/ws/runs/run-1/"' in html
+
+
+def test_a_long_run_shows_its_newest_calls_and_links_to_older_ones(viewer: Client, a_run: Callable[..., Run]) -> None:
+    a_run("long", *(f.InputReady(f"c{n:03}", "Read", {"n": n}, True) for n in range(230)))
+    html = viewer.get("/runs/long/").content.decode()
+    assert html.count("<article") == 200 and 'data-call-id="c229"' in html and 'data-call-id="c029"' not in html
+    assert 'href="?before=31"' in html
+    older = viewer.get("/runs/long/?before=31").content.decode()
+    assert older.count("<article") == 30 and 'data-call-id="c000"' in older and "data-frozen" in older
+
+
+def test_a_run_without_calls_says_so(viewer: Client, a_run: Callable[..., Run]) -> None:
+    a_run("empty")
+    assert "made no tool calls" in viewer.get("/runs/empty/").content.decode()
+
+
+@pytest.mark.parametrize("page", ["/runs/nothing/", "/calls/9-9/", "/nothing/"])
+def test_what_is_not_there_is_a_readable_404(viewer: Client, page: str) -> None:
+    answer = viewer.get(page)
+    assert answer.status_code == 404 and "Nothing here" in answer.content.decode()
+
+
+def test_the_calls_page_finds_by_every_filter(viewer: Client, a_call: Callable[..., ToolCall]) -> None:
+    a_call(call_id="one", tool="Read", input={"path": "needle.txt"})
+    a_call("output-error", call_id="two", tool="Bash", input={"command": "false"})
+    wanted = {
+        "q=needle": "one",
+        "state=output-error": "two",
+        "tool=Bash": "two",
+        "kind=read": "one",
+        "agent=bot": "one",
+    }
+    for query, call_id in wanted.items():
+        assert f'data-call-id="{call_id}"' in viewer.get(f"/calls/?{query}").content.decode(), query
+    assert 'data-call-id="one"' not in viewer.get("/calls/?tool=Bash").content.decode()
+
+
+def test_a_filter_that_excludes_everything_offers_to_go(viewer: Client, a_call: Callable[..., ToolCall]) -> None:
+    a_call()
+    html = viewer.get("/calls/?tool=bash&q=nowhere").content.decode()
+    assert "No call matches" in html and 'href="?tool=bash"' in html
+
+
+@pytest.mark.parametrize(
+    "query", ["state=nonsense", "kind=nonsense", "before=x", "before=-1", "before=99999999999999999999", "%ff=%fe"]
+)
+def test_nonsense_in_the_query_asks_for_nothing(viewer: Client, a_call: Callable[..., ToolCall], query: str) -> None:
+    a_call()
+    assert viewer.get(f"/calls/?{query}").status_code == 200
+    assert viewer.get(f"/runs/?{query}").status_code == 200
+
+
+def test_calls_come_in_pages(viewer: Client, a_run: Callable[..., Run]) -> None:
+    a_run("long", *(f.InputReady(f"c{n:03}", "Read", {"n": n}, True) for n in range(60)))
+    html = viewer.get("/calls/").content.decode()
+    assert html.count("<article") == 50 and "Older calls" in html
+    before = html.split("?before=")[1].split('"')[0]
+    assert viewer.get(f"/calls/?before={before}").content.decode().count("<article") == 10
+
+
+def test_runs_are_found_by_status_and_agent(viewer: Client, a_run: Callable[..., Run]) -> None:
+    a_run("over", f.RunEnded())
+    a_run("going", f.InputStarted("c", "Read"))
+    assert "over" not in viewer.get("/runs/?status=running").content.decode().split("<tbody")[1]
+    assert "going" in viewer.get("/runs/?status=running&agent=bot").content.decode().split("<tbody")[1]
+
+
+def test_a_calls_page_is_whole_and_tells_its_story(viewer: Client, a_call: Callable[..., ToolCall]) -> None:
+    call = a_call("output-denied", input={"command": "z" * 5_000})
+    html = viewer.get(f"/calls/{call.public_id}/").content.decode()
+    assert "z" * 5_000 in html
+    for said in ("The input was complete", "Policy: asked", "Toolcards asked for approval", "Denied by ann"):
+        assert said in html
+
+
+def test_a_viewer_is_offered_no_buttons_by_the_style_sheet(viewer: Client, a_call: Callable[..., ToolCall]) -> None:
+    a_call("approval-requested")
+    assert 'data-can=""' in viewer.get("/").content.decode()
+
+
+def test_an_approver_is(client: Client, an_approver: Any) -> None:
+    client.force_login(an_approver)
+    assert 'data-can="vote ' in client.get("/").content.decode()
+
+
+# ---------------------------------------------------------------- signing in
+
+
+def test_name_and_password_open_the_door(client: Client, a_person: Callable[..., Any]) -> None:
+    a_person("viewer", "vera")
+    answer = client.post(
+        "/login/", {"username": "vera", "password": "a password for tests", "next": "/runs/?status=error"}
+    )
+    assert answer.status_code == 302 and answer.headers["Location"] == "/runs/?status=error"
+
+
+@pytest.mark.parametrize(
+    "wanted", ["https://evil.example/", "//evil.example/", "javascript:alert(1)", "/\\evil.example", "evil"]
+)
+def test_next_stays_on_this_site(client: Client, a_person: Callable[..., Any], wanted: str) -> None:
+    a_person("viewer", "vera")
+    said = {"username": "vera", "password": "a password for tests", "next": wanted}
+    assert client.post("/login/", said).headers["Location"] == "/"
+
+
+def test_a_wrong_password_is_told_in_words(client: Client) -> None:
+    answer = client.post("/login/", {"username": "vera", "password": "no"})
+    assert answer.status_code == 200 and "do not belong together" in answer.content.decode()
+
+
+def test_signing_out_takes_a_post(viewer: Client) -> None:
+    assert viewer.get("/logout/").status_code == 405
+    assert viewer.post("/logout/").headers["Location"] == "/login/"
+    assert viewer.get("/").status_code == 302
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def test_a_state_bar_fills_its_line() -> None:
+    parts = shares({"output-available": 3, "output-error": 1})
+    assert [(part.word, part.x, part.width) for part in parts] == [("Done", 0.0, 75.0), ("Failed", 75.0, 25.0)]
+
+
+def test_an_hour_has_sixty_bars() -> None:
+    assert len(minutes([])) == 60 and all(bar.high == 0 for bar in minutes([(None, "output-error")]))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0, "0 ms"),
+        (0.035, "35 ms"),
+        (0.84, "0.8 s"),
+        (9.96, "10 s"),
+        (59.4, "59 s"),
+        (190, "3 min 10 s"),
+        (7500, "2 h 5 min"),
+    ],
+)
+def test_lengths_of_time_are_short_to_say(seconds: float, said: str) -> None:
+    assert addresses.length(seconds) == said
+
+
+def test_a_timeline_draws_every_call_in_its_lane(viewer: Client, a_run: Callable[..., Run]) -> None:
+    facts = [f.LaneStarted(lane="sub", name="helper")]
+    facts += [f.InputReady(f"c{n}", "Read", {"n": n}, True, lane="sub" if n == 3 else "") for n in range(4)]
+    a_run("drawn", *facts, f.OutputReady("c0", 1), f.OutputFailed("c1", "no"))
+    html = viewer.get("/runs/drawn/?tab=timeline").content.decode()
+    picture = html.split('id="timeline"')[1]
+    assert picture.count('<a href="/calls/') == 8 and "4 calls, 2 agents" in picture  # bars, and the table of them
+    assert picture.count('class="glyph output-available"') == 1 and picture.count('class="glyph output-error"') == 1

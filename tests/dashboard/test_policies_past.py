@@ -1,0 +1,341 @@
+"""From calls to policy and back: blast radius, simulations, why a call was denied, a rule from a call, YAML."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from dashboard import simjobs, yamltext
+from toolcards import gate
+from toolcards.core.document import PolicyError
+from toolcards.core.packs import PACKS
+from toolcards.gate import policies
+from toolcards.models import ToolCall
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _no_jobs_of_others(db: None) -> None:
+    """Files outlive a test's database."""
+    shutil.rmtree(simjobs.folder())
+
+
+PUSH = {"id": "no-push", "effect": "deny", "public_reason": "No pushing.",
+        "match": {"args": [{"path": "/command", "op": "cmd", "value": "git push"}]}}  # fmt: skip
+HX = {"HX-Request": "true"}
+SECRET = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
+
+
+@pytest.fixture
+def admin(a_person: Any, client: Client) -> Client:
+    client.force_login(a_person("admin"))
+    return client
+
+
+@pytest.fixture
+def denied(policy: Any, source: Any, a_run: Any) -> ToolCall:
+    policy({"default": "allow", "rules": [PUSH]})
+    asking = gate.Asking(run="r", call_id="c", tool="Bash", args={"command": "git push", "token": SECRET})
+    assert gate.decide(source, asking)["decision"] == "deny"
+    return ToolCall.objects.get(call_id="c")
+
+
+def send(client: Client, body: Any) -> Any:
+    return client.post("/api/v1/policy/simulate", json.dumps(body), "application/json")
+
+
+# ---------------------------------------------------------------- blast radius
+
+
+def test_the_draft_shows_shapes_with_real_calls_and_both_alarms(admin: Client, policy: Any, a_call: Any) -> None:
+    policy({"default": "ask"})
+    no = a_call("output-denied", call_id="c1", tool="Edit", input={"path": "a"})
+    yes = a_call("approval-responded", call_id="c2", tool="Bash", input={"command": "git push"})
+    policies.replace_draft({"v": 1, "default": "allow", "rules": [PUSH]}, author="a test")
+    page = admin.get("/policy/draft/").content.decode()
+    assert "2 of 2 calls change: " in page and "1 ask → allow" in page and "1 ask → deny" in page
+    assert 'data-alarm="opened"' in page and 'data-alarm="closed"' in page
+    assert f"/calls/{no.public_id}/" in page and f"/calls/{yes.public_id}/" in page
+
+
+def test_a_simulation_is_begun_looked_at_and_goes_stale(admin: Client, policy: Any, a_call: Any) -> None:
+    policy("watch")
+    a_call(tool="Bash", input={"command": "git push"})
+    policies.replace_draft({"v": 1, "default": "allow", "rules": [PUSH]}, author="a test")
+    review = policies.draft()
+    from dashboard.rulepages import review as reviewed
+
+    job = simjobs.prepare(
+        review, draft=reviewed().sha256, active=1, span=simjobs.Span(calls=1000, days=0), by="a-admin"
+    )
+    going = admin.get(f"/policy/simulations/{job.id}/", headers=HX).content.decode()
+    assert 'hx-trigger="every 500ms"' in going and "<progress" in going and "<html" not in going
+    assert "Refresh" in admin.get(f"/policy/simulations/{job.id}/").content.decode()
+    simjobs.work(job.id)
+    done = admin.get(f"/policy/simulations/{job.id}/", headers=HX).content.decode()
+    assert "1 of 1 calls changes: 1 allow → deny" in done and "hx-trigger" not in done and "data-stale" not in done
+    assert "Looked at 1 calls" in admin.get("/policy/draft/").content.decode()
+    policies.remove_rule("no-push")
+    assert "data-stale" in admin.get(f"/policy/simulations/{job.id}/", headers=HX).content.decode()
+
+
+def test_only_those_who_edit_policy_simulate(a_person: Any, client: Client) -> None:
+    client.force_login(a_person("approver"))
+    assert client.post("/policy/draft/simulate/", {"calls": "1000", "days": "7"}).status_code == 403
+    assert client.get("/policy/simulations/sim_x/").status_code == 403
+    assert client.get("/policy/draft/text/").status_code == 403
+
+
+def test_a_simulation_that_never_was_is_not_found(admin: Client) -> None:
+    assert admin.get("/policy/simulations/sim_never/").status_code == 404
+
+
+# ---------------------------------------------------------------- for programs
+
+
+def test_programs_filter_the_past_and_ask_why(admin: Client, denied: ToolCall, a_call: Any) -> None:
+    a_call(call_id="other", tool="Read", input={"path": "a"}, run="r2")
+    body = {
+        "document": {"v": 1, "default": "allow", "rules": []},
+        "filter": {"tool": "Bash", "limit": 10},
+        "explain": True,
+    }
+    said = send(admin, body).json()
+    assert said["summary"] == {"calls": 1, "unknown": 0, "changed": 1, "changes": {"deny → allow": 1}}
+    call = said["calls"][0]
+    assert (call["call_id"], call["old"]["rule"], call["new"]["decision"]) == ("c", "no-push", "allow")
+    assert said["groups"] == [{"tool": "Bash", "old": "deny", "new": "allow", "rule": "no-push", "count": 1}]
+    assert SECRET not in json.dumps(said)
+    pulled = PUSH | {"match": {"tool": ["Bash"], "args": [{"path": "/command", "op": "cmd", "value": "git pull"}]}}
+    near = send(admin, body | {"document": {"v": 1, "default": "allow", "rules": [pulled]}}).json()["calls"][0]
+    assert near["near_miss"]["rule"] == "no-push" and "/command" in near["near_miss"]["condition"]
+
+
+def test_every_call_is_listed_on_request(admin: Client, denied: ToolCall) -> None:
+    same = {"document": {"v": 1, "default": "allow", "rules": [PUSH]}}
+    assert send(admin, same).json()["calls"] == []
+    listed = send(admin, same | {"all": True}).json()["calls"]
+    assert [(call["changed"], call["matched"]) for call in listed] == [(False, ["no-push"])]
+
+
+@pytest.mark.parametrize(("given", "pointer"), [
+    ({"filter": {"colour": "red"}}, "/filter/colour"), ({"filter": {"limit": "many"}}, "/limit"),
+    ({"filter": {"tool": 1}}, "/filter/tool"), ({"filter": {"since": "yesterday"}}, "/filter/since"),
+    ({"filter": {"since": "2027-01-01T00:00:00"}}, "/filter/since"),
+    ({"filter": []}, None), ({"filter": [1]}, "/filter"),
+    ({"limit": True}, "/limit"), ({"filter": {"since": -5}}, "/filter/since"),
+])  # fmt: skip
+def test_a_filter_that_means_nothing_is_refused(admin: Client, given: Any, pointer: str | None) -> None:
+    policies.ensure_first()
+    answer = send(admin, {"document": {"v": 1, "rules": []}, **given})
+    found = answer.json()["error"]["detail"]["findings"][0]["pointer"] if answer.status_code == 422 else None
+    assert found == pointer and answer.status_code in (200, 422)
+
+
+# ---------------------------------------------------------------- why
+
+
+def test_a_denied_call_says_why_and_what_dropping_the_rule_would_change(admin: Client, denied: ToolCall) -> None:
+    page = admin.get(f"/calls/{denied.public_id}/").content.decode()
+    assert f"/calls/{denied.public_id}/why/" in page and f"/calls/{denied.public_id}/rule/" in page
+    why = admin.get(f"/calls/{denied.public_id}/why/", headers=HX).content.decode()
+    assert "Why was it denied?" in why and 'data-rule="no-push"' in why and "✓" in why and "git push" in why
+    assert 'data-without="no-push" data-effect="allow"' in why and "No pushing." in why
+    assert SECRET not in why and "<html" not in why
+    assert "<html" in admin.get(f"/calls/{denied.public_id}/why/").content.decode()
+
+
+def test_why_keeps_to_the_version_of_the_decision_and_tells_of_today(admin: Client, denied: ToolCall) -> None:
+    gate.activate({"v": 1, "default": "allow", "rules": []}, author="ben")
+    why = admin.get(f"/calls/{denied.public_id}/why/").content.decode()
+    assert "policy version 1" in why and "Today, under version 2" in why
+
+
+def test_why_says_so_where_a_person_or_nobody_decided(admin: Client, a_call: Any) -> None:
+    no = a_call("output-denied", tool="Edit", input={"path": "a"})
+    assert "Denied by ann." in admin.get(f"/calls/{no.public_id}/why/").content.decode()
+    seen = a_call("output-available", tool="Edit", call_id="seen", run="seen")
+    assert "No policy judged it" in admin.get(f"/calls/{seen.public_id}/why/").content.decode()
+    assert admin.get("/calls/999-9/why/").status_code == 404
+
+
+def test_viewers_may_ask_why_and_make_no_rules(client: Client, a_person: Any, denied: ToolCall) -> None:
+    client.force_login(a_person("viewer"))
+    assert client.get(f"/calls/{denied.public_id}/why/").status_code == 200
+    assert client.get(f"/calls/{denied.public_id}/rule/").status_code == 403
+    assert "Rule from this call" not in client.get(f"/calls/{denied.public_id}/").content.decode()
+
+
+# ---------------------------------------------------------------- a rule from a call
+
+
+def rungs(client: Client, call: ToolCall) -> dict[str, int]:
+    answer = client.get(f"/calls/{call.public_id}/rule/")
+    assert answer.status_code == 200
+    return {rung.name: rung.count for rung in answer.context["ladder"].rungs}
+
+
+def test_the_ladder_counts_past_calls_from_narrow_to_broad(admin: Client, a_call: Any) -> None:
+    for number, command in enumerate(("git push origin", "git push", "git status", "git push origin", "$X push")):
+        a_call(call_id=f"c{number}", tool="Bash", input={"command": command, "description": f"{number}"})
+    found = rungs(admin, ToolCall.objects.get(call_id="c0"))
+    assert found == {"exact": 1, "command": 2, "words": 3, "program": 4, "tool": 5, "kind": 5}
+    assert list(found) == ["exact", "command", "words", "program", "tool", "kind"]
+
+
+@pytest.mark.parametrize(("tool", "given", "names"), [
+    ("Edit", {"file_path": "/srv/app/a.py", "old": "x"}, ["exact", "path", "folder", "tool", "kind"]),
+    ("Edit", {"file_path": "/srv/../a.py"}, ["exact", "tool", "kind"]),
+    ("WebFetch", {"url": "https://example.org/a?b", "prompt": "x"}, ["exact", "url", "host", "tool", "kind"]),
+    ("Bash", {"command": "echo $(id)"}, ["exact", "tool", "kind"]),
+    ("Bash", {"command": "git status && rm -rf x"}, ["exact", "words", "program", "tool", "kind"]),
+    ("Bash", {"command": "curl", "token": SECRET}, ["tool", "kind"]),
+    ("mystery", [1, 2], ["exact", "tool"]),
+    ("any*", {"a": 1}, []),
+])  # fmt: skip
+def test_each_kind_of_call_has_its_rungs(admin: Client, a_call: Any, tool: str, given: Any, names: list[str]) -> None:
+    assert list(rungs(admin, a_call(tool=tool, input=given))) == names
+
+
+@pytest.mark.parametrize("rung", ["exact", "command", "words", "program", "tool", "kind", "nonsense"])
+@pytest.mark.parametrize("effect", ["allow", "deny"])
+def test_a_rung_fills_in_the_form_and_the_rule_meets_the_call(
+    admin: Client, policy: Any, a_call: Any, rung: str, effect: str
+) -> None:
+    policy("watch")
+    call = a_call(tool="Bash", input={"command": "git push origin", "timeout": 5})
+    chosen = {"from": call.public_id, "rung": rung, "effect": effect, "scope": "agent", "expiry": "1h"}
+    form = admin.get("/policy/rules/new/", chosen).context["form"]
+    said = {field.name: field.value() for field in form}
+    posted = {name: form.fields[name].prepare_value(value) for name, value in said.items() if value not in (None, "")}
+    answer = admin.post("/policy/rules/new/", posted)
+    assert answer.status_code == 302, answer.context["form"].errors
+    rule = policies.draft()["rules"][-1]
+    assert rule["effect"] == effect and "expires_at" in rule and rule["match"]["agent"]
+    from dashboard.pastcalls import Span, past
+    from toolcards.core.document import parse
+    from toolcards.core.policy import decide
+
+    question = next(past(Span(days=0))).question
+    assert question is not None
+    strict = parse({"v": 1, "default": "ask", "rules": [rule]})
+    assert decide(strict, question).effect == effect
+
+
+def test_a_rule_from_no_call_is_an_empty_form(admin: Client) -> None:
+    policies.ensure_first()
+    for wanted in ("9-9", "x", "1-" + "9" * 40, "-"):
+        assert admin.get("/policy/rules/new/", {"from": wanted, "rung": "exact"}).status_code == 200
+
+
+# ---------------------------------------------------------------- as text
+
+
+def text(client: Client, said: str, **more: str) -> Any:
+    based_on = client.get("/policy/draft/text/").context["based_on"]
+    return client.post("/policy/draft/text/", {"text": said, "based_on": based_on, "what": "save", **more})
+
+
+@pytest.mark.parametrize("name", list(PACKS))
+def test_the_draft_as_text_and_back_is_the_same(admin: Client, name: str) -> None:
+    policies.replace_draft(json.loads(json.dumps(dict(PACKS[name].document))), author="a test")
+    before = policies.draft()
+    shown = admin.get("/policy/draft/text/").context["text"]
+    assert text(admin, shown).status_code == 302 and policies.draft() == before
+
+
+def test_what_is_wrong_is_said_with_its_line(admin: Client) -> None:
+    policies.ensure_first()
+    before = policies.draft()
+    said = "v: 1\nrules:\n  - effect: deny\n    match:\n      args:\n        - path: /a\n          op: like\n"
+    answer = text(admin, said)
+    remark = answer.context["remarks"][0]
+    assert (answer.status_code, remark.line, remark.finding.pointer) == (422, 7, "/rules/0/match/args/0/op")
+    page = answer.content.decode()
+    assert "Line 7" in page and "op: like" in page and policies.draft() == before
+
+
+@pytest.mark.parametrize("said", [
+    "a: &x 1\nb: *x", "a: !!python/object:os.system x", "default: ask\ndefault: allow", "1: 2", "[[1]]: 2",
+    "a: 1\n---\nb: 2", "a: [", "\t- x", "[" * 5000, "<<: {a: 1}", "x: \x00", "null", "- 1", "''",
+    "a: &a [x]\nb: &b [*a, *a]\nc: [*b, *b]", "{" * 5000, "? {a: 1}\n: 2",
+])  # fmt: skip
+def test_text_that_is_no_policy_is_refused_and_nothing_is_lost(admin: Client, said: str) -> None:
+    policies.ensure_first()
+    before = policies.draft()
+    answer = text(admin, said)
+    assert answer.status_code == 422 and policies.draft() == before
+    imported = admin.post("/policy/import/", {"document": said})
+    assert imported.status_code == 422 and policies.draft() == before
+
+
+def test_text_over_a_draft_that_changed_meanwhile_is_kept_back(admin: Client) -> None:
+    policies.ensure_first()
+    assert text(admin, "v: 1\nrules: []\n", based_on="0" * 64).status_code == 409
+    assert policies.draft()["rules"]
+
+
+def test_checking_saves_nothing(admin: Client) -> None:
+    policies.ensure_first()
+    answer = text(admin, "v: 1\nrules:\n  - effect: allow\n", what="check")
+    assert answer.status_code == 200 and "Worth a second look" in answer.content.decode() and policies.draft()["rules"]
+
+
+def test_yaml_is_exported_and_imported(admin: Client) -> None:
+    policies.ensure_first()
+    first = policies.draft()
+    exported = admin.get("/policy/export/?as=yaml")
+    assert exported["Content-Disposition"].endswith('.yaml"')
+    admin.post("/policy/packs/watch/")
+    assert admin.post("/policy/import/", {"document": exported.content.decode()}).status_code == 302
+    assert policies.draft() == first
+
+
+@pytest.mark.parametrize("value", [
+    "no", "on", "08:00", "1e5", "0123", "~", "", "null", "true", "2027-01-01", "=", "<<", "\u202e", "x\ny", "- a", "#c",
+    "a: b", " x ", "é", "\ufeff", "'", '"\\', 1, -2, 1.5, None, True, [], {}, [{}], {"a": [None]},
+])  # fmt: skip
+def test_a_value_means_the_same_after_the_way_through_yaml(value: Any) -> None:
+    written = yamltext.write({"a": value})
+    back = yamltext.read(written).value
+    assert back == {"a": value} and type(back["a"]) is type(value) and "\u202e" not in written
+
+
+# ---------------------------------------------------------------- hits and lint
+
+
+def test_rules_tell_their_hits_what_they_would_have_said_and_when_they_are_quiet(
+    admin: Client, policy: Any, source: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    idle = {"id": "idle", "effect": "deny", "match": {"tool": ["x"]}}
+    rules = [PUSH, {"id": "watching", "effect": "deny", "mode": "monitor"}, idle]
+    policy({"default": "allow", "rules": rules})
+    gate.decide(source, gate.Asking(run="r", call_id="c", tool="Bash", args={"command": "git push"}))
+    page = admin.get("/policy/").content.decode()
+    assert "1 recent hit" in page and 'data-would="1"' in page and "data-quiet" not in page
+    now = time.time()
+    monkeypatch.setattr("dashboard.rulepages.time.time", lambda: now + 40 * 86_400)
+    page = admin.get("/policy/").content.decode()
+    assert page.count("data-quiet") == 1 and "no hit in 30 days" in page
+    call = ToolCall.objects.get(call_id="c")
+    assert "watching would have said deny" in admin.get(f"/calls/{call.public_id}/").content.decode()
+
+
+def test_people_and_groups_that_do_not_exist_are_told(admin: Client) -> None:
+    ask = {"approvers": ["a-admin", "group:gone"], "escalate": [{"after": "5m", "to": "nobody-such"}]}
+    found = policies.check({"v": 1, "rules": [{"effect": "ask", "match": {"user": ["zoe"]}, "ask": ask}]})
+    strangers = [finding.pointer for finding in found if finding.code == "unknown_person"]
+    assert strangers == ["/rules/0/match/user/0", "/rules/0/ask/approvers/1", "/rules/0/ask/escalate/0/to"]
+
+
+def test_asking_by_default_is_refused_where_nobody_may_answer(a_person: Any) -> None:
+    a_person("viewer")
+    with pytest.raises(PolicyError) as refused:
+        policies.check({"v": 1, "default": "ask", "rules": []})
+    assert refused.value.findings[0].pointer == "/default"

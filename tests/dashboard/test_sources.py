@@ -1,0 +1,182 @@
+"""Sources and keys, and the texts of the connect page."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from dashboard.views import connect
+from toolcards.connect import recipes
+from toolcards.models import AgentKey, Source
+
+CLIENT = Path(__file__).parents[2] / "toolcards" / "client"
+
+
+@pytest.fixture
+def admin(a_person: Any, client: Client) -> Client:
+    client.force_login(a_person("admin"))
+    return client
+
+
+@pytest.mark.django_db
+def test_a_source_says_what_we_can_do_and_when_it_was_heard(admin: Client, a_call: Any, source: Source) -> None:
+    a_call("output-error")
+    page = admin.get("/sources/").content.decode()
+    assert source.name in page and "gates" in page and "native" in page and source.keys.get().prefix in page
+    one = admin.get(f"/sources/{source.pk}/").content.decode()
+    assert "Latest failures" in one and "run-1" in one
+    assert admin.get("/sources/9999/").status_code == 404
+
+
+@pytest.mark.django_db
+def test_a_new_keys_secret_stands_in_one_answer_only(admin: Client) -> None:
+    answer = admin.post("/sources/keys/", {"name": "robot", "scopes": ["ingest"]})
+    secret = answer.content.decode().split("data-secret>")[1].split("<")[0]
+    assert answer.status_code == 200 and "no-store" in answer["Cache-Control"]
+    key = AgentKey.objects.of(secret)
+    assert key is not None and key.scopes == "ingest"
+    assert secret not in admin.get("/sources/").content.decode()
+    assert admin.post(f"/sources/keys/{key.pk}/revoke/").status_code == 302
+    assert AgentKey.objects.of(secret) is None
+
+
+@pytest.mark.django_db
+def test_a_key_without_name_or_scope_is_refused_beside_the_field(admin: Client) -> None:
+    answer = admin.post("/sources/keys/", {"name": "", "scopes": ["fly"]})
+    assert answer.status_code == 422 and set(answer.context["key_form"].errors) == {"name", "scopes"}
+    assert AgentKey.objects.count() == 0
+
+
+@pytest.mark.django_db
+def test_hostile_names_are_escaped(admin: Client) -> None:
+    AgentKey.objects.issue("<script>alert(1)</script>")
+    assert b"<script>alert" not in admin.get("/sources/").content
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("way", connect.WAYS, ids=lambda way: way.slug)
+def test_every_way_shows_its_texts_with_this_servers_address(admin: Client, way: connect.Way) -> None:
+    page = admin.get(f"/connect/{way.slug}/").content.decode()
+    assert "http://testserver" in page or "ws://testserver/" in page
+    assert connect.PLACEHOLDER in page
+    for snippet in way.snippets:
+        assert f'data-snippet="{snippet.name}"' in page
+    assert page.count("data-grade=") == 4 and "data-fails" in page and "data-undo" in page
+    assert re.findall(r"<script(?![^>]*src=)|style=", page) == []
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("recipe", recipes(), ids=lambda recipe: recipe.name)
+def test_a_program_that_is_wired_by_command_shows_the_commands(admin: Client, recipe: Any) -> None:
+    page = admin.get(f"/connect/{recipe.name}/").content.decode()
+    assert f"{recipe.command} --url http://testserver --key {connect.PLACEHOLDER}" in page
+    assert f"<code>{recipe.undo_command}</code>" in page
+    assert f"Fails {recipe.fails}." in page and recipe.version in page
+
+
+@pytest.mark.django_db
+def test_texts_with_angle_brackets_are_escaped(admin: Client) -> None:
+    assert "def read_file(path: str) -&gt; str:" in admin.get("/connect/python/").content.decode()
+
+
+def test_what_is_in_part_is_not_called_a_yes() -> None:
+    graded = {way.slug: {word: grade for word, grade, _ in way.abilities} for way in connect.WAYS}
+    assert graded["ag-ui"]["gate"] == graded["acp"]["gate"] == graded["ai-sdk"]["edit arguments"] == "partly"
+    assert graded["acp"]["stream"] == graded["claude-code"]["stream"] == "no"
+    assert set(graded["pydantic-ai"].values()) == {"yes"}
+
+
+@pytest.mark.parametrize("name", ["python_gated", "pydantic_ai", "langchain", "openai_agents"])
+def test_a_python_text_compiles_and_names_what_our_client_has(name: str) -> None:
+    for node in ast.walk(ast.parse(connect.text(name, "http://testserver"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("toolcards.client"):
+            path = CLIENT.joinpath(*node.module.split(".")[2:])  # type: ignore[union-attr]
+            source = (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text()
+            assert {alias.name for alias in node.names} <= set(re.findall(r"\w+", source))
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="needs Node.js")
+@pytest.mark.parametrize("name", ["ai_sdk_7", "ai_sdk_6", "tanstack", "ag_ui_client"])
+def test_a_javascript_text_is_a_module(name: str) -> None:
+    program = ["node", "--check", "--input-type=module", "-"]
+    done = subprocess.run(
+        program, input=connect.text(name, "http://testserver"), capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_editors_settings_are_json() -> None:
+    assert json.loads(connect.text("acp", "http://testserver"))["env"]["TOOLCARDS_URL"] == "http://testserver"
+
+
+def test_the_modules_to_copy_are_where_the_texts_say(server: Any) -> None:
+    for name in ("ai_sdk_7", "ai_sdk_6", "tanstack"):
+        addresses = re.findall(r"-O (\S+)", connect.text(name, server.base))
+        assert addresses
+        for address in addresses:
+            assert "export function mirror" in _shell(f"curl -sSf {address}")
+
+
+def test_the_gated_function_works_as_printed(server: Any) -> None:
+    program = connect.text("python_gated", server.base, server.key)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0 and done.stdout.startswith("# Toolcards"), done.stderr
+    status, said = server.request("GET", "/api/v1/runs/try-4/calls")[:2]
+    assert status == 200 and [call["state"] for call in said["calls"]] == ["output-available"]
+
+
+@pytest.mark.django_db
+def test_nothing_unfinished_is_advertised(admin: Client) -> None:
+    page = admin.get("/connect/").content.decode().lower()
+    assert "coming" not in page and "soon" not in page
+    assert admin.get("/connect/telepathy/").status_code == 404
+
+
+def test_the_three_requests_work_as_printed(server: Any) -> None:
+    decided = json.loads(_shell(connect.text("curl_decide", server.base, server.key)))
+    assert decided["decision"] == "allow"
+    claim = connect.text("curl_claim", server.base, server.key)
+    claim = claim.replace("PERMIT", decided["permit"]["id"]).replace("ARGS_SHA256", decided["args_sha256"])
+    assert json.loads(_shell(claim))["state"] == "claimed"
+    result, end = _shell(connect.text("curl_result", server.base, server.key)).split("}{")
+    assert json.loads(result + "}")["state"] == "output-available"
+    assert json.loads("{" + end)["status"] == "finished"
+
+
+def test_watching_works_as_printed(server: Any) -> None:
+    said = json.loads(_shell(connect.text("curl_watch", server.base, server.key)))
+    assert said["calls"] == [{"call_id": "call-1", "state": "output-available"}]
+
+
+def test_the_socket_program_works_as_printed(server: Any) -> None:
+    program = connect.text("websocket_py", server.base, server.key)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    status, said = server.request("GET", "/api/v1/runs/try-3/calls")[:2]
+    assert status == 200 and [call["state"] for call in said["calls"]] == ["output-available"]
+
+
+@pytest.mark.parametrize(("name", "trace"), [
+    ("ai_sdk_curl", "ai-sdk-7/a-success-streamed-args.turn1.sse"),
+    ("ag_ui_curl", "ag-ui-langgraph/a-success-streamed-args.turn1.sse"),
+])  # fmt: skip
+def test_piping_a_stream_works_as_printed(server: Any, name: str, trace: str) -> None:
+    text = connect.text(name, server.base, server.key)
+    ours = text[text.index("| curl -sS -T -") + 2 :]
+    said = json.loads(_shell(f"cat tests/traces/{trace} | {ours}"))
+    assert said["accepted"] > 0 and {call["state"] for call in said["calls"]} == {"output-available"}
+
+
+def _shell(text: str) -> str:
+    done = subprocess.run(["bash", "-c", text], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

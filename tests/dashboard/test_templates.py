@@ -1,0 +1,91 @@
+"""Templates and scripts keep to the rules that the content security policy and htmx's traps make."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from toolcards.core.lifecycle import ToolCallState
+
+ROOT = Path(__file__).parents[2]
+TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
+SCRIPTS = sorted((ROOT / "static" / "toolcards").glob("*.js"))
+STATES = ROOT / "templates" / "toolcards" / "card"
+
+BANNED = {
+    "inline style": r"\sstyle\s*=",
+    "inline handler": r"\son[a-z]+\s*=",
+    "hx-on": r"hx-on",
+    "js: expressions": r"[\"']\s*js:",
+    "javascript: links": r"javascript:",
+    "defer (hx-ws loses the race)": r"<script[^>]*\s(defer|async|type=.module)",
+    "unescaped text": r"\|\s*safe\b|autoescape off",
+    "inline script": r"<script(?![^>]*\ssrc=)",
+    "inline style sheet": r"<style",
+}
+BANNED_SCRIPT = {
+    "markup from text": r"\.(innerHTML|outerHTML)\s*=|insertAdjacentHTML|document\.write",
+    "eval": r"\beval\(|new Function",
+    "inline style": r"\.style\.",
+}
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.relative_to(ROOT / "templates").as_posix())
+def test_a_template_has_nothing_that_is_banned(template: Path) -> None:
+    text = template.read_text()
+    assert not [name for name, pattern in BANNED.items() if re.search(pattern, text, re.IGNORECASE)]
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_a_script_has_nothing_that_is_banned(script: Path) -> None:
+    text = script.read_text()
+    assert not [name for name, pattern in BANNED_SCRIPT.items() if re.search(pattern, text)]
+
+
+def test_there_is_one_card_template_per_state() -> None:
+    assert sorted(path.stem for path in STATES.glob("*.html")) == sorted(map(str, ToolCallState))
+
+
+def test_every_icon_is_in_the_sprite() -> None:
+    sprite = (ROOT / "static" / "vendor" / "lucide" / "sprite.svg").read_text()
+    there = set(re.findall(r'id="i-([a-z0-9-]+)"', sprite))
+    asked = {name for path in TEMPLATES for name in re.findall(r'{%\s*icon "([a-z0-9-]+)"', path.read_text())}
+    code = (ROOT / "dashboard" / "wording.py").read_text()
+    asked |= set(re.findall(r'Look\("[^"]+", "([a-z-]+)"', code))
+    assert asked <= there
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    r, g, b = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
+def _contrast(one: str, other: str) -> float:
+    a, b = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (a + 0.05) / (b + 0.05)
+
+
+def _tokens() -> dict[str, tuple[str, str]]:
+    text = (ROOT / "static" / "toolcards" / "tokens.css").read_text()
+    found = re.findall(r"--([a-z0-9-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\)", text)
+    return {name: (light, dark) for name, light, dark in found}
+
+
+PAIRS = [(text, ground, 4.5) for text in ("text", "muted", "accent") for ground in ("bg", "surface", "sunken")]
+PAIRS += [(f"st-{name}", "surface", 3.0) for name in ("stream", "run", "ask", "ok", "err", "deny")]
+PAIRS += [
+    ("line-2", "surface", 3.0),
+    ("on-accent", "accent", 4.5),
+    ("on-ask", "st-ask", 4.5),
+    ("st-err", "surface", 4.5),
+]
+
+
+@pytest.mark.parametrize(("front", "ground", "least"), PAIRS)
+def test_colours_can_be_read_in_both_themes(front: str, ground: str, least: float) -> None:
+    tokens = _tokens()
+    for theme in (0, 1):
+        assert _contrast(tokens[front][theme], tokens[ground][theme]) >= least
