@@ -1,0 +1,152 @@
+"""Starts what is measured, each on the first core, with data of its own; the load comes from the other cores."""
+
+import contextlib
+import http.client
+import os
+import re
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from http.cookies import SimpleCookie
+from pathlib import Path
+from urllib.parse import urlencode
+
+ROOT = Path(__file__).resolve().parent.parent
+TICK = os.sysconf("SC_CLK_TCK")
+KEY, PASSWORD = f"bench-{secrets.token_hex(16)}", secrets.token_hex(12)
+
+
+def cores() -> tuple[set[int], set[int]]:
+    """Return the server's cores and the load's; the same where there is only one."""
+    all_of_them = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    return (set(all_of_them[:1]), set(all_of_them[1:])) if len(all_of_them) > 1 else (set(), set())
+
+
+SERVER_CORES, LOAD_CORES = cores()
+
+
+class Server:
+    """A server process under measurement."""
+
+    def __init__(self, name: str, command: list[str], port: int, environment: dict[str, str]) -> None:
+        self.name, self.port = name, port
+        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        pin = (lambda: os.sched_setaffinity(0, SERVER_CORES)) if SERVER_CORES else None
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, env={**os.environ, **environment}, stdout=self.log, stderr=self.log,
+            stdin=subprocess.DEVNULL, preexec_fn=pin,
+        )  # fmt: skip
+
+    def wait(self, seconds: float = 60) -> None:
+        """Wait until it listens."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and self.process.poll() is None:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
+                return
+            time.sleep(0.05)
+        self.log.seek(0)
+        raise SystemExit(f"{self.name} did not start:\n{self.log.read()[-4000:]}")
+
+    def cpu(self) -> float:
+        """Return the seconds of CPU it has used so far, all threads."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICK
+
+    def memory(self) -> float:
+        """Return its resident memory in MB."""
+        return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    def stop(self) -> None:
+        """End it."""
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.log.close()
+
+
+def free_port() -> int:
+    """Return a port that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextlib.contextmanager
+def baseline():
+    """Give the server of baseline.py."""
+    port = free_port()
+    server = Server("baseline", [sys.executable, "-m", "bench.baseline", str(port)], port, {})
+    try:
+        server.wait()
+        yield server
+    finally:
+        server.stop()
+
+
+@contextlib.contextmanager
+def toolcards(**environment: str):
+    """Give a Toolcards server of its own, with an empty database."""
+    port = free_port()
+    folder = tempfile.mkdtemp(prefix="toolcards-bench-")
+    settings = {
+        "TOOLCARDS_DATA_DIR": folder, "TOOLCARDS_AGENT_KEY": KEY, "TOOLCARDS_ADMIN_PASSWORD": PASSWORD,
+        "TOOLCARDS_LOG_LEVEL": "warning", "TOOLCARDS_STATIC": "plain",
+    }  # fmt: skip
+    command = [sys.executable, "manage.py", "serve", "--port", str(port)]
+    server = Server("toolcards", command, port, settings | environment)
+    try:
+        server.wait()
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def found_browser() -> str:
+    """Return the path of a Chromium, "" if there is none."""
+    names = ("chromium", "chromium-headless-shell", "google-chrome")
+    return next((path for path in map(shutil.which, names) if path), "")
+
+
+class Person:
+    """Somebody signed in as admin, with a plain HTTP client."""
+
+    def __init__(self, port: int) -> None:
+        self.port, self.cookies = port, {}
+        self.post("/admin/login/?next=/admin/", {"username": "admin", "password": PASSWORD}, page="/admin/login/")
+
+    def get(self, path: str) -> tuple[int, str]:
+        return self._ask("GET", path)
+
+    def post(self, path: str, fields: dict[str, str], page: str = "/admin/") -> tuple[int, str]:
+        """Send a form with the CSRF token of the page."""
+        return self._ask("POST", path, fields | {"csrfmiddlewaretoken": self.token(page)})
+
+    def token(self, page: str = "/admin/") -> str:
+        return re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', self.get(page)[1])[1]
+
+    def _ask(self, method: str, path: str, fields: dict[str, str] | None = None) -> tuple[int, str]:
+        headers = {"Cookie": self.cookie, "Referer": f"http://127.0.0.1:{self.port}/"}
+        headers |= {"Content-Type": "application/x-www-form-urlencoded"} if fields else {}
+        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        link.request(method, path, body=urlencode(fields) if fields else None, headers=headers)
+        answer = link.getresponse()
+        for name, value in answer.getheaders():
+            if name.lower() == "set-cookie":
+                self.cookies |= {morsel.key: morsel.value for morsel in SimpleCookie(value).values()}
+        text = answer.read().decode()
+        link.close()
+        return answer.status, text
+
+    @property
+    def cookie(self) -> str:
+        """The cookies as a browser sends them."""
+        return "; ".join(f"{name}={value}" for name, value in self.cookies.items())
