@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from channels.db import database_sync_to_async as in_thread
 from channels.testing import HttpCommunicator
 
 from toolcards import gate
+from toolcards.gate import journal
+from toolcards.gate.work import Action
 from toolcards.models import AgentKey, Approval, Run, ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -135,15 +138,49 @@ async def test_nobody_answers_before_the_hosts_limit(tell: Any, under: Any, an_a
     assert (shown.state, shown.denied_by.kind) == ("output-denied", "timeout")
 
 
-async def test_who_hangs_up_takes_the_question_back(secret: str, under: Any, an_approver: Any) -> None:
+async def asked_over(secret: str) -> HttpCommunicator:
+    """Return a hook's request on its way in."""
     from dashboard.asgi import application
 
-    await under({"default": "ask"})
     headers = [(b"host", b"127.0.0.1"), (b"authorization", f"Bearer {secret}".encode())]
     wire = HttpCommunicator(application, "POST", HOOKS, json.dumps(hook("PreToolUse", **CALL)).encode(), headers)
     await wire.send_input({"type": "http.request", "body": wire.body})
+    return wire
+
+
+async def test_who_hangs_up_takes_the_question_back(secret: str, under: Any, an_approver: Any) -> None:
+    await under({"default": "ask"})
+    wire = await asked_over(secret)
     await waiting()
     await wire.send_input({"type": "http.disconnect"})
+    await wire.wait(5)
+    shown = await card()
+    assert (shown.waiting, shown.cause, shown.approval.state) == (False, "aborted", "cancelled")
+
+
+class HoldUp(Action):
+    """Keeps the writer busy until it may go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = threading.Event()
+
+    def apply(self, tx: Any) -> None:
+        assert self.go.wait(10)
+
+
+async def test_who_hangs_up_while_the_call_is_being_written_leaves_no_question(
+    secret: str, under: Any, an_approver: Any
+) -> None:
+    await under({"default": "ask"})
+    holdup = HoldUp()
+    held = asyncio.ensure_future(journal.submit(holdup))
+    wire = await asked_over(secret)
+    await asyncio.sleep(0.2)
+    await wire.send_input({"type": "http.disconnect"})
+    await asyncio.sleep(0.1)
+    holdup.go.set()
+    await held
     await wire.wait(5)
     shown = await card()
     assert (shown.waiting, shown.cause, shown.approval.state) == (False, "aborted", "cancelled")

@@ -158,7 +158,21 @@ _PLAIN = frozenset({"allow", "deny"})
 
 
 async def _told(hook: Hook, text: str) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """Write the hook down; return what was decided, and the questions of the program's own that it opened."""
+    """Write the hook down; return what was decided, and the questions of the program's own that it opened.
+
+    Who hangs up while it is being written asks nothing any more: what was opened is taken back.
+    """
+    writing = asyncio.ensure_future(_written(hook, text))
+    try:
+        return await asyncio.shield(writing)
+    except asyncio.CancelledError:
+        decisions, asked = await writing
+        for opened in [said["approval"] for said in decisions if said["decision"] == "ask"] + asked:
+            await _taken_back(hook, opened["id"])
+        raise
+
+
+async def _written(hook: Hook, text: str) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
     connection = Connection(hook.caller)
     decisions: list[dict[str, Any]] = []
     asked: list[dict[str, str]] = []
