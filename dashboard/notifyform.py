@@ -23,7 +23,8 @@ FORMATS = (
 EVENT_WORDS = {
     "tool.execute.before": "A tool is about to run", "tool.execute.after": "A tool succeeded",
     "tool.execute.error": "A tool failed", "tool.execute.settled": "A call is settled",
-    "approval.requested": "Somebody is asked", "approval.resolved": "Somebody answered",
+    "approval.requested": "Somebody is asked", "approval.escalated": "Nobody answered, so others are asked too",
+    "approval.resolved": "Somebody answered",
     "source.ungoverned": "Something ran without a decision", "run.failed": "A run broke off",
 }  # fmt: skip
 _CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d")

@@ -98,6 +98,7 @@ _TELL: dict[type, Callable[[Any], Told]] = {
     f.ApprovalAsked: _asked,
     f.ApprovalAnswered: _answered,
     f.Voted: lambda fact: (f"{wording.who(fact.by)} voted; {fact.have} said yes so far", "", "ask"),
+    f.Escalated: lambda fact: (f"Nobody had answered, so {', '.join(fact.to)} was asked too", "", "ask"),
     f.ApprovalMoved: lambda fact: (f"The approval was {fact.state}", "", "ok"),
     f.OutputPartial: lambda fact: ("A partial output came", bodies.spelled(fact.output), "run"),
     f.OutputReady: lambda fact: ("The result came", bodies.spelled(fact.output), "ok"),

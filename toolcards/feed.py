@@ -39,10 +39,10 @@ async def changes(run: int, after: int = 0) -> list[ToolCall]:
     return [call async for call in calls]
 
 
-async def owed(run: int) -> list[str]:
-    """Return the ids of the answers that the run's agent is owed over its socket and may have by now."""
+async def owed(run: int, channel: str = "socket") -> list[str]:
+    """Return the ids of the answers that the run's agent is owed over such a socket and may have by now."""
     held_back = time.time() - settings.TOOLCARDS.handover_seconds
-    rows = Approval.objects.owed(run).values_list("id", "state", "decided_at", "opener")
+    rows = Approval.objects.owed(run, channel).values_list("id", "state", "decided_at", "opener")
     found = [(pk, opener) async for pk, state, at, opener in rows if state != "approved" or at <= held_back]
     if any(opener == "agent" for _, opener in found) and await _asks_in_batches(run):
         found = [(pk, opener) for pk, opener in found if opener == "gate"]
@@ -56,11 +56,11 @@ async def _asks_in_batches(run: int) -> bool:
     return pending is not None and ADAPTERS[pending.run.protocol].encode_all is not None
 
 
-async def replies(run: int) -> AsyncIterator[str]:
-    """Yield the id of each answer the run's agent is owed, as soon as it may be told, for ever."""
+async def replies(run: int, channel: str = "socket") -> AsyncIterator[str]:
+    """Yield the id of each answer the run's agent is owed on that channel, as soon as it may be told, for ever."""
     async with listening(answers_of(run)) as bell:
         while True:
-            for approval in await owed(run):
+            for approval in await owed(run, channel):
                 yield approval
             await bell.wait(min(HEARTBEAT, max(0.2, settings.TOOLCARDS.handover_seconds or HEARTBEAT)))
 

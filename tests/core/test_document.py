@@ -52,7 +52,7 @@ def test_the_example_of_the_design_is_taken():
     assert rule.ask == AskTerms(
         decide_ttl=900.0, use_ttl=300.0, approvers=(("group:sre",),), allow_requester=False, reason="on_deny",
         editable=("/message",),
-        escalate=((300.0, "group:lead"),), severity="high",
+        escalate=((300.0, "group:lead"),), stands_in=((300.0, "group:lead", ("group:sre",)),), severity="high",
     )  # fmt: skip
 
 

@@ -110,6 +110,7 @@ def test_the_terms_are_the_strictest_union():
         decide_ttl=300.0, use_ttl=60.0, approvers=(("ana", "group:b"), ("group:a",)), quorum=2, deny_quorum=1,
         allow_requester=False,
         reason="on_deny", reauth=True, editable=("/b/c",), grants=("once", "run"), escalate=((300.0, "group:lead"),),
+        stands_in=((300.0, "group:lead", ("group:a",)),),
     )  # fmt: skip
     assert terms.may_answer({"ana", "group:a"}) and not terms.may_answer({"ana"}) and AskTerms().may_answer(set())
 

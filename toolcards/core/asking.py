@@ -1,4 +1,4 @@
-"""What decisions and approvals do to a card: judged, asked, answered once, moved on, expired."""
+"""What decisions and approvals do to a card: judged, asked, escalated, answered once, moved on, expired."""
 
 from __future__ import annotations
 
@@ -74,6 +74,15 @@ def voted(card: Card, fact: f.Voted) -> Card:
     if fact.has_edited:
         counted = replace(counted, edited=fact.edited, has_edited=True, edited_by=fact.by.name)
     return card if counted == ask else card.but(approval=counted)
+
+
+def escalated(card: Card, fact: f.Escalated) -> Card:
+    """More people are asked; those who were told of it before are not told again."""
+    ask = card.approval
+    if ask is None or (fact.id and fact.id != ask.id):
+        return card
+    new = tuple((to, fact.at) for to in fact.to if to not in {known for known, _ in ask.escalated})
+    return card.but(approval=replace(ask, escalated=(*ask.escalated, *new))) if new else card
 
 
 def moved(card: Card, fact: f.ApprovalMoved) -> Card:

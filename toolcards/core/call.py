@@ -114,6 +114,7 @@ def _approval(ask: Ask | None) -> dict[str, Any] | None:
         "terms": ask.terms,
         "edited": ask.edited,
         "edited_by": ask.edited_by or None,
+        "escalated": [{"to": to, "at": moment(at)} for to, at in ask.escalated],
     }
 
 

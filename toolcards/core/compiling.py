@@ -154,6 +154,10 @@ def _terms(doc: AskDoc | None, severity: str, default: AskTerms) -> AskTerms:
             reauth=doc.reauth or default.reauth,
             editable=default.editable if doc.editable is None else tuple(sorted(set(doc.editable))),
             grants=default.grants if doc.grants is None else tuple(g for g in default.grants if g in doc.grants),
-            escalate=tuple(sorted((float(step.after), step.to) for step in doc.escalate or ())),
+            escalate=tuple(sorted({(float(step.after), step.to) for step in doc.escalate or ()})),
+        )
+        terms = replace(
+            terms,
+            stands_in=tuple((after, to, names) for names in terms.approvers for after, to in terms.escalate),
         )
     return replace(terms, grants=("once",)) if severity == "critical" else terms

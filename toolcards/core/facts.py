@@ -211,6 +211,17 @@ class ApprovalMoved:
 
 
 @dataclass(frozen=True, slots=True)
+class Escalated:
+    """Nobody answered for a while, so these people and groups are asked too, as the rule says."""
+
+    type: ClassVar[str] = "escalated"
+    call_id: str
+    to: list[str]
+    id: str = ""
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class OutputPartial:
     """A preliminary output; the tool still runs."""
 
@@ -430,8 +441,8 @@ class RunEnded:
 
 CallFact: TypeAlias = (
     InputStarted | InputDelta | InputReady | InputInvalid | InputRepaired | Decided | ApprovalAsked
-    | ApprovalAnswered | Voted | ApprovalMoved | OutputPartial | OutputReady | OutputFailed | OutputDenied
-    | OutcomeMarked | SnapshotSeen | Closed | Removed | Odd
+    | ApprovalAnswered | Voted | ApprovalMoved | Escalated | OutputPartial | OutputReady | OutputFailed
+    | OutputDenied | OutcomeMarked | SnapshotSeen | Closed | Removed | Odd
 )  # fmt: skip
 RunFact: TypeAlias = (
     RunStarted | MessageStarted | LaneStarted | StepStarted | StepFinished | StepReset | TextDelta

@@ -13,10 +13,13 @@ from toolcards.core.lifecycle import TERMINAL, Card, ToolCallState
 
 S = ToolCallState
 BEFORE, AFTER, ERROR, SETTLED = (f"tool.execute.{word}" for word in ("before", "after", "error", "settled"))
-ASKED, ANSWERED, UNGOVERNED, RUN_FAILED = "approval.requested", "approval.resolved", "source.ungoverned", "run.failed"
+ASKED, ESCALATED, ANSWERED = "approval.requested", "approval.escalated", "approval.resolved"
+UNGOVERNED, RUN_FAILED = "source.ungoverned", "run.failed"
 TOOL_EVENTS = (BEFORE, AFTER, ERROR, SETTLED)
-EVENTS = (*TOOL_EVENTS, ASKED, ANSWERED, UNGOVERNED, RUN_FAILED)
-_RANK = {BEFORE: 0, ASKED: 1, ANSWERED: 1, UNGOVERNED: 1, AFTER: 2, ERROR: 2, RUN_FAILED: 2, SETTLED: 3}
+EVENTS = (*TOOL_EVENTS, ASKED, ESCALATED, ANSWERED, UNGOVERNED, RUN_FAILED)
+_RANK = {BEFORE: 0, AFTER: 2, ERROR: 2, RUN_FAILED: 2, SETTLED: 3} | dict.fromkeys(
+    (ASKED, ESCALATED, ANSWERED, UNGOVERNED), 1
+)
 _PLACES = 4
 _LEFT_OPEN = {"truncated", "run-error"}
 _BEYOND_CONTROL = {"ungoverned", "ran-without-approval"}
@@ -48,6 +51,7 @@ def matters(before: Card | None, after: Card) -> bool:
         or before.removed != after.removed
         or before.preliminary != after.preliminary
         or before.anomalies is not after.anomalies
+        or newly_asked(before, after) != []
     )
 
 
@@ -116,7 +120,17 @@ def _asked(before: Card, after: Card) -> list[str]:
         told += [UNGOVERNED] if new & _BEYOND_CONTROL else []
     if before.waiting != after.waiting:
         told.append(ASKED if after.waiting else ANSWERED)
+    elif newly_asked(before, after):
+        told.append(ESCALATED)
     return told
+
+
+def newly_asked(before: Card | None, after: Card) -> list[str]:
+    """Return who was asked too between the two, since nobody had answered."""
+    was, now = before.approval if before else None, after.approval
+    if was is now or was is None or now is None or was.id != now.id:
+        return []
+    return [to for to, _ in now.escalated[len(was.escalated) :]]
 
 
 def _waited(card: Card, before: Card | None) -> bool:

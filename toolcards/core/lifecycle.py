@@ -71,6 +71,7 @@ class Ask:
     edited: Any = None  # the input as somebody proposes it, while more votes are needed
     has_edited: bool = False
     edited_by: str = ""
+    escalated: tuple[tuple[str, float], ...] = ()  # who was asked too since nobody answered, and when
     reply_to: Any = None
 
 
@@ -251,4 +252,6 @@ def _nested(cls: type, said: dict[str, Any]) -> Any:
         said["by"] = By(**said["by"])
     if "would" in said:
         said["would"] = tuple(said["would"])
+    if "escalated" in said:
+        said["escalated"] = tuple((to, at) for to, at in said["escalated"])
     return cls(**said)

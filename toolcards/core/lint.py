@@ -74,6 +74,14 @@ def _terms_without_ask(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[str, str
 
 
 @_check
+def _escalates_too_late(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[str, str, str]]:
+    until = compiled.ask.decide_ttl
+    for number, step in enumerate((rule.ask.escalate if rule.ask else None) or ()):
+        if until and float(step.after) >= until:
+            yield f"/ask/escalate/{number}/after", "too_late", "The question has expired by then, so nobody is told."
+
+
+@_check
 def _commands(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[str, str, str]]:
     for where, argument in _arguments(rule):
         if argument.op != "cmd":
@@ -147,7 +155,7 @@ def _nobody(rule: RuleDoc, compiled: Rule, groups: Mapping[str, int], at: str) -
     elif compiled.ask.quorum > people:
         message = f"{compiled.ask.quorum} answers are needed and {people} may give one."
         yield Finding(f"{at}/ask/quorum", "no_approvers", message, grave=True)
-    elif compiled.ask.quorum == people and not compiled.ask.allow_requester:
+    elif compiled.ask.quorum == people and rule.ask and rule.ask.allow_requester is False:
         yield Finding(f"{at}/ask/quorum", "quorum_tight", "Everybody has to answer, and the requester may not.")
 
 

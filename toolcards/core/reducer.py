@@ -134,6 +134,7 @@ _MOVES: dict[str, Callable[[Card, Any], Card]] = {
     "judged": asking.judged,
     "moved": asking.moved,
     "counted": asking.voted,
+    "escalated": asking.escalated,
     "marked": ending.marked,
     "seen": ending.seen,
     "client": ending.owed_by_client,

@@ -34,8 +34,10 @@ class Effect(StrEnum):
 class AskTerms:
     """How an answer must come about. Times are seconds; `decide_ttl` 0 is the server's own (TOOLCARDS_DECIDE_TTL).
 
-    `approvers` holds one list per rule that names approvers; who answers must be in every list.
-    `editable` holds JSON Pointers below which the input may be changed; "" is all of it.
+    `approvers` holds one list per rule that names approvers; who answers must be in every list. The requester is whom
+    the agent works for. `editable` holds JSON Pointers below which the input may be changed; "" is all of it.
+    `escalate` says after how long a silence who is asked too, `escalated` which of that has happened; `stands_in` for
+    which list of its own rule that person or group then counts.
     """
 
     decide_ttl: float = 0.0
@@ -43,17 +45,26 @@ class AskTerms:
     approvers: tuple[tuple[str, ...], ...] = ()
     quorum: int = 1
     deny_quorum: int = 1
-    allow_requester: bool = True
+    allow_requester: bool = False
     reason: str = "optional"
     reauth: bool = False
     editable: tuple[str, ...] = ("",)
     grants: tuple[str, ...] = GRANTS
     escalate: tuple[tuple[float, str], ...] = ()
+    stands_in: tuple[tuple[float, str, tuple[str, ...]], ...] = ()
+    escalated: tuple[tuple[float, str], ...] = ()
     severity: str = "medium"
 
     def may_answer(self, identities: Collection[str]) -> bool:
         """Return whether someone with this name and these groups (`group:x`) may answer."""
-        return all(any(name in identities for name in names) for names in self.approvers)
+        return all(any(name in identities for name in (*names, *self._joined(names))) for names in self.approvers)
+
+    def _joined(self, names: tuple[str, ...]) -> list[str]:
+        return [to for after, to, others in self.stands_in if others == names and (after, to) in self.escalated]
+
+    def due(self, silence: float) -> tuple[tuple[float, str], ...]:
+        """Return the escalations that so many seconds without an answer bring and that have not happened yet."""
+        return tuple(step for step in self.escalate if step[0] <= silence and step not in self.escalated)
 
     def union(self, other: AskTerms) -> AskTerms:
         """Return the strictest of both."""
@@ -69,8 +80,13 @@ class AskTerms:
             editable=_common(self.editable, other.editable),
             grants=tuple(kind for kind in self.grants if kind in other.grants),
             escalate=tuple(sorted({*self.escalate, *other.escalate})),
+            stands_in=tuple(sorted(s for s in {*self.stands_in, *other.stands_in} if self._lets(s) and other._lets(s))),
             severity=max(self.severity, other.severity, key=SEVERITIES.index),
         )
+
+    def _lets(self, standing_in: tuple[float, str, tuple[str, ...]]) -> bool:
+        """Whether these terms say nothing against it: they do not want that list, or they say the same."""
+        return standing_in[2] not in self.approvers or standing_in in self.stands_in
 
 
 TERMS = AskTerms()

@@ -29,6 +29,7 @@ answered-yes        held   !                 !             AP          .        
 answered-no         held   !                 !             OD          !             !          !       !       !       !
 voted               .      .                 .             counted       .             .          .       .       .       .
 approval-moved      .      .                 .             moved       moved         moved      moved   moved   moved   moved
+escalated           .      .                 .             escalated   .             .          .       .       .       .
 output-partial      PRE    PRE               PRE           PRE         PRE           PRE        PRE     !       !       !
 output-ready        OA     OA                OA            OA          OA            OA         OA      fill    !       !
 output-failed       OE     OE                OE            OE          OE            OE         OE      !       fill    !

@@ -35,6 +35,8 @@ def seen(memory: RunMemory, fact: f.AnyFact, before: Card | None, card: Card) ->
         acts.append(_decision(memory, fact, card))
     elif type(fact) is f.Odd and fact.code == "ungoverned":
         acts.append(about(memory, card, "ungoverned", "agent", memory.row.source.name, fact.at))
+    elif type(fact) is f.Escalated and card.approval:
+        acts.append(about(memory, card, "approval.escalated", "timeout", "", fact.at, card.approval.id, to=fact.to))
     asked = before.approval if before else None
     if card.approval is not asked:
         acts += _moves(memory, fact, card, asked, card.approval)
@@ -79,6 +81,12 @@ def _moves(memory: RunMemory, fact: f.AnyFact, card: Card, asked: Ask | None, no
 
 def _by(fact: f.AnyFact, ask: Ask) -> f.By:
     """Who did it: as the fact says, else as the approval does, else the run that ended or the clock."""
+    if ask.state == "claimed":
+        return f.By("agent", memory.row.source.name)
+    if ask.state == "revoked":  # not by who had approved it; the act before this one says by whom
+        return f.By("gate")
+    if isinstance(fact, f.ApprovalMoved) and ask.state == "expired":  # a yes that nobody used in time
+        return f.By("timeout")
     said = getattr(fact, "by", None) or ask.by
     if said is not None:
         return said  # type: ignore[no-any-return]

@@ -1,25 +1,31 @@
-"""What time does by itself: approvals and permits expire, runs whose agent vanished are lost.
+"""What time does by itself: questions are escalated, approvals and permits expire, vanished agents' runs are lost.
 
 Expiry is a fact of `expires_at`, checked wherever somebody answers; the sweep only says it aloud.
 """
 
 from __future__ import annotations
 
+import json
 import time
+from dataclasses import asdict, replace
 from typing import Any
 
 from toolcards.core import facts as f
 from toolcards.gate import journal
-from toolcards.gate.permits import forfeit
+from toolcards.gate.permits import forfeit, lapse, lapsed
+from toolcards.gate.terms import terms_of
 from toolcards.gate.transaction import Transaction
 from toolcards.gate.work import Action
 from toolcards.models import Approval, Run
+
+_ESCALATES = '"escalate": [['  # as json.dumps spells terms that name somebody
 
 
 def sweep(now: float | None = None) -> int:
     """Expire and lose what is due at `now` (epoch seconds); return how many things that were."""
     now = time.time() if now is None else now
     works: list[Any] = [Expire(pk) for pk in _due_approvals(now)]
+    works += [Escalate(pk) for pk in _due_escalations(now)]
     works += [LapsePermit(pk) for pk in _due_permits(now)]
     works += [Lose(pk) for pk in _due_runs(now)]
     for work in works:
@@ -30,6 +36,16 @@ def sweep(now: float | None = None) -> int:
 def _due_approvals(now: float) -> list[str]:
     due = Approval.objects.waiting().filter(expires_at__gt=0, expires_at__lte=now)
     return list(due.values_list("id", flat=True)[:500])
+
+
+def _due_escalations(now: float) -> list[str]:
+    """The few questions that say so wait seldom, so they are read each time: nothing to keep, nothing to lose."""
+    escalating = Approval.objects.waiting().filter(opener="gate", terms__contains=_ESCALATES)
+    return [row.pk for row in escalating.only("requested_at", "terms", "opener") if _due(row, now)]
+
+
+def _due(row: Approval, now: float) -> tuple[tuple[float, str], ...]:
+    return terms_of(row).due(now - row.requested_at)
 
 
 def _due_permits(now: float) -> list[str]:
@@ -61,6 +77,31 @@ class Expire(Action):
             Approval.objects.filter(id=row.id).update(state="expired", by_kind="timeout")
 
 
+class Escalate(Action):
+    """Nobody answered for a while: those whom the rule names then are asked too. The deadline stays."""
+
+    def __init__(self, approval: str) -> None:
+        super().__init__()
+        self.approval = approval
+
+    def apply(self, tx: Transaction) -> None:
+        """See journal.Work."""
+        row = Approval.objects.select_for_update().get(id=self.approval)
+        due = _due(row, tx.now)
+        if row.state != "pending" or not due or 0 < row.expires_at <= tx.now:
+            return
+        terms = terms_of(row)
+        memory = tx.existing(row.run_id)
+        card = memory.board.cards[row.call.ordinal]
+        if card.approval is None or card.approval.id != row.id or not card.waiting:
+            return
+        told = replace(terms, escalated=(*terms.escalated, *due))
+        Approval.objects.filter(id=row.id).update(terms=json.dumps(asdict(told)))  # once, whoever's clock it was
+        new = list(dict.fromkeys(to for _, to in due if to not in dict(card.approval.escalated)))
+        if new:
+            tx.tell(memory, f.Escalated(card.call_id, new, id=row.id, at=tx.now))
+
+
 class LapsePermit(Action):
     """Approved, but not executed in time: the right to execute is gone."""
 
@@ -71,17 +112,9 @@ class LapsePermit(Action):
     def apply(self, tx: Transaction) -> None:
         """See journal.Work."""
         row = Approval.objects.select_for_update().get(id=self.approval)
-        if row.state != "approved" or row.claimed_at or row.permit_expires_at > tx.now:
-            return
-        memory = tx.existing(row.run_id)
-        card = memory.board.cards[row.call.ordinal]
-        Approval.objects.filter(id=row.id).update(state="expired")
-        if card.approval and card.approval.id == row.id:
-            tx.tell(memory, f.ApprovalMoved(card.call_id, "expired", id=row.id, at=tx.now))
-            late = "Approved, but not executed in time."
-            tx.tell(memory, f.Closed(card.call_id, "cancelled", reason=late, at=tx.now))
-        elif not card.hard:  # a rule had allowed it
-            tx.tell(memory, f.Closed(card.call_id, "truncated", reason="Allowed, but never executed.", at=tx.now))
+        if lapsed(row, tx.now):
+            memory = tx.existing(row.run_id)
+            lapse(tx, memory, row, memory.board.cards[row.call.ordinal])
 
 
 class Lose(Action):

@@ -8,7 +8,7 @@ from toolcards.adapters import ADAPTERS, Answer
 from toolcards.core import facts as f
 from toolcards.core.lifecycle import Card
 from toolcards.gate.memory import RunMemory
-from toolcards.gate.permits import with_permit
+from toolcards.gate.permits import lapse, lapsed, with_permit
 from toolcards.gate.rechecking import rechecked
 from toolcards.gate.transaction import Transaction
 from toolcards.gate.work import Action
@@ -32,7 +32,10 @@ class Take(Action):
         card = memory.board.cards[row.call.ordinal]
         if card.approval is None or card.approval.id != row.id:
             return  # a newer question of the same call took its place; that one will be answered
-        if row.state == "approved" and row.opener == "gate":
+        if lapsed(row, tx.now):  # the clock has not come by yet
+            lapse(tx, memory, row, card)
+            card = memory.board.cards[card.ordinal]
+        elif row.state == "approved" and row.opener == "gate":
             refused = rechecked(tx, memory, row, card, again=row.channel == "socket")
             card = memory.board.cards[card.ordinal]
             if refused is not None and card.waiting:
@@ -40,7 +43,7 @@ class Take(Action):
         said: dict[str, Any] = with_permit(memory, card)
         if row.opener == "agent":
             said |= _replies(memory, card)
-        if card.approval.state == "approved":
+        if card.approval and card.approval.state == "approved":
             tx.tell(memory, f.ApprovalMoved(card.call_id, "claimed", id=row.id, at=tx.now))
             Approval.objects.filter(id=row.id).update(claimed_at=tx.now)
         self.answer = said

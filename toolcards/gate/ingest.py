@@ -33,7 +33,7 @@ PORTION = 1_000  # frames of one stream that one commit takes: its neighbours' a
 # So many frames of one stream in one commit, or of all streams not yet committed, are a flood: then the neighbouring
 # pieces of an input are written together.
 FLOOD, PRESSURE = 100, 1_000
-_HEARD = frozenset({"socket", "hook", "poll"})  # ways in on which an answer finds its way back
+_HEARD = frozenset({"socket", "watch", "hook", "poll"})  # ways in on which an answer finds its way back
 _DECIDABLE = (f.InputReady, f.InputRepaired)
 _RAN = (f.OutputReady, f.OutputPartial)
 
@@ -229,7 +229,8 @@ class Stream:
     def _announced(self, tx: Transaction, memory: RunMemory, fact: f.ApprovalAsked) -> None:
         """An approval that the agent itself announced: it can be answered here if its connection takes answers."""
         card = memory.board.find(fact.call_id) if fact.call_id else memory.board.meant(fact)
-        heard = self.channel in _HEARD and not (fact.terms.get("local") and not eligible(AskTerms(), memory.row.source))
+        answerable = not fact.terms.get("local") or eligible(AskTerms(allow_requester=True), memory.row.source)
+        heard = self.channel in _HEARD and bool(answerable)
         object.__setattr__(fact, "id", new_id("apr"))
         object.__setattr__(fact, "votable", heard and not fact.automatic)
         object.__setattr__(fact, "args_sha256", digest_of_input(card) if card else "")

@@ -20,6 +20,9 @@ from toolcards.gate.transaction import Transaction
 from toolcards.gate.work import OfSource
 from toolcards.models import Approval, Source
 
+NOT_BEGUN = "Approved, but not executed in time."
+NEVER_BEGUN = "Allowed, but never executed."
+
 
 class Claim(OfSource):
     """Use up a permit, right before executing: once, for exactly the arguments that were allowed."""
@@ -75,6 +78,34 @@ def forfeit(run: int) -> None:
     allowed = Approval.objects.filter(run=run, asked=False)
     allowed.filter(state="approved", claimed_at=0).update(state="cancelled")
     allowed.filter(state="claimed").update(state="unknown")
+
+
+def use_clock(row: Approval, now: float) -> dict[str, Any]:
+    """Return the columns of an answer that is a yes since `now`: until when the call may begin, and the right to it.
+
+    Over HTTP the agent claims a permit; elsewhere the answer itself is the right, used up as it is handed over.
+    """
+    until = {"permit_expires_at": now + settings.TOOLCARDS.handover_seconds + row.use_ttl}
+    if row.channel == "http":
+        return until if row.permit else until | {"permit": new_permit()}
+    return until if row.opener == "gate" else {}  # how long the agent's own question waits is the agent's matter
+
+
+def lapse(tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> None:
+    """Approved, but not begun in time: the right is gone, and the agent is told so if it comes for its answer."""
+    Approval.objects.filter(id=row.id).update(state="expired")
+    if card.approval and card.approval.id == row.id:
+        tx.tell(memory, f.ApprovalMoved(card.call_id, "expired", id=row.id, at=tx.now))
+        tx.tell(memory, f.Closed(card.call_id, "cancelled", reason=NOT_BEGUN, at=tx.now))
+        return
+    tx.acts.append(audit.about(memory, card, "permit.expired", "timeout", "", tx.now, row.id, reason=NEVER_BEGUN))
+    if not card.hard:  # a rule had allowed it
+        tx.tell(memory, f.Closed(card.call_id, "truncated", reason=NEVER_BEGUN, at=tx.now))
+
+
+def lapsed(row: Approval, now: float) -> bool:
+    """Whether the row is a yes whose time for use is over and that nobody has used."""
+    return row.state == "approved" and not row.claimed_at and 0 < row.permit_expires_at <= now
 
 
 def new_permit() -> str:

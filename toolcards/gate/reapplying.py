@@ -10,7 +10,7 @@ from toolcards.core.policy import Decision, Effect
 from toolcards.gate.answers import digest_of_input
 from toolcards.gate.judge import decided, judge_again
 from toolcards.gate.memory import RunMemory
-from toolcards.gate.permits import new_permit
+from toolcards.gate.permits import use_clock
 from toolcards.gate.rechecking import ask_anew, refuse
 from toolcards.gate.terms import stricter
 from toolcards.gate.transaction import Transaction
@@ -57,6 +57,5 @@ def _again(tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> str
 
 def _allow(tx: Transaction, memory: RunMemory, row: Approval, card: Card, now: Decision) -> None:
     tx.tell(memory, decided(card, now, digest_of_input(card), tx.now))
-    if row.channel == "http":
-        tx.extras[row.id] = {"permit": new_permit(), "permit_expires_at": tx.now + row.use_ttl}
+    tx.extras[row.id] = use_clock(row, tx.now)
     tx.tell(memory, f.ApprovalAnswered(card.call_id, True, id=row.id, reason=now.reason, by=now.by, at=tx.now))

@@ -120,6 +120,8 @@ def severity_of(said: dict[str, Any]) -> str:
         return "critical"
     if said["event"] == h.ASKED:
         return str(said.get("severity") or "medium")
+    if said["event"] == h.ESCALATED:  # whoever was asked first did not answer
+        return "critical" if said.get("severity") == "critical" else "high"
     if said["event"] in (h.RUN_FAILED, h.ERROR):
         return "medium" if said["event"] == h.ERROR else "high"
     return "low"
@@ -146,13 +148,13 @@ def _particulars(event: str, card: Card, before: Card | None) -> dict[str, Any]:
         return told
     if event == h.SETTLED:
         return {"outcome": h.outcome_of(card, before)}
-    if event in (h.ASKED, h.ANSWERED) and card.approval is not None:
+    if event in (h.ASKED, h.ESCALATED, h.ANSWERED) and card.approval is not None:
         ask = card.approval
         return {
             "approval": {"id": ask.id, "state": ask.state, "expires_at": moment(ask.expires_at)},
             "severity": ask.terms.get("severity", "medium"), "url": "/approvals/",
             "reason": redactor().text(ask.request_reason[:500]),
-        }  # fmt: skip
+        } | ({"escalated_to": h.newly_asked(before, card)} if event == h.ESCALATED else {})  # fmt: skip
     if event == h.UNGOVERNED:
         return {"anomalies": [code for code, _ in card.anomalies]}
     return {"phase": "before"} if event == h.BEFORE else {}

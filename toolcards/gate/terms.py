@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from toolcards.core.policy import AskTerms, Decision
 from toolcards.models import Approval
@@ -10,13 +11,15 @@ from toolcards.models import Approval
 
 def terms_of(row: Approval) -> AskTerms:
     """Return under which terms the approval was asked."""
-    said = json.loads(row.terms)
-    for name in ("approvers", "escalate"):
-        said[name] = tuple(tuple(part) for part in said.get(name, ()))
-    for name in ("editable", "grants"):
-        if name in said:
-            said[name] = tuple(said[name])
+    said = {name: _tuples(value) for name, value in json.loads(row.terms).items()}
+    if row.opener == "agent":  # its own user may answer it where it runs, so here too
+        said["allow_requester"] = True
     return AskTerms(**said)
+
+
+def _tuples(value: Any) -> Any:
+    """What JSON made lists of, all the way down."""
+    return tuple(_tuples(part) for part in value) if isinstance(value, list) else value
 
 
 def asking(decision: Decision) -> tuple[str, ...]:
@@ -35,6 +38,7 @@ def _meets(before: AskTerms, now: AskTerms) -> bool:
     return (
         now.quorum <= before.quorum
         and set(now.approvers) <= set(before.approvers)
+        and set(before.stands_in) <= set(now.stands_in)
         and (before.reauth or not now.reauth)
         and (now.allow_requester or not before.allow_requester)
     )

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from django.conf import settings
-
 from toolcards.core import facts as f
 from toolcards.core import repair
 from toolcards.core.canonical import NotCanonical, digest
@@ -22,7 +20,7 @@ from toolcards.gate import audit, grants
 from toolcards.gate.judge import judge_again
 from toolcards.gate.memory import RunMemory
 from toolcards.gate.people import identities
-from toolcards.gate.permits import new_permit
+from toolcards.gate.permits import use_clock
 from toolcards.gate.preparing import offered
 from toolcards.gate.refusals import AlreadyAnswered, Changed, Invalid, NotAllowed, TooLate, Unknown
 from toolcards.gate.terms import terms_of
@@ -168,9 +166,8 @@ class CastVote(Action):
         value = json.loads(row.edited) if edited else None
         if edited:
             extras["args_sha256"] = digest(value)
-        if approved and row.channel == "http" and not row.permit:
-            ready = tx.now + settings.TOOLCARDS.handover_seconds
-            extras |= {"permit": new_permit(), "permit_expires_at": ready + row.use_ttl}
+        if approved:
+            extras |= use_clock(row, tx.now)
         tx.extras[row.id] = extras
         if approved and ballot.grant:
             given = grants.give(row, card, self.person, ballot.grant, terms.grants, tx.now)

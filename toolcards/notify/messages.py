@@ -47,6 +47,11 @@ def _asked(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
     return f"{who} wants to run {tool}", f"{said.get('summary', '')}\n{said.get('reason', '')}".strip()
 
 
+def _escalated(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
+    to = ", ".join(_plain(name, 80) for name in said.get("escalated_to", ()))
+    return f"Nobody has answered {who} yet: {tool}", f"Asked of {to} now.\n{_asked(said, tool, who)[1]}".strip()
+
+
 def _failed(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
     error = said.get("error", {})
     title = errors.title(str(error.get("code"))) or "It failed"
@@ -74,7 +79,7 @@ def _anything(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
 
 
 _WORDS: dict[str, Callable[[dict[str, Any], str, str], tuple[str, str]]] = {
-    h.ASKED: _asked, h.ERROR: _failed, h.UNGOVERNED: _ungoverned, h.RUN_FAILED: _run_failed,
+    h.ASKED: _asked, h.ESCALATED: _escalated, h.ERROR: _failed, h.UNGOVERNED: _ungoverned, h.RUN_FAILED: _run_failed,
 }  # fmt: skip
 
 

@@ -33,9 +33,13 @@ class Connection:
         self.renew(time.monotonic())
 
     def renew(self, now: float) -> None:
-        """Renew the run's lease, if that is due."""
+        """Renew the run's lease, if that is due.
+
+        Always sooner than the grace time: when the last connection of another process closes, it leaves the run that
+        long and knows nothing of ours.
+        """
         grace = settings.TOOLCARDS.grace
-        if self.stream is not None and now - self._renewed >= max(1.0, min(20.0, grace / 2)):
+        if self.stream is not None and now - self._renewed >= min(20.0, grace / 2):
             self._renewed = now
             self.stream.touch(2 * grace + 60)
 

@@ -22,6 +22,9 @@ from toolcards.transports.intake import Intake, adapter_of, frames_of, mode_of, 
 from toolcards.transports.presence import Connection
 from toolcards.transports.problems import Problem
 
+# The way back of an answer: what a gating connection asked is for such connections, not for one that only watches the
+# run, and the other way round.
+CHANNELS = {"gate": "socket", "observe": "watch"}
 WAITING = 200  # messages not yet sent at which we stop reading
 
 
@@ -60,7 +63,7 @@ class AgentSocket(AsyncConsumer):
         try:
             return Intake(
                 caller, adapter, run=run_named(given.get("run", "")), agent=given.get("agent", ""), mode=mode,
-                channel="socket", on_open=self._opened, on_commit=self._committed, on_failure=self._failed,
+                channel=CHANNELS[mode], on_open=self._opened, on_commit=self._committed, on_failure=self._failed,
             )  # fmt: skip
         except Problem:
             await self._leave()
@@ -175,7 +178,7 @@ class AgentSocket(AsyncConsumer):
 
     async def _reply(self, run: int) -> None:
         """Tell what people answered; each answer is told by one connection."""
-        async for approval in feed.replies(run):
+        async for approval in feed.replies(run, CHANNELS[self._intake.mode]):
             await self._hand_over(approval)
 
     async def _hand_over(self, approval: str) -> None:

@@ -25,7 +25,7 @@ class Command(BaseCommand):
         create = actions.add_parser("create", help="make a key; its secret is the last line, and is not kept")
         create.add_argument("name", help="the agent program that will use it")
         create.add_argument("--scopes", nargs="+", default=list(SCOPES), help=f"some of: {' '.join(SCOPES)} (all)")
-        create.add_argument("--owner", default="", help="the person whom the agent works for; rules may bar them")
+        create.add_argument("--owner", default="", help="the person it works for; answers where a rule lets them")
         create.add_argument("--env", default="", help="where the agent works, as rules name it: prod, dev, …")
         actions.add_parser("list", help="list all keys")
         revoke = actions.add_parser("revoke", help="end a key, or all keys of a name")
