@@ -6,12 +6,14 @@ All of them raise `Refused` (see refusals.py) where the answer is no.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from toolcards.core.lifecycle import Card
 from toolcards.gate import (
     agents,
     clock,
+    consulting,
     delivery,
     journal,
     permits,
@@ -24,7 +26,9 @@ from toolcards.gate import (
     votes,
 )
 from toolcards.gate.agents import Asking
-from toolcards.gate.ingest import Committed, Stream, end_of_stream
+from toolcards.gate.announcing import end_of_stream
+from toolcards.gate.consulting import Inquiry
+from toolcards.gate.ingest import Committed, Stream
 from toolcards.gate.policies import Superseded, activate, active_number, draft, replace_draft
 from toolcards.gate.refusals import (
     AlreadyAnswered,
@@ -73,12 +77,26 @@ def reapply(by: str) -> dict[str, int]:
 
 def decide(source: Source, asking: Asking) -> dict[str, Any]:
     """Judge a call before it runs; return the decision object of docs/api.md."""
-    return dict(journal.do(agents.Decide(source, asking)))
+    said = journal.do(agents.Decide(source, asking))
+    if isinstance(said, Inquiry):
+        said = journal.do(agents.Decide(source, asking, consulting.ask(said).result()))
+    return _decision(said)
 
 
 async def adecide(source: Source, asking: Asking) -> dict[str, Any]:
-    """Judge a call before it runs; return the decision object of docs/api.md."""
-    return dict(await journal.submit(agents.Decide(source, asking)))
+    """Judge a call before it runs; return the decision object of docs/api.md. Plug-ins are asked between commits."""
+    said = await journal.submit(agents.Decide(source, asking))
+    if isinstance(said, Inquiry):
+        heard = await asyncio.shield(asyncio.wrap_future(consulting.ask(said)))
+        said = await journal.submit(agents.Decide(source, asking, heard))
+    return _decision(said)
+
+
+def _decision(said: dict[str, Any] | Inquiry) -> dict[str, Any]:
+    """What was decided; a call that changed while plug-ins were asked about it is not."""
+    if isinstance(said, Inquiry):
+        raise KeyReuse("This call changed while it was judged; use a new call_id or attempt.")
+    return dict(said)
 
 
 async def alook(source: Source, approval: str) -> dict[str, Any]:

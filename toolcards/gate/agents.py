@@ -11,6 +11,8 @@ from toolcards.core.canonical import NotCanonical, digest
 from toolcards.core.lifecycle import Card, ToolCallState
 from toolcards.core.writing import BY_SOURCE, EDITED
 from toolcards.gate.answers import answer, iso
+from toolcards.gate.consulting import Heard, Inquiry
+from toolcards.gate.digests import digest_of_input
 from toolcards.gate.judge import USE_TTL, judge
 from toolcards.gate.memory import RunMemory
 from toolcards.gate.permits import forfeit, new_permit, permit_object, with_permit
@@ -50,11 +52,14 @@ class Asking:
 
 
 class Decide(OfSource):
-    """Judge a call before it runs; asking the same again gets the same answer."""
+    """Judge a call before it runs; asking the same again gets the same answer.
 
-    def __init__(self, source: Source, asking: Asking) -> None:
+    The answer is an Inquiry where plug-ins must be asked first: then the same again with what they say, as `heard`.
+    """
+
+    def __init__(self, source: Source, asking: Asking, heard: Heard | None = None) -> None:
         super().__init__(source, asking.run)
-        self.asking = asking
+        self.asking, self.heard = asking, heard
 
     def apply(self, tx: Transaction) -> None:
         """See journal.Work."""
@@ -70,11 +75,25 @@ class Decide(OfSource):
         if card and card.decision and card.attempt >= asking.attempt:
             if sha256 not in _digests(card):
                 raise KeyReuse("This call was already asked for with other arguments; use a new call_id or attempt.")
-            self.answer = with_permit(memory, card, attempt=asking.attempt)
             if _lapsed(card):
                 self._judge(tx, memory, card)  # the run came back: its question is asked anew
+            else:
+                tx.after.append(lambda: self._stands(memory, card))
             return
-        self._judge(tx, memory, self._introduced(tx, memory))
+        self._judge(tx, memory, self._heard_of(card) if self.heard else self._introduced(tx, memory))
+
+    def _stands(self, memory: RunMemory, card: Card) -> None:
+        """What was decided, once its permit is written, which may be of this very transaction."""
+        self.answer = with_permit(memory, memory.board.cards[card.ordinal], attempt=self.asking.attempt)
+
+    def _heard_of(self, card: Card | None) -> Card:
+        """The call that plug-ins were asked about, as long as it is still that call and somebody waits for it."""
+        assert self.heard is not None
+        if card is None or card.removed or card.finished:
+            raise TooLate("The call ended while plug-ins were asked about it.", code="run_ended")
+        if not self.heard.inquiry.about(self.heard.inquiry.run, card, digest_of_input(card)):
+            raise KeyReuse("This call was asked for again with other arguments; use a new call_id or attempt.")
+        return card
 
     def _introduced(self, tx: Transaction, memory: RunMemory) -> Card:
         asking = self.asking
@@ -91,7 +110,12 @@ class Decide(OfSource):
             "attempt": asking.attempt, "schema_sha256": asking.schema_sha256,
             "idempotency_key": asking.idempotency_key[:300],
         } | asking.extras  # fmt: skip
-        said = judge(tx, memory, card, channel="http", at=tx.now, can_wait=asking.can_wait, extras=extras)
+        said = judge(
+            tx, memory, card, channel="http", at=tx.now, can_wait=asking.can_wait, extras=extras, heard=self.heard
+        )
+        if isinstance(said, Inquiry):
+            self.answer = said
+            return
         card = memory.board.cards[card.ordinal]
         if said is None:
             raise TooLate("This call has already ended.", code="used")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from typing import Any
 
 from toolcards.core import facts as f
-from toolcards.core.canonical import NotCanonical, digest
 from toolcards.core.lifecycle import Card, ToolCallState
 from toolcards.core.writing import BY_SOURCE, EDITED
 from toolcards.gate import policies
+from toolcards.gate.digests import digest_of_input
 from toolcards.gate.memory import RunMemory
 from toolcards.gate.preparing import stopped
 

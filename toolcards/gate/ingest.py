@@ -3,37 +3,40 @@
     stream = gate.open_stream(…)        stream.push(facts)        await stream.settle()        stream.close(…)
 
 `on_commit` is called on the event loop after each commit that held something of the stream, with what was
-committed and, on a gate stream, the decisions that its calls were given.
+committed and, on a gate stream, the decisions that its calls were given. A stream with a call that plug-ins must hear
+of is held at that frame until they have: its own frames wait, those of others do not.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from toolcards.core import facts as f
 from toolcards.core.facts import AnyFact
-from toolcards.core.policy import AskTerms
-from toolcards.gate import journal
-from toolcards.gate.answers import digest_of_input
+from toolcards.core.lifecycle import Card
+from toolcards.gate import consulting, journal
+from toolcards.gate.announcing import END_OF_STREAM, announced, how_it_ended
+from toolcards.gate.consulting import Heard, Inquiry
+from toolcards.gate.digests import digest_of_input
 from toolcards.gate.judge import judge
 from toolcards.gate.memory import RunMemory
-from toolcards.gate.people import eligible
 from toolcards.gate.preparing import stopped
 from toolcards.gate.transaction import Transaction, plain
-from toolcards.ids import new_id
 from toolcards.models import Source
 
 PORTION = 1_000  # frames of one stream that one commit takes: its neighbours' acks wait no longer than for that
 # So many frames of one stream in one commit, or of all streams not yet committed, are a flood: then the neighbouring
 # pieces of an input are written together.
 FLOOD, PRESSURE = 100, 1_000
-_HEARD = frozenset({"socket", "watch", "hook", "poll"})  # ways in on which an answer finds its way back
+HELD_MOST = 500  # frames that a held stream takes in before its connection is read no further
 _DECIDABLE = (f.InputReady, f.InputRepaired)
 _RAN = (f.OutputReady, f.OutputPartial)
 
@@ -82,7 +85,11 @@ class Stream:
         self._loop = asyncio.get_running_loop()
         self._pending: deque[Frame] = deque()
         self._taken: list[Frame] = []
-        self._queued = False
+        self._rest: list[Frame] = []  # of what was taken: what comes after a call that plug-ins must hear of
+        self._inquiries: list[Inquiry] = []
+        self._heard: list[Heard] = []
+        self._held = self._queued = False
+        self._queueing = threading.Lock()
         self._committed = 0
         self._frames = 0
         self._pushed = 0
@@ -99,11 +106,11 @@ class Stream:
     @property
     def full(self) -> bool:
         """Too much is taken in and not yet written: wait for `room` before reading on."""
-        return journal.WRITER.full
+        return journal.WRITER.full or (self._held and len(self._pending) > HELD_MOST)
 
     async def room(self) -> None:
         """Wait while too much is taken in and not yet written: this is what slows a flooding agent down."""
-        while journal.WRITER.full:  # noqa: ASYNC110 - a thread empties it, and cannot set an event of this loop cheaply
+        while self.full:  # noqa: ASYNC110 - a thread empties it, and cannot set an event of this loop cheaply
             await asyncio.sleep(0.005)
 
     async def settle(self) -> None:
@@ -127,8 +134,15 @@ class Stream:
         self._pushed += 1
         journal.WRITER.taken_in += 1
         if not self._queued:
+            self._queue()
+
+    def _queue(self) -> None:
+        """Get in line for the writer, once; a stream that is held does when plug-ins were heard."""
+        with self._queueing:
+            if self._queued or self._held:
+                return
             self._queued = True
-            journal.WRITER.put(self)
+        journal.WRITER.put(self)
 
     # ------------------------------------------------------------ on the writer's thread
 
@@ -139,10 +153,12 @@ class Stream:
     def apply(self, tx: Transaction) -> None:
         """See journal.Work."""
         self._queued = False
+        if self._held:
+            return
         pending = self._pending
         for _ in range(min(len(pending), PORTION - len(self._taken))):
             self._taken.append(pending.popleft())
-        self._decisions, self._asked = [], []
+        self._decisions, self._asked, self._inquiries, self._rest = [], [], [], []
         if self.error is not None:  # a frame before these was lost: they must not be written after the gap
             raise self.error
         memory = tx.run(
@@ -151,16 +167,25 @@ class Stream:
         self.run_pk = memory.row.pk
         if memory.seq == 0:
             self._begin(tx, memory)
+        self._heard_of(tx, memory)
         self._tell_all(tx, memory)
         self.seq = memory.seq
+
+    def _heard_of(self, tx: Transaction, memory: RunMemory) -> None:
+        """Judge what plug-ins were asked about; not what has ended, or was changed, since."""
+        for heard in self._heard:
+            card = memory.board.cards.get(heard.inquiry.ordinal)
+            shown = digest_of_input(card) if card is not None and not (card.finished or card.removed) else ""
+            if card is not None and heard.inquiry.about(memory.row.pk, card, shown):
+                self._judge(tx, memory, card, tx.now, heard)
 
     def _tell_all(self, tx: Transaction, memory: RunMemory) -> None:
         """Tell every frame's facts; in a flood, neighbouring pieces of one input together."""
         flood, growing = len(self._taken) >= FLOOD or journal.WRITER.backlog >= PRESSURE, []
-        for facts, at, number, _ in self._taken:
-            if number and not _first_time(memory, number):
+        for place, (facts, at, number, counted) in enumerate(self._taken):
+            if number and not memory.is_new(number):
                 continue
-            for fact in facts:
+            for told, fact in enumerate(facts, 1):
                 if type(fact) is f.InputDelta:  # nine of ten facts on a busy day
                     object.__setattr__(fact, "at", at)  # ours alone until it is told
                     if growing and (growing[0].call_id != fact.call_id or not flood):
@@ -170,6 +195,11 @@ class Stream:
                 if growing:
                     growing = self._grow(tx, memory, growing)
                 self._tell(tx, memory, fact, at)
+                if self._inquiries:  # the frame counts once they are answered
+                    self._rest = [(facts[told:], at, number, counted), *self._taken[place + 1 :]]
+                    return
+            if number:
+                memory.note(number)
         self._grow(tx, memory, growing)
 
     def _grow(self, tx: Transaction, memory: RunMemory, growing: list[f.InputDelta]) -> list[f.InputDelta]:
@@ -197,13 +227,13 @@ class Stream:
             memory.row.alive_until, memory.touched = at + fact.seconds, True
             return
         if type(fact) is f.RunEnded and fact.reason == END_OF_STREAM:
-            ended = self._end_of_stream(memory)
+            ended = how_it_ended(memory)
             if ended is None:
                 return
             fact = ended
         object.__setattr__(fact, "at", at)  # ours alone until it is told
         if type(fact) is f.ApprovalAsked:
-            self._announced(tx, memory, fact)
+            announced(tx, memory, fact, self.channel)
         if type(fact) is f.RunStarted and fact.title:
             memory.row.title = plain(fact.title, 500)
         for card in tx.tell(memory, fact):
@@ -211,14 +241,18 @@ class Stream:
             if type(fact) is f.ApprovalAsked and fact.votable and card.approval and card.approval.id == fact.id:
                 self._asked.append({"id": fact.id, "source_id": fact.source_id, "call_id": card.call_id})
             if self.mode == "gate" and isinstance(fact, _DECIDABLE) and card.call_id == fact.call_id:
-                now = memory.board.cards[card.ordinal]
-                answer = judge(tx, memory, now, channel=self.channel, at=at, patience=self.patience)
-                if answer is not None:
-                    self._decisions.append(answer)
+                self._judge(tx, memory, memory.board.cards[card.ordinal], at)
         if self.mode == "gate" and isinstance(fact, _RAN):
             self._ungoverned(tx, memory, fact, at)
         if type(fact) is f.RunEnded:
             memory.row.reason = fact.reason
+
+    def _judge(self, tx: Transaction, memory: RunMemory, card: Card, at: float, heard: Heard | None = None) -> None:
+        said = judge(tx, memory, card, channel=self.channel, at=at, patience=self.patience, heard=heard)
+        if isinstance(said, Inquiry):
+            self._inquiries.append(said)
+        elif said is not None:
+            self._decisions.append(said)
 
     def _ungoverned(self, tx: Transaction, memory: RunMemory, fact: Any, at: float) -> None:
         """A result of a call that nobody decided about, on a connection that should ask first."""
@@ -226,40 +260,44 @@ class Stream:
         if card is not None and card.decision is None and not stopped(card):
             tx.tell(memory, f.Odd(card.call_id, "ungoverned", at=at))
 
-    def _announced(self, tx: Transaction, memory: RunMemory, fact: f.ApprovalAsked) -> None:
-        """An approval that the agent itself announced: it can be answered here if its connection takes answers."""
-        card = memory.board.find(fact.call_id) if fact.call_id else memory.board.meant(fact)
-        answerable = not fact.terms.get("local") or eligible(AskTerms(allow_requester=True), memory.row.source)
-        heard = self.channel in _HEARD and bool(answerable)
-        object.__setattr__(fact, "id", new_id("apr"))
-        object.__setattr__(fact, "votable", heard and not fact.automatic)
-        object.__setattr__(fact, "args_sha256", digest_of_input(card) if card else "")
-        tx.extras[fact.id] = {"channel": self.channel if fact.votable else "none"}
-
-    def _end_of_stream(self, memory: RunMemory) -> f.RunEnded | None:
-        """The body is over: what the protocol itself did not end is ended now."""
-        context = memory.board.context
-        if context.ended or not memory.seq:
-            return None
-        if context.error:
-            return f.RunEnded(outcome="error", reason=context.error)
-        return f.RunEnded(outcome="truncated", reason="The stream stopped without an end.")
-
     def settled(self, error: Exception | None) -> None:
         """See journal.Work."""
         taken, self._taken = self._taken, []
-        journal.WRITER.written += len(taken)
+        rest = self._rest if error is None else []
+        done = taken[: len(taken) - len(rest)]
+        journal.WRITER.written += len(done)
         if error is not None:
             self.error = error
         else:
-            self._committed += len(taken)
-            self._frames += sum(counted for *_, counted in taken)
+            self._committed += len(done)
+            self._frames += sum(counted for *_, counted in done)
+            self._heard = []
+            self._pending.extendleft(reversed(rest))
         told = Committed(self.seq, self._frames, self._decisions, self._asked)
-        if self._pending and not self._queued:
-            self._queued = True
-            journal.WRITER.put(self)
+        if error is None and self._inquiries:
+            self._hold()
+        elif self._pending:
+            self._queue()
         with contextlib.suppress(RuntimeError):  # the loop is gone, and with it whoever waited
             self._loop.call_soon_threadsafe(self._tell_committed, told)
+
+    def _hold(self) -> None:
+        """Ask the plug-ins; nothing of this stream is written until they were heard."""
+        with self._queueing:
+            self._held = True
+        asked = [consulting.ask(inquiry) for inquiry in self._inquiries]
+        left = threading.Semaphore(len(asked) - 1)
+
+        def heard(_: Future[Heard]) -> None:
+            if left.acquire(blocking=False):
+                return
+            self._heard = [future.result() for future in asked]
+            with self._queueing:
+                self._held = False
+            self._queue()
+
+        for future in asked:
+            future.add_done_callback(heard)
 
     def _tell_committed(self, told: Committed) -> None:
         self._settled.set()
@@ -269,31 +307,6 @@ class Stream:
             self._on_failure(self.error)
 
 
-END_OF_STREAM = "\x00end-of-stream"
-
-
-def end_of_stream() -> f.RunEnded:
-    """Return the fact that a transport pushes when a whole body has been read."""
-    return f.RunEnded(reason=END_OF_STREAM)
-
-
 @dataclass(frozen=True, slots=True)
 class _Lease:
     seconds: float
-
-
-def _first_time(memory: RunMemory, number: int) -> bool:
-    """Whether the sender's frame of that number is new; numbers may arrive out of order over several sockets."""
-    numbers = memory.numbers
-    if number == numbers[0] + 1 and len(numbers) == 1:
-        numbers[0] = number
-        memory.touched = True
-        return True
-    if number <= numbers[0] or number in numbers[1:]:
-        return False
-    numbers.append(number)
-    while numbers[0] + 1 in numbers[1:]:
-        numbers.remove(numbers[0] + 1)
-        numbers[0] += 1
-    memory.touched = True
-    return True

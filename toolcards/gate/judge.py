@@ -16,7 +16,9 @@ from toolcards.core.canonical import NotCanonical, digest
 from toolcards.core.lifecycle import Card, ToolCallState
 from toolcards.core.policy import AskTerms, Decision, Effect, Policy, Question
 from toolcards.gate import grants, policies, switches, tools
-from toolcards.gate.answers import answer, digest_of_input
+from toolcards.gate.answers import answer
+from toolcards.gate.consulting import Heard, Inquiry
+from toolcards.gate.digests import digest_of_input
 from toolcards.gate.memory import RunMemory
 from toolcards.gate.people import eligible, identities
 from toolcards.gate.preparing import offered, prepared, stopped
@@ -39,10 +41,12 @@ def judge(
     can_wait: bool = True,
     patience: float = 0.0,
     extras: dict[str, Any] | None = None,
-) -> dict[str, Any] | None:
+    heard: Heard | None = None,
+) -> dict[str, Any] | Inquiry | None:
     """Decide on the call as its input stands and write that down; return the answer for the agent.
 
     The same input asked for again gets the same answer: nothing is decided, or asked, twice.
+    An Inquiry where plug-ins must be asked first: nothing is decided yet; come again with what they say, as `heard`.
     None where the call has already ended with a result. `patience`: seconds that the agent waits at most, if not 0.
     """
     args_sha256 = digest_of_input(card)
@@ -50,7 +54,10 @@ def judge(
         return answer(memory, card) if stopped(card) else None
     if card.decision and card.decision.args_sha256 == args_sha256 and not card.soft or card.state is S.OUTPUT_DENIED:
         return answer(memory, card)
-    card = prepared(tx, memory, card, at, args_sha256)
+    ready = prepared(tx, memory, card, at, args_sha256, heard)
+    if isinstance(ready, Inquiry):
+        return ready
+    card = ready
     if card.hard:
         return answer(memory, card)
     args_sha256 = digest_of_input(card)

@@ -14,7 +14,9 @@ from typing import Any
 
 from toolcards.core.board import Board, Context
 from toolcards.core.lifecycle import Ask, Card
+from toolcards.gate.refusals import Sealed
 from toolcards.models import Run, ToolCall
+from toolcards.vault import Closed
 
 KEPT = 2_000
 ENDS = {"": "running", "ok": "finished", "not-executed": "finished", "interrupt": "finished"}
@@ -50,6 +52,22 @@ class RunMemory:
             return "waiting"
         ended = self.board.context.ended
         return ENDS.get(ended, ended)
+
+    def is_new(self, number: int) -> bool:
+        """Return whether the sender's frame of that number was not told yet."""
+        return number > self.numbers[0] and number not in self.numbers[1:]
+
+    def note(self, number: int) -> None:
+        """Keep that the sender's frame was told; numbers may arrive out of order over several sockets."""
+        numbers = self.numbers
+        self.touched = True
+        if number == numbers[0] + 1 and len(numbers) == 1:
+            numbers[0] = number
+            return
+        numbers.append(number)
+        while numbers[0] + 1 in numbers[1:]:
+            numbers.remove(numbers[0] + 1)
+            numbers[0] += 1
 
     def count(self, card: Card) -> None:
         """Keep the number of calls per state; a removed card counts no more."""
@@ -107,8 +125,10 @@ def forget_all() -> None:
 
 
 def load(row: Run) -> RunMemory:
-    """Build the memory of a run from its rows."""
+    """Build the memory of a run from its rows; raises Sealed where they cannot be opened, for nothing may be added."""
     calls = list(ToolCall.objects.filter(run=row).order_by("ordinal"))
+    if type(row.context) is Closed or any(call.closed for call in calls):
+        raise Sealed("What is known of this run cannot be opened: the key that sealed it is not here.")
     board = Board(Context(**json.loads(row.context)), (call.as_card() for call in calls))
     memory = RunMemory(
         row=row,

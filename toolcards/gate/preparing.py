@@ -1,14 +1,14 @@
 """Before a call is judged: is it a call at all, can it be mended, and what do plug-ins say?
 
 resolve -> validate -> repair (at most once) -> `before` hooks -> (judged by policy, elsewhere).
-Whatever comes out is judged afresh. What cannot be used ends here and now, with one clear error.
+Whatever comes out is judged afresh. What cannot be used ends here and now, with one clear error. Plug-ins are not asked
+in here, where the writer would wait for them: see consulting.py.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from typing import Any
 
 from toolcards import hooks
 from toolcards.core import facts as f
@@ -16,6 +16,8 @@ from toolcards.core import happenings, repair
 from toolcards.core.lifecycle import Card
 from toolcards.core.repair import Offer, Trouble
 from toolcards.core.writing import BY_SOURCE
+from toolcards.gate.consulting import Heard, Inquiry
+from toolcards.gate.digests import digest_of_input
 from toolcards.gate.memory import RunMemory
 from toolcards.gate.transaction import Transaction
 from toolcards.models import Event
@@ -25,12 +27,20 @@ _ANNOUNCED = '{"type":"run-started"'
 AGAIN = " The same mistake was made before in this run: find another way."
 
 
-def prepared(tx: Transaction, memory: RunMemory, card: Card, at: float, args_sha256: str) -> Card:
-    """Return the call as it shall be judged; if it cannot be used it has ended now. `args_sha256`: as it was asked."""
+def prepared(
+    tx: Transaction, memory: RunMemory, card: Card, at: float, args_sha256: str, heard: Heard | None = None
+) -> Card | Inquiry:
+    """Return the call as it shall be judged, or what plug-ins are asked first; then come again with what they say.
+
+    A call that cannot be used has ended now. `args_sha256`: as it was asked.
+    """
     card = _mended(tx, memory, card, at)
-    if not card.hard and hooks.plugins("before"):
-        card = _consulted(tx, memory, card, at, args_sha256)
-    return card
+    if card.hard or not (heard or hooks.plugins("before")):
+        return card
+    shown = digest_of_input(card)
+    if heard is None or not heard.inquiry.about(memory.row.pk, card, shown):
+        return _inquiry(memory, card, at, shown, args_sha256)
+    return _consulted(tx, memory, card, at, heard)
 
 
 def stopped(card: Card) -> bool:
@@ -79,24 +89,25 @@ def _invalid(tx: Transaction, memory: RunMemory, card: Card, trouble: Trouble, a
 # ---------------------------------------------------------------- plug-ins
 
 
-def _consulted(tx: Transaction, memory: RunMemory, card: Card, at: float, args_sha256: str) -> Card:
-    began = time.perf_counter()
-    said = hooks.consult(_question(memory, card, at))
-    tx.took("before", memory, card, time.perf_counter() - began)
+def _consulted(tx: Transaction, memory: RunMemory, card: Card, at: float, heard: Heard) -> Card:
+    said = heard.verdict
+    tx.took("before", memory, card, heard.seconds)
     if said.fault is not None:
-        _stopped_by(tx, memory, card, said, at, args_sha256)
+        _stopped_by(tx, memory, card, said, at, heard.inquiry.asked_sha256)
     elif said.replaced:
         _replaced(tx, memory, card, said, at)
     return memory.board.cards[card.ordinal]
 
 
-def _question(memory: RunMemory, card: Card, at: float) -> dict[str, Any]:
-    return {
+def _inquiry(memory: RunMemory, card: Card, at: float, shown: str, asked: str) -> Inquiry:
+    attempt = happenings.attempt_of(card)
+    payload = {
         "event": happenings.BEFORE, "v": 1, "ts": at, "run_id": memory.row.name, "call_id": card.call_id,
-        "attempt": happenings.attempt_of(card), "agent_path": list(card.agent_path), "source": memory.row.source.name,
+        "attempt": attempt, "agent_path": list(card.agent_path), "source": memory.row.source.name,
         "tool": {"name": card.tool.name, "kind": card.tool.kind, "source": card.tool.source},
         "phase": "before", "input": card.shown_input, "repair": card.repair or None,
     }  # fmt: skip
+    return Inquiry(memory.row.pk, card.ordinal, attempt, card.tool.name, shown, asked, payload)
 
 
 def _stopped_by(

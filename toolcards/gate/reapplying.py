@@ -7,7 +7,7 @@ from typing import Any
 from toolcards.core import facts as f
 from toolcards.core.lifecycle import Card
 from toolcards.core.policy import Decision, Effect
-from toolcards.gate.answers import digest_of_input
+from toolcards.gate.digests import digest_of_input
 from toolcards.gate.judge import decided, judge_again
 from toolcards.gate.memory import RunMemory
 from toolcards.gate.permits import use_clock

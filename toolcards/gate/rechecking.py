@@ -9,7 +9,7 @@ from __future__ import annotations
 from toolcards.core import facts as f
 from toolcards.core.lifecycle import Card
 from toolcards.core.policy import Decision, Effect
-from toolcards.gate.answers import digest_of_input
+from toolcards.gate.digests import digest_of_input
 from toolcards.gate.judge import ask, decided, judge_again
 from toolcards.gate.memory import RunMemory
 from toolcards.gate.refusals import Changed

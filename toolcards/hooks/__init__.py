@@ -10,11 +10,14 @@
 
     hooks.register(Tickets(), "tickets")      # or an entry point in the group `toolcards.hooks`
 
-Every method is optional and gets a copy of its own. `before` runs inside the decision and has 2 seconds; the others
-run afterwards, have 2 seconds too, and whatever they do changes nothing.
+Every method is optional and gets a copy of its own. `before` is asked ahead of the decision and has 2 seconds, and
+while it thinks only its own call waits; the others run afterwards, have 2 seconds too, and whatever they do changes
+nothing.
 """
 
 from toolcards.hooks.registry import LIMIT, Plugin, Veto, clear, plugins, register
-from toolcards.hooks.running import Verdict, consult, observe
+from toolcards.hooks.running import Verdict, consult, crashed, no_time, observe
 
-__all__ = ["LIMIT", "Plugin", "Verdict", "Veto", "clear", "consult", "observe", "plugins", "register"]
+__all__ = [
+    "LIMIT", "Plugin", "Verdict", "Veto", "clear", "consult", "crashed", "no_time", "observe", "plugins", "register",
+]  # fmt: skip

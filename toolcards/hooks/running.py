@@ -15,7 +15,7 @@ from toolcards.hooks import registry
 from toolcards.hooks.registry import Plugin, Veto
 
 log = logging.getLogger(__name__)
-STUCK_MOST = 16  # threads of plug-ins that never came back; above it no more are started
+STUCK_MOST = 32  # threads of plug-ins at the same time, those that never come back included
 _stuck = threading.Semaphore(STUCK_MOST)
 
 
@@ -67,6 +67,18 @@ def observe(plugin: Plugin, payload: dict[str, Any]) -> str:
     return ""
 
 
+def no_time() -> Verdict:
+    """Return the no where nobody could be asked in time."""
+    fault = errors.fault("plugin_timeout")
+    return Verdict(fault, "The plug-ins are too busy to be asked. Nothing ran.")
+
+
+def crashed(error: BaseException) -> Verdict:
+    """Return the no where asking itself went wrong."""
+    fault = errors.fault("plugin_crash", type=type(error).__name__)
+    return Verdict(fault, f"The plug-ins could not be asked ({type(error).__name__}). Nothing ran.")
+
+
 def _refused(plugin: Plugin, error: BaseException) -> Verdict:
     fault = raised.of_hook(error)
     if isinstance(error, Veto):
@@ -94,7 +106,7 @@ def _called(plugin: Plugin, event: str, payload: dict[str, Any]) -> Any:
     method = plugin.hears(event)
     if method is None:
         return None
-    if not _stuck.acquire(blocking=False):
+    if not _stuck.acquire(timeout=registry.LIMIT):
         raise TimedOut
     outcome: dict[str, Any] = {}
     done = threading.Event()

@@ -10,7 +10,7 @@ import weakref
 from channels.db import database_sync_to_async
 from django.conf import settings
 
-from toolcards import gate
+from toolcards import gate, hooks
 from toolcards.transports import dispatching, presence
 
 log = logging.getLogger(__name__)
@@ -25,6 +25,7 @@ def ensure() -> None:
     loop = asyncio.get_running_loop()
     task = _tasks.get(loop)
     if task is None or task.done():
+        loop.run_in_executor(None, hooks.plugins)  # loaded before the writer would have to wait for it
         _tasks[loop] = loop.create_task(_clock())
 
 

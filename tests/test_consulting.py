@@ -1,0 +1,213 @@
+"""Plug-ins are asked beside the writer: whoever thinks slowly holds up their own call, and nobody else's commit."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+
+from toolcards import gate, hooks
+from toolcards.core import facts as f
+from toolcards.gate import consulting, journal, telling
+from toolcards.hooks import registry
+from toolcards.models import AgentKey, Event, Source, ToolCall
+
+pytestmark = pytest.mark.django_db(transaction=True)
+WAIT = 20.0
+
+
+class Slow:
+    """A plug-in that thinks about the calls of the run `slow` until it is told to go on."""
+
+    def __init__(self, answer: Any = None) -> None:
+        self.asked, self.go, self.heard, self.answer = threading.Event(), threading.Event(), list[Any](), answer
+
+    def before(self, call: dict[str, Any]) -> Any:
+        self.heard.append((call["run_id"], call["call_id"], call["attempt"], call["input"]))
+        if call["run_id"] != "slow":
+            return None
+        self.asked.set()
+        assert self.go.wait(WAIT)
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+
+@pytest.fixture(autouse=True)
+def _unplugged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(registry, "LIMIT", WAIT)
+    telling.forget()
+    yield
+    hooks.clear()
+    telling.forget()
+
+
+@pytest.fixture
+def slow() -> Iterator[Slow]:
+    plugin = Slow()
+    hooks.register(plugin, "slow")
+    yield plugin
+    plugin.go.set()
+
+
+@pytest.fixture
+def agent(db: None) -> Source:
+    gate.activate({"v": 1, "default": "allow", "rules": []}, author="a test")
+    return AgentKey.objects.ensure("tck_0123456789012345678901234567890123", name="an agent").source
+
+
+def asking(run: str, call_id: str = "c", args: Any = None, **more: Any) -> gate.Asking:
+    return gate.Asking(run=run, call_id=call_id, tool="bash", args=args or {"command": "ls"}, **more)
+
+
+def begun(source: Source, run: str, call_id: str = "c", **more: Any) -> asyncio.Future[dict[str, Any]]:
+    return asyncio.ensure_future(gate.adecide(source, asking(run, call_id, **more)))
+
+
+async def reached(event: threading.Event) -> None:
+    assert await asyncio.to_thread(event.wait, WAIT)
+
+
+@sync_to_async
+def kinds(run: str) -> list[str]:
+    return [event.said.type for event in Event.objects.filter(run__name=run).order_by("seq")]
+
+
+@sync_to_async
+def tell(source: Source, run: str, *facts: Any) -> None:
+    from tests.conftest import Say
+
+    journal.do(Say(source, run, list(facts)))
+
+
+async def test_while_a_plugin_thinks_other_runs_are_decided(agent: Source, slow: Slow) -> None:
+    waits = begun(agent, "slow")
+    await reached(slow.asked)
+    for run in ("one", "two"):
+        assert (await asyncio.wait_for(gate.adecide(agent, asking(run)), WAIT))["decision"] == "allow"
+    assert not waits.done() and "decided" not in await kinds("slow")
+    slow.go.set()
+    said = await waits
+    assert (said["decision"], bool(said["permit"])) == ("allow", True)
+    assert (await kinds("slow"))[-1] == "decided"
+
+
+async def test_a_stream_waits_for_its_own_plugins_and_keeps_its_order(agent: Source, slow: Slow) -> None:
+    told: list[gate.Committed] = []
+    ours = gate.open_stream(agent, "slow", protocol="native", mode="gate", channel="socket", on_commit=told.append)
+    ours.push([f.InputReady("a", "bash", {"n": 1}, True), f.TextDelta("after a")], 1)
+    ours.push([f.OutputReady("a", "ran")], 2)
+    ours.push([f.InputReady("b", "bash", {"n": 2}, True)], 3)
+    await reached(slow.asked)
+    other = gate.open_stream(agent, "other", protocol="native", mode="gate", channel="socket", on_commit=told.append)
+    other.push([f.InputReady("x", "bash", {}, True), f.OutputReady("x", 1)], 1)
+    await asyncio.wait_for(other.settle(), WAIT)
+    assert [said["decision"] for commit in told for said in commit.decisions] == ["allow"]
+    assert "output-ready" not in await kinds("slow") and max(commit.frames for commit in told if commit.frames) == 1
+    slow.go.set()
+    await asyncio.wait_for(ours.settle(), WAIT)
+    story = [kind for kind in await kinds("slow") if kind not in {"run-started"}]
+    assert story == ["input-ready", "decided", "text-delta", "output-ready", "input-ready", "decided"]
+    assert [said["call_id"] for commit in told for said in commit.decisions] == ["x", "a", "b"]
+    assert told[-1].frames == 3
+    assert not [card for card in await sync_to_async(list)(ToolCall.objects.all()) if "ungoverned" in card.card]
+
+
+async def test_a_veto_stops_what_the_stream_asked_for(agent: Source, slow: Slow) -> None:
+    slow.answer = hooks.Veto("Not now.")
+    slow.go.set()
+    told: list[gate.Committed] = []
+    ours = gate.open_stream(agent, "slow", protocol="native", mode="gate", channel="hook", on_commit=told.append)
+    ours.push([f.InputReady("a", "bash", {"n": 1}, True)])
+    await asyncio.wait_for(ours.settle(), WAIT)
+    (said,) = [said for commit in told for said in commit.decisions]
+    assert (said["decision"], said["reason"]["code"]) == ("deny", "plugin_veto")
+
+
+async def test_an_answer_about_another_input_does_not_count(agent: Source, slow: Slow) -> None:
+    waits = begun(agent, "slow")
+    await reached(slow.asked)
+    await tell(agent, "slow", f.InputReady("c", "bash", {"command": "rm -rf /"}, True))
+    slow.go.set()
+    with pytest.raises(gate.KeyReuse):
+        await waits
+    assert "decided" not in await kinds("slow")
+
+
+async def test_a_call_that_ended_while_plugins_were_asked_is_not_brought_back(agent: Source, slow: Slow) -> None:
+    waits = begun(agent, "slow")
+    await reached(slow.asked)
+    await tell(agent, "slow", f.RunEnded(outcome="aborted"))
+    slow.go.set()
+    with pytest.raises(gate.TooLate):
+        await waits
+    assert (await kinds("slow"))[-1] == "run-ended"
+
+
+async def test_a_stream_whose_run_ended_elsewhere_decides_nothing_afterwards(agent: Source, slow: Slow) -> None:
+    told: list[gate.Committed] = []
+    ours = gate.open_stream(agent, "slow", protocol="native", mode="gate", channel="socket", on_commit=told.append)
+    ours.push([f.InputReady("a", "bash", {"n": 1}, True)])
+    await reached(slow.asked)
+    await tell(agent, "slow", f.RunEnded(outcome="aborted"))
+    slow.go.set()
+    await asyncio.wait_for(ours.settle(), WAIT)
+    assert not [said for commit in told for said in commit.decisions] and "decided" not in await kinds("slow")
+
+
+async def test_the_same_question_twice_asks_the_plugins_once(agent: Source, slow: Slow) -> None:
+    both = [begun(agent, "slow"), begun(agent, "slow")]
+    await reached(slow.asked)
+    while len([kind for kind in await kinds("slow") if kind == "input-ready"]) < 2:
+        await asyncio.sleep(0.01)
+    slow.go.set()
+    first, second = await asyncio.gather(*both)
+    assert first == second and first["decision"] == "allow"
+    assert slow.heard == [("slow", "c", 1, {"command": "ls"})]
+    assert (await gate.adecide(agent, asking("slow")))["decision"] == "allow" and len(slow.heard) == 1
+
+
+async def test_another_attempt_is_asked_about_anew(agent: Source, slow: Slow) -> None:
+    slow.go.set()
+    for attempt in (1, 2):
+        said = await gate.adecide(agent, asking("slow", attempt=attempt))
+        assert (said["decision"], said["attempt"]) == ("allow", attempt)
+        claim = {"call_id": "c", "args_sha256": said["args_sha256"]}
+        await gate.aclaim(agent, said["permit"]["id"], claim)
+        await gate.aresult(agent, "slow", "c", {"outcome": "error", "error": {"code": "timeout"}})
+    assert [attempt for _, _, attempt, _ in slow.heard] == [1, 2]
+
+
+async def test_whoever_hangs_up_while_plugins_think_leaves_no_decision(agent: Source, slow: Slow) -> None:
+    waits, stays = begun(agent, "slow"), begun(agent, "slow", "d")
+    await reached(slow.asked)
+    waits.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waits
+    slow.go.set()
+    assert (await stays)["call_id"] == "d"
+    card = await sync_to_async(ToolCall.objects.get)(call_id="c")
+    assert (card.state, card.as_card().decision) == ("input-available", None)
+
+
+async def test_what_goes_wrong_in_asking_is_a_no(agent: Source, slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(payload: Any) -> Any:
+        raise RecursionError
+
+    monkeypatch.setattr(hooks, "consult", broken)
+    said = await gate.adecide(agent, asking("slow"))
+    assert (said["decision"], said["reason"]["code"], said["permit"]) == ("deny", "plugin_crash", None)
+
+
+async def test_a_question_that_waited_too_long_for_its_turn_is_a_no_that_may_be_tried_again(
+    agent: Source, slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consulting, "PATIENCE", -1.0)
+    said = await gate.adecide(agent, asking("slow"))
+    card = await sync_to_async(ToolCall.objects.get)()
+    assert (said["decision"], said["reason"]["code"]) == ("deny", "plugin_timeout") and not slow.heard
+    assert card.as_card().error.retryable is True

@@ -1,0 +1,41 @@
+"""What an agent announces by itself: its own questions to people, and the end of its stream."""
+
+from __future__ import annotations
+
+from toolcards.core import facts as f
+from toolcards.core.policy import AskTerms
+from toolcards.gate.digests import digest_of_input
+from toolcards.gate.memory import RunMemory
+from toolcards.gate.people import eligible
+from toolcards.gate.transaction import Transaction
+from toolcards.ids import new_id
+
+END_OF_STREAM = "\x00end-of-stream"
+_HEARD = frozenset({"socket", "watch", "hook", "poll"})  # ways in on which an answer finds its way back
+
+
+def announced(tx: Transaction, memory: RunMemory, fact: f.ApprovalAsked, channel: str) -> None:
+    """Fill in an approval that the agent itself announced: it can be answered here if its connection takes answers."""
+    card = memory.board.find(fact.call_id) if fact.call_id else memory.board.meant(fact)
+    heard = channel in _HEARD and not (
+        fact.terms.get("local") and not eligible(AskTerms(allow_requester=True), memory.row.source)
+    )
+    object.__setattr__(fact, "id", new_id("apr"))
+    object.__setattr__(fact, "votable", heard and not fact.automatic)
+    object.__setattr__(fact, "args_sha256", digest_of_input(card) if card else "")
+    tx.extras[fact.id] = {"channel": channel if fact.votable else "none"}
+
+
+def end_of_stream() -> f.RunEnded:
+    """Return the fact that a transport pushes when a whole body has been read."""
+    return f.RunEnded(reason=END_OF_STREAM)
+
+
+def how_it_ended(memory: RunMemory) -> f.RunEnded | None:
+    """Return how the run ended whose body is over: what the protocol itself did not end is ended now."""
+    context = memory.board.context
+    if context.ended or not memory.seq:
+        return None
+    if context.error:
+        return f.RunEnded(outcome="error", reason=context.error)
+    return f.RunEnded(outcome="truncated", reason="The stream stopped without an end.")
