@@ -22,8 +22,8 @@ _CODES = {
 }
 _TEXTS = {
     "approval_denied": "A person declined",
-    "permit_expired": "Approved, but not begun in time. Ask again.",
     "approval_expired": "Nobody answered in time.",
+    "permit_expired": "Approved, but not begun in time. Ask again.",
     "approved": "A person approved",
     "edited": "A reviewer changed this call: run it with `args`, and do not send the original again",
     "run_ended": "The run was stopped.",
@@ -90,33 +90,15 @@ def iso(at: float) -> str | None:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z") if at else None
 
 
-def digest_of_input(card: Card) -> str:
-    """Return the lower-case hex SHA-256 over the RFC 8785 form of what the call shows as its input.
-    if _not_begun(card):
-        return f.By("timeout")
-
-    Input that has no canonical form (integers beyond 2^53, lone surrogates) is hashed as our own JSON text.
-    """
-    try:
-        return digest(card.shown_input)
-    except NotCanonical:
-        return digest(json.dumps(card.shown_input, sort_keys=True))
-
-
 def _by(card: Card) -> f.By:
     if _taken_back(card) and card.denied_by:
         return card.denied_by
-def _not_begun(card: Card) -> bool:
-    """Whether a person's yes, or a rule's, came to nothing because the call did not begin in time."""
-    return card.soft and card.approval is not None and card.approval.state == "expired"
-
-
+    if _not_begun(card):
+        return f.By("timeout")
     if card.approval and card.approval.by:
         return card.approval.by
     if card.denied_by:
         return card.denied_by
-    if _not_begun(card):
-        return "permit_expired"
     return card.decision.by if card.decision else f.By("gate_error")
 
 
@@ -125,10 +107,17 @@ def _taken_back(card: Card) -> bool:
     return card.state is S.OUTPUT_DENIED and card.approval is not None and card.approval.state == "revoked"
 
 
+def _not_begun(card: Card) -> bool:
+    """Whether a person's yes, or a rule's, came to nothing because the call did not begin in time."""
+    return card.soft and card.approval is not None and card.approval.state == "expired"
+
+
 def _code(card: Card) -> str:
     effect = effect_of(card)
     if stopped(card) and card.error:
         return card.error.code
+    if _not_begun(card):
+        return "permit_expired"
     answered = _CODES.get(_by(card).kind, {}).get(effect)
     if answered:
         return answered
