@@ -81,6 +81,7 @@ _BY = {
     "gate_error": "the gate: it could not decide", "no_approver": "the gate: nobody may approve it",
     "host": "the agent’s host {name}", "plugin": "the plug-in {name}",
 }  # fmt: skip
+    "validation": "the gate’s check of tool and input",
 AUTHORITIES = {
     "tool": "the tool, or what it talks to", "runtime": "the agent’s runtime or the gate, not the tool",
     "plugin": "a plug-in",

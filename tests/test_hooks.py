@@ -17,6 +17,7 @@ from toolcards.core.board import Board
 from toolcards.gate import telling
 from toolcards.hooks import registry
 from toolcards.models import Delivery, Event, Source, ToolCall, Webhook
+from toolcards.records import AuditRow
 
 
 @pytest.fixture(autouse=True)
@@ -68,6 +69,9 @@ def test_a_crash_is_an_error_of_the_plugin_and_not_a_denial(policy: Any, source:
     said = ask(source)
     card = ToolCall.objects.get().as_card()
     assert said["decision"] == "deny" and said["reason"]["code"] == "plugin_crash" and said["permit"] is None
+    assert said["by"]["kind"] == "plugin"
+    (row,) = AuditRow.objects.filter(act="decision")
+    assert (row.actor_kind, row.actor) == ("plugin", "broken")
     assert (card.state, card.error.authority, card.error.retryable, card.error.phase) == (
         "output-error",
         "plugin",

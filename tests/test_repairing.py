@@ -11,6 +11,7 @@ from toolcards import gate
 from toolcards.core import facts as f
 from toolcards.gate import journal
 from toolcards.models import Event, Source, ToolCall
+from toolcards.records import AuditRow
 
 TOOLS = [
     {"name": "get_weather", "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"],
@@ -61,6 +62,9 @@ def test_what_cannot_be_mended_ends_at_once(
 ) -> None:
     said = ask(source, tool, args)
     assert (said["decision"], said["reason"]["code"], said["permit"]) == ("deny", code, None)
+    assert said["by"] == {"kind": "validation", "name": "", "ids": []}
+    (row,) = AuditRow.objects.filter(act="decision")
+    assert (row.actor_kind, row.details["effect"], row.details["code"]) == ("validation", "deny", code)
     assert "get_weather, send_mail" in said["reason"]["text"]
     card = ToolCall.objects.get().as_card()
     assert (card.state, card.error.code, card.error.authority, card.error.retryable) == (

@@ -11,7 +11,7 @@ from toolcards.core.writing import BY_SOURCE, EDITED
 from toolcards.gate import policies
 from toolcards.gate.digests import digest_of_input
 from toolcards.gate.memory import RunMemory
-from toolcards.gate.preparing import stopped
+from toolcards.gate.preparing import refused_by, stopped
 
 S = ToolCallState
 _EFFECTS = {S.OUTPUT_DENIED: "deny", S.APPROVAL_REQUESTED: "ask"}
@@ -91,6 +91,8 @@ def iso(at: float) -> str | None:
 
 
 def _by(card: Card) -> f.By:
+    if stopped(card):
+        return refused_by(card)
     if _taken_back(card) and card.denied_by:
         return card.denied_by
     if _not_begun(card):

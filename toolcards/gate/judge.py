@@ -164,7 +164,8 @@ def _counts(policy: Policy, memory: RunMemory, card: Card, at: float) -> dict[tu
 
 
 def _refused(code: str, reason: str) -> Decision:
-    return Decision(effect=Effect.DENY, code=code, reason=reason, rule="", rules=(), version=0, by=f.By("gate_error"))
+    by = f.By("validation" if code == "invalid_args" else "gate_error")
+    return Decision(effect=Effect.DENY, code=code, reason=reason, rule="", rules=(), version=0, by=by)
 
 
 def ask(

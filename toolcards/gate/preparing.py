@@ -16,6 +16,7 @@ from toolcards.core import happenings, repair
 from toolcards.core.lifecycle import Card
 from toolcards.core.repair import Offer, Trouble
 from toolcards.core.writing import BY_SOURCE
+from toolcards.gate import audit
 from toolcards.gate.consulting import Heard, Inquiry
 from toolcards.gate.digests import digest_of_input
 from toolcards.gate.memory import RunMemory
@@ -46,6 +47,11 @@ def prepared(
 def stopped(card: Card) -> bool:
     """Return whether the call ended before anything was decided about it."""
     return card.hard and card.error is not None and card.error.phase in NEVER_RAN and card.decision is None
+
+
+def refused_by(card: Card) -> f.By:
+    """Return who stopped such a call: a plug-in, or our check of its tool and input. No rule and no person did."""
+    return f.By("plugin" if card.error is not None and card.error.authority == "plugin" else "validation")
 
 
 def offered(memory: RunMemory) -> dict[str, Offer]:
@@ -83,7 +89,18 @@ def _invalid(tx: Transaction, memory: RunMemory, card: Card, trouble: Trouble, a
     if any(other.error and other.error.message == message for other in memory.board.cards.values()):
         message += AGAIN
     tx.tell(memory, f.InputInvalid(card.call_id, card.tool.name, card.input, message, trouble.code, at))
-    return memory.board.cards[card.ordinal]
+    return _refused(tx, memory, card, at)
+
+
+def _refused(tx: Transaction, memory: RunMemory, card: Card, at: float, name: str = "") -> Card:
+    """The call ended with a no that is not policy's: the audit trail says so all the same. Return the card."""
+    card = memory.board.cards[card.ordinal]
+    if card.error is not None:
+        tx.acts.append(audit.about(
+            memory, card, "decision", refused_by(card).kind, name, at, effect="deny", code=card.error.code,
+            reason=card.error.message, args_sha256=digest_of_input(card), source=memory.row.source.name,
+        ))  # fmt: skip
+    return card
 
 
 # ---------------------------------------------------------------- plug-ins
@@ -126,6 +143,7 @@ def _stopped_by(
     tx.tell(memory, f.OutputFailed(
         card.call_id, said.reason, said.fault.code, said.fault.retryable, "plugin", "before", at,
     ))  # fmt: skip
+    _refused(tx, memory, card, at, said.plugin)
 
 
 def _replaced(tx: Transaction, memory: RunMemory, card: Card, said: hooks.Verdict, at: float) -> None:
@@ -133,6 +151,7 @@ def _replaced(tx: Transaction, memory: RunMemory, card: Card, said: hooks.Verdic
     if repair.check(card.tool.name, said.input, offered(memory)) is not None:
         message = f"The plug-in {said.plugin} put an input in place that the tool cannot use."
         tx.tell(memory, f.OutputFailed(card.call_id, message, "plugin_crash", False, "plugin", "before", at))
+        _refused(tx, memory, card, at, said.plugin)
         return
     method = f"plug-in {said.plugin}"
     tx.tell(memory, f.InputRepaired(card.call_id, card.tool.name, said.input, None, method, at=at, again=True))
