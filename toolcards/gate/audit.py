@@ -81,10 +81,6 @@ def _moves(memory: RunMemory, fact: f.AnyFact, card: Card, asked: Ask | None, no
 
 def _by(fact: f.AnyFact, ask: Ask) -> f.By:
     """Who did it: as the fact says, else as the approval does, else the run that ended or the clock."""
-    if ask.state == "claimed":
-        return f.By("agent", memory.row.source.name)
-    if ask.state == "revoked":  # not by who had approved it; the act before this one says by whom
-        return f.By("gate")
     if isinstance(fact, f.ApprovalMoved) and ask.state == "expired":  # a yes that nobody used in time
         return f.By("timeout")
     said = getattr(fact, "by", None) or ask.by

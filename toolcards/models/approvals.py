@@ -30,7 +30,8 @@ class Approval(models.Model):
     """The answer owed to a gated call: pending, answered once, handed over, claimed, and what came of it.
 
     `asked`: a person was asked (an allow over HTTP has a row for its permit only). `channel` is the way
-    back: `http` (the agent polls), `socket` (we tell), `none` (we only watch). Times are epoch seconds.
+    back: `http` or `poll` (the agent polls), `socket` (we tell a gating connection), `watch` (we tell a watching
+    one), `hook` (the held request), `none` (nobody here is heard). Times are epoch seconds.
     """
 
     id = models.CharField(primary_key=True, max_length=40)
