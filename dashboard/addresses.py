@@ -25,6 +25,11 @@ def vote(approval: str) -> str:
     return f"/approvals/{approval}/vote"
 
 
+def undo(approval: str) -> str:
+    """Return where an approval is taken back."""
+    return f"/approvals/{approval}/undo"
+
+
 def length(seconds: float) -> str:
     """Return a length of time as short as it can be said: 12 ms, 0.8 s, 42 s, 3 min 10 s, 2 h 5 min."""
     if seconds < 0.1:

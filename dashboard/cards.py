@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from typing import Any
 
+from django.conf import settings
 from django.template.loader import render_to_string
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
@@ -33,6 +34,8 @@ class Rendered:
 
     def of(self, call: ToolCall) -> str:
         """Return the card's HTML, rendered now if this revision never was."""
+        if call.state == ToolCallState.APPROVAL_RESPONDED and settings.TOOLCARDS.handover_seconds:
+            return draw(call)  # what it offers ends by the clock, not with a revision
         key = (call.run_id, call.ordinal, call.rev)
         with self._lock:
             found = self._kept.get(key)

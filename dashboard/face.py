@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import time
 from functools import cached_property
 from typing import Any
 from urllib.parse import urlencode
 
 from dashboard import addresses, bodies, marks, strip, wording
+from dashboard import risk as risks
 from dashboard.bodies import Body
 from toolcards.core import errors
 from toolcards.core.call import summary
 from toolcards.core.jsontext import same
 from toolcards.core.lifecycle import Card, ToolCallState
+from toolcards.gate import undoing
 
 S = ToolCallState
 
@@ -210,6 +213,24 @@ class Face:
         """Where the answer is posted."""
         return addresses.vote(self.card.approval.id) if self.card.approval else ""
 
+    @cached_property
+    def risk(self) -> risks.Risk:
+        """How closely a person should look before saying yes."""
+        return risks.of(self.card)
+
+    @property
+    def undo_until(self) -> float:
+        """Until when the approval can be taken back, in epoch seconds; 0 where it cannot any more."""
+        ask = self.card.approval
+        human = ask is not None and ask.state == "approved" and ask.by is not None and ask.by.kind == "human"
+        until = undoing.undoable_until(ask.decided_at) if ask and human else 0.0
+        return until if until > time.time() else 0.0
+
+    @property
+    def undo_url(self) -> str:
+        """Where that is posted."""
+        return addresses.undo(self.card.approval.id) if self.card.approval else ""
+
     @property
     def hidden(self) -> str:
         """How much of the input the card does not show: on the button that approves it."""
@@ -277,3 +298,8 @@ class Face:
     def requested_ms(self) -> int:
         """When it began to wait, in milliseconds: the order of waiting lists."""
         return round((self.card.times.requested or self.card.times.started) * 1000)
+
+    @property
+    def queue(self) -> int:
+        """Its place in the inbox: the risky first, and of each group what has waited longest."""
+        return self.risk.rank * 10**13 + self.requested_ms

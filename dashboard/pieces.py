@@ -25,6 +25,8 @@ def attributes(call: ToolCall, face: Face) -> SafeString:
         "data-rev": card.rev, "data-seq": card.seq, "data-ordinal": card.ordinal, "data-pk": call.pk,
         "data-requested": face.requested_ms, "data-st": look.st, "aria-labelledby": f"{dom}-h", "tabindex": -1,
     }  # fmt: skip
+    if card.waiting:
+        named |= {"data-queue": face.queue, "data-risk": face.risk.level}
     if card.soft:
         named["data-soft"] = marks.plain(card.cause or "")
     flags = {

@@ -47,6 +47,7 @@ ANSWERING = [
     path("approvals/history/", history.history, name="approvals-history"),
     path("approvals/votes", inbox.votes, name="votes"),
     path("approvals/<str:pk>/vote", inbox.vote, name="vote"),
+    path("approvals/<str:pk>/undo", inbox.undo, name="undo"),
     path("approvals/<str:pk>/", inbox.one, name="approval"),
 ]
 

@@ -19,7 +19,7 @@ from channels.layers import InMemoryChannelLayer, get_channel_layer
 log = logging.getLogger(__name__)
 GROUP = "toolcards.doorbell"
 PROCESS = secrets.token_hex(8)
-EVERY_RUN = 0  # what a listener of all runs listens to
+EVERY_RUN = 0  # what a listener of all runs listens to; rung by itself, something holds for all of them (a switch)
 
 
 def answers_of(run: int) -> int:
@@ -44,7 +44,7 @@ class Listener:
     def hears(self, runs: Iterable[int]) -> set[int]:
         """Return those of these runs that it listens to."""
         if EVERY_RUN in self.runs:
-            return {run for run in runs if run > 0}
+            return {run for run in runs if run >= 0}
         return self.runs.intersection(runs)
 
     def wake(self, runs: set[int]) -> None:

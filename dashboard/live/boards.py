@@ -12,17 +12,20 @@ from dashboard import cards, pages
 from dashboard.filters import CallFilters, RunFilters
 from dashboard.live import waiting
 from dashboard.live.frames import Frame, partial, placed
+from toolcards.gate import switches
 from toolcards.models import Run, ToolCall
 
 SLOW = 1.0  # seconds between two drawings of numbers, tables and pictures
+SWITCHES = 2.0  # seconds after which the switches are looked at without a ring; break-glass ends by the clock
 
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What changed since the last tick: calls with their rows, and the runs that rang."""
+    """What changed since the last tick: calls with their rows, the runs that rang, and whether a switch was thrown."""
 
     calls: list[ToolCall] = field(default_factory=list)
     runs: frozenset[int] = frozenset()
+    switched: bool = False
 
 
 class Board:
@@ -69,30 +72,38 @@ class Board:
 
 
 class Me(Board):
-    """On every page: how many calls wait for people. Said only when it has changed."""
+    """On every page: how many calls wait for people, and which switch holds. Said only when it has changed."""
 
     every = False
 
     def __init__(self) -> None:
         super().__init__()
-        self._said = ""
+        self._said: dict[str, str] = {}
+        self._switches_seen_at = 0.0
 
     def whole(self) -> Frame:
-        """Return the count, whether or not it changed."""
-        self._said = self._count()
-        return Frame({"waiting": self._said})
+        """Return both, whether or not they changed."""
+        self._said = self._count() | self._standing()
+        return Frame(self._said)
 
     def changes(self, news: News) -> Frame:
-        """Return the count if it is another one."""
-        if not news.runs:
-            return Frame({})
-        before, self._said = self._said, self._count()
-        return Frame({} if before == self._said else {"waiting": self._said})
+        """Return what is another one by now. Switches have no run, so a lost ring of theirs is healed by the clock."""
+        now = self._count() if news.runs else {}
+        if news.switched or time.monotonic() - self._switches_seen_at >= SWITCHES:
+            now |= self._standing()
+        fresh = {name: html for name, html in now.items() if html != self._said.get(name)}
+        self._said |= fresh
+        return Frame(fresh)
 
     @staticmethod
-    def _count() -> str:
+    def _count() -> dict[str, str]:
         html = render_to_string("toolcards/waiting.html", {"waiting": waiting.now()})
-        return partial("#waiting-count", "outerMorph", html.strip())
+        return {"waiting": partial("#waiting-count", "outerMorph", html.strip())}
+
+    def _standing(self) -> dict[str, str]:
+        self._switches_seen_at = time.monotonic()
+        html = render_to_string("emergency/_standing.html", {"standing": switches.standing()})
+        return {"standing": partial("#standing", "innerMorph", html.strip())}
 
 
 class RunBoard(Board):

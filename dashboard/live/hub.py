@@ -169,12 +169,13 @@ class Hub:
 
     def _news(self, rung: set[int], boards: dict[Hashable, Board]) -> News:
         now = timezone.now()
+        switched, rung = EVERY_RUN in rung, rung - {EVERY_RUN}
         if not rung:  # a ring may have been lost
             since = self._looked_at - timedelta(seconds=HEARTBEAT + 3)
             changed = Run.objects.filter(updated_at__gte=since).values_list("pk", "seq")[:2_000]
             rung = {pk for pk, seq in changed if seq != self._seen.get(pk)}
         self._looked_at = now
-        return News(self._calls(rung, boards), frozenset(rung))
+        return News(self._calls(rung, boards), frozenset(rung), switched)
 
     def _calls(self, rung: set[int], boards: dict[Hashable, Board]) -> list[ToolCall]:
         """The calls of these runs that changed since the last look, as far as any board needs them."""

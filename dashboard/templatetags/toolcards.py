@@ -136,9 +136,9 @@ def waiting_now() -> dict[str, Any]:
 @register.simple_tag
 def standing_now() -> dict[str, Any]:
     """The kill switch and break-glass, for the top of every page."""
-    from dashboard.views import emergency
+    from toolcards.gate import switches
 
-    return emergency.standing()
+    return switches.standing()
 
 
 @register.simple_tag(takes_context=True)

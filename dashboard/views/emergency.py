@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import datetime
 from typing import Any
 
@@ -132,9 +131,3 @@ def _body(request: HttpRequest) -> Any:
         return read_json(request.body.decode())
     except (ValidationError, UnicodeDecodeError):
         return None
-
-
-def standing() -> dict[str, Any]:
-    """Return what every page says at its top while it holds."""
-    glass = switches.glass()
-    return {"killed": switches.newest(), "glass": glass, "left": max(0.0, glass.until - time.time()) if glass else 0.0}

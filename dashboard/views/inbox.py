@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,7 +14,7 @@ from django.shortcuts import get_object_or_404, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 
-from dashboard import cards
+from dashboard import cards, risk
 from dashboard.forms import BallotForm
 from dashboard.views.guards import VOTE, api, body_of, fault, needs
 from toolcards import gate
@@ -42,14 +43,30 @@ class Queue:
 @require_GET
 @needs()
 def inbox(request: HttpRequest) -> HttpResponse:
-    """All calls that wait, oldest first."""
-    rows = ToolCall.objects.waiting().select_related("run", "run__source")
+    """All calls that wait: the risky ones first, and of each group the oldest."""
     context = {
-        "calls": rows[:MOST],
+        "groups": grouped(ToolCall.objects.waiting().select_related("run", "run__source")[:MOST]),
         "queue": queue(),
         "last": Approval.objects.filter(asked=True, by_kind="human").order_by("-decided_at").first(),
     }
     return render(request, "approvals/inbox.html", context)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Calls of one level of risk; `start` is the place in the queue where the group begins."""
+
+    word: str
+    start: int
+    calls: list[ToolCall]
+
+
+def grouped(calls: Iterable[ToolCall]) -> list[Group]:
+    """Return the calls by their risk; groups without calls too, since calls may come while the page is open."""
+    found: dict[str, list[ToolCall]] = {level: [] for level in risk.LEVELS}
+    for call in calls:
+        found[risk.of(call.as_shown_card()).level].append(call)
+    return [Group(f"{level.title()} risk", rank * 10**13, found[level]) for rank, level in enumerate(risk.LEVELS)]
 
 
 def queue() -> Queue:
@@ -87,6 +104,17 @@ def vote(request: HttpRequest, pk: str) -> HttpResponse:
     return HttpResponseSeeOther(_next(request))
 
 
+@require_POST
+@needs(VOTE)
+def undo(request: HttpRequest, pk: str) -> HttpResponse:
+    """Take an approval back that its agent has not heard yet."""
+    try:
+        gate.take_back(request.user, pk)
+    except Refused as refused:
+        return _told(request, pk, refused.status, refused.message)
+    return _card(request, pk) if _htmx(request) else HttpResponseSeeOther(_next(request))
+
+
 def _told(request: HttpRequest, pk: str, status: int, message: str) -> HttpResponse:
     """Say why the vote did not count, with the card as it is now."""
     if _htmx(request):
@@ -118,7 +146,7 @@ def _next(request: HttpRequest) -> str:
     if wanted.startswith("/") and url_has_allowed_host_and_scheme(wanted, allowed_hosts=None):
         return wanted
     page = urlsplit(request.headers.get("Referer", ""))
-    if page.netloc != request.get_host() or page.path.endswith("/vote"):
+    if page.netloc != request.get_host() or page.path.endswith(("/vote", "/undo")):
         return "/approvals/"
     return page._replace(scheme="", netloc="", path="/" + page.path.lstrip("/"), fragment="").geturl()
 

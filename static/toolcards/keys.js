@@ -16,13 +16,17 @@
   };
   const only = () => current() || (cards('[data-waiting]').length === 1 ? cards('[data-waiting]')[0] : null);
   const approve = () => only()?.querySelector('button[name=decision][value=approve]')?.click();
+  const undo = () => {
+    const forms = [...document.querySelectorAll('form.undo:not([hidden])')];
+    (current()?.querySelector('form.undo:not([hidden])') || forms.at(-1))?.requestSubmit();
+  };
   const deny = () => {
     const reason = only()?.querySelector('input[name=reason]');
     if (reason) reason.focus(); else only()?.querySelector('button[name=decision][value=deny]')?.click();
   };
 
   const KEYS = {
-    j: () => step(1), k: () => step(-1), n: nextWaiting, a: approve, d: deny,
+    j: () => step(1), k: () => step(-1), n: nextWaiting, a: approve, d: deny, z: undo,
     '.': () => toolcards.showHeld(), '?': () => toolcards.do.help(), t: () => toolcards.do.theme(),
     g: () => { going = Date.now(); },
     '/': () => { const field = document.querySelector('[data-filter]'); if (field) field.focus(); else location.assign('/calls/'); },
@@ -42,6 +46,7 @@
     if (field && event.key === 'Escape') { field.closest('article.card')?.focus(); return; }
     if (field || event.ctrlKey || event.metaKey || event.altKey || event.isComposing || toolcards.kept('keys') === 'off') return;
     const key = event.key.toLowerCase();
+    if (event.repeat && 'adz'.includes(key)) return;  // a key held down answers once
     if (Date.now() - going < 1500 && PLACES[key]) { going = 0; location.assign(PLACES[key]); return; }
     if (key === 'enter' && !document.activeElement?.matches('article.card')) return;
     if (KEYS[key]) { event.preventDefault(); KEYS[key](); }

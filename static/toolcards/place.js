@@ -8,6 +8,9 @@
   // A number that says where a card belongs: "ordinal", "requested", or "-pk" for newest first.
   const rank = (card, by) => by.startsWith('-') ? -card.dataset[by.slice(1)] : +card.dataset[by];
 
+  // What has a place in the order: a card, or the heading of a group.
+  const ranked = place => place.matches('.group, article.card:not([data-removed])') ? place : place.querySelector('article.card:not([data-removed])');
+
   const outdated = (now, next) => {
     const [have, got] = [+now.dataset.rev, +next.dataset.rev];
     if (got !== have) return got < have;
@@ -26,12 +29,14 @@
 
   const insert = (list, card) => {
     const by = list.dataset.order || 'ordinal';
-    const cards = [...list.querySelectorAll('article.card:not([data-removed])')];
-    const after = cards.find(other => rank(other, by) > rank(card, by));
+    const after = [...list.children].find(place => {
+      const other = ranked(place);
+      return other && rank(other, by) > rank(card, by);
+    });
     const wrap = ['OL', 'UL'].includes(list.tagName);
     const home = wrap ? document.createElement('li') : card;
     if (wrap) home.append(card);
-    list.insertBefore(home, after ? (wrap ? after.closest('li') : after) : null);
+    list.insertBefore(home, after || null);
     trim(list);
     toolcards.appeared(card);
     return card;

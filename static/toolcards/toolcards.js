@@ -1,6 +1,7 @@
 // What makes pages alive: the link's state, the count in title and icon, clocks, arming, held cards, announcements.
 (() => {
-  const ARMING = 400, SILENCE = 45000;
+  const ARMING = 400, SURE = 4000, SILENCE = 45000;
+  const LAST = 30;  // seconds before a question ends in which its reader is told, once
   const body = () => document.body;
   const $ = id => document.getElementById(id);
   const say = text => { const at = $('say'); if (at) { at.textContent = ''; setTimeout(() => { at.textContent = text; }, 50); } };
@@ -70,6 +71,15 @@
     },
   };
   const write = (at, text) => { if (at.textContent !== text) at.textContent = text; };
+  const warned = new Set();  // questions whose end was said
+  const ending = (card, until) => {
+    const question = `${card.id} ${until}`;
+    if (warned.has(question)) return;
+    warned.add(question);
+    card.querySelector('.countdown')?.classList.add('last');
+    const [tool, about] = ['.tool', '.sum'].map(part => card.querySelector(part)?.textContent.slice(0, 80) || '');
+    alert(`Less than ${LAST} seconds left to answer ${tool} ${about}. Press n to go there.`);
+  };
   const tick = () => {
     const clock = $('server-clock')?.getAttribute('datetime');
     if (clock && clock !== tick.seen) { tick.seen = clock; skew = Date.parse(clock) - Date.now(); }
@@ -78,11 +88,15 @@
       const left = +at.dataset.until - now() / 1000;
       const clockTime = FORMS.clock(new Date(at.dataset.until * 1000));
       write(at, left > 0 ? `${clockTime} (in ${length(left)})` : clockTime);
-      at.closest('.countdown').classList.toggle('soon', left < 60);
+      at.closest('.countdown')?.classList.toggle('soon', left < 60);
+      const undo = at.closest('form.undo'), card = at.closest('article.card[data-waiting]');
+      if (undo) undo.hidden = left <= 0;
+      else if (card && left > 0 && left <= LAST) ending(card, at.dataset.until);
     }
     for (const at of document.querySelectorAll('time[data-time]')) {
       const form = at.dataset.time;
-      if (form === 'ago' || at.told !== at.dateTime) { at.told = at.dateTime; write(at, FORMS[form](new Date(at.dateTime))); }
+      if (form !== 'ago' && at.told === at.dateTime && at.textContent === at.written) continue;
+      at.told = at.dateTime; at.written = FORMS[form](new Date(at.dateTime)); write(at, at.written);
     }
   };
 
@@ -91,16 +105,40 @@
   const arm = card => {
     const approve = card.querySelector('button[name=decision][value=approve]');
     if (!approve) return;
+    unsure(card);
     clearTimeout(card.arming);
     approve.setAttribute('aria-disabled', 'true');
     card.armed = performance.now() + ARMING;
     card.arming = setTimeout(() => card.querySelector('button[value=approve]')?.removeAttribute('aria-disabled'), ARMING);
   };
+  // A high risk takes two presses: the first one turns the button into a question, for four seconds.
+  const unsure = card => {
+    clearTimeout(card.asking);
+    card.sure = false;
+    const button = card.querySelector('button[data-asking]');
+    if (!button) return;
+    delete button.dataset.asking;
+    button.querySelector('.word').textContent = 'Approve';
+  };
+  const askAgain = (card, button) => {
+    const tool = button.form.dataset.sure;
+    card.sure = true;
+    card.armed = performance.now() + ARMING;  // a double click is one press
+    button.dataset.asking = '';
+    button.querySelector('.word').textContent = `Approve ${tool}?`;
+    card.asking = setTimeout(() => unsure(card), SURE);
+    say(`High risk. Press again to approve ${tool}.`);
+  };
   const flash = card => { card.classList.remove('fresh'); void card.offsetWidth; card.classList.add('fresh'); };
   const tooSoon = event => {
     const button = event.target.closest?.('button[name=decision][value=approve], button[name=decision][value=edit]');
     const card = button?.closest('article.card');
-    if (card && performance.now() < (card.armed || 0)) { event.preventDefault(); event.stopImmediatePropagation(); }
+    if (!card) return;
+    const no = () => { event.preventDefault(); event.stopImmediatePropagation(); };
+    if (performance.now() < (card.armed || 0)) { no(); return; }
+    if (!('sure' in button.form.dataset)) return;
+    button.form.noValidate = true;  // the box to tick is for pages without scripts
+    if (button.value === 'approve' && !card.sure) { no(); askAgain(card, button); }
   };
 
   // ------------------------------------------------------------ new cards wait while somebody reads

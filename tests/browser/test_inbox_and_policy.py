@@ -4,26 +4,16 @@ from __future__ import annotations
 
 import itertools
 import json
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from tests.browsing import NEEDS_BROWSER
 from tests.serving import until
 
-sync_api = pytest.importorskip("playwright.sync_api")
-BROWSER = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
-pytestmark = [pytest.mark.browser, pytest.mark.skipif(BROWSER is None, reason="no browser")]
+pytestmark = NEEDS_BROWSER
 _numbers = itertools.count(1)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield running
-        running.close()
 
 
 @pytest.fixture

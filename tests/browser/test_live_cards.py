@@ -2,105 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import shutil
-from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
+from tests.browsing import NEEDS_BROWSER, Open, armed, ask, card, in_state, path_of, tell
 from tests.serving import Server, until
 
-sync_api = pytest.importorskip("playwright.sync_api")
-BROWSER = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
-pytestmark = [pytest.mark.browser, pytest.mark.skipif(BROWSER is None, reason="no browser")]
-_runs = (f"live/{number}" for number in itertools.count(1))
-QUIET = ("WebSocket", "net::ERR", "htmx:ws:error")  # what a browser itself says while a server is away
-
-Open = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
-        yield running
-        running.close()
-
-
-@pytest.fixture(scope="module")
-def signed_in(browser: Any, server: Server) -> Any:
-    """The cookies of the admin."""
-    context = browser.new_context()
-    page = context.new_page()
-    page.goto(f"{server.base}/login/")
-    page.fill("[name=username]", "admin")
-    page.fill("[name=password]", server.password)
-    page.locator("main button").click()
-    page.wait_for_url(lambda url: "/login/" not in url)
-    state = context.storage_state()
-    context.close()
-    return state
-
-
-@pytest.fixture
-def visit(browser: Any, server: Server, signed_in: Any) -> Iterator[Open]:
-    """Give `visit(path, **context)`: a page that is live; whatever its console complains of fails the test."""
-    contexts, faults = [], []
-
-    def go(path: str, *, live: bool = True, **how: Any) -> Any:
-        context = browser.new_context(storage_state=signed_in, **how)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda said: faults.append(said.text) if said.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.goto(server.base + path)
-        if live:
-            page.wait_for_selector("body[data-live=up]", timeout=15_000)
-        return page
-
-    yield go
-    for context in contexts:
-        context.close()
-    assert not [fault for fault in faults if not any(quiet in fault for quiet in QUIET)]
-
-
-@pytest.fixture
-def run() -> str:
-    return next(_runs)
-
-
-def path_of(run: str) -> str:
-    return f"/runs/{quote(run, safe='')}/"
-
-
-def tell(server: Server, run: str, *frames: dict[str, Any]) -> None:
-    body = "".join(json.dumps(frame) + "\n" for frame in frames)
-    where = f"/api/v1/ingest?protocol=native&run={quote(run, safe='')}&agent=bot"
-    status, said, _ = server.request("POST", where, body, Content_Type="application/x-ndjson")
-    assert status == 200, said
-
-
-def ask(server: Server, run: str, call_id: str = "c1", **args: Any) -> dict[str, Any]:
-    body = {"run": run, "call_id": call_id, "tool": "Edit", "args": args or {"path": "a.py"}}
-    status, said, _ = server.request("POST", "/api/v1/calls/decide", body)
-    assert status == 200 and said["decision"] == "ask", said
-    return dict(said)
-
-
-def card(page: Any, call_id: str = "c1") -> Any:
-    return page.locator(f"article[data-call-id='{call_id}']")
-
-
-def in_state(page: Any, state: str, call_id: str = "c1", timeout: int = 10_000) -> None:
-    page.wait_for_selector(f"article[data-call-id='{call_id}'][data-state='{state}']", timeout=timeout)
-
-
-def armed(page: Any, call_id: str = "c1") -> None:
-    page.wait_for_selector(f"article[data-call-id='{call_id}'] button[value=approve]:not([aria-disabled])")
-
+pytestmark = NEEDS_BROWSER
 
 # Puts the card's own markup back as a push would, with the next revision.
 PUSH = """(times) => (async () => {

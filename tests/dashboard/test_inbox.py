@@ -11,6 +11,7 @@ from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test import Client
 
+from dashboard import risk
 from toolcards import gate
 from toolcards.models import Approval, ToolCall, Vote
 
@@ -295,3 +296,102 @@ def test_what_changes_something_is_never_a_get(url: str, a_person: Any, a_call: 
     status = client.get(url.format(approval=Approval.objects.get().pk)).status_code
     assert status == 405 or url in ("/policy/rules/new/", "/settings/killswitch/", "/settings/breakglass/")
     assert before == (gate.active_number(), gate.draft(), Approval.objects.get().state)
+
+
+# ---------------------------------------------------------------- undo
+
+
+def test_an_approval_that_is_held_back_offers_undo_and_takes_it(ann: Client, a_call: Any, limits: Any) -> None:
+    limits(handover_seconds=600)
+    call = a_call("approval-requested")
+    card = ann.post(address(call), form(call), headers=HTMX).content.decode()
+    undo = address(call).replace("/vote", "/undo")
+    assert f'action="{undo}"' in card and "csrfmiddlewaretoken" in card
+    answer = ann.post(undo, headers=HTMX)
+    assert answer.status_code == 200 and 'data-state="output-denied"' in answer.content.decode()
+    assert "Denied by <b>ann</b>" in answer.content.decode() and "/undo" not in answer.content.decode()
+    assert Approval.objects.get().state == "revoked"
+
+
+def test_undo_works_as_a_plain_form(ann: Client, a_call: Any, limits: Any) -> None:
+    limits(handover_seconds=600)
+    call = a_call("approval-responded")
+    undo = address(call).replace("/vote", "/undo")
+    answer = ann.post(undo, {"next": "/runs/run-1/"})
+    assert (answer.status_code, answer["Location"]) == (303, "/runs/run-1/")
+    assert ann.get(undo).status_code == 405
+
+
+def test_what_the_agent_has_is_neither_offered_nor_taken_back(ann: Client, a_call: Any, limits: Any) -> None:
+    call = a_call("approval-responded")
+    assert "/undo" not in ann.get("/runs/run-1/").content.decode()
+    answer = ann.post(address(call).replace("/vote", "/undo"), headers=HTMX)
+    assert answer.status_code == 410 and "Too late to take it back" in answer.content.decode()
+    limits(handover_seconds=600)
+    assert "/undo" in ann.get("/runs/run-1/").content.decode()
+    limits(handover_seconds=0)  # the clock ends the offer, not a new revision of the card
+    assert "/undo" not in ann.get("/runs/run-1/").content.decode()
+
+
+def test_a_viewer_cannot_undo(a_call: Any, a_person: Any, limits: Any) -> None:
+    limits(handover_seconds=600)
+    call = a_call("approval-responded")
+    viewer = Client()
+    viewer.force_login(a_person("viewer"))
+    assert viewer.post(address(call).replace("/vote", "/undo")).status_code == 403
+    assert Approval.objects.get().state == "approved"
+
+
+# ---------------------------------------------------------------- risk
+
+
+def test_the_risky_stand_first_and_take_a_confirmation(ann: Client, a_call: Any, policy: Any) -> None:
+    policy(
+        {
+            "default": "ask",
+            "rules": [
+                {"id": "high", "effect": "ask", "severity": "high", "match": {"tool": ["deploy"]}},
+                {"id": "low", "effect": "ask", "severity": "low", "match": {"tool": ["tidy"]}},
+            ],
+        }
+    )
+    for tool in ("tidy", "bash", "deploy", "delete_file"):
+        a_call("approval-requested", tool=tool, call_id=f"call-{tool}")
+    page = ann.get("/approvals/").content.decode()
+    order = ["High risk", "call-deploy", "call-delete_file", "Medium risk", "call-bash", "Low risk", "call-tidy"]
+    places = [page.index(text) for text in order]
+    assert places == sorted(places)
+    assert page.count("data-sure=") == page.count('name="sure" required') == 2
+    assert "high risk, says the rule that asks" in page and "deletes something" in page
+    assert page.count('value="deny" formnovalidate') == 4
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "reason"),
+    [
+        ("bash", {"command": "rm -rf build"}, "cannot be undone"),
+        ("bash", {"command": "git push --force origin main"}, "cannot be undone"),
+        ("bash", {"command": "curl https://example.com"}, "reaches the network"),
+        ("bash", {"command": "cat ~/.ssh/id_rsa"}, "touches secrets"),
+        ("bash", {"command": "echo $(whoami)"}, "cannot be read in full"),
+        ("bash", {"command": "echo " + "x" * 500}, "a long command"),
+        ("Edit", {"file_path": "../other/a.py"}, "leaves the project"),
+        ("Edit", {"file_path": "config/.env"}, "touches secrets"),
+        ("send_money", {"to": "ann"}, "sends or pays"),
+    ],
+)
+def test_a_card_says_why_to_look_closely(a_call: Any, tool: str, given: Any, reason: str) -> None:
+    said = risk.of(a_call("approval-requested", tool=tool, input=given).as_shown_card())
+    assert any(reason in one for one in said.reasons) and len(said.reasons) <= risk.MOST
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("bash", {"command": "git add -f a.py"}), ("bash", {"command": "ls"}), ("Edit", {"file_path": "src/a.py"}),
+        ("bash", {"command": 7}), ("bash", [1, 2]),
+    ],
+)  # fmt: skip
+def test_a_plain_call_has_no_reasons(a_call: Any, tool: str, given: Any) -> None:
+    said = risk.of(a_call("approval-requested", tool=tool, input=given).as_shown_card())
+    assert said.level == "medium" and not said.reasons

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -25,7 +26,7 @@ from tests.conftest import Say, ballot_for
 from toolcards import doorbell, gate
 from toolcards.core import facts as f
 from toolcards.gate import journal
-from toolcards.models import Run, ToolCall
+from toolcards.models import BreakGlass, Run, ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ORIGIN = b"http://testserver"
@@ -128,6 +129,43 @@ async def test_everybody_knows_how_many_wait(
         assert "Approval needed: bash" in await text_with(opened, 'data-waiting-count="1"')
         await sync_to_async(lambda: gate.vote(an_approver, ballot_for(call, "deny")))()
         await text_with(opened, 'data-waiting-count="0"')
+
+
+async def test_the_kill_switch_is_said_on_every_open_page_and_taken_back(signed_in: Client) -> None:
+    throw = sync_to_async(gate.throw)
+    async with watching(signed_in, "/ws/me/") as opened:
+        assert "data-killswitch" not in await opened.receive_from(timeout=8)
+        await throw("ben", True, "a <b>drill</b>")
+        said = await text_with(opened, "data-killswitch")
+        assert "by ben" in said and "a &lt;b&gt;drill&lt;/b&gt;" in said and 'hx-target="#standing"' in said
+        await throw("ben", False)
+        assert "data-killswitch" not in await text_with(opened, 'hx-target="#standing"')
+
+
+async def test_a_switch_thrown_where_no_ring_comes_from_is_seen_all_the_same(
+    signed_in: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with watching(signed_in, "/ws/me/") as opened:
+        await opened.receive_from(timeout=8)
+        monkeypatch.setattr(doorbell, "_ring_here", lambda runs: None)
+        await sync_to_async(gate.throw)("another process", True)
+        await text_with(opened, "data-killswitch")
+
+
+async def test_break_glass_is_said_and_goes_when_its_time_is_over(signed_in: Client) -> None:
+    async with watching(signed_in, "/ws/me/") as opened:
+        await opened.receive_from(timeout=8)
+        await sync_to_async(gate.break_glass)("ben", "a fire", 60)
+        assert "a fire" in await text_with(opened, "data-breakglass")
+        await BreakGlass.objects.aupdate(until=time.time())  # nothing rings for the clock
+        assert "data-breakglass" not in await text_with(opened, 'hx-target="#standing"')
+
+
+async def test_a_switch_is_rung_to_whoever_follows_all_runs_and_to_nobody_else(db: None) -> None:
+    async with doorbell.listening(doorbell.EVERY_RUN) as everybody, doorbell.listening(7) as one:
+        await sync_to_async(gate.throw)("ben", True)
+        assert await everybody.wait(10) == {doorbell.EVERY_RUN}
+        assert not one._rung
 
 
 @pytest.mark.parametrize("board", ["now", "approvals"])

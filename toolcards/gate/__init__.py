@@ -23,6 +23,7 @@ from toolcards.gate import (
     retention,
     standing,
     switches,
+    undoing,
     votes,
 )
 from toolcards.gate.agents import Asking
@@ -57,6 +58,12 @@ def backlog() -> int:
 def vote(person: Any, ballot: Ballot) -> Card:
     """Cast one person's vote; return the call's card afterwards."""
     card: Card = journal.do(votes.CastVote(person, ballot))
+    return card
+
+
+def take_back(person: Any, approval: str) -> Card:
+    """Take a yes back that the agent has not heard yet; return the call's card afterwards."""
+    card: Card = journal.do(undoing.TakeBack(person, approval))
     return card
 
 
@@ -175,5 +182,5 @@ __all__ = [
     "Stream", "Superseded", "TooLate", "Unknown", "abeat", "aclaim", "activate", "active_number", "adecide", "aend",
     "aexpire", "agive_back", "alook", "areceipt", "areserve", "aresult", "astanding", "atake", "awithdraw",
     "backlog", "break_glass", "decide", "draft", "drain", "end_of_stream", "open_stream", "reapply", "rebuild",
-    "replace_draft", "retain", "sweep", "throw", "vote",
+    "replace_draft", "retain", "sweep", "take_back", "throw", "vote",
 ]  # fmt: skip

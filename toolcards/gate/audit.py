@@ -73,16 +73,20 @@ def _moves(memory: RunMemory, fact: f.AnyFact, card: Card, asked: Ask | None, no
         acts.append(about(memory, card, "approval.superseded", "gate", "", fact.at, asked.id, by_approval=now.id))
     same = asked is not None and now is not None and asked.id == now.id
     if now and now.state in _MOVES and not (same and asked and asked.state == now.state):
-        by = f.By("agent", memory.row.source.name) if now.state == "claimed" else _by(fact, now)
+        by = _by(memory, fact, now)
         told = {"reason": now.reason or getattr(fact, "reason", ""), "args_sha256": now.args_sha256}
         acts.append(about(memory, card, _MOVES[now.state], by.kind, by.name, fact.at, now.id, **told))
     return acts
 
 
-def _by(fact: f.AnyFact, ask: Ask) -> f.By:
+def _by(memory: RunMemory, fact: f.AnyFact, ask: Ask) -> f.By:
     """Who did it: as the fact says, else as the approval does, else the run that ended or the clock."""
     if isinstance(fact, f.ApprovalMoved) and ask.state == "expired":  # a yes that nobody used in time
         return f.By("timeout")
+    if ask.state == "claimed":
+        return f.By("agent", memory.row.source.name)
+    if ask.state == "revoked":  # not by who had approved it; the act before this one says by whom
+        return f.By("gate")
     said = getattr(fact, "by", None) or ask.by
     if said is not None:
         return said  # type: ignore[no-any-return]

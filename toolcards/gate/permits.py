@@ -115,8 +115,7 @@ def new_permit() -> str:
 
 def permit_object(row: Approval) -> dict[str, Any] | None:
     """Return the permit of an approved and unclaimed approval, once it may be handed over."""
-    ready = row.decided_at + (settings.TOOLCARDS.handover_seconds if row.asked else 0)
-    if row.state != "approved" or row.claimed_at or not row.permit or ready > time.time():
+    if row.state != "approved" or row.claimed_at or not row.permit or _held_back(row):
         return None
     return {"id": row.permit, "expires_at": iso(row.permit_expires_at)}
 
@@ -125,6 +124,14 @@ def with_permit(memory: RunMemory, card: Card, *, attempt: int = 1) -> dict[str,
     """Return the call's decision object as it stands, with its permit if it has one to give."""
     row = Approval.objects.filter(run_id=memory.row.pk, call__ordinal=card.ordinal).order_by("-requested_at").first()
     said = answer(memory, card, permit=permit_object(row) if row else None, attempt=row.attempt if row else attempt)
+    if row and row.state == "approved" and not row.claimed_at and _held_back(row):
+        said |= {"decision": "ask", "approval": {**said["approval"], "state": "pending", "have": 0}}
     if card.repair == "edited" and said["decision"] == "allow":
         said["args"] = card.input
     return said
+
+
+def _held_back(row: Approval) -> bool:
+    """Whether a person's yes may still be taken back, so that its agent is not told yet."""
+    held = row.asked and row.delivered_at is None
+    return held and row.decided_at + settings.TOOLCARDS.handover_seconds > time.time()

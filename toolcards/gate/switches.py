@@ -40,6 +40,11 @@ def glass(now: float | None = None) -> BreakGlass | None:
     return BreakGlass.objects.filter(ended_at=None, until__gt=now).order_by("-id").first()
 
 
+def standing() -> dict[str, Any]:
+    """Return what holds now, for the top of every page: the throw of the kill switch, and the broken glass."""
+    return {"killed": newest(), "glass": glass()}
+
+
 def passed(broken: BreakGlass) -> None:
     """Count a call that only break-glass let pass."""
     BreakGlass.objects.filter(pk=broken.pk).update(passed=F("passed") + 1)
@@ -54,6 +59,7 @@ class Throw(Action):
 
     def apply(self, tx: Transaction) -> None:
         """See journal.Work."""
+        tx.switched = True
         KillSwitch.objects.create(on=self.on, by=self.by, reason=self.reason, at=tx.now)
         name = f"killswitch.{'on' if self.on else 'off'}"
         tx.acts.append(Act(name, self.kind, self.by, detail={"reason": self.reason}, at=tx.now))
@@ -87,6 +93,7 @@ class Break(Action):
 
     def apply(self, tx: Transaction) -> None:
         """See journal.Work."""
+        tx.switched = True
         BreakGlass.objects.filter(ended_at=None, until__gt=tx.now).update(ended_at=tx.now)
         if not self.minutes:
             tx.acts.append(Act("breakglass.ended", self.kind, self.by, at=tx.now))

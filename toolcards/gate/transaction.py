@@ -40,6 +40,7 @@ class Transaction:
         self.extras: dict[str, dict[str, Any]] = {}  # approval id -> columns that the card does not know
         self.after: list[Callable[[], None]] = []  # what needs the written rows, still inside the transaction
         self.answered: set[int] = set()  # runs with an approval that changed
+        self.switched = False  # something that holds for every run has changed
         self.told = telling.Told()
         self.steps: list[tuple[str, steplog.Step]] = []
         self.acts: list[Act] = []  # what the audit trail will say of this transaction
@@ -177,7 +178,8 @@ class Transaction:
             steplog.tell(run, step)
         for memory in self.runs.values():
             memory.events, memory.dirty, memory.touched = [], set(), False
-        return [*news, *map(doorbell.answers_of, self.answered)]
+        everybody = [doorbell.EVERY_RUN] if self.switched else []
+        return [*everybody, *news, *map(doorbell.answers_of, self.answered)]
 
     def _write_calls(self, cursor: Any, told: list[RunMemory]) -> None:
         whole, grew = [], []

@@ -1,0 +1,65 @@
+"""A browser for the tests of this folder, somebody signed in, and pages that may not complain."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.browsing import BROWSER, QUIET, Open
+from tests.serving import Server
+
+_runs = (f"live/{number}" for number in itertools.count(1))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as driver:
+        running = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def signed_in(browser: Any, server: Server) -> Any:
+    """The cookies of the admin."""
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(f"{server.base}/login/")
+    page.fill("[name=username]", "admin")
+    page.fill("[name=password]", server.password)
+    page.locator("main button").click()
+    page.wait_for_url(lambda url: "/login/" not in url)
+    state = context.storage_state()
+    context.close()
+    return state
+
+
+@pytest.fixture
+def visit(browser: Any, server: Server, signed_in: Any) -> Iterator[Open]:
+    """Give `visit(path, **context)`: a page that is live; whatever its console complains of fails the test."""
+    contexts, faults = [], []
+
+    def go(path: str, *, live: bool = True, **how: Any) -> Any:
+        context = browser.new_context(storage_state=signed_in, **how)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda said: faults.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.goto(server.base + path)
+        if live:
+            page.wait_for_selector("body[data-live=up]", timeout=15_000)
+        return page
+
+    yield go
+    for context in contexts:
+        context.close()
+    assert not [fault for fault in faults if not any(quiet in fault for quiet in QUIET)]
+
+
+@pytest.fixture
+def run() -> str:
+    return next(_runs)

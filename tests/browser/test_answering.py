@@ -1,0 +1,197 @@
+"""Answering in a real browser: two presses where the risk is high, undo, groups of risk, and switches on open pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browsing import NEEDS_BROWSER, Open, armed, ask, card, in_state, path_of
+from tests.serving import Server, until
+
+pytestmark = NEEDS_BROWSER
+TWICE = "button => { button.click(); button.click(); return button.innerText; }"  # as fast as a double click can be
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that holds approvals back for so long that a test is surely faster."""
+    data: Path = tmp_path_factory.mktemp("answering")
+    with Server(data, handover_seconds=900) as running:
+        yield running
+
+
+def ask_to_delete(server: Server, run: str, call_id: str) -> dict[str, Any]:
+    """Ask for a call that the starter policy asks about with a high severity."""
+    body = {"run": run, "call_id": call_id, "tool": "delete_file", "args": {"path": "a.py"}}
+    status, said, _ = server.request("POST", "/api/v1/calls/decide", body)
+    assert status == 200 and said["decision"] == "ask", said
+    return dict(said)
+
+
+def approve(page: Any, call_id: str) -> Any:
+    return card(page, call_id).locator("button[value=approve]")
+
+
+# ---------------------------------------------------------------- two presses
+
+
+def test_a_high_risk_takes_two_presses(server: Server, visit: Open, run: str) -> None:
+    ask_to_delete(server, run, "d1")
+    page = visit(path_of(run))
+    posted: list[str] = []
+    page.on("request", lambda request: posted.append(request.url) if request.method == "POST" else None)
+    armed(page, "d1")
+    assert "Approve delete_file?" in approve(page, "d1").evaluate(TWICE)  # a double click is one press
+    assert not posted and card(page, "d1").get_attribute("data-state") == "approval-requested"
+    until(lambda: posted or approve(page, "d1").click(), 30)  # the question is asked again where we were slow
+    in_state(page, "approval-responded", "d1")
+
+
+def test_the_question_goes_back_by_itself(server: Server, visit: Open, run: str) -> None:
+    ask_to_delete(server, run, "d2")
+    page = visit(path_of(run))
+    armed(page, "d2")
+    assert "Approve delete_file?" in approve(page, "d2").evaluate(TWICE)
+    page.wait_for_selector("article[data-call-id=d2] button[value=approve]:not([data-asking])", timeout=15_000)
+    assert "Approve delete_file?" not in approve(page, "d2").inner_text()
+
+
+def test_a_high_risk_is_denied_in_one_press(server: Server, visit: Open, run: str) -> None:
+    ask_to_delete(server, run, "d3")
+    page = visit(path_of(run))
+    card(page, "d3").locator("button[value=deny]").click()
+    in_state(page, "output-denied", "d3")
+
+
+def test_the_approving_button_never_has_the_focus_by_itself(server: Server, visit: Open, run: str) -> None:
+    ask_to_delete(server, run, "d4")
+    page = visit("/approvals/")
+    armed(page, "d4")
+    assert page.evaluate("document.activeElement.tagName") == "BODY"
+    page.keyboard.press("n")
+    assert page.evaluate("document.activeElement.tagName") == "ARTICLE"
+
+
+def test_without_scripts_a_high_risk_takes_a_tick_and_a_press(server: Server, visit: Open, run: str) -> None:
+    ask_to_delete(server, run, "d5")
+    page = visit(path_of(run), live=False, java_script_enabled=False)
+    approve(page, "d5").click()  # the browser asks for the tick and sends nothing
+    page.goto(server.base + path_of(run))
+    assert card(page, "d5").get_attribute("data-state") == "approval-requested"
+    card(page, "d5").locator("[name=sure]").check()
+    approve(page, "d5").click()
+    page.goto(server.base + path_of(run))
+    assert card(page, "d5").get_attribute("data-state") == "approval-responded"
+
+
+def test_without_scripts_a_high_risk_is_denied_without_a_tick(server: Server, visit: Open, run: str) -> None:
+    ask_to_delete(server, run, "d6")
+    page = visit(path_of(run), live=False, java_script_enabled=False)
+    card(page, "d6").locator("button[value=deny]").click()
+    page.goto(server.base + path_of(run))
+    assert card(page, "d6").get_attribute("data-state") == "output-denied"
+
+
+# ---------------------------------------------------------------- undo
+
+
+def test_z_takes_the_last_approval_back_before_the_agent_hears_it(server: Server, visit: Open, run: str) -> None:
+    said = ask(server, run, "u1")
+    page = visit(path_of(run))
+    armed(page, "u1")
+    card(page, "u1").locator("button[value=approve]").click()
+    in_state(page, "approval-responded", "u1")
+    assert server.get(f"/api/v1/approvals/{said['approval']['id']}")["decision"] == "ask"
+    page.keyboard.press("z")
+    in_state(page, "output-denied", "u1")
+    told = server.get(f"/api/v1/approvals/{said['approval']['id']}")
+    assert (told["decision"], told["permit"], told["by"]["name"]) == ("deny", None, "admin")
+
+
+def test_undo_works_without_scripts(server: Server, visit: Open, run: str) -> None:
+    ask(server, run, "u2")
+    page = visit(path_of(run), live=False, java_script_enabled=False)
+    card(page, "u2").locator("button[value=approve]").click()
+    page.goto(server.base + path_of(run))
+    card(page, "u2").locator("button[data-undo]").click()
+    assert page.url.startswith(f"{server.base}/runs/")  # back to the page that the form stood on
+    assert card(page, "u2").get_attribute("data-state") == "output-denied"
+
+
+def test_an_offer_to_undo_goes_with_its_time(server: Server, visit: Open, run: str) -> None:
+    ask(server, run, "u3")
+    page = visit(path_of(run))
+    armed(page, "u3")
+    card(page, "u3").locator("button[value=approve]").click()
+    page.wait_for_selector("article[data-call-id=u3] form.undo")
+    page.evaluate("document.querySelector('form.undo time').dataset.until = Date.now() / 1000 - 1")
+    page.wait_for_selector("article[data-call-id=u3] form.undo", state="hidden")
+
+
+# ---------------------------------------------------------------- the inbox
+
+
+def test_the_risky_come_first_as_they_arrive(server: Server, visit: Open, run: str) -> None:
+    ask(server, run, f"{run}-m")
+    page = visit("/approvals/")
+    page.wait_for_selector(f"article[data-call-id='{run}-m']")
+    ask_to_delete(server, run, f"{run}-h")
+    page.wait_for_selector(f"article[data-call-id='{run}-h']")
+    ids = page.evaluate("[...document.querySelectorAll('article.card')].map(card => card.dataset.callId)")
+    assert ids.index(f"{run}-h") < ids.index(f"{run}-m")
+    heads = page.locator(".board > .group:visible").all_inner_texts()
+    assert heads == ["High risk", "Medium risk"]
+    assert page.locator(".group:has-text('High risk') + li article[data-risk=high]").count() == 1
+
+
+def test_half_a_minute_before_its_end_a_question_is_said_once(server: Server, visit: Open, run: str) -> None:
+    ask(server, run, "t1")
+    page = visit(path_of(run))
+    armed(page, "t1")
+    page.evaluate(
+        """() => {
+          window.said = [];
+          const alert = document.getElementById('alert');
+          new MutationObserver(() => { if (alert.textContent.includes('seconds left')) said.push(alert.textContent); })
+            .observe(alert, {childList: true, characterData: true, subtree: true});
+          document.querySelector("article[data-call-id=t1] .countdown time").dataset.until = Date.now() / 1000 + 25;
+        }"""
+    )
+    until(lambda: page.evaluate("said.length"))
+    assert page.locator("article[data-call-id=t1] .countdown.last").count() == 1
+    shown = page.locator("article[data-call-id=t1] .countdown time").inner_text()
+    until(lambda: page.locator("article[data-call-id=t1] .countdown time").inner_text() != shown)  # the clock went on
+    assert page.evaluate("said.length") == 1 and "Edit" in page.evaluate("said[0]")
+
+
+# ---------------------------------------------------------------- switches
+
+
+@pytest.mark.parametrize("path", ["/", "/policy/", "/settings/audit/"])
+def test_switches_thrown_in_another_process_show_on_open_pages(server: Server, visit: Open, path: str) -> None:
+    page = visit(path)
+    page.evaluate("window.same = true")
+    try:
+        assert server.manage("killswitch", "on", "--reason", "a drill").returncode == 0
+        page.wait_for_selector("[data-killswitch=on]", timeout=15_000)
+        assert "a drill" in page.locator("[data-killswitch]").inner_text()
+        assert not page.locator(".side .stop-all").is_visible()
+    finally:
+        assert server.manage("killswitch", "off").returncode == 0
+    page.wait_for_selector("[data-killswitch]", state="detached", timeout=15_000)
+    assert page.evaluate("window.same") and page.locator(".side .stop-all").is_visible()
+
+
+def test_break_glass_shows_on_a_run_that_somebody_looks_at(server: Server, visit: Open, run: str) -> None:
+    ask(server, run)
+    page = visit(path_of(run))
+    try:
+        said = server.manage("breakglass", "on", "--reason", "a fire", "--minutes", "5")
+        assert said.returncode == 0, said.stderr
+        page.wait_for_selector("[data-breakglass=on]", timeout=15_000)
+    finally:
+        server.manage("breakglass", "off")
+    page.wait_for_selector("[data-breakglass]", state="detached", timeout=15_000)

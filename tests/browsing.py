@@ -1,0 +1,49 @@
+"""What browser tests do again and again: tell a server of calls, and find their cards on a page."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.serving import Server
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
+NEEDS_BROWSER = [pytest.mark.browser, pytest.mark.skipif(BROWSER is None, reason="no browser")]
+QUIET = ("WebSocket", "net::ERR", "htmx:ws:error")  # what a browser itself says while a server is away
+
+Open = Callable[..., Any]
+
+
+def path_of(run: str) -> str:
+    return f"/runs/{quote(run, safe='')}/"
+
+
+def tell(server: Server, run: str, *frames: dict[str, Any]) -> None:
+    body = "".join(json.dumps(frame) + "\n" for frame in frames)
+    where = f"/api/v1/ingest?protocol=native&run={quote(run, safe='')}&agent=bot"
+    status, said, _ = server.request("POST", where, body, Content_Type="application/x-ndjson")
+    assert status == 200, said
+
+
+def ask(server: Server, run: str, call_id: str = "c1", **args: Any) -> dict[str, Any]:
+    body = {"run": run, "call_id": call_id, "tool": "Edit", "args": args or {"path": "a.py"}}
+    status, said, _ = server.request("POST", "/api/v1/calls/decide", body)
+    assert status == 200 and said["decision"] == "ask", said
+    return dict(said)
+
+
+def card(page: Any, call_id: str = "c1") -> Any:
+    return page.locator(f"article[data-call-id='{call_id}']")
+
+
+def in_state(page: Any, state: str, call_id: str = "c1", timeout: int = 10_000) -> None:
+    page.wait_for_selector(f"article[data-call-id='{call_id}'][data-state='{state}']", timeout=timeout)
+
+
+def armed(page: Any, call_id: str = "c1") -> None:
+    page.wait_for_selector(f"article[data-call-id='{call_id}'] button[value=approve]:not([aria-disabled])")

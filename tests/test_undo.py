@@ -1,0 +1,161 @@
+"""Undo: a yes that is held back can be taken back, by one person, once, and nothing of it can be used afterwards."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from tests.conftest import ballot_for
+from toolcards import gate
+from toolcards.gate import agents, delivery, journal, permits, undoing
+from toolcards.models import Approval, Grant, ToolCall, Vote
+from toolcards.records import AuditRow
+
+pytestmark = pytest.mark.django_db
+LONG = 600.0  # seconds: nothing is handed over while a test runs
+
+
+@pytest.fixture
+def held_back(limits: Any) -> None:
+    limits(handover_seconds=LONG)
+
+
+@pytest.fixture
+def approved(held_back: None, a_call: Any) -> ToolCall:
+    """A call that ann has just approved, and whose agent does not know it yet."""
+    return a_call("approval-responded")
+
+
+def stored(call: ToolCall) -> Approval:
+    return Approval.objects.get(call=call)
+
+
+def permit_claimed(source: Any, row: Approval) -> Any:
+    body = {"call_id": row.call.call_id, "args_sha256": row.args_sha256}
+    return journal.do(permits.Claim(source, row.permit, body))
+
+
+def test_an_approval_taken_back_denies_the_call(approved: ToolCall, an_approver: Any, source: Any) -> None:
+    card = gate.take_back(an_approver, stored(approved).id)
+    assert (card.state, card.denied_by.name, card.approval.state) == ("output-denied", "ann", "revoked")
+    assert stored(approved).state == "revoked"
+    said = journal.do(agents.Look(source, stored(approved).id))
+    assert (said["decision"], said["permit"], said["by"]["name"]) == ("deny", None, "ann")
+    assert "took the approval back" in said["reason"]["text"]
+
+
+def test_its_permit_cannot_be_used(approved: ToolCall, an_approver: Any, source: Any) -> None:
+    row = stored(approved)
+    assert row.permit
+    gate.take_back(an_approver, row.id)
+    with pytest.raises(gate.TooLate) as refused:
+        permit_claimed(source, row)
+    assert refused.value.code == "revoked"
+
+
+def test_what_came_with_the_yes_goes_with_it(
+    held_back: None, policy: Any, a_call: Any, an_approver: Any, source: Any
+) -> None:
+    policy({"rules": [{"id": "r", "effect": "ask", "match": {"tool": ["bash"]}, "ask": {"grants": ["once", "run"]}}]})
+    call = a_call("approval-requested")
+    ballot = ballot_for(call, "approve")
+    gate.vote(
+        an_approver, gate.Ballot(ballot.approval, "approve", ballot.rev, ballot.args_sha256, grant={"kind": "run"})
+    )
+    assert Grant.objects.get().revoked_at is None
+    gate.take_back(an_approver, ballot.approval)
+    assert Grant.objects.get().revoked_at is not None
+    assert AuditRow.objects.get(act="grant.revoked").actor == "ann"
+
+
+def test_the_trail_says_who_took_it_back(approved: ToolCall, a_person: Any) -> None:
+    gate.take_back(a_person("approver", "ben"), stored(approved).id)
+    assert AuditRow.objects.get(act="vote.undone").actor == "ben"
+    assert AuditRow.objects.get(act="approval.revoked").actor_kind == "gate"
+
+
+def test_the_same_person_twice_is_the_same_and_another_is_too_late(
+    approved: ToolCall, an_approver: Any, a_person: Any
+) -> None:
+    first = gate.take_back(an_approver, stored(approved).id)
+    assert gate.take_back(an_approver, stored(approved).id) == first
+    with pytest.raises(gate.TooLate):
+        gate.take_back(a_person("approver", "ben"), stored(approved).id)
+    assert AuditRow.objects.filter(act="vote.undone").count() == 1
+
+
+def test_without_a_time_to_hold_it_back_nothing_can_be_taken_back(a_call: Any, an_approver: Any) -> None:
+    call = a_call("approval-responded")
+    with pytest.raises(gate.TooLate):
+        gate.take_back(an_approver, stored(call).id)
+    assert stored(call).state == "approved"
+
+
+def test_once_the_time_is_over_it_stays(approved: ToolCall, an_approver: Any, limits: Any) -> None:
+    decided = stored(approved).decided_at
+    limits(handover_seconds=undoing.MARGIN)
+    assert undoing.undoable_until(decided) == 0
+    with pytest.raises(gate.TooLate):
+        gate.take_back(an_approver, stored(approved).id)
+
+
+def test_what_the_agent_has_taken_stays(approved: ToolCall, an_approver: Any) -> None:
+    Approval.objects.update(channel="socket")
+    assert journal.do(delivery.Take(stored(approved).id))["decision"] == "allow"
+    with pytest.raises(gate.TooLate):
+        gate.take_back(an_approver, stored(approved).id)
+
+
+@pytest.mark.parametrize("state", ["approval-requested", "output-denied"])
+def test_only_a_yes_can_be_taken_back(held_back: None, a_call: Any, an_approver: Any, state: str) -> None:
+    call = a_call(state)
+    with pytest.raises(gate.TooLate):
+        gate.take_back(an_approver, stored(call).id)
+    assert ToolCall.objects.get().state == state
+
+
+def test_who_may_not_answer_may_not_take_back(approved: ToolCall, a_person: Any) -> None:
+    with pytest.raises(gate.NotAllowed):
+        gate.take_back(a_person("viewer"), stored(approved).id)
+    with pytest.raises(gate.Unknown):
+        gate.take_back(a_person("approver", "ben"), "apr_nothing")
+
+
+def test_asked_again_in_the_meantime_the_agent_hears_that_nothing_is_decided(
+    approved: ToolCall, source: Any, an_approver: Any
+) -> None:
+    again = gate.decide(source, gate.Asking(run="run-1", call_id="call-1", tool="bash", args={"command": "ls"}))
+    assert (again["decision"], again["approval"]["state"], again["permit"]) == ("ask", "pending", None)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_taking_back_and_handing_over_exactly_one_wins(approved: ToolCall, an_approver: Any, source: Any) -> None:
+    Approval.objects.update(channel="socket")
+    row, start, won = stored(approved), threading.Barrier(2), []
+
+    def taking_back() -> None:
+        start.wait()
+        try:
+            gate.take_back(an_approver, row.id)
+            won.append("undo")
+        except gate.Refused:
+            pass
+        finally:
+            connection.close()
+
+    def handing_over() -> None:
+        start.wait()
+        said = journal.do(delivery.Take(row.id))
+        won.extend(["agent"] if said and said["decision"] == "allow" else [])
+        connection.close()
+
+    threads = [threading.Thread(target=work) for work in (taking_back, handing_over)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1
+    assert Vote.objects.count() == 1
