@@ -28,6 +28,8 @@ AG_UI = {
     "fastapi": "",
     "uvicorn": "",
 }
+# It brings a Claude Code of its own.
+CLAUDE_AGENT = {"claude-agent-sdk": "0.2.184"}
 
 
 def python(name: str = "python", packages: dict[str, str] | None = None) -> Path:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import threading
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,78 +16,39 @@ from typing import Any
 
 import pytest
 
-from tests.clients import gating, models, npm
-from tests.clients.models import Call
+from tests.clients import claude as claude_code
+from tests.clients import gating, models
 from tests.serving import Server, until
 from toolcards import connect
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(180)]
-VERSION = "2.1.329"
-
-
-def bash(call: str, command: str) -> Call:
-    return Call(call, "Bash", {"command": command, "description": f"run {call}"})
-
-
-SCRIPTS: dict[str, models.Script] = {
-    "success": [["Let me look.", bash("toolu_ok", "echo hello")], ["Done."]],
-    "error": [[bash("toolu_err", "exit 3")], ["It failed."]],
-    "deny": [[bash("toolu_no", "echo forbidden")], ["I may not."]],
-    "ask": [[bash("toolu_ask", "echo ask")], ["Done."]],
-    "write": [[Call("toolu_w", "Write", {"file_path": "$CWD/out.txt", "content": "hi\n"})], ["Written."]],
-    "parallel": [
-        [
-            bash("toolu_p1", "echo one"),
-            bash("toolu_p2", "exit 7"),
-            Call("toolu_p3", "Read", {"file_path": "$CWD/nope.txt"}),
-        ],
-        ["One of three."],
-    ],
-    "unknown": [[Call("toolu_u", "NoSuchTool", {"x": 1})], ["No such tool."]],
-    "invalid": [[Call("toolu_i", "Bash", {"cmd": 5})], ["Bad input."]],
-    "broken": [[Call("toolu_b", "Bash", raw='{"command": "echo')], ["Bad input."]],
-    "long": [[bash("toolu_l", "python3 -c 'import time; time.sleep(60)'")], ["Never."]],
-    "touch": [[bash("toolu_t", "touch ran.txt")], ["Done."]],
-    "agent": [
-        [
-            Call(
-                "toolu_a",
-                "Agent",
-                {"description": "sub", "prompt": "SCENARIO:inner", "subagent_type": "general-purpose"},
-            )
-        ],
-        ["The sub-agent is done."],
-    ],
-    "inner": [[bash("toolu_in", "echo inner")], ["Inner done."]],
-}
 
 
 @dataclass
 class Claude:
-    """The program in a home and a project of its own."""
+    """The program in a place of its own."""
 
     program: Path
-    home: Path
-    project: Path
-    model: models.FakeModel
+    place: claude_code.Place
     session: str = field(default_factory=lambda: str(uuid.uuid4()))
     process: subprocess.Popen[str] | None = None
 
+    @property
+    def project(self) -> Path:
+        return self.place.project
+
+    @property
+    def model(self) -> models.FakeModel:
+        return self.place.model
+
     def start(self, scenario: str, *flags: str) -> Claude:
         """Start a headless session; `finish` waits for it."""
-        env = {
-            "PATH": f"{self.program.parent}:/usr/local/bin:/usr/bin:/bin", "HOME": str(self.home), "TERM": "dumb",
-            "LANG": "C.UTF-8", "SHELL": "/bin/bash", "ANTHROPIC_BASE_URL": self.model.base,
-            "ANTHROPIC_API_KEY": "no-key-at-all",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1", "DISABLE_TELEMETRY": "1",
-            "DISABLE_ERROR_REPORTING": "1",
-        }  # fmt: skip
         command = [
             str(self.program), "-p", f"SCENARIO:{scenario}", "--session-id", self.session, "--model",
             "claude-sonnet-4-5", "--output-format", "stream-json", "--verbose", *flags,
         ]  # fmt: skip
         self.process = subprocess.Popen(
-            command, cwd=self.project, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            command, cwd=self.project, env=self.place.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         return self
@@ -106,8 +66,7 @@ class Claude:
 
 @pytest.fixture(scope="module")
 def program() -> Path:
-    modules = npm.installed("claude-code", anthropic_ai__claude_code=VERSION)
-    return npm.native(modules, "@anthropic-ai/claude-code", "claude")
+    return claude_code.program()
 
 
 @pytest.fixture(scope="module")
@@ -120,29 +79,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture
 def claude(program: Path, server: Server, tmp_path: Path) -> Iterator[Claude]:
     """A Claude Code that is connected to the server."""
-    home, project = tmp_path / "home", tmp_path / "project"
-    home.mkdir()
-    project.mkdir()
-    scripts = {name: [[_here(part, project) for part in turn] for turn in script] for name, script in SCRIPTS.items()}
-    model = models.anthropic(scripts)
-    wish = connect.Wish(url=server.base, key=server.key, home=home)
-    connect.write(connect.recipe("claude-code").plan(wish))
-    session = Claude(program, home, project, model)
+    session = Claude(program, claude_code.place(tmp_path, server.base, server.key))
     yield session
     if session.process is not None and session.process.poll() is None:
         session.process.kill()
         session.process.wait()
-    model.close()
-
-
-def _here(part: str | Call, project: Path) -> str | Call:
-    if isinstance(part, str) or not isinstance(part.input, dict):
-        return part
-    given = {
-        name: value.replace("$CWD", str(project)) if isinstance(value, str) else value
-        for name, value in part.input.items()
-    }
-    return Call(part.id, part.tool, given, part.raw)
+    session.model.close()
 
 
 def calls(server: Server, claude: Claude) -> dict[str, Any]:
@@ -177,7 +119,16 @@ def test_a_persons_yes_lets_the_held_call_run(server: Server, claude: Claude) ->
     claude.finish()
     card = calls(server, claude)["toolu_ask"]
     assert (card["state"], card["approval"]["by"]["kind"], card["anomalies"]) == ("output-available", "human", [])
+    assert card["approval"]["state"] == "succeeded"
     assert claude.model.results["toolu_ask"] == "ask"
+
+
+def test_what_a_person_allowed_and_failed_is_a_used_approval(server: Server, claude: Claude) -> None:
+    claude.start("ask-exit")
+    gating.vote(server, claude.session, "approve")
+    claude.finish()
+    card = calls(server, claude)["toolu_x"]
+    assert (card["state"], card["approval"]["state"]) == ("output-error", "failed")
 
 
 def test_a_persons_no_reaches_the_model(server: Server, claude: Claude) -> None:
@@ -242,8 +193,7 @@ def test_a_sub_agents_calls_are_below_it(server: Server, claude: Claude) -> None
 
 def test_an_interrupted_tool_is_aborted(server: Server, claude: Claude) -> None:
     claude.start("long")
-    until(lambda: calls(server, claude).get("toolu_l", {}).get("state") == "input-available", 30)
-    threading.Event().wait(1)
+    until((claude.project / "started").exists, 40)
     assert claude.process is not None
     os.kill(claude.process.pid, signal.SIGINT)
     claude.finish()
@@ -275,7 +225,7 @@ def test_without_the_server_nothing_runs(server: Server, claude: Claude) -> None
 
 def test_it_is_on_failure_that_keeps_it_closed(server: Server, claude: Claude) -> None:
     """Without that line Claude Code runs the tool: this is why `connect` writes it, and what older versions do."""
-    path = claude.home / ".claude" / "settings.json"
+    path = claude.place.settings
     path.write_text(path.read_text().replace('"onFailure": "block"', '"onFailure": "continue"'))
     server.stop()
     try:
@@ -286,7 +236,7 @@ def test_it_is_on_failure_that_keeps_it_closed(server: Server, claude: Claude) -
 
 
 def test_with_a_key_that_was_revoked_nothing_runs(server: Server, claude: Claude) -> None:
-    wish = connect.Wish(url=server.base, key="tck_nobodys_key", home=claude.home)
+    wish = connect.Wish(url=server.base, key="tck_nobodys_key", home=claude.place.home)
     connect.write(connect.recipe("claude-code").plan(wish))
     claude.start("touch", "--allowedTools", "Bash").finish()
     assert not (claude.project / "ran.txt").exists()

@@ -1,0 +1,202 @@
+"""The real Claude Agent SDK for Python, 0.2.184 with its own Claude Code (2.1.327), in an app that asks questions too.
+
+It reads the settings that `connect claude-code` writes. An app that reads none hands them over by `settings=`, or asks
+the gate in its own `can_use_tool`; both are here.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients import claude as claude_code
+from tests.clients import gating, pip
+from tests.serving import Server, until
+
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(240)]
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with Server(tmp_path_factory.mktemp("server")) as running:
+        gating.activate(running, gating.policy(tool="Bash", field="/command"))
+        yield running
+
+
+class App:
+    """The app of agents/claude_agent.py, with one prompt."""
+
+    def __init__(self, place: claude_code.Place, server: Server, scenario: str, **wish: Any) -> None:
+        self.place, self.run = place, str(uuid.uuid4())
+        env = place.env | {
+            "PYTHONPATH": str(ROOT), "PROJECT": str(place.project), "TOOLCARDS_URL": server.base,
+            "TOOLCARDS_AGENT_KEY": server.key,
+        }  # fmt: skip
+        self._process = subprocess.Popen(
+            [str(pip.python("claude-agent", pip.CLAUDE_AGENT)), str(ROOT / "tests/clients/agents/claude_agent.py")],
+            env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        usual = {"host": "", "isolated": False, "settings": None, "allowed": []}
+        self.say(json.dumps({"prompt": f"SCENARIO:{scenario}", "session": self.run, **usual, **wish}))
+
+    def say(self, line: str) -> None:
+        """Tell the app something."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+
+    def hears(self, word: str) -> dict[str, Any]:
+        """Return the next thing that the app tells, which has this word."""
+        assert self._process.stdout is not None and self._process.stderr is not None
+        line = self._process.stdout.readline()
+        told: dict[str, Any] = json.loads(line) if line else {}
+        assert word in told, (told, self._process.stderr.read()[-2000:] if not line else "")
+        return told
+
+    def results(self) -> dict[str, Any]:
+        """Wait for the last word: what came of each call."""
+        found: dict[str, Any] = self.hears("results")["results"]
+        return found
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+@pytest.fixture
+def app(server: Server, tmp_path: Path) -> Iterator[Callable[..., App]]:
+    """Give `app(scenario, host=…, isolated=…)`: a prompt that is being worked on."""
+    place = claude_code.place(tmp_path, server.base, server.key)
+    begun: list[App] = []
+
+    def begin(scenario: str, **wish: Any) -> App:
+        begun.append(App(place, server, scenario, **wish))
+        return begun[-1]
+
+    yield begin
+    for each in begun:
+        each.stop()
+    place.model.close()
+
+
+def ended(server: Server, app: App, call: str, state: str) -> dict[str, Any]:
+    """Return the card once it is in this state."""
+    until(lambda: gating.calls(server, app.run).get(call, {}).get("state") == state, 30)
+    found: dict[str, Any] = gating.calls(server, app.run)[call]
+    return found
+
+
+def test_a_success(server: Server, app: Callable[..., App]) -> None:
+    told = app("success")
+    assert told.results()["toolu_ok"] == [False, "hello"]
+    ended(server, told, "toolu_ok", "output-available")
+    until(lambda: server.get(f"/api/v1/runs/{told.run}")["status"] == "finished", 30)
+
+
+def test_a_rules_no_reaches_the_app_and_the_model(server: Server, app: Callable[..., App]) -> None:
+    told = app("deny", host="wait")
+    failed, said = told.results()["toolu_no"]
+    assert failed and "Not allowed here. Try something else." in said
+    assert ended(server, told, "toolu_no", "output-denied")["decision"]["effect"] == "deny"
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_a_persons_yes_here_is_not_asked_for_again_there(
+    server: Server, app: Callable[..., App], tmp_path: Path, isolated: bool
+) -> None:
+    """An isolated app reads no settings of the account; it is handed the same ones."""
+    settings = str(tmp_path / "home/.claude/settings.json") if isolated else None
+    told = app("ask", host="wait", isolated=isolated, settings=settings)
+    gating.vote(server, told.run, "approve")
+    assert told.results()["toolu_ask"] == [False, "ask"]
+    card = ended(server, told, "toolu_ask", "output-available")
+    assert (card["approval"]["state"], card["anomalies"]) == ("succeeded", [])
+
+
+def test_what_a_person_edited_is_what_runs(server: Server, app: Callable[..., App]) -> None:
+    told = app("ask")
+    gating.vote(server, told.run, "edit", edited={"command": "echo edited", "description": "run toolu_ask"})
+    assert told.results()["toolu_ask"] == [False, "edited"]
+    assert ended(server, told, "toolu_ask", "output-available")["input"]["command"] == "echo edited"
+
+
+def test_an_interrupted_turn_takes_its_question_back(server: Server, app: Callable[..., App]) -> None:
+    told = app("ask", host="wait")
+    gating.waiting(server, told.run)
+    told.say("interrupt")
+    assert told.results()["toolu_ask"][0] is True
+    card = ended(server, told, "toolu_ask", "output-error")
+    assert (card["cause"], card["approval"]["state"]) == ("aborted", "cancelled")
+
+
+@pytest.mark.parametrize(("decision", "state"), [("approve", "output-available"), ("deny", "output-denied")])
+def test_what_the_app_is_asked_may_be_answered_here(
+    server: Server, app: Callable[..., App], decision: str, state: str
+) -> None:
+    told = app("write", host="wait")
+    assert told.hears("asked") == {"asked": "Write", "call": "toolu_w"}
+    gating.vote(server, told.run, decision, reason="because")
+    assert told.hears("withdrawn") == {"withdrawn": "toolu_w"}
+    failed, said = told.results()["toolu_w"]
+    assert failed is (decision == "deny") and ("because" in said) is failed
+    assert ended(server, told, "toolu_w", state)["approval"]["by"]["kind"] == "human"
+    assert (told.place.project / "out.txt").exists() is (decision == "approve")
+
+
+@pytest.mark.parametrize(("answer", "state"), [("allow", "output-available"), ("deny", "output-denied")])
+def test_what_the_app_is_asked_may_be_answered_there(
+    server: Server, app: Callable[..., App], answer: str, state: str
+) -> None:
+    told = app("write", host="wait")
+    told.hears("asked")
+    gating.waiting(server, told.run)
+    told.say(answer)
+    assert told.results()["toolu_w"][0] is (answer == "deny")
+    card = ended(server, told, "toolu_w", state)
+    assert (card["approval"]["by"]["kind"], card["anomalies"]) == ("host", [])
+
+
+def test_without_the_server_nothing_runs_and_the_model_is_told_why(server: Server, app: Callable[..., App]) -> None:
+    server.stop()
+    try:
+        told = app("touch", allowed=["Bash"])
+        failed, said = told.results()["toolu_t"]
+    finally:
+        server.start()
+    assert failed and "ECONNREFUSED" in said and "ECONNREFUSED" in told.place.model.results["toolu_t"]
+    assert not (told.place.project / "ran.txt").exists()
+
+
+# ---------------------------------------------------------------- an app whose own callback asks the gate
+
+
+@pytest.mark.parametrize(("decision", "written"), [("approve", "ask\n"), ("deny", None), ("edit", "edited\n")])
+def test_a_callback_of_the_apps_own_asks_the_gate(
+    server: Server, app: Callable[..., App], decision: str, written: str | None
+) -> None:
+    told = app("ask-write", host="gate", isolated=True)
+    edited = {"command": "echo edited > ran.txt", "description": "run toolu_aw"} if decision == "edit" else None
+    gating.vote(server, told.run, decision, reason="because", edited=edited)
+    told.hears("asked")
+    failed, said = told.results()["toolu_aw"]
+    assert failed is (decision == "deny") and ("because" in said) is failed
+    path = told.place.project / "ran.txt"
+    assert (path.read_text() if path.exists() else None) == written
+
+
+def test_a_callback_without_the_server_is_a_no(server: Server, app: Callable[..., App]) -> None:
+    server.stop()
+    try:
+        told = app("touch", host="gate", isolated=True)
+        told.hears("asked")
+        failed, said = told.results()["toolu_t"]
+    finally:
+        server.start()
+    assert failed and "could not be asked" in said and not (told.place.project / "ran.txt").exists()

@@ -1,0 +1,176 @@
+"""The real Claude Code at a terminal, as a person has it: questions on its screen, Esc, and a next prompt.
+
+Same version, scripts and connection as in test_claude_code, which plays the headless sessions.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients import claude as claude_code
+from tests.clients import gating
+from tests.clients.terminal import Terminal
+from tests.serving import Server, until
+
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(240)]
+ESC, ENTER = "\x1b", "\r"
+PATIENCE = 60  # seconds
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with Server(tmp_path_factory.mktemp("server")) as running:
+        gating.activate(running, gating.policy(tool="Bash", field="/command"))
+        yield running
+
+
+class Session:
+    """A session at a terminal, begun with a prompt."""
+
+    def __init__(self, place: claude_code.Place, server: Server, scenario: str, *flags: str) -> None:
+        self.place, self.run, self._server = place, str(uuid.uuid4()), server
+        command = [str(claude_code.program()), "--session-id", self.run, "--model", "claude-sonnet-4-5", *flags]
+        self.terminal = Terminal([*command, f"SCENARIO:{scenario}"], cwd=place.project, env=place.env)
+
+    def card(self, call: str) -> dict[str, Any]:
+        """Return the card, {} while there is none."""
+        found: dict[str, Any] = gating.calls(self._server, self.run).get(call, {})
+        return found
+
+    def ended(self, call: str, state: str) -> dict[str, Any]:
+        """Return the card once it is in this state."""
+        until(lambda: self.card(call).get("state") == state, PATIENCE)
+        return self.card(call)
+
+    def told(self, call: str) -> str:
+        """Return what the model was told of the call, once it was."""
+        until(lambda: call in self.place.model.results, PATIENCE)
+        return self.place.model.results[call]
+
+    def sees(self, words: str) -> None:
+        """Wait until these words are on the screen."""
+        until(lambda: words in self.terminal.seen, PATIENCE)
+
+
+@pytest.fixture
+def claude(server: Server, tmp_path: Path) -> Iterator[Callable[..., Session]]:
+    """Give `claude(scenario, flags…)`: a session that has begun."""
+    place = claude_code.place(tmp_path, server.base, server.key)
+    place.at_home()
+    begun: list[Session] = []
+
+    def begin(scenario: str, *flags: str) -> Session:
+        begun.append(Session(place, server, scenario, *flags))
+        return begun[-1]
+
+    yield begin
+    for session in begun:
+        session.terminal.close()
+    place.model.close()
+
+
+def test_a_persons_yes_lets_the_held_call_run_and_leaving_ends_the_run(
+    server: Server, claude: Callable[..., Session]
+) -> None:
+    session = claude("ask")
+    gating.vote(server, session.run, "approve")
+    assert session.told("toolu_ask") == "ask"
+    card = session.ended("toolu_ask", "output-available")
+    assert (card["approval"]["by"]["kind"], card["approval"]["state"], card["anomalies"]) == ("human", "succeeded", [])
+    session.sees("Done.")
+    session.terminal.press("/exit" + ENTER)
+    until(lambda: server.get(f"/api/v1/runs/{session.run}")["status"] == "finished", PATIENCE)
+
+
+def test_a_persons_no_reaches_the_model(server: Server, claude: Callable[..., Session]) -> None:
+    session = claude("ask")
+    gating.vote(server, session.run, "deny", reason="not on a Friday")
+    assert "A person declined: not on a Friday" in session.told("toolu_ask")
+    assert session.ended("toolu_ask", "output-denied")["approval"]["by"]["kind"] == "human"
+
+
+def test_what_a_person_edited_is_what_runs(server: Server, claude: Callable[..., Session]) -> None:
+    session = claude("ask")
+    edited = {"command": "echo edited", "description": "run toolu_ask"}
+    gating.vote(server, session.run, "edit", edited=edited)
+    assert session.told("toolu_ask") == "edited"
+    assert session.ended("toolu_ask", "output-available")["input"] == edited
+
+
+def test_esc_takes_the_question_back_and_the_session_goes_on(server: Server, claude: Callable[..., Session]) -> None:
+    session = claude("ask")
+    gating.waiting(server, session.run)
+    session.terminal.press(ESC)
+    card = session.ended("toolu_ask", "output-error")
+    assert (card["cause"], card["approval"]["state"]) == ("aborted", "cancelled")
+    session.sees("Interrupted")
+    session.terminal.press("SCENARIO:success")
+    session.sees("SCENARIO:success")
+    session.terminal.press(ENTER)
+    assert session.told("toolu_ok") == "hello" and session.told("toolu_ask") != "ask"
+    session.ended("toolu_ok", "output-available")
+
+
+def test_esc_while_a_tool_runs_is_seen_at_the_next_prompt(claude: Callable[..., Session]) -> None:
+    """No hook tells of the interruption itself."""
+    session = claude("long")
+    until((session.place.project / "started").exists, PATIENCE)
+    session.terminal.press(ESC)
+    session.sees("Interrupted")
+    session.terminal.press("SCENARIO:success")
+    session.sees("SCENARIO:success")
+    session.terminal.press(ENTER)
+    session.told("toolu_ok")
+    assert session.ended("toolu_l", "output-error")["cause"] == "aborted"
+
+
+@pytest.mark.parametrize(("decision", "state"), [("approve", "output-available"), ("deny", "output-denied")])
+def test_the_question_on_the_screen_is_answered_here(
+    server: Server, claude: Callable[..., Session], decision: str, state: str
+) -> None:
+    session = claude("write")
+    session.sees("Do you want to create")
+    gating.vote(server, session.run, decision, reason="because")
+    said = session.told("toolu_w")
+    assert session.ended("toolu_w", state)["approval"]["by"]["kind"] == "human"
+    assert (session.place.project / "out.txt").exists() is (decision == "approve")
+    assert decision == "approve" or "because" in said
+
+
+def test_the_question_on_the_screen_is_answered_there(server: Server, claude: Callable[..., Session]) -> None:
+    session = claude("write")
+    gating.waiting(server, session.run)
+    session.sees("Do you want to create")
+    session.terminal.press(ENTER)
+    session.told("toolu_w")
+    card = session.ended("toolu_w", "output-available")
+    assert (card["approval"]["by"]["kind"], card["anomalies"]) == ("host", [])
+    assert (session.place.project / "out.txt").exists()
+
+
+def test_esc_at_the_question_withdraws_it_here(server: Server, claude: Callable[..., Session]) -> None:
+    session = claude("write")
+    gating.waiting(server, session.run)
+    session.sees("Do you want to create")
+    session.terminal.press(ESC)
+    card = session.ended("toolu_w", "output-error")
+    assert (card["cause"], card["approval"]["state"]) == ("aborted", "cancelled")
+    assert not (session.place.project / "out.txt").exists()
+
+
+def test_without_the_server_nothing_runs_and_the_model_is_told_why(
+    server: Server, claude: Callable[..., Session]
+) -> None:
+    server.stop()
+    try:
+        session = claude("touch", "--allowedTools=Bash")
+        said = session.told("toolu_t")
+    finally:
+        server.start()
+    assert "hook" in said and "ECONNREFUSED" in said
+    assert not (session.place.project / "ran.txt").exists()
