@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import json
 import time
 from typing import Any
 
@@ -14,8 +15,9 @@ from django.test import Client
 
 from tests.transports.conftest import agent, call  # noqa: F401 - fixtures
 from toolcards import gate
+from toolcards.core import numbers
 from toolcards.gate import memory, telling
-from toolcards.models import AgentKey, Approval, BreakGlass, Grant, Run, SeenTool, Source, ToolCall
+from toolcards.models import AgentKey, Approval, BreakGlass, Event, Grant, Run, SeenTool, Source, ToolCall
 from toolcards.notify import messages
 from toolcards.outbox import Delivery, Webhook
 from toolcards.records import AuditRow
@@ -553,3 +555,22 @@ def test_a_new_policy_is_applied_to_waiting_calls_only_where_that_is_chosen(
         assert set(first.values_list("state", flat=True)) == states
     told = gate.decide(source, asking)
     assert (told["decision"], told["by"]["kind"]) == ("allow", "rule") and told["permit"]
+
+
+# ---------------------------------------------------------------- a sender's own numbers
+
+
+async def test_numbers_with_endless_gaps_are_refused_and_said_to_be(
+    call: Any, agent: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(numbers, "MOST_GAPS", 3)
+    frames = [{"n": n, "type": "text.delta", "text": str(n)} for n in (2, 4, 6, 8, 1, 3)]
+    _, said, _ = await call("POST", "/api/v1/ingest?protocol=native&run=r", frames)
+    assert (said["accepted"], said["refused"], said["error"]["code"]) == (5, 1, "gaps")
+    assert json.loads((await Run.objects.aget()).numbers) == [4, [6, 6]]
+    async with agent(run="s", mode="observe") as socket:
+        await socket.say(frames[:4])
+        assert (await socket.hear("error"))["code"] == "gaps"
+        await socket.acked(4)
+    texts = [event.said async for event in Event.objects.filter(run__name="s").order_by("seq")]
+    assert [fact.text for fact in texts if fact.type == "text-delta"] == ["2", "4", "6"]

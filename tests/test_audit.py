@@ -14,8 +14,8 @@ from dashboard import logs, trials
 from toolcards import anchor, gate
 from toolcards.core import document
 from toolcards.core.policy import decide
-from toolcards.gate import agents, journal
-from toolcards.models import AgentKey, Approval, Source
+from toolcards.gate import agents, journal, policies
+from toolcards.models import AgentKey, Approval, DraftRule, Source
 from toolcards.records import Act, AuditHead, AuditRow, TrailIsFinal, write
 from toolcards.verify import verify
 
@@ -69,6 +69,77 @@ def test_using_a_key_is_not_told(key: AgentKey) -> None:
     before = acts()
     AgentKey.objects.filter(pk=key.pk).update(used_at="2026-01-01T00:00:00Z")
     assert acts() == before
+
+
+def test_a_key_that_is_ended_on_its_page_is_told(signed_in: Any, key: AgentKey) -> None:
+    assert signed_in("admin").post(f"/sources/keys/{key.pk}/revoke/").status_code == 302
+    assert (last("key.revoked").actor_kind, last("key.revoked").actor) == ("human", "a-admin")
+
+
+def test_every_edit_of_the_draft_is_told(policy: Any, signed_in: Any) -> None:
+    policy({"default": "ask"})
+    admin = signed_in("admin")
+    rule = {"id": "r", "effect": "ask", "match": {"tool": ["bash"]}}
+    assert admin.post("/policy/rules/new/", {"effect": "ask", "tool": "bash", "reason": "why"}).status_code == 302
+    (row,) = DraftRule.objects.all()
+    added = last("policy.draft.added")
+    assert (added.actor_kind, added.actor, added.details["rule"]) == ("human", "a-admin", row.rule_id)
+    policies.save_rule(rule | {"effect": "deny"}, author="ann", instead_of=row.rule_id)
+    changed = last("policy.draft.changed").details
+    assert (changed["rule"], changed["before"], changed["was"]) == ("r", row.rule_id, added.details["sha256"])
+    for to in ("off", "off", "on"):
+        admin.post("/policy/rules/r/switch/", {"to": to})
+    assert [row.details["on"] for row in AuditRow.objects.filter(act="policy.draft.switched")] == [False, True]
+    for to in ("deny", "deny"):
+        admin.post("/policy/draft/default/", {"default": to})
+    assert [row.details["default"]["is"] for row in AuditRow.objects.filter(act="policy.draft.head")] == ["deny"]
+    admin.post("/policy/rules/r/remove/")
+    policies.save_rule(rule, author="ann")
+    admin.post(f"/admin/toolcards/draftrule/{DraftRule.objects.get().pk}/delete/", {"post": "yes"})
+    policies.save_rule(rule, author="ann")
+    chosen = {"action": "delete_selected", "_selected_action": DraftRule.objects.get().pk, "post": "yes"}
+    admin.post("/admin/toolcards/draftrule/", chosen)
+    removed = AuditRow.objects.filter(act="policy.draft.removed")
+    assert [(row.actor, row.details["rule"]) for row in removed] == [("a-admin", "r")] * 3
+    assert not DraftRule.objects.exists() and not policies.remove_rule("r") and verify().fault == ""
+
+
+def test_an_edit_of_the_draft_that_fails_leaves_no_row(policy: Any) -> None:
+    before = acts()
+    with pytest.raises(document.PolicyError):
+        policies.save_rule({"effect": "ask", "match": {"tools": ["bash"]}}, author="ann")
+    assert acts() == before and not policies.switch_rule("none", True, author="ann") and acts() == before
+
+
+def test_a_permit_that_a_rule_gave_and_nobody_used_is_told(policy: Any, source: Source) -> None:
+    policy({"default": "allow"})
+    for run in ("lapses", "ends"):
+        gate.decide(source, gate.Asking(run=run, call_id="c", tool="bash", args={}))
+    Approval.objects.filter(run__name="lapses").update(permit_expires_at=1.0)
+    gate.sweep()
+    gate.sweep()
+    journal.do(agents.End(source, "ends", "success", ""))
+    told = [(row.act, row.actor_kind, row.run) for row in AuditRow.objects.filter(act__startswith="permit.")]
+    assert told == [("permit.expired", "timeout", "lapses"), ("permit.cancelled", "gate", "ends")]
+    states = dict(Approval.objects.values_list("run__name", "state"))
+    assert states == {"lapses": "expired", "ends": "cancelled"}
+
+
+def test_keys_sources_and_people_that_are_deleted_are_told(client: Client, key: AgentKey, a_person: Any) -> None:
+    gone, root = a_person("approver", "gone"), a_person("admin", "root")
+    root.is_superuser = True
+    root.save()
+    client.force_login(root)
+    assert client.post(f"/admin/auth/user/{gone.pk}/delete/", {"post": "yes"}).status_code == 302
+    row = last("person.deleted")
+    assert (row.actor, row.details["person"]) == ("root", "gone")
+    key.source.delete()
+    assert last("key.deleted").details["prefix"] == f"{key.prefix}…"
+    assert last("source.deleted").details["source"] == "an agent"
+    with pytest.raises(ZeroDivisionError), transaction.atomic():
+        root.delete()
+        raise ZeroDivisionError
+    assert AuditRow.objects.filter(act="person.deleted").count() == 1 and verify().fault == ""
 
 
 def test_an_approval_that_expired_is_told_as_the_clocks(a_call: Any) -> None:

@@ -66,6 +66,15 @@ class DraftRuleAdmin(admin.ModelAdmin):
         obj.__dict__.update({name: value for name, value in saved.__dict__.items() if name != "_state"})
         obj._state.adding = False
 
+    def delete_model(self, request: HttpRequest, obj: DraftRule) -> None:
+        """Remove through policy's own door."""
+        policies.remove_rule(obj.rule_id, author=request.user.get_username())
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[DraftRule]) -> None:
+        """Remove each through policy's own door."""
+        for rule in queryset:
+            policies.remove_rule(rule.rule_id, author=request.user.get_username())
+
     @admin.action(description="Switch on", permissions=["change"])
     def switch_on(self, request: HttpRequest, chosen: QuerySet[DraftRule]) -> None:
         """Switch each on."""

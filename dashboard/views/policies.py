@@ -248,6 +248,6 @@ def switch_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
 @needs(EDIT_POLICY)
 def remove_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
     """Take a rule out of the draft."""
-    if not policies.remove_rule(rule_id):
+    if not policies.remove_rule(rule_id, author=request.user.get_username()):
         raise Http404
     return redirect("policy-draft")

@@ -136,9 +136,7 @@ def make_key(request: HttpRequest) -> HttpResponse:
 def revoke_key(request: HttpRequest, pk: int) -> HttpResponse:
     """End a key; its open connections close within seconds."""
     key = get_object_or_404(AgentKey.objects.select_related("source"), pk=pk)
-    if key.revoked_at is None:
-        key.revoked_at = timezone.now()
-        key.save(update_fields=["revoked_at"])
+    AgentKey.objects.filter(pk=pk, revoked_at=None).update(revoked_at=timezone.now())  # which is told, unlike a save
     messages.success(request, f"Key {key.prefix}… of {key.source} is revoked.")
     return redirect("sources")
 

@@ -24,7 +24,7 @@ class Native(Frame):
     """What every native frame may carry."""
 
     at: float | str | None = None
-    n: Annotated[int, Field(ge=1)] | None = None
+    n: Annotated[int, Field(ge=1, lt=10**18)] | None = None
 
 
 class Call(Native):
@@ -311,7 +311,7 @@ def number_of(text: str) -> int | None:
         number = strict.loads(text).get("n")
     except (BadFrame, AttributeError):
         return None
-    return number if type(number) is int else None
+    return number if type(number) is int and 0 < number < 10**18 else None
 
 
 def _step(step: int | str | None) -> dict[str, Any]:

@@ -311,7 +311,7 @@ class End(OfSource):
         if not memory.board.context.ended:
             tx.tell(memory, f.RunEnded(outcome=self.outcome, reason=self.reason, at=tx.now))
             memory.row.reason = plain(self.reason, 2000)
-            forfeit(memory.row.pk)
+            forfeit(tx, memory)
         tx.after.append(lambda: self._answer(memory))
 
     def _answer(self, memory: RunMemory) -> None:

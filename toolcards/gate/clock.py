@@ -134,4 +134,4 @@ class Lose(Action):
         memory.row.alive_until = None
         memory.row.reason = "The agent was not heard of any more."
         tx.tell(memory, f.RunEnded(outcome="truncated", reason=memory.row.reason, at=tx.now))
-        forfeit(memory.row.pk)
+        forfeit(tx, memory)

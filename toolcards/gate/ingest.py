@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 from toolcards.core import facts as f
 from toolcards.core.facts import AnyFact
 from toolcards.core.lifecycle import Card
+from toolcards.core.numbers import TooManyGaps
 from toolcards.gate import consulting, journal
 from toolcards.gate.announcing import END_OF_STREAM, announced, how_it_ended
 from toolcards.gate.consulting import Heard, Inquiry
@@ -49,6 +50,7 @@ class Committed:
     frames: int
     decisions: list[dict[str, Any]] = field(default_factory=list)
     asked: list[dict[str, str]] = field(default_factory=list)  # the agent's own questions that can be answered here
+    refused: int = 0  # frames whose own number left a gap too many
 
 
 # One frame: its facts, when it came, the sender's own number (0 for none), and 1, or 0 for a lease, which is no frame.
@@ -95,6 +97,7 @@ class Stream:
         self._pushed = 0
         self._decisions: list[dict[str, Any]] = []
         self._asked: list[dict[str, str]] = []
+        self._refused = 0
         self._settled = asyncio.Event()
 
     # ------------------------------------------------------------ on the event loop
@@ -159,6 +162,7 @@ class Stream:
         for _ in range(min(len(pending), PORTION - len(self._taken))):
             self._taken.append(pending.popleft())
         self._decisions, self._asked, self._inquiries, self._rest = [], [], [], []
+        self._refused = 0
         if self.error is not None:  # a frame before these was lost: they must not be written after the gap
             raise self.error
         memory = tx.run(
@@ -183,7 +187,7 @@ class Stream:
         """Tell every frame's facts; in a flood, neighbouring pieces of one input together."""
         flood, growing = len(self._taken) >= FLOOD or journal.WRITER.backlog >= PRESSURE, []
         for place, (facts, at, number, counted) in enumerate(self._taken):
-            if number and not memory.is_new(number):
+            if number and not self._is_new(memory, number):
                 continue
             for told, fact in enumerate(facts, 1):
                 if type(fact) is f.InputDelta:  # nine of ten facts on a busy day
@@ -201,6 +205,14 @@ class Stream:
             if number:
                 memory.note(number)
         self._grow(tx, memory, growing)
+
+    def _is_new(self, memory: RunMemory, number: int) -> bool:
+        """Whether the frame is to be told; one that the run's numbers cannot keep apart from a repeated one is not."""
+        try:
+            return memory.is_new(number)
+        except TooManyGaps:
+            self._refused += 1
+            return False
 
     def _grow(self, tx: Transaction, memory: RunMemory, growing: list[f.InputDelta]) -> list[f.InputDelta]:
         """Tell these pieces of one input, as one if that means the same; return an empty list."""
@@ -273,7 +285,7 @@ class Stream:
             self._frames += sum(counted for *_, counted in done)
             self._heard = []
             self._pending.extendleft(reversed(rest))
-        told = Committed(self.seq, self._frames, self._decisions, self._asked)
+        told = Committed(self.seq, self._frames, self._decisions, self._asked, self._refused)
         if error is None and self._inquiries:
             self._hold()
         elif self._pending:

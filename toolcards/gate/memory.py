@@ -12,6 +12,7 @@ from collections import Counter, OrderedDict
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from toolcards.core import numbers
 from toolcards.core.board import Board, Context
 from toolcards.core.lifecycle import Ask, Card
 from toolcards.gate.refusals import Sealed
@@ -29,7 +30,7 @@ class RunMemory:
     row: Run
     board: Board
     seq: int
-    numbers: list[int]
+    numbers: list[Any]  # of the sender's frames, see core.numbers
     counts: Counter[str]
     states: dict[int, str]  # ordinal -> state as counted
     waiting: set[int]
@@ -54,20 +55,13 @@ class RunMemory:
         return ENDS.get(ended, ended)
 
     def is_new(self, number: int) -> bool:
-        """Return whether the sender's frame of that number was not told yet."""
-        return number > self.numbers[0] and number not in self.numbers[1:]
+        """Return whether the sender's frame of that number was not told yet; raises numbers.TooManyGaps."""
+        return numbers.is_new(self.numbers, number)
 
     def note(self, number: int) -> None:
         """Keep that the sender's frame was told; numbers may arrive out of order over several sockets."""
-        numbers = self.numbers
         self.touched = True
-        if number == numbers[0] + 1 and len(numbers) == 1:
-            numbers[0] = number
-            return
-        numbers.append(number)
-        while numbers[0] + 1 in numbers[1:]:
-            numbers.remove(numbers[0] + 1)
-            numbers[0] += 1
+        numbers.keep(self.numbers, number)
 
     def count(self, card: Card) -> None:
         """Keep the number of calls per state; a removed card counts no more."""

@@ -73,10 +73,13 @@ class Claim(OfSource):
             raise Changed("The tool's schema is not the one that was judged.", code="schema_changed")
 
 
-def forfeit(run: int) -> None:
+def forfeit(tx: Transaction, memory: RunMemory) -> None:
     """The run is over: what rules allowed may not begin any more, and of what has begun nobody knows the end."""
-    allowed = Approval.objects.filter(run=run, asked=False)
-    allowed.filter(state="approved", claimed_at=0).update(state="cancelled")
+    allowed = Approval.objects.filter(run=memory.row.pk, asked=False)
+    unused = allowed.filter(state="approved", claimed_at=0)
+    for pk, ordinal in unused.values_list("id", "call__ordinal"):
+        tx.acts.append(audit.about(memory, memory.board.cards[ordinal], "permit.cancelled", "gate", "", tx.now, pk))
+    unused.update(state="cancelled")
     allowed.filter(state="claimed").update(state="unknown")
 
 

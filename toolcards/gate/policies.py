@@ -164,7 +164,12 @@ def replace_draft(document: dict[str, Any], *, author: str) -> None:
     DraftRule.objects.all().delete()
     for name, rule in zip(names, document.get("rules", ()), strict=True):
         DraftRule.objects.create(rule_id=name, **_columns(rule, author))
-    write(Act("policy.draft", "human", author, detail={"sha256": digest(document), "rules": len(names)}))
+    _noted("policy.draft", author, sha256=digest(document), rules=len(names))
+
+
+def _noted(act: str, author: str, **detail: Any) -> None:
+    """Write what was done to the draft, in the transaction that does it; who is at work, where nobody is named."""
+    write(Act(act, "human" if author else "", author, detail=detail))
 
 
 @transaction.atomic
@@ -174,8 +179,13 @@ def set_head(changes: dict[str, Any], *, author: str) -> None:
     documents.parse(document)
     head = {name: value for name, value in document.items() if name != "rules"}
     row = Draft.objects.first() or Draft(based_on=active_number())
+    was = json.loads(row.head)
     row.head, row.updated_by = json.dumps(head), author
     row.save()
+    changed = {name for name in {*was, *head} if was.get(name) != head.get(name)}
+    if changed:
+        said = {name: {"was": was.get(name), "is": head.get(name)} for name in sorted(changed)}
+        _noted("policy.draft.head", author, **said)
 
 
 @transaction.atomic
@@ -183,14 +193,22 @@ def save_rule(rule: dict[str, Any], *, author: str, instead_of: str = "") -> Dra
     """Put the rule into the draft, new or in place of another; raises PolicyError about this rule alone."""
     rule = {name: value for name, value in rule.items() if value is not None}
     rule["id"] = checked_rule(rule, instead_of=instead_of)
-    row = DraftRule.objects.filter(rule_id=instead_of).first() if instead_of else None
+    row = DraftRule.objects.select_for_update().filter(rule_id=instead_of).first() if instead_of else None
+    was = _digest(row) if row else ""
     if row is None:
         row = DraftRule()
     row.rule_id = rule["id"]
     for column, value in _columns(rule, author).items():
         setattr(row, column, value)
     row.save()
+    named = {"rule": row.rule_id} | ({"before": instead_of} if instead_of not in {"", row.rule_id} else {})
+    what = {"effect": row.effect, "enabled": row.enabled, "sha256": _digest(row)} | ({"was": was} if was else {})
+    _noted(f"policy.draft.{'changed' if was else 'added'}", author, **named, **what)
     return row
+
+
+def _digest(rule: DraftRule) -> str:
+    return digest(rule_body(rule))
 
 
 def checked_rule(rule: dict[str, Any], *, instead_of: str = "") -> str:
@@ -218,14 +236,28 @@ def _below(at: str, findings: list[Finding]) -> list[Finding]:
     return [replace(found, pointer=found.pointer.removeprefix(at)) for found in ours]
 
 
+@transaction.atomic
 def switch_rule(rule_id: str, enabled: bool, *, author: str) -> bool:
     """Turn a draft rule on or off; False if there is none."""
-    return bool(DraftRule.objects.filter(rule_id=rule_id).update(enabled=enabled, updated_by=author))
+    row = DraftRule.objects.select_for_update().filter(rule_id=rule_id).first()
+    if row is None:
+        return False
+    if row.enabled != enabled:
+        DraftRule.objects.filter(pk=row.pk).update(enabled=enabled, updated_by=author)
+        _noted("policy.draft.switched", author, rule=rule_id, on=enabled)
+    return True
 
 
-def remove_rule(rule_id: str) -> bool:
+@transaction.atomic
+def remove_rule(rule_id: str, *, author: str = "") -> bool:
     """Take a rule out of the draft; False if there is none."""
-    return bool(DraftRule.objects.filter(rule_id=rule_id).delete()[0])
+    row = DraftRule.objects.select_for_update().filter(rule_id=rule_id).first()
+    if row is None:
+        return False
+    sha256 = _digest(row)
+    row.delete()
+    _noted("policy.draft.removed", author, rule=rule_id, effect=row.effect, sha256=sha256)
+    return True
 
 
 def _columns(rule: dict[str, Any], author: str) -> dict[str, Any]:

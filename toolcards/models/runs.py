@@ -47,7 +47,7 @@ class Run(models.Model):
     counts = models.TextField(default="{}")  # state -> number of calls
     context = models.TextField(default="{}")  # core.board.Context
     scrubbed_at = models.DateTimeField(null=True, blank=True)  # secrets masked for good; whatever is written unsets it
-    # The sender's own frame numbers seen: the highest without a gap, then those ahead.
+    # The sender's own frame numbers seen: the highest without a gap, then ranges ahead of it (core.numbers).
     numbers = models.TextField(default="[0]")
     objects = RunQuerySet.as_manager()
 

@@ -78,6 +78,9 @@ def _past(text: str, at: int) -> int:
     return at
 
 
+TOO_MANY_GAPS = BadFrame("n: too many numbers before it are missing; send those first, or start another run", "gaps")
+
+
 class Intake:
     """What one connection sends. `run` is known from the start, or from the first frame that can be read."""
 
@@ -134,6 +137,15 @@ class Intake:
             self.stream.push([])
         return bad
 
+    def _committed(self, told: gate.Committed) -> None:
+        """Count what the gate refused after we had taken it in; then tell whom it concerns."""
+        if told.refused:
+            self.accepted -= told.refused
+            self.refused += told.refused
+            self.first_error = self.first_error or TOO_MANY_GAPS
+        if self._on_commit is not None:
+            self._on_commit(told)
+
     def open(self, first: str = "") -> gate.Stream:
         """Open the stream, once the run has a name: the sender's, else the frame's, else one of ours."""
         if not self.run and first:
@@ -142,7 +154,7 @@ class Intake:
             self.run, self.made = new_id("run"), True
         self.stream = gate.open_stream(
             self.caller.agent, self.run, protocol=self.adapter.name, agent=self._agent, mode=self.mode,
-            channel=self._channel, on_commit=self._on_commit, on_failure=self._on_failure,
+            channel=self._channel, on_commit=self._committed, on_failure=self._on_failure,
         )  # fmt: skip
         self._on_open(self.stream)
         for _ in range(self.refused):

@@ -18,7 +18,7 @@ from django.conf import settings
 from toolcards import feed, gate
 from toolcards.adapters import BadFrame
 from toolcards.transports import auth, background
-from toolcards.transports.intake import Intake, adapter_of, frames_of, mode_of, run_named
+from toolcards.transports.intake import TOO_MANY_GAPS, Intake, adapter_of, frames_of, mode_of, run_named
 from toolcards.transports.presence import Connection
 from toolcards.transports.problems import Problem
 
@@ -130,6 +130,8 @@ class AgentSocket(AsyncConsumer):
         """After each commit: one cumulative ack, and what was decided in it. The first one starts the replies."""
         self._ack = told
         self._outbox += [{"type": "decision", **decision} for decision in told.decisions]
+        if told.refused:
+            self._tell_wrong(TOO_MANY_GAPS)
         self._something.set()
         if not self._replying:
             self._replying = True

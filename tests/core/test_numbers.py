@@ -1,0 +1,53 @@
+"""A sender's numbers: each is new once, in whatever order they come, and gaps do not grow without end."""
+
+import random
+
+import pytest
+
+from toolcards.core import numbers
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_each_number_is_new_once_in_whatever_order_they_come(seed):
+    chance = random.Random(seed)
+    sent = [chance.randrange(1, 60) for _ in range(200)]
+    seen, known = [0], set()
+    for number in sent:
+        assert numbers.is_new(seen, number) == (number not in known)
+        if number not in known:
+            numbers.keep(seen, number)
+            known.add(number)
+    for number in set(range(1, 60)) - known:
+        numbers.keep(seen, number)
+    assert seen == [59]
+
+
+def test_ranges_stay_apart_in_order_and_join():
+    seen = [0]
+    for number in (5, 9, 6, 20, 8):
+        numbers.keep(seen, number)
+    assert seen == [0, [5, 6], [8, 9], [20, 20]]
+    numbers.keep(seen, 7)
+    assert seen == [0, [5, 9], [20, 20]]
+    for number in (1, 2, 3, 4):
+        numbers.keep(seen, number)
+    assert seen == [9, [20, 20]]
+
+
+def test_what_older_versions_stored_is_read():
+    seen = [3, 7, 9]
+    assert [numbers.is_new(seen, number) for number in (3, 4, 7, 8, 9)] == [False, True, False, True, False]
+    numbers.keep(seen, 8)
+    assert seen == [3, [7, 9]]
+
+
+def test_a_gap_too_many_is_refused_and_closing_one_never_is():
+    seen = [0]
+    for number in range(2, 2 * numbers.MOST_GAPS + 2, 2):
+        assert numbers.is_new(seen, number)
+        numbers.keep(seen, number)
+    assert len(seen) == numbers.MOST_GAPS + 1
+    with pytest.raises(numbers.TooManyGaps):
+        numbers.is_new(seen, 10**17)
+    assert numbers.is_new(seen, 1) and numbers.is_new(seen, 2 * numbers.MOST_GAPS + 1)
+    assert not numbers.is_new(seen, 2)
