@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from dashboard import simjobs
 from dashboard.pastcalls import Span
 from dashboard.rulepages import Review
 from dashboard.simulation import Alarm, Group, Tally, look
+from toolcards.core import document as documents
 from toolcards.core.policy import Effect, Policy
 from toolcards.core.summary import summary
 from toolcards.gate import policies
@@ -87,6 +89,21 @@ def of_draft(review: Review) -> Blast | None:
         return None
     job = next((job for job in simjobs.jobs() if job.fits(review.sha256, review.active) and job.state == "done"), None)
     return of(job.tally if job else look(_active(), review.policy, Span(), seconds=SECONDS), job)
+
+
+def of_rule(rule: dict[str, Any]) -> Blast | None:
+    """Return what the active policy with one rule more would have answered differently; None where it takes no rules.
+
+    A rule that ends by itself is judged as if it did not: its time lies in the future, and these calls in the past.
+    """
+    active = _active()
+    document: Any = active.document or {"v": 1, "default": str(active.default), "rules": []}
+    if "layers" in document:
+        return None
+    lasting = {name: value for name, value in rule.items() if name != "expires_at"}
+    kept = [one for one in document.get("rules", ()) if one.get("id") != rule["id"]]
+    more = documents.parse({**document, "rules": [*kept, lasting]}, version=active.version, ask=active.ask)
+    return of(look(active, more, Span(), seconds=SECONDS))
 
 
 def of(tally: Tally, job: simjobs.Job | None = None) -> Blast:

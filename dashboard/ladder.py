@@ -34,13 +34,17 @@ _WORD = re.compile(r"[A-Za-z0-9_./:@%+,=\-]{1,80}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One width of a rule. `match` is what the rule would ask; `count` past calls meet it, `mine` of this agent."""
+    """One width of a rule. `match` is what the rule would ask.
+
+    `count` past calls meet it, `mine` of them by this agent, `here` of them in this run.
+    """
 
     name: str
     words: str
     match: dict[str, Any]
     count: int = 0
     mine: int = 0
+    here: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +153,12 @@ def _understood(rung: Rung) -> bool:
 # ---------------------------------------------------------------- how many they meet
 
 
-def counted(found: list[Rung], agent: str) -> Ladder:
+def counted(found: list[Rung], agent: str, run: str) -> Ladder:
     """Return the rungs with the calls of the last 30 days that they surely meet; bounded in number and time."""
     policy, seen, partial = _watching(found), 0, False
     every: Counter[str] = Counter()
     mine: Counter[str] = Counter()
+    here: Counter[str] = Counter()
     until = time.monotonic() + SECONDS
     for call in past(LOOKED_AT):
         if time.monotonic() > until:
@@ -166,7 +171,10 @@ def counted(found: list[Rung], agent: str) -> Ladder:
         every.update(met)
         if call.question.agent_path[-1:] == (agent,):
             mine.update(met)
-    return Ladder([replace(r, count=every[r.name], mine=mine[r.name]) for r in found], seen, partial)
+        if call.question.run == run:
+            here.update(met)
+    counts = [replace(r, count=every[r.name], mine=mine[r.name], here=here[r.name]) for r in found]
+    return Ladder(counts, seen, partial)
 
 
 def _watching(found: list[Rung]) -> Policy:
@@ -178,7 +186,7 @@ def _watching(found: list[Rung]) -> Policy:
 # ---------------------------------------------------------------- the rule
 
 EXPIRIES = (("1h", "for an hour"), ("today", "today"), ("never", "until somebody changes it"))
-SCOPES = (("agent", "this agent"), ("all", "all agents"))
+SCOPES = (("run", "this run"), ("agent", "this agent"), ("all", "all agents"))
 
 
 def agent_of(call: ToolCall, card: Card) -> str:
@@ -186,17 +194,33 @@ def agent_of(call: ToolCall, card: Card) -> str:
     return (card.agent_path or (call.run.source.name,))[-1]
 
 
+def chosen(said: dict[str, str], card: Card, steps: list[Rung]) -> dict[str, str]:
+    """Return what is chosen on the page: what the query says, else the narrowest and most likely."""
+    narrow = {"rung": steps[0].name if steps else "", "effect": likely(card)}
+    return (
+        narrow | {"scope": SCOPES[0][0], "expiry": EXPIRIES[0][0]} | {name: word for name, word in said.items() if word}
+    )
+
+
 def rule(call: ToolCall, card: Card, said: dict[str, str]) -> dict[str, Any]:
     """Return the rule that the choices mean; the narrowest where a choice is unknown."""
     steps = rungs(card)
     rung = next((rung for rung in steps if rung.name == said.get("rung")), steps[0] if steps else None)
     match = dict(rung.match) if rung else {"tool": [card.tool.name.replace("*", "")]}
-    agent = agent_of(call, card)
-    if said.get("scope") != "all" and not re.search(r"[*,]", agent):
-        match["agent"] = [agent]
+    match |= _whose(said.get("scope", ""), call, card)
     found: dict[str, Any] = {"id": "", "effect": _effect(said, card), "match": match}
     expires = _expires(said.get("expiry", ""))
     return found | ({"expires_at": expires} if expires else {})
+
+
+def _whose(scope: str, call: ToolCall, card: Card) -> dict[str, list[str]]:
+    """Return the condition on whose calls are meant; the narrowest that names can say, for `*` in a name means more."""
+    agent, run = agent_of(call, card), call.run.name
+    if scope == "all":
+        return {}
+    if scope != "agent" and "*" not in run:
+        return {"run": [run]}
+    return {} if re.search(r"[*,]", agent) else {"agent": [agent]}
 
 
 def _effect(said: dict[str, str], card: Card) -> str:

@@ -6,10 +6,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
-from dashboard import ladder
+from dashboard import blast, ladder
 from dashboard import why as reasons
 from dashboard.forms import EFFECTS
 from dashboard.views.guards import EDIT_POLICY, needs
+from toolcards.core.lifecycle import Card
 from toolcards.models import ToolCall
 
 
@@ -30,12 +31,27 @@ def why(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
 @require_GET
 @needs(EDIT_POLICY)
 def rule(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
-    """The ladder: how wide the rule shall be, and how many calls of the past each width meets."""
+    """The ladder: how wide the rule shall be, how many past calls each width meets, and what the choice would change.
+
+    htmx asks again with every choice and is given that last part alone.
+    """
     call = _call(run, ordinal)
     card = call.as_card()
-    agent = ladder.agent_of(call, card)
-    context = {
-        "call": call, "ladder": ladder.counted(ladder.rungs(card), agent), "agent": agent, "effects": EFFECTS,
-        "scopes": ladder.SCOPES, "expiries": ladder.EXPIRIES, "likely": ladder.likely(card),
+    said = request.GET.dict()
+    context = {"call": call, "blast": _would_change(call, card, said)}
+    if request.headers.get("HX-Request"):
+        return render(request, "calls/_rule_blast.html", context)
+    agent, steps = ladder.agent_of(call, card), ladder.rungs(card)
+    context |= {
+        "ladder": ladder.counted(steps, agent, call.run.name), "agent": agent, "effects": EFFECTS,
+        "scopes": ladder.SCOPES, "expiries": ladder.EXPIRIES,
+        "chosen": ladder.chosen(said, card, steps),
     }  # fmt: skip
     return render(request, "calls/rule.html", context)
+
+
+def _would_change(call: ToolCall, card: Card, said: dict[str, str]) -> blast.Blast | None:
+    """Return what the active policy would answer differently with this rule; None where no rule can be made."""
+    if not ladder.rungs(card):
+        return None
+    return blast.of_rule(ladder.rule(call, card, said) | {"id": "this-rule"})

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from dashboard import simjobs, yamltext
+from dashboard import ladder, simjobs, yamltext
+from dashboard.pastcalls import Span, past
 from toolcards import gate
-from toolcards.core.document import PolicyError
+from toolcards.core.document import PolicyError, parse
 from toolcards.core.packs import PACKS
+from toolcards.core.policy import decide
 from toolcards.gate import policies
 from toolcards.models import ToolCall
 
@@ -189,6 +191,53 @@ def test_the_ladder_counts_past_calls_from_narrow_to_broad(admin: Client, a_call
     assert list(found) == ["exact", "command", "words", "program", "tool", "kind"]
 
 
+def test_the_ladder_tells_the_calls_of_this_run_from_those_of_all(admin: Client, a_call: Any) -> None:
+    for number in range(3):
+        a_call(call_id=f"c{number}", tool="Bash", input={"command": "git push"}, run="other" if number else "this")
+    found = admin.get(f"/calls/{ToolCall.objects.get(run__name='this').public_id}/rule/").context["ladder"].rungs
+    assert {(rung.count, rung.here) for rung in found if rung.name == "exact"} == {(3, 1)}
+
+
+def test_a_rule_for_this_run_meets_no_other(admin: Client, policy: Any, a_call: Any) -> None:
+    policy("watch")
+    call = a_call(tool="Bash", input={"command": "git push"}, run="this, and *that*")
+    plain = a_call(tool="Bash", input={"command": "git push"}, run="plain", call_id="c2")
+    assert rule_from(call, scope="run")["match"].get("run") is None  # a * in the name would mean other runs
+    rule = rule_from(plain, scope="run", effect="deny")
+    assert rule["match"]["run"] == ["plain"] and "agent" not in rule["match"]
+    compiled = parse({"v": 1, "default": "allow", "rules": [rule | {"id": "x"}]})
+    said = {past_call.question.run: decide(compiled, past_call.question).effect for past_call in past(Span(days=0))}
+    assert said == {"plain": "deny", "this, and *that*": "allow"}
+
+
+def rule_from(call: ToolCall, **said: str) -> dict[str, Any]:
+    call = ToolCall.objects.select_related("run", "run__source").get(pk=call.pk)
+    return ladder.rule(call, call.as_card(), said)
+
+
+def test_the_ladder_tells_live_what_the_choice_would_change(admin: Client, policy: Any, a_call: Any) -> None:
+    policy("watch")
+    for number in range(4):
+        a_call(call_id=f"c{number}", tool="Bash", input={"command": "git push"}, run="this" if number else "other")
+    url = f"/calls/{ToolCall.objects.get(run__name='other').public_id}/rule/"
+    chosen = {"rung": "tool", "effect": "deny", "expiry": "1h"}
+    one = admin.get(url, chosen | {"scope": "run"}, headers=HX).content.decode()
+    assert 'data-blast="1"' in one and "1 of 4 calls changes: 1 allow → deny" in one and "<html" not in one
+    every = admin.get(url, chosen | {"scope": "all"}, headers=HX).content.decode()
+    assert 'data-blast="4"' in every
+    page = admin.get(url, chosen | {"scope": "all"}).content.decode()  # without scripts the page itself tells it
+    assert 'data-blast="4"' in page and 'value="tool" checked' in page and 'value="all" checked' in page
+    assert policies.active().version == 1 and not policies.draft()["rules"]
+
+
+def test_the_ladder_warns_where_a_persons_no_would_become_a_yes(admin: Client, a_call: Any) -> None:
+    call = a_call("output-denied", tool="Edit", input={"path": "a"})
+    policies.replace_draft({"v": 1, "default": "ask", "rules": []}, author="a test")
+    said = {"rung": "exact", "effect": "allow", "scope": "all"}
+    piece = admin.get(f"/calls/{call.public_id}/rule/", said, headers=HX).content.decode()
+    assert 'data-alarm="opened"' in piece
+
+
 @pytest.mark.parametrize(("tool", "given", "names"), [
     ("Edit", {"file_path": "/srv/app/a.py", "old": "x"}, ["exact", "path", "folder", "tool", "kind"]),
     ("Edit", {"file_path": "/srv/../a.py"}, ["exact", "tool", "kind"]),
@@ -218,10 +267,6 @@ def test_a_rung_fills_in_the_form_and_the_rule_meets_the_call(
     assert answer.status_code == 302, answer.context["form"].errors
     rule = policies.draft()["rules"][-1]
     assert rule["effect"] == effect and "expires_at" in rule and rule["match"]["agent"]
-    from dashboard.pastcalls import Span, past
-    from toolcards.core.document import parse
-    from toolcards.core.policy import decide
-
     question = next(past(Span(days=0))).question
     assert question is not None
     strict = parse({"v": 1, "default": "ask", "rules": [rule]})

@@ -69,6 +69,7 @@ _LABELS: tuple[tuple[str, Callable[[Question], tuple[str, ...]]], ...] = (
     ("tool", lambda question: (question.tool,)),
     ("kind", lambda question: (question.kind or "other",)),
     ("source", lambda question: (question.source,) if question.source else ()),
+    ("run", lambda question: (question.run,) if question.run else ()),
     ("env", lambda question: (question.env,) if question.env else ()),
     ("user", lambda question: question.user),
 )

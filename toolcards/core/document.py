@@ -152,6 +152,7 @@ class ClauseDoc(_Strict):
     agent_scope: Literal["leaf", "any_in_path"] | None = None
     user: Names | None = None
     env: Names | None = None
+    run: Names | None = None
     args: Annotated[list[ArgumentDoc], BeforeValidator(_several), Field(max_length=50)] | None = None
     when: WhenDoc | None = None
     rate: RateDoc | None = None

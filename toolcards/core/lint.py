@@ -14,7 +14,7 @@ from toolcards.core.shapes import compile_glob
 from toolcards.core.wrappers import SHELLS, WRAPPERS, name_of
 
 _LOOSE = frozenset({"prefix", "glob", "re2"})
-_LABELS = ("tool", "kind", "source", "agent", "user", "env")
+_LABELS = ("tool", "kind", "source", "agent", "user", "env", "run")
 _Check = Callable[[RuleDoc, Rule], Iterable[tuple[str, str, str]]]
 _CHECKS: list[_Check] = []
 

@@ -49,6 +49,8 @@ def _said(clause: ClauseDoc) -> Iterator[str]:
         yield f"it acts for {_names(clause.user)}"
     if clause.env:
         yield f"it runs in {_names(clause.env)}"
+    if clause.run:
+        yield f"it is in the run {_names(clause.run)}"
     if clause.when:
         days = ", ".join(clause.when.days) if clause.when.days else "every day"
         yield f"it is {days} from {clause.when.start} to {clause.when.end} ({clause.when.tz})"
