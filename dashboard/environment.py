@@ -20,6 +20,7 @@ CHECKOUT = (BASE_DIR / "manage.py").exists()
 DATA_HOME = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "toolcards"
 
 Names = Annotated[tuple[str, ...], NoDecode]
+Secrets = Annotated[tuple[SecretStr, ...], NoDecode]
 
 
 class Environment(BaseSettings):
@@ -41,6 +42,7 @@ class Environment(BaseSettings):
     proxy: Names = ()  # addresses whose X-Forwarded-* headers are believed
     insecure_http: bool = False  # "I know": serve other computers without https
     secret_key: SecretStr | None = None
+    secret_key_fallbacks: Secrets = ()  # older keys: they open what they sealed, and seal nothing new
     admin_password: SecretStr | None = None
     agent_key: SecretStr | None = None
     metrics_token: SecretStr | None = None
@@ -82,6 +84,12 @@ class Environment(BaseSettings):
         if not isinstance(value, str):
             return value
         return tuple(part.strip().rstrip("/") for part in value.split(",") if part.strip(" /"))
+
+    @field_validator("secret_key_fallbacks", mode="before")
+    @classmethod
+    def _keys(cls, value: object) -> object:
+        """A slash at the end of a key is part of it."""
+        return tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
 
     @field_validator("origins")
     @classmethod

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, fields
 from urllib.parse import parse_qs, urlencode
 
 from django.db.models import Q, QuerySet
 
-from toolcards.core.lifecycle import KINDS, ToolCallState
+from toolcards.core.lifecycle import KINDS, ToolCallState, dump_card
 from toolcards.models import Run, ToolCall
 
+SEARCHED = 20_000  # calls that one page of a search looks into: what they say is sealed, so no index can help
+CHUNK = 100  # whole cards in memory at once
 STATUSES = ("running", "waiting", "finished", "error", "aborted", "truncated")
 
 
 def _read(query: str, cls: type) -> dict[str, str]:
     given = parse_qs(query)
     return {one.name: given[one.name][0].strip()[:200] for one in fields(cls) if one.name in given}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Calls, and the row that the next page begins before (0: there is none); `searched`, if the search broke off."""
+
+    calls: list[ToolCall]
+    more: int
+    searched: int = 0
 
 
 @dataclass(frozen=True)
@@ -39,17 +51,31 @@ class CallFilters:
         return cls(**said)
 
     def rows(self) -> QuerySet[ToolCall]:
-        """Return the calls that match, newest first."""
+        """Return the calls that match in all but `q`, newest first."""
         exact = {name: getattr(self, name) for name in ("state", "tool", "kind") if getattr(self, name)}
         rows = ToolCall.objects.shown().filter(**exact)
         if self.agent:
             rows = rows.filter(Q(agent=self.agent) | Q(agent__contains=self.agent))
-        if self.q:
-            said = Q()
-            for name in ("tool", "call_id", "agent", "card", "run__name"):
-                said |= Q(**{f"{name}__icontains": self.q})
-            rows = rows.filter(said)
         return rows.select_related("run", "run__source").order_by("-pk")
+
+    def page(self, size: int, before: int = 0) -> Page:
+        """Return the newest calls that match (before that row); a search looks into `SEARCHED` calls at most."""
+        rows = self.rows().filter(pk__lt=before) if before else self.rows()
+        if not self.q:
+            calls = list(rows[:size])
+            return Page(calls, calls[-1].pk if len(calls) == size else 0)
+        found, last, seen = [], 0, 0
+        while seen < SEARCHED and len(found) < size:
+            chunk = list((rows.filter(pk__lt=last) if last else rows)[: min(CHUNK, SEARCHED - seen)])
+            for call in chunk:
+                last, seen = call.pk, seen + 1
+                if self._says(call):
+                    found.append(call)
+                    if len(found) == size:
+                        break
+            if len(chunk) < CHUNK and len(found) < size and seen < SEARCHED:
+                return Page(found, 0)  # there are no older ones
+        return Page(found, last, seen if seen >= SEARCHED else 0)
 
     def matches(self, call: ToolCall) -> bool:
         """Return whether the call belongs on the page, whatever state it is in."""
@@ -57,8 +83,15 @@ class CallFilters:
             return False
         if self.agent and self.agent not in call.agent:
             return False
-        texts = (call.tool, call.call_id, call.agent, call.card, call.run.name)
-        return not self.q or any(self.q.casefold() in text.casefold() for text in texts)
+        return not self.q or self._says(call)
+
+    def _says(self, call: ToolCall) -> bool:
+        """Whether the call says what is searched for, where anybody may read it: in what is masked nobody searches."""
+        wanted = self.q.casefold()
+        if any(wanted in text.casefold() for text in (call.tool, call.call_id, call.agent, call.run.name)):
+            return True
+        spelled = json.dumps(self.q)[1:-1].casefold()  # as a stored card spells it
+        return spelled in call.card.casefold() and spelled in dump_card(call.as_shown_card()).casefold()
 
     def right_state(self, call: ToolCall) -> bool:
         """Return whether the call is in the state that the page asks for."""

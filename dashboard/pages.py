@@ -12,7 +12,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from dashboard import addresses, wording
-from dashboard.filters import CallFilters, RunFilters
+from dashboard.filters import CallFilters, Page, RunFilters
 from dashboard.story import story
 from dashboard.timeline import timeline
 from toolcards.core.lifecycle import ToolCallState
@@ -35,10 +35,9 @@ def run_window(run: int, *, before: int = 0, removed: bool = False) -> list[Tool
     return list(reversed((rows.filter(ordinal__lt=before) if before else rows)[:CARDS]))
 
 
-def calls_window(filters: CallFilters, *, before: int = 0) -> list[ToolCall]:
+def calls_window(filters: CallFilters, *, before: int = 0) -> Page:
     """Return a page of calls, newest first."""
-    rows = filters.rows()
-    return list((rows.filter(pk__lt=before) if before else rows)[:PAGE])
+    return filters.page(PAGE, before)
 
 
 def waiting_window() -> list[ToolCall]:

@@ -78,9 +78,9 @@ def slices(span: Span) -> list[Span]:
 
 def past(span: Span) -> Iterator[PastCall]:
     """Give the calls of the span, newest first; reads by key, so a long look holds no lock and little memory."""
-    size = Length("card")
-    column = type(ToolCall._meta.get_field("card"))()  # whatever the column does with its text on the way out
-    stored = Case(When(size__lte=LARGEST, then=F("card")), default=Value(""), output_field=column)
+    size = Length("card")  # sealed: a third more than what is in it
+    column = ToolCall._meta.get_field("card")  # which opens its text on the way out
+    stored = Case(When(size__lte=LARGEST * 4 // 3, then=F("card")), default=Value(""), output_field=column)
     rows = span.rows().annotate(size=size, stored=stored).order_by("-id")
     oldest = datetime.fromtimestamp(time.time() - span.days * DAY, UTC) if span.days else None
     last, left, people = None, span.calls, _People()

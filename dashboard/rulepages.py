@@ -15,10 +15,12 @@ from toolcards.core import document as documents
 from toolcards.core.canonical import digest
 from toolcards.core.changes import Difference, differences
 from toolcards.core.document import Finding, PolicyError
+from toolcards.core.facts import Decided
 from toolcards.core.policy import Policy
 from toolcards.core.rules import Rule
 from toolcards.gate import policies
 from toolcards.models import DraftRule, Event, PolicyVersion
+from toolcards.vault import Closed
 
 DAY = 86_400.0
 LOOKED_AT = 20_000  # events of the log that hits are counted in
@@ -131,8 +133,8 @@ def recent_hits() -> Hits:
     """Count which rules answered lately, by the decisions written in the last part of the log."""
     newest = Event.objects.aggregate(newest=Max("id"))["newest"] or 0
     part = Event.objects.filter(id__gt=newest - LOOKED_AT)
-    rows = list(part.filter(fact__startswith='{"type":"decided"').values_list("fact", "at"))
-    facts = [json.loads(fact) for fact, _ in rows]
+    rows = list(part.of_type(Decided.type).values_list("fact", "at"))
+    facts = [json.loads(fact) for fact, _ in rows if type(fact) is not Closed]
     since = min((at for _, at in rows), default=0.0)
     return Hits(
         answers=Counter(rule for fact in facts if (rule := fact.get("rule"))),

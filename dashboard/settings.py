@@ -12,6 +12,7 @@ TOOLCARDS = environment.read()
 
 SECRET_KEY_FILE = TOOLCARDS.data_dir / "secret_key"
 SECRET_KEY = environment.secret_key(TOOLCARDS.secret_key, SECRET_KEY_FILE)
+SECRET_KEY_FALLBACKS = [key.get_secret_value() for key in TOOLCARDS.secret_key_fallbacks]
 DEBUG = TOOLCARDS.debug
 
 # ---------------------------------------------------------------- the parts

@@ -7,6 +7,7 @@ from typing import Any
 
 from dashboard import addresses
 from toolcards.core import errors
+from toolcards.core.facts import InputDelta, TextDelta
 from toolcards.gate.steplog import Step, story
 from toolcards.models import Event, Run
 
@@ -38,8 +39,8 @@ class Line:
 
 def of_run(run: Run) -> dict[str, Any]:
     """Return the run's phases, oldest first."""
-    events = Event.objects.filter(run=run).exclude(fact__startswith='{"type":"text-delta"')
-    events = events.exclude(fact__startswith='{"type":"input-delta"').order_by("seq")[:EVENTS_MOST]
+    events = Event.objects.filter(run=run).but_type(TextDelta.type).but_type(InputDelta.type)
+    events = events.order_by("seq")[:EVENTS_MOST]
     steps = list(story(events.iterator(chunk_size=500)))
     return {"steps": [_line(run, step) for step in steps[:LINES_MOST]], "steps_cut": len(steps) > LINES_MOST}
 

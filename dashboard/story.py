@@ -32,7 +32,7 @@ def story(call: ToolCall) -> list[Line]:
     lines: list[Line] = []
     deltas: Line | None = None
     for event in Event.objects.filter(run=call.run_id, ordinal=call.ordinal).order_by("seq")[: MOST * 20]:
-        fact = event.said
+        fact = event.legible
         if isinstance(fact, f.InputDelta):
             if deltas is None:
                 deltas = Line(event.at, event.seq, "", st="stream", count=0)

@@ -71,6 +71,7 @@ ANOMALIES = {
     "conflicting-terminal": "Two different endings were reported; the first one counts",
     "late-response": "An answer came after the question was settled, and was ignored",
     "duplicate-terminal": "Its ending was reported twice",
+    "cannot-be-opened": "The original cannot be opened: the key that sealed it is not here",
     "protocol-violation": "The agent’s messages about it came in an order that should not happen",
 }
 
@@ -80,8 +81,8 @@ _BY = {
     "timeout": "the time limit", "kill_switch": "the kill switch", "break_glass": "break-glass {name}",
     "gate_error": "the gate: it could not decide", "no_approver": "the gate: nobody may approve it",
     "host": "the agent’s host {name}", "plugin": "the plug-in {name}",
-}  # fmt: skip
     "validation": "the gate’s check of tool and input",
+}  # fmt: skip
 AUTHORITIES = {
     "tool": "the tool, or what it talks to", "runtime": "the agent’s runtime or the gate, not the tool",
     "plugin": "a plug-in",

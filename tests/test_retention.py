@@ -11,6 +11,7 @@ from io import StringIO
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
@@ -42,14 +43,9 @@ def _nothing_refused() -> None:
 
 
 def everything() -> str:
-    """Every text in every table of the engine."""
-    with connection.cursor() as cursor:
-        tables = [name for name in connection.introspection.table_names(cursor) if name.startswith("toolcards_")]
-        rows = []
-        for table in tables:
-            cursor.execute(f"SELECT * FROM {table}")
-            rows += [f"{table}: {row!r}" for row in cursor.fetchall()]
-    return "\n".join(rows)
+    """Every text in every table of the engine, with what is sealed opened."""
+    models = apps.get_app_config("toolcards").get_models()
+    return "\n".join(f"{model._meta.db_table}: {row!r}" for model in models for row in model.objects.values_list())
 
 
 def told() -> dict[Any, Any]:
@@ -266,14 +262,17 @@ def test_old_runs_are_deleted_with_all_that_was_theirs(
 
 def test_what_is_sealed_opens_with_older_keys_too_and_not_with_others(settings: Any) -> None:
     text = "naïve \ud800 text"
-    sealed = vault.seal(text)
-    assert sealed != vault.seal(text) and vault.open(sealed) == text and vault.seal(sealed) == sealed
+    sealed, again = vault.seal([text, text], "a.b")
+    assert sealed != again and vault.open(sealed, "a.b") == vault.open(again, "a.b") == text
     settings.SECRET_KEY_FALLBACKS, settings.SECRET_KEY = [settings.SECRET_KEY], "another key"
-    assert vault.open(sealed) == text
+    assert vault.open(sealed, "a.b") == text
+    (new,) = vault.seal([text], "a.b")
     settings.SECRET_KEY_FALLBACKS = []
+    assert vault.open(new, "a.b") == text
     with pytest.raises(vault.CannotOpen):
-        vault.open(sealed)
-    assert vault.open("never sealed") == "never sealed" and vault.seal("") == ""
+        vault.open(sealed, "a.b")
+    assert vault.open("never sealed", "a.b") == "never sealed" and vault.seal([""], "a.b") == [""]
+    assert vault.seal([vault.Closed(sealed)], "a.b") == [sealed]
 
 
 def test_receipts_are_sealed_and_given_back(source: Source) -> None:

@@ -16,7 +16,6 @@ LATELY = timedelta(hours=1)
 MOST_FAIL, FEWEST = 0.5, 5  # of at least this many calls, this share failed
 # What happens to a call of a gated source when this server cannot be reached.
 FAILS_OPEN = frozenset({"claude-code", "opencode"})
-_BEYOND_CONTROL = ("ungoverned", "ran-without-approval")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +75,9 @@ def _fails_open(wanted: list[int]) -> set[int]:
 
 
 def _ungoverned(wanted: list[int], at: datetime) -> set[int]:
-    """The card keeps its anomalies as codes; the run must be one that should gate."""
-    said = Q()
-    for code in _BEYOND_CONTROL:
-        said |= Q(card__contains=f'["{code}",')
+    """The run must be one that should gate."""
     calls = ToolCall.objects.filter(
-        said, run__source__in=wanted, run__mode="gate", finished_at__gte=at - timedelta(days=1)
+        beyond_control=True, run__source__in=wanted, run__mode="gate", finished_at__gte=at - timedelta(days=1)
     )
     return set(calls.values_list("run__source", flat=True).distinct())
 

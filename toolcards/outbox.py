@@ -15,6 +15,8 @@ from typing import Any
 from django.db import models
 from django.utils import timezone
 
+from toolcards.vault import CannotOpen, Closed, SealedText
+
 FORMATS = ("webhook", "ntfy", "slack", "discord", "email")
 SEVERITIES = ("low", "medium", "high", "critical")
 PLUGIN = "plugin:"
@@ -110,7 +112,7 @@ class Delivery(models.Model):
     event_id = models.CharField(max_length=120)
     event = models.CharField(max_length=40)
     severity = models.CharField(max_length=10, default="low")
-    payload = models.TextField()
+    payload = SealedText()
     state = models.CharField(max_length=12, default="pending", db_index=True)
     attempts = models.IntegerField(default=0)
     next_at = models.FloatField(db_index=True)
@@ -129,7 +131,9 @@ class Delivery(models.Model):
 
     @property
     def said(self) -> dict[str, Any]:
-        """The payload."""
+        """The payload; raises CannotOpen where the key that sealed it is not here."""
+        if type(self.payload) is Closed:
+            raise CannotOpen("no key of ours opens what was to be told")
         told: dict[str, Any] = json.loads(self.payload)
         return told
 

@@ -15,7 +15,9 @@ from django.utils.html import format_html
 from dashboard import marks
 from toolcards.core.call import call_json
 from toolcards.models import Event, Run, ToolCall
+from toolcards.models.runs import FACT_HEAD
 from toolcards.showing import redactor
+from toolcards.vault import Closed
 
 
 def clock(seconds: float) -> str:
@@ -86,6 +88,8 @@ class RunAdmin(Written):
     @admin.display(description="context")
     def shown_context(self, run: Run) -> str:
         """Where the run stands."""
+        if type(run.context) is Closed:
+            return "It cannot be opened: the key that sealed it is not here."
         return pretty(redactor().text(run.context))
 
 
@@ -144,7 +148,7 @@ class ToolCallAdmin(Written):
 class EventAdmin(Written):
     """The log, newest first."""
 
-    list_display = ("run", "seq", "moment", "ordinal", "start_of_fact", "applied")
+    list_display = ("run", "seq", "moment", "ordinal", "type_of_fact", "applied")
     list_filter = ("applied",)
     list_select_related = ("run",)
     search_fields = ("run__name",)
@@ -152,8 +156,8 @@ class EventAdmin(Written):
     fields = ("run", "seq", "moment", "ordinal", "applied", "shown_fact")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Event]:
-        """A list shows how facts begin, not their bodies."""
-        rows = super().get_queryset(request).annotate(beginning=Substr("fact", 1, 120))
+        """A list shows the types of facts, not their bodies."""
+        rows = super().get_queryset(request).annotate(beginning=Substr("fact", len(FACT_HEAD) + 1, 40))
         return rows if _one(request) else rows.defer("fact")
 
     @admin.display(description="at", ordering="id")
@@ -162,11 +166,13 @@ class EventAdmin(Written):
         return clock(event.at)
 
     @admin.display(description="fact")
-    def start_of_fact(self, event: Any) -> str:
-        """How the fact begins."""
-        return _hidden(str(event.beginning))
+    def type_of_fact(self, event: Any) -> str:
+        """What kind of fact it is: that alone is not sealed."""
+        return str(event.beginning).partition('"')[0]
 
     @admin.display(description="fact")
     def shown_fact(self, event: Event) -> str:
         """The whole fact."""
+        if type(event.fact) is Closed:
+            return "It cannot be opened: the key that sealed it is not here."
         return pretty(_hidden(event.fact))

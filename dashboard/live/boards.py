@@ -163,7 +163,7 @@ class Calls(Board):
 
     def cards_now(self) -> dict[str, str]:
         """Return the newest page."""
-        return {call.public_id: placed(call) for call in pages.calls_window(self.filters)}
+        return {call.public_id: placed(call) for call in pages.calls_window(self.filters).calls}
 
     def cards_changed(self, calls: Iterable[ToolCall]) -> dict[str, str]:
         """Return what belongs there; a card that left its state is renewed where it stands."""

@@ -22,10 +22,10 @@ def calls(request: HttpRequest) -> HttpResponse:
     before = number(request, "before")
     found = pages.calls_window(filters, before=before)
     context = {
-        "filters": filters, "calls": found, "before": before, "kinds": KINDS,
+        "filters": filters, "calls": found.calls, "before": before, "kinds": KINDS,
         "states": [(str(state), look.word) for state, look in wording.LOOKS.items()],
-        "more": found[-1].pk if len(found) == pages.PAGE else 0,
-        "any": bool(found) or ToolCall.objects.exists(),
+        "more": found.more, "searched": found.searched,
+        "any": bool(found.calls) or ToolCall.objects.exists(),
     }  # fmt: skip
     return render(request, "calls/calls.html", context)
 

@@ -17,6 +17,7 @@ from toolcards.gate import telling
 from toolcards.ids import new_id
 from toolcards.models import Delivery, Webhook
 from toolcards.records import Act, write
+from toolcards.vault import CannotOpen
 
 RIGHT = "toolcards.change_webhook"
 SHOWN = 100
@@ -80,7 +81,10 @@ def again(request: HttpRequest, pk: int) -> HttpResponse:
 def delivery(request: HttpRequest, pk: int) -> HttpResponse:
     """What was sent, exactly; nothing of what was answered."""
     found = get_object_or_404(Delivery.objects.exclude(webhook=None).select_related("webhook"), pk=pk)
-    shown = json.dumps(found.said, indent=2, ensure_ascii=False)
+    try:
+        shown = json.dumps(found.said, indent=2, ensure_ascii=False)
+    except CannotOpen:
+        shown = "This cannot be opened: the key that sealed it is not here."
     return render(request, "notify/delivery.html", {"delivery": found, "payload": shown})
 
 

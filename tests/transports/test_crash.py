@@ -10,9 +10,11 @@ import threading
 import time
 from typing import Any
 
+from django.test import override_settings
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from tests.serving import Server, until
+from toolcards.models import Event
 
 AGENTS, SECONDS = 10, 2.0
 
@@ -62,14 +64,16 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Any) -> None:
 
 
 def _check(server: Server, acked: dict[str, int]) -> None:
-    database = sqlite3.connect(server.data / "toolcards.sqlite3")
+    database, column = sqlite3.connect(server.data / "toolcards.sqlite3"), Event._meta.get_field("fact")
     assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     for name, count in acked.items():
         said = database.execute(
             "SELECT fact FROM toolcards_event JOIN toolcards_run ON toolcards_run.id = run_id WHERE name = ? ORDER BY"
             " toolcards_event.seq", (name,),
         )  # fmt: skip
-        numbers = [number for (fact,) in said for number in _numbers(json.loads(fact))]
+        with override_settings(SECRET_KEY=(server.data / "secret_key").read_text().strip()):
+            facts = [json.loads(column.open(fact)) for (fact,) in said]
+        numbers = [number for fact in facts for number in _numbers(fact)]
         assert len(numbers) == len(set(numbers)), f"{name}: something was applied twice"
         missing = set(range(1, count + 1)) - set(numbers)
         assert not missing, f"{name}: acknowledged and lost: {sorted(missing)[:10]}"

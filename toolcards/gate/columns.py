@@ -1,20 +1,25 @@
-"""The raw statements of the hot rows (events, calls, runs), and values made fit for their columns."""
+"""The raw statements of the hot rows (events, calls, runs): sealed on their way, and values fit for their columns."""
 
 # ruff: noqa: S608 - what is put into the statements are the columns named here
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 from django.db import connection
 
+from toolcards.models import Event, Run, ToolCall
+
+Rows = list[tuple[Any, ...]]
 _EVENT = "INSERT INTO toolcards_event (run_id, seq, at, ordinal, fact, applied) VALUES (%s, %s, %s, %s, %s, %s)"
 _EVENT_COPY = "COPY toolcards_event (run_id, seq, at, ordinal, fact, applied) FROM STDIN"
 _CALL_COLUMNS = (
     "run_id", "ordinal", "call_id", "tool", "kind", "agent", "state", "soft", "waiting", "removed", "rev", "seq",
-    "first_seq", "started_at", "requested_at", "finished_at", "card", "text", "text_seq",
+    "first_seq", "started_at", "requested_at", "finished_at", "beyond_control", "card", "text",
+    "text_seq",
 )  # fmt: skip
-WRITE_CALL = (
+_WRITE_CALL = (
     f"INSERT INTO toolcards_toolcall ({', '.join(_CALL_COLUMNS)}) VALUES ({', '.join(['%s'] * len(_CALL_COLUMNS))})"
     " ON CONFLICT (run_id, ordinal) DO UPDATE SET " + ", ".join(f"{c} = excluded.{c}" for c in _CALL_COLUMNS[2:])
 )
@@ -23,20 +28,54 @@ _RUN_COLUMNS = (
     "agent", "title", "protocol", "mode", "status", "reason", "updated_at", "ended_at", "alive_until", "seq", "calls",
     "counts", "context", "numbers",
 )  # fmt: skip
-WRITE_RUN = (  # a run with new facts is one that retention has not seen
+_WRITE_RUN = (  # a run with new facts is one that retention has not seen
     f"UPDATE toolcards_run SET {', '.join(f'{c} = %s' for c in _RUN_COLUMNS)},"
     " scrubbed_at = CASE WHEN seq = %s THEN scrubbed_at ELSE NULL END WHERE id = %s"
 )
 
 
-def append(cursor: Any, events: list[tuple[Any, ...]]) -> None:
+_REWRITE = "UPDATE toolcards_event SET fact = %s, applied = %s WHERE run_id = %s AND seq = %s"
+
+
+def _column(model: Any, name: str) -> Callable[[Iterable[str]], list[str]]:
+    seal: Callable[[Iterable[str]], list[str]] = model._meta.get_field(name).seal
+    return seal
+
+
+_FACT, _CONTEXT = _column(Event, "fact"), _column(Run, "context")
+_CARD, _TEXT = _column(ToolCall, "card"), _column(ToolCall, "text")
+
+
+def append(cursor: Any, events: Rows) -> None:
     """Add to the log: COPY where there is COPY, it is twice as fast."""
+    facts = _FACT(event[4] for event in events)
+    rows = [(*event[:4], fact, event[5]) for event, fact in zip(events, facts, strict=True)]
     if connection.vendor != "postgresql":
-        cursor.executemany(_EVENT, events)
+        cursor.executemany(_EVENT, rows)
         return
     with cursor.copy(_EVENT_COPY) as copy:
-        for event in events:
-            copy.write_row(event)
+        for row in rows:
+            copy.write_row(row)
+
+
+def rewrite(cursor: Any, rows: Rows) -> None:
+    """Put other facts, each a (fact, applied, run, seq), into the log: retention alone may do that."""
+    facts = _FACT(row[0] for row in rows)
+    cursor.executemany(_REWRITE, [(fact, *row[1:]) for row, fact in zip(rows, facts, strict=True)])
+
+
+def write_calls(cursor: Any, rows: Rows) -> None:
+    """Write these calls, whether or not they are there."""
+    cards, texts = _CARD(row[-3] for row in rows), _TEXT(row[-2] for row in rows)
+    sealed = zip(rows, cards, texts, strict=True)
+    cursor.executemany(_WRITE_CALL, [(*row[:-3], card, text, row[-1]) for row, card, text in sealed])
+
+
+def write_runs(cursor: Any, rows: Rows) -> None:
+    """Write these runs, which are there."""
+    contexts = _CONTEXT(row[-4] for row in rows)
+    sealed = zip(rows, contexts, strict=True)
+    cursor.executemany(_WRITE_RUN, [(*row[:-4], context, *row[-3:]) for row, context in sealed])
 
 
 def plain(text: str, size: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,13 +11,18 @@ from toolcards.gate import journal, memory
 from toolcards.gate.transaction import Transaction
 from toolcards.gate.work import Action
 from toolcards.models import Event, Run, ToolCall
+from toolcards.vault import CannotOpen
 
 
 def rebuild(*, check: bool = False) -> list[str]:
     """Fold every run's log; return a line for each card or run that is stored otherwise, and mend it unless `check`."""
     faults: list[str] = []
     for run in Run.objects.order_by("pk").iterator():
-        found = list(differences(run))
+        try:
+            found = list(differences(run))
+        except CannotOpen as error:
+            faults.append(f"run {run.name}: {error}")
+            continue
         faults += found
         if found and not check:
             journal.do(Restore(run.pk))
@@ -33,7 +39,7 @@ def board_of(run: Run) -> tuple[Board, int]:
 
 
 def differences(run: Run) -> Iterator[str]:
-    """Say where the stored cards of the run are not what its log adds up to."""
+    """Say where the stored cards of the run are not what its log adds up to; raises CannotOpen where it is sealed."""
     board, seq = board_of(run)
     if seq != run.seq:
         yield f"run {run.name}: the log ends at {seq}, the run says {run.seq}"
@@ -62,7 +68,7 @@ class Restore(Action):
         memory.forget(row.pk)
         ToolCall.objects.filter(run=row).exclude(ordinal__in=board.cards).delete()
         mended = memory.RunMemory(
-            row=row, board=board, seq=row.seq, numbers=memory.load(row).numbers, counts=memory.Counter(), states={},
+            row=row, board=board, seq=row.seq, numbers=json.loads(row.numbers), counts=memory.Counter(), states={},
             waiting=set(), asks={o: card.approval for o, card in board.cards.items() if card.approval}, touched=True,
         )  # fmt: skip
         mended.dirty = set(board.cards)

@@ -6,9 +6,11 @@ from datetime import timedelta
 
 from django.utils import timezone
 
+from toolcards.gate.refusals import Sealed
 from toolcards.gate.transaction import Transaction
 from toolcards.gate.work import Action
 from toolcards.models import Receipt, Source
+from toolcards.vault import Closed
 
 ABANDONED = timedelta(minutes=10)  # a reservation without an answer is the next one's after that
 
@@ -26,6 +28,8 @@ class Reserve(Action):
         if not made and not row.answer and row.created_at < timezone.now() - ABANDONED:
             row.created_at, made = timezone.now(), True
             row.save(update_fields=["created_at"])
+        if type(row.answer) is Closed:
+            raise Sealed("What this request was answered cannot be opened: the key that sealed it is not here.")
         self.answer = "" if made else row.answer or None
 
 

@@ -59,3 +59,9 @@ class Invalid(Refused):
     """It cannot be understood or is not offered here."""
 
     status, code = 422, "invalid_args"
+
+
+class Sealed(Refused):
+    """It cannot be opened here: the key that sealed it is lost, or not among the older keys."""
+
+    status, code = 503, "sealed"

@@ -26,10 +26,12 @@ from toolcards.core.jsontext import parse
 from toolcards.core.redact import Redactor
 from toolcards.core.scrubbing import Scrub, differs, fold
 from toolcards.gate import journal, memory
-from toolcards.gate.transaction import Transaction, ascii_text
+from toolcards.gate.columns import ascii_text, rewrite
+from toolcards.gate.transaction import Transaction
 from toolcards.gate.work import Action
 from toolcards.models import Approval, Event, Receipt, Run, ToolCall, Vote
 from toolcards.records import Act, AuditRow, redactor
+from toolcards.vault import Closed
 
 log = logging.getLogger(__name__)
 CHUNK = 1_000  # rows that one transaction deletes
@@ -37,7 +39,6 @@ CALLS = 250  # calls that one transaction deletes, with their approvals and vote
 ROUND = 50  # runs looked at in one round
 SECONDS = 2.0  # after which a round begins nothing more
 
-_REWRITE = "UPDATE toolcards_event SET fact = %s, applied = %s WHERE run_id = %s AND seq = %s"
 _DELETE = (
     "DELETE FROM toolcards_event WHERE id IN (SELECT id FROM toolcards_event WHERE run_id = %s ORDER BY seq LIMIT %s)"
 )
@@ -104,7 +105,7 @@ def _first(due: Any, done: Done) -> list[Any]:
 def _scrub(run: Run, done: Done, dry_run: bool) -> None:
     try:
         plan, fault = _plan(run, redactor())
-    except ValueError as error:  # a fact that this version does not know
+    except ValueError as error:  # a fact that this version does not know, or that no key opens
         plan, fault = None, str(error)
     if plan is None or fault:
         done.refused += 1
@@ -157,7 +158,7 @@ class Rewrite(Action):
             return  # it has moved on meanwhile, or another process was here
         if self.rows:
             with connection.cursor() as cursor:
-                cursor.executemany(_REWRITE, self.rows)
+                rewrite(cursor, self.rows)
             self._write_cards(tx, row)
         texts = self._write_texts(row)
         columns = {"scrubbed_at": datetime.fromtimestamp(tx.now, UTC), "updated_at": row.updated_at}
@@ -201,7 +202,8 @@ class Rewrite(Action):
 
     def _mask(self, row: Model, names: Iterable[str]) -> int:
         said = {name: getattr(row, name) for name in names}
-        new = {name: shown for name, text in said.items() if (shown := _masked(self.hide, text)) != text}
+        readable = {name: text for name, text in said.items() if type(text) is not Closed}
+        new = {name: shown for name, text in readable.items() if (shown := _masked(self.hide, text)) != text}
         if new:
             type(row)._default_manager.filter(pk=row.pk).update(**new)
         return len(new)

@@ -19,10 +19,11 @@ from toolcards.core.happenings import matters
 from toolcards.core.lifecycle import Ask, Card, dump_card
 from toolcards.gate import audit, steplog, telling, tools
 from toolcards.gate import memory as memories
-from toolcards.gate.columns import CALL_GREW, WRITE_CALL, WRITE_RUN, append, ascii_text, moment, plain
+from toolcards.gate.columns import CALL_GREW, append, ascii_text, moment, plain, write_calls, write_runs
 from toolcards.gate.memory import RunMemory
 from toolcards.ids import new_id
 from toolcards.models import Approval, Run, ToolCall
+from toolcards.models.calls import BEYOND_CONTROL
 from toolcards.records import Act, AuditRow, redactor
 
 TEXT_GROWTH = 1.25  # a streaming text is written again only when it grew by this much (models.ToolCall)
@@ -154,7 +155,7 @@ class Transaction:
             self._write_calls(cursor, told)
             asked = [(memory, card) for memory in told for card in self._asks_changed(memory)]
             self.answered = {memory.row.pk for memory, _ in asked}
-            cursor.executemany(WRITE_RUN, [self._run_row(memory) for memory in told])
+            write_runs(cursor, [self._run_row(memory) for memory in told])
         for memory, card in asked:
             self._write_approval(memory, card)
 
@@ -195,7 +196,7 @@ class Transaction:
                     memory.text_sizes[ordinal] = len(card.text)
                     whole.append(self._call_row(memory, card))
         if whole:
-            cursor.executemany(WRITE_CALL, whole)
+            write_calls(cursor, whole)
         if grew:
             cursor.executemany(CALL_GREW, grew)
 
@@ -207,6 +208,7 @@ class Transaction:
             plain(" › ".join(card.agent_path), 300), str(card.state or ""), card.soft,
             card.waiting and not card.removed, card.removed, card.rev, card.seq, card.first_seq,
             moment(card.times.started), moment(card.times.requested), moment(card.times.finished),
+            any(code in BEYOND_CONTROL for code, _ in card.anomalies),
             dump_card(card, with_text=text != whole), text, card.seq,
         )  # fmt: skip
 

@@ -52,8 +52,8 @@ class Approval(models.Model):
     edited = SealedText(blank=True)  # the input as a person changed it, while more votes are needed
     by_kind = models.CharField(max_length=20, blank=True)
     by_name = models.CharField(max_length=200, blank=True)
-    reason = models.TextField(blank=True)
-    note = models.TextField(blank=True)
+    reason = models.TextField(blank=True)  # redacted
+    note = SealedText(blank=True)
     use_ttl = models.FloatField(default=300)
     requested_at = models.FloatField()
     expires_at = models.FloatField(default=0)
@@ -78,8 +78,8 @@ class Vote(models.Model):
     approval = models.ForeignKey(Approval, on_delete=models.CASCADE, related_name="votes")
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     decision = models.CharField(max_length=10)
-    reason = models.TextField(blank=True)
-    note = models.TextField(blank=True)
+    reason = SealedText(blank=True)
+    note = SealedText(blank=True)
     client_decision_id = models.CharField(max_length=100, blank=True)
     at = models.FloatField()
 

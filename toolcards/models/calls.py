@@ -7,13 +7,15 @@ from collections.abc import Iterable, Iterator
 from django.db import models
 
 from toolcards.core.facts import InputDelta
-from toolcards.core.lifecycle import Card, load_card
+from toolcards.core.lifecycle import Card, Times, Tool, ToolCallState, load_card
 from toolcards.core.rope import Rope
-from toolcards.models.runs import Event, Run
+from toolcards.models.runs import CLOSED, Event, Run
 from toolcards.records import redactor
+from toolcards.vault import Closed, SealedText
 
 _shown: dict[tuple[int, int, int, int], Card] = {}
 SHOWN_KEPT = 2_000
+BEYOND_CONTROL = frozenset({"ungoverned", "ran-without-approval"})
 
 
 class ToolCallQuerySet(models.QuerySet["ToolCall"]):
@@ -29,7 +31,7 @@ class ToolCallQuerySet(models.QuerySet["ToolCall"]):
 
 
 class ToolCall(models.Model):
-    """A tool call as last known: `card` is the whole of it, the other columns are for finding it.
+    """A tool call as last known: `card` is the whole of it, sealed; the other columns are for finding it.
 
     While input streams, `text` may lag behind the log (it is rewritten only when it grew by a quarter);
     `as_card` adds the missing deltas.
@@ -51,14 +53,20 @@ class ToolCall(models.Model):
     started_at = models.DateTimeField(null=True)
     requested_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
-    card = models.TextField()
-    text = models.TextField(blank=True)
+    beyond_control = models.BooleanField(default=False, db_default=False)  # an oddity of BEYOND_CONTROL
+    card = SealedText()
+    text = SealedText(blank=True)
     text_seq = models.BigIntegerField(default=0)
     objects = ToolCallQuerySet.as_manager()
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "ordinal"], name="call_ordinal")]
-        indexes = [models.Index(fields=["run", "seq"]), models.Index(fields=["call_id"]), models.Index(fields=["tool"])]
+        indexes = [
+            models.Index(fields=["run", "seq"]),
+            models.Index(fields=["call_id"]),
+            models.Index(fields=["tool"]),
+            models.Index(fields=["finished_at"], condition=models.Q(beyond_control=True), name="call_beyond_control"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.tool} {self.call_id}"
@@ -68,8 +76,18 @@ class ToolCall(models.Model):
         """The id that the API and the pages use: unique over all runs."""
         return f"{self.run_id}-{self.ordinal}"
 
+    @property
+    def closed(self) -> bool:
+        """The key that sealed it is not here: no more than the columns can be known."""
+        return type(self.card) is Closed or type(self.text) is Closed
+
     def as_card(self, late: Iterable[str] | None = None) -> Card:
-        """Return the card, with the text that the log has and this row has not yet (`late`, where it is known)."""
+        """Return the card, with the text that the log has and this row has not yet (`late`, where it is known).
+
+        Of a `closed` row it is what the columns say, with an oddity that tells.
+        """
+        if self.closed:
+            return self._outside()
         card = load_card(self.card)
         text = str(card.text) or self.text  # a text that no database column takes stands in the card itself
         text += "".join(self._late() if late is None else late)
@@ -78,9 +96,21 @@ class ToolCall(models.Model):
     def _late(self) -> Iterator[str]:
         if self.text_seq < self.seq and self.state == "input-streaming":
             events = Event.objects.after(self.run_id, self.text_seq).filter(ordinal=self.ordinal, seq__lte=self.seq)
-            for event in events.filter(fact__startswith='{"type":"input-delta"'):
-                if isinstance(fact := event.said, InputDelta):
+            for event in events.of_type(InputDelta.type):
+                if isinstance(fact := event.legible, InputDelta):
                     yield fact.text
+
+    def _outside(self) -> Card:
+        """The call as it looks from outside."""
+        started, requested, finished = (
+            at.timestamp() if at else 0.0 for at in (self.started_at, self.requested_at, self.finished_at)
+        )
+        return Card(
+            self.call_id, self.ordinal, state=ToolCallState(self.state) if self.state else None, rev=self.rev,
+            seq=self.seq, first_seq=self.first_seq, tool=Tool(self.tool, self.kind), soft=self.soft,
+            agent_path=tuple(self.agent.split(" › ")) if self.agent else (), removed=self.removed,
+            anomalies=((CLOSED, started),), times=Times(started=started, requested=requested, finished=finished),
+        )  # fmt: skip
 
     def as_shown_card(self) -> Card:
         """Return the card as people and programs may see it: secrets are masked. Cached per revision."""

@@ -11,8 +11,11 @@ from typing import Any
 from django.db import models
 from django.utils import timezone
 
-from toolcards.core.facts import AnyFact, load
+from toolcards.core.facts import AnyFact, Odd, load
 from toolcards.models.sources import Source
+from toolcards.vault import CannotOpen, Closed, SealedText
+
+CLOSED = "cannot-be-opened"  # the oddity of what no key of ours opens
 
 
 class RunQuerySet(models.QuerySet["Run"]):
@@ -45,7 +48,7 @@ class Run(models.Model):
     seq = models.BigIntegerField(default=0)
     calls = models.IntegerField(default=0)
     counts = models.TextField(default="{}")  # state -> number of calls
-    context = models.TextField(default="{}")  # core.board.Context
+    context = SealedText(default="{}")  # core.board.Context
     scrubbed_at = models.DateTimeField(null=True, blank=True)  # secrets masked for good; whatever is written unsets it
     # The sender's own frame numbers seen: the highest without a gap, then ranges ahead of it (core.numbers).
     numbers = models.TextField(default="[0]")
@@ -72,12 +75,23 @@ class LogIsFinal(Exception):
     """The event log is append-only."""
 
 
+FACT_HEAD = '{"type":"'  # how `core.facts.dump` begins
+
+
 class EventQuerySet(models.QuerySet["Event"]):
     """The log: read in order, never changed."""
 
     def after(self, run: Run | int, seq: int) -> EventQuerySet:
         """Events of the run later than that position, in order."""
         return self.filter(run=run, seq__gt=seq).order_by("seq")
+
+    def of_type(self, kind: str) -> EventQuerySet:
+        """Events with a fact of that type."""
+        return self.filter(fact__startswith=f'{FACT_HEAD}{kind}"')
+
+    def but_type(self, kind: str) -> EventQuerySet:
+        """Events with a fact of another type."""
+        return self.exclude(fact__startswith=f'{FACT_HEAD}{kind}"')
 
     def update(self, **kwargs: Any) -> int:
         """Refuse."""
@@ -89,13 +103,16 @@ class EventQuerySet(models.QuerySet["Event"]):
 
 
 class Event(models.Model):
-    """A fact written down. `ordinal` is its call's in the run, 0 for the run's own facts; `at` epoch seconds."""
+    """A fact written down. `ordinal` is its call's in the run, 0 for the run's own facts; `at` epoch seconds.
+
+    Of a fact only its type stands in the clear, so that some kinds can be read without the others (`of_type`).
+    """
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="events")
     seq = models.BigIntegerField()
     at = models.FloatField()
     ordinal = models.IntegerField(default=0)
-    fact = models.TextField()
+    fact = SealedText(head=FACT_HEAD)
     applied = models.BooleanField(default=True)
     objects = EventQuerySet.as_manager()
 
@@ -107,5 +124,12 @@ class Event(models.Model):
 
     @property
     def said(self) -> AnyFact:
-        """The fact itself."""
+        """The fact itself; raises CannotOpen where the key that sealed it is not here."""
+        if type(self.fact) is Closed:
+            raise CannotOpen(f"no key of ours opens position {self.seq} of the log")
         return load(self.fact, self.at)
+
+    @property
+    def legible(self) -> AnyFact:
+        """The fact for readers; one that cannot be opened is an oddity that says so."""
+        return Odd("", CLOSED, at=self.at) if type(self.fact) is Closed else self.said

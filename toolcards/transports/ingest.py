@@ -21,11 +21,12 @@ from django.conf import settings
 from toolcards import gate
 from toolcards.adapters import BadFrame
 from toolcards.adapters.sse import LineSplitter, Splitter
+from toolcards.gate import Refused
 from toolcards.models import ToolCall
 from toolcards.transports import auth, background, http
 from toolcards.transports.intake import Intake, adapter_of, frames_of, mode_of, run_named
 from toolcards.transports.presence import Connection
-from toolcards.transports.problems import Problem, of_bad_frame
+from toolcards.transports.problems import Problem, of_bad_frame, of_refusal
 
 log = logging.getLogger(__name__)
 SILENCE = 3600.0  # seconds after which a run whose frames come one request each counts as lost
@@ -114,6 +115,9 @@ class IngestConsumer(AsyncConsumer):
         except Problem as problem:
             await self._drained()
             answer = http.refusal(problem)
+        except Refused as refused:
+            await self._drained()
+            answer = http.refusal(of_refusal(refused))
         except Exception:
             log.exception("ingest failed")
             answer = http.refusal(Problem(500, "internal", "Something went wrong here; send it again."))

@@ -137,8 +137,8 @@ def cards_of(calls: list[ToolCall]) -> list[Card]:
     for call in late:
         wanted |= Q(run_id=call.run_id, ordinal=call.ordinal, seq__gt=call.text_seq, seq__lte=call.seq)
     if late:
-        for event in Event.objects.filter(wanted, fact__startswith='{"type":"input-delta"').order_by("seq"):
-            if isinstance(fact := event.said, InputDelta):
+        for event in Event.objects.filter(wanted).of_type(InputDelta.type).order_by("seq"):
+            if isinstance(fact := event.legible, InputDelta):
                 texts[event.run_id, event.ordinal].append(fact.text)
     hide = redactor()
     return [hide.card(call.as_card(texts[call.run_id, call.ordinal])) for call in calls]

@@ -45,13 +45,13 @@ class Teller:
 
     def skip(self, event: Event) -> None:
         """Take the event in without telling it."""
-        fact = event.said
+        fact = event.legible
         self._board.record(event.ordinal, fact, event.seq)
         self._shown_text(fact)
 
     def tell(self, event: Event) -> list[Told]:
         """Take the event in; return what it tells: nothing, one thing, or two."""
-        fact, board = event.said, self._board
+        fact, board = event.legible, self._board
         if not event.ordinal:
             board.record(0, fact, event.seq)
             telling = _OF_THE_RUN.get(type(fact))
