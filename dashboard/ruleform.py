@@ -64,7 +64,7 @@ class RuleForm(forms.Form):
         required=False,
         label="Advanced (JSON)",
         widget=forms.Textarea(attrs={"rows": 8, "spellcheck": "false"}),
-        help_text="Any of match (args, when, rate, user, env, run, agent_scope), unless, ask, expires_at, as an object.",
+        help_text="Any of match (args, when, rate, user, env, run, agent_scope), unless, ask, expires_at (an object).",
     )
 
     def __init__(self, *args: Any, instead_of: str = "", **kwargs: Any) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,11 +13,13 @@ from django.test import Client
 
 from dashboard import logs, trials
 from toolcards import anchor, gate
+from toolcards import verify as verifying
 from toolcards.core import document
 from toolcards.core.policy import decide
 from toolcards.gate import agents, journal, policies
 from toolcards.models import AgentKey, Approval, DraftRule, Source
 from toolcards.records import Act, AuditHead, AuditRow, TrailIsFinal, write
+from toolcards.transports import background
 from toolcards.verify import verify
 
 pytestmark = pytest.mark.django_db
@@ -305,6 +308,53 @@ def test_the_page_finds_acts_by_person_and_call(signed_in: Any, a_call: Any) -> 
     assert admin.get("/settings/audit/", {"person": "nobody"}).content.decode().count("data-seq=") == 0
     assert admin.get("/settings/audit/", {"since": "2100-01-01T00:00"}).content.decode().count("data-seq=") == 0
     assert 'data-verified="yes"' in admin.post("/settings/audit/verify/").content.decode()
+
+
+@pytest.fixture
+def five() -> None:
+    """Five rows, and their end noted outside."""
+    write(*(Act(f"act {number}", detail={"n": number}) for number in range(5)))
+    anchor.write()
+
+
+@pytest.fixture
+def never_verified() -> Iterator[None]:
+    verifying.path().unlink(missing_ok=True)
+    yield
+    verifying.path().unlink(missing_ok=True)
+
+
+def test_the_page_says_when_the_trail_was_verified_and_what_came_of_it(
+    client: Client, a_person: Any, five: None, never_verified: None
+) -> None:
+    client.force_login(a_person("admin"))
+    assert 'data-verified="never"' in client.get("/settings/audit/").content.decode()
+    rows = verifying.check().rows
+    write(Act("later"))
+    page = client.get("/settings/audit/").content.decode()
+    assert 'data-verified="yes"' in page and f"{rows} rows, verified" in page and "; 1 came since" in page
+    sql("UPDATE toolcards_auditrow SET actor = 'eve' WHERE seq = 3")
+    assert 'data-verified="yes"' in client.get("/settings/audit/").content.decode()  # nobody has looked again
+    assert 'data-verified="no"' in client.post("/settings/audit/verify/").content.decode()
+    page = client.get("/settings/audit/").content.decode()
+    assert 'data-verified="no"' in page and "row 3 is bad: it was changed" in page
+
+
+def test_the_clock_verifies_once_an_hour_and_complains(
+    five: None, never_verified: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert background.verify_if_due() and verifying.last()
+    assert background.verify_if_due() is None
+    sql("DELETE FROM toolcards_auditrow WHERE seq = 2")
+    found = background.verify_if_due(time.time() + background.VERIFY_EVERY + 1)
+    assert found and found.fault and "row 2 is missing" in caplog.text
+    assert verifying.last() and verifying.last().finding == found
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"at": "x", "finding": {}}', '{"at": 1, "finding": {"seq": 1}}'])
+def test_a_note_that_cannot_be_read_is_none(never_verified: None, text: str) -> None:
+    verifying.path().write_text(text)
+    assert verifying.last() is None
 
 
 def test_signing_in_is_told_and_to_vote_too(client: Client, a_person: Any) -> None:

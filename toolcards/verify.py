@@ -1,9 +1,20 @@
-"""Checks the audit trail from its first row to the anchor, and says which row is the first that is wrong."""
+"""Checks the audit trail from its first row to the anchor, and says which row is the first that is wrong.
+
+What came of it is kept in a file beside the anchor, so that people can see when somebody last looked.
+"""
 
 from __future__ import annotations
 
 import hmac
-from dataclasses import dataclass
+import json
+import os
+import secrets
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from django.conf import settings
 
 from toolcards import anchor
 from toolcards.records import GENESIS, AuditHead, AuditRow, hash_of
@@ -16,6 +27,44 @@ class Finding:
     seq: int
     rows: int
     fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What verifying came to, and when that was, in epoch seconds."""
+
+    finding: Finding
+    at: float
+
+
+def check() -> Finding:
+    """Verify, and keep what came of it."""
+    found = verify()
+    with suppress(OSError):  # a full disk must not hide the answer
+        _keep(Verified(found, time.time()))
+    return found
+
+
+def last() -> Verified | None:
+    """Return what verifying last came to on this server; None where that is not known."""
+    try:
+        said = json.loads(path().read_text())
+        return Verified(Finding(**said["finding"]), float(said["at"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def path() -> Path:
+    """Return where the last finding lies."""
+    return Path(settings.TOOLCARDS.data_dir) / "audit-verified.json"
+
+
+def _keep(verified: Verified) -> None:
+    draft = path().with_name(f".{path().name}.{secrets.token_hex(8)}")
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w") as opened:
+        opened.write(json.dumps(asdict(verified)) + "\n")
+    draft.replace(path())
 
 
 def verify() -> Finding:

@@ -14,9 +14,9 @@ from django.views.decorators.http import require_GET, require_POST
 
 from dashboard import cards
 from dashboard.views.guards import needs
+from toolcards import verify
 from toolcards.models import ToolCall
 from toolcards.records import Act, AuditQuerySet, AuditRow, write
-from toolcards.verify import verify
 
 READ = "toolcards.view_auditrow"
 REVEAL = "toolcards.reveal"
@@ -34,9 +34,16 @@ def audit(request: HttpRequest) -> HttpResponse:
         "rows": rows[:PAGE],
         "next": rows[PAGE - 1].seq if len(rows) > PAGE else None,
         "given": given,
+        "verified": verify.last(),
+        "since": _since(verify.last()),
         "acts": AuditRow.objects.order_by("act").values_list("act", flat=True).distinct(),
     }
     return render(request, "audit/audit.html", context)
+
+
+def _since(verified: verify.Verified | None) -> int:
+    """Return how many rows came after the last look, as far as it went."""
+    return AuditRow.objects.filter(seq__gt=verified.finding.seq).count() if verified else 0
 
 
 def found(given: dict[str, str]) -> AuditQuerySet:
@@ -65,7 +72,7 @@ def _moment(text: str) -> int | None:
 @needs(READ)
 def check(request: HttpRequest) -> HttpResponse:
     """Walk the whole chain and say whether it holds."""
-    return render(request, "audit/verified.html", {"finding": verify()})
+    return render(request, "audit/verified.html", {"finding": verify.check()})
 
 
 @require_GET

@@ -1,22 +1,25 @@
-"""What runs by the clock in every server process: expiry, lost runs, leases, revoked keys, retention."""
+"""What runs by the clock in every server process: expiry, lost runs, leases, revoked keys, retention, verifying."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
+import time
 import weakref
 
 from channels.db import database_sync_to_async
 from django.conf import settings
 
-from toolcards import gate, hooks
+from toolcards import gate, hooks, verify
 from toolcards.transports import dispatching, presence
 
 log = logging.getLogger(__name__)
 _tasks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None]] = weakref.WeakKeyDictionary()
 RETAIN = 60.0  # seconds between two rounds of retention
 _sweep = database_sync_to_async(gate.sweep, thread_sensitive=False)
+VERIFY_EVERY = 3600.0  # seconds after which the audit trail is looked through again
+VERIFY_LOOK = 60.0
 _retain = database_sync_to_async(gate.retain, thread_sensitive=False)
 
 
@@ -39,7 +42,8 @@ async def stop() -> None:
 
 
 async def _clock() -> None:
-    beside = [asyncio.create_task(dispatching.follow()), asyncio.create_task(_retaining())]
+    works = (dispatching.follow(), _retaining(), _verifying())
+    beside = [asyncio.create_task(work) for work in works]
     try:
         while True:
             await asyncio.sleep(min(1.0, max(0.05, settings.TOOLCARDS.grace / 4)))
@@ -61,3 +65,27 @@ async def _retaining() -> None:
             await _retain()
         except Exception:
             log.exception("retention: this round failed")
+
+
+async def _verifying() -> None:
+    """Once an hour one of the server's processes looks through the audit trail."""
+    while True:
+        await asyncio.sleep(VERIFY_LOOK)
+        try:
+            await _verify()
+        except Exception:
+            log.exception("audit: the trail could not be verified")
+
+
+def verify_if_due(now: float | None = None) -> verify.Finding | None:
+    """Verify the trail if that was last done an hour ago or longer; a fault is logged as an error."""
+    last = verify.last()
+    if last is not None and (time.time() if now is None else now) - last.at < VERIFY_EVERY:
+        return None
+    found = verify.check()
+    if found.fault:
+        log.error("audit: the trail is broken: %s", found.fault)
+    return found
+
+
+_verify = database_sync_to_async(verify_if_due, thread_sensitive=False)

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from toolcards import anchor
 from toolcards.records import Act, AuditHead, AuditRow, write
-from toolcards.verify import verify
+from toolcards.verify import check
 
 
 class Command(BaseCommand):
@@ -28,7 +28,7 @@ class Command(BaseCommand):
         getattr(self, f"_{action}")(**options)
 
     def _verify(self, **options: object) -> None:
-        found = verify()
+        found = check()
         if found.fault:
             raise CommandError(f"The audit trail is broken: {found.fault}.", returncode=1)
         self.stdout.write(f"The audit trail is whole: {found.rows} rows.")
