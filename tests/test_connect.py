@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import re
+import shutil
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +20,11 @@ from django.core.management import CommandError, call_command
 
 from tests.serving import Server
 from toolcards import connect
-from toolcards.connect.claude_code import HOLD, KEY, TIMEOUT
+from toolcards.connect import probe as probing
+from toolcards.connect.programs.claude_code import HOLD, KEY, TIMEOUT
 from toolcards.models import AgentKey
 
+ROOT = Path(__file__).parents[1]
 CLAUDE, OPENCODE = connect.recipe("claude-code"), connect.recipe("opencode")
 OTHERS = {
     "model": "opus",
@@ -167,9 +174,8 @@ def test_somebody_elses_plug_in_is_not_touched(wish: connect.Wish) -> None:
 def test_a_recipe_says_what_it_can_do(recipe: connect.Recipe) -> None:
     assert recipe.command == f"toolcards connect {recipe.name}"
     assert recipe.undo_command.endswith("--undo")
-    assert recipe.fails in {"closed", "open"}
-    assert recipe.when_away and recipe.title and recipe.version
-    assert {recipe.can.observe, recipe.can.gate} == {"yes"}
+    assert recipe.fails and recipe.when_away and recipe.title and recipe.version and recipe.about
+    assert recipe.can.observe == "yes" and recipe.road in {"hooks", "http", "socket"}
 
 
 # ---------------------------------------------------------------- the command
@@ -253,3 +259,281 @@ def test_a_dry_run_and_a_no_leave_nothing_behind(
 def test_a_key_the_server_does_not_know_is_said(server: Server, at_home: Path) -> None:
     with pytest.raises(CommandError, match="does not take this key"):
         ran("claude-code", "--yes", "--url", server.base, "--key", "tck_nobodys")
+
+
+def voted(server: Server, decision: str) -> threading.Thread:
+    """Somebody who answers the probe as soon as it waits."""
+    from tests.clients import gating
+    from tests.serving import until
+
+    def look() -> Any:
+        runs = server.get("/api/v1/runs?status=waiting")["runs"]
+        return [run["run"] for run in runs if run["run"].startswith(probing.RUN)]
+
+    somebody = threading.Thread(target=lambda: gating.vote(server, until(look, 40)[0], decision))
+    somebody.start()
+    return somebody
+
+
+@pytest.mark.parametrize("vote", ["approve", "deny"])
+@pytest.mark.parametrize("road", ["hooks", "http", "socket"])
+def test_a_probe_is_held_on_every_road(server: Server, road: str, vote: str) -> None:
+    somebody = voted(server, vote)
+    ended = probing.probe(server.base, server.key, lambda said: None, agent="a probe", wait=60, road=road)
+    somebody.join()
+    assert ended == {"approve": "approved", "deny": "denied"}[vote]
+    newest = server.get("/api/v1/runs?agent=a%20probe")["runs"][0]["run"]
+    (call,) = server.get(f"/api/v1/runs/{newest}/calls")["calls"]
+    assert call["state"] == {"approve": "output-available", "deny": "output-denied"}[vote]
+    assert call["anomalies"] == []
+
+
+@pytest.fixture(scope="module")
+def allowing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with Server(tmp_path_factory.mktemp("allowing"), default_effect="allow") as running:
+        yield running
+
+
+@pytest.mark.parametrize("vote", ["approve", "deny"])
+@pytest.mark.parametrize("road", ["hooks", "http", "socket"])
+def test_where_policy_asks_nobody_the_probe_asks_itself(allowing: Server, road: str, vote: str) -> None:
+    somebody = voted(allowing, vote)
+    ended = probing.probe(allowing.base, allowing.key, lambda said: None, wait=60, road=road)
+    somebody.join()
+    assert ended == {"approve": "approved", "deny": "denied"}[vote]
+
+
+def test_a_probe_that_nobody_answers_fails(server: Server) -> None:
+    with pytest.raises(probing.Failed, match="Nobody answered"):
+        probing.probe(server.base, server.key, lambda said: None, wait=1, road="http")
+
+
+# ---------------------------------------------------------------- libraries: an environment file and copies
+
+LIBRARIES = [recipe for recipe in connect.recipes() if recipe.by_project]
+PYTHON, AI_SDK = connect.recipe("python"), connect.recipe("ai-sdk")
+
+
+@pytest.fixture
+def project(wish: connect.Wish, tmp_path: Path) -> connect.Wish:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return replace(wish, project=folder)
+
+
+def tree(folder: Path) -> dict[str, str]:
+    return {str(file.relative_to(folder)): file.read_text() for file in folder.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize("recipe", LIBRARIES, ids=lambda recipe: recipe.name)
+@pytest.mark.parametrize("before", [None, "", "A=1\n", "A=1", "# note\nTOOLCARDS_URL=x\n\n"])
+def test_a_library_is_connected_once_and_undone_exactly(
+    project: connect.Wish, recipe: connect.Recipe, before: str | None
+) -> None:
+    assert project.project is not None
+    names = {path.name for path in (change.path for change in recipe.plan(project))}
+    env = project.project / (".env.local" if ".env.local" in names else ".env")
+    if before is not None:
+        env.write_text(before)
+    connect.write(recipe.plan(project))
+    assert f"TOOLCARDS_URL={project.url}\nTOOLCARDS_AGENT_KEY={project.key}\n" in env.read_text()
+    assert recipe.key_in(project) == project.key
+    assert stat.S_IMODE(env.stat().st_mode) == 0o600
+    assert not any(change.needed for change in recipe.plan(project))
+    assert not any(change.needed for change in recipe.plan(replace(project, key="")))
+    connect.write(recipe.plan(replace(project, url="http://127.0.0.1:9")))
+    assert env.read_text().count("TOOLCARDS_AGENT_KEY=") == 1 and "127.0.0.1:9" in env.read_text()
+    connect.write(recipe.undo(project))
+    assert tree(project.project) == ({env.name: before} if before else {})
+    assert [path for path in project.project.iterdir() if path.is_dir()] == []
+    assert not any(change.needed for change in recipe.undo(project))
+
+
+def test_the_copied_client_is_the_one_that_is_imported(project: connect.Wish) -> None:
+    connect.write(PYTHON.plan(project))
+    code = "import toolcards.client; print(toolcards.client.__file__)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=project.project, capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == f"{project.project}/toolcards/client/__init__.py", done.stderr
+    connect.write(PYTHON.undo(project))
+    assert tree(project.project or Path()) == {}  # what Python compiled is gone too
+
+
+def test_somebody_elses_file_is_not_overwritten_and_not_removed(project: connect.Wish) -> None:
+    assert project.project is not None
+    theirs = project.project / "toolcards" / "ai-sdk.mjs"
+    theirs.parent.mkdir()
+    theirs.write_text("export const mine = 1;\n")
+    with pytest.raises(connect.Unreadable, match="not ours"):
+        AI_SDK.plan(project)
+    assert not any(change.needed for change in AI_SDK.undo(project))
+
+
+def test_two_recipes_in_one_project_share_their_copies(project: connect.Wish) -> None:
+    assert project.project is not None
+    tanstack = connect.recipe("tanstack-ai")
+    for recipe in (AI_SDK, tanstack):
+        connect.write(recipe.plan(project))
+    connect.write(AI_SDK.undo(project))
+    assert "toolcards/ai-sdk.mjs" in tree(project.project) and tanstack.key_in(project) == project.key
+    connect.write(tanstack.undo(project))
+    assert tree(project.project) == {}
+
+
+def test_a_copy_is_told_in_one_line(project: connect.Wish) -> None:
+    diff = "".join(change.diff() for change in PYTHON.plan(project))
+    assert "a copy of asking.py" in diff and "import" not in diff and "tck_…" in diff and project.key not in diff
+
+
+@pytest.mark.parametrize("recipe", [recipe for recipe in LIBRARIES if recipe.away], ids=lambda recipe: recipe.name)
+def test_what_was_copied_runs_nothing_without_a_server(project: connect.Wish, recipe: connect.Recipe) -> None:
+    if "ai-sdk.mjs" in str([change.path for change in recipe.plan(project)]) and not shutil.which("node"):
+        pytest.skip("needs Node.js")
+    assert recipe.away is not None
+    assert recipe.away(project) == ""  # not connected: nothing was seen
+    connect.write(recipe.plan(project))
+    assert "reached" in recipe.away(project) or "asked" in recipe.away(project)
+
+
+# ---------------------------------------------------------------- editors
+
+ACP = connect.recipe("acp")
+ZED = [
+    "",
+    "{\n}\n",
+    '// Zed settings\n//\n{\n  "ui_font_size": 16, // large\n  "theme": {"mode": "system"},\n}\n',
+    '{\n  "agent_servers": {\n    "Mine": {"command": "mine"} // agent_servers {\n  }\n}\n',
+    '{\n  "a": {"agent_servers": {}},\n  /* "agent_servers": { */\n  "agent_servers": {\n  }\n}',
+]
+
+
+def zed(wish: connect.Wish) -> Path:
+    path = wish.home / ".config" / "zed" / "settings.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+@pytest.mark.parametrize("before", ZED)
+def test_an_editor_gets_one_more_agent_and_keeps_its_comments(wish: connect.Wish, before: str) -> None:
+    if before:
+        zed(wish).write_text(before)
+    connect.write(ACP.plan(wish))
+    said = zed(wish).read_text()
+    agents = loose(said)["agent_servers"]
+    agent = agents["opencode through Toolcards"]
+    assert agent["type"] == "custom" and agent["args"][-4:] == ["acp", "--", "opencode", "acp"]
+    assert agent["env"] == {"TOOLCARDS_URL": wish.url, "TOOLCARDS_AGENT_KEY": wish.key}
+    assert ("Mine" in agents) == ("Mine" in before)
+    assert ACP.key_in(wish) == wish.key and not any(change.needed for change in ACP.plan(wish))
+    connect.write(ACP.plan(replace(wish, agent=("gemini", "--experimental-acp"))))
+    assert "gemini through Toolcards" in zed(wish).read_text() and "opencode" not in zed(wish).read_text()
+    connect.write(ACP.undo(wish))
+    assert (zed(wish).read_text() if zed(wish).exists() else "") == (before if before != "{\n}\n" else "")
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"a": 1', '{"agent_servers": []}', '{"agent_servers": {}}', "{\n#\n}"])
+def test_editor_settings_that_are_not_understood_are_not_touched(wish: connect.Wish, text: str) -> None:
+    zed(wish).write_text(text)
+    with pytest.raises(connect.Unreadable):
+        ACP.plan(wish)
+    assert zed(wish).read_text() == text
+
+
+def loose(text: str) -> Any:
+    """JSON with comments and commas at ends, as editors read it."""
+    text = re.sub(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/', lambda found: found[1] or "", text, flags=re.DOTALL)
+    return json.loads(re.sub(r",(\s*[}\]])", r"\1", text))
+
+
+# ---------------------------------------------------------------- the command, for libraries
+
+
+@pytest.mark.django_db
+def test_a_library_is_connected_by_the_command(server: Server, tmp_path: Path) -> None:
+    somebody = voted(server, "approve")
+    words = ["python", "--yes", "--url", server.base, "--key", server.key, "--project", str(tmp_path), "--wait", "60"]
+    said = ran(*words)
+    somebody.join()
+    assert "held, approved and released" in said and "@gated(cards" in said and server.key not in said
+    assert "Without a server it runs nothing (its code was run)" in said
+    assert "set -a; . ./.env" in said
+    runs = [run["run"] for run in server.get("/api/v1/runs?agent=Python")["runs"]]
+    calls = [call for run in runs for call in server.get(f"/api/v1/runs/{run}/calls")["calls"]]
+    assert {call["tool"]["name"]: call["state"] for call in calls} == {
+        probing.TOOL: "output-available",
+        probing.AWAY: "output-denied",
+    }
+    assert "Removed" in ran("python", "--undo", "--yes", "--project", str(tmp_path))
+    assert tree(tmp_path) == {}
+
+
+@pytest.mark.django_db
+def test_the_printed_code_runs_once_it_is_pasted(server: Server, tmp_path: Path) -> None:
+    words = ["--yes", "--no-probe", "--url", server.base, "--key", server.key, "--project", str(tmp_path)]
+    said = ran("python", *words)
+    (tmp_path / "agent.py").write_text(said[said.index("from toolcards") : said.index("The server takes")])
+    (tmp_path / "README.md").write_text("# Read me\n")
+    program = f"set -a; . ./.env; set +a; exec {sys.executable} agent.py"
+    running = subprocess.Popen(
+        ["bash", "-c", program], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    from tests.clients import gating
+
+    gating.vote(server, "try-4", "approve")
+    out, wrong = running.communicate(timeout=60)
+    assert (out, running.returncode) == ("# Read me\n\n", 0), wrong
+
+
+@pytest.mark.django_db
+def test_the_printed_requests_run_once_they_are_pasted(server: Server, tmp_path: Path) -> None:
+    words = ["--yes", "--no-probe", "--url", server.base, "--key", server.key, "--project", str(tmp_path)]
+    said = ran("curl", *words)
+    asks = said[said.index("curl -sS") :].split("\n\n")[0]
+    program = f"set -a; . ./.env; set +a; {asks}"
+    done = subprocess.run(["bash", "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert json.loads(done.stdout)["decision"] == "ask", done.stderr
+
+
+@pytest.mark.django_db
+def test_a_key_that_git_would_take_is_minded(server: Server, tmp_path: Path) -> None:
+    words = ["--yes", "--no-probe", "--url", server.base, "--key", server.key, "--project", str(tmp_path)]
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True, timeout=60)
+    assert "git does not ignore .env" in ran("anything", *words)
+    ran("anything", "--undo", "--yes", "--project", str(tmp_path))
+    (tmp_path / ".gitignore").write_text(".env\n")
+    assert "git does not ignore" not in ran("anything", *words)
+
+
+@pytest.mark.django_db
+def test_our_own_checkout_is_nobodys_project(server: Server) -> None:
+    with pytest.raises(CommandError, match="--project"):
+        ran("python", "--yes", "--url", server.base, "--project", str(ROOT))
+
+
+def test_the_server_is_found_where_it_said_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: Any) -> None:
+    from toolcards.management.commands import connect as command
+
+    limits(data_dir=tmp_path)
+    assert command.here() == command.USUAL
+    (tmp_path / "address").write_text("http://127.0.0.1:8123")
+    assert command.here() == "http://127.0.0.1:8123"
+
+
+def test_a_started_server_leaves_its_address(server: Server) -> None:
+    assert (server.data / "address").read_text() == server.base
+
+
+# ---------------------------------------------------------------- any Python will do in a checkout
+
+
+def test_a_python_without_django_hands_over_to_the_checkouts_own(tmp_path: Path) -> None:
+    (tmp_path / "toolcards").mkdir()
+    for name in ("manage.py", "toolcards/__init__.py", "toolcards/cli.py"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    ours = tmp_path / ".venv" / "bin" / "python"
+    ours.parent.mkdir(parents=True)
+    ours.write_text('#!/bin/sh\necho "handed over: $*"\n')
+    ours.chmod(0o755)
+    typed = "import runpy, sys; sys.path.insert(0, '.'); sys.argv = ['manage.py', 'connect', 'list']; "
+    words = ["-S", "-I", "-c", f"{typed}runpy.run_path('manage.py', run_name='__main__')"]
+    done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "handed over: manage.py connect list\n", done.stderr

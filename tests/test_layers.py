@@ -18,7 +18,7 @@ FLOORS = [
         "toolcards.records", "toolcards.anchor", "toolcards.verify", "toolcards.outbox", "toolcards.hooks",
         "toolcards.notify", "toolcards.vault",
     },
-    {"toolcards.gate", "toolcards.feed", "toolcards.health"},
+    {"toolcards.gate", "toolcards.feed", "toolcards.health", "toolcards.proofs"},
     {"toolcards.transports", "toolcards.management", "toolcards.cli", "toolcards.__main__"},
     {"dashboard"},
 ]  # fmt: skip

@@ -9,6 +9,7 @@ import pytest
 
 from dashboard.environment import Environment
 from toolcards.adapters import ADAPTERS
+from toolcards.connect import recipes
 from toolcards.core.lifecycle import ToolCallState
 
 ROOT = Path(__file__).parents[1]
@@ -51,12 +52,20 @@ def test_every_command_is_listed() -> None:
     assert sorted(table("Command")) == sorted(there)
 
 
+def test_every_recipe_is_listed() -> None:
+    named = [re.findall(r"^\[?`?([\w-]+)", cell) for cell in table("Way in, `connect …`")]
+    assert sorted(name for names in named for name in names) == sorted(recipe.name for recipe in recipes())
+
+
 def test_every_make_target_is_listed() -> None:
     targets = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert table("`make …`") == targets
 
 
-@pytest.mark.parametrize("file", ["README.md", "docs/operations.md", "docs/performance.md"])
+@pytest.mark.parametrize(
+    "file",
+    ["README.md", "docs/operations.md", "docs/performance.md", "docs/connect-python.md", "docs/connect-javascript.md"],
+)
 def test_links_lead_somewhere(file: str) -> None:
     page = ROOT / file
     links = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text())

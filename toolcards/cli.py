@@ -2,6 +2,10 @@
 
 import os
 import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+OURS = ROOT / ".venv" / "bin" / "python"  # what `make run` made in a checkout
 
 
 def main() -> None:
@@ -14,5 +18,13 @@ def main() -> None:
     try:
         from django.core.management import execute_from_command_line
     except ImportError as error:
+        if OURS.exists() and Path(sys.prefix) != OURS.parents[1]:  # any Python may be typed in a checkout
+            os.execv(OURS, [str(OURS), *_again()])  # noqa: S606 - does not come back
         raise SystemExit("Django is not installed here. `make run` sets everything up.") from error
     execute_from_command_line(sys.argv)
+
+
+def _again() -> list[str]:
+    """Return the words that start this very command in another Python."""
+    script = Path(sys.argv[0])
+    return ["-m", "toolcards", *sys.argv[1:]] if script.name == "__main__.py" else sys.argv

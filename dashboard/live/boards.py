@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from urllib.parse import parse_qs
 
 from django.template.loader import render_to_string
 
-from dashboard import cards, pages
+from dashboard import cards, checklist, pages
 from dashboard.filters import CallFilters, RunFilters
 from dashboard.live import waiting
 from dashboard.live.frames import Frame, partial, placed
@@ -222,10 +223,40 @@ class Runs(Board):
         return {"rows": partial("#runs-body", "innerMorph", rows)}
 
 
+class Connecting(Board):
+    """The connect page's checklist. A key that is made rings no bell, so it is looked at with every tick."""
+
+    every = False
+
+    def __init__(self, query: str = "") -> None:
+        super().__init__()
+        self.source = parse_qs(query).get("source", [""])[0]
+        self._said = ""
+        self._looked = 0.0
+
+    def whole(self) -> Frame:
+        """Return the list, whether or not it changed."""
+        self._said = self._drawn()
+        return Frame({"steps": self._said})
+
+    def changes(self, news: News) -> Frame:
+        """Return the list if a step was made; looked at once a second at most."""
+        if time.monotonic() - self._looked < SLOW:
+            return Frame({})
+        before, self._said = self._said, self._drawn()
+        return Frame({} if before == self._said else {"steps": self._said})
+
+    def _drawn(self) -> str:
+        self._looked = time.monotonic()
+        html = render_to_string("connect/_steps.html", {"steps": checklist.steps(self.source)})
+        return partial("#steps", "outerMorph", html.strip())
+
+
 # What `/ws/me/?board=` may ask for.
 BOARDS: dict[str, Callable[[str], Board]] = {
     "now": lambda query: Now(),
     "approvals": lambda query: Inbox(),
     "calls": Calls,
     "runs": Runs,
+    "connect": Connecting,
 }

@@ -16,6 +16,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
+from dashboard import proving
 from dashboard.forms import KeyForm
 from dashboard.views.guards import KEYS, needs
 from toolcards import health
@@ -81,9 +82,12 @@ def _page(request: HttpRequest, *, form: KeyForm | None = None, status: int = 20
 def source(request: HttpRequest, pk: int) -> HttpResponse:
     """One source: its keys, its latest runs, its latest failures."""
     row = get_object_or_404(Source, pk=pk)
+    said = f"--url {request.build_absolute_uri('/').rstrip('/')}"
     failed = ToolCall.objects.shown().filter(run__source=row, state="output-error").order_by("-id")[:10]
     context = {
         "row": _rows(pk)[0],
+        "abilities": proving.abilities(row),
+        "probe": proving.command(row, said),
         "runs": Run.objects.filter(source=row).order_by("-id")[:20],
         "failed": failed.select_related("run").defer("card", "text"),
         "key_form": KeyForm(initial={"name": row.name}),

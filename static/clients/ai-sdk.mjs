@@ -5,7 +5,7 @@
  * key, so it must never reach a browser, and Toolcards answers no cross-origin request.
  *
  *     import { mirror, mirrorRequest, toolApproval } from './ai-sdk.mjs';
- *     const toolcards = { url: 'http://127.0.0.1:8000', key: process.env.TOOLCARDS_KEY, run: chatId };
+ *     const toolcards = { run: chatId };     // address and key: TOOLCARDS_URL and TOOLCARDS_AGENT_KEY, or url and key here
  *     mirrorRequest(body, toolcards);                                                   // answers given in the chat
  *     const result = streamText({ …, toolApproval: toolApproval(toolcards) });          // AI SDK 7: ask the gate
  *     return mirror(result.toUIMessageStreamResponse(), toolcards);                     // watch
@@ -14,8 +14,8 @@
  * Gating fails closed: without an answer the tool does not run, and the model is told why.
  *
  * @typedef {object} Options
- * @property {string} url         where Toolcards is, such as http://127.0.0.1:8000
- * @property {string} key         an agent key (scopes `ingest` to watch; `decide` and `result` to gate)
+ * @property {string} [url]       where Toolcards is, such as http://127.0.0.1:8000 (the environment's TOOLCARDS_URL)
+ * @property {string} [key]       an agent key, scopes `ingest` to watch, `decide` and `result` to gate (TOOLCARDS_AGENT_KEY)
  * @property {string} run         your id of this chat: 1 to 200 printable characters, the same for all its requests
  * @property {string} [agent]     the agent's name on the cards
  * @property {string} [protocol]  what the mirrored stream speaks: `ai-sdk` (default), `tanstack` or `ag-ui`
@@ -539,7 +539,10 @@ async function request(options, method, path, body, held = 0) {
 }
 
 /** @param {Options} options */
-const base = (options) => options.url.replace(/\/+$/, '');
+const base = (options) => (options.url ?? environment('TOOLCARDS_URL') ?? 'http://127.0.0.1:8000').replace(/\/+$/, '');
+
+/** @param {string} name @returns {string | undefined} */
+const environment = (name) => /** @type {any} */ (globalThis).process?.env?.[name];
 
 /** @param {Options} options */
 function ingest({ url, run, agent, protocol }) {
@@ -548,7 +551,7 @@ function ingest({ url, run, agent, protocol }) {
 }
 
 /** @param {Options} options @param {string} type */
-const headers = (options, type) => ({ authorization: `Bearer ${options.key}`, 'content-type': type });
+const headers = (options, type) => ({ authorization: `Bearer ${options.key ?? environment('TOOLCARDS_AGENT_KEY') ?? ''}`, 'content-type': type });
 
 /** @param {Options} options @param {unknown} error */
 function heard(options, error) {

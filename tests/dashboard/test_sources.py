@@ -79,8 +79,11 @@ def test_every_way_shows_its_texts_with_this_servers_address(admin: Client, way:
 def test_a_program_that_is_wired_by_command_shows_the_commands(admin: Client, recipe: Any) -> None:
     page = admin.get(f"/connect/{recipe.name}/").content.decode()
     assert f"{recipe.command} --url http://testserver --key {connect.PLACEHOLDER}" in page
+    assert f"python3 manage.py connect {recipe.name}" in page
     assert f"<code>{recipe.undo_command}</code>" in page
-    assert f"Fails {recipe.fails}." in page and recipe.version in page
+    assert recipe.fails.lower() in page.lower() and recipe.version in page
+    for name in recipe.also:
+        assert recipe.command in admin.get(f"/connect/{name}/").content.decode()
 
 
 @pytest.mark.django_db
@@ -118,12 +121,13 @@ def test_an_editors_settings_are_json() -> None:
     assert json.loads(connect.text("acp", "http://testserver"))["env"]["TOOLCARDS_URL"] == "http://testserver"
 
 
-def test_the_modules_to_copy_are_where_the_texts_say(server: Any) -> None:
-    for name in ("ai_sdk_7", "ai_sdk_6", "tanstack"):
-        addresses = re.findall(r"-O (\S+)", connect.text(name, server.base))
-        assert addresses
-        for address in addresses:
-            assert "export function mirror" in _shell(f"curl -sSf {address}")
+@pytest.mark.parametrize("name", ["ai_sdk_files", "tanstack_files"])
+def test_the_modules_to_copy_are_fetched_as_printed(server: Any, tmp_path: Path, name: str) -> None:
+    _shell(f"cd {tmp_path}\n{connect.text(name, server.base, server.key)}")
+    modules = list((tmp_path / "toolcards").glob("*.mjs"))
+    assert modules and all("export function mirror" in module.read_text() for module in modules)
+    said = (tmp_path / ".env.local").read_text()
+    assert said == f"TOOLCARDS_URL={server.base}\nTOOLCARDS_AGENT_KEY={server.key}\n"
 
 
 def test_the_gated_function_works_as_printed(server: Any) -> None:

@@ -6,6 +6,7 @@ import difflib
 import json
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -21,22 +22,32 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What to connect: to which server, with which key, for one project or for all of this account's."""
+    """What to connect: to which server, with which key, for one project or for all of this account's.
+
+    `agent` is the command of the agent that an editor starts, where a recipe wants to know.
+    """
 
     url: str = "http://127.0.0.1:8000"
     key: str = ""
     project: Path | None = None
     home: Path = field(default_factory=Path.home)
+    agent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One file as it is and as it shall be; None is no file. `secret`: only its owner may read it."""
+    """One file as it is and as it shall be; None is no file. `secret`: only its owner may read it.
+
+    `copy_of` names the file of ours that is copied: the diff then says so in one line. `within` is the folder up to
+    which folders go, too, once they are empty.
+    """
 
     path: Path
     before: str | None
     after: str | None
     secret: str = ""
+    copy_of: str = ""
+    within: Path | None = None
 
     @property
     def needed(self) -> bool:
@@ -46,6 +57,9 @@ class Change:
     def diff(self) -> str:
         """Return the change as a unified diff, secrets shortened."""
         before, after = (text or "" for text in (self.before, self.after))
+        if self.copy_of and not (self.before and self.after):
+            sign, lines_of = ("+", after) if self.after else ("-", before)
+            return f"{sign * 3} {self.path}\n{sign} a copy of {self.copy_of}, {len(lines_of.splitlines())} lines\n"
         lines = difflib.unified_diff(
             before.splitlines(keepends=True), after.splitlines(keepends=True),
             str(self.path) if self.before is not None else "/dev/null",
@@ -66,19 +80,44 @@ class Abilities:
 
 
 @dataclass(frozen=True, slots=True)
+class Snippet:
+    """A text to copy: its template under `connect/snippets/`, its title, and what to know about it."""
+
+    name: str
+    title: str
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Recipe:
-    """One agent program. `version` is the one this was tested with, `when_away` what happens without the server."""
+    """One agent program or library. `version` is what this was tested with, `when_away` what happens without a server.
+
+    `place` orders the connect page, `also` are further names. `by_project`: it is connected folder by folder, not for
+    the account. `paste` are the texts that people put into their own code, printed after writing. `road` is the way
+    that its calls go, which the probe takes too: `hooks`, `http` or `socket`.
+    """
 
     name: str
     title: str
     version: str
     can: Abilities
-    fails: str  # closed, or open
+    fails: str  # closed or open, or in words what is between
     when_away: str
     notes: tuple[str, ...]
     plan: Callable[[Wish], list[Change]]
     undo: Callable[[Wish], list[Change]]
     key_in: Callable[[Wish], str]  # the key that is written there already, "" for none
+    about: str = "One command: shows what it would write, writes it, and sends a call to try whether it is held."
+    place: int = 0
+    also: tuple[str, ...] = ()
+    by_project: bool = False
+    paste: tuple[Snippet, ...] = ()
+    by_hand: tuple[Snippet, ...] = ()  # for who wants no command, and more
+    guide: str = ""  # the page of docs/ that tells the rest
+    road: str = "http"
+    undoing: str = "Removes exactly what was written:"
+    next_step: str = "Start it anew."
+    away: Callable[[Wish], str] | None = None  # what was seen of it with no server there; "" for nothing
 
     @property
     def command(self) -> str:
@@ -131,6 +170,7 @@ def write(changes: Iterable[Change]) -> None:
         target = change.path.resolve()  # settings are often links into somebody's dotfiles
         if change.after is None:
             target.unlink(missing_ok=True)
+            _tidy(target.parent, change.within)
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
         mode = 0o600 if change.secret or not target.exists() else target.stat().st_mode & 0o777
@@ -139,6 +179,18 @@ def write(changes: Iterable[Change]) -> None:
             file.write(change.after)
         Path(name).chmod(mode)
         Path(name).replace(target)
+
+
+def _tidy(folder: Path, within: Path | None) -> None:
+    """Remove folders that are empty now, up to `within`; what Python made of our copies goes with them."""
+    while within is not None and folder != within.resolve() and folder.is_relative_to(within.resolve()):
+        left = list(folder.iterdir())
+        if [entry.name for entry in left] == ["__pycache__"]:
+            shutil.rmtree(left[0], ignore_errors=True)
+        elif left:
+            return
+        folder.rmdir()
+        folder = folder.parent
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from toolcards.models.approvals import ANSWERED, Approval, ApprovalQuerySet, Gra
 from toolcards.models.calls import ToolCall, ToolCallQuerySet, _shown
 from toolcards.models.policies import BreakGlass, Draft, DraftRule, KillSwitch, PolicyVersion
 from toolcards.models.runs import Event, EventQuerySet, LogIsFinal, Run, RunQuerySet
-from toolcards.models.sources import SCOPES, AgentKey, AgentKeyQuerySet, Receipt, SeenTool, Source, digest_of
+from toolcards.models.sources import SCOPES, AgentKey, AgentKeyQuerySet, Proof, Receipt, SeenTool, Source, digest_of
 from toolcards.outbox import Delivery, Webhook
 from toolcards.records import AuditHead, AuditRow  # Django looks for tables here
 
@@ -33,6 +33,7 @@ __all__ = [
     "KillSwitch",
     "LogIsFinal",
     "PolicyVersion",
+    "Proof",
     "Receipt",
     "Run",
     "RunQuerySet",

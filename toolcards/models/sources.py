@@ -57,6 +57,27 @@ class SeenTool(models.Model):
         return f"{self.name} {self.schema_sha256[:8]}"
 
 
+class Proof(models.Model):
+    """What was seen of a source, the newest of each kind. `ability`: observe, gate, edit, stream, or fails (what it
+    does with no server there); `by`: a probe, or real traffic. The call may be deleted since: it is told by name.
+    """
+
+    source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="proofs")
+    ability = models.CharField(max_length=10)
+    by = models.CharField(max_length=10)
+    at = models.DateTimeField()
+    run = models.CharField(max_length=200)
+    call = models.CharField(max_length=40)
+    protocol = models.CharField(max_length=40, blank=True)
+    words = models.CharField(max_length=300)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["source", "ability", "by"], name="proof_newest")]
+
+    def __str__(self) -> str:
+        return f"{self.ability} by {self.by}"
+
+
 class AgentKeyQuerySet(models.QuerySet["AgentKey"]):
     """Agent keys: made, ended, found by their secret."""
 

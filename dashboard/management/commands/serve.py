@@ -18,7 +18,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
 from dashboard import checks, firstrun, serving, signin
-from dashboard.environment import BASE_DIR, Environment
+from dashboard.environment import BASE_DIR, CHECKOUT, Environment
 
 SERVERS = {"uvicorn": serving.run_uvicorn, "daphne": serving.run_daphne}
 
@@ -57,6 +57,7 @@ class Command(BaseCommand):
                 connections.close_all()  # the server's threads open their own
 
                 def ready() -> None:
+                    (settings.TOOLCARDS.data_dir / "address").write_text(base)  # `connect` looks there
                     self._banner(base, found)
                     play()
 
@@ -96,6 +97,8 @@ class Command(BaseCommand):
             lines.append(f"  Sign in      {link}  (once, within {signin.LIFE // 60} minutes)")
         if found.agent_key:
             lines.append(f"  Agent key    {found.agent_key}  (shown once; agents connect with it)")
+        program = "python3 manage.py" if CHECKOUT else "toolcards"
+        lines.append(f"  Connect      {program} connect claude-code  (`connect list` names others)")
         lines += [f"  Data         {settings.TOOLCARDS.data_dir}", "  Stop         Ctrl+C", ""]
         self.stdout.write("\n".join(lines))
         self.stdout.flush()

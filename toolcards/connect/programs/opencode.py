@@ -57,7 +57,7 @@ def source() -> str:
     return Path(found).read_text("utf-8")
 
 
-OPENCODE = Recipe(
+RECIPE = Recipe(
     name="opencode",
     title="opencode",
     version="1.18.33",

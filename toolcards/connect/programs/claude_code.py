@@ -6,6 +6,9 @@ when a hook cannot be reached. SessionStart is not sent to HTTP hooks, so a sess
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +19,7 @@ HOLD = 930  # seconds that a question is held: longer than the server's own time
 TIMEOUT = HOLD + 30  # the hook's own limit: were it to elapse, older versions would run the tool
 KEY = "TOOLCARDS_CLAUDE_CODE_KEY"
 PATH = "/api/v1/hooks/claude-code"
+BLOCKS = (2, 1, 295)  # the first version that knows onFailure
 GATES = ("PreToolUse", "PermissionRequest")
 OF_TOOLS = ("PostToolUse", "PostToolUseFailure", "PermissionDenied")
 OF_RUNS = ("UserPromptSubmit", "PostToolBatch", "SubagentStart", "SubagentStop", "Stop", "SessionEnd")
@@ -60,6 +64,34 @@ def settings_of(wish: Wish) -> Path:
     if wish.project is not None:
         return wish.project / ".claude" / "settings.local.json"
     return wish.home / ".claude" / "settings.json"
+
+
+def away(wish: Wish) -> str:
+    """Return what makes this fail closed, as read from the settings and the program; "" where it is not so."""
+    hooks = read_json(settings_of(wish))[1].get("hooks", {})
+    for event in GATES:
+        ours = [hook for entry in hooks.get(event, []) for hook in entry.get("hooks", []) if _ours(hook)]
+        if not ours or any(hook.get("onFailure") != "block" for hook in ours):
+            return ""
+    version = installed()
+    if not version or version < BLOCKS:
+        return ""
+    return f'onFailure is "block" in {settings_of(wish)}, and Claude Code {".".join(map(str, version))} goes by it'
+
+
+def installed() -> tuple[int, ...]:
+    """Return the version of the program on this computer, () if there is none."""
+    program = shutil.which("claude")
+    if program is None:
+        return ()
+    try:
+        said = subprocess.run(  # noqa: S603 - the program that is being connected
+            [program, "--version"], capture_output=True, text=True, timeout=30
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    found = re.search(r"(\d+)\.(\d+)\.(\d+)", said)
+    return tuple(map(int, found.groups())) if found else ()
 
 
 def _entry(event: str, url: str) -> dict[str, Any]:
@@ -131,7 +163,7 @@ def _sorted_away(said: dict[str, Any]) -> Any:
     return said | {"hooks": ordered}
 
 
-CLAUDE_CODE = Recipe(
+RECIPE = Recipe(
     name="claude-code",
     title="Claude Code",
     version="2.1.329",
@@ -147,4 +179,7 @@ CLAUDE_CODE = Recipe(
     plan=plan,
     undo=undo,
     key_in=key_in,
+    place=10,
+    road="hooks",
+    away=away,
 )  # fmt: skip

@@ -1,0 +1,240 @@
+"""The connect page's texts, run as they are printed, beside the real libraries and what `connect` writes.
+
+Each project has nothing but what the recipe put there, the text, and a `yours` with a scripted model and one tool
+that policy asks about. A person's yes lets it run; a no keeps it from running.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients import gating, models, npm, pip
+from tests.clients.nodeapp import ZOD
+from tests.serving import Server, until
+from toolcards import connect
+from toolcards.connect import texts
+
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(180)]
+PACKAGES = {
+    "ai_sdk_7": ("ai-sdk", {"ai": "7.0.173", "zod": ZOD}, "ai-sdk-7"),
+    "ai_sdk_6": ("ai-sdk", {"ai": "6.0.326", "zod": ZOD}, "ai-sdk-6"),
+    "tanstack": ("tanstack-ai", {"tanstack__ai": "0.58.0", "tanstack__ai_client": "0.33.2", "zod": ZOD}, "tanstack"),
+}
+
+AI_SDK = """
+import * as test from 'ai/test';
+import { tool } from 'ai';
+import { z } from 'zod';
+const Mock = test.MockLanguageModelV4 ?? test.MockLanguageModelV3;
+const usage = {
+  inputTokens: { total: 1, noCache: 1, cacheRead: 0, cacheWrite: 0 },
+  outputTokens: { total: 1, text: 1, reasoning: 0 },
+};
+const words = [
+  { type: 'text-start', id: 't' }, { type: 'text-delta', id: 't', delta: 'ok' }, { type: 'text-end', id: 't' },
+];
+const finish = (raw) => ({ type: 'finish', usage, finishReason: { unified: raw, raw } });
+const turn = (done) => [
+  { type: 'stream-start', warnings: [] },
+  ...(done ? words : [{ type: 'tool-call', toolCallId: 'c1', toolName: 'delete_file', input: '{"path":"/a"}' }]),
+  finish(done ? 'stop' : 'tool-calls'),
+];
+export const ran = [];
+export const model = new Mock({
+  doStream: async ({ prompt }) => ({ stream: ReadableStream.from(turn(prompt.some((m) => m.role === 'tool'))) }),
+});
+export const tools = {
+  delete_file: tool({
+    description: 'd', inputSchema: z.object({ path: z.string() }),
+    execute: async ({ path }) => (ran.push(path), { deleted: path }),
+  }),
+};
+export const body = { id: 'snippet', messages: [{ id: 'm', role: 'user', parts: [{ type: 'text', text: 'go' }] }] };
+"""
+TANSTACK = """
+import { toolDefinition } from '@tanstack/ai';
+import { BaseTextAdapter } from '@tanstack/ai/adapters';
+import { z } from 'zod';
+export const ran = [];
+class Scripted extends BaseTextAdapter {
+  name = 'scripted';
+  constructor() { super({}, 'scripted-1'); }
+  async *chatStream({ messages, threadId, runId }) {
+    const done = messages.some((m) => m.role === 'tool');
+    const base = { threadId, runId, model: 'scripted-1', timestamp: Date.now() };
+    yield { type: 'RUN_STARTED', ...base };
+    if (!done) {
+      const name = { toolCallName: 'delete_file', toolName: 'delete_file' };
+      yield { type: 'TOOL_CALL_START', toolCallId: 'c1', ...name, index: 0 };
+      yield { type: 'TOOL_CALL_ARGS', toolCallId: 'c1', delta: '{"path":"/a"}' };
+      yield { type: 'TOOL_CALL_END', toolCallId: 'c1', input: { path: '/a' } };
+    }
+    yield { type: 'RUN_FINISHED', ...base, finishReason: done ? 'stop' : 'tool_calls' };
+  }
+  async structuredOutput() { throw new Error('unused'); }
+}
+export const adapter = new Scripted();
+export const tools = [
+  toolDefinition({ name: 'delete_file', description: 'd', inputSchema: z.object({ path: z.string() }) })
+    .server(async ({ path }) => (ran.push(path), { deleted: path })),
+];
+export const body = {
+  threadId: 'snippet', runId: 'r1', state: {}, tools: [], context: [], forwardedProps: {},
+  messages: [{ id: 'm', role: 'user', content: 'go' }],
+};
+"""
+ROUTE = """
+import { POST } from './route.mjs';
+import { body, ran } from './yours.mjs';
+const request = new Request('http://127.0.0.1/chat', {
+  method: 'POST', body: JSON.stringify(body), headers: { 'content-type': 'application/json' },
+});
+const said = await (await POST(request)).text();
+console.log(JSON.stringify({ ran, said }));
+setTimeout(() => process.exit(), 2000);
+"""
+PYDANTIC_AI = """
+from pydantic_ai.messages import ModelResponse
+from pydantic_ai.models.function import DeltaToolCall, FunctionModel
+
+
+async def turns(messages, info):
+    if any(isinstance(message, ModelResponse) for message in messages):
+        yield "Done."
+    else:
+        yield {0: DeltaToolCall(name="delete_file", json_args='{"path": "/a"}', tool_call_id="c1")}
+
+
+def delete_file(path: str) -> str:
+    print("ran", path)
+    return "deleted"
+
+
+model, tools = FunctionModel(stream_function=turns), [delete_file]
+"""
+LANGCHAIN = """
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage
+
+
+class Scripted(GenericFakeChatModel):
+    def bind_tools(self, tools, **more):
+        return self
+
+
+def delete_file(path: str) -> str:
+    "Delete a file."
+    print("ran", path)
+    return "deleted"
+
+
+call = {"name": "delete_file", "args": {"path": "/a"}, "id": "c1"}
+model, tools = Scripted(messages=iter([AIMessage("", tool_calls=[call]), AIMessage("Done.")])), [delete_file]
+"""
+OPENAI_AGENTS = """
+import os
+from agents import OpenAIChatCompletionsModel, function_tool, set_tracing_disabled
+from openai import AsyncOpenAI
+
+set_tracing_disabled(True)
+
+
+@function_tool
+def delete_file(path: str) -> str:
+    "Delete a file."
+    print("ran", path)
+    return "deleted"
+
+
+client = AsyncOpenAI(base_url=os.environ["MODEL"] + "/v1", api_key="none")
+model, tools = OpenAIChatCompletionsModel("fake-model", client), [delete_file]
+"""
+PYTHONS = {"pydantic_ai": PYDANTIC_AI, "langchain": LANGCHAIN, "openai_agents": OPENAI_AGENTS}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with Server(tmp_path_factory.mktemp("server")) as running:
+        rule = {"id": "ask", "effect": "ask", "match": {"tool": ["delete_file"]}}
+        gating.activate(running, {"v": 1, "default": "allow", "rules": [rule]})
+        yield running
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[models.FakeModel]:
+    turns: models.Script = [[models.Call("c1", "delete_file", {"path": "/a"})], ["Done."]]
+    fake = models.openai({})
+    fake.turn = lambda asked: turns[any(m["role"] == "tool" for m in asked["messages"])]  # type: ignore[method-assign]
+    yield fake
+    fake.close()
+
+
+def connected(recipe: str, server: Server, folder: Path) -> dict[str, str]:
+    """Let the recipe write into the folder; return the environment that its file makes."""
+    connect.write(connect.recipe(recipe).plan(connect.Wish(url=server.base, key=server.key, project=folder)))
+    env = next(file for file in folder.iterdir() if file.name.startswith(".env"))
+    said = dict(line.split("=", 1) for line in env.read_text().splitlines() if not line.startswith("#"))
+    return {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ} | said
+
+
+def answered(server: Server, before: set[str], decision: str) -> str:
+    """Answer the run that is new and waits; return its name."""
+
+    def look() -> Any:
+        return {run["run"] for run in server.get("/api/v1/runs?status=waiting")["runs"]} - before
+
+    run = str(until(look, 60).pop())
+    gating.vote(server, run, decision, reason="because it is a test")
+    return run
+
+
+def played(program: list[str], folder: Path, env: dict[str, str], server: Server, decision: str) -> tuple[str, str]:
+    """Run it, answer its one question; return what it printed and the state of its call."""
+    before = {run["run"] for run in server.get("/api/v1/runs?status=waiting")["runs"]}
+    running = subprocess.Popen(program, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        run = answered(server, before, decision)
+        out, wrong = running.communicate(timeout=90)
+    finally:
+        running.kill()
+        running.wait()
+    assert running.returncode == 0, wrong[-2000:]
+    wanted = {"approve": "output-available", "deny": "output-denied"}[decision]
+    calls = until(lambda: [c for c in gating.calls(server, run).values() if c["state"] == wanted], 30)
+    assert [call["anomalies"] for call in calls] == [[]] * len(calls)
+    return out, calls[0]["tool"]["name"]
+
+
+@pytest.mark.parametrize("decision", ["approve", "deny"])
+@pytest.mark.parametrize("name", PACKAGES)
+def test_a_route_runs_as_printed(server: Server, tmp_path: Path, name: str, decision: str) -> None:
+    recipe, packages, folder = PACKAGES[name]
+    modules = npm.installed(folder, **packages)
+    env = connected(recipe, server, tmp_path)
+    (tmp_path / "node_modules").symlink_to(modules)
+    (tmp_path / "route.mjs").write_text(texts.text(name, server.base))
+    yours = (TANSTACK if name == "tanstack" else AI_SDK).replace("'snippet'", f"'{name}-{decision}'")
+    (tmp_path / "yours.mjs").write_text(yours)
+    (tmp_path / "app.mjs").write_text(ROUTE)
+    out, tool = played([str(npm.node(modules)), "app.mjs"], tmp_path, env, server, decision)
+    told = json.loads(out.splitlines()[-1])
+    assert told["ran"] == (["/a"] if decision == "approve" else []) and tool == "delete_file"
+
+
+@pytest.mark.parametrize("decision", ["approve", "deny"])
+@pytest.mark.parametrize("name", PYTHONS)
+def test_an_agent_runs_as_printed(
+    server: Server, model: models.FakeModel, tmp_path: Path, name: str, decision: str
+) -> None:
+    env = connected(name.replace("_", "-"), server, tmp_path) | {"MODEL": model.base}
+    (tmp_path / "agent.py").write_text(texts.text(name, server.base))
+    (tmp_path / "yours.py").write_text(PYTHONS[name])
+    out, tool = played([str(pip.python()), "agent.py"], tmp_path, env, server, decision)
+    assert ("ran /a" in out) == (decision == "approve") and "Done." in out and tool == "delete_file"

@@ -1,0 +1,186 @@
+"""The connect page's checklist, and what was proven of a source: ticked by what happens, never by promises."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.test import Client
+
+from dashboard import checklist, proving
+from tests.conftest import Say
+from tests.dashboard.test_live import signed_in, text_with, watching
+from toolcards import proofs
+from toolcards.connect import recipes
+from toolcards.connect.probe import AWAY, RUN
+from toolcards.core import facts as f
+from toolcards.core.lifecycle import By
+from toolcards.gate import journal
+from toolcards.models import AgentKey, Proof, Run, Source, ToolCall
+
+__all__ = ["signed_in"]
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def admin(a_person: Any, client: Client) -> Client:
+    client.force_login(a_person("admin"))
+    return client
+
+
+def done(name: str) -> list[str]:
+    return [step.name for step in checklist.steps(name) if step.at]
+
+
+def proven(source: Source) -> dict[str, list[str]]:
+    return {row.name: [proof.by for proof in row.proofs] for row in proving.abilities(source)}
+
+
+# ---------------------------------------------------------------- the checklist
+
+
+def test_each_step_is_ticked_by_what_happened(source: Source, a_call: Callable[..., ToolCall]) -> None:
+    AgentKey.objects.all().update(revoked_at="2026-01-01T00:00:00Z")
+    assert done(source.name) == [] and done("nobody") == []
+    AgentKey.objects.issue(source.name)
+    assert done(source.name) == ["key"]
+    a_call("output-available")
+    assert done(source.name) == ["key", "event"]
+    a_call("approval-requested", call_id="asked")
+    assert done(source.name) == ["key", "event", "held"]
+    a_call("output-denied", call_id="denied", run="run-2")
+    assert done(source.name) == ["key", "event", "held", "released"]
+
+
+def test_a_yes_that_the_agent_has_not_used_is_no_release(source: Source, a_call: Callable[..., ToolCall]) -> None:
+    a_call("approval-responded")
+    assert done(source.name) == ["key", "event", "held"]
+
+
+async def test_the_page_ticks_while_somebody_looks(
+    signed_in: Client, source: Source, a_call: Callable[..., ToolCall]
+) -> None:
+    async with watching(signed_in, "/ws/me/?board=connect&source=an%20agent") as opened:
+        assert steps(await text_with(opened, 'id="steps"', 20)) == ["key"]
+        await sync_to_async(a_call)("input-available")
+        await text_with(opened, 'data-step="event" data-done="yes"', 20)
+        await sync_to_async(a_call)("approval-requested", call_id="asked", run="run-2")
+        await text_with(opened, 'data-step="held" data-done="yes"', 20)
+
+
+def steps(page: str) -> list[str]:
+    return re.findall(r'data-step="(\w+)" data-done="yes"', page)
+
+
+async def test_a_key_that_is_made_rings_no_bell_and_is_ticked_all_the_same(signed_in: Client) -> None:
+    async with watching(signed_in, "/ws/me/?board=connect&source=shop") as opened:
+        await text_with(opened, 'data-step="key" data-done="no"', 20)
+        await sync_to_async(AgentKey.objects.issue)("shop")
+        await text_with(opened, 'data-step="key" data-done="yes"', 20)
+
+
+def test_the_page_follows_the_source_that_the_command_makes(admin: Client) -> None:
+    page = admin.get("/connect/claude-code/").content.decode()
+    assert "/ws/me/?board=connect&amp;source=claude-code" in page and steps(page) == []
+    AgentKey.objects.issue("claude-code")
+    assert steps(admin.get("/connect/claude-code/").content.decode()) == ["key"]
+    other = admin.get("/connect/claude-code/?source=a%26b<i>").content.decode()
+    assert "source=a%26b%3Ci%3E" in other and "<i>" not in other
+
+
+@pytest.mark.parametrize("recipe", recipes(), ids=lambda recipe: recipe.name)
+def test_a_key_made_on_the_page_stands_in_its_texts_once(admin: Client, recipe: Any) -> None:
+    answer = admin.post(f"/connect/{recipe.name}/")
+    page = answer.content.decode()
+    (secret,) = re.findall(r"data-secret>([^<]+)<", page)
+    key = AgentKey.objects.of(secret)
+    assert key is not None and key.source.name == recipe.name
+    assert f"--key {secret}" in page and "PASTE-YOUR-AGENT-KEY" not in page
+    assert "no-store" in answer["Cache-Control"]
+    assert secret not in admin.get(f"/connect/{recipe.name}/").content.decode()
+
+
+def test_only_who_may_make_keys_can_make_one_there(client: Client, a_person: Any) -> None:
+    client.force_login(a_person("approver"))
+    assert client.post("/connect/claude-code/").status_code == 403
+    assert not AgentKey.objects.filter(source__name="claude-code").exists()
+    assert "ask an admin for one" in client.get("/connect/claude-code/").content.decode()
+
+
+# ---------------------------------------------------------------- what was proven
+
+
+def test_nothing_is_claimed_of_a_source_that_was_not_seen(source: Source, admin: Client) -> None:
+    assert proven(source) == {"observe": [], "gate": [], "edit": [], "stream": [], "fails": []}
+    page = admin.get(f"/sources/{source.pk}/").content.decode()
+    assert page.count('data-proven="no"') == 5 and page.count("not proven yet") == 5
+
+
+def test_each_ability_is_proven_by_a_call(source: Source, a_call: Callable[..., ToolCall], an_approver: Any) -> None:
+    a_call("input-available")
+    assert proven(source) == {"observe": ["traffic"], "gate": [], "edit": [], "stream": [], "fails": []}
+    a_call("approval-requested", call_id="asked", run="run-2")
+    assert proven(source)["gate"] == []
+    a_call("output-denied", call_id="denied", run="run-3")
+    assert proven(source)["gate"] == ["traffic"]
+    journal.do(Say(source, "run-4", [f.InputStarted("s", "bash"), f.InputDelta("s", "{")]))
+    assert proven(source)["stream"] == ["traffic"]
+
+
+def test_edited_arguments_are_proven_once_they_have_run(source: Source, an_approver: Any) -> None:
+    asked = [f.InputReady("c", "bash", {"command": "rm a"}, True), f.ApprovalAsked("c", "a", opener="gate")]
+    edited = f.ApprovalAnswered("c", True, by=By("human", "ann"), input={"command": "ls a"}, has_input=True)
+    journal.do(Say(source, "r", [*asked, edited]))
+    assert proven(source)["edit"] == []
+    journal.do(Say(source, "r", [f.OutputReady("c", "a")]))
+    assert proven(source)["edit"] == ["traffic"]
+
+
+def test_a_probe_and_real_traffic_are_told_apart(source: Source, a_call: Callable[..., ToolCall]) -> None:
+    a_call("output-denied", run=f"{RUN}1")
+    assert proven(source)["gate"] == ["probe"] == proven(source)["observe"]
+    a_call("output-denied", run="run-1")
+    assert proven(source)["gate"] == ["traffic", "probe"]
+
+
+def test_what_it_does_without_a_server_is_told_by_the_probe(source: Source, admin: Client) -> None:
+    told = [f.InputReady("away", AWAY, {"checked": "its code was run"}, True)]
+    journal.do(Say(source, f"{RUN}2", [*told, f.OutputDenied("away", "The gate could not be reached.")]))
+    assert proven(source) == {"observe": [], "gate": [], "edit": [], "stream": [], "fails": ["probe"]}
+    page = admin.get(f"/sources/{source.pk}/").content.decode()
+    assert "Closed: its code was run; The gate could not be reached." in page
+
+
+def test_a_call_that_ran_without_a_decision_proves_that_it_fails_open(source: Source) -> None:
+    asked = f.ApprovalAsked("c", "a", opener="agent")
+    journal.do(Say(source, "run-9", [f.InputReady("c", "bash", {}, True), asked, f.OutputReady("c", 1)]))
+    (found,) = proofs.of(source)["fails"]
+    assert (found.by, found.words.startswith("Open")) == ("traffic", True)
+
+
+def test_a_proof_outlives_the_call_and_only_a_newer_one_replaces_it(
+    source: Source, a_call: Callable[..., ToolCall]
+) -> None:
+    a_call("output-denied", run="old")
+    (first,) = proofs.of(source)["gate"]
+    a_call("output-denied", run="new")
+    (second,) = proofs.of(source)["gate"]
+    assert (first.run, second.run, Proof.objects.filter(ability="gate").count()) == ("old", "new", 1)
+    Run.objects.filter(name="new").update(name="renamed")
+    assert proofs.of(source)["gate"] == [second]
+
+
+def test_the_command_that_probes_is_that_of_the_sources_recipe(source: Source) -> None:
+    key, _ = AgentKey.objects.issue("ai-sdk")
+    assert proving.command(key.source, "--url x") == "toolcards connect ai-sdk --url x"
+    assert proving.command(source, "--url x") == "toolcards connect anything --url x"
+
+
+def test_hostile_words_in_a_proof_are_escaped(source: Source, admin: Client) -> None:
+    told = [f.InputReady("away", AWAY, {"checked": "<b>"}, True), f.OutputDenied("away", "<script>alert(1)</script>")]
+    journal.do(Say(source, f"{RUN}<i>", told))
+    page = admin.get(f"/sources/{source.pk}/").content.decode()
+    assert "<script>alert" not in page and "<i>" not in page and "Closed: &lt;b&gt;" in page

@@ -1,0 +1,104 @@
+"""Editors that speak the Agent Client Protocol: an agent in Zed's settings that is started behind our proxy.
+
+Read from Zed's documentation of external agents (`agent_servers`, type `custom`); tested with opencode-ai 1.18.33.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from toolcards.connect import blocks, jsonc, words
+from toolcards.connect.base import Abilities, Change, Recipe, Snippet, Unreadable, Wish, read
+
+AGENT = ("opencode", "acp")
+SERVERS = "agent_servers"
+CHECKOUT = Path(__file__).parents[3] / "manage.py"
+
+
+def plan(wish: Wish) -> list[Change]:
+    """Return Zed's settings with one more agent: the named one, behind the proxy. Comments stay where they are."""
+    path, key = settings_of(wish), wish.key or key_in(wish)
+    text = read(path)
+    bare = blocks.without(text or "", "acp", "//")
+    lines = f"{json.dumps(title(wish))}: {json.dumps(_entry(wish, key), indent=2, ensure_ascii=False)}"
+    try:
+        after = jsonc.with_member(
+            bare, SERVERS, lines, lambda inner, indent: blocks.block(inner, "acp", "//", indent=indent)
+        )
+    except jsonc.NotJsonc as error:
+        raise Unreadable(f"{path} is not understood ({error}). It was not touched; mend it and try again.") from error
+    return [Change(path, text, after, secret=key)]
+
+
+def undo(wish: Wish) -> list[Change]:
+    """Return the settings without our agent; a file that held nothing else goes."""
+    path = settings_of(wish)
+    text = read(path)
+    left = blocks.without(text or "", "acp", "//")
+    return [Change(path, text, None if text and left == jsonc.EMPTY else text and left, secret=key_in(wish))]
+
+
+def key_in(wish: Wish) -> str:
+    """Return the key that is written there."""
+    lines = blocks.within(read(settings_of(wish)) or "", "acp", "//")
+    found = re.search(r'"TOOLCARDS_AGENT_KEY": "([^"]*)"', lines)
+    return found[1] if found else ""
+
+
+def settings_of(wish: Wish) -> Path:
+    """Return Zed's settings: agents are the account's; a project's settings cannot name any."""
+    return wish.home / ".config" / "zed" / "settings.json"
+
+
+def title(wish: Wish) -> str:
+    """Return the agent's name in the editor."""
+    return f"{Path((wish.agent or AGENT)[0]).name} through Toolcards"
+
+
+def _entry(wish: Wish, key: str) -> dict[str, object]:
+    program = _program()
+    return {
+        "type": "custom",
+        "command": program[0],
+        "args": [*program[1:], "acp", "--", *(wish.agent or AGENT)],
+        "env": {"TOOLCARDS_URL": wish.url.rstrip("/"), "TOOLCARDS_AGENT_KEY": key},
+    }
+
+
+def _program() -> list[str]:
+    """The proxy's command, with its path: an editor that was started from a menu knows no virtual environment."""
+    found = shutil.which("toolcards")
+    return [found] if found else [sys.executable, str(CHECKOUT)]
+
+
+RECIPE = Recipe(
+    name="acp",
+    title="ACP editors",
+    version="opencode 1.18.33",
+    about="Stands between an editor and its agent (Agent Client Protocol); both directions pass byte for byte. "
+    "Writes a further agent into Zed's settings: opencode, or the command after --agent.",
+    can=Abilities(
+        gate="what the agent asks permission for: set its own permissions to ask",
+        edit="no: an edit is a no with a reason",
+        stream="no: the protocol tells arguments whole",
+    ),
+    fails="closed; with --mirror the editor decides",
+    when_away="With --gate (the default) every question is answered no. With --mirror the editor decides as ever.",
+    notes=(
+        "Other editors are set up by hand: put toolcards acp -- before the agent's command in their settings.",
+        "The agent does not get the key.",
+    ),
+    plan=plan,
+    undo=undo,
+    key_in=key_in,
+    also=("zed",),
+    place=100,
+    road="socket",
+    by_hand=(Snippet("acp", "By hand, in the editor's settings of the agent", "JetBrains and others have their own."),),
+    guide=words.PYTHON,
+    next_step="In Zed: new thread with the agent of that name.",
+)

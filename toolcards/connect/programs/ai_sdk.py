@@ -1,0 +1,46 @@
+"""The Vercel AI SDK: one module in the chat's route."""
+
+from __future__ import annotations
+
+from toolcards.connect import away, words
+from toolcards.connect.base import Abilities, Recipe, Snippet
+from toolcards.connect.project import Project, folder_of, modules
+
+_FILES = Project("ai-sdk", ".env.local", modules("ai-sdk.mjs"))
+_AWAY = """
+import { ask } from './toolcards/ai-sdk.mjs';
+const said = await ask({ tool: 'probe', callId: 'away', args: {} }, { run: 'away', seconds: 5 });
+console.log(said.allowed ? 'ran' : 'denied: ' + said.reason);
+process.exit();
+"""
+
+RECIPE = Recipe(
+    name="ai-sdk",
+    title="AI SDK",
+    version="ai 7.0.173 and 6.0.326",
+    about=f"One module without dependencies. {words.WRITES_JAVASCRIPT.format('ai-sdk.mjs')}",
+    can=Abilities(
+        edit="with gated, the only way to gate in version 6; toolApproval denies the call and tells the model the edit",
+        stream="yes",
+    ),
+    fails=words.OPEN_AND_CLOSED,
+    when_away=words.UNCHANGED,
+    notes=(words.SERVERS_ONLY,),
+    plan=_FILES.plan,
+    undo=_FILES.undo,
+    key_in=_FILES.key_in,
+    away=lambda wish: away.node(folder_of(wish), _AWAY),
+    by_project=True,
+    place=30,
+    paste=(
+        Snippet("ai_sdk_7", "AI SDK 7, in the chat's route", "run is your id of the chat. mirror alone watches."),
+        Snippet("ai_sdk_6", "AI SDK 6", "The same without toolApproval."),
+    ),
+    by_hand=(
+        Snippet("ai_sdk_files", "Without the command", "The module to copy, and what .env.local says."),
+        Snippet("ai_sdk_curl", "Only watching: pipe the stream", words.PIPED),
+    ),
+    guide=words.JAVASCRIPT,
+    undoing=words.UNDOING,
+    next_step=words.NEXT,
+)

@@ -1,0 +1,31 @@
+"""Plain Python: functions behind `@gated`, or a loop of one's own; nothing but the standard library."""
+
+from __future__ import annotations
+
+from toolcards.connect import away, words
+from toolcards.connect.base import Abilities, Recipe, Snippet
+from toolcards.connect.project import Project, folder_of, sdk
+
+_FILES = Project("python", ".env", sdk)
+
+RECIPE = Recipe(
+    name="python",
+    title="Python",
+    version="3.11",
+    about=f"Plain and async functions. {words.WRITES_PYTHON}",
+    can=Abilities(edit="yes", stream="in a loop of your own, with call.delta"),
+    fails="closed",
+    when_away=words.DENIED,
+    notes=("The client needs nothing but Python 3.11. With Toolcards installed by pip nothing has to be copied.",),
+    plan=_FILES.plan,
+    undo=_FILES.undo,
+    key_in=_FILES.key_in,
+    away=lambda wish: away.python(folder_of(wish)),
+    by_project=True,
+    place=60,
+    road="socket",
+    paste=(Snippet("python_gated", "agent.py", "A no raises Denied, whose text is fit for the model."),),
+    guide=words.PYTHON,
+    undoing=words.UNDOING,
+    next_step=words.LOAD_ENV,
+)
