@@ -1,4 +1,4 @@
-"""Plug-ins in the agent's process, and the table that the client carries along."""
+"""Plug-ins in the agent's process, and what of the server's code the client carries along."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ def plugged(*plugins: Any) -> Ears:
     return ears
 
 
-@pytest.mark.parametrize("name", ["errors.py", "raised.py"])
-def test_the_client_carries_the_servers_table(name: str) -> None:
-    assert (ROOT / "client" / name).read_bytes() == (ROOT / "core" / name).read_bytes()
+@pytest.mark.parametrize("name", ["errors", "raised", "repair", "catalogue", "jsondiff", "jsontext"])
+def test_the_client_carries_the_servers_code(name: str) -> None:
+    assert (ROOT / "client" / f"{name}.py").read_bytes() == (ROOT / "core" / f"{name}.py").read_bytes()
 
 
 def test_a_success_a_failure_and_an_interruption_are_told_apart() -> None:
@@ -167,7 +167,8 @@ def test_an_unusable_input_is_asked_for_once_more_and_judged_afresh(monkeypatch:
     def decide(run: str, call_id: str, tool: str, args: Any, *, attempt: int = 1, **more: Any) -> Decision:
         asked.append((tool, call_id, args, attempt))
         code = "rule_denied" if args == {"city": "Rome"} else "invalid_input"
-        return Decision("deny", call_id=call_id, code=code)
+        places = [{"pointer": "", "keyword": "required", "missing": ["city"]}]
+        return Decision("deny", call_id=call_id, code=code, raw={"places": places})
 
     monkeypatch.setattr(cards, "decide", decide)
     answers = iter([{"city": "Rome"}, None])

@@ -158,9 +158,9 @@ async def test_a_loop_of_ones_own(ruled: Server, cards: Toolcards, run: str, fun
         "c1": ("bash", '{"command": "exit 0"}', "output-available", "ran exit 0"),
         "c2": ("bash", {"command": "exit 1"}, "output-error", "OSError: "),
         "c3": ("bash", {"command": "echo forbidden"}, "output-denied", "Not run: "),
-        "c4": ("nothing", {}, "output-error", "There is no tool"),
-        "c5": ("bash", '{"command', "output-error", "do not fit"),
-        "c6": ("bash", {"cmd": 1}, "output-error", "do not fit"),
+        "c4": ("nothing", {}, "output-error", "there is no tool"),
+        "c5": ("bash", '{"command', "output-error", "does not fit"),
+        "c6": ("bash", {"cmd": 1}, "output-error", "does not fit"),
     }
     async with cards.run(run):
         answers = {name: await tools.acall(tool, args, name) for name, (tool, args, *_) in wanted.items()}

@@ -310,6 +310,26 @@ def test_langchain_without_an_event_loop(server: Server, agent: Program) -> None
     assert settled(server, run)["call_m"]["state"] == "output-denied"
 
 
+@pytest.mark.parametrize(("scenario", "call", "events"), [
+    ("success", "call_a", ["before", "after", "settled ok"]), ("error", "call_b", ["before", "error", "settled error"]),
+    ("deny", "call_g", ["before", "error", "settled denied"]), ("abort", "call_o", ["before", "settled aborted"]),
+])  # fmt: skip
+def test_plugins_of_the_agents_process_hear_of_it(
+    server: Server, agent: Program, scenario: str, call: str, events: list[str]
+) -> None:
+    agent.begin(scenario)
+    heard = agent.end()["heard"]
+    assert [f"{event} {outcome}".strip() for name, event, outcome in heard if name == call] == events, heard
+
+
+def test_plugins_hear_of_every_parallel_call_in_order(server: Server, agent: Program) -> None:
+    agent.begin("parallel")
+    told = agent.end()
+    for call in ("call_k", "call_l", "call_m", "call_n"):
+        events = [event for name, event, _ in told["heard"] if name == call]
+        assert events[0] == "before" and events[-1] == "settled" and events.count("settled") == 1, told["heard"]
+
+
 # ---------------------------------------------------------------- without a server
 
 

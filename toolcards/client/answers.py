@@ -31,8 +31,9 @@ class Decision:
     args_sha256: str = ""
     approval: str = ""
     permit: str = ""
-    args: Any = None  # what to run where a person edited the arguments (`edited`)
+    args: Any = None  # what to run where a person, a repair or a plug-in changed what was asked (`edited`)
     edited: bool = False
+    tool: str = ""  # the tool to run where a repair put its name right
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -71,6 +72,7 @@ def read(answer: Any, call_id: str) -> Decision:
         permit=str(permit.get("id") or ""),
         args=answer.get("args"),
         edited="args" in answer,
+        tool=str(_of(answer, "tool").get("name") or ""),
         raw=answer,
     )
 

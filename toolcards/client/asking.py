@@ -16,8 +16,10 @@ from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
+from . import mending
 from .answers import Decision, denial, read
 from .live import Run
+from .mending import Reask
 
 __all__ = ["Toolcards", "Unreachable", "aside"]
 
@@ -27,9 +29,6 @@ LONGEST = 16 << 20
 T = TypeVar("T")
 # Waiting calls of async code; threads of our own, so that those of the agent's loop stay free.
 _threads = ThreadPoolExecutor(64, "toolcards")
-
-
-Reask = Callable[[Decision], Any]
 
 
 class Unreachable(Exception):
@@ -155,8 +154,10 @@ class Toolcards:
     ) -> Decision:
         """Decide, wait and claim in one: an allow (run `decision.args`) or a deny (tell the model `decision.text`).
 
-        `reask` gets the deny of an input that the tool cannot use and may return other arguments (a model asked once
-        more), or None; they are judged afresh, once, under the same name and id. What goes wrong in it changes nothing.
+        `more` may hold `tools`, those offered to the model: the call is checked against them, and mended where there is
+        one way only. `reask` gets the deny of an input that the tool cannot use (`decision.raw["places"]` says where)
+        and may return other arguments (a model asked once more), or None. It has 10 seconds; only what failed may
+        differ; it is judged afresh, once, under the same name and id. What goes wrong in it changes nothing.
         """
         decision = self._decided(run, call_id, tool, args, reask, more)
         try:
@@ -196,11 +197,8 @@ class Toolcards:
         decision = self.decide(run, call_id, tool, args, **more)
         if reask is None or decision.effect != "deny" or decision.code != "invalid_input":
             return decision
-        try:
-            again = reask(decision)
-        except Exception:  # the first error is the one that counts
-            return decision
-        if again is None or again == args:
+        again = mending.asked_again(reask, decision, args, mending.places(decision))
+        if again is None:
             return decision
         return self.decide(run, call_id, tool, again, **{**more, "attempt": int(more.get("attempt", 1)) + 1})
 

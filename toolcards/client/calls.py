@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
+from . import mending
 from .answers import Decision, Denied
 from .faults import fault
 from .jsonable import short
+from .mending import Reask
+from .repair import Mended
 
 if TYPE_CHECKING:
     from .live import Run
@@ -33,13 +37,31 @@ class Call:
         told = {"message": error, "code": code}
         self._say("tool.input.invalid", tool=self.tool, input=short(given), error=told)
 
-    async def decision(self, args: Any, *, seconds: float | None = None) -> Decision:
-        """The input is whole: return the final decision, an allow or a deny."""
-        return await self.run.decided(self.id, self._whole(args), seconds)
+    async def decision(
+        self, args: Any, *, seconds: float | None = None, reask: Reask | None = None, mended: Mended | None = None
+    ) -> Decision:
+        """The input is whole: return the final decision, an allow or a deny.
 
-    def decision_now(self, args: Any, *, seconds: float | None = None) -> Decision:
+        A call that the tools offered by the run do not take is mended where there is one way only (the decision has
+        the `args` and the `tool` to run), or ends at once. `reask` may write the input once more, see `Toolcards.ask`.
+        `mended`: what the caller has already put in its place.
+        """
+        if mended is None and reask is not None:
+            mended, refused = await asyncio.to_thread(self._usable, args, reask)
+        elif mended is None:
+            mended, refused = self._usable(args)
+        else:
+            refused = None
+        return refused or await self.run.decided(self.id, self._whole(args, mended), seconds)
+
+    def decision_now(
+        self, args: Any, *, seconds: float | None = None, reask: Reask | None = None, mended: Mended | None = None
+    ) -> Decision:
         """The same for code without an event loop."""
-        return self.run.decided_now(self.id, self._whole(args), seconds)
+        refused = None
+        if mended is None:
+            mended, refused = self._usable(args, reask)
+        return refused or self.run.decided_now(self.id, self._whole(args, mended), seconds)
 
     async def allowed(self, args: Any, *, seconds: float | None = None) -> Any:
         """The input is whole: return the arguments to run with once the call is allowed; raise Denied where not."""
@@ -69,8 +91,24 @@ class Call:
         """Somebody else than our gate said no; the tool did not run."""
         self._say("tool.output.denied", reason=reason)
 
-    def _whole(self, args: Any) -> dict[str, Any]:
-        return {"type": "tool.input.available", "call_id": self.id, "tool": self.tool, "input": args}
+    def _usable(self, args: Any, reask: Reask | None = None) -> tuple[Mended | None, Decision | None]:
+        """What stands in place of the call, or the no that ends it."""
+        offers = self.run.offers
+        mended, trouble = mending.usable(self.tool, args, offers, self.id, reask)
+        if trouble is None:
+            return mended, None
+        refused = mending.refusal(trouble, offers, self.id)
+        self.invalid(args, refused.text, trouble.code)
+        return None, refused
+
+    def _whole(self, args: Any, mended: Mended | None = None) -> dict[str, Any]:
+        if mended is None:
+            return {"type": "tool.input.available", "call_id": self.id, "tool": self.tool, "input": args}
+        self.tool = mended.tool
+        return {
+            "type": "tool.input.repaired", "call_id": self.id, "tool": mended.tool, "input": mended.input,
+            "original": args, "method": mended.method,
+        }  # fmt: skip
 
     def _say(self, kind: str, **more: Any) -> None:
         self.run.send({"type": kind, "call_id": self.id, **more})

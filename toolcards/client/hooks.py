@@ -10,7 +10,8 @@
 
     hooks.register(Tickets())
 
-The words and the order are the server's (docs/hooks.md). `before` has 2 seconds and a copy of the arguments; the others
+They hear of the calls of `@gated` and of the modules for frameworks. The words and the order are the server's
+(docs/hooks.md). `before` has 2 seconds and a copy of the arguments; the others
 are called one after the other in a thread of their own, and whatever they do changes nothing.
 """
 
@@ -30,9 +31,10 @@ from typing import Any
 from . import errors, raised
 from .answers import Denied, denial
 
-__all__ = ["Attempt", "TimedOut", "Veto", "clear", "drain", "register"]
+__all__ = ["Attempt", "TimedOut", "Veto", "anybody", "clear", "drain", "register"]
 
 LIMIT = 2.0  # seconds for one plug-in and one event
+_UNUSABLE = ("resolve", "validate")
 log = logging.getLogger(__name__)
 _plugins: list[Any] = []
 _seq = itertools.count(1)
@@ -69,6 +71,11 @@ def clear() -> None:
     _plugins.clear()
 
 
+def anybody() -> bool:
+    """Return whether anybody is plugged in."""
+    return bool(_plugins)
+
+
 def drain() -> None:
     """Wait until every plug-in has heard everything (tests, and before a program ends)."""
     _queue.join()
@@ -84,23 +91,31 @@ class Attempt:
 
     def before(self, args: Any) -> Any:
         """Ask the plug-ins; return the arguments, theirs if they replaced them. Raises Denied."""
-        for plugin in _plugins:
-            try:
-                args = _replaced(_limited(plugin, self._payload("before", phase="before", input=args)), args)
-            except BaseException as error:
+        for plugin in tuple(_plugins):
+            said, error = _limited(plugin, self._payload("before", phase="before", input=args))
+            if error is None:
+                try:
+                    args = _replaced(said, args)
+                except Exception as bad:
+                    error = bad
+            if error is not None:
                 fault = raised.of_hook(error)
-                reason = str(error) if fault.code == "plugin_veto" else fault.title
-                vetoed = fault.code == "plugin_veto"
+                reason = raised.message_of(error) if fault.code == "plugin_veto" else fault.title
                 self._tell("error", **_told(fault, reason))
-                self.settled("denied" if vetoed else "error")
+                self.settled("denied" if fault.code == "plugin_veto" else "error")
                 raise Denied(denial(reason or fault.title, str(self._said["call_id"]), fault.code)) from error
         return args
 
     def denied(self, code: str, reason: str) -> None:
-        """The gate said no."""
+        """The gate said no; a call that cannot be used is an error."""
         fault = errors.fault(code if code in errors.TABLE else "policy_denied")
         self._tell("error", **_told(fault, reason))
-        self.settled("denied")
+        self.settled("error" if fault.phase in _UNUSABLE else "denied")
+
+    def broke(self, code: str, message: str) -> None:
+        """The tool, or whoever runs it, reports an error in words."""
+        self._tell("error", **_told(errors.fault(code if code in errors.TABLE else "tool_reported"), message))
+        self.settled("error")
 
     def ok(self, output: Any) -> None:
         """It succeeded."""
@@ -115,6 +130,11 @@ class Attempt:
         self._tell("error", **_told(fault, raised.message_of(error)))
         return self.settled("error")
 
+    @property
+    def open(self) -> bool:
+        """Whether its end was not told."""
+        return self._open
+
     def settled(self, outcome: str) -> None:
         """Close it, once."""
         self._tell("settled", outcome=outcome)
@@ -124,7 +144,7 @@ class Attempt:
         if not self._open:
             return
         said = self._payload(event, **more)
-        for plugin in _plugins:
+        for plugin in tuple(_plugins):
             if callable(getattr(plugin, event, None)):
                 _observe(plugin, said)
 
@@ -150,11 +170,11 @@ def _replaced(said: Any, args: Any) -> Any:
     return json.loads(json.dumps(said["input"], allow_nan=False))
 
 
-def _limited(plugin: Any, said: dict[str, Any]) -> Any:
-    """Return what the plug-in returns, within its limit; raise what it raises, or TimedOut."""
+def _limited(plugin: Any, said: dict[str, Any]) -> tuple[Any, BaseException | None]:
+    """Return what the plug-in returns within its limit, and what it raised, or TimedOut."""
     method = getattr(plugin, str(said["event"]).rpartition(".")[2], None)
     if not callable(method):
-        return None
+        return None, None
     box: dict[str, Any] = {}
 
     def run() -> None:
@@ -167,10 +187,8 @@ def _limited(plugin: Any, said: dict[str, Any]) -> Any:
     thread.start()
     thread.join(LIMIT)
     if thread.is_alive():
-        raise TimedOut
-    if "error" in box:
-        raise box["error"]
-    return box.get("said")
+        return None, TimedOut()
+    return box.get("said"), box.get("error")
 
 
 def _observe(plugin: Any, said: dict[str, Any]) -> None:
@@ -186,8 +204,10 @@ def _work() -> None:
     while True:
         plugin, said = _queue.get()
         try:
-            _limited(plugin, said)
-        except BaseException as error:
-            log.warning("a plug-in failed at %s: %s", said["event"], type(error).__name__)
+            _, error = _limited(plugin, said)
+            if error is not None:
+                log.warning("a plug-in failed at %s: %s", said["event"], type(error).__name__)
+        except Exception:  # no thread to be had
+            log.exception("a plug-in was not told of %s", said["event"])
         finally:
             _queue.task_done()

@@ -13,10 +13,10 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlencode
 
-from . import home, wire
+from . import home, repair, wire
 from .answers import Decision, denial, read
 from .calls import Call
 from .faults import aborted
@@ -40,6 +40,12 @@ _current: ContextVar[Run | None] = ContextVar("toolcards_run", default=None)
 def current() -> Run | None:
     """Return the run whose `with` block we are in, if any."""
     return _current.get()
+
+
+class Closing(Protocol):
+    """What wants to know that the run is over."""
+
+    def close(self) -> None: ...
 
 
 class Run:
@@ -73,6 +79,7 @@ class Run:
         self._url = f"{base}/ws/agent/?{urlencode({k: v for k, v in query.items() if v})}"
         self._key = key
         self._hello = {k: v for k, v in {"agent": agent, "title": title, "tools": list(tools)}.items() if v}
+        self.offers = repair.offers(tools)
         self._outbox = Outbox()
         self._connections = 0
         self._finished = False
@@ -82,7 +89,7 @@ class Run:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._away: float | None = None  # since when there is no connection, after a try that failed
         self._before: Run | None = None
-        self.ledger: object | None = None  # see ledger.ledger_of
+        self.ledger: Closing | None = None  # see ledger.ledger_of
         self.refused: list[dict[str, Any]] = []  # frames that the server could not use, as it said so
         self.dead: wire.Closed | None = None  # why the server will never hear this run
 
@@ -126,6 +133,8 @@ class Run:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         self._deny_all("The run is over.")
+        if self.ledger is not None:
+            self.ledger.close()
 
     def flush(self, seconds: float) -> bool:
         """Wait in this thread, at most so long, until everything is committed; whether it is."""

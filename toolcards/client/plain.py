@@ -13,14 +13,18 @@ import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_origin, get_type_hints
 
+from . import mending
 from .answers import Decision
 from .asking import aside
+from .catalogue import kind_of
 from .faults import aborted
 from .jsonable import jsonable
+from .jsontext import parse
 from .ledger import Ledger, closed, ledger_of, refusal
 from .live import Run, current
+from .repair import Mended, Offer
 
 __all__ = ["Answer", "Tools"]
 
@@ -40,7 +44,10 @@ class Answer:
 
 
 class Tools:
-    """Functions by their names, plain or async. The arguments may come as JSON text, as a model writes them."""
+    """Functions by their names, plain or async. The arguments may come as JSON text, as a model writes them.
+
+    A call that cannot run as written is mended where there is one way only (docs/hooks.md), else refused at once.
+    """
 
     def __init__(
         self,
@@ -51,30 +58,31 @@ class Tools:
     ) -> None:
         named = functions if isinstance(functions, Mapping) else {each.__name__: each for each in functions}
         self._functions, self._run, self._seconds = dict(named), run, seconds
+        self._offers = {name: _offer(name, function) for name, function in self._functions.items()}
 
     def call(self, tool: str, args: Any, call_id: str) -> Answer:
         """Ask, run, tell. What the function raises becomes an answer; only being stopped is raised on."""
-        ledger, given, refused = self._fits(tool, args, call_id)
+        ledger, meant, refused = self._fits(tool, args, call_id)
         if ledger is None or refused is not None:
             return refused or _denied(closed())
-        decision = ledger.ask_now(call_id, tool, given, seconds=self._seconds)
+        decision = ledger.ask_now(call_id, tool, _read(args), seconds=self._seconds, mended=_if_changed(meant))
         if not decision.allowed:
             return _denied(decision)
         try:
-            value = self._functions[tool](**_chosen(decision, given))
+            value = self._functions[meant.tool](**_chosen(decision, meant.input))
         except BaseException as error:
             return _failed(ledger, call_id, error)
         return _returned(ledger, call_id, value)
 
     async def acall(self, tool: str, args: Any, call_id: str) -> Answer:
         """The same, awaiting; a plain function runs in a thread."""
-        ledger, given, refused = self._fits(tool, args, call_id)
+        ledger, meant, refused = self._fits(tool, args, call_id)
         if ledger is None or refused is not None:
             return refused or _denied(closed())
-        decision = await ledger.ask(call_id, tool, given, seconds=self._seconds)
+        decision = await ledger.ask(call_id, tool, _read(args), seconds=self._seconds, mended=_if_changed(meant))
         if not decision.allowed:
             return _denied(decision)
-        function, chosen = self._functions[tool], _chosen(decision, given)
+        function, chosen = self._functions[meant.tool], _chosen(decision, meant.input)
         try:
             waits = inspect.iscoroutinefunction(function)
             value = await (function(**chosen) if waits else aside(function, **chosen))
@@ -82,30 +90,51 @@ class Tools:
             return _failed(ledger, call_id, error)
         return _returned(ledger, call_id, value)
 
-    def _fits(self, tool: str, args: Any, call_id: str) -> tuple[Ledger | None, dict[str, Any], Answer | None]:
-        """The ledger and the arguments, or why nothing can run: no such tool, arguments that do not fit."""
+    def _fits(self, tool: str, args: Any, call_id: str) -> tuple[Ledger | None, Mended, Answer | None]:
+        """The ledger and the call as it can run, or why nothing can: no such tool, arguments that do not fit."""
         ledger = ledger_of(self._run or current())
-        wrong, code, given = "", "invalid_input", args
-        if tool not in self._functions:
-            wrong, code = f"There is no tool {tool!r}; there are {', '.join(sorted(self._functions))}.", "no_such_tool"
-        else:
-            given, wrong = _given(self._functions[tool], args)
-        if not wrong:
-            return ledger, given, None
+        given = _read(args)
+        mended, trouble = mending.usable(tool, given, self._offers, call_id)
+        if trouble is None:
+            return ledger, mended or Mended(tool, given, ""), None
+        words = trouble.message(self._offers)
         if ledger is not None:
-            ledger.invalid(call_id, tool, jsonable(args), wrong, code)
-        return ledger, {}, Answer("output-error", wrong)
+            ledger.invalid(call_id, tool, jsonable(args), words, trouble.code)
+        return ledger, Mended(tool, given, ""), Answer("output-error", words)
 
 
-def _given(function: Callable[..., Any], args: Any) -> tuple[Any, str]:
+def _read(args: Any) -> Any:
+    """The arguments as JSON, where a model wrote them as text."""
+    if args is None or args == "":
+        return {}
+    whole, value = parse(args) if isinstance(args, str) else (True, args)
+    return value if whole else args
+
+
+def _if_changed(meant: Mended) -> Mended | None:
+    return meant if meant.method else None
+
+
+_SHAPES: dict[Any, str] = {dict: "object", list: "array"}
+
+
+def _offer(name: str, function: Callable[..., Any]) -> Offer:
+    """A function as a tool: which names it takes and wants, and which of them hold an object or a list."""
     try:
-        given = json.loads(args or "{}") if isinstance(args, str) else args
-        if not isinstance(given, dict):
-            return given, "The arguments are no JSON object."
-        inspect.signature(function).bind(**given)
-    except (ValueError, TypeError) as error:
-        return args, f"The arguments do not fit: {error}"
-    return given, ""
+        hints = get_type_hints(function)
+    except Exception:  # a name that only its type checker knows
+        hints = {}
+    taken = inspect.signature(function).parameters.values()
+    named = [each for each in taken if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+    shapes = {each.name: _SHAPES.get(get_origin(hints.get(each.name)) or hints.get(each.name)) for each in named}
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {name: {"type": shape} if shape else {} for name, shape in shapes.items()},
+        "required": [each.name for each in named if each.default is each.empty],
+    }
+    if not any(each.kind is each.VAR_KEYWORD for each in taken):
+        schema["additionalProperties"] = False
+    return Offer(name, kind_of(name), schema)
 
 
 def _chosen(decision: Decision, given: dict[str, Any]) -> dict[str, Any]:

@@ -3,15 +3,14 @@
 Policy asks `kind_of`, which knows well-known tools by name and names that promise a change
 (`delete_…`, `send_…`); a name can make a call look more dangerous, never less. Cards show
 `display_kind`, which also believes friendly names and what the agent says of its tool.
-The ten kinds are the Agent Client Protocol's (v1).
+The ten kinds are the Agent Client Protocol's (v1). Standard library only: our client carries a copy.
 """
 
 from __future__ import annotations
 
 import re
 
-from toolcards.core.lifecycle import KINDS
-
+KINDS = ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other")
 KNOWN: dict[str, str] = {
     name: kind
     for kind, names in {

@@ -1,4 +1,7 @@
-"""Where two JSON values differ, by JSON Pointer (RFC 6901): for repairs, for edits by people, for their display."""
+"""Where two JSON values differ, by JSON Pointer (RFC 6901): for repairs, for edits by people, for their display.
+
+Standard library only: our client carries a copy.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from toolcards.core.jsontext import same
+from .jsontext import same
 
 ABSENT = object()
 

@@ -1,4 +1,7 @@
-"""JSON as agents write it: strict to read, careful to compare, plain to show."""
+"""JSON as agents write it: strict to read, careful to compare, plain to show.
+
+Standard library only: our client carries a copy.
+"""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
+from toolcards.core.catalogue import KINDS as KINDS
 from toolcards.core.facts import By
 from toolcards.core.rope import EMPTY, Rope
 
@@ -25,7 +26,6 @@ class ToolCallState(StrEnum):
 
 TERMINAL = frozenset({ToolCallState.OUTPUT_AVAILABLE, ToolCallState.OUTPUT_ERROR, ToolCallState.OUTPUT_DENIED})
 UNKNOWN_TOOL = "unknown tool"
-KINDS = ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other")
 
 
 @dataclass(frozen=True)

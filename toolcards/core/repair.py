@@ -2,7 +2,8 @@
 
 `check` compares a call with the tools that its run offered. `mend` tries once: no side effects, no guessing, only
 the places that failed may change, never onto a tool that may do more harm. What it returns is a new candidate and
-is judged afresh; an approval or grant for the broken call does not count for it.
+is judged afresh; an approval or grant for the broken call does not count for it. Our client carries a copy, with a
+`schema` of its own.
 """
 
 from __future__ import annotations
@@ -12,12 +13,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from toolcards.core import schema
-from toolcards.core.catalogue import kind_of
-from toolcards.core.jsondiff import diff
-from toolcards.core.jsontext import same
-from toolcards.core.lifecycle import KINDS
-from toolcards.core.schema import Finding
+from . import schema
+from .catalogue import KINDS, kind_of
+from .jsondiff import diff
+from .jsontext import same
+from .schema import Finding
 
 _ROUNDS = 3  # a text that holds an object which has a key too many takes two
 _NAMES_TOLD = 30
@@ -225,9 +225,10 @@ _FIXES = {"type": _parsed, "additionalProperties": _dropped}
 
 
 def _places(finding: Finding) -> list[str]:
-    if finding.keyword != "additionalProperties":
+    named = {"additionalProperties": finding.unexpected, "required": finding.missing}.get(finding.keyword)
+    if named is None:
         return [finding.pointer]
-    return [finding.pointer + schema.escaped([name]) for name in finding.unexpected]
+    return [finding.pointer + schema.escaped([name]) for name in named]
 
 
 def _steps(pointer: str) -> list[str]:

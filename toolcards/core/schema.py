@@ -19,13 +19,14 @@ _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000, size_limit=1
 class Finding:
     """One place that does not fit: `pointer` into the input, the schema's `keyword`, and words without values.
 
-    `unexpected` are the property names that the schema closes out there.
+    `unexpected` are the property names that the schema closes out there, `missing` those that it wants.
     """
 
     pointer: str
     keyword: str
     message: str
     unexpected: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
 
 
 def findings(schema: Any, value: Any) -> list[Finding]:
@@ -81,4 +82,5 @@ def _finding(error: Any) -> Finding:
     return Finding(
         escaped(error.instance_path), str(error.kind.name), str(error.message)[:300],
         tuple(name for name in unexpected if isinstance(name, str)),
+        (str(error.kind.property),) if error.kind.name == "required" else (),
     )  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any
 from toolcards.core import facts as f
 from toolcards.core.canonical import NotCanonical, digest
 from toolcards.core.lifecycle import Card, ToolCallState
+from toolcards.core.repair import Offer
 from toolcards.core.writing import BY_SOURCE, EDITED
 from toolcards.gate.answers import answer, iso
 from toolcards.gate.consulting import Heard, Inquiry
@@ -16,7 +17,7 @@ from toolcards.gate.digests import digest_of_input
 from toolcards.gate.judge import USE_TTL, judge
 from toolcards.gate.memory import RunMemory
 from toolcards.gate.permits import forfeit, new_permit, permit_object, with_permit
-from toolcards.gate.preparing import stopped
+from toolcards.gate.preparing import offered, stopped
 from toolcards.gate.refusals import Invalid, KeyReuse, TooLate, Unknown
 from toolcards.gate.transaction import Transaction, plain
 from toolcards.gate.work import OfSource
@@ -47,6 +48,7 @@ class Asking:
     protocol: str = "native"
     kind: str = ""
     title: str = ""
+    tools: tuple[dict[str, Any], ...] = ()  # those offered to the model, as `run.started` would announce them
     lease: float | None = None
     extras: dict[str, Any] = field(default_factory=dict)
 
@@ -71,6 +73,7 @@ class Decide(OfSource):
             memory.row.alive_until, memory.touched = now + asking.lease, True
         if memory.seq == 0:
             tx.tell(memory, f.RunStarted(agent=(asking.agent_path or ("",))[0], at=now))
+        self._announce(tx, memory)
         card = memory.board.find(asking.call_id)
         if card and card.decision and card.attempt >= asking.attempt:
             if sha256 not in _digests(card):
@@ -81,6 +84,15 @@ class Decide(OfSource):
                 tx.after.append(lambda: self._stands(memory, card))
             return
         self._judge(tx, memory, self._heard_of(card) if self.heard else self._introduced(tx, memory))
+
+    def _announce(self, tx: Transaction, memory: RunMemory) -> None:
+        """Write down the tools that the run had not announced so."""
+        if not self.asking.tools or memory.board.context.ended:
+            return
+        known = offered(memory)
+        new = [said for said in self.asking.tools if (offer := Offer.of(said)) and known.get(offer.name) != offer]
+        if new:
+            tx.tell(memory, f.RunStarted(tools=new, at=tx.now))
 
     def _stands(self, memory: RunMemory, card: Card) -> None:
         """What was decided, once its permit is written, which may be of this very transaction."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
 from toolcards.core import facts as f
+from toolcards.core import repair
 from toolcards.core.lifecycle import Card, ToolCallState
 from toolcards.core.writing import BY_SOURCE, EDITED
 from toolcards.gate import policies
 from toolcards.gate.digests import digest_of_input
 from toolcards.gate.memory import RunMemory
-from toolcards.gate.preparing import refused_by, stopped
+from toolcards.gate.preparing import offered, refused_by, stopped
 
 S = ToolCallState
 _EFFECTS = {S.OUTPUT_DENIED: "deny", S.APPROVAL_REQUESTED: "ask"}
@@ -61,6 +63,7 @@ def answer(memory: RunMemory, card: Card, **more: Any) -> dict[str, Any]:
             "would": list(verdict.would) if verdict else [],
         }
         | _put_right(card)
+        | _did_not_fit(memory, card)
         | more
     )
 
@@ -72,6 +75,15 @@ def _put_right(card: Card) -> dict[str, Any]:
     repaired = {"method": card.repair, "tool": card.tool.name}
     may = {"args": card.input, "tool": {"name": card.tool.name}} if effect_of(card) == "allow" else {}
     return {"repair": repaired, **may}
+
+
+def _did_not_fit(memory: RunMemory, card: Card) -> dict[str, Any]:
+    """Where the input does not fit its tool, so that it can be written once more: there, and nowhere else."""
+    if not stopped(card) or card.error is None or card.error.code != "invalid_input":
+        return {}
+    trouble = repair.check(card.tool.name, card.input, offered(memory), has_input=card.has_input)
+    found = trouble.findings if trouble is not None else ()
+    return {"places": [asdict(one) for one in found]}
 
 
 def approval_object(card: Card) -> dict[str, Any] | None:

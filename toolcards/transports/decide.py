@@ -68,6 +68,7 @@ class DecideBody(Body):
     agent_note: str = ""
     can_wait: bool = True
     wait_ms: int = Field(0, ge=0)
+    tools: list[dict[str, Any]] = Field(default_factory=list, max_length=500)
 
 
 class ClaimBody(BaseModel):
@@ -121,7 +122,7 @@ async def decide(request: Any, caller: Caller) -> Any:
         run=body.run_name, call_id=body.call_id, tool=tool.name, args=body.args, attempt=body.attempt,
         agent_path=tuple(body.agent_path), tool_source=tool.source, schema_sha256=tool.schema_sha256,
         args_sha256=body.args_sha256, env=body.labels.env, note=body.agent_note, can_wait=body.can_wait,
-        idempotency_key=body.idempotency_key, kind=tool.kind, title=tool.title,
+        idempotency_key=body.idempotency_key, kind=tool.kind, title=tool.title, tools=tuple(body.tools),
     )  # fmt: skip
     said = await gate.adecide(caller.agent, asking)
     if said["decision"] != "ask" or not said["approval"] or not body.wait_ms:

@@ -12,7 +12,7 @@ import os
 import sys
 from typing import Any
 
-from toolcards.client import Toolcards
+from toolcards.client import Toolcards, hooks
 
 RAN: list[list[Any]] = []  # the tools that really ran, with their arguments
 OFFLINE = 3.0  # seconds without a server; 15 for everybody else
@@ -76,6 +76,19 @@ async def drop_table(name: str) -> dict[str, Any]:
     return {"dropped": name}
 
 
+class Ears:
+    """A plug-in that writes down what it hears: the call, the event and, where it is over, how it came out."""
+
+    def __init__(self) -> None:
+        self.heard: list[list[str]] = []
+
+    def before(self, call: dict[str, Any]) -> None:
+        """Hear of it."""
+        self.heard.append([call["call_id"], call["event"].rpartition(".")[2], call.get("outcome", "")])
+
+    after = error = settled = before
+
+
 def pieces(args: Any) -> list[str]:
     """Return the arguments as the model streams them."""
     text = args if isinstance(args, str) else json.dumps(args)
@@ -84,16 +97,19 @@ def pieces(args: Any) -> list[str]:
 
 def serve(play: Any) -> None:
     """Play what each line of standard input asks for."""
-    cards = Toolcards(os.environ["TOOLCARDS_URL"], os.environ["TOOLCARDS_AGENT_KEY"])
+    cards, ears = Toolcards(os.environ["TOOLCARDS_URL"], os.environ["TOOLCARDS_AGENT_KEY"]), Ears()
+    hooks.register(ears)
     for line in sys.stdin:
         asked = json.loads(line)
         RAN.clear()
+        ears.heard = []
         told: dict[str, Any] = {"saw": {}, "error": ""}
         try:
             asyncio.run(_played(play, cards, asked, told))
         except BaseException as error:
             told["error"] = f"{type(error).__name__}: {error}"
-        print(json.dumps(told | {"ran": RAN}, default=repr), flush=True)
+        hooks.drain()
+        print(json.dumps(told | {"ran": RAN, "heard": ears.heard}, default=repr), flush=True)
 
 
 async def _played(play: Any, cards: Toolcards, asked: dict[str, Any], told: dict[str, Any]) -> None:

@@ -1,0 +1,282 @@
+"""Broken calls on the agent's side: mended where there is one way only, written once more, or ended at once."""
+
+# ruff: noqa: E501 - tables are read across
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import secrets
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.clients import gating
+from tests.serving import Server
+from toolcards.client import Toolcards, hooks, mending, repair
+from toolcards.client import schema as part
+from toolcards.client.answers import Decision
+from toolcards.client.ledger import ledger_of
+from toolcards.client.plain import Tools
+from toolcards.core import schema as whole
+
+NOBODY = "http://127.0.0.1:9"
+WEATHER: dict[str, Any] = {
+    "name": "get_weather",
+    "input_schema": {
+        "type": "object", "required": ["city"], "additionalProperties": False,
+        "properties": {"city": {"type": "string"}, "days": {"type": "integer"}, "place": {"type": "object"}},
+    },
+}  # fmt: skip
+MAIL: dict[str, Any] = {"name": "send_mail", "input_schema": {"type": "object"}}
+OFFERS = repair.offers([WEATHER, MAIL])
+CITY, DAYS = {"city": "Rome"}, {"city": "Rome", "days": "three"}
+
+
+# ---------------------------------------------------------------- the schema's words
+
+SCHEMAS: list[dict[str, Any]] = [
+    {"type": "object", "required": ["city", "n"], "additionalProperties": False, "properties": {
+        "city": {"type": "string", "minLength": 2}, "n": {"type": "integer", "minimum": 1, "exclusiveMaximum": 9}, "u": {"enum": ["a", "b", 1]}}},
+    {"type": ["object", "null"], "$defs": {"x": {"anyOf": [{"type": "string"}, {"type": "object", "required": ["k"]}]}},
+     "properties": {"l": {"type": "array", "items": {"$ref": "#/$defs/x"}, "minItems": 1, "uniqueItems": True}}, "additionalProperties": {"type": "number"}},
+    {"oneOf": [{"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]}, {"type": "object", "properties": {"b": False}}]},
+    {"allOf": [{"type": "object"}, {"properties": {"t": {"prefixItems": [{"type": "string"}, {"type": "boolean"}], "items": False}}}],
+     "not": {"required": ["bad"]}, "maxProperties": 2},
+]  # fmt: skip
+NAMES = ["city", "n", "u", "l", "a", "b", "t", "bad", "k", "x/y~"]
+
+
+def a_value(dice: random.Random, depth: int = 0) -> Any:
+    kind = dice.randrange(8) if depth < 3 else 7
+    if kind < 2:
+        return {dice.choice(NAMES): a_value(dice, depth + 1) for _ in range(dice.randrange(4))}
+    if kind == 2:
+        return [a_value(dice, depth + 1) for _ in range(dice.randrange(4))]
+    return dice.choice([None, True, False, 0, 1, 1.0, 2.5, 9, "a", "b", "", "Rome", "{}", -3])
+
+
+def told(found: Any) -> list[Any]:
+    return sorted((one.pointer, one.keyword, sorted(one.unexpected), one.missing) for one in found)
+
+
+def test_the_agents_side_finds_what_the_server_finds() -> None:
+    wrong = 0
+    for seed in range(3000):
+        dice = random.Random(seed)
+        against = dice.choice(SCHEMAS)
+        value = a_value(dice) if seed % 3 else {name: a_value(dice, 1) for name in dice.sample(NAMES, 3)}
+        expected = told(whole.findings(against, value))
+        wrong += bool(expected)
+        assert told(part.findings(against, value)) == expected, (against, value)
+    assert wrong > 1000
+
+
+@pytest.mark.parametrize("word", [{"pattern": "a+"}, {"$ref": "https://example.com/x"}, {"if": {}}, {"properties": {"a": {"contains": {}}}}, {"items": 3}])  # fmt: skip
+def test_a_schema_with_a_word_that_is_not_read_leaves_it_to_the_server(word: dict[str, Any]) -> None:
+    assert part.findings({"type": "string", **word}, {"a": 1}) == []
+
+
+# ---------------------------------------------------------------- one way only
+
+
+@pytest.mark.parametrize(("tool", "args", "mended", "code"), [
+    ("get_weather", CITY, None, ""),
+    ("Get-Weather", CITY | {"zzz": 1}, ("get_weather", CITY), ""),
+    ("get_weather", '{"city": "Rome"}', ("get_weather", CITY), ""),
+    ("get_weather", {}, None, "invalid_input"),
+    ("get_wether", CITY, None, "no_such_tool"),
+    ("gеt_weather", CITY, None, "no_such_tool"),  # a Cyrillic letter
+    ("SEND-mail", {}, ("send_mail", {}), ""),
+])  # fmt: skip
+def test_mended_where_there_is_one_way_only(tool: str, args: Any, mended: Any, code: str) -> None:
+    found, trouble = mending.usable(tool, args, OFFERS, "c")
+    assert (found and (found.tool, found.input)) == mended and (trouble.code if trouble else "") == code
+
+
+# ---------------------------------------------------------------- written once more
+
+
+def rewritten(answer: Any, args: Any = None) -> Any:
+    def reask(refused: Decision) -> Any:
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    found, _ = mending.usable("get_weather", DAYS if args is None else args, OFFERS, "c", reask)
+    return found and (found.tool, found.input)
+
+
+def test_only_what_failed_may_come_out_changed() -> None:
+    assert rewritten({"city": "Rome", "days": 3}) == ("get_weather", {"city": "Rome", "days": 3})
+    for answer in (
+        {"city": "Oslo", "days": 3}, {"city": "Rome"} | {"days": 3, "place": {}}, {"city": "Rome", "days": "3"}, DAYS, None,
+        "3", [], object(), float("nan"), KeyError(), SystemExit(), KeyboardInterrupt(),
+    ):  # fmt: skip
+        assert rewritten(answer) is None, answer
+
+
+def test_of_a_missing_field_only_that_field_may_come() -> None:
+    assert rewritten(CITY | {"days": 3}, {"days": 3}) == ("get_weather", CITY | {"days": 3})
+    assert rewritten(CITY | {"days": 4}, {"days": 3}) is None
+
+
+def test_an_unknown_name_is_never_asked_about() -> None:
+    asked: list[Any] = []
+    assert mending.usable("nope", {}, OFFERS, "c", asked.append)[1] and not asked
+
+
+def test_who_takes_too_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mending, "SECONDS", 0.05)
+    never = threading.Event()
+    found, trouble = mending.usable("get_weather", DAYS, OFFERS, "c", lambda said: never.wait(20) and None)
+    never.set()
+    assert found is None and trouble is not None and trouble.code == "invalid_input"
+
+
+def test_the_cap_is_ten_seconds() -> None:
+    assert mending.SECONDS == 10.0
+
+
+def test_a_call_that_nothing_can_be_made_of_ends_at_once_though_nobody_is_there() -> None:
+    run = Toolcards(NOBODY, "key").run("r", tools=[WEATHER, MAIL])
+    decision = asyncio.run(run.call("get_weather", "c").decision({}))
+    assert (decision.effect, decision.code) == ("deny", "invalid_input") and "get_weather, send_mail" in decision.text
+    assert decision.raw["places"][0]["missing"] == ("city",)
+
+
+# ---------------------------------------------------------------- with a server
+
+
+@pytest.fixture(scope="module")
+def ruled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with Server(tmp_path_factory.mktemp("server")) as running:
+        gating.activate(running, gating.policy("bash", "/command"))
+        yield running
+
+
+@pytest.fixture
+def cards(ruled: Server) -> Toolcards:
+    return Toolcards(ruled.base, ruled.key)
+
+
+@pytest.fixture
+def run() -> str:
+    return f"run-{secrets.token_hex(4)}"
+
+
+def card(server: Server, run: str, call: str = "c") -> Any:
+    return gating.calls(server, run)[call]
+
+
+@pytest.mark.slow
+async def test_a_mended_call_shows_what_it_was(ruled: Server, cards: Toolcards, run: str) -> None:
+    async with cards.run(run, tools=[WEATHER, MAIL]) as told:
+        call = told.call("Get-Weather", "c")
+        assert await call.allowed(CITY | {"zzz": 1}) == CITY and call.tool == "get_weather"
+        call.output(21)
+        broken = told.call("get_weather", "d")
+        assert (await broken.decision({"city": 3})).code == "invalid_input"
+    shown = card(ruled, run)
+    assert (shown["tool"]["name"], shown["input"], shown["original_input"]) == ("get_weather", CITY, CITY | {"zzz": 1})
+    assert shown["state"] == "output-available" and not shown["anomalies"]
+    shown = card(ruled, run, "d")
+    assert (shown["state"], shown["error"]["code"], shown["input"]) == ("output-error", "invalid_input", {"city": 3})
+
+
+@pytest.mark.slow
+def test_tools_told_with_a_question_are_checked_by_the_server(ruled: Server, cards: Toolcards, run: str) -> None:
+    said = cards.ask(run, "c", "Get-Weather", CITY | {"zzz": 1}, tools=[WEATHER, MAIL])
+    assert said.allowed and (said.tool, said.args) == ("get_weather", CITY)
+    asked: list[Decision] = []
+
+    def reask(refused: Decision) -> Any:
+        asked.append(refused)
+        return {"city": "Rome", "days": 3}
+
+    said = cards.ask(run, "d", "get_weather", DAYS, tools=[WEATHER, MAIL], reask=reask)
+    assert said.allowed and said.args == {"city": "Rome", "days": 3} and len(asked) == 1
+    (place,) = asked[0].raw["places"]
+    assert (place["pointer"], place["keyword"], place["missing"]) == ("/days", "type", [])
+    assert (
+        cards.ask(run, "e", "get_weather", DAYS, reask=lambda refused: {"city": "Oslo", "days": 3}).code
+        == "invalid_input"
+    )
+    assert cards.ask(run, "f", "nope", {}, reask=reask).code == "no_such_tool" and len(asked) == 1
+
+
+# ---------------------------------------------------------------- plug-ins, in the modules for frameworks
+
+
+class Ears:
+    def __init__(self, no: BaseException | None = None) -> None:
+        self.heard: list[dict[str, Any]] = []
+        self.no = no
+
+    def before(self, call: dict[str, Any]) -> Any:
+        self.heard.append(call)
+        if self.no is not None and call["input"] != CITY:
+            raise self.no
+        return None
+
+    def after(self, call: dict[str, Any]) -> None:
+        self.heard.append(call)
+
+    error = settled = after
+
+    def of(self, call: str) -> list[str]:
+        hooks.drain()
+        mine = [said for said in self.heard if said["call_id"] == call]
+        return [
+            f"{said['event'].rpartition('.')[2]}{said.get('outcome', '') and '=' + said['outcome']}" for said in mine
+        ]
+
+
+@pytest.fixture
+def ears() -> Iterator[Ears]:
+    found = Ears(hooks.Veto("Not there."))
+    hooks.register(found)
+    yield found
+    hooks.drain()
+    hooks.clear()
+
+
+def get_weather(city: str, place: dict[str, Any] | None = None) -> str:
+    if city == "Atlantis":
+        raise LookupError("under water")
+    return f"21 in {city}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gate", [True, False])
+def test_plugins_hear_of_calls_in_a_loop_of_ones_own(
+    ruled: Server, cards: Toolcards, run: str, ears: Ears, gate: bool
+) -> None:
+    tools = Tools([get_weather])
+    with cards.run(run, gate=gate):
+        assert tools.call("Get-Weather", json.dumps(CITY), "a").value == "21 in Rome"
+        assert tools.call("get_weather", {"city": "Oslo"}, "b").state == "output-denied"
+        ears.no = None
+        assert tools.call("get_weather", {"city": "Atlantis"}, "c").state == "output-error"
+        assert tools.call("get_weather", {}, "d").state == "output-error"
+    assert ears.of("a") == ["before", "after", "settled=ok"]
+    assert ears.of("b") == ["before", "error", "settled=denied"]
+    assert ears.of("c") == ["before", "error", "settled=error"]
+    assert ears.of("d") == ["error", "settled=error"]
+    shown = {name: (one["state"], (one["error"] or {}).get("code")) for name, one in gating.calls(ruled, run).items()}
+    assert shown == {"a": ("output-available", None), "b": ("output-denied", None), "c": ("output-error", "tool_failed"),
+                     "d": ("output-error", "invalid_input")}  # fmt: skip
+
+
+@pytest.mark.slow
+async def test_a_run_that_ends_settles_what_was_begun(cards: Toolcards, run: str, ears: Ears) -> None:
+    async with cards.run(run) as told:
+        ledger = ledger_of(told)
+        assert ledger is not None and (await ledger.ask("a", "get_weather", CITY)).allowed
+        ears.no = KeyError()
+        assert (await ledger.ask("b", "get_weather", {"city": "Oslo"})).code == "plugin_crash"
+    assert ears.of("a") == ["before", "settled=aborted"]
+    assert ears.of("b") == ["before", "error", "settled=error"]
+    assert len({said["id"] for said in ears.heard}) == len(ears.heard)

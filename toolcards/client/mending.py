@@ -1,0 +1,87 @@
+"""A call that cannot run as written, on the agent's side: mended where there is one way only, or written once more.
+
+The same code as the server's mends (`repair`, copied); the server checks again whatever comes of it. A model may be
+asked once more: for 10 seconds at most, only about an input, and only the places that failed may come out changed.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from . import repair
+from .answers import Decision, denial
+from .jsontext import same
+from .repair import Mended, Offers, Trouble
+from .schema import Finding
+
+__all__ = ["Reask", "asked_again", "places", "refusal", "usable"]
+
+SECONDS = 10.0  # that a model, asked once more, may take
+REWRITTEN = "written once more"
+Reask = Callable[[Decision], Any]
+
+
+def usable(
+    tool: str, args: Any, offers: Offers, call_id: str, reask: Reask | None = None
+) -> tuple[Mended | None, Trouble | None]:
+    """Return what stands in place of the call, and what is wrong with it where nothing can; both None: it is fine."""
+    trouble = repair.check(tool, args, offers)
+    if trouble is None:
+        return None, None
+    mended = repair.mend(tool, args, offers)
+    if mended is None and reask is not None and trouble.code == "invalid_input":
+        again = asked_again(reask, refusal(trouble, offers, call_id), args, trouble.findings)
+        if again is not None and repair.check(tool, again, offers) is None:
+            mended = Mended(tool, again, REWRITTEN)
+    return mended, None if mended else trouble
+
+
+def refusal(trouble: Trouble, offers: Offers, call_id: str) -> Decision:
+    """Return the no for a call that nothing can be made of, in words for the model."""
+    told = [
+        {
+            "pointer": found.pointer, "keyword": found.keyword, "message": found.message,
+            "unexpected": found.unexpected, "missing": found.missing,
+        }
+        for found in trouble.findings
+    ]  # fmt: skip
+    said = denial(trouble.message(offers), call_id, trouble.code)
+    return Decision(**{**vars(said), "raw": {"places": told}})
+
+
+def places(decision: Decision) -> list[Finding]:
+    """Return where the input did not fit, as the decision tells it."""
+    told = decision.raw.get("places")
+    return [
+        Finding(
+            str(one.get("pointer", "")), str(one.get("keyword", "")), str(one.get("message", "")),
+            tuple(map(str, one.get("unexpected") or ())), tuple(map(str, one.get("missing") or ())),
+        )
+        for one in (told if isinstance(told, list) else ())
+        if isinstance(one, Mapping)
+    ]  # fmt: skip
+
+
+def asked_again(reask: Reask, refused: Decision, args: Any, found: Iterable[Finding]) -> Any | None:
+    """Return the arguments as they were written once more; None where that failed, or changed what had not failed."""
+    box: list[Any] = []
+
+    def ask() -> None:
+        try:
+            box.append(reask(refused))
+        except BaseException:  # the first error is the one that counts
+            box.append(None)
+
+    thread = threading.Thread(target=ask, name="toolcards reask", daemon=True)
+    thread.start()
+    thread.join(SECONDS)
+    try:
+        again = json.loads(json.dumps(box[0], allow_nan=False)) if box else None
+    except (TypeError, ValueError, RecursionError):
+        return None
+    if again is None or same(again, args) or not repair.fits(args, again, found):
+        return None
+    return again
