@@ -26,6 +26,9 @@ EVENT_WORDS = {
     "approval.requested": "Somebody is asked", "approval.escalated": "Nobody answered, so others are asked too",
     "approval.resolved": "Somebody answered",
     "source.ungoverned": "Something ran without a decision", "run.failed": "A run broke off",
+    "source.silent": "A source fell silent", "source.failing": "A source fails again and again",
+    "source.fails_open": "A source would run things unasked while this server is away",
+    "source.recovered": "A source is well again",
 }  # fmt: skip
 _CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
 

@@ -15,8 +15,12 @@ S = ToolCallState
 BEFORE, AFTER, ERROR, SETTLED = (f"tool.execute.{word}" for word in ("before", "after", "error", "settled"))
 ASKED, ESCALATED, ANSWERED = "approval.requested", "approval.escalated", "approval.resolved"
 UNGOVERNED, RUN_FAILED = "source.ungoverned", "run.failed"
+# Of a source as a whole; the last one says that one of the two before it is over.
+FAILS_OPEN, SILENT, FAILING, RECOVERED = (f"source.{word}" for word in ("fails_open", "silent", "failing", "recovered"))
 TOOL_EVENTS = (BEFORE, AFTER, ERROR, SETTLED)
-EVENTS = (*TOOL_EVENTS, ASKED, ESCALATED, ANSWERED, UNGOVERNED, RUN_FAILED)
+EVENTS = (
+    *TOOL_EVENTS, ASKED, ESCALATED, ANSWERED, UNGOVERNED, RUN_FAILED, SILENT, FAILING, FAILS_OPEN, RECOVERED,
+)  # fmt: skip
 _RANK = {BEFORE: 0, AFTER: 2, ERROR: 2, RUN_FAILED: 2, SETTLED: 3} | dict.fromkeys(
     (ASKED, ESCALATED, ANSWERED, UNGOVERNED), 1
 )

@@ -70,6 +70,22 @@ def _ungoverned(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
     )
 
 
+def _silent(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
+    return f"{who} has fallen silent", str(said.get("why", ""))
+
+
+def _failing(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
+    return f"{who} fails again and again", str(said.get("why", ""))
+
+
+def _fails_open(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
+    return f"{who} asks nobody while this server is away", str(said.get("why", ""))
+
+
+def _recovered(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
+    return f"{who} is well again", f"It was {said.get('badge', 'in trouble')}, and is not any more."
+
+
 def _run_failed(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
     return f"A run of {who} broke off", str(said.get("error", {}).get("message", ""))
 
@@ -80,6 +96,7 @@ def _anything(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
 
 _WORDS: dict[str, Callable[[dict[str, Any], str, str], tuple[str, str]]] = {
     h.ASKED: _asked, h.ESCALATED: _escalated, h.ERROR: _failed, h.UNGOVERNED: _ungoverned, h.RUN_FAILED: _run_failed,
+    h.SILENT: _silent, h.FAILING: _failing, h.FAILS_OPEN: _fails_open, h.RECOVERED: _recovered,
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from channels.db import database_sync_to_async
 from django.conf import settings
 
 from toolcards import gate, hooks, verify
-from toolcards.transports import dispatching, presence
+from toolcards.transports import alerting, dispatching, presence
 
 log = logging.getLogger(__name__)
 _tasks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None]] = weakref.WeakKeyDictionary()
@@ -20,6 +20,7 @@ RETAIN = 60.0  # seconds between two rounds of retention
 _sweep = database_sync_to_async(gate.sweep, thread_sensitive=False)
 VERIFY_EVERY = 3600.0  # seconds after which the audit trail is looked through again
 VERIFY_LOOK = 60.0
+_look = database_sync_to_async(alerting.look, thread_sensitive=False)
 _retain = database_sync_to_async(gate.retain, thread_sensitive=False)
 
 
@@ -42,7 +43,7 @@ async def stop() -> None:
 
 
 async def _clock() -> None:
-    works = (dispatching.follow(), _retaining(), _verifying())
+    works = (dispatching.follow(), _retaining(), _verifying(), _alerting())
     beside = [asyncio.create_task(work) for work in works]
     try:
         while True:
@@ -55,6 +56,15 @@ async def _clock() -> None:
     finally:
         for task in beside:
             task.cancel()
+
+
+async def _alerting() -> None:
+    while True:
+        await asyncio.sleep(alerting.EVERY)
+        try:
+            await _look()
+        except Exception:
+            log.exception("alerting: this round failed")
 
 
 async def _retaining() -> None:

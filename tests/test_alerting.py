@@ -1,0 +1,122 @@
+"""Sources that fall silent, fail or would run things unasked: told once when it begins, and once when it is over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from toolcards.core import facts as f
+from toolcards.core import happenings as h
+from toolcards.gate import journal, telling
+from toolcards.models import Delivery, Run, Source, Webhook
+from toolcards.notify import messages
+from toolcards.transports import alerting
+
+pytestmark = pytest.mark.django_db
+MINUTES = 60.0
+
+
+@pytest.fixture(autouse=True)
+def _nobody_yet() -> Iterator[None]:
+    telling.forget()
+    yield
+    telling.forget()
+
+
+def hears(*events: str, name: str = "w", **more: Any) -> Webhook:
+    import json
+
+    return Webhook.objects.create(name=name, url="https://example.com/", events=json.dumps(events), **more)
+
+
+def told() -> list[str]:
+    return list(Delivery.objects.order_by("id").values_list("event", flat=True))
+
+
+def look(later: float = 0.0) -> list[str]:
+    """What one look tells, so many minutes from now."""
+    before = len(told())
+    alerting.look(time.time() + later * MINUTES)
+    return told()[before:]
+
+
+def say(source: Source, run: str, *facts: Any) -> None:
+    from tests.conftest import Say
+
+    journal.do(Say(source, run, list(facts)))
+
+
+ALERTS = (h.SILENT, h.FAILING, h.FAILS_OPEN, h.RECOVERED)
+
+
+def test_a_silence_is_told_once_and_so_is_its_end(a_run: Any, source: Source) -> None:
+    hears(*ALERTS)
+    a_run("r", f.InputReady("c", "bash", {}, True))
+    a_run("another", f.InputReady("c", "bash", {}, True))
+    assert look() == []
+    assert look(11) == [h.SILENT] and look(11) == [] and look(25) == []
+    say(source, "r", f.TextDelta("I am back"))
+    say(source, "another", f.RunEnded())
+    assert look() == [h.RECOVERED] and look() == []
+    assert look(11) == [h.SILENT] and look(30) == []
+    ids = set(Delivery.objects.values_list("event_id", flat=True))
+    assert ids == {f"evt_s{source.pk}-silent-{n}" for n in ("1", "1-over", "2")}
+
+
+def test_a_run_that_waits_for_a_person_is_not_silent(policy: Any, an_approver: Any, source: Source) -> None:
+    from toolcards import gate
+
+    hears(*ALERTS)
+    policy({"default": "ask"})
+    gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))
+    assert look(11) == []
+
+
+def test_a_source_that_fails_is_told_once_until_it_does_better(a_run: Any, source: Source) -> None:
+    hears(*ALERTS)
+    for number in range(5):
+        call = f"c{number}"
+        a_run(f"r{number}", f.InputReady(call, "bash", {}, True), f.OutputFailed(call, "no", "timeout"), f.RunEnded())
+    assert look() == [h.FAILING] and look() == []
+    for number in range(6):
+        a_run(f"ok{number}", f.InputReady("c", "bash", {}, True), f.OutputReady("c", 1), f.RunEnded())
+    assert look() == [h.RECOVERED] and look() == []
+
+
+def test_a_source_that_fails_open_is_told_once_for_all(a_run: Any, source: Source) -> None:
+    hears(*ALERTS)
+    a_run("r", f.RunEnded())
+    Run.objects.update(protocol="claude-code")
+    assert look() == [h.FAILS_OPEN] and look() == [] and look(60) == []
+    Run.objects.update(protocol="native")
+    assert look() == []
+
+
+def test_everybody_hears_what_they_chose(a_run: Any, source: Source) -> None:
+    hears(h.FAILING, name="other event")
+    hears(h.SILENT, h.RECOVERED, name="other source", sources=f"[{source.pk + 1}]")
+    hears(h.SILENT, name="louder", severity="high")
+    ours = hears(h.SILENT, h.RECOVERED, name="ours")
+    a_run("r", f.InputReady("c", "bash", {}, True))
+    assert look(11) == [h.SILENT]
+    assert Delivery.objects.get().webhook == ours
+
+
+def test_nobody_listens_and_nothing_is_looked_at(a_run: Any, django_assert_num_queries: Any) -> None:
+    a_run("r", f.InputReady("c", "bash", {}, True))
+    telling.listeners()
+    with django_assert_num_queries(0):
+        assert alerting.look(time.time() + 11 * MINUTES) == 0
+
+
+@pytest.mark.parametrize("event", ALERTS)
+@pytest.mark.parametrize("template", list(messages.TEMPLATES))
+def test_every_alert_has_words_and_a_link(event: str, template: str) -> None:
+    said = {"event": event, "source": "release-bot", "why": "Because.", "badge": "silent", "url": "/sources/3/"}
+    message = messages.of(said, "medium")
+    assert message.title.startswith("release-bot ") and message.text and message.link.endswith("/sources/3/")
+    body, headers = messages.TEMPLATES[template](message)
+    assert b"/sources/3/" in body + str(headers).encode() and event.encode() not in body
