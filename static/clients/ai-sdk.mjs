@@ -171,6 +171,9 @@ async function* iterated(source, copy) {
   }
 }
 
+// What a stream tells at its beginning: the message, or the run, that its rest belongs to.
+const BEGUN = /"type":"(?:start|RUN_STARTED)"[^\n]*?"(?:messageId|runId)":"([^"\\]+)"/;
+
 // What we add where a stream ends without saying so itself.
 const ENDS = {
   'ai-sdk': {
@@ -205,9 +208,10 @@ class Copy {
     if (this.over) return;
     try {
       const raw = chunk instanceof Uint8Array || typeof chunk === 'string';
-      if (!this.body) this.send(raw ? this.type : 'application/x-ndjson');
       const text = raw ? chunk : `${JSON.stringify(chunk)}\n`;
-      this.look(raw && typeof chunk !== 'string' ? this.text.decode(chunk, { stream: true }) : text);
+      const words = raw && typeof chunk !== 'string' ? this.text.decode(chunk, { stream: true }) : text;
+      if (!this.body) this.send(raw ? this.type : 'application/x-ndjson', words);
+      this.look(words);
       this.put(typeof text === 'string' ? new TextEncoder().encode(text) : text);
     } catch (error) {
       this.drop(error);
@@ -240,15 +244,18 @@ class Copy {
     return this.sentAs === 'text/event-stream' ? `\n\ndata: ${frame}\n\n` : `\n${frame}\n`;
   }
 
-  /** @param {string} type */
-  send(type) {
+  /** A second reader of one message (a stream that was resumed) is told of when the first is done: as a replay.
+   * @param {string} type @param {string} begins */
+  send(type, begins) {
     const { options } = this;
     this.sentAs = type;
+    this.told = BEGUN.exec(begins)?.[1];
+    const first = this.told && [...(copies.get(options.run) ?? [])].filter((copy) => copy.told === this.told && copy.sent).at(-1);
     this.cut = new AbortController();
     const sizes = new ByteLengthQueuingStrategy({ highWaterMark: options.limit ?? LIMIT });
     this.body = new ReadableStream({ start: (queue) => void (this.queue = queue) }, sizes);
     const init = { method: 'POST', headers: headers(options, type), body: this.body, duplex: 'half', signal: this.cut.signal };
-    const before = telling.get(options.run) ?? Promise.resolve();
+    const before = Promise.all([telling.get(options.run), first?.sent]);
     this.sent = before
       .then(() => (options.fetch ?? fetch)(ingest(options), /** @type {any} */ (init)))
       .then((answer) => (answer.ok ? answer.arrayBuffer() : Promise.reject(new Error(`Toolcards answered ${answer.status}`))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -104,6 +105,18 @@ def test_one_id_in_two_steps_is_two_calls(server: Server, app: Starts, run: str)
     until(lambda: server.get(f"/api/v1/runs/{run}")["status"] == "finished")
     calls = server.get(f"/api/v1/runs/{run}/calls")["calls"]
     assert [call["input"]["city"] for call in calls] == ["A", "B"]
+
+
+@pytest.mark.parametrize("wish", [{}, {"beside": True}, {"keeper": True}], ids=["left", "beside", "kept"])
+def test_a_resumed_stream_doubles_nothing(server: Server, app: Starts, run: str, wish: dict[str, bool]) -> None:
+    """A page is left in the middle and opened anew, or opened twice; what is read, or kept, is watched."""
+    told = app("resume", **wish).finish()
+    cards = ended(server, run, "output-available", "output-available", "output-available")
+    assert list(cards) == ["call_r1", "call_r2", "call_r3"] and len(told["ran"]) == 3
+    assert [json.loads(card["input_text"]) for card in cards.values()] == [card["input"] for card in cards.values()]
+    until(lambda: server.get(f"/api/v1/runs/{run}")["status"] == "finished")
+    assert len(server.get(f"/api/v1/runs/{run}/calls")["calls"]) == 3
+    assert told["errors"] == [] and set(told["states"].values()) == {"output-available"}
 
 
 @pytest.mark.parametrize("abort", ["client", "server"])

@@ -233,6 +233,17 @@ def test_rule_11_our_gate_may_ask_again_after_an_answer() -> None:
     assert codes(card_after(*asked, OURS)) == ["protocol-violation"]
 
 
+@pytest.mark.parametrize("approved", [True, False])
+def test_rule_10_a_replayed_question_and_its_answer_are_no_news(approved: bool) -> None:
+    asked, answer = f.ApprovalAsked("c", source_id="q1"), f.ApprovalAnswered("c", approved, source_id="q1")
+    end = OK if approved else f.OutputDenied("c", "no")
+    before = card_after(READY, asked, answer, end)
+    after = card_after(READY, asked, answer, end, asked, answer, end)
+    assert (after.state, after.approval, codes(after)) == (before.state, before.approval, [])
+    other = f.ApprovalAnswered("c", not approved, source_id="q1")
+    assert codes(card_after(READY, asked, answer, end, other)) == ["late-response"]
+
+
 def test_rule_11_an_edited_input_is_shown_with_its_original() -> None:
     card = card_after(READY, ASK, f.ApprovalAnswered("c", True, by=ALICE, input={"q": 2}, has_input=True))
     assert (card.input, card.original_input, card.repair) == ({"q": 2}, {"q": 1}, "edited")

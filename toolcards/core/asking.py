@@ -65,6 +65,18 @@ def answered(card: Card, fact: f.ApprovalAnswered) -> Card:
     return card.but(state=S.APPROVAL_RESPONDED, approval=settled, times=times)
 
 
+def repeated(card: Card, fact: f.AnyFact) -> bool:
+    """Whether an agent's stream only tells its own question, or the answer to it, once more: it is being replayed."""
+    ask = card.approval
+    if ask is None or ask.opener != "agent" or not ask.source_id:
+        return False
+    if isinstance(fact, f.ApprovalAsked):
+        return _same_question(ask, fact)
+    if not isinstance(fact, f.ApprovalAnswered) or fact.source_id != ask.source_id:
+        return False
+    return fact.by == ask.by and fact.approved is {"denied": False, "approved": True}.get(ask.state)
+
+
 def voted(card: Card, fact: f.Voted) -> Card:
     """A vote towards the number that is needed; an edit is what the next voters vote on."""
     ask = card.approval

@@ -77,6 +77,8 @@ def _only_noted(card: Card, after: Card) -> bool:
 
 def _refused(card: Card, fact: f.AnyFact) -> Card:
     """What the table forbids is noted; after a denial, what the agent was told instead is kept as detail."""
+    if asking.repeated(card, fact):
+        return card
     after = card
     if card.state is ToolCallState.OUTPUT_DENIED and isinstance(fact, (f.OutputReady, f.OutputFailed)):
         told = fact.output if isinstance(fact, f.OutputReady) else fact.message

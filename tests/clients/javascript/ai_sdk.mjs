@@ -42,11 +42,14 @@ const SCENARIOS = {
   hang: [calls(call('call_hang', 'slow', { ms: 60000 })), say('never')],
   midargs: [[{ type: 'stream-start', warnings: [] }, { type: 'tool-input-start', id: 'call_half', toolName: 'weather' }, { type: 'tool-input-delta', id: 'call_half', delta: '{"city":"Par' }, { hang: true }]],
   client: [calls(call('call_cl', 'ask_user', { question: 'ok?' })), say('thanks')],
+  resume: [calls(call('call_r1', 'weather', { city: 'Paris' }), call('call_r2', 'held', { city: 'Oslo' })), calls(call('call_r3', 'weather', { city: 'Rome' })), say('three')],
   large: [calls(call('call_l', 'big', { n: 200000 })), say('big')],
 };
 
 // ---------------------------------------------------------------- the agent
 const ran = [];
+let goOn; // a client came back for the rest of a stream
+const resumed = new Promise((done) => (goOn = done));
 const runs = (name, work) => async (input, about) => (ran.push([name, input]), work(input, about));
 const shape = (name, fields, work, more = {}) => ai.tool({ description: name, inputSchema: z.object(fields), ...(work ? { execute: runs(name, work) } : {}), ...more });
 const v7 = !!aiTest.MockLanguageModelV4;
@@ -57,6 +60,7 @@ let tools = {
   slow: shape('slow', { ms: z.number() }, async ({ ms }, { abortSignal }) => (await sleep(ms, abortSignal), { slept: ms })),
   shell: shape('shell', { command: z.string() }, async ({ command }) => ({ ran: command }), asks),
   delete_file: shape('delete_file', { path: z.string() }, async ({ path }) => ({ deleted: path }), { needsApproval: true }),
+  held: shape('held', { city: z.string() }, async ({ city }) => (await resumed, { city, temp: 4 })),
   ask_user: shape('ask_user', { question: z.string() }),
   big: shape('big', { n: z.number() }, async ({ n }) => 'x'.repeat(n)),
 };
@@ -82,20 +86,27 @@ const model = new Mock({
 });
 
 const sent = []; // the bytes of each answer
-const server = http.createServer(async (request, response) => {
-  let text = '';
-  for await (const piece of request) text += piece;
-  const body = JSON.parse(text);
-  const stop = new AbortController();
-  response.on('close', () => response.writableEnded || stop.abort(new DOMException('client closed', 'AbortError')));
-  if (wish.abort === 'server') setTimeout(() => stop.abort(new DOMException('operator pressed stop', 'AbortError')), 500);
-  if (wish.watch) mirrorRequest(body, wish);
-  const done = ai.streamText({
-    model, tools, ...approval, ...(wish.telemetry ? { telemetry: { integrations: [telemetry(wish)] } } : {}), stopWhen: (ai.isStepCount ?? ai.stepCountIs)(6), abortSignal: stop.signal,
-    messages: await ai.convertToModelMessages(body.messages), onError: () => {},
+const kept = { pieces: [], over: false, news: [] }; // a resumable stream, as an app keeps it beside its answer
+async function keep(stream) {
+  if (wish.keeper) stream = mirror(stream, wish);
+  for await (const piece of stream) {
+    kept.pieces.push(piece);
+    for (const tell of kept.news.splice(0)) tell();
+  }
+  kept.over = true;
+  for (const tell of kept.news.splice(0)) tell();
+}
+const replayed = () => {
+  let at = 0;
+  return new ReadableStream({
+    async pull(controller) {
+      while (at === kept.pieces.length && !kept.over) await new Promise((tell) => kept.news.push(tell));
+      if (at === kept.pieces.length) return controller.close();
+      controller.enqueue(new TextEncoder().encode(kept.pieces[at++]));
+    },
   });
-  let answer = done.toUIMessageStreamResponse({ originalMessages: body.messages, generateMessageId: () => 'msg_1' });
-  if (wish.watch) answer = mirror(answer, wish);
+};
+async function pass(answer, response) {
   response.writeHead(answer.status, Object.fromEntries(answer.headers));
   const turn = sent.push('') - 1;
   try {
@@ -106,6 +117,26 @@ const server = http.createServer(async (request, response) => {
     }
   } catch {}
   response.end();
+}
+const server = http.createServer(async (request, response) => {
+  const watched = (answer) => (wish.watch && !wish.keeper ? mirror(answer, wish) : answer);
+  if (request.method === 'GET') {
+    goOn();
+    return pass(watched(new Response(replayed(), { headers: { 'content-type': 'text/event-stream' } })), response);
+  }
+  let text = '';
+  for await (const piece of request) text += piece;
+  const body = JSON.parse(text);
+  const stop = new AbortController();
+  response.on('close', () => response.writableEnded || wish.scenario === 'resume' || stop.abort(new DOMException('client closed', 'AbortError')));
+  if (wish.abort === 'server') setTimeout(() => stop.abort(new DOMException('operator pressed stop', 'AbortError')), 500);
+  if (wish.watch) mirrorRequest(body, wish);
+  const done = ai.streamText({
+    model, tools, ...approval, ...(wish.telemetry ? { telemetry: { integrations: [telemetry(wish)] } } : {}), stopWhen: (ai.isStepCount ?? ai.stepCountIs)(6), abortSignal: stop.signal,
+    messages: await ai.convertToModelMessages(body.messages), onError: () => {},
+  });
+  const more = wish.scenario === 'resume' ? { consumeSseStream: ({ stream }) => void keep(stream) } : {};
+  await pass(watched(done.toUIMessageStreamResponse({ originalMessages: body.messages, generateMessageId: () => 'msg_1', ...more })), response);
 });
 await new Promise((ready) => server.listen(0, '127.0.0.1', ready));
 
@@ -117,17 +148,29 @@ class State {
   replaceMessage = (at, message) => { this.messages = this.messages.map((old, n) => (n === at ? message : old)); };
   snapshot = (value) => structuredClone(value);
 }
-class Chat extends ai.AbstractChat { constructor(options) { super({ ...options, state: new State() }); } }
+class Chat extends ai.AbstractChat {
+  constructor({ messages = [], ...options }) { super({ ...options, state: Object.assign(new State(), { messages }) }); }
+}
 const errors = [];
-const chat = new Chat({
-  id: wish.run,
+const open = (messages) => new Chat({
+  id: wish.run, messages,
   transport: new ai.DefaultChatTransport({ api: `http://127.0.0.1:${server.address().port}/chat` }),
   sendAutomaticallyWhen: (o) => ai.lastAssistantMessageIsCompleteWithApprovalResponses(o) || ai.lastAssistantMessageIsCompleteWithToolCalls(o),
   onError: (error) => errors.push(error.message),
 });
+let chat = open();
 if (wish.abort === 'client') setTimeout(() => chat.stop(), 500);
 const began = performance.now();
-await chat.sendMessage({ text: 'go' });
+const asked = chat.sendMessage({ text: 'go' });
+if (wish.scenario === 'resume') { // the page is left while a tool runs and opened anew, or opened once more beside it
+  const stands = (id) => chat.messages.flatMap((message) => message.parts).find((part) => part.toolCallId === id)?.state;
+  while (stands('call_r2') !== 'input-available') await sleep(5);
+  if (!wish.beside) await chat.stop();
+  if (!wish.beside) await asked;
+  chat = open(chat.messages.slice(0, 1));
+  await chat.resumeStream();
+  await asked; // of two pages beside each other the other one ends too
+} else await asked;
 const parts = () => chat.messages.flatMap((message) => message.parts).filter(ai.isToolUIPart);
 const waiting = parts().filter((part) => part.state === 'approval-requested');
 for (const [n, part] of waiting.entries()) await chat.addToolApprovalResponse({ id: part.approval.id, ...wish.answers[n] });
