@@ -51,3 +51,17 @@ def test_a_gap_too_many_is_refused_and_closing_one_never_is():
         numbers.is_new(seen, 10**17)
     assert numbers.is_new(seen, 1) and numbers.is_new(seen, 2 * numbers.MOST_GAPS + 1)
     assert not numbers.is_new(seen, 2)
+
+
+def test_a_stream_that_counts_for_itself_keeps_its_last_number_beside_the_others():
+    seen = [0]
+    for number in (("a", 0), 1, ("b", 0), ("a", 1), 3):
+        assert numbers.is_new(seen, number)
+        numbers.keep(seen, number)
+    assert seen == [1, [3, 3], {"b": 0, "a": 1}]
+    assert [numbers.is_new(seen, number) for number in (("a", 1), ("b", 1), ("c", 0), 2, 3)] == [
+        False, True, True, True, False,
+    ]  # fmt: skip
+    for other in range(2 * numbers.STREAMS):
+        numbers.keep(seen, (f"s{other}", 0))
+    assert len(seen[-1]) == numbers.STREAMS

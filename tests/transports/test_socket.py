@@ -56,6 +56,26 @@ async def test_a_frame_sent_again_is_applied_once(agent: Any) -> None:
     assert str((await in_thread(lambda: ToolCall.objects.get().as_card())()).text) == "234"
 
 
+async def test_a_chunk_of_the_ai_sdks_sockets_sent_again_is_applied_once(agent: Any) -> None:
+    """As that transport's own client does: a sequence number of a request that was seen is dropped."""
+
+    def chunk(request: str, sequence: int, **said: Any) -> dict[str, Any]:
+        return {"type": "chunk", "requestId": request, "sequence": sequence, "chunk": said}
+
+    pieces = [("tool-input-start", {"toolName": "bash"}), *[("tool-input-delta", {"inputTextDelta": n}) for n in "123"]]
+    frames = [chunk("r1", n, type=kind, toolCallId="c", **said) for n, (kind, said) in enumerate(pieces)]
+    async with agent(protocol="ai-sdk", run="r", mode="observe") as socket:
+        await socket.say(*frames)
+        await socket.acked(4)
+    more = chunk("r1", 4, type="tool-input-delta", toolCallId="c", inputTextDelta="4")
+    another = chunk("r2", 0, type="tool-input-start", toolCallId="d", toolName="bash")
+    async with agent(protocol="ai-sdk", run="r", mode="observe") as socket:
+        await socket.say(*frames[1:], more, another)
+        await socket.acked(5)
+    cards = await in_thread(lambda: {call.call_id: call.as_card() for call in ToolCall.objects.all()})()
+    assert (str(cards["c"].text), list(cards)) == ("1234", ["c", "d"])
+
+
 @pytest.mark.parametrize(
     ("query", "code"),
     [

@@ -3,7 +3,8 @@
 Read from `ai` 7.0.173 and 6.0.326 (npm) and `pydantic-ai-slim` 2.68.0 `VercelAIAdapter` (PyPI).
 What real producers do beyond the schema: a `None` result comes without `output`, an error text may be
 empty, version 6 reports a bad call twice, Pydantic AI closes a cancelled run's calls as results.
-Frames of the WebSocket transport (`{type: "chunk", requestId, sequence, chunk}`) are unwrapped.
+Frames of the WebSocket transport (`{type: "chunk", requestId, sequence, chunk}`) are unwrapped, and told once: that
+transport drops a number of a request that it has seen. What is resumed over HTTP has none and is replayed whole.
 One class a chunk, in the schema's order: long, but read side by side with it.
 """
 
@@ -14,6 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from toolcards.adapters import strict
 from toolcards.adapters.base import Adapter, Answer, BadFrame, Facts
 from toolcards.adapters.frames import Decoder, Frame
 from toolcards.core import facts as f
@@ -321,6 +323,19 @@ def encode(answer: Answer) -> dict[str, Any] | None:
     return reply
 
 
+def number_of(text: str) -> tuple[str, int] | None:
+    """Return the request and the number in it of a chunk as the WebSocket transport wraps it."""
+    if '"sequence"' not in text:
+        return None
+    try:
+        frame = strict.loads(text)
+    except BadFrame:
+        return None
+    if not isinstance(frame, dict) or frame.get("type") != "chunk":
+        return None
+    return frame["requestId"], frame["sequence"]
+
+
 DECODER = Decoder(Chunks, quiet_prefix="data-")
 decode = DECODER.decode  # the bound method: a tenth faster than calling the object
-ADAPTER = Adapter("ai-sdk", "7.0.173", decode, encode)
+ADAPTER = Adapter("ai-sdk", "7.0.173", decode, encode, number_of=number_of)

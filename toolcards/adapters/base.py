@@ -52,7 +52,7 @@ class Decode(Protocol):
 class Adapter:
     """A protocol. `body_is_stream`: the end of an HTTP body is the end of the stream; `gated`: our decisions
     are sent on its socket unless the connection says otherwise; `run_of` finds the run's id in a frame,
-    `number_of` the sender's own sequence number.
+    `number_of` the sender's own sequence number: of the run, from 1, or (stream, number in that stream, in order).
 
     `encode_all` answers all questions of a run at once, where the protocol takes no answer alone.
     """
@@ -63,6 +63,6 @@ class Adapter:
     encode: Callable[[Answer], Any] = lambda answer: None
     encode_all: Callable[[Sequence[Answer]], Any] | None = None
     run_of: Callable[[str], str] = lambda text: ""
-    number_of: Callable[[str], int | None] = lambda text: None
+    number_of: Callable[[str], int | tuple[str, int] | None] = lambda text: None
     body_is_stream: bool = True
     gated: bool = False

@@ -2,6 +2,9 @@
 
 A list of whole numbers and pairs, as it stands in the run's row: `[7, [9, 12], [20, 20]]`. Numbers arrive out of order
 over several sockets, so gaps are normal and soon closed; who never closes them is stopped at `MOST_GAPS`.
+
+Some protocols number the frames of each stream of a run for itself, in their order: such a number is `(stream, n)`, and
+the last one of each stream stands in an object at the list's end: `[7, {"request-1": 42}]`.
 """
 
 from __future__ import annotations
@@ -10,14 +13,18 @@ from bisect import bisect
 from typing import Any
 
 MOST_GAPS = 1_000
+STREAMS = 20  # the newest ones; a stream that others have followed does not come again
+Number = int | tuple[str, int]
 
 
 class TooManyGaps(Exception):
     """The number would leave one gap more than is kept."""
 
 
-def is_new(seen: list[Any], number: int) -> bool:
+def is_new(seen: list[Any], number: Number) -> bool:
     """Return whether the number was not seen yet; raises TooManyGaps where it could not be kept."""
+    if isinstance(number, tuple):
+        return number[1] > _streams(seen).get(number[0], -1)
     if number <= seen[0]:
         return False
     at = bisect(seen, number, 1, key=_first)
@@ -29,8 +36,14 @@ def is_new(seen: list[Any], number: int) -> bool:
     return True
 
 
-def keep(seen: list[Any], number: int) -> None:
+def keep(seen: list[Any], number: Number) -> None:
     """Note a new number, in place."""
+    if isinstance(number, tuple):
+        name, last = number
+        others = {other: n for other, n in _streams(seen).items() if other != name}
+        seen[:] = [part for part in seen if not isinstance(part, dict)]
+        seen.append(dict([*others.items()][1 - STREAMS :]) | {name: last})
+        return
     at = bisect(seen, number, 1, key=_first)
     first = last = number
     if at < len(seen) and number + 1 == _first(seen[at]):
@@ -44,7 +57,13 @@ def keep(seen: list[Any], number: int) -> None:
     seen.insert(at, [first, last])
 
 
+def _streams(seen: list[Any]) -> dict[str, int]:
+    return seen[-1] if isinstance(seen[-1], dict) else {}
+
+
 def _first(part: Any) -> int:
+    if isinstance(part, dict):
+        return 1 << 63  # beyond every number
     return int(part[0] if isinstance(part, list) else part)
 
 

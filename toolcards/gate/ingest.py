@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 from toolcards.core import facts as f
 from toolcards.core.facts import AnyFact
 from toolcards.core.lifecycle import Card
-from toolcards.core.numbers import TooManyGaps
+from toolcards.core.numbers import Number, TooManyGaps
 from toolcards.gate import consulting, journal
 from toolcards.gate.announcing import END_OF_STREAM, announced, how_it_ended
 from toolcards.gate.consulting import Heard, Inquiry
@@ -55,7 +55,7 @@ class Committed:
 
 # One frame: its facts, when it came, the sender's own number (0 for none), and 1, or 0 for a lease, which is no frame.
 # A plain tuple, since ten thousand are made in a second.
-Frame: TypeAlias = tuple[list[Any], float, int, int]
+Frame: TypeAlias = tuple[list[Any], float, Number, int]
 
 
 class Stream:
@@ -102,7 +102,7 @@ class Stream:
 
     # ------------------------------------------------------------ on the event loop
 
-    def push(self, facts: list[AnyFact], number: int = 0) -> None:
+    def push(self, facts: list[AnyFact], number: Number = 0) -> None:
         """Take in one frame's facts (`[]` for a frame that is only counted); returns at once."""
         self._put((facts, time.time(), number, 1))
 
@@ -206,7 +206,7 @@ class Stream:
                 memory.note(number)
         self._grow(tx, memory, growing)
 
-    def _is_new(self, memory: RunMemory, number: int) -> bool:
+    def _is_new(self, memory: RunMemory, number: Number) -> bool:
         """Whether the frame is to be told; one that the run's numbers cannot keep apart from a repeated one is not."""
         try:
             return memory.is_new(number)

@@ -15,6 +15,7 @@ from typing import Any
 from toolcards.core import numbers
 from toolcards.core.board import Board, Context
 from toolcards.core.lifecycle import Ask, Card
+from toolcards.core.narrating import Narrator
 from toolcards.gate.refusals import Sealed
 from toolcards.models import Run, ToolCall
 from toolcards.vault import Closed
@@ -39,6 +40,7 @@ class RunMemory:
     events: list[tuple[Any, ...]] = field(default_factory=list)
     dirty: set[int] = field(default_factory=set)
     touched: bool = False  # the run's row alone is to be written
+    narrator: Narrator = field(default_factory=Narrator)
     offers: tuple[int, dict[str, Any]] | None = None  # the tools it announced, as `preparing` last read them
 
     @property
@@ -54,11 +56,11 @@ class RunMemory:
         ended = self.board.context.ended
         return ENDS.get(ended, ended)
 
-    def is_new(self, number: int) -> bool:
+    def is_new(self, number: numbers.Number) -> bool:
         """Return whether the sender's frame of that number was not told yet; raises numbers.TooManyGaps."""
         return numbers.is_new(self.numbers, number)
 
-    def note(self, number: int) -> None:
+    def note(self, number: numbers.Number) -> None:
         """Keep that the sender's frame was told; numbers may arrive out of order over several sockets."""
         self.touched = True
         numbers.keep(self.numbers, number)
@@ -134,6 +136,7 @@ def load(row: Run) -> RunMemory:
         waiting=set(),
         asks={card.ordinal: card.approval for card in board.cards.values() if card.approval},
         text_sizes={call.ordinal: len(call.text) for call in calls},
+        narrator=Narrator.of(board, row.seq),
     )
     for card in board.cards.values():
         memory.count(card)
