@@ -10,13 +10,19 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.serving import Server
+from tests.serving import PATIENCE, Server
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
 NEEDS_BROWSER = [pytest.mark.browser, pytest.mark.skipif(BROWSER is None, reason="no browser")]
 QUIET = ("WebSocket", "net::ERR", "htmx:ws:error")  # what a browser itself says while a server is away
 
 Open = Callable[..., Any]
+
+
+def patient(context: Any) -> Any:
+    """Return the browser's context, which waits as long as a busy machine takes."""
+    context.set_default_timeout(PATIENCE * 1000)
+    return context
 
 
 def path_of(run: str) -> str:
@@ -41,8 +47,8 @@ def card(page: Any, call_id: str = "c1") -> Any:
     return page.locator(f"article[data-call-id='{call_id}']")
 
 
-def in_state(page: Any, state: str, call_id: str = "c1", timeout: int = 10_000) -> None:
-    page.wait_for_selector(f"article[data-call-id='{call_id}'][data-state='{state}']", timeout=timeout)
+def in_state(page: Any, state: str, call_id: str = "c1") -> None:
+    page.wait_for_selector(f"article[data-call-id='{call_id}'][data-state='{state}']")
 
 
 def armed(page: Any, call_id: str = "c1") -> None:

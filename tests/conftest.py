@@ -27,6 +27,8 @@ import pytest
 from django.conf import settings
 from django.db import connections, transaction
 from django.test import TransactionTestCase
+from hypothesis import HealthCheck
+from hypothesis import settings as examples
 
 from dashboard import people
 from tests.serving import Server
@@ -44,6 +46,11 @@ if "init_command" in _options:
 
 # A password's hash is slow on purpose; of the tests' own people nobody steals one. (Servers of tests hash as always.)
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+# Made-up examples may take their time: a busy machine is no fault. New ones for people, the same ones for CI.
+examples.register_profile(
+    "toolcards", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize="CI" in os.environ
+)
+examples.load_profile("toolcards")
 # What migrations filled and no test changes.
 KEPT = {"django_migrations", "django_content_type", "auth_permission"}
 

@@ -6,19 +6,13 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-
-def free_port() -> int:
-    """Return a port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+from tests.serving import PATIENCE, held_port, until
 
 
 def _program(name: str) -> str | None:
@@ -38,7 +32,7 @@ def postgres(folder: Path) -> Iterator[str]:
     initdb, server, createdb = (_program(name) for name in ("initdb", "postgres", "createdb"))
     if not (initdb and server and createdb):
         pytest.skip("PostgreSQL is not installed")
-    data, port = folder / "postgres", free_port()
+    data = folder / "postgres"
     data.mkdir()
     if os.geteuid() == 0:
         for part in (folder, *folder.parents):
@@ -50,16 +44,18 @@ def postgres(folder: Path) -> Iterator[str]:
         check=True,
         capture_output=True,
     )
-    options = ["-D", str(data), "-p", str(port), "-k", str(data), "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]
-    with subprocess.Popen(
-        _as_postgres([server, *options]), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
-        try:
-            made = [createdb, "-h", "127.0.0.1", "-p", str(port), "-U", "cards", "cards"]
-            _patiently(lambda: subprocess.run(made, capture_output=True).returncode == 0)
-            yield f"postgres://cards@127.0.0.1:{port}/cards"
-        finally:
-            _end(process)
+    with held_port() as held:
+        port = str(held.getsockname()[1])
+        options = ["-D", str(data), "-p", port, "-k", str(data), "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]
+        with subprocess.Popen(
+            _as_postgres([server, *options]), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as process:
+            try:
+                made = [createdb, "-h", "127.0.0.1", "-p", port, "-U", "cards", "cards"]
+                until(lambda: subprocess.run(made, capture_output=True).returncode == 0)
+                yield f"postgres://cards@127.0.0.1:{port}/cards"
+            finally:
+                _end(process)
 
 
 @contextmanager
@@ -68,14 +64,15 @@ def redis(folder: Path) -> Iterator[str]:
     server = _program("redis-server")
     if not server:
         pytest.skip("Redis is not installed")
-    port = free_port()
-    options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", str(folder)]
-    with subprocess.Popen([server, *options], stdout=subprocess.DEVNULL) as process:
-        try:
-            _patiently(lambda: _answers(port))
-            yield f"redis://127.0.0.1:{port}/0"
-        finally:
-            _end(process)
+    with held_port() as held:
+        port = int(held.getsockname()[1])
+        options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", str(folder)]
+        with subprocess.Popen([server, *options], stdout=subprocess.DEVNULL) as process:
+            try:
+                until(lambda: _answers(port))
+                yield f"redis://127.0.0.1:{port}/0"
+            finally:
+                _end(process)
 
 
 def _answers(port: int) -> bool:
@@ -83,16 +80,9 @@ def _answers(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def _patiently(done: object, seconds: float = 30) -> None:
-    until = time.monotonic() + seconds
-    while not done():  # type: ignore[operator]
-        assert time.monotonic() < until, "the service did not start"
-        time.sleep(0.1)
-
-
 def _end(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
     try:
-        process.wait(10)
+        process.wait(PATIENCE)
     except subprocess.TimeoutExpired:
         process.kill()

@@ -8,6 +8,7 @@ import os
 import re
 import select
 import signal
+import socket as sockets
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ from websockets.sync.client import ClientConnection, connect
 ROOT = Path(__file__).parents[1]
 KEY = "tck_key_of_the_test_server_0123456789abcdef"
 PASSWORD = "a password for the test server"
+PATIENCE = 60.0  # seconds that tests wait for what must come: on a busy machine everything is late, and nothing fails
 
 
 class Server:
@@ -28,7 +30,7 @@ class Server:
     def __init__(self, data: Path, **settings: object) -> None:
         self.data, self.key, self.password = data, KEY, PASSWORD
         self._settings = settings
-        self._port = 0
+        self._held: sockets.socket | None = None
         self.process: subprocess.Popen[str] | None = None
         self.base = ""
 
@@ -42,21 +44,25 @@ class Server:
     def manage(self, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a management command on the server's data."""
         program = [sys.executable, str(ROOT / "manage.py"), *command]
-        return subprocess.run(program, env=self._env(), capture_output=True, text=True, timeout=60)
+        return subprocess.run(program, env=self._env(), capture_output=True, text=True, timeout=3 * PATIENCE)
 
     def start(self) -> None:
         """Start, again if it was stopped: on the same port and the same data."""
         self.data.chmod(0o700)
-        program = [sys.executable, str(ROOT / "manage.py"), "serve", "--port", str(self._port), *self._flags()]
+        self._held = self._held or held_port()
+        port = str(self._held.getsockname()[1])
+        program = [sys.executable, str(ROOT / "manage.py"), "serve", "--port", port, *self._flags()]
         log = (self.data / "server.log").open("a")
         self.process = subprocess.Popen(program, env=self._env(), stdout=subprocess.PIPE, stderr=log, text=True)
         log.close()
         self.base = self._told()
-        self._port = urlsplit(self.base).port or 0
 
     def stop(self) -> None:
-        """End it politely."""
+        """End it politely, for good."""
         self._end(signal.SIGTERM)
+        if self._held is not None:
+            self._held.close()
+            self._held = None
 
     def kill(self) -> None:
         """Pull the plug."""
@@ -67,7 +73,7 @@ class Server:
             return
         self.process.send_signal(how)
         try:
-            self.process.wait(15)
+            self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -87,13 +93,17 @@ class Server:
 
     def _told(self) -> str:
         assert self.process is not None and self.process.stdout is not None
-        said, until = "", time.monotonic() + 60
-        while time.monotonic() < until and self.process.poll() is None:
-            if select.select([self.process.stdout], [], [], 0.2)[0]:
-                said += self.process.stdout.readline()
-                found = re.search(r"http://[\d.]+:\d+", said)
+        # Read from the pipe itself: lines that a reader's buffer holds are none that `select` knows of.
+        pipe, said, until = self.process.stdout.fileno(), "", time.monotonic() + 2 * PATIENCE
+        while time.monotonic() < until:
+            if select.select([pipe], [], [], 0.2)[0]:
+                piece = os.read(pipe, 1 << 16).decode()
+                said += piece
+                found = re.search(r"(http://[\d.]+:\d+)\s", said)
                 if found:
-                    return found[0]
+                    return found[1]
+                if not piece:
+                    break
         raise AssertionError(f"the server did not start: {said} {(self.data / 'server.log').read_text()[-2000:]}")
 
     # ------------------------------------------------------------ talking
@@ -108,7 +118,7 @@ class Server:
         if body is not None and not isinstance(body, (str, bytes)) and not hasattr(body, "__next__"):
             body = json.dumps(body)
             sent.setdefault("Content-Type", "application/json")
-        connection = http.client.HTTPConnection(urlsplit(self.base).netloc, timeout=30)
+        connection = http.client.HTTPConnection(urlsplit(self.base).netloc, timeout=2 * PATIENCE)
         try:
             connection.request(method, path, body, sent, encode_chunked=hasattr(body, "__next__"))
             answer = connection.getresponse()
@@ -128,10 +138,24 @@ class Server:
         """Open an agent socket."""
         url = f"{self.base.replace('http', 'ws', 1)}/ws/agent/?{urlencode(query)}"
         given = {"Authorization": f"Bearer {key}"} if key else {}
-        return connect(url, additional_headers=given | (headers or {}), max_size=None, compression=None)
+        return connect(
+            url, additional_headers=given | (headers or {}), max_size=None, compression=None, open_timeout=PATIENCE
+        )
 
 
-def until(found: Any, seconds: float = 10.0) -> Any:
+def held_port() -> sockets.socket:
+    """Return a socket that keeps a free port free: nobody else is given it, and a server may listen on it.
+
+    While it is bound the system hands its port to no connection and to nobody who asks for any port; it does not
+    listen itself, so who asks for exactly this port (with SO_REUSEADDR, as servers do) gets it, again after a restart.
+    """
+    holder = sockets.socket()
+    holder.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
+    holder.bind(("127.0.0.1", 0))
+    return holder
+
+
+def until(found: Any, seconds: float = PATIENCE) -> Any:
     """Call `found` until it returns something true; return that."""
     end = time.monotonic() + seconds
     while True:

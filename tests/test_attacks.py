@@ -19,7 +19,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from tests.serving import Server
+from tests.serving import PATIENCE, Server
 
 DECIDE = "/api/v1/calls/decide"
 FORM = "application/x-www-form-urlencoded"
@@ -98,7 +98,7 @@ class Person:
             data, sent["Content-Type"] = json.dumps(body).encode(), "application/json"
         request = urllib.request.Request(self.site.base + path, data, sent, method=method)
         try:
-            with self._browser.open(request, timeout=60) as answer:
+            with self._browser.open(request, timeout=2 * PATIENCE) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -321,7 +321,7 @@ def test_foreign_pages_open_no_browser_socket(site: Server, people: dict[str, Pe
     url = site.base.replace("http", "ws", 1) + "/ws/me/"
     with pytest.raises((InvalidStatus, ConnectionClosed)):  # noqa: SIM117 - the inner one must not hide
         with connect(url, additional_headers={"Cookie": cookies}, origin=origin) as socket:  # type: ignore[arg-type]
-            socket.recv(timeout=5)
+            socket.recv(timeout=PATIENCE)
 
 
 # ---------------------------------------------------------------- votes
@@ -497,7 +497,7 @@ def test_a_switch_is_thrown_on_purpose(site: Server, people: dict[str, Person], 
 def test_the_kill_switch_stops_what_waits_and_what_was_allowed_and_nothing_lifts_it(
     site: Server, people: dict[str, Person]
 ) -> None:
-    admin = people["admin"]
+    admin = Person(site, "admin", site.password)  # breaking the glass takes a fresh sign-in
     path, proof, _ = permit(site, people)
     approval, form, _ = waiting(site)
     rules_yes = ask(site, "bash", {"command": "ls"})

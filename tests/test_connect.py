@@ -210,11 +210,11 @@ def test_the_command_ends_when_its_probe_was_held_and_released(server: Server, a
     def waited() -> Any:
         from tests.serving import until
 
-        return until(lambda: server.get("/api/v1/runs?status=waiting")["runs"], 20)
+        return until(lambda: server.get("/api/v1/runs?status=waiting")["runs"])
 
     somebody = threading.Thread(target=approve)
     somebody.start()
-    said = ran("claude-code", "--yes", "--url", server.base, "--key", server.key, "--wait", "60")
+    said = ran("claude-code", "--yes", "--url", server.base, "--key", server.key, "--wait", "120")
     somebody.join()
     assert "held, approved and released" in said
     assert "+++" in said and server.key not in said

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 
+from tests.serving import PATIENCE
 from toolcards import gate, hooks
 from toolcards.core import facts as f
 from toolcards.gate import consulting, journal, telling
@@ -17,7 +18,7 @@ from toolcards.hooks import registry
 from toolcards.models import AgentKey, Event, Source, ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)
-WAIT = 20.0
+WAIT = PATIENCE
 
 
 class Slow:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.serving import KEY, ROOT, Server, until
+from tests.serving import KEY, PATIENCE, ROOT, Server, until
 from tests.voting import Voter
 from toolcards.demo.recordings import AGENTS, RUNS
 
@@ -33,17 +33,27 @@ def run_of(said: str, name: str) -> str:
     return found[1]
 
 
+def heard(demo: subprocess.Popen[str]) -> tuple[list[str], threading.Thread]:
+    """What the demo has printed so far, line by line, and the thread that reads until its end."""
+    lines: list[str] = []
+    reading = threading.Thread(target=lambda: lines.extend(demo.stdout or []))
+    reading.start()
+    return lines, reading
+
+
+def gated_run(lines: list[str]) -> str:
+    """The name of the gated run, as soon as it begins."""
+    return str(until(lambda: re.search(rf"begins ({GATED.run}-[0-9a-f]+)", "".join(lines)))[1])
+
+
 @pytest.fixture(scope="module")
 def played(server: Server) -> tuple[str, dict[str, dict[str, Any]], dict[str, dict[str, str]]]:
     """What the demo printed, its runs, and the states of their calls; the viewer approves."""
     demo = playing(server, "--speed", "25")
-    lines: list[str] = []
-    reading = threading.Thread(target=lambda: lines.extend(demo.stdout or []))
-    reading.start()
-    gated = until(lambda: re.search(rf"begins ({GATED.run}-[0-9a-f]+)", "".join(lines)), 30)[1]
-    Voter(server).vote(gated, "approve")
-    assert demo.wait(60) == 0, "".join(lines)
-    reading.join()
+    lines, ended = heard(demo)
+    Voter(server).vote(gated_run(lines), "approve")
+    assert demo.wait(3 * PATIENCE) == 0, "".join(lines)
+    ended.join()
     said = "".join(lines)
     names = {recording.run: run_of(said, recording.run) for recording in RECORDINGS}
     runs = {short: server.get(f"/api/v1/runs/{name}") for short, name in names.items()}
@@ -71,7 +81,7 @@ def test_it_says_what_it_does(played: Any) -> None:
 def test_the_clock_denies_where_nobody_answers(tmp_path: Path) -> None:
     with Server(tmp_path, decide_ttl=2) as server:
         demo = playing(server, "--speed", "25")
-        said = demo.communicate(timeout=60)[0]
+        said = demo.communicate(timeout=3 * PATIENCE)[0]
         assert demo.returncode == 0, said
         calls = server.get(f"/api/v1/runs/{run_of(said, GATED.run)}/calls")["calls"]
         last = calls[-1]
@@ -82,26 +92,27 @@ def test_the_clock_denies_where_nobody_answers(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_ctrl_c_ends_the_runs(server: Server) -> None:
     demo = playing(server, "--speed", "2")
-    first = "".join(demo.stdout.readline() for _ in range(3)) if demo.stdout else ""
+    lines, ended = heard(demo)
+    name = gated_run(lines)
+    until(lambda: server.request("GET", f"/api/v1/runs/{name}")[0] == 200)
     demo.send_signal(signal.SIGINT)
-    said = first + demo.communicate(timeout=30)[0]
-    assert demo.returncode == 0, said
-    assert "Stopped" in said
-    name = run_of(said, GATED.run)
+    assert demo.wait(PATIENCE) == 0, "".join(lines)
+    ended.join()
+    assert "Stopped" in "".join(lines)
     until(lambda: server.get(f"/api/v1/runs/{name}")["status"] == "aborted")
 
 
 def test_without_a_key_it_says_what_is_missing(server: Server) -> None:
     surroundings = {name: value for name, value in os.environ.items() if name != "TOOLCARDS_AGENT_KEY"}
     command = [sys.executable, str(ROOT / "manage.py"), "demo", "--url", server.base]
-    told = subprocess.run(command, env=surroundings, capture_output=True, text=True, timeout=30)
+    told = subprocess.run(command, env=surroundings, capture_output=True, text=True, timeout=2 * PATIENCE)
     assert told.returncode == 1
     assert "TOOLCARDS_AGENT_KEY" in told.stderr
 
 
 def test_a_wrong_key_is_told_in_one_line(server: Server) -> None:
     demo = playing(server, "--key", "tck_wrong", "--speed", "50")
-    said = demo.communicate(timeout=30)[0]
+    said = demo.communicate(timeout=2 * PATIENCE)[0]
     assert demo.returncode == 1
     assert "refused the demo" in said and "Traceback" not in said
 

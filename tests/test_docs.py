@@ -11,6 +11,7 @@ import pytest
 
 from dashboard import urls
 from dashboard.environment import Environment
+from tests.serving import PATIENCE
 from toolcards import gate
 from toolcards.adapters import native
 from toolcards.core import facts as f
@@ -146,7 +147,7 @@ def test_what_a_socket_and_a_body_are_told_is_written_down(server: Any) -> None:
         socket.send("{broken")
         socket.send(body.splitlines()[0])
         while len(told) < 4:
-            message = json.loads(socket.recv(timeout=5))
+            message = json.loads(socket.recv(timeout=PATIENCE))
             told[message["type"]] = set(message) - {"type"}
     assert told.pop("decision") <= names("decision")
     assert fields("socket").pop("decision") == set()

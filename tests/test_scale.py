@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.services import postgres, redis
-from tests.serving import Server, until
+from tests.serving import PATIENCE, Server
 
 pytestmark = [pytest.mark.postgres, pytest.mark.redis]
 
@@ -22,7 +22,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Serv
     with postgres(folder) as database, redis(folder) as bell:
         data = folder / "data"
         data.mkdir()
-        shared = {"database_url": database, "redis_url": bell, "secret_key": "s" * 50, "grace": 2}
+        shared = {"database_url": database, "redis_url": bell, "secret_key": "s" * 50, "grace": 600}
         with Server(data, **shared) as one, Server(data, **shared) as other:
             yield one, other
 
@@ -34,7 +34,7 @@ def test_a_run_may_come_in_through_both(two: tuple[Server, Server]) -> None:
         for server, frame in ((two[turn % 2], call), (two[(turn + 1) % 2], done)):
             with server.socket(protocol="native", run="both", mode="observe") as socket:
                 socket.send(json.dumps(frame))
-                assert json.loads(socket.recv(10))["type"] == "ack"
+                assert json.loads(socket.recv(PATIENCE))["type"] == "ack"
     calls = two[0].get("/api/v1/runs/both/calls")["calls"]
     assert [call["state"] for call in calls] == ["output-available"] * 20
     assert two[1].get("/api/v1/runs/both")["counts"] == {"output-available": 20}
@@ -49,7 +49,7 @@ def test_two_servers_fed_at_once_lose_nothing(two: tuple[Server, Server]) -> Non
                 socket.send(json.dumps(frame))
             acked = 0
             while acked < 200:
-                acked = json.loads(socket.recv(20)).get("frames", acked)
+                acked = json.loads(socket.recv(PATIENCE)).get("frames", acked)
 
     threads = [threading.Thread(target=feed, args=(server, mark)) for server, mark in zip(two, "ab", strict=True)]
     for thread in threads:
@@ -67,12 +67,12 @@ def test_an_answer_given_at_one_server_reaches_the_agent_at_the_other(two: tuple
     told: dict[str, Any] = {}
 
     def wait() -> None:
-        told.update(two[0].request("GET", f"/api/v1/approvals/{asked['approval']['id']}?wait=20")[1])
+        told.update(two[0].request("GET", f"/api/v1/approvals/{asked['approval']['id']}?wait=60")[1])
 
     waiting = threading.Thread(target=wait)
     waiting.start()
     status, said, _ = two[1].request("POST", f"/api/v1/approvals/{asked['approval']['id']}/withdraw", {})
     assert status == 200, said
-    waiting.join(15)
+    waiting.join(2 * PATIENCE)
     assert told["decision"] == "deny"
-    assert until(lambda: two[1].get("/api/v1/runs/gated/calls")["calls"][0]["state"]) == "output-error"
+    assert two[1].get("/api/v1/runs/gated/calls")["calls"][0]["state"] == "output-error"

@@ -9,7 +9,7 @@ import urllib.parse
 import urllib.request
 from typing import Any
 
-from tests.serving import Server, until
+from tests.serving import PATIENCE, Server, until
 
 
 class Voter:
@@ -22,7 +22,7 @@ class Voter:
         assert status == 200 and "csrfmiddlewaretoken" in page, page[:500]
 
     def get(self, path: str) -> str:
-        with self._browser.open(self.server.base + path, timeout=20) as answer:
+        with self._browser.open(self.server.base + path, timeout=2 * PATIENCE) as answer:
             return str(answer.read().decode())
 
     def post(self, path: str, *, page: str, **fields: str) -> tuple[int, str]:
@@ -32,7 +32,7 @@ class Voter:
         body = urllib.parse.urlencode(fields | {"csrfmiddlewaretoken": found[1]}).encode()
         request = urllib.request.Request(self.server.base + path, body, {"Referer": self.server.base + page})
         try:
-            with self._browser.open(request, timeout=20) as answer:
+            with self._browser.open(request, timeout=2 * PATIENCE) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -45,7 +45,7 @@ class Voter:
             found = said.get("calls", []) if status == 200 else []
             return next((call for call in found if call["state"] == "approval-requested"), None)
 
-        call: dict[str, Any] = until(look, 20)
+        call: dict[str, Any] = until(look)
         return call
 
     def vote(self, run: str, decision: str, reason: str = "") -> None:

@@ -11,6 +11,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from tests.serving import PATIENCE
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -29,7 +31,8 @@ class Editor:
         self.results: queue.Queue[dict[str, Any]] = queue.Queue()
         self.texts: list[str] = []
         self.number = 0
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reading = threading.Thread(target=self._read, daemon=True)
+        self._reading.start()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -57,7 +60,7 @@ class Editor:
         self.number += 1
         self.send(id=self.number, method=method, params=params)
 
-    def result(self, seconds: float = 60) -> Any:
+    def result(self, seconds: float = 2 * PATIENCE) -> Any:
         said = self.results.get(timeout=seconds)
         assert "result" in said, said
         return said["result"]
@@ -76,9 +79,10 @@ class Editor:
         assert self.process.stdin is not None and self.process.stderr is not None
         self.process.stdin.close()
         try:
-            code = self.process.wait(20)
+            code = self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             code = self.process.wait()
+        self._reading.join(PATIENCE)
         self.told = self.process.stderr.read().decode()
         return code

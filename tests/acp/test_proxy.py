@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import secrets
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 
 from tests.acp.editor import Editor
 from tests.clients import gating
-from tests.serving import Server, until
+from tests.serving import PATIENCE, Server, until
 
 pytestmark = pytest.mark.slow
 AGENT = Path(__file__).parent / "an_agent.py"
@@ -68,7 +67,7 @@ def card(server: Server, story: Story, state: str, call: str = "call_1") -> Any:
         found = gating.calls(server, story.run).get(call)
         return found if found and found["state"] == state else None
 
-    return until(look, 15)
+    return until(look)
 
 
 def test_a_rule_allows_for_this_once(ruled: Server, story: Callable[..., Story]) -> None:
@@ -136,28 +135,25 @@ def test_the_next_turn_is_asked_about_anew(ruled: Server, story: Callable[..., S
 
 def test_without_a_server_the_gate_says_no_and_why(story: Callable[..., Story]) -> None:
     told = story(server=None)
-    began = time.monotonic()
     told.begin("exit 0")
     told.editor.result()
-    assert told.ran == [] and time.monotonic() - began < 5
+    assert told.ran == []
     assert "could not be asked" in told.answer()["_meta"]["toolcards"]["reason"]
 
 
 def test_without_a_server_a_mirror_is_not_in_the_way(story: Callable[..., Story]) -> None:
     told = story("--mirror", server=None)
-    began = time.monotonic()
     told.begin("exit 0")
-    asked = told.editor.asked.get(timeout=5)
+    asked = told.editor.asked.get(timeout=PATIENCE)
     told.editor.send(id=asked["id"], result={"outcome": {"outcome": "selected", "optionId": "o-2"}})
     told.editor.result()
     assert told.ran == ["exit 0"] and told.editor.close() == 7
-    assert time.monotonic() - began < 8
 
 
 def test_in_a_mirror_the_editor_answers_and_the_card_follows(ruled: Server, story: Callable[..., Story]) -> None:
     told = story("--mirror")
     told.begin("echo ask")
-    asked = told.editor.asked.get(timeout=5)
+    asked = told.editor.asked.get(timeout=PATIENCE)
     assert gating.waiting(ruled, told.run)["call_id"] == "call_1"
     told.editor.send(id=asked["id"], result={"outcome": {"outcome": "selected", "optionId": "o-2"}})
     told.editor.result()
@@ -168,7 +164,7 @@ def test_in_a_mirror_the_editor_answers_and_the_card_follows(ruled: Server, stor
 def test_in_a_mirror_the_dashboard_may_answer_first(ruled: Server, story: Callable[..., Story]) -> None:
     told = story("--mirror")
     told.begin("echo ask", linger=1)
-    asked = told.editor.asked.get(timeout=5)
+    asked = told.editor.asked.get(timeout=PATIENCE)
     gating.vote(ruled, told.run, "approve")
     until(lambda: told.ran == ["echo ask"])
     told.editor.send(id=asked["id"], result={"outcome": {"outcome": "selected", "optionId": "o-3"}})  # too late

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.browsing import BROWSER, QUIET, Open
+from tests.browsing import BROWSER, QUIET, Open, patient
 from tests.serving import Server
 
 _runs = (f"live/{number}" for number in itertools.count(1))
@@ -26,7 +26,7 @@ def browser() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def signed_in(browser: Any, server: Server) -> Any:
     """The cookies of the admin."""
-    context = browser.new_context()
+    context = patient(browser.new_context())
     page = context.new_page()
     page.goto(f"{server.base}/login/")
     page.fill("[name=username]", "admin")
@@ -44,14 +44,14 @@ def visit(browser: Any, server: Server, signed_in: Any) -> Iterator[Open]:
     contexts, faults = [], []
 
     def go(path: str, *, live: bool = True, **how: Any) -> Any:
-        context = browser.new_context(storage_state=signed_in, **how)
+        context = patient(browser.new_context(storage_state=signed_in, **how))
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda said: faults.append(said.text) if said.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.goto(server.base + path)
         if live:
-            page.wait_for_selector("body[data-live=up]", timeout=15_000)
+            page.wait_for_selector("body[data-live=up]")
         return page
 
     yield go

@@ -13,6 +13,8 @@ from tests.serving import Server, until
 
 pytestmark = NEEDS_BROWSER
 TWICE = "button => { button.click(); button.click(); return button.innerText; }"  # as fast as a double click can be
+# As slow as two presses are, and faster than the question goes back: timers fire in their order, however late.
+TWO_PRESSES = "button => new Promise(done => { button.click(); setTimeout(() => { button.click(); done(); }, 600); })"
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +48,9 @@ def test_a_high_risk_takes_two_presses(server: Server, visit: Open, run: str) ->
     armed(page, "d1")
     assert "Approve delete_file?" in approve(page, "d1").evaluate(TWICE)  # a double click is one press
     assert not posted and card(page, "d1").get_attribute("data-state") == "approval-requested"
-    until(lambda: posted or approve(page, "d1").click(), 30)  # the question is asked again where we were slow
+    approve(page, "d1").evaluate(TWO_PRESSES)  # of which one is enough, unless the question has gone back by now
     in_state(page, "approval-responded", "d1")
+    assert posted
 
 
 def test_the_question_goes_back_by_itself(server: Server, visit: Open, run: str) -> None:
@@ -55,7 +58,7 @@ def test_the_question_goes_back_by_itself(server: Server, visit: Open, run: str)
     page = visit(path_of(run))
     armed(page, "d2")
     assert "Approve delete_file?" in approve(page, "d2").evaluate(TWICE)
-    page.wait_for_selector("article[data-call-id=d2] button[value=approve]:not([data-asking])", timeout=15_000)
+    page.wait_for_selector("article[data-call-id=d2] button[value=approve]:not([data-asking])")
     assert "Approve delete_file?" not in approve(page, "d2").inner_text()
 
 
@@ -82,7 +85,8 @@ def test_without_scripts_a_high_risk_takes_a_tick_and_a_press(server: Server, vi
     page.goto(server.base + path_of(run))
     assert card(page, "d5").get_attribute("data-state") == "approval-requested"
     card(page, "d5").locator("[name=sure]").check()
-    approve(page, "d5").click()
+    with page.expect_navigation():
+        approve(page, "d5").click()
     page.goto(server.base + path_of(run))
     assert card(page, "d5").get_attribute("data-state") == "approval-responded"
 
@@ -90,7 +94,8 @@ def test_without_scripts_a_high_risk_takes_a_tick_and_a_press(server: Server, vi
 def test_without_scripts_a_high_risk_is_denied_without_a_tick(server: Server, visit: Open, run: str) -> None:
     ask_to_delete(server, run, "d6")
     page = visit(path_of(run), live=False, java_script_enabled=False)
-    card(page, "d6").locator("button[value=deny]").click()
+    with page.expect_navigation():
+        card(page, "d6").locator("button[value=deny]").click()
     page.goto(server.base + path_of(run))
     assert card(page, "d6").get_attribute("data-state") == "output-denied"
 
@@ -114,9 +119,11 @@ def test_z_takes_the_last_approval_back_before_the_agent_hears_it(server: Server
 def test_undo_works_without_scripts(server: Server, visit: Open, run: str) -> None:
     ask(server, run, "u2")
     page = visit(path_of(run), live=False, java_script_enabled=False)
-    card(page, "u2").locator("button[value=approve]").click()
+    with page.expect_navigation():
+        card(page, "u2").locator("button[value=approve]").click()
     page.goto(server.base + path_of(run))
-    card(page, "u2").locator("button[data-undo]").click()
+    with page.expect_navigation():
+        card(page, "u2").locator("button[data-undo]").click()
     assert page.url.startswith(f"{server.base}/runs/")  # back to the page that the form stood on
     assert card(page, "u2").get_attribute("data-state") == "output-denied"
 
@@ -176,12 +183,12 @@ def test_switches_thrown_in_another_process_show_on_open_pages(server: Server, v
     page.evaluate("window.same = true")
     try:
         assert server.manage("killswitch", "on", "--reason", "a drill").returncode == 0
-        page.wait_for_selector("[data-killswitch=on]", timeout=15_000)
+        page.wait_for_selector("[data-killswitch=on]")
         assert "a drill" in page.locator("[data-killswitch]").inner_text()
         assert not page.locator(".side .stop-all").is_visible()
     finally:
         assert server.manage("killswitch", "off").returncode == 0
-    page.wait_for_selector("[data-killswitch]", state="detached", timeout=15_000)
+    page.wait_for_selector("[data-killswitch]", state="detached")
     assert page.evaluate("window.same") and page.locator(".side .stop-all").is_visible()
 
 
@@ -191,7 +198,7 @@ def test_break_glass_shows_on_a_run_that_somebody_looks_at(server: Server, visit
     try:
         said = server.manage("breakglass", "on", "--reason", "a fire", "--minutes", "5")
         assert said.returncode == 0, said.stderr
-        page.wait_for_selector("[data-breakglass=on]", timeout=15_000)
+        page.wait_for_selector("[data-breakglass=on]")
     finally:
         server.manage("breakglass", "off")
-    page.wait_for_selector("[data-breakglass]", state="detached", timeout=15_000)
+    page.wait_for_selector("[data-breakglass]", state="detached")

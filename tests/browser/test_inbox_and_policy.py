@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.browsing import NEEDS_BROWSER
+from tests.browsing import NEEDS_BROWSER, patient
 from tests.serving import until
 
 pytestmark = NEEDS_BROWSER
@@ -21,7 +21,7 @@ def page(browser: Any, server: Any, request: pytest.FixtureRequest) -> Iterator[
     """A page of the admin, signed in; without scripts for tests marked so."""
     scripts = "no_scripts" not in request.fixturenames
     context = browser.new_context(java_script_enabled=scripts)
-    opened = context.new_page()
+    opened = patient(context).new_page()
     opened.faults = []
     opened.on("console", lambda said: opened.faults.append(said.text) if said.type == "error" else None)
     opened.goto(f"{server.base}/login/")
@@ -94,7 +94,8 @@ def test_without_scripts_a_call_is_denied_with_a_reason(no_scripts: None, page: 
     page.goto(f"{server.base}/approvals/")
     card = page.locator(f'article[data-call-id="{run}-call"]')
     card.locator("[name=reason]").fill("no scripts, no edit")
-    card.locator("button[name=decision][value=deny]").click()
+    with page.expect_navigation():
+        card.locator("button[name=decision][value=deny]").click()
     assert page.url == f"{server.base}/approvals/"
     assert page.locator(f'article[data-call-id="{run}-call"]').count() == 0
     told = answer(server, said)
@@ -106,13 +107,16 @@ def test_without_scripts_a_call_is_denied_with_a_reason(no_scripts: None, page: 
 def test_without_scripts_a_rule_is_published(no_scripts: None, page: Any, server: Any) -> None:
     tool = a_name()
     page.goto(f"{server.base}/policy/")
-    page.get_by_role("button", name="Add rule").click()
+    with page.expect_navigation():
+        page.get_by_role("button", name="Add rule").click()
     page.check("[name=effect][value=deny]")
     page.fill("[name=tool]", tool)
     page.fill("[name=reason]", "Nobody needs this tool.")
-    page.get_by_role("button", name="Save rule").click()
+    with page.expect_navigation():
+        page.get_by_role("button", name="Save rule").click()
     assert page.locator('[data-change="added"]').count() == 1
-    page.get_by_role("button", name="Activate").click()
+    with page.expect_navigation():
+        page.get_by_role("button", name="Activate").click()
     assert page.url == f"{server.base}/policy/" and page.locator(".model").count() == 1
     body = {"run": tool, "call_id": "one", "tool": tool, "args": {}}
     _, said, _ = server.request("POST", "/api/v1/calls/decide", body)

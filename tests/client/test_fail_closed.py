@@ -7,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from tests.serving import PATIENCE
 from toolcards.client import Denied, Toolcards, gated
 
 ALLOW = {
@@ -42,7 +43,7 @@ def a_server(*answers):
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     try:
-        yield Toolcards(f"http://127.0.0.1:{server.server_port}", "key", timeout=2), paths
+        yield Toolcards(f"http://127.0.0.1:{server.server_port}", "key", timeout=PATIENCE), paths
     finally:
         server.shutdown()
         server.server_close()
@@ -102,7 +103,7 @@ def test_waiting_ends_after_the_given_seconds():
 
 def test_waiting_outlives_a_restart_of_the_server():
     with a_server((200, {}, ASK), (503, {}, b""), (200, {}, ALLOW)) as (cards, _):
-        assert cards.wait(cards.decide("r1", "c1", "bash", {}), seconds=5).allowed
+        assert cards.wait(cards.decide("r1", "c1", "bash", {}), seconds=PATIENCE).allowed
 
 
 def test_a_forgotten_question_denies_at_once():

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.serving import PATIENCE
 from toolcards.client import faults, gated, hooks
 from toolcards.client.answers import Decision, Denied
 
@@ -16,7 +17,8 @@ ROOT = Path(__file__).parents[2] / "toolcards"
 
 
 @pytest.fixture(autouse=True)
-def _unplugged() -> Iterator[None]:
+def _unplugged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(hooks, "LIMIT", PATIENCE)
     yield
     hooks.drain()
     hooks.clear()

@@ -8,6 +8,7 @@ import pytest
 from websockets.asyncio.server import serve
 from websockets.exceptions import ConnectionClosed
 
+from tests.serving import PATIENCE
 from toolcards.client import Denied, Toolcards, live
 
 
@@ -49,7 +50,7 @@ async def decide(socket, call_id, decision, **more):
 async def playing(script, **options):
     async with serve(script, "127.0.0.1", 0) as server:
         cards = Toolcards(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", "key")
-        async with asyncio.timeout(20), cards.run("r1", **options) as run:
+        async with asyncio.timeout(PATIENCE), cards.run("r1", **options) as run:
             yield run
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.serving import Server
+from tests.serving import PATIENCE, Server
 from tests.voting import Voter
 from toolcards.client import Denied, Toolcards, gated
 
@@ -20,7 +20,7 @@ ASKED = {"command": "git push"}
 
 @pytest.fixture
 def cards(server: Server) -> Toolcards:
-    return Toolcards(server.base, server.key)
+    return Toolcards(server.base, server.key, timeout=PATIENCE)
 
 
 @pytest.fixture
@@ -56,13 +56,13 @@ def test_a_person_answers_the_long_poll(cards: Toolcards, voter: Voter, run: str
     asked = cards.decide(run, "c1", "bash", ASKED)
     assert asked.waiting
     threading.Timer(0.3, voter.vote, (run, answer)).start()
-    assert cards.wait(asked, seconds=15).effect == effect
+    assert cards.wait(asked, seconds=PATIENCE).effect == effect
 
 
 def test_a_gated_function_waits_for_a_person(server: Server, cards: Toolcards, voter: Voter, run: str) -> None:
     ran = []
 
-    @gated(cards, run=run, tool="bash", seconds=15)
+    @gated(cards, run=run, tool="bash", seconds=PATIENCE)
     def execute(command: str, *, cwd: str = ".") -> str:
         ran.append((command, cwd))
         return "pushed"
@@ -81,7 +81,7 @@ def test_a_gated_function_waits_for_a_person(server: Server, cards: Toolcards, v
 async def test_a_run_is_shown_and_gated_over_one_socket(
     server: Server, cards: Toolcards, voter: Voter, run: str
 ) -> None:
-    async with asyncio.timeout(30), cards.run(run, agent="scribe", title="Notes") as told:
+    async with asyncio.timeout(2 * PATIENCE), cards.run(run, agent="scribe", title="Notes") as told:
         first = told.call("read_file", "c1")
         first.delta('{"path":')
         first.delta('"a.txt"}')
@@ -108,7 +108,7 @@ async def test_a_run_is_shown_and_gated_over_one_socket(
 
 async def test_a_flood_is_written_whole(server: Server, cards: Toolcards, run: str) -> None:
     pieces = [f"{number} " for number in range(5000)]
-    async with asyncio.timeout(30), cards.run(run, gate=False) as told:
+    async with asyncio.timeout(2 * PATIENCE), cards.run(run, gate=False) as told:
         call = told.call("write_file", "c1")
         for piece in pieces:
             call.delta(piece)
@@ -118,7 +118,8 @@ async def test_a_flood_is_written_whole(server: Server, cards: Toolcards, run: s
 
 async def test_a_killed_server_costs_nothing(tmp_path: Path, run: str) -> None:
     with Server(tmp_path) as server:
-        async with asyncio.timeout(60), Toolcards(server.base, server.key).run(run) as told:
+        away = Toolcards(server.base, server.key).run(run, offline=3 * PATIENCE)
+        async with asyncio.timeout(4 * PATIENCE), away as told:
             call = told.call("write_file", "c1")
             asking = asyncio.create_task(told.call("bash", "c2").allowed(ASKED))
             await asyncio.to_thread(Voter(server).waiting, run)  # both calls are committed
@@ -139,7 +140,7 @@ async def test_a_killed_server_costs_nothing(tmp_path: Path, run: str) -> None:
 async def test_a_wrong_key_denies_and_says_so(server: Server, run: str) -> None:
     cards = Toolcards(server.base, "tck_wrong")
     assert not cards.decide(run, "c1", "bash", {}).allowed
-    async with asyncio.timeout(20), cards.run(run) as told:
+    async with asyncio.timeout(PATIENCE), cards.run(run) as told:
         with pytest.raises(Denied):
             await told.call("bash").allowed({})
     assert told.dead is not None

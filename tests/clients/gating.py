@@ -47,7 +47,7 @@ def waiting(server: Server, run: str) -> dict[str, Any]:
     def look() -> Any:
         return next((call for call in calls(server, run).values() if call["state"] == "approval-requested"), None)
 
-    found: dict[str, Any] = until(look, 40)
+    found: dict[str, Any] = until(look)
     return found
 
 

@@ -23,6 +23,7 @@ from dashboard.live.boards import BOARDS, Me, News, RunBoard
 from dashboard.live.frames import MOST_PARTS, Frame, Slot, join
 from dashboard.live.origin import ours
 from tests.conftest import Say, ballot_for
+from tests.serving import PATIENCE
 from toolcards import doorbell, gate
 from toolcards.core import facts as f
 from toolcards.gate import journal
@@ -54,15 +55,15 @@ def socket(client: Client | None, path: str, origin: bytes = ORIGIN) -> Websocke
 @asynccontextmanager
 async def watching(client: Client | None, path: str) -> AsyncIterator[WebsocketCommunicator]:
     opened = socket(client, path)
-    assert (await opened.connect(timeout=10))[0]
+    assert (await opened.connect(timeout=PATIENCE))[0]
     try:
         yield opened
     finally:
-        await opened.disconnect()
+        await opened.disconnect(timeout=PATIENCE)
         await asyncio.sleep(0.05)
 
 
-async def text_with(opened: WebsocketCommunicator, wanted: str, seconds: float = 8.0) -> str:
+async def text_with(opened: WebsocketCommunicator, wanted: str, seconds: float = PATIENCE) -> str:
     """Read frames until one holds that text."""
     until = asyncio.get_running_loop().time() + seconds
     seen = ""
@@ -73,7 +74,7 @@ async def text_with(opened: WebsocketCommunicator, wanted: str, seconds: float =
     raise AssertionError(f"{wanted} did not come; last was {seen[:300]}")
 
 
-async def close_code(opened: WebsocketCommunicator, seconds: float = 8.0) -> int:
+async def close_code(opened: WebsocketCommunicator, seconds: float = PATIENCE) -> int:
     until = asyncio.get_running_loop().time() + seconds
     while asyncio.get_running_loop().time() < until:
         said = await opened.receive_output(timeout=seconds)
@@ -91,7 +92,7 @@ say = sync_to_async(lambda source, run, *facts: journal.do(Say(source, run, list
 async def test_the_first_push_is_the_whole_board(signed_in: Client, a_call: Callable[..., ToolCall]) -> None:
     await sync_to_async(lambda: [a_call(call_id=f"c{n}", run="a/b") for n in range(3)])()
     async with watching(signed_in, "/ws/runs/a%2Fb/") as opened:
-        first = await opened.receive_from(timeout=8)
+        first = await opened.receive_from(timeout=PATIENCE)
     assert re.findall(r'data-call-id="(c\d)"', first) == ["c0", "c1", "c2"] and 'id="run-head"' in first
 
 
@@ -110,21 +111,22 @@ async def test_each_change_is_pushed_with_its_state(signed_in: Client, a_run: Ca
 async def test_many_changes_are_few_frames(signed_in: Client, a_run: Callable[..., Run], source: Any) -> None:
     await sync_to_async(a_run)("busy", f.InputStarted("c1", "Bash"))
     async with watching(signed_in, "/ws/runs/busy/") as opened:
-        await opened.receive_from(timeout=8)
-        before = cards.rendered.renders
+        await opened.receive_from(timeout=PATIENCE)
+        before, begun = cards.rendered.renders, asyncio.get_running_loop().time()
         for number in range(60):
             await say(source, "busy", f.InputDelta("c1", f"{number} "))
-        frames = 0
-        while "58 59" not in await opened.receive_from(timeout=8):
+        frames = 1
+        while "58 59" not in await opened.receive_from(timeout=PATIENCE):
             frames += 1
-        assert frames < 40 and cards.rendered.renders - before <= frames + 30
+        looks = (asyncio.get_running_loop().time() - begun) / hub.TICK + 2
+        assert frames <= looks and cards.rendered.renders - before <= looks
 
 
 async def test_everybody_knows_how_many_wait(
     signed_in: Client, a_call: Callable[..., ToolCall], an_approver: Any
 ) -> None:
     async with watching(signed_in, "/ws/me/") as opened:
-        assert 'data-waiting-count="0"' in await opened.receive_from(timeout=8)
+        assert 'data-waiting-count="0"' in await opened.receive_from(timeout=PATIENCE)
         call = await sync_to_async(a_call)("approval-requested")
         assert "Approval needed: bash" in await text_with(opened, 'data-waiting-count="1"')
         await sync_to_async(lambda: gate.vote(an_approver, ballot_for(call, "deny")))()
@@ -134,7 +136,7 @@ async def test_everybody_knows_how_many_wait(
 async def test_the_kill_switch_is_said_on_every_open_page_and_taken_back(signed_in: Client) -> None:
     throw = sync_to_async(gate.throw)
     async with watching(signed_in, "/ws/me/") as opened:
-        assert "data-killswitch" not in await opened.receive_from(timeout=8)
+        assert "data-killswitch" not in await opened.receive_from(timeout=PATIENCE)
         await throw("ben", True, "a <b>drill</b>")
         said = await text_with(opened, "data-killswitch")
         assert "by ben" in said and "a &lt;b&gt;drill&lt;/b&gt;" in said and 'hx-target="#standing"' in said
@@ -146,7 +148,7 @@ async def test_a_switch_thrown_where_no_ring_comes_from_is_seen_all_the_same(
     signed_in: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with watching(signed_in, "/ws/me/") as opened:
-        await opened.receive_from(timeout=8)
+        await opened.receive_from(timeout=PATIENCE)
         monkeypatch.setattr(doorbell, "_ring_here", lambda runs: None)
         await sync_to_async(gate.throw)("another process", True)
         await text_with(opened, "data-killswitch")
@@ -154,7 +156,7 @@ async def test_a_switch_thrown_where_no_ring_comes_from_is_seen_all_the_same(
 
 async def test_break_glass_is_said_and_goes_when_its_time_is_over(signed_in: Client) -> None:
     async with watching(signed_in, "/ws/me/") as opened:
-        await opened.receive_from(timeout=8)
+        await opened.receive_from(timeout=PATIENCE)
         await sync_to_async(gate.break_glass)("ben", "a fire", 60)
         assert "a fire" in await text_with(opened, "data-breakglass")
         await BreakGlass.objects.aupdate(until=time.time())  # nothing rings for the clock
@@ -164,7 +166,7 @@ async def test_break_glass_is_said_and_goes_when_its_time_is_over(signed_in: Cli
 async def test_a_switch_is_rung_to_whoever_follows_all_runs_and_to_nobody_else(db: None) -> None:
     async with doorbell.listening(doorbell.EVERY_RUN) as everybody, doorbell.listening(7) as one:
         await sync_to_async(gate.throw)("ben", True)
-        assert await everybody.wait(10) == {doorbell.EVERY_RUN}
+        assert await everybody.wait(PATIENCE) == {doorbell.EVERY_RUN}
         assert not one._rung
 
 
@@ -173,7 +175,7 @@ async def test_what_waits_comes_and_stays_with_its_answer(
     signed_in: Client, a_call: Callable[..., ToolCall], an_approver: Any, board: str
 ) -> None:
     async with watching(signed_in, f"/ws/me/?board={board}") as opened:
-        await opened.receive_from(timeout=8)
+        await opened.receive_from(timeout=PATIENCE)
         call = await sync_to_async(a_call)("approval-requested")
         assert 'hx-swap="place"' in await text_with(opened, 'value="approve"')
         await sync_to_async(lambda: gate.vote(an_approver, ballot_for(call, "deny")))()
@@ -183,7 +185,7 @@ async def test_what_waits_comes_and_stays_with_its_answer(
 
 async def test_the_calls_board_keeps_to_its_filters(signed_in: Client, a_call: Callable[..., ToolCall]) -> None:
     async with watching(signed_in, "/ws/me/?board=calls&tool=wanted") as opened:
-        await opened.receive_from(timeout=8)
+        await opened.receive_from(timeout=PATIENCE)
         await sync_to_async(a_call)(call_id="no", tool="other")
         await sync_to_async(a_call)(call_id="yes", tool="wanted")
         assert 'data-call-id="no"' not in await text_with(opened, 'data-call-id="yes"')
@@ -191,7 +193,7 @@ async def test_the_calls_board_keeps_to_its_filters(signed_in: Client, a_call: C
 
 async def test_the_runs_board_draws_its_rows_again(signed_in: Client, a_run: Callable[..., Run]) -> None:
     async with watching(signed_in, "/ws/me/?board=runs") as opened:
-        await opened.receive_from(timeout=8)
+        await opened.receive_from(timeout=PATIENCE)
         await sync_to_async(a_run)("newest-run")
         await text_with(opened, "newest-run")
 
@@ -199,7 +201,7 @@ async def test_the_runs_board_draws_its_rows_again(signed_in: Client, a_run: Cal
 async def test_a_card_of_a_step_that_was_reset_goes(signed_in: Client, a_run: Callable[..., Run], source: Any) -> None:
     await sync_to_async(a_run)("again", f.StepStarted(), f.InputReady("c1", "Bash", {}, True, per_step=True))
     async with watching(signed_in, "/ws/runs/again/") as opened:
-        await opened.receive_from(timeout=8)
+        await opened.receive_from(timeout=PATIENCE)
         await say(source, "again", f.StepReset())
         await text_with(opened, "data-removed")
 
@@ -241,9 +243,9 @@ async def test_a_socket_ends_soon_after_its_right(signed_in: Client, ending: str
 
     path = "/ws/me/"
     async with watching(signed_in, path) as opened:
-        await opened.receive_from(timeout=8)
+        await opened.receive_from(timeout=PATIENCE)
         await sync_to_async(end)()
-        assert await close_code(opened, 5) == (4403 if ending == "lose the role" else 4401)
+        assert await close_code(opened) == (4403 if ending == "lose the role" else 4401)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +273,7 @@ def test_only_our_own_pages_open_sockets(settings: Any, origin: str, host: str, 
 
 async def test_a_foreign_page_is_refused_at_the_door(signed_in: Client) -> None:
     opened = socket(signed_in, "/ws/me/", origin=b"http://evil.example")
-    assert (await opened.connect())[0] is False
+    assert (await opened.connect(timeout=PATIENCE))[0] is False
 
 
 # ---------------------------------------------------------------- hub, frames, slots
@@ -324,11 +326,12 @@ def test_what_did_not_change_is_not_said_again(db: None) -> None:
 
 async def test_a_hub_without_watchers_stops(signed_in: Client) -> None:
     async with watching(signed_in, "/ws/me/") as opened:
-        await opened.receive_from(timeout=8)
+        await opened.receive_from(timeout=PATIENCE)
         ours_now = hub.here()
         assert ours_now._task is not None and doorbell._listeners
-    await asyncio.sleep(0.2)
-    assert ours_now._task is None and not ours_now.boards and not ours_now.watchers
+    async with asyncio.timeout(PATIENCE):
+        while ours_now._task is not None or ours_now.boards or ours_now.watchers:
+            await asyncio.sleep(0.02)
 
 
 async def test_a_lost_ring_costs_a_heartbeat(
@@ -336,7 +339,7 @@ async def test_a_lost_ring_costs_a_heartbeat(
 ) -> None:
     await sync_to_async(a_run)("quiet", f.InputStarted("c1", "Bash"))
     async with watching(signed_in, "/ws/runs/quiet/") as opened:
-        await opened.receive_from(timeout=8)
+        await opened.receive_from(timeout=PATIENCE)
         monkeypatch.setattr(doorbell, "_ring_here", lambda runs: None)
         await say(source, "quiet", f.InputReady("c1", "Bash", {}, True))
         await text_with(opened, 'data-state="input-available"')

@@ -15,6 +15,7 @@ import pytest
 from django.test import Client
 
 from dashboard.views import connect
+from tests.serving import PATIENCE
 from toolcards.connect import recipes
 from toolcards.models import AgentKey, Source
 
@@ -112,7 +113,7 @@ def test_a_python_text_compiles_and_names_what_our_client_has(name: str) -> None
 def test_a_javascript_text_is_a_module(name: str) -> None:
     program = ["node", "--check", "--input-type=module", "-"]
     done = subprocess.run(
-        program, input=connect.text(name, "http://testserver"), capture_output=True, text=True, timeout=30
+        program, input=connect.text(name, "http://testserver"), capture_output=True, text=True, timeout=2 * PATIENCE
     )
     assert done.returncode == 0, done.stderr
 
@@ -132,7 +133,7 @@ def test_the_modules_to_copy_are_fetched_as_printed(server: Any, tmp_path: Path,
 
 def test_the_gated_function_works_as_printed(server: Any) -> None:
     program = connect.text("python_gated", server.base, server.key)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=2 * PATIENCE)
     assert done.returncode == 0 and done.stdout.startswith("# Toolcards"), done.stderr
     status, said = server.request("GET", "/api/v1/runs/try-4/calls")[:2]
     assert status == 200 and [call["state"] for call in said["calls"]] == ["output-available"]
@@ -163,7 +164,7 @@ def test_watching_works_as_printed(server: Any) -> None:
 
 def test_the_socket_program_works_as_printed(server: Any) -> None:
     program = connect.text("websocket_py", server.base, server.key)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=2 * PATIENCE)
     assert done.returncode == 0, done.stderr
     status, said = server.request("GET", "/api/v1/runs/try-3/calls")[:2]
     assert status == 200 and [call["state"] for call in said["calls"]] == ["output-available"]
@@ -181,6 +182,6 @@ def test_piping_a_stream_works_as_printed(server: Any, name: str, trace: str) ->
 
 
 def _shell(text: str) -> str:
-    done = subprocess.run(["bash", "-c", text], capture_output=True, text=True, timeout=30)
+    done = subprocess.run(["bash", "-c", text], capture_output=True, text=True, timeout=2 * PATIENCE)
     assert done.returncode == 0, done.stderr
     return done.stdout

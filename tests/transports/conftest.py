@@ -11,6 +11,8 @@ from urllib.parse import urlencode
 import pytest
 from channels.testing import HttpCommunicator, WebsocketCommunicator
 
+from tests.serving import PATIENCE
+
 
 class Agent:
     """One socket. `hear(type)` returns the next message of that type; others are kept for later."""
@@ -23,7 +25,7 @@ class Agent:
         for frame in frames:
             await self.wire.send_to(text_data=frame if isinstance(frame, str) else json.dumps(frame))
 
-    async def hear(self, kind: str, timeout: float = 5) -> dict[str, Any]:
+    async def hear(self, kind: str, timeout: float = PATIENCE) -> dict[str, Any]:
         for message in self._heard:
             if message["type"] == kind:
                 self._heard.remove(message)
@@ -33,6 +35,11 @@ class Agent:
             if message["type"] == kind:
                 return message
             self._heard.append(message)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether something came that was not yet heard."""
+        return bool(self._heard) or not self.wire.output_queue.empty()
 
     async def silent(self, seconds: float) -> bool:
         """Whether nothing came (a timed-out `hear` would end the application)."""
@@ -44,7 +51,7 @@ class Agent:
         assert ack["frames"] == frames
         return ack
 
-    async def closed(self, timeout: float = 5) -> int:
+    async def closed(self, timeout: float = PATIENCE) -> int:
         while True:
             output = await self.wire.receive_output(timeout)
             if output["type"] == "websocket.close":
@@ -61,12 +68,12 @@ def agent(secret: str) -> Callable[..., Any]:
         given = [(b"authorization", f"Bearer {key}".encode())] if key else []
         path = f"/ws/agent/?{urlencode({'protocol': 'native'} | query)}"
         communicator = WebsocketCommunicator(application, path, headers=[(b"host", b"testserver"), *given, *headers])
-        connected, _ = await communicator.connect(timeout=5)
+        connected, _ = await communicator.connect(timeout=PATIENCE)
         assert connected
         try:
             yield Agent(communicator)
         finally:
-            await communicator.disconnect(timeout=5)
+            await communicator.disconnect(timeout=PATIENCE)
 
     return connect
 
@@ -88,7 +95,7 @@ def call(secret: str) -> Callable[..., Any]:
             given.setdefault("content-type", "application/json")
         sent = [(name.encode(), value.encode()) for name, value in ({"host": "127.0.0.1"} | given).items()]
         raw = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body or b""
-        answer = await HttpCommunicator(application, method, path, raw, sent).get_response(timeout=20)
+        answer = await HttpCommunicator(application, method, path, raw, sent).get_response(timeout=PATIENCE)
         told = {name.decode().lower(): value.decode() for name, value in answer["headers"]}
         text = answer["body"].decode()
         return answer["status"], json.loads(text) if "json" in told.get("content-type", "") else text, told

@@ -11,6 +11,7 @@ import pytest
 from channels.db import database_sync_to_async as in_thread
 from channels.testing import HttpCommunicator
 
+from tests.serving import PATIENCE
 from toolcards import gate
 from toolcards.gate import journal
 from toolcards.gate.work import Action
@@ -49,12 +50,12 @@ async def card() -> Any:
 
 
 async def waiting() -> ToolCall:
-    for _ in range(200):
-        found: ToolCall | None = await ToolCall.objects.filter(waiting=True).afirst()
-        if found:
-            return found
-        await asyncio.sleep(0.02)
-    raise AssertionError("nothing waits")
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            found: ToolCall | None = await ToolCall.objects.filter(waiting=True).afirst()
+            if found:
+                return found
+            await asyncio.sleep(0.02)
 
 
 async def answer(person: Any, decision: str, **more: Any) -> None:
@@ -131,7 +132,7 @@ async def test_what_a_person_edited_replaces_the_input(tell: Any, under: Any, an
 
 async def test_nobody_answers_before_the_hosts_limit(tell: Any, under: Any, an_approver: Any) -> None:
     await under({"default": "ask"})
-    said = await asyncio.wait_for(tell("PreToolUse", query="?limit=1", **CALL), 8)
+    said = await asyncio.wait_for(tell("PreToolUse", query="?limit=1", **CALL), PATIENCE)
     assert said["permissionDecision"] == "deny"
     assert said["permissionDecisionReason"].startswith("No one answered")
     shown = await card()
@@ -153,7 +154,7 @@ async def test_who_hangs_up_takes_the_question_back(secret: str, under: Any, an_
     wire = await asked_over(secret)
     await waiting()
     await wire.send_input({"type": "http.disconnect"})
-    await wire.wait(5)
+    await wire.wait(PATIENCE)
     shown = await card()
     assert (shown.waiting, shown.cause, shown.approval.state) == (False, "aborted", "cancelled")
 
@@ -163,25 +164,30 @@ class HoldUp(Action):
 
     def __init__(self) -> None:
         super().__init__()
-        self.go = threading.Event()
+        self.begun, self.go = threading.Event(), threading.Event()
 
     def apply(self, tx: Any) -> None:
-        assert self.go.wait(10)
+        self.begun.set()
+        assert self.go.wait(PATIENCE)
 
 
 async def test_who_hangs_up_while_the_call_is_being_written_leaves_no_question(
-    secret: str, under: Any, an_approver: Any
+    secret: str, under: Any, an_approver: Any, call: Any
 ) -> None:
     await under({"default": "ask"})
+    assert (await call("GET", "/api/v1/runs"))[0] == 200  # the key's use is noted now: later the writer is busy
     holdup = HoldUp()
     held = asyncio.ensure_future(journal.submit(holdup))
+    assert await asyncio.to_thread(holdup.begun.wait, PATIENCE)
     wire = await asked_over(secret)
-    await asyncio.sleep(0.2)
+    async with asyncio.timeout(PATIENCE):
+        while not journal.WRITER._queue:  # until the call is to be written
+            await asyncio.sleep(0.01)
     await wire.send_input({"type": "http.disconnect"})
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(0.1)  # heard before or after the writing: no question is left
     holdup.go.set()
     await held
-    await wire.wait(5)
+    await wire.wait(PATIENCE)
     shown = await card()
     assert (shown.waiting, shown.cause, shown.approval.state) == (False, "aborted", "cancelled")
 
@@ -219,7 +225,7 @@ async def test_the_user_at_the_terminal_may_answer_first(tell: Any, under: Any, 
     held = asyncio.ensure_future(tell("PermissionRequest", **BASH))
     await waiting()
     await tell("PostToolUse", **CALL, tool_response="ran")
-    assert await asyncio.wait_for(held, 5) == {}
+    assert await asyncio.wait_for(held, PATIENCE) == {}
     shown = await card()
     assert (shown.state, shown.approval.state, shown.approval.by.kind) == ("output-available", "approved", "host")
     assert shown.anomalies == ()
@@ -230,7 +236,7 @@ async def test_a_question_of_the_program_that_nobody_here_answers_stays_its_own(
 ) -> None:
     await under("watch")
     await tell("PreToolUse", **CALL)
-    assert await asyncio.wait_for(tell("PermissionRequest", query="?limit=1", **BASH), 8) == {}
+    assert await asyncio.wait_for(tell("PermissionRequest", query="?limit=1", **BASH), PATIENCE) == {}
     assert not (await card()).waiting
     await tell("PostToolUse", **CALL, tool_response="ran")
     assert ((await card()).state, (await card()).anomalies) == ("output-available", ())
@@ -239,7 +245,7 @@ async def test_a_question_of_the_program_that_nobody_here_answers_stays_its_own(
 async def test_without_anybody_to_answer_the_program_is_not_kept_waiting(tell: Any, under: Any) -> None:
     await under("watch")
     await tell("PreToolUse", **CALL)
-    assert await asyncio.wait_for(tell("PermissionRequest", **BASH), 5) == {}
+    assert await asyncio.wait_for(tell("PermissionRequest", **BASH), PATIENCE) == {}
 
 
 async def test_a_persons_yes_answers_the_programs_question_too(tell: Any, under: Any, an_approver: Any) -> None:

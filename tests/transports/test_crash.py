@@ -7,16 +7,15 @@ import json
 import re
 import sqlite3
 import threading
-import time
 from typing import Any
 
 from django.test import override_settings
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
-from tests.serving import Server, until
+from tests.serving import PATIENCE, Server, until
 from toolcards.models import Event
 
-AGENTS, SECONDS = 10, 2.0
+AGENTS, ENOUGH = 10, 5_000  # agents, and acknowledged frames of all of them before the plug is pulled
 
 
 def _flood(server: Server, name: str, acked: dict[str, int], stop: threading.Event) -> None:
@@ -30,7 +29,7 @@ def _flood(server: Server, name: str, acked: dict[str, int], stop: threading.Eve
                 socket.send(json.dumps([_frame(n) for n in numbers]))
                 sent += 50
                 while sent - acked[name] > 1000 and not stop.is_set():
-                    told = json.loads(socket.recv(timeout=5))
+                    told = json.loads(socket.recv(timeout=PATIENCE))
                     acked[name] = base + told["frames"] if told["type"] == "ack" else acked[name]
 
 
@@ -46,19 +45,18 @@ def _frame(n: int) -> dict[str, Any]:
 def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Any) -> None:
     with Server(tmp_path, grace=60) as server:
         acked = {f"run-{n}": 0 for n in range(AGENTS)}
-        for _ in range(2):
+        for turn in (1, 2):
             stop = threading.Event()
             agents = [threading.Thread(target=_flood, args=(server, name, acked, stop)) for name in acked]
             for agent in agents:
                 agent.start()
-            time.sleep(SECONDS)
+            until(lambda wanted=turn * ENOUGH: sum(acked.values()) >= wanted, 3 * PATIENCE)
             server.kill()
             stop.set()
             for agent in agents:
                 agent.join()
             server.start()
         _check(server, acked)
-        assert sum(acked.values()) > 5_000
         checked = server.manage("replay", "--check")
         assert checked.returncode == 0, checked.stdout + checked.stderr
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from channels.db import database_sync_to_async as in_thread
 
+from tests.serving import PATIENCE
 from toolcards import gate
 from toolcards.models import AgentKey, Approval, ToolCall
 
@@ -49,17 +50,16 @@ async def test_a_long_poll_returns_when_a_person_has_answered(
     call: Any, asks: None, an_approver: Any, ballot: Any
 ) -> None:
     _, asked, _ = await call("POST", DECIDE, QUESTION)
-    polling = asyncio.ensure_future(call("GET", f"/api/v1/approvals/{asked['approval']['id']}?wait=10"))
+    polling = asyncio.ensure_future(call("GET", f"/api/v1/approvals/{asked['approval']['id']}?wait=3600"))
     await asyncio.sleep(0.2)
-    begun = time.monotonic()
+    assert not polling.done()
     await vote(an_approver, ballot, "deny")
-    status, said, _ = await polling
+    status, said, _ = await asyncio.wait_for(polling, PATIENCE)
     assert (status, said["decision"], said["reason"]["code"]) == (200, "deny", "approval_denied")
-    assert time.monotonic() - begun < 2
 
 
 async def test_the_question_itself_may_wait(call: Any, asks: None, an_approver: Any, ballot: Any) -> None:
-    asking = asyncio.ensure_future(call("POST", DECIDE, QUESTION | {"wait_ms": 10_000}))
+    asking = asyncio.ensure_future(call("POST", DECIDE, QUESTION | {"wait_ms": 60_000}))
     while not await Approval.objects.aexists():
         await asyncio.sleep(0.05)
     await vote(an_approver, ballot)
@@ -72,7 +72,7 @@ async def test_waiting_ends_unanswered(call: Any, asks: None) -> None:
     begun = time.monotonic()
     _, said, _ = await call("POST", DECIDE, QUESTION | {"wait_ms": 300})
     assert said["decision"] == "ask"
-    assert 0.25 < time.monotonic() - begun < 3
+    assert time.monotonic() - begun > 0.25
 
 
 async def test_who_cannot_wait_is_denied_at_once(call: Any, asks: None) -> None:
@@ -83,13 +83,14 @@ async def test_who_cannot_wait_is_denied_at_once(call: Any, asks: None) -> None:
 async def test_an_approval_held_back_is_not_told_yet(
     call: Any, asks: None, an_approver: Any, ballot: Any, limits: Any
 ) -> None:
-    limits(handover_seconds=0.8)
+    limits(handover_seconds=3600)
     _, asked, _ = await call("POST", DECIDE, QUESTION)
     await vote(an_approver, ballot)
     path = f"/api/v1/approvals/{asked['approval']['id']}"
     _, said, _ = await call("GET", path)
     assert (said["decision"], said["permit"]) == ("ask", None)
-    _, said, _ = await call("GET", path + "?wait=5")
+    limits(handover_seconds=0.8)
+    _, said, _ = await call("GET", path + "?wait=60")
     assert said["decision"] == "allow"
     assert said["permit"]
 

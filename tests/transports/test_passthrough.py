@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.clients import gating
-from tests.serving import Server, until
+from tests.serving import PATIENCE, Server, until
 from tests.voting import Voter
 
 
@@ -147,7 +147,7 @@ def test_cards_move_while_the_stream_is_open_and_a_client_that_leaves_ends_the_r
     here: Server, upstream: FakeAgent
 ) -> None:
     upstream.reset(begun("leaves"), *call("c"), "hold")
-    connection = http.client.HTTPConnection(urlsplit(here.base).netloc, timeout=10)
+    connection = http.client.HTTPConnection(urlsplit(here.base).netloc, timeout=PATIENCE)
     headers = {"Authorization": f"Bearer {here.key}", "Content-Type": "application/json"}
     connection.request("POST", "/api/v1/ag-ui/planner", json.dumps({"threadId": "leaves", "runId": "1"}), headers)
     answer = connection.getresponse()
@@ -157,7 +157,7 @@ def test_cards_move_while_the_stream_is_open_and_a_client_that_leaves_ends_the_r
     connection.close()
     card = until(lambda: (c := gating.calls(here, "leaves")["c"])["state"] == "output-error" and c)
     assert (card["cause"], here.get("/api/v1/runs/leaves")["status"]) == ("aborted", "aborted")
-    assert upstream.gone.wait(5)
+    assert upstream.gone.wait(PATIENCE)
 
 
 def test_an_agent_that_breaks_off_leaves_a_truncated_run(here: Server, upstream: FakeAgent) -> None:
@@ -211,7 +211,7 @@ def test_answers_given_here_go_out_as_one_resume(here: Server, upstream: FakeAge
     told = here.get("/api/v1/ag-ui/planner/resume?run=ours&wait=0.2")
     assert told == {"run": "ours", "waiting": 1, "resume": []}
     vote(here, "ours", "c2", "deny", reason="never")
-    told = here.get("/api/v1/ag-ui/planner/resume?run=ours&wait=5")
+    told = here.get("/api/v1/ag-ui/planner/resume?run=ours&wait=60")
     assert told["waiting"] == 0 and len(told["resume"]) == 2
     result = {"type": "TOOL_CALL_RESULT", "messageId": "m", "toolCallId": "c1", "content": "deleted"}
     upstream.reset(begun("ours"), result, finished("ours"))

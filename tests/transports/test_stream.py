@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.serving import PATIENCE
 from toolcards import gate
 from toolcards.core import facts as f
 from toolcards.models import Event, Run
@@ -122,7 +123,7 @@ async def test_the_list_has_pages_that_lose_nothing(call: Any, a_call: Any) -> N
 
 class Reader:
     def __init__(self, server: Any, run: str, **headers: str) -> None:
-        self.wire = http.client.HTTPConnection(urlsplit(server.base).netloc, timeout=10)
+        self.wire = http.client.HTTPConnection(urlsplit(server.base).netloc, timeout=PATIENCE)
         given = {"Authorization": f"Bearer {server.key}", "Accept": "text/event-stream"} | headers
         self.wire.request("GET", f"/api/v1/runs/{run}/events", headers=given)
         self.answer = self.wire.getresponse()

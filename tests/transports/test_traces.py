@@ -14,6 +14,7 @@ from channels.testing import ApplicationCommunicator
 sys.path.insert(0, str(Path(__file__).parents[1] / "adapters"))
 from playing import bodies, texts_of
 
+from tests.serving import PATIENCE
 from toolcards.models import Run, ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -51,8 +52,8 @@ async def post(protocol: str, path: Path, secret: str) -> int:
     for piece in pieces(path.read_bytes(), path.name):
         await wire.send_input({"type": "http.request", "body": piece, "more_body": True})
     await wire.send_input({"type": "http.request", "body": b""})
-    start = await wire.receive_output(20)
-    await wire.receive_output(5)
+    start = await wire.receive_output(PATIENCE)
+    await wire.receive_output(PATIENCE)
     return int(start["status"])
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from standardwebhooks.webhooks import Webhook as Verifier
 
+from tests.serving import PATIENCE
 from toolcards.core import facts as f
 from toolcards.gate import telling
 from toolcards.models import Delivery, Webhook
@@ -91,7 +92,7 @@ class Handler(BaseHTTPRequestHandler):
         self.server.heard.append((dict(self.headers.items()), body))
         if self.server.pause:
             self.wfile.write(b"HTTP/1.1 200 OK\r\n")
-            for _ in range(50):
+            for _ in range(1000):
                 time.sleep(self.server.pause)
                 try:
                     self.wfile.write(b"X-Drip: x\r\n")
@@ -107,7 +108,8 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def receiver(limits: Any) -> Iterator[Receiver]:
+def receiver(limits: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+    monkeypatch.setattr(webhooks, "SECONDS", PATIENCE)
     with Receiver() as server:
         limits(webhook_private=(server.host,))
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
@@ -211,7 +213,7 @@ def test_an_answer_that_trickles_is_cut(receiver: Receiver) -> None:
     began = time.monotonic()
     with pytest.raises(NotDelivered):
         webhooks.post(receiver.url, b"{}", {}, seconds=0.5)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 60  # the whole answer takes 100 seconds
 
 
 def test_only_the_hosts_that_are_allowed_may_be_private(receiver: Receiver, limits: Any) -> None:

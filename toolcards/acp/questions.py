@@ -12,7 +12,7 @@ from toolcards.client import Decision, Toolcards
 
 Said = dict[str, Any]
 T = TypeVar("T")
-FLUSH = 2.0  # seconds that a question waits for what was said before it
+FLUSH = 10.0  # seconds that a question waits for what was said before it
 CHANGED = "A person changed the arguments, and this protocol cannot carry them: nothing ran."
 
 

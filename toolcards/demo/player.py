@@ -17,7 +17,7 @@ from toolcards.demo.recordings import AGENTS, Recording
 
 STAGGER = 2.0  # seconds between the agents' first runs
 PAUSE = 4.0  # seconds between two runs of an agent
-ACK_PATIENCE = 15.0
+ACK_PATIENCE = 60.0
 
 
 class Refused(Exception):
@@ -67,7 +67,7 @@ class Player:
         cards = Toolcards(self.url, self.key)
         gate = recording.mode == "gate"
         options = {"agent": recording.agent, "title": recording.title, "tools": recording.tools}
-        async with cards.run(name, gate=gate, linger=1, **options) as run:
+        async with cards.run(name, gate=gate, linger=5, **options) as run:
             ended = await self._lines(recording, run)
             with suppress(TimeoutError):
                 await asyncio.wait_for(run.flushed(), ACK_PATIENCE)

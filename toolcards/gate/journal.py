@@ -120,7 +120,8 @@ class Writer:
 
     def __init__(self) -> None:
         self._queue: list[Any] = []
-        self._ready = threading.Condition()
+        lock = threading.Lock()
+        self._ready, self._idle = threading.Condition(lock), threading.Condition(lock)
         self._urgent = self._busy = False
         self._thread: threading.Thread | None = None
         # Two counters with one writing thread each: `+=` on one shared number loses counts between threads.
@@ -149,14 +150,18 @@ class Writer:
 
     def drain(self, timeout: float = 30) -> None:
         """Wait until all that was handed in is written (shutdown)."""
-        until = time.monotonic() + timeout
-        while (self._queue or self._busy) and time.monotonic() < until:
-            time.sleep(0.005)
+        with self._ready:  # between being taken from the queue and being busy there is no gap to look into
+            self._idle.wait_for(lambda: not self._queue and not self._busy, timeout)
 
     def _write(self) -> None:
         while True:
-            commit(self._gathered())
-            self._busy = False
+            works = self._gathered()
+            try:
+                commit(works)
+            finally:
+                with self._ready:
+                    self._busy = False
+                    self._idle.notify_all()
 
     def _gathered(self) -> list[Any]:
         with self._ready:

@@ -173,10 +173,10 @@ def signed(secrets: Iterable[str], event_id: str, body: bytes, now: float | None
 # ---------------------------------------------------------------- sending
 
 
-def post(url: str, body: bytes, headers: Mapping[str, str], seconds: float = SECONDS) -> int:
-    """Send it; return the status of a 2xx answer. Raises Hostile, or NotDelivered for everything else."""
+def post(url: str, body: bytes, headers: Mapping[str, str], seconds: float | None = None) -> int:
+    """Send it, within `seconds` (SECONDS); return a 2xx answer's status. Raises Hostile, else NotDelivered."""
     target = vet(url)
-    link = _Link(target, seconds)
+    link = _Link(target, SECONDS if seconds is None else seconds)
     try:
         sent = {"User-Agent": "Toolcards", "Connection": "close", **headers}
         link.request("POST", target.path, body=body, headers=sent)
