@@ -275,15 +275,17 @@ class Face:
         return ", ".join(segment.said for segment in self.segments)
 
     @property
-    def total(self) -> str:
-        """How long the whole call took, once it is over."""
+    def took(self) -> float | None:
+        """How many seconds the whole call took, once it is over."""
         times = self.card.times
         begun = times.started or times.available or times.requested
-        return (
-            addresses.length(max(0.0, times.finished - begun))
-            if self.card.finished and begun and times.finished
-            else ""
-        )
+        over = self.card.finished and begun and times.finished
+        return max(0.0, times.finished - begun) if over else None
+
+    @property
+    def total(self) -> str:
+        """The same in words."""
+        return "" if self.took is None else addresses.length(self.took)
 
     @property
     def ticking(self) -> float:

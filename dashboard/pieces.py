@@ -27,6 +27,8 @@ def attributes(call: ToolCall, face: Face) -> SafeString:
     }  # fmt: skip
     if card.waiting:
         named |= {"data-queue": face.queue, "data-risk": face.risk.level}
+    if face.took:
+        named["data-took"] = round(face.took * 1000)
     if card.soft:
         named["data-soft"] = marks.plain(card.cause or "")
     flags = {

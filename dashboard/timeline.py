@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from dashboard import addresses, marks, wording
+from dashboard import addresses, marks, minimap, wording
 from toolcards.core.call import summary
 from toolcards.core.lifecycle import Card, ToolCallState
 from toolcards.models import Run, ToolCall
@@ -46,14 +46,14 @@ class Lane:
     bars: list[tuple[int, Card, ToolCall]] = field(default_factory=list)
 
 
-def timeline(run: Run) -> dict[str, Any]:
-    """Return the picture of the run's newest calls; empty without any."""
-    rows = ToolCall.objects.filter(run=run, removed=False).order_by("-ordinal")[:MOST]
-    calls = [(call, call.as_shown_card()) for call in reversed(rows)]
+def timeline(run: Run, around: int = 0) -> dict[str, Any]:
+    """Return the picture of the run's newest calls, or of those around an ordinal; empty without any."""
+    calls = [(call, call.as_shown_card()) for call in _window(run, around)]
     timed = [(call, card) for call, card in calls if _begin(card)]
     if not timed:
-        return {"bars": [], "run": run}
-    moving = run.status in ("running", "waiting")
+        return {"bars": [], "run": run, "map": {"columns": []}}
+    oldest, newest = calls[0][0].ordinal, calls[-1][0].ordinal
+    moving = run.status in ("running", "waiting") and not around
     first = min(_begin(card) for _, card in timed)
     last = time.time() if moving else max(_end(card, 0) or _begin(card) for _, card in timed)
     scale = Scale(first, max(last - first, 0.05))
@@ -61,10 +61,28 @@ def timeline(run: Run) -> dict[str, Any]:
     bars, height = _laid_out(lanes, scale, last)
     return {
         "run": run, "bars": bars, "lanes": lanes, "height": height + 12, "width": WIDTH, "left": LEFT, "bar": BAR,
-        "ticks": scale.ticks(), "now": WIDTH - 20 if moving else 0, "bottom": height, "cut": run.calls > MOST,
+        "ticks": scale.ticks(), "now": WIDTH - 20 if moving else 0, "bottom": height, "cut": run.calls > len(calls),
+        "map": minimap.minimap(run, oldest, newest), "oldest": oldest, "newest": newest,
+        **_neighbours(run, oldest, newest),
         "sentence": f"{len(bars)} calls, {len(lanes)} agent{'s' * (len(lanes) != 1)}, {addresses.length(scale.span)}",
         "table": [(bar.call, bar.said) for bar in bars],
     }  # fmt: skip
+
+
+def _window(run: Run, around: int) -> list[ToolCall]:
+    rows = ToolCall.objects.filter(run=run, removed=False)
+    if not around:
+        return list(reversed(rows.order_by("-ordinal")[:MOST]))
+    before = list(reversed(rows.filter(ordinal__lt=around).order_by("-ordinal")[: MOST // 2]))
+    return [*before, *rows.filter(ordinal__gte=around).order_by("ordinal")[: MOST - len(before)]]
+
+
+def _neighbours(run: Run, oldest: int, newest: int) -> dict[str, int]:
+    """Return around which call the window before and the one after lie; 0 where there is none."""
+    rows = ToolCall.objects.filter(run=run, removed=False)
+    earlier = rows.filter(ordinal__lt=oldest).order_by("-ordinal").values_list("ordinal", flat=True)[: MOST // 2]
+    later = rows.filter(ordinal__gt=newest).order_by("ordinal").values_list("ordinal", flat=True)[: MOST // 2]
+    return {"earlier": min(earlier, default=0), "later": max(later, default=0)}
 
 
 @dataclass(frozen=True, slots=True)

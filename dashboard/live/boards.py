@@ -108,7 +108,10 @@ class Me(Board):
 
 
 class RunBoard(Board):
-    """A run's page: its cards in order, and its header; or its timeline; or one call of it, whole."""
+    """A run's page: its cards in order, and its header; or its timeline; or one call of it, whole.
+
+    The view `head` is that of pages whose rest stands still.
+    """
 
     def __init__(self, run: int, view: str = "", call: int = 0) -> None:
         super().__init__()

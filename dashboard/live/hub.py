@@ -31,7 +31,9 @@ log = logging.getLogger(__name__)
 TICK = 0.05  # seconds between two looks, at least
 SHARE = 0.3  # of the time may go into looking and rendering
 HEARTBEAT = 2.0  # a lost ring costs this much
+LATELY = timedelta(seconds=HEARTBEAT + 3)  # before a look: what is older has rung and was looked at
 AUDIT = 2.5  # seconds between two looks at who may still watch
+RUNS = 5_000  # newest runs whose position is noted as a board of all calls is opened
 MOST = 300  # changed calls per look; the rest follows in the next
 
 
@@ -57,6 +59,8 @@ class Hub:
         self.watchers: dict[Hashable, set[Watcher]] = defaultdict(set)
         self._new: list[Watcher] = []
         self._seen: dict[int, int] = {}  # run -> position up to which its calls were looked at
+        self._seen_asked: dict[int, int] = {}  # the same for runs of which only calls that people are asked about count
+        self._covered: dict[Hashable, Board] = {}  # the boards of the look before
         self._rung: set[int] = set()
         self._bell: Listener | None = None
         self._task: asyncio.Task[None] | None = None
@@ -158,21 +162,43 @@ class Hub:
         """What is there already is not news."""
         self._looked_at = timezone.now()
         self._seen = dict(Run.objects.active().values_list("pk", "seq"))
+        self._seen_asked, self._covered = dict(self._seen), {}
 
     def _work(self, rung: set[int], boards: dict[Hashable, Board], fresh: set[Hashable]) -> tuple[dict, dict, float]:
         # CPU, not the clock: a busy disk or neighbour must not make the next look later.
         begun = time.thread_time()
+        late = self._cover(boards)
         news = self._news(rung, boards)
+        news.calls[:0] = late
         frames: dict[Hashable, Frame] = {key: board.changes(news) for key, board in boards.items()}
         wholes = {key: boards[key].whole() for key in fresh if key in boards}
         return frames, wholes, time.thread_time() - begun
+
+    def _cover(self, boards: dict[Hashable, Board]) -> list[ToolCall]:
+        """A board that is new is sent whole: of what its runs said before, nothing is news. It may be 10,000 calls.
+
+        Boards that were there before have looked at these runs for questions alone; of those they get what is left.
+        """
+        before, self._covered = self._covered, boards
+        if any(board.every and board.runs is None for board in before.values()):
+            return []
+        looked_at = _runs_of(before)
+        newly = {key: board for key, board in boards.items() if key not in before and board.every}
+        if any(board.runs is None for board in newly.values()):
+            rows = Run.objects.order_by("-pk")[:RUNS]
+        else:
+            rows = Run.objects.filter(pk__in=_runs_of(newly) - looked_at)
+        now = list(rows.values_list("pk", "seq", "updated_at")) if newly else []
+        now = [(pk, seq, at) for pk, seq, at in now if pk not in looked_at]
+        self._seen |= {pk: seq for pk, seq, _ in now}
+        since = self._looked_at - LATELY
+        return self._fetch({pk for pk, seq, at in now if at >= since}, asked_only=True)
 
     def _news(self, rung: set[int], boards: dict[Hashable, Board]) -> News:
         now = timezone.now()
         switched, rung = EVERY_RUN in rung, rung - {EVERY_RUN}
         if not rung:  # a ring may have been lost
-            since = self._looked_at - timedelta(seconds=HEARTBEAT + 3)
-            changed = Run.objects.filter(updated_at__gte=since).values_list("pk", "seq")[:2_000]
+            changed = Run.objects.filter(updated_at__gte=self._looked_at - LATELY).values_list("pk", "seq")[:2_000]
             rung = {pk for pk, seq in changed if seq != self._seen.get(pk)}
         self._looked_at = now
         return News(self._calls(rung, boards), frozenset(rung), switched)
@@ -180,29 +206,34 @@ class Hub:
     def _calls(self, rung: set[int], boards: dict[Hashable, Board]) -> list[ToolCall]:
         """The calls of these runs that changed since the last look, as far as any board needs them."""
         everywhere = [board for board in boards.values() if board.runs is None]
-        own = frozenset().union(*(board.runs or () for board in boards.values())) & rung
+        own = _runs_of(boards) & rung
         asked_only = not any(board.every for board in everywhere)
         others = rung - own if everywhere else frozenset()
         return self._fetch(own, asked_only=False) + self._fetch(others, asked_only=asked_only)
 
     def _fetch(self, runs: frozenset[int] | set[int], *, asked_only: bool) -> list[ToolCall]:
         found: list[ToolCall] = []
-        listed = sorted(runs)
+        listed, seen = sorted(runs), self._seen_asked if asked_only else self._seen
         for start in range(0, len(listed), 50):
             some = listed[start : start + 50]
-            later = reduce(or_, (Q(run=pk, seq__gt=self._seen.get(pk, 0)) for pk in some))
+            later = reduce(or_, (Q(run=pk, seq__gt=seen.get(pk, 0)) for pk in some))
             rows = ToolCall.objects.filter(later).select_related("run", "run__source")
             if asked_only:
                 rows = rows.filter(requested_at__isnull=False)
-            found += self._taken(list(rows.order_by("seq")[:MOST]), some)
+            found += self._taken(list(rows.order_by("seq")[:MOST]), some, seen)
         return found
 
-    def _taken(self, rows: list[ToolCall], runs: list[int]) -> list[ToolCall]:
+    def _taken(self, rows: list[ToolCall], runs: list[int], seen: dict[int, int]) -> list[ToolCall]:
         for call in rows:
-            self._seen[call.run_id] = max(call.seq, self._seen.get(call.run_id, 0))
+            seen[call.run_id] = max(call.seq, seen.get(call.run_id, 0))
         if len(rows) == MOST:
             self._rung |= set(runs)  # there is more: look again
         return rows
+
+
+def _runs_of(boards: dict[Hashable, Board]) -> frozenset[int]:
+    """Return the runs that the boards name."""
+    return frozenset().union(*(board.runs or () for board in boards.values()))
 
 
 def _connected(work: Callable[..., Any], given: tuple[Any, ...]) -> Any:

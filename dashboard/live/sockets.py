@@ -105,7 +105,7 @@ class RunSocket(LiveSocket):
         run = await sync_to_async(Run.objects.named, thread_sensitive=False)(name)
         if run is None:
             return None
-        view = "timeline" if query.get("tab") == ["timeline"] else ""
+        view = tab if (tab := query.get("tab", [""])[0]) in ("timeline", "head") else ""
         call = int(number) if (number := query.get("call", [""])[0]).isdecimal() else 0
         return {("run", run.pk, view, call): lambda: RunBoard(run.pk, view, call)}
 

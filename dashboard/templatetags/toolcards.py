@@ -141,6 +141,14 @@ def standing_now() -> dict[str, Any]:
     return switches.standing()
 
 
+@register.simple_tag
+def names_in_use() -> dict[str, list[str]]:
+    """The tools and agents of the latest calls, as suggestions beside a filter."""
+    rows = list(ToolCall.objects.shown().order_by("-pk").values_list("tool", "agent")[:2_000])
+    tools, agents = ({row[n] for row in rows if row[n]} for n in (0, 1))
+    return {"tools": sorted(tools)[:100], "agents": sorted(agents)[:100]}
+
+
 @register.simple_tag(takes_context=True)
 def card(context: dict[str, Any], call: ToolCall, full: bool = False) -> SafeString:
     """The call's card, with this reader's form token in it, so that voting needs no script."""

@@ -35,7 +35,8 @@ def run(request: HttpRequest, name: str) -> HttpResponse:
     before, tab = number(request, "before"), request.GET.get("tab", "")
     context = pages.run_head(found) | {"tab": tab, "before": before, "socket": addresses.run_socket(name)}
     if tab == "timeline":
-        context |= pages.timeline(found)
+        around = number(request, "around")
+        context |= pages.timeline(found, around) | {"around": around}
     elif tab == "steps":
         context |= steps.of_run(found)
     else:

@@ -1,7 +1,7 @@
 // Single-key shortcuts: off in fields, off with modifiers, and off altogether for who wants that.
 (() => {
   const PLACES = {n: '/', a: '/approvals/', r: '/runs/', c: '/calls/', p: '/policy/', s: '/sources/'};
-  const cards = which => [...document.querySelectorAll('article.card' + (which || ''))];
+  const cards = which => [...document.querySelectorAll('article.card' + (which || ''))].filter(card => !card.closest('li[hidden]'));
   const current = () => document.activeElement?.closest?.('article.card');
   let going = 0;
 
@@ -45,6 +45,11 @@
     if (field && event.key === 'Enter' && field.name === 'reason') { event.preventDefault(); return; }  // a bare Enter decides nothing
     if (field && event.key === 'Escape') { field.closest('article.card')?.focus(); return; }
     if (field || event.ctrlKey || event.metaKey || event.altKey || event.isComposing || toolcards.kept('keys') === 'off') return;
+    if (document.activeElement?.matches('[data-minimap]') && ['ArrowLeft', 'ArrowRight'].includes(event.key)) {
+      event.preventDefault();
+      document.querySelector(`.pager a[rel=${event.key === 'ArrowLeft' ? 'prev' : 'next'}]`)?.click();
+      return;
+    }
     const key = event.key.toLowerCase();
     if (event.repeat && 'adz'.includes(key)) return;  // a key held down answers once
     if (Date.now() - going < 1500 && PLACES[key]) { going = 0; location.assign(PLACES[key]); return; }

@@ -74,6 +74,13 @@ async def text_with(opened: WebsocketCommunicator, wanted: str, seconds: float =
     raise AssertionError(f"{wanted} did not come; last was {seen[:300]}")
 
 
+async def until_true(found: Callable[[], Any], seconds: float = PATIENCE) -> None:
+    until = asyncio.get_running_loop().time() + seconds
+    while not found():
+        assert asyncio.get_running_loop().time() < until, "it did not come true in time"
+        await asyncio.sleep(0.02)
+
+
 async def close_code(opened: WebsocketCommunicator, seconds: float = PATIENCE) -> int:
     until = asyncio.get_running_loop().time() + seconds
     while asyncio.get_running_loop().time() < until:
@@ -332,6 +339,36 @@ async def test_a_hub_without_watchers_stops(signed_in: Client) -> None:
     async with asyncio.timeout(PATIENCE):
         while ours_now._task is not None or ours_now.boards or ours_now.watchers:
             await asyncio.sleep(0.02)
+
+
+async def test_what_a_run_said_before_somebody_looked_is_no_news(
+    signed_in: Client, a_run: Callable[..., Run], source: Any
+) -> None:
+    old = [f.InputReady(f"old{number}", "Bash", {}, True) for number in range(3)]
+    async with watching(signed_in, "/ws/me/") as me:  # the hub is there, and follows the run for its questions
+        await me.receive_from(timeout=PATIENCE)
+        run = await sync_to_async(a_run)("long", *old)
+        key = ("run", run.pk, "", 0)
+        async with watching(signed_in, "/ws/runs/long/") as opened:
+            await text_with(opened, "old2")
+            looked: list[str] = []
+            board = hub.here().boards[key]
+            board.cards_changed = lambda calls: looked.extend(call.call_id for call in calls) or {}  # type: ignore[method-assign]
+            await say(source, "long", f.InputReady("new", "Bash", {}, True))
+            await until_true(lambda: "new" in looked)
+            assert looked == ["new"]
+
+
+async def test_a_question_is_news_for_the_inbox_though_somebody_opens_its_run_meanwhile(
+    signed_in: Client, a_call: Callable[..., ToolCall], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with watching(signed_in, "/ws/me/?board=approvals") as inbox:
+        await inbox.receive_from(timeout=PATIENCE)
+        monkeypatch.setattr(doorbell, "_ring_here", lambda runs: None)  # the ring comes late
+        call = await sync_to_async(a_call)("approval-requested", run="asks")
+        async with watching(signed_in, "/ws/runs/asks/") as opened:
+            await text_with(opened, call.call_id)
+            await text_with(inbox, f'data-call-id="{call.call_id}"')
 
 
 async def test_a_lost_ring_costs_a_heartbeat(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -64,7 +65,7 @@ def test_the_run_page_has_one_article_per_call_in_order(viewer: Client, a_call: 
     for number in range(3):
         a_call(call_id=f"c{number}")
     html = viewer.get("/runs/run-1/").content.decode()
-    assert html.count("<article") == 3 and html.index("c0") < html.index("c1") < html.index("c2")
+    assert html.count("<article") == 3 and re.findall(r'data-call-id="(\w+)"', html) == ["c0", "c1", "c2"]
     assert 'hx-ws:connect="/ws/runs/run-1/"' in html
 
 
@@ -208,6 +209,43 @@ def test_an_hour_has_sixty_bars() -> None:
 )
 def test_lengths_of_time_are_short_to_say(seconds: float, said: str) -> None:
     assert addresses.length(seconds) == said
+
+
+def test_filters_suggest_the_tools_and_agents_there_are(viewer: Client, a_call: Any) -> None:
+    for number, tool in enumerate(("Bash", "Read", "Read", '<x>"')):
+        a_call(tool=tool, call_id=f"c{number}")
+    html = viewer.get("/calls/").content.decode()
+    tools = html.split('<datalist id="tools">')[1].split("</datalist>")[0]
+    assert re.findall(r'value="([^"]*)"', tools) == ["&lt;x&gt;&quot;", "Bash", "Read"]
+
+
+def a_long_run(a_run: Callable[..., Run], calls: int) -> None:
+    facts = [f.InputReady(f"c{n}", "Read", {"n": n}, True) for n in range(1, calls + 1)]
+    a_run("long", *facts, f.OutputFailed("c5", "it broke"), f.OutputReady("c6", 1))
+
+
+def test_a_long_run_has_an_overview_whose_columns_lead_to_a_part_of_the_timeline(
+    viewer: Client, a_run: Callable[..., Run]
+) -> None:
+    a_long_run(a_run, 900)
+    html = viewer.get("/runs/long/?tab=timeline").content.decode()
+    overview = html.split("data-minimap")[1].split("</figure>")[0]
+    assert overview.count("<a ") == 240 and "Calls 4 to 7: 1 done, 1 failed or denied, 2 open" in overview
+    assert "Calls 501 to 900 of 900" in html and 'rel="prev"' in html and "Later calls" not in html
+    earlier = re.search(r'around=(\d+)" rel="prev"', html)
+    assert earlier
+    part = viewer.get(f"/runs/long/?tab=timeline&around={earlier[1]}").content.decode()
+    assert "Calls 101 to 500 of 900" in part and "Later calls" in part
+    assert "?tab=head" in part  # what stands still is not drawn again
+    first = viewer.get("/runs/long/?tab=timeline&around=1").content.decode()
+    assert "Calls 1 to 400 of 900" in first and "Earlier calls" not in first
+    assert viewer.get("/runs/long/?tab=timeline&around=99999").status_code == 200
+
+
+def test_a_short_run_needs_no_overview(viewer: Client, a_run: Callable[..., Run]) -> None:
+    a_long_run(a_run, 300)
+    html = viewer.get("/runs/long/?tab=timeline").content.decode()
+    assert "data-minimap" not in html and html.count('href="/calls/') >= 300
 
 
 def test_a_timeline_draws_every_call_in_its_lane(viewer: Client, a_run: Callable[..., Run]) -> None:

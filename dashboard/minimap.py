@@ -1,0 +1,77 @@
+"""A long run at one glance: all its calls in at most 240 columns, and which of them the timeline below draws."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from toolcards.models import Run, ToolCall
+
+LEAST = 300  # calls; a shorter run is drawn whole
+COLUMNS = 240
+WIDTH, HEIGHT = 960, 36
+# In the order they are stacked, from the ground up: part, its word, and the states that count to it.
+PARTS = (
+    ("done", "done", ("output-available",)),
+    ("bad", "failed or denied", ("output-error", "output-denied")),
+    ("ask", "waiting", ("approval-requested",)),
+    ("open", "open", ()),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Slab:
+    """One part of a column."""
+
+    part: str
+    y: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Some calls that follow each other: where the column stands, what it says, and where the timeline would begin."""
+
+    x: float
+    wide: float
+    slabs: list[Slab]
+    said: str
+    middle: int
+
+
+def minimap(run: Run, first: int, last: int) -> dict[str, Any]:
+    """Return the picture of all calls of the run, with the window from `first` to `last`; empty for a short run."""
+    if run.calls <= LEAST:
+        return {"columns": []}
+    rows = ToolCall.objects.filter(run=run, removed=False).order_by("ordinal")
+    calls = list(rows.values_list("ordinal", "state"))
+    if len(calls) <= LEAST:
+        return {"columns": []}
+    count = min(COLUMNS, len(calls))
+    wide = WIDTH / count
+    parts = [calls[n * len(calls) // count : (n + 1) * len(calls) // count] for n in range(count)]
+    columns = [_column(part, n * wide, wide) for n, part in enumerate(parts)]
+    inside = [
+        column for column, part in zip(columns, parts, strict=True) if part[-1][0] >= first and part[0][0] <= last
+    ]
+    return {
+        "columns": columns, "width": WIDTH, "height": HEIGHT, "total": len(calls),
+        "from": inside[0].x if inside else 0, "span": (inside[-1].x - inside[0].x + wide) if inside else 0,
+    }  # fmt: skip
+
+
+def _column(calls: list[tuple[int, str]], x: float, wide: float) -> Column:
+    slabs, said, ground = [], [], float(HEIGHT)
+    left = len(calls)
+    for part, word, states in PARTS:
+        count = sum(state in states for _, state in calls) if states else left
+        left -= count
+        if count:
+            high = round(count / len(calls) * HEIGHT, 2)
+            ground -= high
+            slabs.append(Slab(part, round(ground, 2), high))
+            said.append(f"{count} {word}")
+    first, last = calls[0][0], calls[-1][0]
+    return Column(
+        round(x, 2), round(wide, 2), slabs, f"Calls {first} to {last}: {', '.join(said)}", (first + last) // 2
+    )
