@@ -40,6 +40,8 @@ class Server:
 
     def __exit__(self, *error: object) -> None:
         self.stop()
+        if self._held is not None:
+            self._held.close()
 
     def manage(self, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a management command on the server's data."""
@@ -58,11 +60,8 @@ class Server:
         self.base = self._told()
 
     def stop(self) -> None:
-        """End it politely, for good."""
+        """End it politely."""
         self._end(signal.SIGTERM)
-        if self._held is not None:
-            self._held.close()
-            self._held = None
 
     def kill(self) -> None:
         """Pull the plug."""
@@ -92,19 +91,10 @@ class Server:
         } | ours  # fmt: skip
 
     def _told(self) -> str:
-        assert self.process is not None and self.process.stdout is not None
-        # Read from the pipe itself: lines that a reader's buffer holds are none that `select` knows of.
-        pipe, said, until = self.process.stdout.fileno(), "", time.monotonic() + 2 * PATIENCE
-        while time.monotonic() < until:
-            if select.select([pipe], [], [], 0.2)[0]:
-                piece = os.read(pipe, 1 << 16).decode()
-                said += piece
-                found = re.search(r"(http://[\d.]+:\d+)\s", said)
-                if found:
-                    return found[1]
-                if not piece:
-                    break
-        raise AssertionError(f"the server did not start: {said} {(self.data / 'server.log').read_text()[-2000:]}")
+        assert self.process is not None
+        base, said = told_address(self.process)
+        assert base, f"the server did not start: {said} {(self.data / 'server.log').read_text()[-2000:]}"
+        return base
 
     # ------------------------------------------------------------ talking
 
@@ -141,6 +131,21 @@ class Server:
         return connect(
             url, additional_headers=given | (headers or {}), max_size=None, compression=None, open_timeout=PATIENCE
         )
+
+
+def told_address(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """Return the address that the program says it serves at, "" if it never does, and all that it said."""
+    assert process.stdout is not None
+    # Read from the pipe itself: lines that a reader's buffer holds are none that `select` knows of.
+    pipe, said, end = process.stdout.fileno(), b"", time.monotonic() + 2 * PATIENCE
+    while time.monotonic() < end:
+        if select.select([pipe], [], [], 0.2)[0]:
+            piece = os.read(pipe, 1 << 16)
+            said += piece
+            found = re.search(rb"(http://[\d.]+:\d+)\s", said)
+            if found or not piece:
+                return found[1].decode() if found else "", said.decode("utf-8", "replace")
+    return "", said.decode("utf-8", "replace")
 
 
 def held_port() -> sockets.socket:

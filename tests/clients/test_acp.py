@@ -17,7 +17,7 @@ from tests.clients import gating, models, npm
 from tests.clients.models import Call
 from tests.serving import Server, until
 
-pytestmark = [pytest.mark.clients, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 VERSION = "1.18.33"
 
 

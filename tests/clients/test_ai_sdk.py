@@ -14,7 +14,7 @@ from tests.clients import gating, npm
 from tests.clients.nodeapp import ZOD, App
 from tests.serving import Server, until
 
-pytestmark = [pytest.mark.clients, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 VERSIONS = {"7": "7.0.173", "6": "6.0.326"}
 Starts = Callable[..., App]
 

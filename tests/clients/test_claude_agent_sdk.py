@@ -19,7 +19,7 @@ from tests.clients import claude as claude_code
 from tests.clients import gating, pip
 from tests.serving import Server, until
 
-pytestmark = [pytest.mark.clients, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 ROOT = Path(__file__).parents[2]
 
 

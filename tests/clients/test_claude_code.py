@@ -21,7 +21,7 @@ from tests.clients import gating, models
 from tests.serving import Server, until
 from toolcards import connect
 
-pytestmark = [pytest.mark.clients, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 
 
 @dataclass

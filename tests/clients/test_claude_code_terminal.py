@@ -17,7 +17,7 @@ from tests.clients import gating
 from tests.clients.terminal import Terminal
 from tests.serving import Server, until
 
-pytestmark = [pytest.mark.clients, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 ESC, ENTER = "\x1b", "\r"
 PATIENCE = 60  # seconds
 

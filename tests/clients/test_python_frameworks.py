@@ -19,7 +19,7 @@ import pytest
 from tests.clients import gating, models, pip
 from tests.serving import Server, until
 
-pytestmark = [pytest.mark.clients, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 AGENTS = Path(__file__).parent / "agents"
 ROOT = Path(__file__).parents[2]
 FRAMEWORKS = ["pydantic_ai", "langchain", "openai_agents"]

@@ -21,7 +21,7 @@ from tests.serving import Server, until
 from toolcards import connect
 from toolcards.connect import texts
 
-pytestmark = [pytest.mark.clients, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 PACKAGES = {
     "ai_sdk_7": ("ai-sdk", {"ai": "7.0.173", "zod": ZOD}, "ai-sdk-7"),
     "ai_sdk_6": ("ai-sdk", {"ai": "6.0.326", "zod": ZOD}, "ai-sdk-6"),

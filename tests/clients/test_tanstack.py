@@ -13,7 +13,7 @@ from tests.clients import gating, npm
 from tests.clients.nodeapp import ZOD, App
 from tests.serving import Server, until
 
-pytestmark = [pytest.mark.clients, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 Starts = Callable[..., App]
 
 
