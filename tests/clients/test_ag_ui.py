@@ -23,6 +23,7 @@ from tests.voting import Voter
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(240)]
 PRODUCERS = ("pydantic-ai", "langgraph")
+BATCHES = ("langgraph-batch", "langgraph-default")  # one question for all calls of a turn; without ids by default
 Starts = Callable[..., App]
 YES = {
     "pydantic-ai": {"status": "resolved", "payload": {"approved": True}},
@@ -62,7 +63,7 @@ def _answers(base: str) -> bool:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, agents: str) -> Iterator[Server]:
-    names = ",".join(f"{name}={agents}/{name}" for name in PRODUCERS)
+    names = ",".join(f"{name}={agents}/{name}" for name in PRODUCERS + BATCHES)
     with Server(tmp_path_factory.mktemp("server"), agui_upstreams=names) as running:
         gating.activate(running, {"v": 1, "default": "ask", "rules": []})
         yield running
@@ -112,13 +113,15 @@ def ended(server: Server, run: str, *states: str) -> dict[str, Any]:
     return cards
 
 
-def vote(server: Server, run: str, call_id: str, decision: str, reason: str = "") -> None:
+def vote(server: Server, run: str, call_id: str, decision: str, reason: str = "", edited: Any = None) -> None:
     def asked() -> Any:
         found = gating.calls(server, run).get(call_id)
         return found if found and found["state"] == "approval-requested" else None
 
     call = until(asked, 30)
     fields = {"rev": str(call["rev"]), "args_sha256": call["approval"]["args_sha256"], "reason": reason}
+    if edited is not None:
+        fields["edited_args"] = json.dumps(edited)
     path = f"/approvals/{call['approval']['id']}/vote"
     status, page = Voter(server).post(path, page="/approvals/", decision=decision, **fields)
     assert status == 200, page[:500]
@@ -162,17 +165,46 @@ def test_an_answer_given_in_the_clients_chat_is_the_hosts(
     assert ran() == ([["delete_file", "/a"]] if answers is YES else [])
 
 
+@pytest.mark.parametrize("producer", PRODUCERS + BATCHES, indirect=True)
 def test_answers_given_here_reach_the_agent_together(
     server: Server, client: Starts, run: str, producer: str, ran: Any
 ) -> None:
     chat = client("two", wait=True)
     vote(server, run, "call_g", "approve")
+    standing = server.get(f"/api/v1/ag-ui/{producer}/resume?run={run}")
+    assert standing["waiting"] and standing["resume"] == []  # one answer alone is not told
     vote(server, run, "call_h", "deny", "not today")
     told = chat.finish()
     cards = ended(server, run, "output-available", "output-denied")
+    assert [card["approval"]["state"] for card in cards.values()] == ["succeeded", "denied"]
     assert {card["approval"]["by"]["kind"] for card in cards.values()} == {"human"}
+    assert [card["anomalies"] for card in cards.values()] == [[], []]
     assert (told["errors"], told["turns"], ran()) == ([], 2, [["delete_file", "/a"]])
     assert "not today" in told["saw"]["call_h"]
+
+
+@pytest.mark.parametrize("producer", BATCHES, indirect=True)
+def test_an_edit_given_here_is_one_decision_of_the_batch(
+    server: Server, client: Starts, run: str, producer: str, ran: Any
+) -> None:
+    chat = client("two", wait=True)
+    vote(server, run, "call_h", "edit", edited={"path": "/edited"})
+    vote(server, run, "call_g", "deny", "not today")
+    told = chat.finish()
+    cards = ended(server, run, "output-denied", "output-available")
+    assert (told["errors"], ran()) == ([], [["delete_file", "/edited"]])
+    assert cards["call_h"]["input"] == {"path": "/edited"}
+
+
+@pytest.mark.parametrize("producer", BATCHES, indirect=True)
+def test_a_batch_answered_in_the_clients_chat_is_the_hosts(
+    server: Server, client: Starts, run: str, producer: str, ran: Any
+) -> None:
+    decisions = [{"type": "reject", "message": "not today"}, {"type": "approve"}]
+    told = client("two", decisions=decisions).finish()
+    cards = ended(server, run, "output-denied", "output-available")
+    assert {card["approval"]["by"]["kind"] for card in cards.values()} == {"host"}
+    assert (told["errors"], ran()) == ([], [["delete_file", "/b"]])
 
 
 def test_a_denial_here_beats_an_approval_there(

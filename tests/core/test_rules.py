@@ -244,6 +244,13 @@ def test_rule_10_a_replayed_question_and_its_answer_are_no_news(approved: bool) 
     assert codes(card_after(READY, asked, answer, end, other)) == ["late-response"]
 
 
+def test_rule_11_the_wire_may_tell_the_answer_that_was_given_here() -> None:
+    asked, no = f.ApprovalAsked("c", source_id="q1"), f.ApprovalAnswered("c", False, source_id="q1", by=ALICE)
+    echoed = f.ApprovalAnswered("", False, source_id="q1", by=f.By("host"))
+    assert codes(card_after(READY, asked, no, echoed)) == []
+    assert codes(card_after(READY, asked, no, f.ApprovalAnswered("", True, source_id="q1"))) == ["late-response"]
+
+
 def test_rule_11_an_edited_input_is_shown_with_its_original() -> None:
     card = card_after(READY, ASK, f.ApprovalAnswered("c", True, by=ALICE, input={"q": 2}, has_input=True))
     assert (card.input, card.original_input, card.repair) == ({"q": 2}, {"q": 1}, "edited")

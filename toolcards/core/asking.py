@@ -66,7 +66,10 @@ def answered(card: Card, fact: f.ApprovalAnswered) -> Card:
 
 
 def repeated(card: Card, fact: f.AnyFact) -> bool:
-    """Whether an agent's stream only tells its own question, or the answer to it, once more: it is being replayed."""
+    """Whether an agent's stream only tells once more what is known: its own question, or the answer that it got.
+
+    A stream that is replayed does, and a client that carries our answer to its agent.
+    """
     ask = card.approval
     if ask is None or ask.opener != "agent" or not ask.source_id:
         return False
@@ -74,7 +77,10 @@ def repeated(card: Card, fact: f.AnyFact) -> bool:
         return _same_question(ask, fact)
     if not isinstance(fact, f.ApprovalAnswered) or fact.source_id != ask.source_id:
         return False
-    return fact.by == ask.by and fact.approved is {"denied": False, "approved": True}.get(ask.state)
+    return fact.by in (ask.by, f.By("host")) and fact.approved is _ANSWERED.get(ask.state)
+
+
+_ANSWERED = {"denied": False} | dict.fromkeys(("approved", "claimed", "succeeded", "failed", "unknown"), True)
 
 
 def voted(card: Card, fact: f.Voted) -> Card:

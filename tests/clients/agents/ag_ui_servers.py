@@ -1,4 +1,4 @@
-"""AG-UI endpoints of real agents with scripted models: `/pydantic-ai`, and `/langgraph`, whose middleware asks.
+"""AG-UI endpoints of real agents with scripted models: `/pydantic-ai`, and three `/langgraph`, whose middleware asks.
 
 The last user message names the scenario (`run <scenario>`). The tools that really ran are listed at `/ran/<thread>`.
 """
@@ -131,15 +131,26 @@ async def fail(message: str) -> str:
 
 
 fail.handle_tool_error = True
-graph = create_agent(
-    Scripted(), tools=[tool(get_weather), tool(slow), tool(delete_file), fail], checkpointer=InMemorySaver(),
-    middleware=[HumanInTheLoopMiddleware(interrupt_on={"delete_file": True}, interrupt_mode="per_call")],
-)  # fmt: skip
+
+
+def asking(**how: Any) -> Any:
+    """A graph that asks before it deletes; the library's default is one question for all calls of a turn."""
+    return create_agent(
+        Scripted(), tools=[tool(get_weather), tool(slow), tool(delete_file), fail], checkpointer=InMemorySaver(),
+        middleware=[HumanInTheLoopMiddleware(interrupt_on={"delete_file": True}, **how)],
+    )  # fmt: skip
+
 
 app = FastAPI()
-add_langgraph_fastapi_endpoint(
-    app, LangGraphAgent(name="lg", graph=graph, emit_interrupt_outcome=True, emit_raw_events=False), "/langgraph"
-)
+GRAPHS = {
+    "/langgraph": LangGraphAgent(
+        name="lg", graph=asking(interrupt_mode="per_call"), emit_interrupt_outcome=True, emit_raw_events=False
+    ),
+    "/langgraph-batch": LangGraphAgent(name="lb", graph=asking(), emit_interrupt_outcome=True, emit_raw_events=False),
+    "/langgraph-default": LangGraphAgent(name="ld", graph=asking()),
+}
+for path, agent in GRAPHS.items():
+    add_langgraph_fastapi_endpoint(app, agent, path)
 
 
 @app.post("/pydantic-ai")

@@ -1,5 +1,5 @@
 // One thread with the real AG-UI client (HttpAgent, which checks the order of events) against an endpoint.
-// Reads one JSON line: {scenario, url, key, base, run, answers, wait, abort}; prints one line: what happened.
+// Reads one JSON line: {scenario, url, key, base, run, answers, decisions, wait, abort}; prints one line: what happened.
 import readline from 'node:readline';
 import { HttpAgent } from '@ag-ui/client';
 
@@ -24,6 +24,9 @@ if (wish.wait) { // answered in Toolcards: ask until everything is, then send it
     told = await (await fetch(`${wish.url}/resume?run=${wish.run}&wait=25`, { headers: { authorization } })).json();
     if (!told.waiting) await go({ resume: told.resume });
   }
+} else if (wish.decisions) { // LangGraph's own way to answer a batch, whatever the run's end told
+  agent.pendingInterrupts = [];
+  await go({ forwardedProps: { command: { resume: { decisions: wish.decisions } } } });
 } else if (asked.length) {
   await go({ resume: asked.map((one) => ({ interruptId: one.id, ...wish.answers[one.toolCallId] })) });
 }
