@@ -15,7 +15,6 @@ from typing import Any
 from toolcards.core import numbers
 from toolcards.core.board import Board, Context
 from toolcards.core.lifecycle import Ask, Card
-from toolcards.core.narrating import Narrator
 from toolcards.gate.refusals import Sealed
 from toolcards.models import Run, ToolCall
 from toolcards.vault import Closed
@@ -40,7 +39,6 @@ class RunMemory:
     events: list[tuple[Any, ...]] = field(default_factory=list)
     dirty: set[int] = field(default_factory=set)
     touched: bool = False  # the run's row alone is to be written
-    narrator: Narrator = field(default_factory=Narrator)
     offers: tuple[int, dict[str, Any]] | None = None  # the tools it announced, as `preparing` last read them
 
     @property
@@ -136,7 +134,6 @@ def load(row: Run) -> RunMemory:
         waiting=set(),
         asks={card.ordinal: card.approval for card in board.cards.values() if card.approval},
         text_sizes={call.ordinal: len(call.text) for call in calls},
-        narrator=Narrator.of(board, row.seq),
     )
     for card in board.cards.values():
         memory.count(card)
