@@ -3,6 +3,7 @@
 # ruff: noqa: E501 - tables are read across
 from __future__ import annotations
 
+import json
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -10,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from tests.adapters.playing import MANIFEST, Player, bodies, texts_of
 from toolcards import gate, hooks
 from toolcards.core import facts as f
 from toolcards.core import happenings as h
 from toolcards.core.board import Board
+from toolcards.core.narrating import ENDING, TAIL, Narrator, Written
 from toolcards.gate import telling
 from toolcards.hooks import registry
 from toolcards.models import Delivery, Event, Source, ToolCall, Webhook
@@ -228,45 +231,133 @@ def any_fact(dice: random.Random, call: str) -> f.AnyFact:
         lambda: f.InputInvalid(call, "t", {}, "no"), lambda: f.InputRepaired(call, "t", {"n": 9}, {"n": 1}, "m"),
         lambda: f.ApprovalAsked(call, id="apr_1", opener=dice.choice(["agent", "gate"])),
         lambda: f.ApprovalAnswered(call, dice.random() < 0.5, by=f.By("human", "ann")),
-        lambda: f.OutputPartial(call, 1), lambda: f.OutputReady(call, 2, "m"), lambda: f.OutputFailed(call, "x", dice.choice(["", "timeout"])),
+        lambda: f.OutputPartial(call, 1), lambda: f.OutputReady(call, 2, dice.choice(["", "m", "n"])), lambda: f.OutcomeMarked("", dice.choice(["failed", "denied", "interrupted", "success"]), dice.choice(["m", "n"])),
+        lambda: f.Odd(call, "ungoverned"), lambda: f.OutputFailed(call, "x", dice.choice(["", "timeout"])),
         lambda: f.OutputDenied(call, "no"), lambda: f.Closed(call, "expired"), lambda: f.Closed(call, "cancelled"),
         lambda: f.RunEnded(outcome=dice.choice(ENDS)), lambda: f.StepStarted(), lambda: f.StepReset(), lambda: f.RunStarted(),
         lambda: f.SnapshotSeen(call, "text", dice.choice([None, "error"])),
     ])()  # fmt: skip
 
 
-def played(seed: int) -> list[tuple[str, tuple[int, int], str, Any]]:
-    dice, board, told = random.Random(seed), Board(), []
+Heard = tuple[str, tuple[int, int], Any]
+
+
+class Listener:
+    """Hears what a run's facts make hooks hear: the event, the call and attempt, its outcome or error."""
+
+    def __init__(self) -> None:
+        self.board, self.narrator, self.heard, self.seq = Board(), Narrator(), list[Heard](), 0
+        self.tail: list[Written] = []
+
+    def take(self, fact: f.AnyFact) -> None:
+        for ordinal, routed in self.board.route(fact):
+            self.written(ordinal, routed)
+
+    def written(self, ordinal: int, fact: f.AnyFact) -> None:
+        held = self.narrator.released(ordinal, fact)
+        if held is not None:
+            for event in ENDING:
+                self.hear(event, None, held.card)
+        self.seq += 1
+        object.__setattr__(fact, "at", float(self.seq))
+        before = self.board.cards.get(ordinal)
+        after, applied = self.board.record(ordinal, fact, self.seq)
+        self.tail = [*self.tail, Written(ordinal, self.seq, fact, applied)][-TAIL:]
+        if after is not None and after is not before and h.matters(before, after):
+            for event in self.narrator.told(ordinal, before, after, fact, self.seq):
+                self.hear(event, before, after)
+        again = Narrator.of(self.board, reversed(self.tail)).unsettled  # whoever comes anew knows what is held back
+        assert (again and again.ordinal) == (self.narrator.unsettled and self.narrator.unsettled.ordinal)
+
+    def hear(self, event: str, before: Any, after: Any) -> None:
+        detail = h.outcome_of(after, before) if event == h.SETTLED else h.error_of(after, before)
+        self.heard.append((event, (after.ordinal, h.attempt_of(after)), detail))
+
+    def attempts(self) -> list[list[tuple[str, Any]]]:
+        """What was heard of each attempt of each call, in order."""
+        found: dict[Any, list[tuple[str, Any]]] = {}
+        for event, key, detail in self.heard:
+            if event in h.TOOL_EVENTS:
+                found.setdefault(key, []).append((event, detail))
+        return list(found.values())
+
+
+def played(seed: int) -> Listener:
+    dice, listener = random.Random(seed), Listener()
     facts = [any_fact(dice, dice.choice(["a", "b", "c"])) for _ in range(dice.randrange(3, 40))]
-    for fact in [*facts, f.RunEnded(outcome="aborted"), *(f.Closed(call, "cancelled") for call in "abc")]:
-        for ordinal, routed in board.route(fact):
-            before = board.cards.get(ordinal)
-            after, _ = board.record(ordinal, routed)
-            if after is not None and after is not before:
-                for event in h.happenings(before, after):
-                    assert h.matters(before, after)
-                    outcome = h.outcome_of(after, before) if event == h.SETTLED else h.error_of(after, before)
-                    told.append((event, (ordinal, h.attempt_of(after)), str(after.state), outcome))
-    return told
+    for fact in [
+        *facts,
+        f.RunEnded(outcome="aborted"),
+        *(f.Closed(call, "cancelled") for call in "abc"),
+        f.TextDelta("."),
+    ]:
+        listener.take(fact)
+    return listener
+
+
+def proper(events: list[tuple[str, Any]]) -> bool:
+    """One before; then an after, an error or neither, as it came out; then settled, once and last."""
+    names = [name for name, _ in events]
+    if names[0] != h.BEFORE or len(names) > 3 or len(set(names)) != len(names):
+        return False
+    if names[-1] != h.SETTLED:
+        return names == [h.BEFORE]
+    expected = {"ok": [h.AFTER], "aborted": []}.get(events[-1][1], [h.ERROR])
+    return names[1:-1] == expected and all(detail is not None for name, detail in events if name == h.ERROR)
 
 
 @pytest.mark.parametrize("seed", range(0, 1000, 50))
 def test_every_before_is_settled_once_and_last(seed: int) -> None:
     for each in range(seed, seed + 50):
-        of_attempt: dict[Any, list[tuple[str, Any]]] = {}
-        for event, key, _, detail in played(each):
-            if event in h.TOOL_EVENTS:
-                of_attempt.setdefault(key, []).append((event, detail))
-        for events in of_attempt.values():
-            names = [name for name, _ in events]
-            assert names[0] == h.BEFORE and names.count(h.BEFORE) == 1, (each, names)
-            if h.SETTLED in names:
-                assert names[-1] == h.SETTLED and names.count(h.SETTLED) == 1, (each, names)
-                outcome = events[-1][1]
-                assert (h.AFTER in names) == (outcome == "ok"), (each, events)
-                assert (h.ERROR in names) == (outcome in {"error", "denied", "unknown"}), (each, events)
-            assert len(names) <= 3
-            assert all(detail is not None for name, detail in events if name == h.ERROR)
+        for events in played(each).attempts():
+            assert proper(events), (each, events)
+
+
+@pytest.mark.parametrize(
+    ("name", "scenario", "paths"), [(name, scenario, paths) for name, scenario, _, paths, _ in bodies()]
+)
+def test_in_every_recorded_run_a_before_is_settled_once_and_last(name: str, scenario: str, paths: list[Any]) -> None:
+    """Whatever the libraries really sent: also where a failure is told one frame after the result."""
+    player = Player(MANIFEST["sets"][name]["protocol"])
+    for path in paths:
+        player.body(texts_of(path))
+    listener = Listener()
+    for ordinal, fact in player.log:
+        listener.written(ordinal, fact)
+    assert listener.narrator.unsettled is None or not player.board.context.ended
+    assert all(proper(events) for events in listener.attempts()), listener.heard
+    cards = listener.board.cards.values()
+    ended = {card.ordinal for card in cards if card.begun and (card.finished or card.removed)}
+    assert ended == {ordinal for event, (ordinal, _), _ in listener.heard if event == h.SETTLED}
+    corrected = "corrected-by-snapshot"  # long after it was told: the card is put right, hooks were told
+    failed = {
+        card.ordinal for card in cards
+        if card.state == "output-error" and not card.soft and corrected not in dict(card.anomalies)
+    }  # fmt: skip
+    assert failed <= {ordinal for event, (ordinal, _), _ in listener.heard if event == h.ERROR}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_a_failure_that_is_told_in_another_commit_is_an_error_and_no_success(
+    a_run: Any, source: Source, forgotten: bool
+) -> None:
+    """Pydantic AI over AG-UI: the result, and one frame later that it was none."""
+    from tests.conftest import Say
+    from toolcards.gate import journal, memory
+
+    Webhook.objects.create(name="w", url="https://example.com/", events=json.dumps(h.TOOL_EVENTS))
+    for fact in (
+        f.InputReady("c", "t", {}, True), f.OutputReady("c", "oops", "m"), f.OutcomeMarked("", "failed", "m"),
+        f.InputReady("d", "t", {}, True), f.OutputReady("d", "fine", "n"), f.TextDelta("Done."),
+    ):  # fmt: skip
+        journal.do(Say(source, "r", [fact]))
+        if forgotten:
+            memory.forget_all()
+    assert [event for event, _ in told()] == [h.BEFORE, h.ERROR, h.SETTLED, h.BEFORE, h.AFTER, h.SETTLED]
+    said = [row.said for row in Delivery.objects.order_by("id")]
+    assert [one.get("outcome") for one in said if one["event"] == h.SETTLED] == ["error", "ok"]
+    assert [one["seq"] for one in said] == sorted({one["seq"] for one in said})
 
 
 @pytest.mark.django_db

@@ -148,6 +148,7 @@ class Card:
     error: Failure | None = None
     begun: bool = False  # its input was complete, or it came to an end of its own: hooks heard of it
     revived: int = 0  # how often it went on after it had ended: each time is another attempt for hooks
+    overruled: bool = False  # this end took the place of another, which hooks had heard of
     denied: str = ""
     denied_by: By | None = None
     approval: Ask | None = None

@@ -41,7 +41,9 @@ def advance(card: Card, fact: f.AnyFact) -> tuple[Card, bool]:
     if not after.begun and not after.soft and after.state not in (None, STREAMING):
         after = after.but(begun=True)
     if card.finished and not after.finished and not after.removed:
-        after = after.but(revived=card.revived + 1)
+        after = after.but(revived=card.revived + 1, overruled=False)
+    elif card.finished and card.soft and not after.soft:
+        after = after.but(overruled=True)
     return after.but(rev=card.rev + 1), move == "odd" or not _only_noted(card, after)
 
 

@@ -15,8 +15,9 @@ from typing import Any
 from toolcards.core import numbers
 from toolcards.core.board import Board, Context
 from toolcards.core.lifecycle import Ask, Card
+from toolcards.core.narrating import TAIL, Narrator, Written
 from toolcards.gate.refusals import Sealed
-from toolcards.models import Run, ToolCall
+from toolcards.models import Event, Run, ToolCall
 from toolcards.vault import Closed
 
 KEPT = 2_000
@@ -39,6 +40,7 @@ class RunMemory:
     events: list[tuple[Any, ...]] = field(default_factory=list)
     dirty: set[int] = field(default_factory=set)
     touched: bool = False  # the run's row alone is to be written
+    narrator: Narrator = field(default_factory=Narrator)
     offers: tuple[int, dict[str, Any]] | None = None  # the tools it announced, as `preparing` last read them
 
     @property
@@ -134,10 +136,16 @@ def load(row: Run) -> RunMemory:
         waiting=set(),
         asks={card.ordinal: card.approval for card in board.cards.values() if card.approval},
         text_sizes={call.ordinal: len(call.text) for call in calls},
+        narrator=_narrator(row, board),
     )
     for card in board.cards.values():
         memory.count(card)
     return memory
+
+
+def _narrator(row: Run, board: Board) -> Narrator:
+    last = Event.objects.filter(run=row).order_by("-seq")[:TAIL]
+    return Narrator.of(board, (Written(event.ordinal, event.seq, event.said, event.applied) for event in last))
 
 
 def context_json(board: Board) -> str:

@@ -17,6 +17,7 @@ from toolcards.core import facts as f
 from toolcards.core import happenings as h
 from toolcards.core.call import moment
 from toolcards.core.lifecycle import Card
+from toolcards.core.narrating import ENDING, Unsettled
 from toolcards.core.summary import summary
 from toolcards.gate.memory import RunMemory
 from toolcards.outbox import PLUGIN, Delivery, Webhook
@@ -52,19 +53,23 @@ class Told:
     def __init__(self) -> None:
         self.payloads: list[tuple[RunMemory, dict[str, Any]]] = []
 
-    def note(self, memory: RunMemory, before: Card | None, after: Card, fact: f.AnyFact) -> None:
+    def note(self, memory: RunMemory, before: Card | None, after: Card, fact: f.AnyFact, events: list[str]) -> None:
         """Remember what happened to the call between the two cards. Whatever goes wrong here changes no outcome."""
+        self._note(memory, before, after, events, memory.seq, fact.at)
+
+    def settle(self, memory: RunMemory, held: Unsettled) -> None:
+        """Remember that the call ended well, some facts ago."""
+        card = held.card
+        self._note(memory, None, card, list(ENDING), held.position, card.times.finished)
+
+    def _note(
+        self, memory: RunMemory, before: Card | None, after: Card, events: list[str], position: int, at: float
+    ) -> None:
         try:
-            self._note(memory, before, after, fact)
+            for event in events:
+                self.payloads.append((memory, payload(event, memory, after, before, at, position)))
         except Exception:
             log.exception("telling: %s of %s is not told", after.call_id, memory.row.name)
-
-    def _note(self, memory: RunMemory, before: Card | None, after: Card, fact: f.AnyFact) -> None:
-        if isinstance(fact, f.OutcomeMarked) and before is not None and before.finished:
-            self._corrected(memory, after)
-            before = before.but(state=h.S.INPUT_AVAILABLE)  # the result that looked like one was none
-        for event in h.happenings(before, after):
-            self.payloads.append((memory, payload(event, memory, after, before, fact.at)))
 
     def ended(self, memory: RunMemory, fact: f.RunEnded) -> None:
         """Remember that the run failed."""
@@ -82,19 +87,12 @@ class Told:
             Delivery.objects.bulk_create(rows, ignore_conflicts=True)
         self.payloads = []
 
-    def _corrected(self, memory: RunMemory, card: Card) -> None:
-        call = f"{memory.row.pk}-{card.ordinal}"
-        self.payloads = [
-            (its, said) for its, said in self.payloads
-            if said["call"] != call or said["event"] not in (h.AFTER, h.SETTLED)
-        ]  # fmt: skip
 
-
-def payload(event: str, memory: RunMemory, card: Card, before: Card | None, at: float) -> dict[str, Any]:
+def payload(event: str, memory: RunMemory, card: Card, before: Card | None, at: float, position: int) -> dict[str, Any]:
     """Return what hooks are told: the payload of docs/hooks.md, without arguments or results; texts are redacted."""
     call, attempt = f"{memory.row.pk}-{card.ordinal}", h.attempt_of(card)
     times = card.times
-    said: dict[str, Any] = _head(event, memory, f"{call}-{attempt}", memory.seq, at) | {
+    said: dict[str, Any] = _head(event, memory, f"{call}-{attempt}", position, at) | {
         "call": call, "call_id": card.call_id, "attempt": attempt, "agent_path": list(card.agent_path),
         "tool": {"name": card.tool.name, "source": card.tool.source, "kind": card.tool.kind},
         "state": str(card.state), "summary": redactor().text(summary(card)), "phase": "execute",

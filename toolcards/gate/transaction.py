@@ -99,6 +99,8 @@ class Transaction:
         for ordinal, routed in board.route(fact):
             if type(routed) is ApprovalAsked and not routed.id:
                 object.__setattr__(routed, "id", new_id("apr"))
+            if memory.narrator.unsettled is not None:
+                self._settled(memory, ordinal, routed)
             memory.seq += 1
             before = board.cards.get(ordinal)
             _, applied = board.record(ordinal, routed, memory.seq)
@@ -116,10 +118,18 @@ class Transaction:
                 self._noted_run(memory, routed)
         return spoken_of
 
+    def _settled(self, memory: RunMemory, ordinal: int, fact: AnyFact) -> None:
+        """What others will be told of a call whose end had to wait for this fact."""
+        held = memory.narrator.released(ordinal, fact)
+        if held is not None and telling.anybody():
+            self.told.settle(memory, held)
+
     def _noted(self, memory: RunMemory, before: Card | None, card: Card, fact: AnyFact) -> None:
         """What others will be told of it, and its line in the step log."""
-        if matters(before, card) and telling.anybody():
-            self.told.note(memory, before, card, fact)
+        if matters(before, card):
+            events = memory.narrator.told(card.ordinal, before, card, fact, memory.seq)
+            if events and telling.anybody():
+                self.told.note(memory, before, card, fact, events)
         step = steplog.step_of(before, card, fact) if steplog.wanted() else None
         if step is not None:
             self.steps.append((memory.row.name, step))

@@ -17,6 +17,7 @@ from toolcards.core import happenings as h
 from toolcards.core.board import Board
 from toolcards.core.call import call_json, moment, without_bodies
 from toolcards.core.lifecycle import Card
+from toolcards.core.narrating import ENDING, Narrator, Unsettled
 from toolcards.core.redact import Stream
 from toolcards.models import Event, Run
 from toolcards.records import redactor
@@ -39,18 +40,36 @@ class Teller:
 
     def __init__(self, run: Run) -> None:
         self._run, self._name = run.pk, run.name
-        self._board = Board()
+        self._board, self._narrator = Board(), Narrator()
         self._hide = redactor()
         self._texts: dict[tuple[str, str], Stream] = {}  # what agents write, a secret may come in pieces
 
     def skip(self, event: Event) -> None:
         """Take the event in without telling it."""
         fact = event.legible
-        self._board.record(event.ordinal, fact, event.seq)
+        self._narrator.released(event.ordinal, fact)
+        self._recorded(event, fact)
         self._shown_text(fact)
 
+    def _recorded(self, event: Event, fact: f.AnyFact) -> tuple[Card | None, Card | None, bool, list[str]]:
+        """The event's call before and after it, whether it was applied, and what hooks hear of it."""
+        before = self._board.cards.get(event.ordinal)
+        after, applied = self._board.record(event.ordinal, fact, event.seq)
+        if after is None or after is before or not h.matters(before, after):
+            return before, after, applied, []
+        return before, after, applied, self._narrator.told(event.ordinal, before, after, fact, event.seq)
+
     def tell(self, event: Event) -> list[Told]:
-        """Take the event in; return what it tells: nothing, one thing, or two."""
+        """Take the event in; return what it tells, the end of a call that waited for it first."""
+        held = self._narrator.released(event.ordinal, event.legible)
+        ended = [] if held is None else [self._ended(what, held, event) for what in ENDING]
+        return [*ended, *self._tell(event)]
+
+    def _ended(self, what: str, held: Unsettled, event: Event) -> Told:
+        told = self._of_call(held.card) | {"hook": self._hook(what, held.card, None, held.position)}
+        return self._told("hook", event, told)
+
+    def _tell(self, event: Event) -> list[Told]:
         fact, board = event.legible, self._board
         if not event.ordinal:
             board.record(0, fact, event.seq)
@@ -61,25 +80,22 @@ class Teller:
                 return []
             more = self._hide.value(said[1]) if shown is None else said[1] | {"text": shown}
             return [self._told(said[0], event, more)]
-        before = board.cards.get(event.ordinal)
-        after, applied = board.record(event.ordinal, fact, event.seq)
+        before, after, applied, hooks = self._recorded(event, fact)
         if after is None or after.state is None or after is before:
             return []
         names = list(_names(fact, before, after, applied))
-        told, hooks = self._of_call(after), h.happenings(before, after)
-        if isinstance(fact, f.OutcomeMarked) and hooks == [] and before is not None and before.state is not after.state:
-            hooks = [h.ERROR]  # a result that was none; its attempt was settled already
+        told = self._of_call(after)
         return [
             *(self._told(name, event, told) for name in names),
-            *(self._told("hook", event, told | {"hook": self._hook(what, after, before, event)}) for what in hooks),
+            *(self._told("hook", event, told | {"hook": self._hook(what, after, before, event.seq)}) for what in hooks),
         ]
 
-    def _hook(self, what: str, card: Card, before: Card | None, event: Event) -> dict[str, Any]:
+    def _hook(self, what: str, card: Card, before: Card | None, position: int) -> dict[str, Any]:
         """What hooks are told (docs/hooks.md), with the id and number that they are told."""
         attempt = h.attempt_of(card)
         said: dict[str, Any] = {
-            "event": what, "id": h.id_of(f"{self._run}-{card.ordinal}-{attempt}", what, event.seq),
-            "seq": h.seq_of(event.seq, what), "attempt": attempt,
+            "event": what, "id": h.id_of(f"{self._run}-{card.ordinal}-{attempt}", what, position),
+            "seq": h.seq_of(position, what), "attempt": attempt,
         }  # fmt: skip
         if what == h.SETTLED:
             said["outcome"] = h.outcome_of(card, before)
@@ -88,7 +104,12 @@ class Teller:
     def streams(self, ordinal: int) -> bool:
         """Whether one more piece of input is nothing but progress of the call."""
         card = self._board.cards.get(ordinal)
-        return card is not None and card.state == "input-streaming" and not card.removed
+        return (
+            self._narrator.unsettled is None
+            and card is not None
+            and card.state == "input-streaming"
+            and not card.removed
+        )
 
     def progress(self, event: Event) -> Told:
         """Tell how the event's call is now."""
