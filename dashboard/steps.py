@@ -17,10 +17,12 @@ LINES_MOST = 1_000
 _PHASES = {
     "run": "Run", "step": "Step", "resolve": "Input complete", "validate": "Input checked", "repair": "Repaired",
     "before": "Plug-ins asked", "gate": "Policy decided", "ask": "A person was asked", "answer": "A person answered",
+    "claim": "The yes was used",
     "execute": "Tool ran", "output": "Result checked", "after": "Plug-ins told", "settled": "Settled",
 }  # fmt: skip
 _ST = {
-    "ok": "ok", "allow": "ok", "approved": "ok", "error": "err", "deny": "deny", "denied": "deny", "waiting": "ask",
+    "ok": "ok", "claimed": "ok", "allow": "ok", "approved": "ok", "error": "err", "deny": "deny", "denied": "deny",
+    "waiting": "ask",
     "ask": "ask", "aborted": "off", "unknown": "off", "truncated": "off", "repaired": "run",
 }  # fmt: skip
 

@@ -101,6 +101,7 @@ def _attempt(works: list[Any]) -> Exception | None:
                 tx.flush()
                 news = tx.committed()
                 transaction.on_commit(lambda news=news: doorbell.ring(news), robust=True)  # type: ignore[misc]
+            tx.tell_steps()
             return None
         except OperationalError as error:  # busy or away: the batch waits, nothing is lost
             tx.forget()

@@ -145,7 +145,7 @@ def load(row: Run) -> RunMemory:
 
 def _narrator(row: Run, board: Board) -> Narrator:
     last = Event.objects.filter(run=row).order_by("-seq")[:TAIL]
-    return Narrator.of(board, (Written(event.ordinal, event.seq, event.said, event.applied) for event in last))
+    return Narrator.of(board, (Written(event.ordinal, event.seq, event.legible, event.applied) for event in last))
 
 
 def context_json(board: Board) -> str:

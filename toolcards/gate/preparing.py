@@ -59,9 +59,11 @@ def offered(memory: RunMemory) -> dict[str, Offer]:
     if not memory.board.context.kinds:
         return {}
     if memory.offers is None or memory.offers[0] != len(memory.board.context.kinds):
-        written = Event.objects.filter(run=memory.row.pk, ordinal=0, fact__startswith=_ANNOUNCED).order_by("seq")
-        logged = [*written.values_list("fact", flat=True), *(row[4] for row in memory.events if not row[3])]
-        told = [json.loads(fact).get("tools", ()) for fact in logged if fact.startswith(_ANNOUNCED)]
+        begun = Event.objects.filter(run=memory.row.pk, ordinal=0).of_type(f.RunStarted.type).order_by("seq")
+        logged = [fact for event in begun if isinstance(fact := event.legible, f.RunStarted)]
+        told = [fact.tools for fact in logged]
+        new = (row[4] for row in memory.events if not row[3] and row[4].startswith(_ANNOUNCED))
+        told += [json.loads(fact).get("tools", []) for fact in new]
         memory.offers = len(memory.board.context.kinds), repair.offers(tool for tools in told for tool in tools)
     return memory.offers[1]
 

@@ -18,8 +18,10 @@ from toolcards.core import errors
 from toolcards.core import facts as f
 from toolcards.core.board import Board
 from toolcards.core.happenings import attempt_of, outcome_of
+from toolcards.core.jsondiff import diff
 from toolcards.core.jsontext import as_text
 from toolcards.core.lifecycle import Card
+from toolcards.showing import redactor
 
 log = structlog.get_logger("toolcards.steps")
 QUIET = (f.InputDelta, f.TextDelta, f.OutputPartial, f.MessageStarted)
@@ -81,7 +83,7 @@ def story(events: Iterable[Any]) -> Iterator[Step]:
         before = board.cards.get(event.ordinal)
         board.record(event.ordinal, fact, event.seq)
         if isinstance(fact, f.StepFinished):
-            yield _step_finished(board, fact)
+            yield step_finished(board, fact)
         elif not isinstance(fact, QUIET):
             step = step_of(before, board.cards.get(event.ordinal), fact)
             if step is not None:
@@ -100,11 +102,12 @@ def _call(card: Card, phase: str, at: float, outcome: str, *, since: float = 0.0
 
 def _ready(before: Card | None, card: Card, fact: Any) -> Step:
     text = as_text(card.shown_input)
+    hidden = len(diff(card.shown_input, redactor().value(card.shown_input)))
     repair = {"method": card.repair} if card.repair else None
     phase = "repair" if isinstance(fact, f.InputRepaired) else "resolve"
     return _call(
         card, phase, fact.at, "repaired" if phase == "repair" else "ok", since=card.times.started,
-        in_sha=sha(text), bytes=len(text), repair=repair,
+        in_sha=sha(text), bytes=len(text), repair=repair, redactions=hidden,
     )  # fmt: skip
 
 
@@ -149,6 +152,13 @@ def _answered(before: Card | None, card: Card, fact: f.ApprovalAnswered) -> Step
     )
 
 
+def _moved(before: Card | None, card: Card, fact: f.ApprovalMoved) -> Step | None:
+    """The yes was used, or went unused."""
+    if fact.state not in ("claimed", "expired", "revoked"):
+        return None  # what came of the tool is told by its result
+    return _call(card, "claim", fact.at, fact.state, since=card.times.decided, approval=fact.id)
+
+
 def _output(before: Card | None, card: Card, fact: f.OutputReady) -> Step:
     text = as_text(fact.output)
     since = card.times.decided or card.times.available
@@ -176,8 +186,8 @@ def _ended(before: Card | None, card: Card | None, fact: f.RunEnded) -> Step:
     return Step("run", fact.at, fact.outcome)
 
 
-def _step_finished(board: Board, fact: f.StepFinished) -> Step:
-    """A step's end lists its calls, how many came to a result, and which of them were invalid."""
+def step_finished(board: Board, fact: f.StepFinished) -> Step:
+    """Return a step's end, which lists its calls, how many came to a result, and which of them were invalid."""
     here = [card for card in board.cards.values() if card.step == board.context.step and not card.removed]
     invalid = [card.call_id for card in here if card.error and card.error.code in {"no_such_tool", "invalid_input"}]
     more = {
@@ -200,6 +210,7 @@ _STEPS: dict[type, Callable[[Any, Any, Any], Step | None]] = {
     f.Decided: _decided,
     f.ApprovalAsked: _asked,
     f.ApprovalAnswered: _answered,
+    f.ApprovalMoved: _moved,
     f.OutputReady: _output,
     f.OutputDenied: _denied,
     f.Closed: _closed,

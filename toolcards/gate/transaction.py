@@ -14,7 +14,18 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from toolcards import anchor, doorbell
-from toolcards.core.facts import AnyFact, ApprovalAsked, By, Decided, InputDelta, Odd, RunEnded, RunStarted, dump
+from toolcards.core.facts import (
+    AnyFact,
+    ApprovalAsked,
+    By,
+    Decided,
+    InputDelta,
+    Odd,
+    RunEnded,
+    RunStarted,
+    StepFinished,
+    dump,
+)
 from toolcards.core.happenings import matters
 from toolcards.core.lifecycle import Ask, Card, dump_card
 from toolcards.gate import audit, steplog, telling, tools
@@ -29,7 +40,7 @@ from toolcards.records import Act, AuditRow, redactor
 TEXT_GROWTH = 1.25  # a streaming text is written again only when it grew by this much (models.ToolCall)
 TEXT_SMALL = 4_096
 _WATCHED = {Decided, Odd}
-_RUNS = {RunStarted, RunEnded}
+_RUNS = {RunStarted, RunEnded, StepFinished}
 
 
 class Transaction:
@@ -144,7 +155,10 @@ class Transaction:
         if isinstance(fact, RunStarted) and fact.tools:
             memory.offers = None
             self.after.append(lambda: tools.announced(memory.row.source_id, fact.tools))
-        step = steplog.step_of(None, None, fact)
+        if not steplog.wanted():
+            return
+        whole = isinstance(fact, StepFinished)
+        step = steplog.step_finished(memory.board, fact) if whole else steplog.step_of(None, None, fact)
         if step is not None:
             self.steps.append((memory.row.name, step))
 
@@ -185,12 +199,15 @@ class Transaction:
     def committed(self) -> list[int]:
         """After the commit: return the bells to ring, and begin anew."""
         news = [pk for pk, memory in self.runs.items() if memory.events]
-        for run, step in self.steps:
-            steplog.tell(run, step)
         for memory in self.runs.values():
             memory.events, memory.dirty, memory.touched = [], set(), False
         everybody = [doorbell.EVERY_RUN] if self.switched else []
         return [*everybody, *news, *map(doorbell.answers_of, self.answered)]
+
+    def tell_steps(self) -> None:
+        """Once the commit is done: write the step log's lines."""
+        for run, step in self.steps:
+            steplog.tell(run, step)
 
     def _write_calls(self, cursor: Any, told: list[RunMemory]) -> None:
         whole, grew = [], []

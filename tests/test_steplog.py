@@ -1,0 +1,108 @@
+"""The step log: one line per phase with ids, hashes and timings, written once what it tells is committed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from toolcards import gate, hooks
+from toolcards.core import facts as f
+from toolcards.gate import journal, steplog, telling
+from toolcards.models import Event, Source, ToolCall
+
+pytestmark = pytest.mark.django_db
+SECRET = "ghp_" + "a1B2" * 9
+TOOLS = [
+    {"name": "send_mail", "input_schema": {"type": "object", "additionalProperties": False, "properties": {"to": {}}}}
+]
+
+
+@pytest.fixture(autouse=True)
+def _unplugged() -> Iterator[None]:
+    telling.forget()
+    yield
+    hooks.clear()
+
+
+@pytest.fixture
+def lines(caplog: Any) -> Callable[[], list[dict[str, Any]]]:
+    """Give `lines()`: what the step log says so far."""
+    caplog.set_level("INFO", logger="toolcards.steps")
+    return lambda: [record.msg for record in caplog.records if record.name == "toolcards.steps"]
+
+
+def claim(source: Source, said: dict[str, Any]) -> None:
+    from toolcards.gate import permits
+
+    body = {"call_id": said["call_id"], "args_sha256": said["args_sha256"]}
+    journal.do(permits.Claim(source, said["permit"]["id"], body))
+
+
+def test_a_call_that_a_person_approved_from_its_input_to_its_result(
+    policy: Any, source: Source, an_approver: Any, ballot: Any, a_run: Any, lines: Any
+) -> None:
+    policy({"rules": [{"id": "ask", "effect": "ask", "match": {"tool": ["send_mail"]}}]})
+    a_run("r", f.RunStarted(tools=TOOLS))
+    hooks.register(type("Quiet", (), {"before": lambda self, call: None})(), "quiet")
+    args = {"to": SECRET}
+    asking = gate.Asking(run="r", call_id="c", tool="Send-Mail", args=args | {"zzz": 1})
+    gate.decide(source, asking)
+    gate.vote(an_approver, ballot(ToolCall.objects.get(), "approve"))
+    claim(source, gate.decide(source, asking))
+    from toolcards.gate import agents
+
+    journal.do(agents.Result(source, "r", "c", {"outcome": "ok", "output": f"sent to {SECRET}"}))
+    told = [line for line in lines() if line.get("call") == "c"]
+    assert [(line["phase"], line["outcome"]) for line in told] == [
+        ("resolve", "ok"), ("repair", "repaired"), ("repair", "done"), ("before", "done"), ("gate", "ask"),
+        ("ask", "waiting"), ("answer", "approved"), ("claim", "claimed"), ("execute", "ok"),
+    ]  # fmt: skip
+    assert {(line["run"], line["attempt"]) for line in told} == {("r", 1)} and all("started" in line for line in told)
+    resolve, repaired, _, _, decided, asked, answered, claimed, executed = told
+    assert repaired["repair"] == {"method": "tool name, unknown fields dropped"} and repaired["redactions"] == 1
+    assert resolve["bytes"] == len(json.dumps(args | {"zzz": 1})) and resolve["in_sha"] != repaired["in_sha"]
+    assert (decided["policy_version"], decided["rule_ids"], decided["by"]) == (1, ["ask"], {"kind": "rule"})
+    assert (answered["approver"], answered["by"]) == ("ann", {"kind": "human"})
+    assert answered["latency_to_decide"] >= 0 and asked["approval"] == claimed["approval"]
+    assert executed["out_sha"] == hashlib.sha256(f"sent to {SECRET}".encode()).hexdigest() and executed["ms"] >= 0
+    assert SECRET not in str(told) and "sent to" not in str(told)
+
+
+def test_what_is_rolled_back_is_not_in_the_log(a_run: Any, source: Source, lines: Any) -> None:
+    from tests.conftest import Say
+
+    a_run("r")
+    before = len(lines())
+
+    class Breaks(Say):
+        def apply(self, tx: Any) -> None:
+            super().apply(tx)
+            tx.after.append(lambda: 1 // 0)
+
+    with pytest.raises(ZeroDivisionError):
+        journal.do(Breaks(source, "r", [f.InputReady("c", "bash", {}, True)]))
+    assert len(lines()) == before
+
+
+def test_a_step_ends_with_its_calls_its_results_and_the_invalid_ones(a_run: Any, lines: Any) -> None:
+    a_run(
+        "r", f.StepStarted(), f.InputReady("a", "t", {"x": SECRET}, True), f.OutputReady("a", SECRET),
+        f.InputReady("b", "t", {}, True), f.OutputFailed("b", SECRET, "timeout"),
+        f.InputInvalid("c", "t", SECRET, SECRET),
+        f.InputReady("d", "t", {}, True), f.StepFinished(), f.RunEnded(),
+    )  # fmt: skip
+    (step,) = [one for one in steplog.story(Event.objects.order_by("seq")) if one.phase == "step"]
+    assert step.more == {"step": 1, "calls": ["a", "b", "c", "d"], "results": 2, "invalid": ["c"]}
+    (line,) = [one for one in lines() if one["phase"] == "step"]
+    assert {name: line[name] for name in step.more} == step.more
+    assert SECRET not in str(lines()) and SECRET not in str(list(steplog.story(Event.objects.order_by("seq"))))
+
+
+def test_the_page_tells_what_the_log_tells(a_run: Any, lines: Any) -> None:
+    a_run("r", f.InputReady("a", "t", {}, True), f.OutputFailed("a", "", "timeout"), f.RunEnded(outcome="error"))
+    story = [step.fields for step in steplog.story(Event.objects.order_by("seq"))]
+    assert [{k: v for k, v in line.items() if k in one} for line, one in zip(lines(), story, strict=True)] == story
