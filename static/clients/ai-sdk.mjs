@@ -140,7 +140,7 @@ function copied(source, copy) {
           copy.add(value);
           controller.enqueue(value);
         } catch (error) {
-          copy.end('error', error);
+          copy.end(broken(error), error);
           controller.error(error);
         }
       },
@@ -163,13 +163,16 @@ async function* iterated(source, copy) {
     }
     how = '';
   } catch (error) {
-    how = 'error';
-    copy.end('error', error);
+    how = broken(error);
+    copy.end(how, error);
     throw error;
   } finally {
     copy.end(how);
   }
 }
+
+/** A source that was cut by its own signal was stopped; it did not fail. @param {any} error */
+const broken = (error) => (error?.name === 'AbortError' ? 'abort' : 'error');
 
 // What a stream tells at its beginning: the message, or the run, that its rest belongs to.
 const BEGUN = /"type":"(?:start|RUN_STARTED)"[^\n]*?"(?:messageId|runId)":"([^"\\]+)"/;

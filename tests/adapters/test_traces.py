@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import Player, bodies, texts_of
+from playing import TRACES, Player, bodies, texts_of
 
 from toolcards.core import facts as f
 from toolcards.core.board import Board
@@ -72,3 +72,16 @@ def test_our_own_denial_closes_what_the_wire_leaves_open(
     assert {call: card.state for call, card in cards.items()} == {c: k["final"] for c, k in said["calls"].items()}
     assert player.board.status == said["run"]
     assert not any(card.anomalies for card in cards.values())
+
+
+def test_a_cancelled_question_ends_as_its_server_tells() -> None:
+    """TanStack AI: a cancel is neither yes nor no; our module tells of it before the stream goes on with an error."""
+    set_of, player = TRACES / "tanstack-ai", Player("tanstack")
+    player.body(texts_of(set_of / "g2-approval-cancelled.turn1.sse"))
+    resume = [{"interruptId": "approval_call_g2", "status": "cancelled"}]
+    player.frames({"type": "CUSTOM", "name": "toolcards.request", "value": {"resume": resume}})
+    player.body(texts_of(set_of / "g2-approval-cancelled.turn2.sse"))
+    card = player.board.find("call_g2")
+    assert card is not None and card.error is not None and card.approval is not None
+    assert (card.state, card.error.message) == ("output-error", "Tool execution cancelled")
+    assert (card.approval.state, card.anomalies, player.board.status) == ("cancelled", (), "finished")

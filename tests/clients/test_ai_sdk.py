@@ -126,6 +126,12 @@ def test_a_chat_that_is_stopped_is_aborted(server: Server, app: Starts, run: str
     assert (card["cause"], server.get(f"/api/v1/runs/{run}")["status"]) == ("aborted", "aborted")
 
 
+def test_a_stream_that_is_passed_on_and_cut_by_its_own_signal_is_aborted(server: Server, app: Starts, run: str) -> None:
+    app("hang", abort="client", relay=True).finish()
+    card = ended(server, run, "output-error")["call_hang"]
+    assert (card["cause"], server.get(f"/api/v1/runs/{run}")["status"]) == ("aborted", "aborted")
+
+
 def test_a_chat_that_is_stopped_while_arguments_stream_is_aborted(server: Server, app: Starts, run: str) -> None:
     app("midargs", abort="client").finish()
     assert ended(server, run, "output-error")["call_half"]["cause"] == "aborted"

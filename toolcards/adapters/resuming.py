@@ -15,6 +15,7 @@ from toolcards.core import facts as f
 
 _YES = frozenset({"approve", "edit", "respond", "accept"})
 _NO = frozenset({"reject", "ignore"})
+_OF_CALL = "approval_"  # how the ids of TanStack AI's interrupts begin; their call's id follows
 
 
 def answers(request: dict[str, Any], batch: list[str] | None = None) -> Facts:
@@ -70,8 +71,10 @@ def _spread(source_id: str, payload: Any, batch: list[str]) -> Iterator[tuple[st
             yield asked, decision
 
 
-def _answer(source_id: str, payload: Any) -> f.ApprovalAnswered | None:
+def _answer(source_id: str, payload: Any) -> f.ApprovalAnswered | f.Closed | None:
     """The answer that a payload means; None for what is no yes and no no (the agent will refuse it)."""
+    if payload is False and source_id.startswith(_OF_CALL):  # TanStack AI: neither yes nor no, and its server says so
+        return f.Closed(source_id.removeprefix(_OF_CALL), "cancelled", reason="Cancelled where the agent runs.")
     if payload is False:
         return f.ApprovalAnswered("", False, source_id, reason="Cancelled where the agent runs.")
     said = _dict(payload)

@@ -119,7 +119,8 @@ async function pass(answer, response) {
   response.end();
 }
 const server = http.createServer(async (request, response) => {
-  const watched = (answer) => (wish.watch && !wish.keeper ? mirror(answer, wish) : answer);
+  const inner = request.url === '/inner'; // an app that only passes on what another one answers watches it there
+  const watched = (answer) => (wish.watch && !wish.keeper && !inner ? mirror(answer, wish) : answer);
   if (request.method === 'GET') {
     goOn();
     return pass(watched(new Response(replayed(), { headers: { 'content-type': 'text/event-stream' } })), response);
@@ -130,7 +131,11 @@ const server = http.createServer(async (request, response) => {
   const stop = new AbortController();
   response.on('close', () => response.writableEnded || wish.scenario === 'resume' || stop.abort(new DOMException('client closed', 'AbortError')));
   if (wish.abort === 'server') setTimeout(() => stop.abort(new DOMException('operator pressed stop', 'AbortError')), 500);
-  if (wish.watch) mirrorRequest(body, wish);
+  if (wish.watch && !inner) mirrorRequest(body, wish);
+  if (wish.relay && !inner) {
+    const url = `http://127.0.0.1:${server.address().port}/inner`;
+    return pass(watched(await fetch(url, { method: 'POST', body: text, signal: stop.signal })), response);
+  }
   const done = ai.streamText({
     model, tools, ...approval, ...(wish.telemetry ? { telemetry: { integrations: [telemetry(wish)] } } : {}), stopWhen: (ai.isStepCount ?? ai.stepCountIs)(6), abortSignal: stop.signal,
     messages: await ai.convertToModelMessages(body.messages), onError: () => {},
