@@ -537,3 +537,48 @@ def test_a_python_without_django_hands_over_to_the_checkouts_own(tmp_path: Path)
     words = ["-S", "-I", "-c", f"{typed}runpy.run_path('manage.py', run_name='__main__')"]
     done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.stdout == "handed over: manage.py connect list\n", done.stderr
+
+
+# ---------------------------------------------------------------- what programs do without a server
+
+
+def a_claude(folder: Path, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = folder / "bin" / "claude"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho '{version} (Claude Code)'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+
+
+def test_claude_code_is_closed_by_its_settings_and_its_version(
+    wish: connect.Wish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert CLAUDE.away is not None and CLAUDE.mind is not None
+    a_claude(tmp_path, "2.1.329", monkeypatch)
+    assert CLAUDE.away(wish) == ""  # not connected
+    connect.write(CLAUDE.plan(wish))
+    assert 'onFailure is "block"' in CLAUDE.away(wish) and "2.1.329" in CLAUDE.away(wish)
+    assert CLAUDE.mind(wish) == ""
+    settings(wish).write_text(settings(wish).read_text().replace('"onFailure": "block"', '"onFailure": "allow"'))
+    assert CLAUDE.away(wish) == ""
+
+
+@pytest.mark.parametrize(("version", "said"), [("2.1.294", "Update it"), ("", "no `claude` on the PATH")])
+def test_a_version_that_fails_open_is_said(
+    wish: connect.Wish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, said: str
+) -> None:
+    assert CLAUDE.away is not None and CLAUDE.mind is not None
+    if version:
+        a_claude(tmp_path, version, monkeypatch)
+    else:
+        monkeypatch.setenv("PATH", str(tmp_path))
+    connect.write(CLAUDE.plan(wish))
+    assert CLAUDE.away(wish) == "" and said in CLAUDE.mind(wish)
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="needs Node.js")
+def test_opencodes_plug_in_runs_nothing_without_a_server(wish: connect.Wish) -> None:
+    assert OPENCODE.away is not None
+    assert OPENCODE.away(wish) == ""
+    connect.write(OPENCODE.plan(wish))
+    assert "cannot be reached" in OPENCODE.away(wish)

@@ -138,9 +138,15 @@ def test_what_a_socket_and_a_body_are_told_is_written_down(server: Any) -> None:
     import json
 
     body = '{"type":"tool.input.available","call_id":"c","tool":"bash","input":{}}\n{broken\n'
+    asks = [
+        {"type": "tool.input.available", "call_id": "d", "tool": "bash", "input": {}},
+        {"type": "approval.requested", "call_id": "d", "approval_id": "a"},
+    ]
     path = "/api/v1/ingest?protocol=native&run=documented&mode=gate"
     _, said, _ = server.request("POST", path, body, Content_Type="application/x-ndjson")
-    assert names("ingest") == set(said)
+    _, polls, _ = server.request("POST", "/api/v1/ingest?protocol=native&run=asking&answers=poll", asks)
+    assert names("ingest") == {*said, *polls}
+    assert fields("ingest")["asked"] >= {*polls["asked"][0]}
     told: dict[str, set[str]] = {}
     with server.socket(protocol="native") as socket:
         socket.send(json.dumps([{"type": "run.started"}, {"type": "?", "call_id": 1}]))

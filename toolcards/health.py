@@ -9,12 +9,13 @@ from datetime import UTC, datetime, timedelta
 
 from django.db.models import Count, Q
 
-from toolcards.models import Run, Source, ToolCall
+from toolcards.connect.probe import AWAY
+from toolcards.models import Proof, Run, Source, ToolCall
 
 SILENT = timedelta(minutes=10)  # a run that is open and says nothing for so long
 LATELY = timedelta(hours=1)
 MOST_FAIL, FEWEST = 0.5, 5  # of at least this many calls, this share failed
-# What happens to a call of a gated source when this server cannot be reached.
+# Whose program runs its calls while this server is away, unless it is set up not to, as `connect` does.
 FAILS_OPEN = frozenset({"claude-code", "opencode"})
 
 
@@ -34,7 +35,11 @@ _FAILING = Badge(
     "failing", "failing", "Half or more of its calls failed within the last hour.", "err", "triangle-alert"
 )
 _OPEN = Badge(
-    "fails-open", "fails open", "When this server cannot be reached, its calls run all the same.", "ask", "shield"
+    "fails-open",
+    "may fail open",
+    "Nobody has seen that it stops when this server cannot be reached; `toolcards connect` sets it up so, and looks.",
+    "ask",
+    "shield",
 )
 _UNGOVERNED = Badge(
     "ungoverned", "ungoverned", "It ran something without a decision within the last day.", "err", "triangle-alert"
@@ -71,7 +76,10 @@ def _failing(wanted: list[int], at: datetime) -> set[int]:
 
 def _fails_open(wanted: list[int]) -> set[int]:
     gated = Run.objects.filter(source__in=wanted, protocol__in=FAILS_OPEN)
-    return set(gated.values_list("source", flat=True).distinct())
+    stopped = ToolCall.objects.filter(run__source__in=wanted, tool=AWAY, state="output-denied")
+    proven = Proof.objects.filter(source__in=wanted, ability="fails", by="probe")  # stays when the call is deleted
+    seen = {*stopped.values_list("run__source", flat=True), *proven.values_list("source", flat=True)}
+    return set(gated.values_list("source", flat=True).distinct()) - seen
 
 
 def _ungoverned(wanted: list[int], at: datetime) -> set[int]:

@@ -13,7 +13,7 @@ from django.test import Client
 from dashboard import checklist, proving
 from tests.conftest import Say
 from tests.dashboard.test_live import signed_in, text_with, watching
-from toolcards import proofs
+from toolcards import health, proofs
 from toolcards.connect import recipes
 from toolcards.connect.probe import AWAY, RUN
 from toolcards.core import facts as f
@@ -184,3 +184,15 @@ def test_hostile_words_in_a_proof_are_escaped(source: Source, admin: Client) -> 
     journal.do(Say(source, f"{RUN}<i>", told))
     page = admin.get(f"/sources/{source.pk}/").content.decode()
     assert "<script>alert" not in page and "<i>" not in page and "Closed: &lt;b&gt;" in page
+
+
+def test_a_program_that_was_seen_to_stop_is_not_said_to_fail_open(source: Source, a_run: Callable[..., Run]) -> None:
+    Run.objects.filter(pk=a_run("r").pk).update(protocol="claude-code")
+    assert [badge.code for badge in health.badges([source.pk])[source.pk]] == ["fails-open"]
+    told = [f.InputReady("away", AWAY, {"checked": "its settings were read"}, True), f.OutputDenied("away", "no")]
+    journal.do(Say(source, f"{RUN}3", told))
+    assert health.badges([source.pk])[source.pk] == []
+    proofs.gather(source)
+    ToolCall.objects.filter(tool=AWAY).update(tool="forgotten")
+    assert health.badges([source.pk])[source.pk] == []
+    ToolCall.objects.filter(tool="forgotten").update(tool=AWAY)

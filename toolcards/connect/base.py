@@ -118,6 +118,7 @@ class Recipe:
     undoing: str = "Removes exactly what was written:"
     next_step: str = "Start it anew."
     away: Callable[[Wish], str] | None = None  # what was seen of it with no server there; "" for nothing
+    mind: Callable[[Wish], str] | None = None  # what people should know of this computer; "" for nothing
 
     @property
     def command(self) -> str:

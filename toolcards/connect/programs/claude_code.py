@@ -79,6 +79,17 @@ def away(wish: Wish) -> str:
     return f'onFailure is "block" in {settings_of(wish)}, and Claude Code {".".join(map(str, version))} goes by it'
 
 
+def mind(wish: Wish) -> str:
+    """Return what is to be said of the program on this computer."""
+    version, wanted = installed(), ".".join(map(str, BLOCKS))
+    if not version:
+        return f"There is no `claude` on the PATH here. Versions before {wanted} run tools when no server is there."
+    if version < BLOCKS:
+        found = ".".join(map(str, version))
+        return f"Claude Code {found} runs tools when no server is there. Update it: {wanted} blocks them."
+    return ""
+
+
 def installed() -> tuple[int, ...]:
     """Return the version of the program on this computer, () if there is none."""
     program = shutil.which("claude")
@@ -182,4 +193,5 @@ RECIPE = Recipe(
     place=10,
     road="hooks",
     away=away,
+    mind=mind,
 )  # fmt: skip

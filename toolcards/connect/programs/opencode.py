@@ -9,9 +9,18 @@ import json
 import re
 from pathlib import Path
 
+from toolcards.connect import away
 from toolcards.connect.base import TAG, Abilities, Change, Recipe, Unreadable, Wish, read
 
 PLUG_IN = "toolcards.js"
+_AWAY = """
+import {{ Toolcards }} from './{}';
+const hooks = await Toolcards({{ client: {{ session: {{ get: async () => ({{}}) }} }} }});
+const call = {{ tool: 'probe', sessionID: 'away', callID: 'away' }};
+const refusal = await hooks['tool.execute.before'](call, {{ args: {{}} }}).then(() => '', (error) => error.message);
+console.log(refusal ? 'denied: ' + refusal : 'ran');
+process.exit();
+"""
 _SETTINGS = re.compile(r"^const SETTINGS = (\{.*\}) // " + TAG + "$", re.MULTILINE)
 
 
@@ -47,6 +56,12 @@ def file_of(wish: Wish) -> Path:
     return folder / "plugin" / PLUG_IN
 
 
+def seen_away(wish: Wish) -> str:
+    """Return what the plug-in says to a call with no server there."""
+    path = file_of(wish)
+    return away.node(path.parent, _AWAY.format(path.name)) if path.exists() else ""
+
+
 def source() -> str:
     """Return the plug-in as it is handed out."""
     from django.contrib.staticfiles import finders
@@ -71,4 +86,6 @@ RECIPE = Recipe(
     plan=plan,
     undo=undo,
     key_in=key_in,
+    away=seen_away,
+    place=20,
 )

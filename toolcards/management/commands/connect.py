@@ -90,6 +90,8 @@ class Command(BaseCommand):
         else:
             connect.write(changes)
             self._wrote(recipe, wish, changes)
+        if recipe.mind and (said := recipe.mind(wish)):
+            self.stdout.write(f"Mind: {said}")
         self._paste(recipe)
         self._probe(recipe, wish, options)
 

@@ -1,0 +1,102 @@
+"""From nothing to a held and released call of the real Claude Code: a server, `connect claude-code`, and a prompt."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients import claude as claude_code
+from tests.clients import gating, models
+from tests.clients.test_claude_code import Claude
+from tests.serving import ROOT, Server, until
+from toolcards.connect.probe import RUN
+
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(600)]
+
+
+class Seen(Server):
+    """A server that is read with a key that may read everybody's runs, for `connect` makes a source of its own."""
+
+    reader = ""
+
+    def request(self, method: str, path: str, body: Any = None, *, key: str | None = None, **headers: str) -> Any:
+        return super().request(method, path, body, key=key or self.reader, **headers)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """A server as it is on its first day: the starter policy, no agent."""
+    data = tmp_path / "server"
+    data.mkdir()
+    with Seen(data) as running:
+        running.reader = running.manage("agentkey", "create", "reader", "--scopes", "read").stdout.split()[-1]
+        yield running
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[claude_code.Place]:
+    """A home where nothing was connected yet, and an empty project."""
+    home, project = tmp_path / "home", tmp_path / "project"
+    home.mkdir()
+    project.mkdir()
+    model = models.anthropic(claude_code.SCRIPTS)
+    yield claude_code.Place(home, project, model)
+    model.close()
+
+
+def test_two_commands_hold_and_release_a_call(server: Server, place: claude_code.Place) -> None:
+    program = claude_code.program()
+    said = connected(server, place.home, program)
+    assert "The probe was held, approved and released." in said and "Without a server it runs nothing" in said
+
+    claude = Claude(program, place).start("touch")
+    assert gating.waiting(server, claude.session)["tool"]["name"] == "Bash"
+    assert not (place.project / "ran.txt").exists()
+    gating.vote(server, claude.session, "approve")
+    told = claude.finish()
+    assert (place.project / "ran.txt").exists(), told
+    until(lambda: gating.calls(server, claude.session)["toolu_t"]["state"] == "output-available")
+
+    server.stop()
+    (place.project / "ran.txt").unlink()
+    Claude(program, place).start("touch").finish()
+    assert not (place.project / "ran.txt").exists()
+    assert "blocking" in place.model.results["toolu_t"]
+
+
+def connected(server: Server, home: Path, program: Path) -> str:
+    """Type the second command, answer its question and its probe; the address is found and a key is made."""
+    env = os.environ | {"HOME": str(home), "TOOLCARDS_DATA_DIR": str(server.data)}
+    env["PATH"] = f"{program.parent}:{os.environ['PATH']}"
+    env.pop("TOOLCARDS_URL", None)
+    typed = subprocess.Popen(
+        [sys.executable, str(ROOT / "manage.py"), "connect", "claude-code"], env=env, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        assert typed.stdin is not None
+        typed.stdin.write("y\n")
+        typed.stdin.flush()
+        gating.vote(server, probe(server), "approve")
+        said, wrong = typed.communicate(timeout=120)
+    finally:
+        typed.kill()
+        typed.wait()
+    assert typed.returncode == 0, wrong
+    return said
+
+
+def probe(server: Server) -> str:
+    """Return the probe's run, once it waits."""
+
+    def look() -> Any:
+        runs = server.get("/api/v1/runs?status=waiting")["runs"]
+        return [run["run"] for run in runs if run["run"].startswith(RUN)]
+
+    return str(until(look, 60)[0])
