@@ -62,6 +62,15 @@ def of_package(module: str, name: str, base: type[Exception] = Exception) -> Exc
     return type(name, (base,), {"__module__": module})()
 
 
+def handshake(reason: str) -> ssl.SSLError:
+    error = ssl.SSLError(1, "words")
+    error.reason = reason
+    return error
+
+
+REQUESTS = type("ConnectionError", (OSError,), {"__module__": "requests.exceptions"})
+
+
 class McpError(Exception):
     def __init__(self, code: int) -> None:
         self.error = type("ErrorData", (), {"code": code})()
@@ -101,7 +110,97 @@ CASES = [
     (of_package("mcp.server.fastmcp.exceptions", "ToolError"), "tool_reported", "tool", False),
     (Exception("429 Too Many Requests ECONNREFUSED timeout"), "internal", "tool", False),
     (Unspeakable(), "internal", "tool", False),
+    # What the libraries really raise: a wrapper of their own around what happened.
+    (
+        while_handling(
+            REQUESTS(),
+            caused(
+                of_package("urllib3.exceptions", "MaxRetryError"),
+                of_package("urllib3.exceptions", "NewConnectionError"),
+            ),
+        ),
+        "connect_failed",
+        "tool",
+        True,
+    ),
+    (while_handling(REQUESTS(), of_package("urllib3.exceptions", "ProtocolError")), "conn_lost", "tool", False),
+    (
+        while_handling(
+            REQUESTS(), caused(of_package("urllib3.exceptions", "MaxRetryError"), ssl.SSLCertVerificationError())
+        ),
+        "tls_invalid",
+        "tool",
+        False,
+    ),
+    (REQUESTS(), "tool_failed", "tool", False),
+    (
+        caused(
+            of_package("httpx", "ConnectError"),
+            caused(of_package("httpcore", "ConnectError"), ssl.SSLCertVerificationError()),
+        ),
+        "tls_invalid",
+        "tool",
+        False,
+    ),
+    (caused(of_package("httpx", "ConnectError"), ConnectionRefusedError()), "connect_failed", "tool", True),
+    (of_package("aiohttp.client_exceptions", "ClientConnectorCertificateError"), "tls_invalid", "tool", False),
+    (handshake("SSLV3_ALERT_HANDSHAKE_FAILURE"), "connect_failed", "tool", True),
+    (handshake("DECRYPTION_FAILED_OR_BAD_RECORD_MAC"), "conn_lost", "tool", False),
+    (of_package("psycopg.errors", "SerializationFailure"), "tx_conflict", "tool", True),
+    (caused(of_package("django.db.utils", "OperationalError"), locked()), "tx_conflict", "tool", True),
+    (BlockingIOError(errno.EAGAIN, "x"), "resource_busy", "tool", False),
+    (IsADirectoryError(), "tool_failed", "tool", False),
+    (of_package("toolcards.client.asking", "Unreachable"), "gate_unavailable", "runtime", True),
+    (McpError(-32602), "protocol", "runtime", False),
+    (McpError(-32000), "transport", "runtime", False),
 ]
+
+
+# The page of the design, typed in: row, codes, whose fault, again (yes, no, ? if idempotent, - if nothing was written),
+# and what the tool may have done where the page says so.
+PAGE = """
+3 plugin_veto plugin no | 4 plugin_crash plugin no | 5 plugin_timeout plugin yes | 6 after_hook_crash plugin no confirmed
+7 policy_denied runtime no | 7 kill_switch runtime no | 8 approval_denied runtime no
+9 approval_expired runtime no | 9 permit_expired runtime no | 9 permit_revoked runtime no | 10 integrity runtime no
+11 gate_unavailable runtime yes | 12 no_such_tool runtime no | 13 invalid_input tool no
+14 connect_failed tool yes none | 15 tls_invalid tool no | 16 timeout tool ? possible | 16 conn_lost tool ? possible
+17 deadline runtime ? | 18 rate_limited tool yes | 19 quota tool no | 20 upstream tool ? | 21 upstream_auth tool no
+22 conflict tool no | 23 upstream_rejected tool no | 24 tx_conflict tool yes | 25 tool_failed tool no
+26 resource_busy tool - | 27 resource_exhausted tool no | 28 exit_status tool no | 29 tool_reported tool no
+30 protocol runtime no | 30 transport runtime ? | 31 bad_output tool no confirmed | 32 lost runtime no | 33 internal tool no
+"""
+ROWS = [row.split() for row in PAGE.replace("|", "\n").strip().splitlines()]
+HTTP = {
+    18: [429, 408, 425],
+    19: [402],
+    20: [502, 503, 504, 500],
+    21: [401, 403],
+    22: [409, 412],
+    23: [400, 404, 418, 422, 451],
+}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]}-{row[1]}")
+def test_the_table_is_the_page(row: list[str]) -> None:
+    number, code, authority, again, *effects = row
+    known = errors.TABLE[code]
+    assert (known.number, known.authority) == (int(number), authority)
+    assert [known.effects] == (effects or [known.effects])
+    retryable = {
+        "yes": (True, True, True), "no": (False, False, False), "?": (False, True, False), "-": (False, False, True),
+    }[again]  # fmt: skip
+    told = ({}, {"idempotent": True}, {"unwritten": True})
+    assert tuple(errors.fault(code, **more).retryable for more in told) == retryable  # type: ignore[arg-type]
+
+
+def test_the_table_has_nothing_that_the_page_has_not() -> None:
+    assert [row[1] for row in ROWS] == list(errors.TABLE)
+
+
+@pytest.mark.parametrize(("number", "status"), [(number, status) for number, found in HTTP.items() for status in found])
+def test_every_status_finds_its_row(number: int, status: int) -> None:
+    assert errors.TABLE[raised.of_status(status)].number == number
+    assert raised.of_exception(HTTPStatusError(status)).code == raised.of_status(status)
 
 
 @pytest.mark.parametrize(

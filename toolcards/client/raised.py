@@ -33,6 +33,7 @@ connect_failed   httpx.ConnectError httpx.ConnectTimeout httpx.PoolTimeout
 connect_failed   httpcore.ConnectError httpcore.ConnectTimeout httpcore.PoolTimeout
 connect_failed   urllib3.ConnectTimeoutError urllib3.NewConnectionError urllib3.NameResolutionError
 connect_failed   requests.ConnectTimeout aiohttp.ClientConnectorError aiohttp.ConnectionTimeoutError
+tls_invalid      aiohttp.ClientConnectorCertificateError
 timeout          httpx.TimeoutException httpcore.TimeoutException requests.Timeout urllib3.TimeoutError
 timeout          subprocess.TimeoutExpired concurrent.TimeoutError redis.TimeoutError
 conn_lost        httpx.NetworkError httpx.RemoteProtocolError httpcore.NetworkError httpcore.RemoteProtocolError
@@ -68,6 +69,11 @@ _STATUSES: dict[int, str] = {
 }  # fmt: skip
 _SQLSTATES = {"40001": "tx_conflict", "40P01": "tx_conflict", "55P03": "tx_conflict"}
 _JSON_RPC = {-32601: "protocol", -32602: "protocol", -32603: "transport", -32000: "transport"}
+# OpenSSL's names for handshakes that came to nothing: no request was sent.
+_HANDSHAKE = frozenset({
+    "WRONG_VERSION_NUMBER", "UNSUPPORTED_PROTOCOL", "NO_PROTOCOLS_AVAILABLE", "NO_SHARED_CIPHER", "HANDSHAKE_FAILURE",
+    "SSLV3_ALERT_HANDSHAKE_FAILURE", "TLSV1_ALERT_PROTOCOL_VERSION", "TLSV1_UNRECOGNIZED_NAME", "HTTP_REQUEST",
+})  # fmt: skip
 _SQLITE_BUSY = (5, 6)
 _MYSQL_LOCKS = (1205, 1213)
 # In these phases a wrong value or type means something else than in the tool's own code.
@@ -101,7 +107,7 @@ def of_exception(
 def of_hook(error: BaseException, *, after: bool = False) -> Fault:
     """Return what a plug-in's exception is: a typed veto, a time-out of ours, or a crash."""
     stated = _attribute(error, "toolcards_code")
-    if after:
+    if after and stated != "plugin_timeout":
         code = "after_hook_crash"
     elif stated in {"plugin_veto", "plugin_timeout"}:
         code = stated
@@ -128,12 +134,19 @@ def _classified(error: BaseException, phase: str, seen: frozenset[int], depth: i
         parts = _group(cause)
         code = _code(cause, phase) if parts is None else ""
         if code:
-            return code, cause
+            return ("tls_invalid" if code == "connect_failed" and _untrusted(cause, seen) else code), cause
         if parts is not None and depth < DEEPEST:
             within = [_classified(part, phase, seen | {id(cause)}, depth + 1) for part in parts]
             return min((part for part in within if part is not None), key=_retryability, default=None)
         unknown = unknown or cause
-    return None if unknown is None else ("internal", unknown)
+    if unknown is None:
+        return None
+    return ("tool_failed" if isinstance(unknown, OSError) else "internal"), unknown
+
+
+def _untrusted(error: BaseException, seen: frozenset[int]) -> bool:
+    """Whether there was no connection because of the other side's certificate: trying again will not mend that."""
+    return any(isinstance(cause, ssl.SSLCertVerificationError) for cause in _chain(error, seen))
 
 
 def _retryability(found: tuple[str, BaseException]) -> tuple[int, int]:
@@ -185,9 +198,14 @@ def _code(error: BaseException, phase: str) -> str:
         if code:
             return code
     for code, types in _LAST:
-        if isinstance(error, types):
+        if isinstance(error, types) and not _wrapper(error):
             return _IN_PHASE.get(phase, code) if not isinstance(error, OSError) else code
     return ""
+
+
+def _wrapper(error: BaseException) -> bool:
+    """A package's own kind of OSError (requests has one for everything) says less than what caused it."""
+    return isinstance(error, OSError) and error.errno is None and type(error).__module__ != "builtins"
 
 
 def _by_status(error: BaseException) -> str:
@@ -201,6 +219,8 @@ def _by_name(error: BaseException) -> str:
 
 def _by_number(error: BaseException) -> str:
     """Numbers that drivers and protocols put on their exceptions."""
+    if isinstance(error, ssl.SSLError) and _attribute(error, "reason") in _HANDSHAKE:
+        return "connect_failed"
     state = _attribute(error, "sqlstate") or _attribute(error, "pgcode")
     if isinstance(state, str) and state in _SQLSTATES:
         return _SQLSTATES[state]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from toolcards.core import errors, raised
+from toolcards.core import errors, happenings, raised
 from toolcards.hooks import registry
 from toolcards.hooks.registry import Plugin, Veto
 
@@ -60,8 +60,8 @@ def observe(plugin: Plugin, payload: dict[str, Any]) -> str:
     try:
         _called(plugin, str(payload["event"]), payload)
     except BaseException as error:
-        fault = raised.of_hook(error)
-        code = fault.code if fault.code == "plugin_timeout" else "plugin_crash"
+        code = raised.of_hook(error, after=payload["event"] == happenings.AFTER).code
+        code = "plugin_crash" if code == "plugin_veto" else code  # nobody was asked
         log.warning("hooks: %s failed at %s: %s (%s)", plugin.name, payload["event"], code, type(error).__name__)
         return code
     return ""
