@@ -47,7 +47,7 @@ def seal(texts: Iterable[str], place: str, head: str = "") -> list[str]:
     known = list(texts)
     hour = int(time.time()) // _HOUR
     stamp, encrypt = hour.to_bytes(_STAMP, "big"), _cipher(settings.SECRET_KEY, hour).encrypt
-    fresh, mark, sealed = os.urandom(_NONCE * len(known)), MARK + place, []
+    fresh, sealed = os.urandom(_NONCE * len(known)), []
     for number, text in enumerate(known):
         if not text or type(text) is Closed:
             sealed.append(text)
@@ -55,7 +55,7 @@ def seal(texts: Iterable[str], place: str, head: str = "") -> list[str]:
         clear = _clear(text, head) if head else ""
         nonce = fresh[number * _NONCE : (number + 1) * _NONCE]
         plain = (text[len(clear) :] if clear else text).encode("utf-8", "surrogatepass")
-        raw = stamp + nonce + encrypt(nonce, plain, (mark + clear).encode())
+        raw = stamp + nonce + encrypt(nonce, plain, _bound(place, clear))
         sealed.append(clear + MARK + binascii.b2a_base64(raw, newline=False).decode("ascii"))
     return sealed
 
@@ -67,7 +67,7 @@ def open(text: str, place: str, head: str = "") -> str:  # noqa: A001 - the word
     clear = _clear(text, head) if head else ""
     if not text.startswith(MARK, len(clear)):
         return text
-    raw, bound = _raw(text[len(clear) + len(MARK) :]), f"{MARK}{place}{clear}".encode()
+    raw, bound = _raw(text[len(clear) + len(MARK) :]), _bound(place, clear)
     hour, nonce, body = raw[:_STAMP], raw[_STAMP : _STAMP + _NONCE], raw[_STAMP + _NONCE :]
     for secret in _secrets():
         try:
@@ -127,6 +127,12 @@ class SealedText(models.TextField):
 def _clear(text: str, head: str) -> str:
     """The beginning of the text that stays readable."""
     return text[: text.find('"', len(head)) + 1] if text.startswith(head) else ""
+
+
+@lru_cache(maxsize=1_024)
+def _bound(place: str, clear: str) -> bytes:
+    """What comes with a sealed text: moved elsewhere, or begun otherwise, it does not open."""
+    return f"{MARK}{place}{clear}".encode()
 
 
 def _raw(text: str) -> bytes:
