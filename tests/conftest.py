@@ -35,7 +35,7 @@ from tests.serving import Server
 from toolcards import gate
 from toolcards.core import facts as f
 from toolcards.core.packs import PACKS
-from toolcards.gate import journal, memory, rebuilding
+from toolcards.gate import journal, memory, rebuilding, retention, telling
 from toolcards.gate.work import Action
 from toolcards.models import AgentKey, Run, Source, ToolCall
 
@@ -94,6 +94,8 @@ def _nothing_remembered() -> Iterator[None]:
     from toolcards.transports import auth, presence
 
     memory.forget_all()
+    telling.forget()
+    retention._refused.clear()
     auth.forget()
     presence.connections.clear()
     presence._senders.clear()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.adapters.playing import MANIFEST, Player, bodies, texts_of
+from tests.serving import PATIENCE
 from toolcards import gate, hooks
 from toolcards.core import facts as f
 from toolcards.core import happenings as h
@@ -26,6 +27,7 @@ from toolcards.records import AuditRow
 @pytest.fixture(autouse=True)
 def _unplugged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     telling.forget()
+    monkeypatch.setattr(registry, "LIMIT", PATIENCE)
     yield
     hooks.clear()
     telling.forget()

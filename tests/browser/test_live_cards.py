@@ -8,7 +8,19 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.browsing import NEEDS_BROWSER, Open, armed, ask, card, in_state, path_of, patient, tell
+from tests.browsing import (
+    NEEDS_BROWSER,
+    STOP_THE_CLOCK,
+    Open,
+    armed,
+    ask,
+    card,
+    in_state,
+    path_of,
+    patient,
+    tell,
+    waiting,
+)
 from tests.serving import Server, until
 
 pytestmark = NEEDS_BROWSER
@@ -25,10 +37,6 @@ PUSH = """(times) => (async () => {
     await htmx.swap({sourceElement: document.body, target: document.body, swap: 'none', text, transition: false});
   }
 })()"""
-
-
-# Stops the clock that says how long a card is there: on a busy machine even a quick click comes late.
-STOP_THE_CLOCK = "(() => { const at = performance.now(); performance.now = () => at; })()"
 
 
 # Clicks a card's button 100 ms after the card appears.
@@ -106,7 +114,7 @@ def test_a_click_right_after_the_card_came_does_nothing_but_deny_works(server: S
     page = visit("/approvals/")
     posted: list[str] = []
     page.on("request", lambda request: posted.append(request.url) if request.method == "POST" else None)
-    page.evaluate(STOP_THE_CLOCK)
+    page.evaluate(STOP_THE_CLOCK)  # on a busy machine even a quick click comes late
     page.evaluate(CLICK_AS_IT_COMES, f"{run}-a")
     ask(server, run, call_id=f"{run}-a")
     until(lambda: page.evaluate("window.clicked"))
@@ -144,13 +152,9 @@ def test_the_count_is_in_the_title_of_every_page(server: Server, visit: Open, ru
     page = visit("/policy/")
     page.evaluate("window.sameSession = true")
     said = ask(server, run)
-
-    def waiting() -> list[str]:
-        return [one["id"] for one in server.get("/api/v1/approvals?state=waiting&limit=200")["approvals"]]
-
-    assert said["approval"]["id"] in waiting()
-    until(lambda: page.title().startswith(f"({len(waiting())}) "))
-    until(lambda: page.locator("[data-waiting-count]").inner_text().endswith(str(len(waiting()))))
+    assert said["approval"]["id"] in waiting(server)
+    until(lambda: page.title().startswith(f"({len(waiting(server))}) "))
+    until(lambda: page.locator("[data-waiting-count]").inner_text().endswith(str(len(waiting(server)))))
     assert page.evaluate("window.sameSession")
 
 

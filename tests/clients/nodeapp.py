@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.clients import npm
+from tests.serving import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 ZOD = "4.6.7"
@@ -36,11 +37,17 @@ class App:
         self._process.stdin.flush()
         return self
 
+    def stop_it(self) -> None:
+        """Let it stop its chat: it was started with `abort`, and what is to be stopped has begun."""
+        assert self._process is not None and self._process.stdin is not None
+        self._process.stdin.write("stop\n")
+        self._process.stdin.flush()
+
     def finish(self) -> dict[str, Any]:
         """Wait for the end; return what it told."""
         assert self._process is not None
         try:
-            said, wrong = self._process.communicate(timeout=90)
+            said, wrong = self._process.communicate(timeout=3 * PATIENCE)
         except subprocess.TimeoutExpired:
             self._process.kill()
             said, wrong = self._process.communicate()

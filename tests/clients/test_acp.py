@@ -15,7 +15,7 @@ import pytest
 from tests.acp.editor import Editor
 from tests.clients import gating, models, npm
 from tests.clients.models import Call
-from tests.serving import Server, until
+from tests.serving import PATIENCE, Server, until
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 VERSION = "1.18.33"
@@ -116,27 +116,27 @@ def card(server: Server, agent: Agent, call: str, state: str) -> Any:
         found = gating.calls(server, agent.session).get(call)
         return found if found and found["state"] == state else None
 
-    return until(look, 20)
+    return until(look)
 
 
 def test_the_gate_answers_and_every_card_ends_right(server: Server, agent: Callable[..., Agent]) -> None:
     told = agent()
     told.play("success")
-    assert told.editor.result(60)["stopReason"] == "end_turn"
+    assert told.editor.result()["stopReason"] == "end_turn"
     shown = card(server, told, "call_ok", "output-available")
     assert shown["tool"]["name"] == "bash" and shown["input"]["command"].startswith("echo hello") and told.ran
     assert shown["decision"]["effect"] == "allow" and "hello" in shown["output"] and not shown["anomalies"], shown
     told.play("error")
-    told.editor.result(60)
+    told.editor.result()
     assert card(server, told, "call_err", "output-error")["error"]["code"] == "exit_status"
     told.play("read")
-    told.editor.result(60)
+    told.editor.result()
     card(server, told, "call_r", "output-error")
     told.play("unknown")
-    told.editor.result(60)
+    told.editor.result()
     assert card(server, told, "call_u", "output-error")["error"]["code"] == "no_such_tool"
     told.play("write")
-    told.editor.result(60)
+    told.editor.result()
     assert card(server, told, "call_w", "output-available")["tool"]["kind"] == "edit"
     assert (told.project / "out.txt").read_text() == "hi\n"
 
@@ -144,7 +144,7 @@ def test_the_gate_answers_and_every_card_ends_right(server: Server, agent: Calla
 def test_a_denied_command_does_not_run(server: Server, agent: Callable[..., Agent]) -> None:
     told = agent()
     told.play("deny")
-    told.editor.result(60)
+    told.editor.result()
     assert not told.ran and not card(server, told, "call_no", "output-denied")["anomalies"]
     assert told.editor.asked.empty()
 
@@ -153,7 +153,7 @@ def test_of_two_parallel_calls_one_is_denied(server: Server, agent: Callable[...
     """A rejection makes opencode reject whatever else of the session waits."""
     told = agent()
     told.play("parallel")
-    told.editor.result(60)
+    told.editor.result()
     card(server, told, "call_p1", "output-denied")
     second = until(lambda: gating.calls(server, told.session).get("call_p2"))
     assert second["state"] in {"output-available", "output-error", "output-denied"}
@@ -164,7 +164,7 @@ def test_a_person_decides(server: Server, agent: Callable[..., Agent], vote: str
     told = agent()
     told.play("ask")
     gating.vote(server, told.session, vote)
-    told.editor.result(60)
+    told.editor.result()
     assert not card(server, told, "call_ask", state)["anomalies"]
     assert told.ran is (vote == "approve")
 
@@ -174,14 +174,14 @@ def test_a_cancelled_turn(server: Server, agent: Callable[..., Agent]) -> None:
     told.play("ask")
     gating.waiting(server, told.session)
     told.editor.send(method="session/cancel", params={"sessionId": told.session})
-    assert told.editor.result(60)["stopReason"] == "cancelled"
+    assert told.editor.result()["stopReason"] == "cancelled"
     assert card(server, told, "call_ask", "output-error")["cause"] == "aborted" and not told.ran
 
 
 def test_without_a_server_the_command_does_not_run(agent: Callable[..., Agent]) -> None:
     told = agent(url="http://127.0.0.1:9")
     told.play("success")
-    told.editor.result(60)
+    told.editor.result()
     assert not told.ran
     told.editor.close()
     assert "could not be asked" in told.editor.told
@@ -190,7 +190,7 @@ def test_without_a_server_the_command_does_not_run(agent: Callable[..., Agent]) 
 def test_without_a_server_a_mirror_asks_the_editor(agent: Callable[..., Agent]) -> None:
     told = agent("--mirror", url="http://127.0.0.1:9")
     told.play("success")
-    asked = told.editor.asked.get(timeout=60)
+    asked = told.editor.asked.get(timeout=PATIENCE)
     told.editor.send(id=asked["id"], result={"outcome": {"outcome": "selected", "optionId": "once"}})
-    told.editor.result(60)
+    told.editor.result()
     assert told.ran

@@ -17,11 +17,10 @@ import pytest
 
 from tests.clients import gating, npm, pip
 from tests.clients.nodeapp import App
-from tests.services import free_port
-from tests.serving import Server, until
+from tests.serving import PATIENCE, Server, held_port, until
 from tests.voting import Voter
 
-pytestmark = [pytest.mark.clients, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 PRODUCERS = ("pydantic-ai", "langgraph")
 BATCHES = ("langgraph-batch", "langgraph-default")  # one question for all calls of a turn; without ids by default
 Starts = Callable[..., App]
@@ -38,24 +37,21 @@ NO = {
 @pytest.fixture(scope="module")
 def agents() -> Iterator[str]:
     """Both agents on one port: where they are."""
-    port = free_port()
-    program = [
-        str(pip.python("ag-ui-python", pip.AG_UI)),
-        str(Path(__file__).parent / "agents/ag_ui_servers.py"),
-        str(port),
-    ]
-    with subprocess.Popen(program) as process:
-        base = f"http://127.0.0.1:{port}"
-        try:
-            until(lambda: _answers(base), 90)
-            yield base
-        finally:
-            process.terminate()
+    python, script = pip.python("ag-ui-python", pip.AG_UI), Path(__file__).parent / "agents/ag_ui_servers.py"
+    with held_port() as held:
+        port = str(held.getsockname()[1])
+        with subprocess.Popen([str(python), str(script), port]) as process:
+            base = f"http://127.0.0.1:{port}"
+            try:
+                until(lambda: _answers(base), 3 * PATIENCE)
+                yield base
+            finally:
+                process.terminate()
 
 
 def _answers(base: str) -> bool:
     try:
-        with urllib.request.urlopen(f"{base}/ran", timeout=2):
+        with urllib.request.urlopen(f"{base}/ran", timeout=PATIENCE):
             return True
     except OSError:
         return False
@@ -97,7 +93,7 @@ def ran(agents: str) -> Callable[[], list[Any]]:
     """Give `ran()`: the tools that ran since it was called last."""
 
     def look() -> Any:
-        with urllib.request.urlopen(f"{agents}/ran", timeout=5) as answer:
+        with urllib.request.urlopen(f"{agents}/ran", timeout=PATIENCE) as answer:
             return json.load(answer)
 
     look()
@@ -109,7 +105,7 @@ def ended(server: Server, run: str, *states: str) -> dict[str, Any]:
         cards = gating.calls(server, run)
         return cards if [card["state"] for card in cards.values()] == list(states) else None
 
-    cards: dict[str, Any] = until(look, 15)
+    cards: dict[str, Any] = until(look)
     return cards
 
 
@@ -118,7 +114,7 @@ def vote(server: Server, run: str, call_id: str, decision: str, reason: str = ""
         found = gating.calls(server, run).get(call_id)
         return found if found and found["state"] == "approval-requested" else None
 
-    call = until(asked, 30)
+    call = until(asked)
     fields = {"rev": str(call["rev"]), "args_sha256": call["approval"]["args_sha256"], "reason": reason}
     if edited is not None:
         fields["edited_args"] = json.dumps(edited)
@@ -150,7 +146,10 @@ def test_parallel_calls_end_each_in_its_own_way(server: Server, client: Starts, 
 
 
 def test_a_client_that_stops_aborts_the_run(server: Server, client: Starts, run: str) -> None:
-    client("abort", abort=True).finish()
+    chat = client("abort", abort=True)
+    until(lambda: gating.calls(server, run).get("call_l", {}).get("state") == "input-available")
+    chat.stop_it()
+    chat.finish()
     card = ended(server, run, "output-error")["call_l"]
     assert (card["cause"], server.get(f"/api/v1/runs/{run}")["status"]) == ("aborted", "aborted")
 

@@ -56,9 +56,14 @@ def ended(server: Server, run: str, *states: str) -> dict[str, Any]:
         cards = gating.calls(server, run)
         return cards if [card["state"] for card in cards.values()] == list(states) else None
 
-    cards: dict[str, Any] = until(look, 15)
+    cards: dict[str, Any] = until(look)
     assert [card["anomalies"] for card in cards.values()] == [[]] * len(cards)
     return cards
+
+
+def begun(server: Server, run: str, state: str) -> None:
+    """Wait until the run's only call is in this state."""
+    until(lambda: [card["state"] for card in gating.calls(server, run).values()] == [state])
 
 
 def text(told: dict[str, Any], call: str) -> str:
@@ -121,19 +126,28 @@ def test_a_resumed_stream_doubles_nothing(server: Server, app: Starts, run: str,
 
 @pytest.mark.parametrize("abort", ["client", "server"])
 def test_a_chat_that_is_stopped_is_aborted(server: Server, app: Starts, run: str, abort: str) -> None:
-    app("hang", abort=abort).finish()
+    chat = app("hang", abort=abort)
+    begun(server, run, "input-available")
+    chat.stop_it()
+    chat.finish()
     card = ended(server, run, "output-error")["call_hang"]
     assert (card["cause"], server.get(f"/api/v1/runs/{run}")["status"]) == ("aborted", "aborted")
 
 
 def test_a_stream_that_is_passed_on_and_cut_by_its_own_signal_is_aborted(server: Server, app: Starts, run: str) -> None:
-    app("hang", abort="client", relay=True).finish()
+    chat = app("hang", abort="client", relay=True)
+    begun(server, run, "input-available")
+    chat.stop_it()
+    chat.finish()
     card = ended(server, run, "output-error")["call_hang"]
     assert (card["cause"], server.get(f"/api/v1/runs/{run}")["status"]) == ("aborted", "aborted")
 
 
 def test_a_chat_that_is_stopped_while_arguments_stream_is_aborted(server: Server, app: Starts, run: str) -> None:
-    app("midargs", abort="client").finish()
+    chat = app("midargs", abort="client")
+    begun(server, run, "input-streaming")
+    chat.stop_it()
+    chat.finish()
     assert ended(server, run, "output-error")["call_half"]["cause"] == "aborted"
 
 
@@ -244,7 +258,10 @@ def test_needs_approval_throws_a_no(server: Server, app: Starts, run: str, only:
 
 
 def test_a_stopped_chat_takes_its_question_back(server: Server, app: Starts, run: str) -> None:
-    app("ask", gate="gated", abort="client").finish()
+    chat = app("ask", gate="gated", abort="client")
+    begun(server, run, "approval-requested")
+    chat.stop_it()
+    chat.finish()
     card = ended(server, run, "output-error")["call_ask"]
     assert (card["cause"], card["approval"]["state"]) == ("aborted", "cancelled")
 

@@ -88,7 +88,7 @@ def app(server: Server, tmp_path: Path) -> Iterator[Callable[..., App]]:
 
 def ended(server: Server, app: App, call: str, state: str) -> dict[str, Any]:
     """Return the card once it is in this state."""
-    until(lambda: gating.calls(server, app.run).get(call, {}).get("state") == state, 30)
+    until(lambda: gating.calls(server, app.run).get(call, {}).get("state") == state)
     found: dict[str, Any] = gating.calls(server, app.run)[call]
     return found
 
@@ -97,7 +97,7 @@ def test_a_success(server: Server, app: Callable[..., App]) -> None:
     told = app("success")
     assert told.results()["toolu_ok"] == [False, "hello"]
     ended(server, told, "toolu_ok", "output-available")
-    until(lambda: server.get(f"/api/v1/runs/{told.run}")["status"] == "finished", 30)
+    until(lambda: server.get(f"/api/v1/runs/{told.run}")["status"] == "finished")
 
 
 def test_a_rules_no_reaches_the_app_and_the_model(server: Server, app: Callable[..., App]) -> None:

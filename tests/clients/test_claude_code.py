@@ -18,7 +18,7 @@ import pytest
 
 from tests.clients import claude as claude_code
 from tests.clients import gating, models
-from tests.serving import Server, until
+from tests.serving import PATIENCE, Server, until
 from toolcards import connect
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
@@ -57,7 +57,7 @@ class Claude:
         """Wait for the end; return what the program printed."""
         assert self.process is not None
         try:
-            said, wrong = self.process.communicate(timeout=90)
+            said, wrong = self.process.communicate(timeout=3 * PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             said, wrong = self.process.communicate()
@@ -88,6 +88,8 @@ def claude(program: Path, server: Server, tmp_path: Path) -> Iterator[Claude]:
 
 
 def calls(server: Server, claude: Claude) -> dict[str, Any]:
+    """Return the cards, once the session's last hook has told that it is over."""
+    until(lambda: server.request("GET", f"/api/v1/runs/{claude.session}")[1].get("status") in {"finished", "aborted"})
     return gating.calls(server, claude.session)
 
 
@@ -193,7 +195,7 @@ def test_a_sub_agents_calls_are_below_it(server: Server, claude: Claude) -> None
 
 def test_an_interrupted_tool_is_aborted(server: Server, claude: Claude) -> None:
     claude.start("long")
-    until((claude.project / "started").exists, 40)
+    until((claude.project / "started").exists)
     assert claude.process is not None
     os.kill(claude.process.pid, signal.SIGINT)
     claude.finish()
@@ -208,7 +210,7 @@ def test_an_interrupted_question_is_withdrawn(server: Server, claude: Claude) ->
     assert claude.process is not None
     os.kill(claude.process.pid, signal.SIGINT)
     claude.finish()
-    card = until(lambda: (c := calls(server, claude)["toolu_ask"])["state"] != "approval-requested" and c)
+    card = calls(server, claude)["toolu_ask"]
     assert (card["state"], card["cause"], card["approval"]["state"]) == ("output-error", "aborted", "cancelled")
 
 

@@ -46,9 +46,9 @@ def rules() -> dict[str, Any]:
 class Program:
     """An agent program that plays scenarios, one after the other."""
 
-    def __init__(self, framework: str, server: str, key: str, model: str) -> None:
+    def __init__(self, framework: str, server: str, key: str, model: str, **more: str) -> None:
         env = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-        env |= {"PYTHONPATH": str(ROOT), "TOOLCARDS_URL": server, "TOOLCARDS_AGENT_KEY": key, "MODEL": model}
+        env |= {"PYTHONPATH": str(ROOT), "TOOLCARDS_URL": server, "TOOLCARDS_AGENT_KEY": key, "MODEL": model, **more}
         self.framework = framework
         self.process = subprocess.Popen(
             [str(pip.python()), str(AGENTS / f"{framework}_agent.py")], env=env, text=True,
@@ -62,6 +62,12 @@ class Program:
         self.process.stdin.write(json.dumps({"scenario": scenario, "run": run, "mode": mode, **more}) + "\n")
         self.process.stdin.flush()
         return run
+
+    def stop_it(self) -> None:
+        """Stop the agent that plays `abort-asking`: what is to be stopped has begun."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("stop\n")
+        self.process.stdin.flush()
 
     def end(self) -> dict[str, Any]:
         """Wait until it is played; return what the program told."""
@@ -118,7 +124,7 @@ def settled(server: Server, run: str) -> dict[str, Any]:
         status, said, _ = server.request("GET", f"/api/v1/runs/{run}")
         return status == 200 and said["status"] not in {"running", "waiting"}
 
-    until(ended, 20)
+    until(ended)
     return gating.calls(server, run)
 
 
@@ -271,8 +277,9 @@ def test_a_stopped_agent_leaves_nothing_open(server: Server, agent: Program) -> 
 
 
 def test_an_agent_stopped_while_a_person_is_asked_takes_the_question_back(server: Server, agent: Program) -> None:
-    run = agent.begin("abort-asking", after=3)
+    run = agent.begin("abort-asking")
     gating.waiting(server, run)
+    agent.stop_it()
     told = agent.end()
     card = settled(server, run)["call_p"]
     assert (card["state"], told["ran"]) == ("output-error", []), card
@@ -335,7 +342,7 @@ def test_plugins_hear_of_every_parallel_call_in_order(server: Server, agent: Pro
 
 @pytest.fixture(params=FRAMEWORKS)
 def alone(request: pytest.FixtureRequest, model: models.FakeModel) -> Iterator[Program]:
-    program = Program(request.param, "http://127.0.0.1:9", "tck_nobody_listens", model.base)
+    program = Program(request.param, "http://127.0.0.1:9", "tck_nobody_listens", model.base, OFFLINE="3")
     yield program
     program.stop()
 

@@ -17,7 +17,7 @@ import pytest
 
 from tests.clients import gating, models, npm, pip
 from tests.clients.nodeapp import ZOD
-from tests.serving import Server, until
+from tests.serving import PATIENCE, Server, until
 from toolcards import connect
 from toolcards.connect import texts
 
@@ -98,7 +98,7 @@ const request = new Request('http://127.0.0.1/chat', {
 });
 const said = await (await POST(request)).text();
 console.log(JSON.stringify({ ran, said }));
-setTimeout(() => process.exit(), 2000);
+process.stdin.on('end', () => process.exit()).resume();
 """
 PYDANTIC_AI = """
 from pydantic_ai.messages import ModelResponse
@@ -190,7 +190,7 @@ def answered(server: Server, before: set[str], decision: str) -> str:
     def look() -> Any:
         return {run["run"] for run in server.get("/api/v1/runs?status=waiting")["runs"]} - before
 
-    run = str(until(look, 60).pop())
+    run = str(until(look).pop())
     gating.vote(server, run, decision, reason="because it is a test")
     return run
 
@@ -198,16 +198,18 @@ def answered(server: Server, before: set[str], decision: str) -> str:
 def played(program: list[str], folder: Path, env: dict[str, str], server: Server, decision: str) -> tuple[str, str]:
     """Run it, answer its one question; return what it printed and the state of its call."""
     before = {run["run"] for run in server.get("/api/v1/runs?status=waiting")["runs"]}
-    running = subprocess.Popen(program, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    running = subprocess.Popen(
+        program, cwd=folder, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    wanted = {"approve": "output-available", "deny": "output-denied"}[decision]
     try:
         run = answered(server, before, decision)
-        out, wrong = running.communicate(timeout=90)
+        calls = until(lambda: [c for c in gating.calls(server, run).values() if c["state"] == wanted])
+        out, wrong = running.communicate(timeout=3 * PATIENCE)  # which closes its input
     finally:
         running.kill()
         running.wait()
     assert running.returncode == 0, wrong[-2000:]
-    wanted = {"approve": "output-available", "deny": "output-denied"}[decision]
-    calls = until(lambda: [c for c in gating.calls(server, run).values() if c["state"] == wanted], 30)
     assert [call["anomalies"] for call in calls] == [[]] * len(calls)
     return out, calls[0]["tool"]["name"]
 

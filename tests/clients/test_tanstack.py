@@ -49,7 +49,7 @@ def ended(server: Server, run: str, *states: str) -> dict[str, Any]:
         cards = gating.calls(server, run)
         return cards if [card["state"] for card in cards.values()] == list(states) else None
 
-    cards: dict[str, Any] = until(look, 15)
+    cards: dict[str, Any] = until(look)
     assert [card["anomalies"] for card in cards.values()] == [[]] * len(cards)
     return cards
 
@@ -86,7 +86,10 @@ def test_parallel_calls_end_each_in_its_own_way(server: Server, app: Starts, run
 
 
 def test_a_chat_that_is_stopped_is_aborted(server: Server, app: Starts, run: str) -> None:
-    app("hang", abort="client").finish()
+    chat = app("hang", abort="client")
+    until(lambda: [card["state"] for card in gating.calls(server, run).values()] == ["input-available"])
+    chat.stop_it()
+    chat.finish()
     assert ended(server, run, "output-error")["call_hang"]["cause"] == "aborted"
 
 

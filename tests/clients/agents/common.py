@@ -10,12 +10,14 @@ import asyncio
 import json
 import os
 import sys
+import threading
 from typing import Any
 
 from toolcards.client import Toolcards, hooks
 
 RAN: list[list[Any]] = []  # the tools that really ran, with their arguments
-OFFLINE = 3.0  # seconds without a server; 15 for everybody else
+BEGAN = threading.Event()  # a tool that takes its time has begun
+OFFLINE = float(os.environ.get("OFFLINE", "60"))  # seconds without a server; 15 for everybody else
 Call = tuple[str, str, Any]  # id, tool, arguments (text where they are no JSON)
 
 # Turns of the model: calls, then a last word.
@@ -59,6 +61,7 @@ async def fail(message: str) -> str:
 
 async def slow(ms: int) -> dict[str, Any]:
     """Take some time."""
+    BEGAN.set()
     await asyncio.sleep(ms / 1000)
     RAN.append(["slow", ms])
     return {"slept": ms}
@@ -102,6 +105,7 @@ def serve(play: Any) -> None:
     for line in sys.stdin:
         asked = json.loads(line)
         RAN.clear()
+        BEGAN.clear()
         ears.heard = []
         told: dict[str, Any] = {"saw": {}, "error": ""}
         try:
@@ -113,9 +117,13 @@ def serve(play: Any) -> None:
 
 
 async def _played(play: Any, cards: Toolcards, asked: dict[str, Any], told: dict[str, Any]) -> None:
-    """A scenario that aborts is stopped from outside, as a person stops an agent."""
+    """A scenario that aborts is stopped from outside, as a person stops an agent: in its tool, or when we are told."""
     playing = asyncio.ensure_future(play(cards, asked, told))
-    if asked["scenario"].startswith("abort"):
-        await asyncio.wait([playing], timeout=asked.get("after", 1.5))
+    if asked["scenario"] == "abort":
+        while not BEGAN.is_set() and not playing.done():
+            await asyncio.sleep(0.05)
+        playing.cancel()
+    elif asked["scenario"] == "abort-asking":
+        await asyncio.to_thread(sys.stdin.readline)
         playing.cancel()
     await playing

@@ -3,7 +3,9 @@
 import readline from 'node:readline';
 import { HttpAgent } from '@ag-ui/client';
 
-const wish = JSON.parse(await new Promise((line) => readline.createInterface({ input: process.stdin }).once('line', line)));
+const lines = readline.createInterface({ input: process.stdin });
+const heard = () => new Promise((line) => lines.once('line', line));
+const wish = JSON.parse(await heard());
 const authorization = `Bearer ${wish.key}`;
 const agent = new HttpAgent({ url: wish.url, threadId: wish.run, headers: { authorization } });
 agent.addMessage({ id: 'u1', role: 'user', content: `run ${wish.scenario}` });
@@ -17,7 +19,7 @@ const listener = {
 };
 let turn = 0;
 const go = (more = {}) => agent.runAgent({ runId: `${wish.run}-${++turn}`, ...more }, listener).catch((error) => errors.push(error.message));
-if (wish.abort) setTimeout(() => agent.abortRun(), 1500);
+if (wish.abort) heard().then(() => agent.abortRun());
 await go();
 if (wish.wait) { // answered in Toolcards: ask until everything is, then send it on
   for (let told = { waiting: 1 }; told.waiting;) {

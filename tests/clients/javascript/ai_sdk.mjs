@@ -7,7 +7,10 @@ import * as aiTest from 'ai/test';
 import { z } from 'zod';
 import { gated, mirror, mirrorRequest, needsApproval, telemetry, toolApproval } from './ai-sdk.mjs';
 
-const wish = JSON.parse(await new Promise((line) => readline.createInterface({ input: process.stdin }).once('line', line)));
+const lines = readline.createInterface({ input: process.stdin });
+const heard = () => new Promise((line) => lines.once('line', line));
+const wish = JSON.parse(await heard());
+const toldToStop = wish.abort ? heard() : undefined;
 const Mock = aiTest.MockLanguageModelV4 ?? aiTest.MockLanguageModelV3;
 const sleep = (ms, signal) => new Promise((done, failed) => {
   const timer = setTimeout(done, ms);
@@ -130,7 +133,7 @@ const server = http.createServer(async (request, response) => {
   const body = JSON.parse(text);
   const stop = new AbortController();
   response.on('close', () => response.writableEnded || wish.scenario === 'resume' || stop.abort(new DOMException('client closed', 'AbortError')));
-  if (wish.abort === 'server') setTimeout(() => stop.abort(new DOMException('operator pressed stop', 'AbortError')), 500);
+  if (wish.abort === 'server') toldToStop.then(() => stop.abort(new DOMException('operator pressed stop', 'AbortError')));
   if (wish.watch && !inner) mirrorRequest(body, wish);
   if (wish.relay && !inner) {
     const url = `http://127.0.0.1:${server.address().port}/inner`;
@@ -164,7 +167,7 @@ const open = (messages) => new Chat({
   onError: (error) => errors.push(error.message),
 });
 let chat = open();
-if (wish.abort === 'client') setTimeout(() => chat.stop(), 500);
+if (wish.abort === 'client') toldToStop.then(() => chat.stop());
 const began = performance.now();
 const asked = chat.sendMessage({ text: 'go' });
 if (wish.scenario === 'resume') { // the page is left while a tool runs and opened anew, or opened once more beside it
@@ -180,7 +183,7 @@ const parts = () => chat.messages.flatMap((message) => message.parts).filter(ai.
 const waiting = parts().filter((part) => part.state === 'approval-requested');
 for (const [n, part] of waiting.entries()) await chat.addToolApprovalResponse({ id: part.approval.id, ...wish.answers[n] });
 if (wish.scenario === 'client') await chat.addToolOutput({ tool: 'ask_user', toolCallId: 'call_cl', output: { answer: 'yes' } });
-for (let n = 0; n < 400 && !['ready', 'error'].includes(chat.status); n++) await sleep(10);
+for (let n = 0; n < 6000 && !['ready', 'error'].includes(chat.status); n++) await sleep(10);
 const took = performance.now() - began;
 await sleep(wish.abort ? 300 : 50);
 console.log(JSON.stringify({ ran, saw, errors, prompts, took, sent, states: Object.fromEntries(parts().map((part) => [part.toolCallId, part.state])) }));

@@ -10,9 +10,13 @@ import { ChatClient, fetchServerSentEvents } from '@tanstack/ai-client';
 import { z } from 'zod';
 import { gate, mirror, mirrorRequest } from './tanstack.mjs';
 
-const wish = JSON.parse(await new Promise((line) => readline.createInterface({ input: process.stdin }).once('line', line)));
+const lines = readline.createInterface({ input: process.stdin });
+const heard = () => new Promise((line) => lines.once('line', line));
+const wish = JSON.parse(await heard());
+const toldToStop = wish.abort ? heard() : undefined;
 const sleep = (ms, signal) => new Promise((done, failed) => {
   const timer = setTimeout(done, ms);
+  timer.unref(); // who sleeps does not keep the program alive
   signal?.addEventListener?.('abort', () => (clearTimeout(timer), failed(new Error('aborted'))));
 });
 const call = (toolCallId, toolCallName, args, index = 0) => {
@@ -91,17 +95,17 @@ const client = new ChatClient({
   id: 'chat', threadId: wish.run, tools: [definition], onError: (error) => errors.push(error.message),
   connection: fetchServerSentEvents(`http://127.0.0.1:${server.address().port}/chat`, { fetchClient }),
 });
-if (wish.abort) setTimeout(() => client.stop(), 500);
+if (wish.abort) toldToStop.then(() => client.stop());
 const began = performance.now();
-await Promise.race([client.sendMessage('go'), sleep(wish.abort ? 3000 : 60000)]);
+await Promise.race([client.sendMessage('go'), ...(wish.abort ? [toldToStop.then(() => sleep(3000))] : [])]);
 const asked = client.getInterrupts();
 if (asked.length > 1) client.resolveInterrupts((one) => { one.resolveInterrupt(wish.answers[one.toolCallId] ?? true); });
 else if (asked.length) asked[0].resolveInterrupt(true, wish.editedArgs ? { editedArgs: wish.editedArgs } : undefined);
-for (let n = 0; asked.length && n < 400 && (turns < 2 || client.getIsLoading()); n++) await sleep(10);
+for (let n = 0; asked.length && n < 6000 && (turns < 2 || client.getIsLoading()); n++) await sleep(10);
 const took = performance.now() - began;
 await sleep(200);
 const states = {};
 for (const message of client.getMessages()) for (const part of message.parts) if (part.type === 'tool-call') states[part.id] = part.state;
 console.log(JSON.stringify({ ran, saw, errors, prompts, took, states }));
-process.exitCode = 0;
-setTimeout(() => process.exit(), 300);
+server.close();
+server.closeAllConnections(); // the end comes when the copies are out
