@@ -3,7 +3,9 @@
 from collections.abc import Awaitable, Callable
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
+from django.views.defaults import bad_request
 
 from toolcards.records import ACTOR
 
@@ -52,6 +54,35 @@ class SecurityHeaders:
 
     async def _answer(self, request: HttpRequest) -> HttpResponse:
         return with_headers(request, await self.get_response(request))
+
+
+class NoNul:
+    """Refuses a NUL in an address or a form with 400: nothing is called so, and PostgreSQL cannot even be asked."""
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse | Awaitable[HttpResponse]]) -> None:
+        self.get_response = get_response
+        if iscoroutinefunction(get_response):
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
+        """Look, and pass it on."""
+        if not _has_nul(request):
+            return self.get_response(request)
+        refused = bad_request(request, BadRequest("a NUL"))
+        return _soon(refused) if iscoroutinefunction(self) else refused
+
+
+def _has_nul(request: HttpRequest) -> bool:
+    queries = (request.GET, request.POST)
+    given = (value for query in queries for _, values in query.lists() for value in values)
+    return "\0" in request.path_info or any("\0" in str(value) for value in given)
+
+
+async def _soon(response: HttpResponse) -> HttpResponse:
+    return response
 
 
 class Acting:

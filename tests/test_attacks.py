@@ -57,6 +57,10 @@ POLICY: dict[str, Any] = {
         rule("two", "ask", "launch") | {"ask": {"quorum": 2, "editable": ["/note"]}},
         rule("fresh", "ask", "rotate") | {"ask": {"reauth": True}},
         rule("chosen", "ask", "release") | {"ask": {"approvers": ["group:admin"]}},
+        rule("browse", "allow", "browse"),
+        rule("no_meta", "deny", "browse", ("/url", "cidr", ["169.254.0.0/16", "127.0.0.0/8", "::1/128"])),
+        rule("count", "allow", "count", ("/n", "eq", 1)),
+        rule("all_of", "allow", "all_of", ("/paths/*", "path_under", "/data")),
     ],
 }
 

@@ -32,6 +32,8 @@ _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _SHORT_NAME = re.compile(r"~[0-9]")
 _GLOB = frozenset("*?[{")
+_SPOKEN = frozenset("$%`")  # a variable, an escape, a command: the name is not what stands there
+_DOTS = re.compile(r"[. ]+(;.*)?\Z", re.DOTALL)
 _LINKS = frozenset({"proc", "dev"})  # trees of links: /proc/self/root leads anywhere
 
 
@@ -70,7 +72,7 @@ def _place(path: str) -> Place | None:
         return _windows(path[:2].casefold(), path[3:])
     if path.startswith("\\\\"):
         return _windows("\\\\", path[2:])
-    if "\\" in path or path.startswith("//") or _SCHEME.match(path) or "$" in path or "%" in path:
+    if "\\" in path or path.startswith("//") or _SCHEME.match(path) or _SPOKEN & set(path):
         return UNDECIDED
     root, rest = "", path
     if path.startswith("/"):
@@ -81,7 +83,15 @@ def _place(path: str) -> Place | None:
             return UNDECIDED
         root = "~"
     parts = tuple(part for part in rest.split("/") if part not in {"", "."})
-    return UNDECIDED if ".." in parts or path != path.strip() else Place(root, parts)
+    return UNDECIDED if any(map(_upwards, parts)) or path != path.strip() else Place(root, parts)
+
+
+def _upwards(part: str) -> bool:
+    """Whether some program may read the name as the directory above, or as more than one name."""
+    if part.isascii() and part[0] not in ". ":
+        return False
+    shown = unicodedata.normalize("NFKC", part)
+    return bool(_DOTS.match(shown)) or "/" in shown or "\\" in shown
 
 
 def _windows(root: str, rest: str) -> Place | None:
@@ -192,7 +202,7 @@ def parsed_address(value: str) -> tuple[Address, bool] | None:
         if address.ipv4_mapped is not None:
             return address.ipv4_mapped, False
         return address, any(address in network for network in _TRANSLATED) or address.packed[:12] == bytes(12)
-    return address, False
+    return address, address.packed[0] == 0  # 0.0.0.0 is this very machine
 
 
 def _address(text: str) -> Address | None:

@@ -109,7 +109,7 @@ def _decide(policy: Policy, question: Question, grants: tuple[Grant, ...]) -> De
 
 _TOLD = {
     "unknown_tool": "This tool has not been seen before.",
-    "changed_tool": "This tool's definition has changed.",
+    "changed_tool": "This tool is another one than before: its definition has changed, or where it comes from.",
 }
 
 

@@ -120,7 +120,7 @@ class Decide(OfSource):
         asking = self.asking
         extras = {
             "attempt": asking.attempt, "schema_sha256": asking.schema_sha256,
-            "idempotency_key": asking.idempotency_key[:300],
+            "idempotency_key": plain(asking.idempotency_key, 300),
         } | asking.extras  # fmt: skip
         said = judge(
             tx, memory, card, channel="http", at=tx.now, can_wait=asking.can_wait, extras=extras, heard=self.heard

@@ -13,6 +13,7 @@ from django.db.models import F
 from toolcards.core import document, policy
 from toolcards.core.lifecycle import Card
 from toolcards.gate import policies
+from toolcards.gate.columns import plain
 from toolcards.gate.refusals import Invalid, Unknown
 from toolcards.ids import new_id
 from toolcards.models import Approval, Grant, Run
@@ -25,7 +26,7 @@ LONGEST_MINUTES = 8 * 60
 def for_call(tool: str, run: Run, now: float) -> list[policy.Grant]:
     """Return the live grants that may count for this tool in this run, as policy wants them."""
     here = models.Q(run=None) | models.Q(run=run)
-    rows = Grant.objects.live(now).filter(here, tool=tool, source=run.source_id).select_related("run")
+    rows = Grant.objects.live(now).filter(here, tool=plain(tool, 300), source=run.source_id).select_related("run")
     return [_judged(row) for row in rows[:500]]
 
 
@@ -70,10 +71,10 @@ def give(
     names = json.loads(row.rules) or ["default"]
     return [
         Grant.objects.create(
-            id=new_id("gra"), rule=name, rule_sha256=active.rule_sha256(name), tool=card.tool.name,
+            id=new_id("gra"), rule=name, rule_sha256=active.rule_sha256(name), tool=plain(card.tool.name, 300),
             args_sha256=row.args_sha256, run=row.run if kind == "run" else None, source=row.run.source,
-            agent=card.agent_path[-1] if card.agent_path else "", approval=row, created_by=person, created_at=now,
-            expires_at=expires_at,
+            agent=plain(card.agent_path[-1], 200) if card.agent_path else "", approval=row, created_by=person,
+            created_at=now, expires_at=expires_at,
         )
         for name in names
     ]  # fmt: skip

@@ -131,7 +131,7 @@ def _changed(memory: RunMemory, card: Card, schema_sha256: str) -> bool:
     """Whether the tool is another one than the source has shown under this name before."""
     offer = offered(memory).get(card.tool.name)
     shown = [(tools.ASKED, schema_sha256), (tools.ANNOUNCED, tools.schema_digest(offer.schema) if offer else "")]
-    return tools.changed(memory.row.source_id, plain(card.tool.name, 300), shown)
+    return tools.changed(memory.row.source_id, plain(card.tool.name, 300), shown, card.tool.source)
 
 
 def _through_the_glass(decision: Decision, at: float) -> Decision:
@@ -152,7 +152,7 @@ def _counts(policy: Policy, memory: RunMemory, card: Card, at: float) -> dict[tu
     found = {}
     for scope, seconds in policy.rates:
         since = datetime.fromtimestamp(at - seconds, UTC)
-        calls = ToolCall.objects.filter(tool=card.tool.name, started_at__gte=since).exclude(
+        calls = ToolCall.objects.filter(tool=plain(card.tool.name, 300), started_at__gte=since).exclude(
             run_id=memory.row.pk, ordinal=card.ordinal
         )
         if scope == "run":

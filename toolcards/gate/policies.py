@@ -19,6 +19,7 @@ from toolcards.core.lint import lint
 from toolcards.core.packs import PACKS
 from toolcards.core.policy import Policy
 from toolcards.gate import people
+from toolcards.gate.columns import plain
 from toolcards.models import Draft, DraftRule, PolicyVersion, ToolCall
 from toolcards.records import Act, write
 
@@ -110,7 +111,12 @@ def activate(
     PolicyVersion.objects.filter(active=True).update(active=False)
     newest = PolicyVersion.objects.order_by("-number").values_list("number", flat=True).first() or 0
     version = PolicyVersion.objects.create(
-        number=newest + 1, document=json.dumps(document), sha256=digest(document), author=author, note=note, active=True
+        number=newest + 1,
+        document=json.dumps(document),
+        sha256=digest(document),
+        author=author,
+        note=plain(note, 2000),
+        active=True,
     )
     Draft.objects.update(based_on=version.number)
     detail = {"version": version.number, "sha256": version.sha256, "was": number, "note": note}

@@ -13,7 +13,7 @@ from django.db.models import F
 
 from toolcards.core import facts as f
 from toolcards.gate.refusals import Invalid
-from toolcards.gate.transaction import Transaction
+from toolcards.gate.transaction import Transaction, plain
 from toolcards.gate.work import Action
 from toolcards.models import Approval, BreakGlass, KillSwitch
 from toolcards.records import Act
@@ -55,7 +55,7 @@ class Throw(Action):
 
     def __init__(self, by: str, on: bool, reason: str = "", kind: str = "human") -> None:
         super().__init__()
-        self.by, self.on, self.reason, self.kind = by, on, reason.strip()[:2000], kind
+        self.by, self.on, self.reason, self.kind = by, on, plain(reason.strip(), 2000), kind
 
     def apply(self, tx: Transaction) -> None:
         """See journal.Work."""
@@ -89,7 +89,7 @@ class Break(Action):
 
     def __init__(self, by: str, reason: str, minutes: float, kind: str = "human") -> None:
         super().__init__()
-        self.by, self.reason, self.minutes, self.kind = by, reason.strip()[:2000], minutes, kind
+        self.by, self.reason, self.minutes, self.kind = by, plain(reason.strip(), 2000), minutes, kind
 
     def apply(self, tx: Transaction) -> None:
         """See journal.Work."""

@@ -1,11 +1,14 @@
 """The tools that each source has shown: a name whose schema becomes another one is looked at by a person first.
 
 The first schema of a name is taken as it comes; every later one is `changed` until an admin accepts it. Schemas
-that runs announce are compared with announced ones, digests that agents send with such digests.
+that runs announce are compared with announced ones, digests that agents send with such digests. So is the server or
+package that the tool comes from.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -18,7 +21,9 @@ from toolcards.models import SeenTool
 from toolcards.records import Act, write
 
 MOST = 2_000  # schemas kept per source; whatever is not kept counts as changed
-ANNOUNCED, ASKED = "announced", "asked"
+ANNOUNCED, ASKED, SERVER = "announced", "asked", "server"
+NO_SERVER = "no server"  # no server is kept under this name: it has a blank
+_PLAIN = re.compile(r"[!-~]{1,63}")
 
 
 def schema_digest(schema: Any) -> str:
@@ -29,14 +34,29 @@ def schema_digest(schema: Any) -> str:
         return ""
 
 
-def changed(source_id: int, name: str, presented: Iterable[tuple[str, str]]) -> bool:
-    """Return whether the tool shows a schema that nobody has accepted; new names and schemas are remembered."""
+def changed(source_id: int, name: str, presented: Iterable[tuple[str, str]], server: str | None = None) -> bool:
+    """Return whether the tool shows a schema that nobody has accepted, or comes from another `server` than before.
+
+    New names and schemas are remembered. One name from two servers is never one tool: what a rule allows of the first
+    is asked about of the other.
+    """
     shown = [(how, sha256[:64]) for how, sha256 in presented if sha256]
-    rows = list(SeenTool.objects.filter(source=source_id, name=name[:300]).order_by("id"))
-    if not shown:
-        return bool(rows) and rows[-1].accepted_at is None
-    differs = [_differs(source_id, name, how, sha256, rows) for how, sha256 in shown]  # all of them: each is remembered
+    seen = list(SeenTool.objects.filter(source=source_id, name=name[:300]).order_by("id"))
+    rows = [row for row in seen if row.how != SERVER]
+    # All are looked at: each is remembered.
+    differs = [_differs(source_id, name, how, sha256, rows) for how, sha256 in shown]
+    if not shown and rows:
+        differs.append(rows[-1].accepted_at is None)
+    if server is not None:
+        differs.append(_differs(source_id, name, SERVER, _spelled(server), seen))
     return any(differs)
+
+
+def _spelled(server: str) -> str:
+    """The server's name as it is kept: short and plain, else its digest."""
+    if not server or _PLAIN.fullmatch(server):
+        return server or NO_SERVER
+    return hashlib.sha256(server.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _differs(source_id: int, name: str, how: str, sha256: str, rows: list[SeenTool]) -> bool:

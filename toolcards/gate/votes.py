@@ -63,7 +63,7 @@ class CastVote(Action):
 
     def apply(self, tx: Transaction) -> None:
         """See journal.Work."""
-        row = Approval.objects.select_for_update().filter(id=self.ballot.approval, asked=True).first()
+        row = Approval.objects.select_for_update().filter(id=_legible(self.ballot.approval), asked=True).first()
         if row is None:
             raise Unknown("There is no such approval.")
         memory = tx.existing(row.run_id)
@@ -208,6 +208,11 @@ class CastVote(Action):
         if again.effect == Effect.DENY:
             raise Invalid("Policy denies the edited call.", code="invalid_edit")
         row.edited = json.dumps(edited)
+
+
+def _legible(name: str) -> str:
+    """A name that a database can be asked for; none has a NUL in it."""
+    return "" if "\0" in name else name
 
 
 def _ago(seconds: float) -> str:

@@ -39,7 +39,8 @@ class Source(models.Model):
 class SeenTool(models.Model):
     """A tool's schema as a source has shown it; one that nobody accepted makes its calls those of a changed tool.
 
-    `how`: announced by a run, or named by the agent when it asked. Times are epoch seconds.
+    `how`: announced by a run, or named by the agent when it asked; or `server`, then it is where the tool comes from
+    that stands in place of the schema's digest. Times are epoch seconds.
     """
 
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="tools")

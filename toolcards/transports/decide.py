@@ -16,7 +16,8 @@ from toolcards.transports.intake import run_named
 from toolcards.transports.problems import Problem, not_found
 
 LONGEST_WAIT = 60.0  # seconds
-Text = str
+Attempt = Annotated[int, Field(ge=1, lt=2**31)]  # as databases count
+Digest = Annotated[str, Field(max_length=64, pattern=r"^[0-9A-Za-z:_.+/=-]*$")]
 
 
 class Body(BaseModel):
@@ -42,7 +43,7 @@ class AskedTool(BaseModel):
     model_config = ConfigDict(strict=True)
     name: str = Field(min_length=1, max_length=300)
     source: str = ""
-    schema_sha256: str = ""
+    schema_sha256: Digest = ""
     title: str = ""
     kind: str = ""
 
@@ -59,7 +60,7 @@ class DecideBody(Body):
 
     idempotency_key: str = Field("", max_length=300)
     call_id: str = Field(min_length=1)
-    attempt: int = Field(1, ge=1)
+    attempt: Attempt = 1
     agent_path: list[str] = Field(default_factory=list, max_length=32)
     tool: AskedTool | Annotated[str, Field(min_length=1, max_length=300)]
     args: Any = Field(default_factory=dict)
@@ -94,7 +95,7 @@ class ResultError(BaseModel):
 class ResultBody(Body):
     """What came of the call."""
 
-    attempt: int = Field(1, ge=1)
+    attempt: Attempt = 1
     outcome: Literal["ok", "error", "aborted", "unknown"]
     error: ResultError | None = None
     output: Any = None

@@ -23,7 +23,7 @@ from toolcards.adapters import BadFrame
 from toolcards.gate import Refused
 from toolcards.transports import auth
 from toolcards.transports.auth import Caller
-from toolcards.transports.problems import Problem, of_bad_frame, of_refusal
+from toolcards.transports.problems import Problem, not_found, of_bad_frame, of_refusal
 
 log = logging.getLogger(__name__)
 View = Callable[..., Awaitable[Any]]
@@ -47,7 +47,12 @@ def endpoint(method: str, *scopes: str, people: bool = False, anybody: bool = Fa
             try:
                 if request.method != method and (request.method, method) != ("HEAD", "GET"):
                     raise Problem(405, "method_not_allowed", f"Use {method}.", headers={"Allow": method})
-                said = await function(request, await _caller(request), **named)
+                caller = await _caller(request)
+                if "\0" in "".join(named.values()):  # nothing is called so, and not every database can be asked for it
+                    raise not_found()
+                if any("\0" in given for values in request.GET.lists() for given in values[1]):
+                    raise Problem(400, "bad_query", "No value here has a NUL.")
+                said = await function(request, caller, **named)
             except Problem as problem:
                 return refusal(problem)
             except Refused as refused:
@@ -102,9 +107,8 @@ class Direct:
         except DisallowedHost:
             await respond(send, refusal(Problem(400, "bad_host", "This host name is not served here.")))
             return
-        task = asyncio.ensure_future(
-            self._answered(request, send, {name: unquote(part) for name, part in named.items()})
-        )
+        told = {name: unquote(part) for name, part in named.items()}
+        task = asyncio.ensure_future(self._answered(request, send, told))
         gone = asyncio.ensure_future(_gone(receive))
         try:
             await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
