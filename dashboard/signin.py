@@ -5,7 +5,7 @@ from django.contrib.auth import get_user_model, login
 from django.contrib.auth.models import AbstractBaseUser
 from django.core import signing
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare, salted_hmac
 from django.views.decorators.cache import never_cache
@@ -13,13 +13,6 @@ from django.views.decorators.http import require_GET
 
 SALT = "toolcards.signin"
 LIFE = 15 * 60  # seconds
-
-GONE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>This link is used up · Toolcards</title></head>
-<body><main><h1>This sign-in link is used up</h1>
-<p>It worked once already, or it is older than 15 minutes. <a href="/login/">Sign in with a password</a>,
-or make a new link where Toolcards runs: <code>python manage.py person link admin</code></p></main></body></html>
-"""
 
 
 def make_link(user: AbstractBaseUser, base: str) -> str:
@@ -36,7 +29,7 @@ def use_link(request: HttpRequest, token: str) -> HttpResponse:
         return HttpResponse(status=503)  # a browser that looks ahead must not use the link up
     user = _claim(token)
     if user is None:
-        return HttpResponse(GONE, status=410)
+        return render(request, "registration/link_gone.html", status=410)
     login(request, user, backend=settings.AUTHENTICATION_BACKENDS[0])
     return redirect(settings.LOGIN_REDIRECT_URL)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -38,6 +39,15 @@ def visible(value: Any) -> SafeString:
 def plainly(value: Any) -> str:
     """The same for attributes and titles, where no elements may be."""
     return marks.plain(str(value))
+
+
+@register.filter
+def digest(value: Any) -> SafeString:
+    """Agents' text as `visible` shows it; a SHA-256, which nobody reads, by its beginning."""
+    text = str(value)
+    if not re.fullmatch(r"[0-9a-f]{64}", text):
+        return marks.visible(text)
+    return format_html('<code title="{}">{}…</code>', text, text[:12])
 
 
 @register.filter

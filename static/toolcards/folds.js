@@ -12,6 +12,7 @@
   const agent = card => card.querySelector('.meta .path')?.textContent || '';
   const seconds = milliseconds => {
     const said = milliseconds / 1000;
+    if (said < 0.1) return `${Math.round(milliseconds)} ms`;
     return said < 60 ? `${said < 10 ? said.toFixed(1) : Math.round(said)} s` : `${Math.floor(said / 60)} min ${Math.round(said % 60)} s`;
   };
 

@@ -18,7 +18,7 @@
     if (body().dataset.live === 'up') { body().dataset.live = 'down'; }
     downSince ||= Date.now();
   };
-  const arrived = event => { const at = event.target; if (sockets.has(at)) { sockets.set(at, true); at.heard = Date.now(); judge(); } };
+  const arrived = event => { const at = event.target; requestAnimationFrame(tick); if (sockets.has(at)) { sockets.set(at, true); at.heard = Date.now(); judge(); } };
   const closed = event => {
     const at = event.target, code = event.detail?.code;
     if (!sockets.has(at)) return;
@@ -240,7 +240,7 @@
   });
   document.addEventListener('htmx:ws:after:message:incoming', arrived);
   document.addEventListener('htmx:ws:close', closed);
-  document.addEventListener('htmx:after:swap', voted);
+  document.addEventListener('htmx:after:swap', event => { voted(event); tick(); });
 
   document.addEventListener('DOMContentLoaded', () => {
     body().classList.remove('no-js');

@@ -250,8 +250,20 @@ def test_pages_pass_the_accessibility_check(server: Server, visit: Open, run: st
         {"type": "tool.output.denied", "call_id": "c3", "reason": "no"},
         {"type": "tool.input.started", "call_id": "c4", "tool": "Read"},
     )  # fmt: skip
+    many = [f"f{number}" for number in range(9)]  # enough to be folded
+    tell(server, run, *[{"type": "tool.input.available", "call_id": one, "tool": "Read", "input": {}} for one in many])
+    tell(server, run, *[{"type": "tool.output.available", "call_id": one, "output": 1} for one in many])
+    risky = {"run": run, "call_id": "risky", "tool": "delete_file", "args": {"path": "../a"}}
+    assert server.request("POST", "/api/v1/calls/decide", risky)[1]["decision"] == "ask"
     page = visit(path_of(run), color_scheme=scheme, reduced_motion="reduce")  # no colours on their way
-    paths = [path_of(run), f"{path_of(run)}?tab=timeline", "/", "/runs/", "/calls/?q=" + quote(run), "/approvals/"]
+    page.wait_for_selector(".folded")
+    at = card(page).locator(".permalink").get_attribute("href")
+    paths = [
+        path_of(run), f"{path_of(run)}?tab=timeline", f"{path_of(run)}?tab=steps", "/", "/runs/",
+        "/calls/?q=" + quote(run), at, f"{at}rule/", "/approvals/", "/approvals/history/", "/policy/", "/policy/draft/",
+        "/policy/rules/new/", "/policy/versions/", "/sources/", "/settings/audit/", "/settings/notify/",
+        "/settings/killswitch/", "/settings/breakglass/",
+    ]  # fmt: skip
     found = []
     for path in paths:
         page.goto(server.base + path)
