@@ -6,6 +6,7 @@ seconds, so that no frame and no poll costs a query; a revoked key is forgotten 
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import OrderedDict, deque
 from collections.abc import Iterable
@@ -16,11 +17,13 @@ from typing import Any
 from channels.db import database_sync_to_async
 from django.conf import settings
 from django.contrib.auth import get_user
+from django.db import OperationalError
 from django.utils import timezone
 
 from toolcards.models import AgentKey, Source, digest_of
 from toolcards.transports.problems import Problem
 
+log = logging.getLogger(__name__)
 REMEMBERED = 2.0  # seconds
 KEPT = 10_000
 USED_EVERY = 60.0  # seconds between two notes that a key was used
@@ -122,9 +125,17 @@ def _look_up_now(digest: str) -> Caller | None:
         return None
     if time.monotonic() - _noted.get(key.pk, -USED_EVERY) >= USED_EVERY:
         _noted[key.pk] = time.monotonic()
+        _note_use(key)
+    return Caller(key.source, key.pk, frozenset(key.scopes.split()))
+
+
+def _note_use(key: AgentKey) -> None:
+    """Write down that the key was used. Where the database is too busy for that, its owner comes in all the same."""
+    try:
         AgentKey.objects.filter(pk=key.pk).update(used_at=timezone.now())
         Source.objects.filter(pk=key.source_id).update(seen_at=timezone.now())
-    return Caller(key.source, key.pk, frozenset(key.scopes.split()))
+    except OperationalError:
+        log.warning("auth: the use of key %s could not be noted", key.pk)
 
 
 def _still_live(keys: Iterable[int]) -> set[int]:
