@@ -40,7 +40,8 @@ def abilities(source: Source) -> list[Ability]:
 
 
 def command(source: Source, where: str) -> str:
-    """Return what to type where the agent runs; the recipe is that of the source's name, if there is one."""
+    """Return what to type where the agent runs: with the key that its recipe wrote there, or with one that is given."""
     names = {recipe.name for recipe in connect.recipes()}
-    name = source.name if source.name in names else "anything"
-    return f"toolcards connect {name} {where}"
+    if source.name in names:
+        return f"toolcards connect {source.name} --only-probe {where}"
+    return f"toolcards connect anything --only-probe {where} --key A-KEY-OF-THIS-SOURCE"

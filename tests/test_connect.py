@@ -467,6 +467,17 @@ def test_a_library_is_connected_by_the_command(server: Server, tmp_path: Path) -
 
 
 @pytest.mark.django_db
+def test_a_probe_alone_writes_nothing(server: Server, tmp_path: Path) -> None:
+    words = ["anything", "--only-probe", "--url", server.base, "--project", str(tmp_path)]
+    with pytest.raises(CommandError, match="--key"):
+        ran(*words)
+    somebody = voted(server, "deny")
+    assert "held, denied and released" in ran(*words, "--key", server.key, "--wait", "60")
+    somebody.join()
+    assert tree(tmp_path) == {}
+
+
+@pytest.mark.django_db
 def test_the_printed_code_runs_once_it_is_pasted(server: Server, tmp_path: Path) -> None:
     words = ["--yes", "--no-probe", "--url", server.base, "--key", server.key, "--project", str(tmp_path)]
     said = ran("python", *words)

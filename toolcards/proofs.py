@@ -6,7 +6,7 @@ They are gathered from the log when somebody looks, and stay when the calls them
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -43,6 +43,14 @@ def of(source: Source) -> dict[str, list[Proof]]:
     for proof in Proof.objects.filter(source=source).order_by("-by", "-at"):
         found[proof.ability].append(proof)
     return found
+
+
+def held(sources: Iterable[int]) -> set[int]:
+    """Return those of these sources of which a call was held until a person had answered, now or long ago."""
+    wanted = list(sources)
+    seen = Approval.objects.filter(handed_over(), run__source__in=wanted, asked=True)
+    kept = Proof.objects.filter(source__in=wanted, ability=GATE)
+    return {*seen.values_list("run__source", flat=True).distinct(), *kept.values_list("source", flat=True)}
 
 
 def gather(source: Source) -> None:
@@ -152,4 +160,4 @@ def _moment(at: float) -> datetime:
 
 _LOOKS: dict[str, Look] = {OBSERVE: _observed, GATE: _gated, EDIT: _edited, STREAM: _streamed, FAILS: _fails}
 
-__all__ = ["ABILITIES", "CLOSED", "OPEN", "PROBE", "TRAFFIC", "gather", "of"]
+__all__ = ["ABILITIES", "CLOSED", "OPEN", "PROBE", "TRAFFIC", "gather", "held", "of"]

@@ -19,7 +19,7 @@ from django.views.decorators.http import require_GET, require_POST
 from dashboard import proving
 from dashboard.forms import KeyForm
 from dashboard.views.guards import KEYS, needs
-from toolcards import health
+from toolcards import health, proofs
 from toolcards.gate import tools
 from toolcards.models import AgentKey, Run, Source, ToolCall
 from toolcards.records import Act, write
@@ -42,6 +42,7 @@ class Row:
     calls: int = 0
     failed: int = 0
     health: list[health.Badge] = field(default_factory=list)
+    held: bool = False  # a call of it was seen to be held and released
 
     @property
     def live_keys(self) -> list[AgentKey]:
@@ -157,6 +158,8 @@ def _rows(pk: int | None = None) -> list[Row]:
         row.last_run = max(filter(None, (row.last_run, kind["last"])), default=None)
     for pk_, calls, failed in _lately(rows):
         rows[pk_].calls, rows[pk_].failed = calls, failed
+    for pk_ in proofs.held(rows):
+        rows[pk_].held = True
     for pk_, found in health.badges(rows).items():
         rows[pk_].health = found
     return list(rows.values())

@@ -119,6 +119,16 @@ def test_nothing_is_claimed_of_a_source_that_was_not_seen(source: Source, admin:
     assert page.count('data-proven="no"') == 5 and page.count("not proven yet") == 5
 
 
+def test_a_source_is_said_to_gate_once_it_has(source: Source, admin: Client, a_call: Callable[..., ToolCall]) -> None:
+    a_call("output-available")
+    for page in ("/sources/", f"/sources/{source.pk}/"):
+        assert "gates, not proven yet" in admin.get(page).content.decode()
+    a_call("output-denied", call_id="denied", run="run-2")
+    for page in ("/sources/", f"/sources/{source.pk}/"):
+        assert "gates, not proven yet" not in admin.get(page).content.decode()
+    assert proofs.held([source.pk]) == {source.pk} and proofs.held([]) == set()
+
+
 def test_each_ability_is_proven_by_a_call(source: Source, a_call: Callable[..., ToolCall], an_approver: Any) -> None:
     a_call("input-available")
     assert proven(source) == {"observe": ["traffic"], "gate": [], "edit": [], "stream": [], "fails": []}
@@ -175,8 +185,8 @@ def test_a_proof_outlives_the_call_and_only_a_newer_one_replaces_it(
 
 def test_the_command_that_probes_is_that_of_the_sources_recipe(source: Source) -> None:
     key, _ = AgentKey.objects.issue("ai-sdk")
-    assert proving.command(key.source, "--url x") == "toolcards connect ai-sdk --url x"
-    assert proving.command(source, "--url x") == "toolcards connect anything --url x"
+    assert proving.command(key.source, "--url x") == "toolcards connect ai-sdk --only-probe --url x"
+    assert proving.command(source, "--url x").startswith("toolcards connect anything --only-probe --url x --key")
 
 
 def test_hostile_words_in_a_proof_are_escaped(source: Source, admin: Client) -> None:

@@ -51,6 +51,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--no-probe", "--no-wait", dest="no_probe", action="store_true", help="write, and hold no probe call"
         )
+        parser.add_argument("--only-probe", action="store_true", help="write nothing, only hold a probe call")
         parser.add_argument("--wait", type=float, default=300.0, help="seconds to wait for the probe's answer (300)")
 
     def handle(self, *, framework: str, undo: bool, **options: object) -> None:
@@ -63,8 +64,9 @@ class Command(BaseCommand):
             raise CommandError(f"{recipe.title} is connected in the folder of your code: name it with --project.")
         project, agent = Path(named).resolve() if named else None, tuple(shlex.split(str(options["agent"])))
         wish = connect.Wish(str(options["url"]).rstrip("/"), str(options["key"]), project, Path.home(), agent)
+        act = self._undo if undo else self._only_probe if options["only_probe"] else self._connect
         try:
-            self._undo(recipe, wish, options) if undo else self._connect(recipe, wish, options)
+            act(recipe, wish, options)
         except connect.Unreadable as error:
             raise CommandError(str(error)) from error
         except Failed as failed:
@@ -94,6 +96,12 @@ class Command(BaseCommand):
             self.stdout.write(f"Mind: {said}")
         self._paste(recipe)
         self._probe(recipe, wish, options)
+
+    def _only_probe(self, recipe: connect.Recipe, wish: connect.Wish, options: dict[str, object]) -> None:
+        key = wish.key or recipe.key_in(wish)
+        if not key:
+            raise CommandError(f"{recipe.title} is not connected here, so a key must be given with --key.")
+        self._probe(recipe, replace(wish, key=key), options)
 
     def _with_key(
         self, recipe: connect.Recipe, wish: connect.Wish, options: dict[str, object]
