@@ -276,6 +276,15 @@ def test_a_stopped_agent_leaves_nothing_open(server: Server, agent: Program) -> 
     assert (card["state"], card["cause"], status(server, run)) == ("output-error", "aborted", "aborted"), card
 
 
+@pytest.mark.parametrize("agent", ["openai_agents"], indirect=True)
+@pytest.mark.parametrize("mode", ["gate", "observe"])
+def test_a_result_that_is_cancelled_leaves_nothing_open(server: Server, agent: Program, mode: str) -> None:
+    run = agent.begin("cancel", mode)
+    assert agent.end()["error"] == ""
+    card = settled(server, run)["call_r"]
+    assert (card["state"], card["cause"], status(server, run)) == ("output-error", "aborted", "aborted"), card
+
+
 def test_an_agent_stopped_while_a_person_is_asked_takes_the_question_back(server: Server, agent: Program) -> None:
     run = agent.begin("abort-asking")
     gating.waiting(server, run)

@@ -163,6 +163,11 @@ class Run:
         if self._native:
             self.send({"type": "run.started", **self._hello})
 
+    @property
+    def finished(self) -> bool:
+        """Whether its end was said; `begin` says that it goes on."""
+        return self._finished
+
     def finish(self, outcome: str = "success", reason: str = "") -> None:
         """Say how the run ended: success, aborted, error or truncated. Leaving the block does it if nobody did."""
         if self._native and not self._finished:

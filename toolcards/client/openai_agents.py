@@ -148,6 +148,8 @@ async def streamed(result: Any, run: Run) -> AsyncIterator[Any]:
     ledger = ledger_of(run)
     assert ledger is not None
     writing: dict[str, str] = {}
+    if run.finished:
+        run.begin()
     async for event in result.stream_events():
         with contextlib.suppress(Exception):
             if event.type == "raw_response_event":
@@ -158,6 +160,16 @@ async def streamed(result: Any, run: Run) -> AsyncIterator[Any]:
                 if ledger.open(call) and not run.gate:
                     ledger.output(call, event.item.output)
         yield event
+    if _cancelled(result):
+        run.finish("aborted", "The result was cancelled.")
+
+
+def _cancelled(result: Any) -> bool:
+    """Whether `result.cancel()` cut the run off; its events just end."""
+    with contextlib.suppress(Exception):
+        cut: bool = getattr(result, "_cancel_mode", "") == "immediate"
+        return cut and result.final_output is None and not result.interruptions
+    return False
 
 
 def _raw(ledger: Ledger, data: Any, writing: dict[str, str]) -> None:

@@ -42,6 +42,7 @@ SCRIPTS: dict[str, list[list[Call]]] = {
         ]
     ],
     "abort": [[("call_o", "slow", {"ms": 60_000})]],
+    "cancel": [[("call_r", "slow", {"ms": 60_000})]],
     "abort-asking": [[("call_p", "delete_file", {"path": "/ask/b"})]],
     "twice": [[("call_q", "get_weather", {"city": "Rome"})], [("call_q", "get_weather", {"city": "Oslo"})]],
 }

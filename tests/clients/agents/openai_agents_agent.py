@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import Any
 
@@ -31,6 +32,7 @@ async def play(cards: Toolcards, asked: dict[str, Any], told: dict[str, Any]) ->
             "run_config": config(run, RunConfig(tool_not_found_behavior="return_error_to_model")),
         }
         result = Runner.run_streamed(agent, f"SCENARIO:{asked['scenario']}", **options)
+        cutting = asyncio.ensure_future(_cut(result)) if asked["scenario"] == "cancel" else None
         while True:
             async for _ in streamed(result, run):
                 pass
@@ -41,6 +43,15 @@ async def play(cards: Toolcards, asked: dict[str, Any], told: dict[str, Any]) ->
             if item.get("type") == "function_call_output":
                 told["saw"][item["call_id"]] = ["", str(item["output"])]
         told["output"] = str(result.final_output)
+        if cutting is not None:
+            await cutting
+
+
+async def _cut(result: Any) -> None:
+    """As an app stops a streamed run: no exception comes of it."""
+    while not common.BEGAN.is_set():
+        await asyncio.sleep(0.05)
+    result.cancel()
 
 
 common.serve(play)
