@@ -23,7 +23,10 @@ def secret_key_is_secret(app_configs: object, **kwargs: object) -> Iterable[Chec
     if stat.S_IMODE(file.stat().st_mode) & 0o077:
         yield Error(
             f"Other users of this computer can read {file}.",
-            hint=f"Run `chmod 600 {file}`. If somebody may have read it: delete it, and everybody signs in anew.",
+            hint=(
+                f"Run `chmod 600 {file}`. If somebody may have read it, a new key must take its place, and the old one"
+                " goes into TOOLCARDS_SECRET_KEY_FALLBACKS: what it sealed opens with nothing else."
+            ),
             id="toolcards.E001",
         )
 
