@@ -438,6 +438,43 @@ def test_editor_settings_that_are_not_understood_are_not_touched(wish: connect.W
     assert zed(wish).read_text() == text
 
 
+def test_the_agent_in_the_editors_settings_starts_anywhere_and_is_gated(
+    server: Server, wish: connect.Wish, tmp_path: Path
+) -> None:
+    from tests.clients import gating
+
+    name, ran = "editor", tmp_path / "ran"
+    agent = (sys.executable, str(ROOT / "tests/acp/an_agent.py"), name)
+    connect.write(ACP.plan(replace(wish, url=server.base, key=server.key, agent=agent)))
+    (entry,) = loose(zed(wish).read_text())["agent_servers"].values()
+    editor = subprocess.Popen(
+        [entry["command"], *entry["args"]], cwd=tmp_path, env={"PATH": "/usr/bin:/bin"} | entry["env"], text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    assert editor.stdin is not None and editor.stdout is not None
+    try:
+        prompt = json.dumps({"command": "echo hi", "call": "call_1", "file": str(ran)})
+        for number, (method, params) in enumerate(
+            [
+                ("initialize", {"protocolVersion": 1, "clientCapabilities": {}}),
+                ("session/new", {"cwd": ".", "mcpServers": []}),
+                ("session/prompt", {"sessionId": f"ses_{name}", "prompt": [{"type": "text", "text": prompt}]}),
+            ]
+        ):
+            said = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            editor.stdin.write(json.dumps(said) + "\n")
+            editor.stdin.flush()
+            if method == "session/prompt":
+                gating.vote(server, f"ses_{name}", "approve")
+            for line in editor.stdout:
+                if line.startswith("{") and json.loads(line).get("id") == number and '"result"' in line:
+                    break
+        assert ran.read_text().splitlines() == ["echo hi"]
+    finally:
+        editor.kill()
+        editor.communicate()
+
+
 def loose(text: str) -> Any:
     """JSON with comments and commas at ends, as editors read it."""
     text = re.sub(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/', lambda found: found[1] or "", text, flags=re.DOTALL)

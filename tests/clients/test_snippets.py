@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -159,9 +161,53 @@ model, tools = OpenAIChatCompletionsModel("fake-model", client), [delete_file]
 PYTHONS = {"pydantic_ai": PYDANTIC_AI, "langchain": LANGCHAIN, "openai_agents": OPENAI_AGENTS}
 
 
+EVENTS = [
+    {"type": "RUN_STARTED"},
+    {"type": "TOOL_CALL_START", "toolCallId": "c1", "toolCallName": "look"},
+    {"type": "TOOL_CALL_ARGS", "toolCallId": "c1", "delta": '{"path": "/a"}'},
+    {"type": "TOOL_CALL_END", "toolCallId": "c1"},
+    {"type": "TOOL_CALL_RESULT", "messageId": "m1", "toolCallId": "c1", "content": "seen"},
+    {"type": "RUN_FINISHED"},
+]
+CLIENT = """
+import { agent } from './client.mjs';
+agent.threadId = 'snippet-ag-ui';
+agent.addMessage({ id: 'u1', role: 'user', content: 'go' });
+await agent.runAgent({ runId: 'r1' });
+console.log(JSON.stringify(agent.messages.filter((message) => message.role === 'tool')));
+process.exit();
+"""
+
+
+class Planner(BaseHTTPRequestHandler):
+    """An AG-UI agent that calls one tool."""
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+        about = {name: asked[name] for name in ("threadId", "runId")}
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        for event in EVENTS:
+            said = event | (about if event["type"].startswith("RUN") else {})
+            self.wfile.write(f"data: {json.dumps(said)}\n\n".encode())
+
+    def log_message(self, *args: Any) -> None:
+        """Quiet."""
+
+
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with Server(tmp_path_factory.mktemp("server")) as running:
+def planner() -> Iterator[str]:
+    agent = ThreadingHTTPServer(("127.0.0.1", 0), Planner)
+    threading.Thread(target=agent.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{agent.server_address[1]}/agui"
+    agent.shutdown()
+    agent.server_close()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, planner: str) -> Iterator[Server]:
+    with Server(tmp_path_factory.mktemp("server"), agui_upstreams=f"planner={planner}") as running:
         rule = {"id": "ask", "effect": "ask", "match": {"tool": ["delete_file"]}}
         gating.activate(running, {"v": 1, "default": "allow", "rules": [rule]})
         yield running
@@ -240,3 +286,18 @@ def test_an_agent_runs_as_printed(
     (tmp_path / "yours.py").write_text(PYTHONS[name])
     out, tool = played([str(pip.python()), "agent.py"], tmp_path, env, server, decision)
     assert ("ran /a" in out) == (decision == "approve") and "Done." in out and tool == "delete_file"
+
+
+def test_a_client_reaches_its_agent_through_us_as_printed(server: Server, tmp_path: Path) -> None:
+    modules = npm.installed("ag-ui", ag_ui__client="1.0.0")
+    env = connected("ag-ui", server, tmp_path)
+    (tmp_path / "node_modules").symlink_to(modules)
+    (tmp_path / "client.mjs").write_text(texts.text("ag_ui_client", server.base))
+    (tmp_path / "app.mjs").write_text(CLIENT)
+    done = subprocess.run(
+        [str(npm.node(modules)), "app.mjs"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=90
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert [message["content"] for message in json.loads(done.stdout.splitlines()[-1])] == ["seen"]
+    card = until(lambda: gating.calls(server, "snippet-ag-ui"), 30)["c1"]
+    assert (card["state"], card["tool"]["name"], card["input"]) == ("output-available", "look", {"path": "/a"})
