@@ -161,7 +161,7 @@ class Face:
     @property
     def soft_sentence(self) -> str:
         """What a soft end means for a person."""
-        return wording.SOFT_SENTENCES.get(self.card.cause or "", "") if self.card.soft else ""
+        return wording.soft_sentence(self.card) if self.card.soft else ""
 
     @property
     def message(self) -> str:
@@ -174,8 +174,7 @@ class Face:
         error = self.card.error
         if error is None:
             return []
-        fault = wording.AUTHORITIES.get(error.authority, error.authority)
-        said = [("Try again?", wording.RETRYABLE[error.retryable]), ("Whose fault", fault or "Not stated")]
+        said = [("Try again?", wording.try_again(error)), ("Whose fault", wording.whose_fault(error))]
         said += [("Code", error.code), ("Phase", error.phase)]
         return [(name, value) for name, value in said if value]
 

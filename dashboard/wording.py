@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from toolcards.core import errors
 from toolcards.core.facts import By
-from toolcards.core.lifecycle import Card, ToolCallState
+from toolcards.core.lifecycle import Card, Failure, ToolCallState
 
 S = ToolCallState
 
@@ -52,11 +53,17 @@ SOFT: dict[str, Look] = {
 }
 SOFT_SENTENCES = {
     "aborted": "The run was stopped before this call had a result.",
-    "truncated": "The agent fell silent. Whether the tool ran, and how it ended, is not known.",
+    "truncated": "The agent fell silent. Whether the tool ran, and how, is not known: look before trying again.",
     "not-executed": "The run ended without running this call.",
     "incomplete-input": "The run ended while the agent was still writing this input; nothing was run.",
     "superseded": "A newer question took this one’s place; nothing was run here.",
-    "run-error": "The run failed while this call was open. Whether the tool ran is not known.",
+    "run-error": "The run failed while this call was open. Whether it ran is not known: look before trying again.",
+}
+# The same where the input was not finished yet: then nothing can have run.
+UNWRITTEN_SENTENCES = {
+    "aborted": "The run was stopped while the agent was still writing this input; nothing was run.",
+    "truncated": "The agent fell silent while it was still writing this input; nothing was run.",
+    "run-error": "The run failed while the agent was still writing this input; nothing was run.",
 }
 
 KIND_ICONS = {
@@ -87,6 +94,35 @@ AUTHORITIES = {
     "tool": "the tool, or what it talks to", "runtime": "the agent’s runtime or the gate, not the tool",
     "plugin": "a plug-in",
     "provider": "the model provider", "host": "the agent’s host", "gate": "Toolcards",
+}  # fmt: skip
+# Whose fault it was, where the code tells more than the authority does.
+_FAULTS = {
+    "plugin_veto": "a plug-in, which said no", "policy_denied": "nobody: the policy does not allow it",
+    "kill_switch": "nobody: somebody has stopped everything", "approval_denied": "nobody: a person said no",
+    "approval_expired": "nobody: no person answered in time",
+    "permit_expired": "the agent: it did not begin in time", "permit_revoked": "nobody: the yes was taken back",
+    "integrity": "the agent: this is not what was approved", "gate_unavailable": "Toolcards, or the way to it",
+    "no_such_tool": "the model: it named a tool that is not there",
+    "invalid_input": "the model: it wrote an input that the tool cannot use",
+    "connect_failed": "the network, or the service that the tool uses", "tls_invalid": "the service that the tool uses",
+    "rate_limited": "the service that the tool uses", "quota": "whoever pays for the service",
+    "upstream": "the service that the tool uses", "upstream_auth": "the tool’s credentials",
+    "deadline": "the agent’s own time limit", "protocol": "the connection between agent and tool",
+    "transport": "the connection between agent and tool", "lost": "the agent: it fell silent",
+}  # fmt: skip
+# Why not, where a no is not the whole truth.
+_AGAIN = {
+    "plugin_veto": "No, the plug-in will say no again", "policy_denied": "No, the policy will say no again",
+    "kill_switch": "Not before the kill switch is off", "approval_denied": "No, a person has said no",
+    "approval_expired": "It may be asked for again", "permit_expired": "It may be asked for again",
+    "no_such_tool": "Not this call: another tool’s name is needed",
+    "invalid_input": "Not this call: other input is needed",
+    "upstream_auth": "Not before it has other credentials", "quota": "Not before there is quota again",
+    "after_hook_crash": "No, the tool has run", "bad_output": "No, the tool has run",
+    **dict.fromkeys(
+        ("timeout", "conn_lost", "deadline", "upstream", "transport", "lost", "resource_busy"),
+        "Only after a look: it may have taken effect",
+    ),
 }  # fmt: skip
 RETRYABLE = {True: "Yes, the same call may succeed", False: "No, the same call will not help", None: "Not stated"}
 EFFECTS = {"allow": "Allowed", "deny": "Denied", "ask": "Asked"}
@@ -120,6 +156,26 @@ def _particular(card: Card, state: ToolCallState) -> Look:
     if state is S.OUTPUT_DENIED and card.denied_by and card.denied_by.kind == "timeout":
         return EXPIRED
     return LOOKS[state]
+
+
+def whose_fault(error: Failure) -> str:
+    """Return who must change something before the call can succeed."""
+    row = errors.TABLE.get(error.code)
+    if row is not None and row.authority == error.authority and error.code in _FAULTS:
+        return _FAULTS[error.code]
+    return AUTHORITIES.get(error.authority, error.authority) or "Not stated"
+
+
+def try_again(error: Failure) -> str:
+    """Return whether the same call makes sense once more."""
+    return _AGAIN.get(error.code, RETRYABLE[False]) if error.retryable is False else RETRYABLE[error.retryable]
+
+
+def soft_sentence(card: Card) -> str:
+    """Return what the end of a call that we concluded means."""
+    cause = card.cause or ""
+    written = card.has_input or card.times.available
+    return (SOFT_SENTENCES if written else SOFT_SENTENCES | UNWRITTEN_SENTENCES).get(cause, "")
 
 
 def who(by: By | None) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from dashboard import bodies, cards, marks, wording
 from dashboard.face import Face
+from toolcards.core import errors
 from toolcards.core.facts import By
 from toolcards.core.lifecycle import TERMINAL, Ask, Card, Failure, Times, Tool, ToolCallState, Verdict, dump_card
 from toolcards.models import Run, Source, ToolCall
@@ -68,6 +69,47 @@ def test_what_we_concluded_is_said_in_a_sentence_and_does_not_move(cause: str) -
     html = html_of(a_card(S.OUTPUT_ERROR, soft=True, cause=cause, error=Failure("", authority="runtime")))
     assert wording.SOFT_SENTENCES[cause] in text_of(html).replace("&#x27;", "'")
     assert wording.SOFT[cause].word in html and "data-moving" not in html and 'class="error"' not in html
+
+
+@pytest.mark.parametrize("cause", sorted(wording.UNWRITTEN_SENTENCES))
+def test_what_was_never_written_to_its_end_cannot_have_run(cause: str) -> None:
+    html = text_of(
+        html_of(a_card(S.OUTPUT_ERROR, soft=True, cause=cause, has_input=False, input=None, error=Failure("")))
+    )
+    assert "nothing was run" in html and "not known" not in html
+
+
+FAILED = {  # code: whose fault, and whether again makes sense, as a person reads it
+    "timeout": ("the tool, or what it talks to", "Only after a look: it may have taken effect"),
+    "connect_failed": ("the network", "Yes, the same call may succeed"),
+    "rate_limited": ("the service that the tool uses", "Yes, the same call may succeed"),
+    "invalid_input": ("the model: it wrote an input", "other input is needed"),
+    "no_such_tool": ("the model: it named a tool", "another tool’s name is needed"),
+    "gate_unavailable": ("Toolcards, or the way to it", "Yes, the same call may succeed"),
+    "plugin_crash": ("a plug-in", "No, the same call will not help"),
+    "policy_denied": ("nobody: the policy", "the policy will say no again"),
+    "lost": ("the agent: it fell silent", "Only after a look"),
+    "tool_failed": ("the tool, or what it talks to", "No, the same call will not help"),
+}
+
+
+@pytest.mark.parametrize("code", list(errors.TABLE))
+def test_a_failed_card_says_what_failed_whose_fault_and_whether_to_try_again(code: str) -> None:
+    fault = errors.fault(code)
+    error = Failure("words", code, fault.retryable, fault.authority, fault.phase)
+    html = text_of(html_of(a_card(S.OUTPUT_ERROR, error=error))).replace("&#x27;", "'")
+    whose, again = FAILED.get(code, ("", ""))
+    assert errors.title(code) in html and "words" in html
+    assert whose in html and again in html and "Not stated" not in html
+    if fault.retryable is False and errors.TABLE[code].again in {"idempotent", "unwritten"}:
+        assert "it may have taken effect" in html
+
+
+def test_what_nobody_said_is_not_made_up() -> None:
+    html = text_of(html_of(a_card(S.OUTPUT_ERROR, error=Failure("words"))))
+    assert html.count("Not stated") == 2
+    html = text_of(html_of(a_card(S.OUTPUT_ERROR, error=Failure("words", "invalid_input", None, "runtime"))))
+    assert "the model" not in html and "Not stated" in html  # the agent says that it was its own fault
 
 
 def test_a_partial_output_moves_and_says_so() -> None:

@@ -106,8 +106,9 @@ def test_a_message_says_what_failed_whose_fault_and_whether_to_try_again(name: s
     assert (
         "No answer in time" in message.title
         and "The fault is the tool" in message.text
-        and "does not help" in message.text
+        and "Look before trying again" in message.text
     )
+    assert "does not help" in messages.of(said(error={"code": "upstream_auth"}), "medium").text
     assert "https://cards.example.com/runs/r/" in text
     assert "\u202e" not in text and "\x00" not in text and "\\u202e" not in text
     assert "approve" not in text.lower()

@@ -57,10 +57,17 @@ def _failed(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
     title = errors.title(str(error.get("code"))) or "It failed"
     told = (
         _FAULTS.get(str(said.get("authority")), ""),
-        _RETRY.get(said.get("retryable"), ""),
+        _again(str(error.get("code")), said.get("retryable")),
         error.get("message", ""),
     )
     return f"{tool}: {title}", "\n".join(filter(None, told))
+
+
+def _again(code: str, retryable: bool | None) -> str:
+    row = errors.TABLE.get(code)
+    if retryable is False and row is not None and (row.again in ("idempotent", "unwritten") or code == "lost"):
+        return "Look before trying again: it may have taken effect."
+    return _RETRY.get(retryable, "")
 
 
 def _ungoverned(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
