@@ -1,16 +1,18 @@
 """What was seen of each source: that it can be watched, held, edited, streamed, and what it does without a server.
 
 Nothing here is a promise: a proof is a call in the log, of a probe or of real traffic, and the newest of each is kept.
-They are gathered from the log when somebody looks, and stay when the calls themselves are deleted by retention.
+They are gathered from the log when somebody looks and before retention deletes calls, which they outlive.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
+from django.conf import settings
 from django.db.models import Q, QuerySet
+from django.utils import timezone
 
 from toolcards.connect.probe import AWAY, RUN
 from toolcards.models import Approval, Event, Proof, Run, Source, ToolCall
@@ -51,6 +53,15 @@ def held(sources: Iterable[int]) -> set[int]:
     seen = Approval.objects.filter(handed_over(), run__source__in=wanted, asked=True)
     kept = Proof.objects.filter(source__in=wanted, ability=GATE)
     return {*seen.values_list("run__source", flat=True).distinct(), *kept.values_list("source", flat=True)}
+
+
+def keep() -> None:
+    """Write down what the calls prove that retention is about to delete."""
+    days = settings.TOOLCARDS.retention_days
+    if days:
+        due = Run.objects.filter(ended_at__lt=timezone.now() - timedelta(days=days))
+        for source in Source.objects.filter(pk__in=due.values("source")):
+            gather(source)
 
 
 def gather(source: Source) -> None:
@@ -160,4 +171,4 @@ def _moment(at: float) -> datetime:
 
 _LOOKS: dict[str, Look] = {OBSERVE: _observed, GATE: _gated, EDIT: _edited, STREAM: _streamed, FAILS: _fails}
 
-__all__ = ["ABILITIES", "CLOSED", "OPEN", "PROBE", "TRAFFIC", "gather", "held", "of"]
+__all__ = ["ABILITIES", "CLOSED", "OPEN", "PROBE", "TRAFFIC", "gather", "held", "keep", "of"]

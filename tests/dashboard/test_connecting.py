@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.core.management import call_command
 from django.test import Client
+from django.utils import timezone
 
 from dashboard import checklist, proving
 from tests.conftest import Say
@@ -181,6 +185,20 @@ def test_a_proof_outlives_the_call_and_only_a_newer_one_replaces_it(
     assert (first.run, second.run, Proof.objects.filter(ability="gate").count()) == ("old", "new", 1)
     Run.objects.filter(name="new").update(name="renamed")
     assert proofs.of(source)["gate"] == [second]
+
+
+def test_what_retention_deletes_is_written_down_before(
+    source: Source, a_call: Callable[..., ToolCall], limits: Callable[..., None]
+) -> None:
+    a_call("output-denied", run="old")
+    journal.do(Say(source, "old", [f.RunEnded()]))
+    Run.objects.filter(name="old").update(ended_at=timezone.now() - timedelta(days=3))
+    proofs.keep()
+    assert not Proof.objects.exists()  # nothing is deleted by default
+    limits(retention_days=2)
+    call_command("retention", stdout=io.StringIO())
+    assert not Run.objects.filter(name="old").exists()
+    assert {proof.run for proof in proofs.of(source)["gate"]} == {"old"}
 
 
 def test_the_command_that_probes_is_that_of_the_sources_recipe(source: Source) -> None:

@@ -11,7 +11,7 @@ import weakref
 from channels.db import database_sync_to_async
 from django.conf import settings
 
-from toolcards import gate, hooks, verify
+from toolcards import gate, hooks, proofs, verify
 from toolcards.transports import alerting, dispatching, presence
 
 log = logging.getLogger(__name__)
@@ -21,6 +21,7 @@ _sweep = database_sync_to_async(gate.sweep, thread_sensitive=False)
 VERIFY_EVERY = 3600.0  # seconds after which the audit trail is looked through again
 VERIFY_LOOK = 60.0
 _look = database_sync_to_async(alerting.look, thread_sensitive=False)
+_keep = database_sync_to_async(proofs.keep, thread_sensitive=False)
 _retain = database_sync_to_async(gate.retain, thread_sensitive=False)
 
 
@@ -72,6 +73,7 @@ async def _retaining() -> None:
     while True:
         await asyncio.sleep(RETAIN)
         try:
+            await _keep()
             await _retain()
         except Exception:
             log.exception("retention: this round failed")

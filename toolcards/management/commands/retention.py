@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from toolcards import gate
+from toolcards import gate, proofs
 
 
 class Command(BaseCommand):
@@ -23,6 +23,8 @@ class Command(BaseCommand):
     def handle(self, *, dry_run: bool, **options: Any) -> None:
         """Go on round by round, and say how much that was."""
         scrubbed, refused, deleted, more = 0, 0, Counter[str](), True
+        if not dry_run:
+            proofs.keep()
         while more:
             done = gate.retain(dry_run=dry_run)
             scrubbed, refused, deleted = scrubbed + done.scrubbed, refused + done.refused, deleted + done.deleted
