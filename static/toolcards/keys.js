@@ -5,7 +5,7 @@
   const current = () => document.activeElement?.closest?.('article.card');
   let going = 0;
 
-  const go = card => { if (card) { card.focus({preventScroll: true}); card.scrollIntoView({block: 'nearest'}); } };
+  const go = card => { toolcards.select?.(card); if (card) { card.focus({preventScroll: true}); card.scrollIntoView({block: 'nearest'}); } };
   const step = by => {
     const all = cards(), at = all.indexOf(current());
     go(all[Math.min(all.length - 1, Math.max(0, at + by))]);

@@ -44,9 +44,11 @@
     icon.plainHref ||= icon.getAttribute('href');
     const wanted = count ? icon.dataset.waitingIcon : icon.plainHref;
     if (icon.getAttribute('href') !== wanted) icon.setAttribute('href', wanted);
-    if (counted.before === 0 && count > 0) alert(at.dataset.says);
+    const newest = at ? at.dataset.newest : '';
+    const risky = newest && newest !== counted.newest && count >= counted.before && at.dataset.risk === 'high';
+    if ((counted.before === 0 && count > 0) || risky) alert(at.dataset.says);
     if (count === 0) alert('');
-    counted.before = count;
+    counted.before = count; counted.newest = newest;
   };
 
   // ------------------------------------------------------------ clocks
@@ -144,7 +146,7 @@
   // ------------------------------------------------------------ new cards wait while somebody reads
 
   const held = new Map();
-  const reading = list => list.dataset.board !== 'run' && (scrollY > 80 || list.contains(document.activeElement)
+  const reading = list => list.dataset.board !== 'run' && !list.classList.contains('split') && (scrollY > 80 || list.contains(document.activeElement)
     || [...list.querySelectorAll('input[name=reason], textarea')].some(field => field.value !== field.defaultValue));
   const tellHeld = list => {
     let button = document.querySelector('button[data-held]');
@@ -202,6 +204,7 @@
     const waiting = [...document.querySelectorAll('article.card[data-waiting]')].filter(other => other !== fresh);
     const word = {'output-denied': 'Denied'}[fresh.dataset.state] || 'Approved';
     say(waiting.length ? `${word}. ${waiting.length} left on this page.` : `${word}. Nothing else waits here.`);
+    toolcards.select?.(waiting[0]);
     (waiting[0] || $('main')).focus({preventScroll: !waiting.length});
   };
 
@@ -251,8 +254,9 @@
     const box = document.querySelector('[data-setting=keys]');
     if (box) box.checked = kept('keys') !== 'off';
     const count = $('waiting-count');
-    if (count) new MutationObserver(counted).observe(count, {attributes: true, attributeFilter: ['data-waiting-count']});
+    if (count) new MutationObserver(counted).observe(count, {attributes: true, attributeFilter: ['data-waiting-count', 'data-newest']});
     counted.before = count ? +count.dataset.waitingCount : 0;
+    counted.newest = count?.dataset.newest;
     counted(); tick();
     const run = $('board');
     if (run?.dataset.board === 'run' && !('frozen' in run.dataset) && !location.hash) scrollTo(0, 0);

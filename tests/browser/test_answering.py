@@ -154,6 +154,41 @@ def test_the_risky_come_first_as_they_arrive(server: Server, visit: Open, run: s
     assert page.locator(".group:has-text('High risk') + li article[data-risk=high]").count() == 1
 
 
+def test_on_a_wide_screen_the_inbox_is_a_list_and_the_one_card_that_is_read(
+    server: Server, visit: Open, run: str
+) -> None:
+    ask(server, run, f"{run}-1")
+    ask(server, run, f"{run}-2")
+    page = visit("/approvals/", viewport={"width": 1440, "height": 900})
+    queue = page.locator("#queue .queued")
+    page.wait_for_selector("#queue .queued >> nth=1")
+    assert page.locator("article.card:visible").count() == 1
+    ours = f"#c-{card(page, f'{run}-2').get_attribute('id')[2:]}"
+    page.locator(f"#queue [data-card='{ours[1:]}']").click()
+    assert page.locator("article.card:visible").get_attribute("id") == ours[1:]
+    assert page.evaluate("document.activeElement.id") == ours[1:]
+    armed(page, f"{run}-2")
+    page.keyboard.press("a")
+    page.wait_for_selector(f"#queue [data-card='{ours[1:]}'] >> text=Approved")
+    until(lambda: page.evaluate("document.activeElement.matches('article.card[data-waiting]')"))  # the next one
+    before = queue.count()
+    ask(server, run, f"{run}-3")
+    until(lambda: queue.count() > before)  # and what is read stands still
+    assert page.locator("article.card:visible").count() == 1
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.wait_for_selector("#queue", state="hidden")
+    assert page.locator("article.card:visible").count() > 1
+
+
+def test_a_risky_arrival_is_said_though_others_wait(server: Server, visit: Open, run: str) -> None:
+    ask(server, run, f"{run}-1")
+    page = visit("/policy/")
+    until(lambda: page.locator("#waiting-count").get_attribute("data-newest"))
+    ask_to_delete(server, run, f"{run}-2")
+    until(lambda: "delete_file" in page.locator("#alert").inner_text())
+    assert "high risk" in page.locator("#alert").inner_text()
+
+
 def test_half_a_minute_before_its_end_a_question_is_said_once(server: Server, visit: Open, run: str) -> None:
     ask(server, run, "t1")
     page = visit(path_of(run))
