@@ -12,7 +12,7 @@ from dashboard import addresses, bodies, marks, strip, wording
 from dashboard import risk as risks
 from dashboard.bodies import Body
 from toolcards.core import errors
-from toolcards.core.call import summary
+from toolcards.core.call import summary, view_sha256
 from toolcards.core.jsontext import same
 from toolcards.core.lifecycle import Card, ToolCallState
 from toolcards.gate import undoing
@@ -229,6 +229,11 @@ class Face:
     def undo_url(self) -> str:
         """Where that is posted."""
         return addresses.undo(self.card.approval.id) if self.card.approval else ""
+
+    @property
+    def view(self) -> str:
+        """The digest of what is shown here, which comes back with the answer."""
+        return view_sha256(self.card)
 
     @property
     def hidden(self) -> str:

@@ -20,6 +20,7 @@ class BallotForm(forms.Form):
     decision = forms.ChoiceField(choices=[(name, name) for name in ("approve", "deny", "edit")])
     rev = forms.IntegerField(min_value=0)
     args_sha256 = forms.CharField(max_length=64, required=False)
+    view_sha256 = forms.CharField(max_length=64, required=False)
     reason = forms.CharField(max_length=2000, required=False)
     note = forms.CharField(max_length=2000, required=False)
     client_decision_id = forms.CharField(max_length=100, required=False)

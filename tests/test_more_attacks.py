@@ -197,7 +197,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
-@pytest.fixture(params=["site", "other"])
+@pytest.fixture(params=["site", pytest.param("other", marks=pytest.mark.postgres)])
 def either(request: pytest.FixtureRequest) -> Server:
     server: Server = request.getfixturevalue(request.param)
     return server

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from datetime import UTC, datetime
 from typing import Any
@@ -40,7 +41,7 @@ def call_json(card: Card, *, run: str, id: str) -> dict[str, Any]:  # noqa: A002
         "original_input": card.original_input,
         "output": card.output,
         "error": _error(card),
-        "approval": _approval(card.approval),
+        "approval": _approval(card.approval, view_sha256(card) if card.waiting else None),
         "decision": _decision(card.decision),
         "anomalies": [{"code": code, "at": moment(at)} for code, at in card.anomalies],
         "timings": {name: moment(getattr(card.times, name)) for name in _MILESTONES},
@@ -56,6 +57,16 @@ def call_json(card: Card, *, run: str, id: str) -> dict[str, Any]:  # noqa: A002
         "detail": card.detail,
         "denied": _denied(card),
     }
+
+
+def view_sha256(card: Card) -> str:
+    """Return the digest of what a person reads before they answer; `card` is masked as they see it."""
+    ask = card.approval or Ask()
+    shown = [
+        card.tool.name, card.tool.source, list(card.agent_path), card.shown_input, card.original_input, ask.edited,
+        ask.request_reason, card.decision.reason if card.decision else "",
+    ]  # fmt: skip
+    return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()
 
 
 def without_bodies(call: dict[str, Any], limit: int = _LIMIT) -> dict[str, Any]:
@@ -91,7 +102,7 @@ def _error(card: Card) -> dict[str, Any] | None:
     }
 
 
-def _approval(ask: Ask | None) -> dict[str, Any] | None:
+def _approval(ask: Ask | None, view: str | None = None) -> dict[str, Any] | None:
     """The approval; `reason` is the answer's, `request_reason` the question's."""
     if ask is None:
         return None
@@ -109,6 +120,7 @@ def _approval(ask: Ask | None) -> dict[str, Any] | None:
         "opener": ask.opener,
         "votable": ask.votable,
         "args_sha256": ask.args_sha256 or None,
+        "view_sha256": view,
         "need": ask.terms.get("need", 1),
         "have": ask.have,
         "terms": ask.terms,

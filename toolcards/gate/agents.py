@@ -109,6 +109,9 @@ class Decide(OfSource):
 
     def _introduced(self, tx: Transaction, memory: RunMemory) -> Card:
         asking = self.asking
+        key = plain(asking.idempotency_key, 300)
+        if key and Approval.objects.filter(run_id=memory.row.pk, idempotency_key=key).exists():
+            raise KeyReuse("This idempotency_key was used for another call of the run.")
         ready = f.InputReady(
             asking.call_id, asking.tool, asking.args, True, tx.now, asking.attempt, title=asking.title,
             source=asking.tool_source, kind=asking.kind, lane=_lane(tx, memory, asking.agent_path),
@@ -245,7 +248,7 @@ class Result(OfSource):
         self.answer = {"run": memory.row.name, "call_id": card.call_id, "state": str(card.state), "seq": memory.seq}
 
     def _conclude(self, tx: Transaction, memory: RunMemory, card: Card, row: Approval | None) -> None:
-        if row is None or not row.claimed_at:
+        if not _governed(card, row):
             tx.tell(memory, f.Odd(card.call_id, "ungoverned", at=tx.now))
         tx.tell(memory, _outcome(card.call_id, self.body, tx.now))
         moved = {"ok": "succeeded", "error": "failed"}.get(str(self.body.get("outcome")), "unknown")
@@ -253,6 +256,13 @@ class Result(OfSource):
             Approval.objects.filter(id=row.id).update(state=moved)
             if card.approval and card.approval.id == row.id:
                 tx.tell(memory, f.ApprovalMoved(card.call_id, moved, id=row.id, at=tx.now))
+
+
+def _governed(card: Card, row: Approval | None) -> bool:
+    """Whether the call had begun with a right to: what a rule allowed over a socket or a hook has no row to claim."""
+    if row is not None:
+        return bool(row.claimed_at)
+    return card.decision is not None and card.decision.effect == "allow" and card.state is not S.OUTPUT_DENIED
 
 
 def _outcome(call_id: str, body: dict[str, Any], at: float) -> f.AnyFact:

@@ -109,7 +109,7 @@ def _by(card: Card) -> f.By:
         return card.denied_by
     if _not_begun(card):
         return f.By("timeout")
-    if card.approval and card.approval.by:
+    if card.approval and card.approval.by and not _over(card):
         return card.approval.by
     if card.denied_by:
         return card.denied_by
@@ -126,17 +126,22 @@ def _not_begun(card: Card) -> bool:
     return card.soft and card.approval is not None and card.approval.state == "expired"
 
 
+def _over(card: Card) -> bool:
+    """Whether the run ended, or went on, around the question, whatever somebody had answered."""
+    return card.approval is not None and card.approval.state in {"cancelled", "superseded"}
+
+
 def _code(card: Card) -> str:
     effect = effect_of(card)
     if stopped(card) and card.error:
         return card.error.code
     if _not_begun(card):
         return "permit_expired"
+    if effect == "deny" and _over(card):
+        return "run_ended"
     answered = _CODES.get(_by(card).kind, {}).get(effect)
     if answered:
         return answered
-    if effect == "deny" and card.approval and card.approval.state in {"cancelled", "superseded"}:
-        return "run_ended"
     return card.decision.code if card.decision else "gate_error"
 
 
@@ -163,6 +168,6 @@ def _suggest(card: Card) -> str:
 def _sha256(version: int) -> str:
     try:
         policy = policies.active()
-    except policies.NobodyActivated:
+    except (policies.NobodyActivated, policies.Unreadable):
         return ""
     return policy.sha256 if policy.version == version else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -27,6 +28,7 @@ from toolcards.gate.transaction import Transaction, plain
 from toolcards.ids import new_id
 from toolcards.models import ToolCall
 
+log = logging.getLogger(__name__)
 USE_TTL = 300.0
 S = ToolCallState
 
@@ -101,6 +103,9 @@ def _decided(memory: RunMemory, card: Card, *, can_wait: bool, at: float, schema
         policy = policies.active()
     except policies.NobodyActivated:
         return _refused("gate_error", "There is no active policy, so nothing is allowed.")
+    except policies.Unreadable as error:
+        log.exception("judge: version %s cannot be read", error.number)
+        return _refused("gate_error", "The active policy cannot be read, so nothing is allowed.")
     source = memory.row.source
     question = Question.of(
         card.tool.name,

@@ -33,6 +33,14 @@ class NobodyActivated(Exception):
     """There is no active policy; every gated call is denied."""
 
 
+class Unreadable(Exception):
+    """The active version's document is none any more; every gated call is denied. `number` says which."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"version {number} cannot be read")
+        self.number = number
+
+
 class Superseded(Exception):
     """Somebody else activated a version meanwhile; `active` is its number."""
 
@@ -47,14 +55,17 @@ _compiled: dict[tuple[int, str], Policy] = {}
 
 
 def active() -> Policy:
-    """Return the active policy, looked up in the database each time; raises NobodyActivated."""
+    """Return the active policy, looked up in the database each time; raises NobodyActivated or Unreadable."""
     row = PolicyVersion.objects.filter(active=True).values_list("number", "sha256").first()
     if row is None:
         raise NobodyActivated
     if row not in _compiled:
         version = PolicyVersion.objects.get(number=row[0])
         _compiled.clear()
-        _compiled[row] = compiled(version)
+        try:
+            _compiled[row] = compiled(version)
+        except Exception as error:  # by hand in the database, or by a version of ours that knows fewer rules
+            raise Unreadable(row[0]) from error
     return _compiled[row]
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import time
+import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from toolcards.core import facts as f
 from toolcards.core import repair
+from toolcards.core.call import view_sha256
 from toolcards.core.canonical import NotCanonical, digest
 from toolcards.core.jsondiff import diff
 from toolcards.core.lifecycle import Ask, Card
@@ -31,6 +33,7 @@ from toolcards.records import Act, redactor
 
 ANSWERS = {"approve": True, "edit": True, "deny": False}
 FRESH_LOGIN = 300.0  # seconds
+LONGEST_REASON = 2_000  # characters
 NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 LATE = {"expired": "expired", "cancelled": "run_ended", "superseded": "superseded", "revoked": "revoked"}
 
@@ -43,6 +46,7 @@ class Ballot:
     decision: str
     rev: int
     args_sha256: str
+    view_sha256: str = ""  # of the card as it was shown, where the sender says
     reason: str = ""
     note: str = ""
     client_decision_id: str = ""
@@ -50,12 +54,18 @@ class Ballot:
     edited_args: Any = None
 
 
+def spoken(text: str) -> str:
+    """Return what a person wrote as models and terminals may read it: without control characters, and not too long."""
+    shown = "".join(char for char in text if char in "\n\t" or unicodedata.category(char) != "Cc")
+    return shown[:LONGEST_REASON]
+
+
 class CastVote(Action):
     """Compare and set: the approval still pending, the card at the revision and the arguments that were shown."""
 
     def __init__(self, person: Any, ballot: Ballot) -> None:
         super().__init__()
-        self.person, self.ballot = person, ballot
+        self.person, self.ballot = person, replace(ballot, reason=spoken(ballot.reason), note=spoken(ballot.note))
 
     def runs(self) -> Iterable[tuple[int, str]]:
         """See journal.Work."""
@@ -105,6 +115,9 @@ class CastVote(Action):
             raise Changed("The call has changed since you saw it. Look again.", code="stale_rev")
         if ballot.args_sha256 != row.args_sha256:
             raise Changed("These are not the arguments you saw. Look again.", code="args_mismatch")
+        views = (view_sha256(redactor().card(card)), view_sha256(card))  # who may reveal has seen the other one
+        if ballot.view_sha256 and ballot.view_sha256 not in views:
+            raise Changed("This is not what you were shown. Look again.", code="view_stale")
 
     def _check_person(self, row: Approval, terms: AskTerms) -> None:
         if not self.person.has_perm("toolcards.vote"):
