@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from tests.serving import Server
+from tests.serving import PATIENCE, Server
 from toolcards import connect
 from toolcards.connect import probe as probing
 from toolcards.connect.programs.claude_code import HOLD, KEY, TIMEOUT
@@ -270,7 +270,7 @@ def voted(server: Server, decision: str) -> threading.Thread:
         runs = server.get("/api/v1/runs?status=waiting")["runs"]
         return [run["run"] for run in runs if run["run"].startswith(probing.RUN)]
 
-    somebody = threading.Thread(target=lambda: gating.vote(server, until(look, 40)[0], decision))
+    somebody = threading.Thread(target=lambda: gating.vote(server, until(look)[0], decision))
     somebody.start()
     return somebody
 
@@ -352,7 +352,9 @@ def test_a_library_is_connected_once_and_undone_exactly(
 def test_the_copied_client_is_the_one_that_is_imported(project: connect.Wish) -> None:
     connect.write(PYTHON.plan(project))
     code = "import toolcards.client; print(toolcards.client.__file__)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=project.project, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=project.project, capture_output=True, text=True, timeout=2 * PATIENCE
+    )
     assert done.stdout.strip() == f"{project.project}/toolcards/client/__init__.py", done.stderr
     connect.write(PYTHON.undo(project))
     assert tree(project.project or Path()) == {}  # what Python compiled is gone too
@@ -487,7 +489,7 @@ def loose(text: str) -> Any:
 @pytest.mark.django_db
 def test_a_library_is_connected_by_the_command(server: Server, tmp_path: Path) -> None:
     somebody = voted(server, "approve")
-    words = ["python", "--yes", "--url", server.base, "--key", server.key, "--project", str(tmp_path), "--wait", "60"]
+    words = ["python", "--yes", "--url", server.base, "--key", server.key, "--project", str(tmp_path), "--wait", "120"]
     said = ran(*words)
     somebody.join()
     assert "held, approved and released" in said and "@gated(cards" in said and server.key not in said
@@ -527,7 +529,7 @@ def test_the_printed_code_runs_once_it_is_pasted(server: Server, tmp_path: Path)
     from tests.clients import gating
 
     gating.vote(server, "try-4", "approve")
-    out, wrong = running.communicate(timeout=60)
+    out, wrong = running.communicate(timeout=2 * PATIENCE)
     assert (out, running.returncode) == ("# Read me\n\n", 0), wrong
 
 
@@ -537,14 +539,14 @@ def test_the_printed_requests_run_once_they_are_pasted(server: Server, tmp_path:
     said = ran("curl", *words)
     asks = said[said.index("curl -sS") :].split("\n\n")[0]
     program = f"set -a; . ./.env; set +a; {asks}"
-    done = subprocess.run(["bash", "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["bash", "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=2 * PATIENCE)
     assert json.loads(done.stdout)["decision"] == "ask", done.stderr
 
 
 @pytest.mark.django_db
 def test_a_key_that_git_would_take_is_minded(server: Server, tmp_path: Path) -> None:
     words = ["--yes", "--no-probe", "--url", server.base, "--key", server.key, "--project", str(tmp_path)]
-    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True, timeout=60)
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True, timeout=2 * PATIENCE)
     assert "git does not ignore .env" in ran("anything", *words)
     ran("anything", "--undo", "--yes", "--project", str(tmp_path))
     (tmp_path / ".gitignore").write_text(".env\n")
@@ -583,7 +585,7 @@ def test_a_python_without_django_hands_over_to_the_checkouts_own(tmp_path: Path)
     ours.chmod(0o755)
     typed = "import runpy, sys; sys.path.insert(0, '.'); sys.argv = ['manage.py', 'connect', 'list']; "
     words = ["-S", "-I", "-c", f"{typed}runpy.run_path('manage.py', run_name='__main__')"]
-    done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, timeout=2 * PATIENCE)
     assert done.stdout == "handed over: manage.py connect list\n", done.stderr
 
 

@@ -14,10 +14,10 @@ import pytest
 from tests.clients import claude as claude_code
 from tests.clients import gating, models
 from tests.clients.test_claude_code import Claude
-from tests.serving import ROOT, Server, until
+from tests.serving import PATIENCE, ROOT, Server, until
 from toolcards.connect.probe import RUN
 
-pytestmark = [pytest.mark.clients, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 
 
 class Seen(Server):
@@ -84,7 +84,7 @@ def connected(server: Server, home: Path, program: Path) -> str:
         typed.stdin.write("y\n")
         typed.stdin.flush()
         gating.vote(server, probe(server), "approve")
-        said, wrong = typed.communicate(timeout=120)
+        said, wrong = typed.communicate(timeout=3 * PATIENCE)
     finally:
         typed.kill()
         typed.wait()
@@ -99,4 +99,4 @@ def probe(server: Server) -> str:
         runs = server.get("/api/v1/runs?status=waiting")["runs"]
         return [run["run"] for run in runs if run["run"].startswith(RUN)]
 
-    return str(until(look, 60)[0])
+    return str(until(look)[0])

@@ -295,9 +295,9 @@ def test_a_client_reaches_its_agent_through_us_as_printed(server: Server, tmp_pa
     (tmp_path / "client.mjs").write_text(texts.text("ag_ui_client", server.base))
     (tmp_path / "app.mjs").write_text(CLIENT)
     done = subprocess.run(
-        [str(npm.node(modules)), "app.mjs"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=90
+        [str(npm.node(modules)), "app.mjs"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=3 * PATIENCE
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert [message["content"] for message in json.loads(done.stdout.splitlines()[-1])] == ["seen"]
-    card = until(lambda: gating.calls(server, "snippet-ag-ui"), 30)["c1"]
+    card = until(lambda: gating.calls(server, "snippet-ag-ui"))["c1"]
     assert (card["state"], card["tool"]["name"], card["input"]) == ("output-available", "look", {"path": "/a"})

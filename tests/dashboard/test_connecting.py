@@ -68,11 +68,11 @@ async def test_the_page_ticks_while_somebody_looks(
     signed_in: Client, source: Source, a_call: Callable[..., ToolCall]
 ) -> None:
     async with watching(signed_in, "/ws/me/?board=connect&source=an%20agent") as opened:
-        assert steps(await text_with(opened, 'id="steps"', 20)) == ["key"]
+        assert steps(await text_with(opened, 'id="steps"')) == ["key"]
         await sync_to_async(a_call)("input-available")
-        await text_with(opened, 'data-step="event" data-done="yes"', 20)
+        await text_with(opened, 'data-step="event" data-done="yes"')
         await sync_to_async(a_call)("approval-requested", call_id="asked", run="run-2")
-        await text_with(opened, 'data-step="held" data-done="yes"', 20)
+        await text_with(opened, 'data-step="held" data-done="yes"')
 
 
 def steps(page: str) -> list[str]:
@@ -81,9 +81,9 @@ def steps(page: str) -> list[str]:
 
 async def test_a_key_that_is_made_rings_no_bell_and_is_ticked_all_the_same(signed_in: Client) -> None:
     async with watching(signed_in, "/ws/me/?board=connect&source=shop") as opened:
-        await text_with(opened, 'data-step="key" data-done="no"', 20)
+        await text_with(opened, 'data-step="key" data-done="no"')
         await sync_to_async(AgentKey.objects.issue)("shop")
-        await text_with(opened, 'data-step="key" data-done="yes"', 20)
+        await text_with(opened, 'data-step="key" data-done="yes"')
 
 
 def test_the_page_follows_the_source_that_the_command_makes(admin: Client) -> None:
