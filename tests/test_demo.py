@@ -24,7 +24,14 @@ GATED = next(recording for recording in RECORDINGS if recording.mode == "gate")
 def playing(server: Server, *more: str) -> subprocess.Popen[str]:
     command = [sys.executable, str(ROOT / "manage.py"), "demo", "--url", server.base, "--once", *more]
     surroundings = os.environ | {"TOOLCARDS_AGENT_KEY": KEY, "TOOLCARDS_DATA_DIR": str(server.data)}
-    return subprocess.Popen(command, env=surroundings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return subprocess.Popen(
+        command, env=surroundings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=_heeds_ctrl_c
+    )
+
+
+def _heeds_ctrl_c() -> None:
+    """Whoever runs us in the background may have made us deaf to it, and our children with us."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def run_of(said: str, name: str) -> str:
