@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.clients import gating, npm
+from tests.clients.hole import Hole
 from tests.clients.nodeapp import ZOD, App
 from tests.serving import Server, until
 
@@ -47,6 +48,15 @@ def app(version: str, server: Server, run: str, tmp_path: Path) -> Iterator[Star
 
     yield start
     made.stop()
+
+
+@pytest.fixture
+def only(version: str) -> Callable[[str], None]:
+    def skip(of: str) -> None:
+        if of != version:
+            pytest.skip(f"of version {of}")
+
+    return skip
 
 
 def ended(server: Server, run: str, *states: str) -> dict[str, Any]:
@@ -174,6 +184,17 @@ def test_the_stream_is_the_same_to_the_byte(app: Starts) -> None:
     assert len(plain["sent"][0]) > 200_000
 
 
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_server_that_never_answers_is_not_waited_for(app: Starts, only: Any, reads: bool) -> None:
+    """The copy is given up some seconds after the chat was over, not before."""
+    only("7")
+    plain = app("large", watch=False).finish()
+    with Hole(reads=reads) as hole:
+        told = app("large", telemetry=True, url=hole.url).finish()
+    assert (told["sent"], told["ran"], told["errors"]) == (plain["sent"], plain["ran"], [])
+    assert hole.swallowed and told["told"] == 0
+
+
 def test_telemetry_shows_what_is_executed(server: Server, app: Starts, run: str, version: str) -> None:
     if version == "6":
         pytest.skip("of version 7")
@@ -187,15 +208,6 @@ def test_telemetry_shows_what_is_executed(server: Server, app: Starts, run: str,
 
 
 GATES = [("toolApproval", "7"), ("gated", "7"), ("gated", "6")]
-
-
-@pytest.fixture
-def only(version: str) -> Callable[[str], None]:
-    def skip(of: str) -> None:
-        if of != version:
-            pytest.skip(f"of version {of}")
-
-    return skip
 
 
 @pytest.mark.parametrize(("gate", "of"), GATES)

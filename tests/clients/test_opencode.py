@@ -42,6 +42,7 @@ SCRIPTS: dict[str, models.Script] = {
     "unknown": [[Call("call_u", "no_such_tool", {"x": 1})], ["No such tool."]],
     "invalid": [[Call("call_i", "bash", {"cmd": 5})], ["Bad input."]],
     "long": [[bash("call_l", f"python3 -c '{LONG}'")], ["Never."]],
+    "words": [["Only words."]],
     "touch": [[bash("call_t", "touch ran.txt")], ["Done."]],
     "agent": [
         [Call("call_a", "task", {"description": "sub", "prompt": "SCENARIO:inner", "subagent_type": "general"})],
@@ -251,3 +252,15 @@ def test_without_the_server_nothing_runs_and_the_run_is_told_afterwards(server: 
     assert not (opencode.project / "ran.txt").exists()
     assert "Stopped by Toolcards: it cannot be reached" in opencode.model.results["call_t"]
     assert ended(server, run)["call_t"]["state"] == "output-denied"
+
+
+def test_what_needs_no_answer_does_not_wait_for_one(server: Server, opencode: Opencode) -> None:
+    """Without the server a turn without tools ends as ever, and is told once the server is back."""
+    server.stop()
+    try:
+        run = opencode.start("words")
+        until(lambda: "Only words." in json.dumps(opencode.call("GET", f"/session/{run}/message")), 60)
+        until(lambda: run not in opencode.call("GET", "/session/status"), 60)
+    finally:
+        server.start()
+    assert ended(server, run) == {}

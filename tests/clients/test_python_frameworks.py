@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.clients import gating, models, pip
+from tests.clients.hole import Hole
 from tests.serving import Server, until
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
@@ -367,3 +368,17 @@ def test_without_a_server_an_observed_agent_just_works(alone: Program) -> None:
     alone.begin("success", "observe")
     told = alone.end()
     assert told["ran"] == [["get_weather", "Paris"]] and not told["error"], told
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_an_observed_agent_does_not_wait_for_a_server_that_never_answers(
+    framework: str, server: Server, model: models.FakeModel
+) -> None:
+    with Hole() as hole:
+        program = Program(framework, hole.url, server.key, model.base)
+        try:
+            program.begin("success", "observe")
+            told = program.end()
+        finally:
+            program.stop()
+    assert told["ran"] == [["get_weather", "Paris"]] and not told["error"] and hole.swallowed, told

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.clients import gating, npm
+from tests.clients.hole import Hole
 from tests.clients.nodeapp import ZOD, App
 from tests.serving import Server, until
 
@@ -143,3 +144,10 @@ def test_without_the_server_a_watched_chat_is_unharmed(app: Starts) -> None:
         [],
         {"call_ok": "complete"},
     )
+
+
+def test_a_server_that_never_answers_is_not_waited_for(app: Starts) -> None:
+    with Hole() as hole:
+        told = app("success", url=hole.url).finish()
+    assert (told["ran"], told["errors"], hole.swallowed > 0) == ([["weather", {"city": "Paris"}]], [], True)
+    assert told["states"] == {"call_ok": "complete"}

@@ -33,6 +33,7 @@ LASTED = 5.0  # seconds after which a connection was a good one
 PATIENCE = 30.0  # seconds without any sign of life after which a connection counts as dead
 ASKED_PATIENCE = 120.0  # seconds without a connection that a question put to a person outlives
 LAST_WORDS = 1.0  # seconds that the end of a run waits for a server that is away
+FIRST_WORDS = 3.0  # and for one that has not said a word yet
 
 _current: ContextVar[Run | None] = ContextVar("toolcards_run", default=None)
 
@@ -127,8 +128,9 @@ class Run:
     async def _close(self, error: BaseException | None) -> None:
         outcome = "success" if error is None else "aborted" if aborted(error) else "error"
         self.finish(outcome, str(error or "")[:2000])
+        patience = LAST_WORDS if self._away else self.linger if self._connections else FIRST_WORDS
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.flushed(), min(self.linger, LAST_WORDS) if self._away else self.linger)
+            await asyncio.wait_for(self.flushed(), min(self.linger, patience))
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -11,6 +11,8 @@ const lines = readline.createInterface({ input: process.stdin });
 const heard = () => new Promise((line) => lines.once('line', line));
 const wish = JSON.parse(await heard());
 const toldToStop = wish.abort ? heard() : undefined;
+const troubles = []; // of watching
+wish.onError = (error) => troubles.push(String(error));
 const Mock = aiTest.MockLanguageModelV4 ?? aiTest.MockLanguageModelV3;
 const sleep = (ms, signal) => new Promise((done, failed) => {
   const timer = setTimeout(done, ms);
@@ -168,7 +170,6 @@ const open = (messages) => new Chat({
 });
 let chat = open();
 if (wish.abort === 'client') toldToStop.then(() => chat.stop());
-const began = performance.now();
 const asked = chat.sendMessage({ text: 'go' });
 if (wish.scenario === 'resume') { // the page is left while a tool runs and opened anew, or opened once more beside it
   const stands = (id) => chat.messages.flatMap((message) => message.parts).find((part) => part.toolCallId === id)?.state;
@@ -184,8 +185,8 @@ const waiting = parts().filter((part) => part.state === 'approval-requested');
 for (const [n, part] of waiting.entries()) await chat.addToolApprovalResponse({ id: part.approval.id, ...wish.answers[n] });
 if (wish.scenario === 'client') await chat.addToolOutput({ tool: 'ask_user', toolCallId: 'call_cl', output: { answer: 'yes' } });
 for (let n = 0; n < 6000 && !['ready', 'error'].includes(chat.status); n++) await sleep(10);
-const took = performance.now() - began;
+const told = troubles.length; // by the time that the chat was over
 await sleep(wish.abort ? 300 : 50);
-console.log(JSON.stringify({ ran, saw, errors, prompts, took, sent, states: Object.fromEntries(parts().map((part) => [part.toolCallId, part.state])) }));
+console.log(JSON.stringify({ ran, saw, errors, prompts, told, sent, states: Object.fromEntries(parts().map((part) => [part.toolCallId, part.state])) }));
 server.close();
 server.closeAllConnections();
