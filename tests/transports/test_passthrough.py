@@ -24,6 +24,7 @@ class FakeAgent:
         self.asked: list[tuple[dict[str, Any], dict[str, str]]] = []
         self.events: list[Any] = []
         self.status, self.breaks_off = 200, False
+        self.headers: dict[str, str] = {}
         self.hold, self.gone = threading.Event(), threading.Event()
         agent = self
 
@@ -34,7 +35,10 @@ class FakeAgent:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 agent.asked.append((body, {name.lower(): value for name, value in self.headers.items()}))
                 self.send_response(agent.status)
-                self.send_header("Content-Type", "text/event-stream" if agent.status == 200 else "text/plain")
+                for name, value in agent.headers.items():
+                    self.send_header(name, value)
+                if "Content-Type" not in agent.headers:
+                    self.send_header("Content-Type", "text/event-stream" if agent.status == 200 else "text/plain")
                 self.send_header("Transfer-Encoding", "chunked")
                 self.end_headers()
                 try:
@@ -43,7 +47,7 @@ class FakeAgent:
                             while not agent.hold.wait(0.05):
                                 self.write(b": still here\n\n")
                         else:
-                            self.write(sse(event))
+                            self.write(event if isinstance(event, bytes) else sse(event))
                     if not agent.breaks_off:
                         self.wfile.write(b"0\r\n\r\n")
                 except OSError:
@@ -62,8 +66,9 @@ class FakeAgent:
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/agui/"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
-    def reset(self, *events: Any) -> None:
+    def reset(self, *events: Any, **headers: str) -> None:
         self.asked.clear()
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
         self.events, self.status, self.breaks_off = list(events), 200, False
         self.hold.clear()
         self.gone.clear()
@@ -181,6 +186,36 @@ def test_what_the_agent_refuses_comes_back_as_it_is(here: Server, upstream: Fake
     upstream.reset({"nope": True})
     upstream.status = 422
     assert post(here, "refused")[0] == 422
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Content_Type": "application/vnd.ag-ui.event+proto"},
+        {"Content_Type": "text/event-stream", "Content_Encoding": "gzip"},
+    ],
+)
+def test_what_cannot_be_read_here_goes_by_untouched(here: Server, upstream: FakeAgent, headers: dict[str, str]) -> None:
+    """Protobuf, the other standard binding: four bytes of length, a message; and what was compressed unasked."""
+    pieces = [
+        len(message).to_bytes(4, "big") + message for message in (b"\x08\x01\xff\xfe data: {}\n\n", bytes(range(256)))
+    ]
+    upstream.reset(*pieces, **headers)
+    connection = http.client.HTTPConnection(urlsplit(here.base).netloc, timeout=PATIENCE)
+    try:
+        asked = json.dumps({"threadId": "binary", "runId": "b-1", "messages": []})
+        connection.request(
+            "POST",
+            "/api/v1/ag-ui/planner",
+            asked,
+            {"Authorization": f"Bearer {here.key}", "Content-Type": "application/json"},
+        )
+        answer = connection.getresponse()
+        assert (answer.status, answer.read()) == (200, b"".join(pieces))
+        told = {name.replace("_", "-"): answer.headers[name.replace("_", "-")] for name in headers}
+        assert told == {name.replace("_", "-"): value for name, value in headers.items()}
+    finally:
+        connection.close()
 
 
 def test_an_answer_given_in_the_clients_chat_is_the_hosts(here: Server, upstream: FakeAgent) -> None:

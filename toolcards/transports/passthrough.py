@@ -69,11 +69,12 @@ async def run(request: Any, caller: Caller, upstream: str) -> Any:
         await mirror.give_back()
         await mirror.close(None)
         raise
-    kind = exchange.headers.get("content-type", "")
-    if not (exchange.status == 200 and kind.startswith("text/event-stream")):
-        mirror.over = True
+    kind, coding = exchange.headers.get("content-type", ""), exchange.headers.get("content-encoding", "identity")
+    if not (exchange.status == 200 and kind.startswith("text/event-stream") and coding == "identity"):
+        mirror.over = True  # protobuf, say: it goes by all the same
         await mirror.give_back()
     headers = HEADERS | {"Content-Type": kind or "application/octet-stream", "X-Accel-Buffering": "no"}
+    headers |= {"Content-Encoding": coding} if coding != "identity" else {}
     return StreamingHttpResponse(_relayed(exchange, mirror), status=exchange.status, headers=headers)
 
 
