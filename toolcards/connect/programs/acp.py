@@ -72,7 +72,8 @@ def _entry(wish: Wish, key: str) -> dict[str, object]:
 def _program() -> list[str]:
     """The proxy's command, with its path: an editor that was started from a menu knows no virtual environment."""
     found = shutil.which("toolcards")
-    return [found] if found else [sys.executable, str(CHECKOUT)]
+    ours = [str(CHECKOUT)] if CHECKOUT.exists() else ["-m", "toolcards"]
+    return [found] if found else [sys.executable, *ours]
 
 
 RECIPE = Recipe(

@@ -1,0 +1,67 @@
+"""The connect page in a real browser: it ticks while somebody connects an agent, without a reload."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from typing import Any
+
+import pytest
+
+from tests.browsing import NEEDS_BROWSER, Open
+from tests.serving import PATIENCE, Server
+from toolcards.connect import probe as probing
+
+pytestmark = NEEDS_BROWSER
+
+
+def ticked(page: Any, *steps: str) -> None:
+    for step in steps:
+        page.wait_for_selector(f"[data-step={step}][data-done=yes]")
+
+
+@pytest.mark.parametrize("answer", ["approve", "deny"])
+def test_the_steps_are_ticked_while_an_agent_is_connected(server: Server, visit: Open, answer: str) -> None:
+    name = f"shop-{uuid.uuid4().hex[:6]}"
+    page = visit(f"/connect/ai-sdk/?source={name}")
+    page.evaluate("window.same = true")
+    assert page.locator("[data-step][data-done=no]").count() == 4
+    key = server.manage("agentkey", "create", name).stdout.split()[-1]
+    ticked(page, "key")
+
+    ended: list[str] = []
+    given = {"agent": name, "wait": 2 * PATIENCE, "road": "http"}
+    probe = threading.Thread(target=lambda: ended.append(probing.probe(server.base, key, lambda said: None, **given)))
+    probe.start()
+    ticked(page, "event", "held")
+    run = page.locator("[data-step=held] a", has_text="show").get_attribute("href")
+    inbox = visit(run)
+    inbox.locator(f"article[data-waiting] button[value={answer}]:not([aria-disabled])").click()
+    ticked(page, "released")
+    probe.join()
+    assert ended == [{"approve": "approved", "deny": "denied"}[answer]]
+    assert page.evaluate("window.same") is True
+
+
+def test_a_key_made_there_stands_in_the_command(visit: Open) -> None:
+    page = visit("/connect/claude-code/")
+    page.get_by_role("button", name="Make a key for Claude Code").click()
+    secret = page.locator("[data-secret]").inner_text()
+    assert f"--key {secret}" in page.locator("[data-snippet=command] pre").inner_text()
+    ticked(page, "key")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_pages_pass_the_accessibility_check(server: Server, visit: Open, scheme: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    frame = {"type": "tool.input.available", "call_id": "c", "tool": "Read", "input": {}}
+    server.request("POST", "/api/v1/ingest?protocol=native&run=connecting", [frame])
+    page = visit("/sources/", color_scheme=scheme, reduced_motion="reduce")
+    source = page.locator("table.sources a", has_text="automation").get_attribute("href")
+    found = []
+    for path in ("/connect/", "/connect/ai-sdk/", "/connect/claude-code/?source=automation", source):
+        page.goto(server.base + path)
+        page.wait_for_selector("body[data-live=up]")
+        broken = axe.run(page).response["violations"]
+        found += [(path, one["id"], one["nodes"][0]["html"][:200]) for one in broken]
+    assert not found
