@@ -53,9 +53,9 @@ def test_a_call_that_a_person_approved_from_its_input_to_its_result(
     gate.decide(source, asking)
     gate.vote(an_approver, ballot(ToolCall.objects.get(), "approve"))
     claim(source, gate.decide(source, asking))
-    from toolcards.gate import agents
+    from toolcards.gate import results
 
-    journal.do(agents.Result(source, "r", "c", {"outcome": "ok", "output": f"sent to {SECRET}"}))
+    journal.do(results.Result(source, "r", "c", {"outcome": "ok", "output": f"sent to {SECRET}"}))
     told = [line for line in lines() if line.get("call") == "c"]
     assert [(line["phase"], line["outcome"]) for line in told] == [
         ("resolve", "ok"), ("repair", "repaired"), ("repair", "done"), ("before", "done"), ("gate", "ask"),

@@ -93,6 +93,23 @@ def test_an_ask_that_nobody_can_answer_is_a_deny(question, eligible, effect):
         assert decision.code == decision.by.kind == "no_approver" and decision.rule == "r0" and decision.ask is None
 
 
+def test_who_a_question_is_escalated_to_counts_for_the_list_of_that_rule_only():
+    waits = {"approvers": ["ann"], "escalate": [{"after": "5m", "to": "bob"}]}
+    later = {"approvers": ["ann"], "escalate": [{"after": "9m", "to": "bob"}]}
+    alone = said(policy(rule("ask", ask=waits))).ask
+    assert not alone.may_answer({"bob"}) and alone.due(299) == () and alone.due(300) == ((300.0, "bob"),)
+    asked = replace(alone, escalated=alone.due(300))
+    assert asked.may_answer({"bob"}) and asked.may_answer({"ann"}) and asked.due(300) == ()
+    for other in ({"approvers": ["ann"]}, later, {"approvers": ["cid"]}):
+        for pair in ((waits, other), (other, waits)):
+            both = said(policy(*(rule("ask", ask=terms) for terms in pair))).ask
+            assert not replace(both, escalated=both.escalate).may_answer({"bob"}), pair
+    both = said(policy(rule("ask", ask=waits), rule("ask", ask={"approvers": ["cid"]}))).ask
+    assert replace(both, escalated=both.escalate).may_answer({"bob", "cid"})
+    third = said(policy(*(rule("ask", ask=terms) for terms in (waits, {"approvers": ["ann"]}, waits)))).ask
+    assert not replace(third, escalated=third.escalate).may_answer({"bob"})
+
+
 def test_the_terms_are_the_strictest_union():
     one = {"approvers": ["group:a"], "quorum": 2, "deny_quorum": 2, "decide_ttl": "1h", "use_ttl": "1m",
     "editable": ["/a", "/b"],

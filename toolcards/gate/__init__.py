@@ -20,6 +20,7 @@ from toolcards.gate import (
     reapplying,
     rebuilding,
     receipts,
+    results,
     retention,
     standing,
     switches,
@@ -137,7 +138,7 @@ async def aclaim(source: Source, permit: str, body: dict[str, Any]) -> dict[str,
 
 async def aresult(source: Source, run: str, call_id: str, body: dict[str, Any]) -> dict[str, Any]:
     """Write down what came of a call."""
-    return dict(await journal.submit(agents.Result(source, run, call_id, body)))
+    return dict(await journal.submit(results.Result(source, run, call_id, body)))
 
 
 async def awithdraw(source: Source, approval: str) -> dict[str, Any]:

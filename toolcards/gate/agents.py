@@ -18,7 +18,7 @@ from toolcards.gate.judge import USE_TTL, judge
 from toolcards.gate.memory import RunMemory
 from toolcards.gate.permits import forfeit, new_permit, permit_object, with_permit
 from toolcards.gate.preparing import offered, stopped
-from toolcards.gate.refusals import Invalid, KeyReuse, TooLate, Unknown
+from toolcards.gate.refusals import Invalid, KeyReuse, TooLate
 from toolcards.gate.transaction import Transaction, plain
 from toolcards.gate.work import OfSource
 from toolcards.ids import new_id
@@ -221,63 +221,6 @@ class Look(OfSource):
             held = {**said["approval"], "state": "pending", "have": 0}  # may still be taken back: not told yet
             said |= {"decision": "ask", "approval": held}
         self.answer = said
-
-
-class Result(OfSource):
-    """What came of an executed call; telling it again changes nothing."""
-
-    OUTCOMES = ("ok", "error", "aborted", "unknown")
-
-    def __init__(self, source: Source, run: str, call_id: str, body: dict[str, Any]) -> None:
-        super().__init__(source, run)
-        self.call_id, self.body = call_id, body
-
-    def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
-        memory = self._run(tx)
-        card = memory.board.find(self.call_id)
-        if card is None:
-            raise Unknown("There is no such call in this run.")
-        rows = Approval.objects.filter(run_id=memory.row.pk, call__ordinal=card.ordinal)
-        row = rows.order_by("-requested_at").first()
-        if not card.hard:
-            self._conclude(tx, memory, card, row)
-        elif card.state is S.OUTPUT_DENIED and self.body.get("outcome") in ("ok", "error"):
-            self._conclude(tx, memory, card, row)  # it ran all the same: that is written down
-        card = memory.board.cards[card.ordinal]
-        self.answer = {"run": memory.row.name, "call_id": card.call_id, "state": str(card.state), "seq": memory.seq}
-
-    def _conclude(self, tx: Transaction, memory: RunMemory, card: Card, row: Approval | None) -> None:
-        if not _governed(card, row):
-            tx.tell(memory, f.Odd(card.call_id, "ungoverned", at=tx.now))
-        tx.tell(memory, _outcome(card.call_id, self.body, tx.now))
-        moved = {"ok": "succeeded", "error": "failed"}.get(str(self.body.get("outcome")), "unknown")
-        if row is not None and row.claimed_at:
-            Approval.objects.filter(id=row.id).update(state=moved)
-            if card.approval and card.approval.id == row.id:
-                tx.tell(memory, f.ApprovalMoved(card.call_id, moved, id=row.id, at=tx.now))
-
-
-def _governed(card: Card, row: Approval | None) -> bool:
-    """Whether the call had begun with a right to: what a rule allowed over a socket or a hook has no row to claim."""
-    if row is not None:
-        return bool(row.claimed_at)
-    return card.decision is not None and card.decision.effect == "allow" and card.state is not S.OUTPUT_DENIED
-
-
-def _outcome(call_id: str, body: dict[str, Any], at: float) -> f.AnyFact:
-    outcome = body.get("outcome")
-    if outcome == "ok":
-        return f.OutputReady(call_id, body.get("output", body.get("output_preview")), at=at)
-    if outcome == "error":
-        error = body.get("error") or {}
-        retryable = error.get("retryable")
-        return f.OutputFailed(
-            call_id, str(error.get("message", "")), str(error.get("code", "")),
-            retryable if isinstance(retryable, bool) else None, str(error.get("authority", "")),
-            str(error.get("phase", "")), at,
-        )  # fmt: skip
-    return f.Closed(call_id, "aborted" if outcome == "aborted" else "truncated", at=at)
 
 
 class Withdraw(OfSource):

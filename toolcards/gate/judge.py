@@ -101,11 +101,11 @@ def _decided(memory: RunMemory, card: Card, *, can_wait: bool, at: float, schema
             return _refused("invalid_args", f"The arguments cannot be judged: {error}")
     try:
         policy = policies.active()
-    except policies.NobodyActivated:
-        return _refused("gate_error", "There is no active policy, so nothing is allowed.")
     except policies.Unreadable as error:
         log.exception("judge: version %s cannot be read", error.number)
         return _refused("gate_error", "The active policy cannot be read, so nothing is allowed.")
+    except policies.NobodyActivated:
+        return _refused("gate_error", "There is no active policy, so nothing is allowed.")
     source = memory.row.source
     question = Question.of(
         card.tool.name,

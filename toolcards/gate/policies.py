@@ -33,7 +33,7 @@ class NobodyActivated(Exception):
     """There is no active policy; every gated call is denied."""
 
 
-class Unreadable(Exception):
+class Unreadable(NobodyActivated):
     """The active version's document is none any more; every gated call is denied. `number` says which."""
 
     def __init__(self, number: int) -> None:

@@ -1,0 +1,142 @@
+"""What the wire promises besides: of numbers, keys, results, looks, words, and of what cannot be read or written."""
+
+# ruff: noqa: F811 - tables read better in long lines; fixtures come from next door
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from channels.db import database_sync_to_async as in_thread
+from django.db import DatabaseError, connection
+from django.test import Client
+
+from tests.test_approval_life import ALLOW, ASK, DECIDE, PUSH, QUESTION, approved, let_time_pass
+from tests.transports.conftest import agent, call  # noqa: F401 - fixtures
+from toolcards import gate
+from toolcards.core import numbers
+from toolcards.gate import policies
+from toolcards.models import Approval, Event, PolicyVersion, Run, Source, ToolCall
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+# ---------------------------------------------------------------- a sender's own numbers
+
+
+async def test_numbers_with_endless_gaps_are_refused_and_said_to_be(
+    call: Any, agent: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(numbers, "MOST_GAPS", 3)
+    frames = [{"n": n, "type": "text.delta", "text": str(n)} for n in (2, 4, 6, 8, 1, 3)]
+    _, said, _ = await call("POST", "/api/v1/ingest?protocol=native&run=r", frames)
+    assert (said["accepted"], said["refused"], said["error"]["code"]) == (5, 1, "gaps")
+    assert json.loads((await Run.objects.aget()).numbers) == [4, [6, 6]]
+    async with agent(run="s", mode="observe") as socket:
+        await socket.say(frames[:4])
+        assert (await socket.hear("error"))["code"] == "gaps"
+        await socket.acked(4)
+    texts = [event.said async for event in Event.objects.filter(run__name="s").order_by("seq")]
+    assert [fact.text for fact in texts if fact.type == "text-delta"] == ["2", "4", "6"]
+
+
+# ---------------------------------------------------------------- what the wire promises besides
+
+
+def test_a_policy_that_cannot_be_read_allows_nothing(source: Source, policy: Any) -> None:
+    policy("watch")
+    for broken in ("{", '{"v": 1, "rules": [{"effect": "perhaps"}]}'):
+        PolicyVersion.objects.filter(active=True).update(document=broken)
+        policies._compiled.clear()
+        said = gate.decide(source, gate.Asking(run=f"r{len(broken)}", call_id="c", tool="bash", args={}))
+        assert (said["decision"], said["by"]["kind"], said["permit"]) == ("deny", "gate_error", None)
+    policies._compiled.clear()
+
+
+def test_what_cannot_be_written_into_the_trail_is_not_decided(source: Source, policy: Any) -> None:
+    policy("watch")
+    before = ToolCall.objects.count(), Approval.objects.count()
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE toolcards_auditrow RENAME TO toolcards_elsewhere")
+    try:
+        with pytest.raises(DatabaseError):
+            gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))
+        assert (ToolCall.objects.count(), Approval.objects.count()) == before
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE toolcards_elsewhere RENAME TO toolcards_auditrow")
+    assert gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))["decision"] == "allow"
+
+
+async def test_an_idempotency_key_stands_for_one_call(call: Any, policy: Any, an_approver: Any) -> None:
+    await in_thread(policy)({"rules": [ASK]})
+    asked = QUESTION | {"idempotency_key": "k"}
+    _, first, _ = await call("POST", DECIDE, asked)
+    assert (await call("POST", DECIDE, asked))[1]["approval"]["id"] == first["approval"]["id"]
+    status, said, _ = await call("POST", DECIDE, asked | {"call_id": "d", "args": {"command": "git push --force"}})
+    assert (status, said["error"]["code"]) == (409, "key_reuse")
+    assert (await call("POST", DECIDE, asked | {"run": "another"}))[0] == 200
+
+
+async def test_what_a_rule_allowed_over_a_socket_has_begun_with_a_right_to(agent: Any, call: Any, policy: Any) -> None:
+    await in_thread(policy)({"rules": [ALLOW]})
+    async with agent(run="r", mode="gate") as socket:
+        await socket.say(PUSH)
+        assert (await socket.hear("decision"))["decision"] == "allow"
+    assert (await call("POST", "/api/v1/calls/c/result", {"run": "r", "outcome": "ok"}))[0] == 200
+    assert not (await ToolCall.objects.aget()).as_card().anomalies
+
+
+async def test_a_lost_run_takes_its_questions_and_unused_answers_with_it(
+    call: Any, policy: Any, an_approver: Any, ballot: Any
+) -> None:
+    await in_thread(policy)({"rules": [ASK]})
+    path, proof, pk = await approved(call, an_approver, ballot)
+    await call("POST", DECIDE, QUESTION | {"call_id": "d"})
+    waits = await ToolCall.objects.aget(call_id="d")
+    told = ballot(waits, "approve")
+    await call("POST", "/api/v1/runs/r/beat", {})
+    await in_thread(let_time_pass)()
+    await in_thread(gate.sweep)()
+    states = {row.call_id: row.state async for row in Approval.objects.all()}
+    assert set(states.values()) == {"cancelled"}
+    status, said, _ = await call("POST", path, proof)
+    assert (status, said["error"]["code"]) == (410, "run_ended")
+    with pytest.raises(gate.TooLate) as late:
+        await in_thread(lambda: gate.vote(an_approver, told))()
+    assert (late.value.status, late.value.code) == (410, "run_ended")
+    _, said, _ = await call("GET", f"/api/v1/approvals/{pk}")
+    assert (said["decision"], said["reason"]["code"]) == ("deny", "run_ended")
+
+
+def test_an_answer_to_another_look_of_the_call_does_not_count(
+    source: Source, policy: Any, an_approver: Any, client: Client
+) -> None:
+    policy({"rules": [ASK]})
+    gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={"command": "PASSWORD=hunter2hunter2 ls"}))
+    client.force_login(an_approver)
+    page = client.get("/approvals/").content.decode()
+    hidden = dict(re.findall(r'name="(rev|args_sha256|view_sha256)" value="([^"]+)"', page))
+    listed = client.get("/api/v1/approvals").json()["approvals"][0]["call"]["approval"]
+    assert hidden["view_sha256"] == listed["view_sha256"]
+    path = f"/approvals/{listed['id']}/vote"
+    assert client.post(path, hidden | {"decision": "approve", "view_sha256": "0" * 64}).status_code == 412
+    with pytest.raises(gate.Changed) as refused:
+        stale = gate.Ballot(listed["id"], "approve", int(hidden["rev"]), hidden["args_sha256"], "0" * 64)
+        gate.vote(an_approver, stale)
+    assert refused.value.code == "view_stale"
+    assert client.post(path, hidden | {"decision": "approve"}).status_code == 303
+
+
+def test_what_a_person_writes_reaches_the_model_without_control_characters(
+    a_call: Any, an_approver: Any, ballot: Any, source: Source
+) -> None:
+    told = replace(
+        ballot(a_call("approval-requested"), "deny"), reason="no\x1b[2J\x00\x07\r\nnot \x9bthis" + "x" * 3000
+    )
+    gate.vote(an_approver, told)
+    asking = gate.Asking(run="run-1", call_id="call-1", tool="bash", args={"command": "ls"})
+    text = gate.decide(source, asking)["reason"]["text"]
+    assert text.startswith("A person declined: no[2J\nnot thisxxx") and len(text) < 2_100
