@@ -14,6 +14,7 @@ import pytest
 from tests.adapters.playing import MANIFEST, Player, bodies, texts_of
 from tests.serving import PATIENCE
 from toolcards import gate, hooks
+from toolcards.core import errors
 from toolcards.core import facts as f
 from toolcards.core import happenings as h
 from toolcards.core.board import Board
@@ -155,6 +156,8 @@ def test_a_failure_says_whose_it_is_and_whether_again_makes_sense(a_run: Any, so
     said = Delivery.objects.get(event=h.ERROR).said
     assert (said["authority"], said["retryable"], said["error"]["code"]) == ("tool", True, "rate_limited")
     assert said["phase"] == "execute" and said["side_effects"] == "none" and said["retry"]["safe"] == "yes"
+    assert said["error"]["fingerprint"] == errors.fingerprint("bash", "rate_limited", "execute")
+    assert said["error"]["fingerprint"] != errors.fingerprint("sh", "rate_limited", "execute")
     assert secret not in Delivery.objects.get(event=h.ERROR).payload
     assert Delivery.objects.get(event=h.SETTLED).said["outcome"] == "error"
 

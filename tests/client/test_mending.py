@@ -130,9 +130,14 @@ def test_an_unknown_name_is_never_asked_about() -> None:
 
 def test_who_takes_too_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mending, "SECONDS", 0.05)
-    never = threading.Event()
-    found, trouble = mending.usable("get_weather", DAYS, OFFERS, "c", lambda said: never.wait(20) and None)
-    never.set()
+    late = threading.Event()
+
+    def reask(refused: Decision) -> Any:
+        late.wait(20)
+        return {"city": "Rome", "days": 3}
+
+    found, trouble = mending.usable("get_weather", DAYS, OFFERS, "c", reask)
+    late.set()
     assert found is None and trouble is not None and trouble.code == "invalid_input"
 
 

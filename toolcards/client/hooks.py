@@ -86,7 +86,7 @@ class Attempt:
 
     def __init__(self, run: str, call_id: str, tool: str, attempt: int = 1) -> None:
         self._said = {"v": 1, "run_id": run, "call_id": call_id, "attempt": attempt, "tool": {"name": tool}}
-        self._began = time.monotonic()
+        self.tool, self._began = tool, time.monotonic()
         self._open = bool(_plugins)
 
     def before(self, args: Any) -> Any:
@@ -101,7 +101,7 @@ class Attempt:
             if error is not None:
                 fault = raised.of_hook(error)
                 reason = raised.message_of(error) if fault.code == "plugin_veto" else fault.title
-                self._tell("error", **_told(fault, reason))
+                self._tell("error", **_told(fault, reason, self.tool))
                 self.settled("denied" if fault.code == "plugin_veto" else "error")
                 raise Denied(denial(reason or fault.title, str(self._said["call_id"]), fault.code)) from error
         return args
@@ -109,12 +109,13 @@ class Attempt:
     def denied(self, code: str, reason: str) -> None:
         """The gate said no; a call that cannot be used is an error."""
         fault = errors.fault(code if code in errors.TABLE else "policy_denied")
-        self._tell("error", **_told(fault, reason))
+        self._tell("error", **_told(fault, reason, self.tool))
         self.settled("error" if fault.phase in _UNUSABLE else "denied")
 
     def broke(self, code: str, message: str) -> None:
         """The tool, or whoever runs it, reports an error in words."""
-        self._tell("error", **_told(errors.fault(code if code in errors.TABLE else "tool_reported"), message))
+        fault = errors.fault(code if code in errors.TABLE else "tool_reported")
+        self._tell("error", **_told(fault, message, self.tool))
         self.settled("error")
 
     def ok(self, output: Any) -> None:
@@ -127,7 +128,7 @@ class Attempt:
         fault = raised.of_exception(error, idempotent=idempotent)
         if fault is None:
             return self.settled("aborted")
-        self._tell("error", **_told(fault, raised.message_of(error)))
+        self._tell("error", **_told(fault, raised.message_of(error), self.tool))
         return self.settled("error")
 
     @property
@@ -154,9 +155,12 @@ class Attempt:
         return self._said | ident | {"duration_ms": took} | more
 
 
-def _told(fault: errors.Fault, message: str) -> dict[str, Any]:
+def _told(fault: errors.Fault, message: str, tool: str) -> dict[str, Any]:
     return {
-        "error": {"code": fault.code, "type": fault.type, "message": message[:2000], "http_status": fault.http_status},
+        "error": {
+            "code": fault.code, "type": fault.type, "message": message[:2000], "title": fault.title,
+            "http_status": fault.http_status, "fingerprint": errors.fingerprint(tool, fault.code, fault.phase),
+        },
         "retryable": fault.retryable, "authority": fault.authority, "phase": fault.phase,
         "retry": {"safe": fault.safe, "after_ms": fault.after_ms}, "side_effects": fault.effects,
     }  # fmt: skip

@@ -7,6 +7,7 @@ never ended. Nothing here ever reads the text of a message. Standard library onl
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,6 +101,11 @@ class Fault:
 def title(code: str) -> str:
     """Return the code in words, "" for a code that is not ours."""
     return TABLE[code].title if code in TABLE else ""
+
+
+def fingerprint(tool: str, code: str, phase: str) -> str:
+    """Return what failures of the same tool, for the same cause, have in common; it tells nothing of the input."""
+    return hashlib.sha256("\0".join((tool, code, phase)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def fault(

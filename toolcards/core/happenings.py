@@ -105,7 +105,10 @@ def error_of(card: Card, before: Card | None = None) -> dict[str, Any] | None:
     else:
         return None
     return {
-        "error": {"code": told.code, "message": message[:MESSAGE_MOST], "title": errors.title(told.code)},
+        "error": {
+            "code": told.code, "message": message[:MESSAGE_MOST], "title": errors.title(told.code),
+            "fingerprint": errors.fingerprint(card.tool.name, told.code, told.phase),
+        },
         "retryable": told.retryable, "authority": told.authority, "phase": told.phase,
         "retry": {"safe": _safe(told.code, told.retryable), "after_ms": None}, "side_effects": _effects(told.code),
     }  # fmt: skip
