@@ -133,6 +133,21 @@ def test_a_denial_by_the_gate_is_settled_too() -> None:
     assert ears.events == ["error", "settled"] and ears.heard[0]["error"]["code"] == "policy_denied"
 
 
+def test_whoever_is_stopped_while_waiting_closes_what_was_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    ears, cards = plugged(Before(lambda call: None)), Cards()
+    monkeypatch.setattr(cards, "ask", lambda *args, **more: raising(KeyboardInterrupt())(None))
+    with pytest.raises(KeyboardInterrupt):
+        gated(cards)(lambda x: x)(1)  # type: ignore[arg-type]
+    assert ears.events == ["settled"] and ears.heard[0]["outcome"] == "aborted"
+    ears.heard.clear()
+    monkeypatch.setattr(hooks, "_limited", lambda *args: raising(KeyboardInterrupt())(None))  # Ctrl-C meanwhile
+    attempt = hooks.Attempt("r", "c", "t")
+    with pytest.raises(KeyboardInterrupt):
+        attempt.before({})
+    monkeypatch.undo()
+    assert not attempt.open
+
+
 def test_a_crash_afterwards_changes_nothing() -> None:
     class Bad:
         def after(self, call: Any) -> None:

@@ -65,7 +65,11 @@ class _Guard:
         run, call_id, given = self._question(args, kwargs)
         heard = Attempt(run, call_id, self.tool)
         said = heard.before(given)
-        allowed = self.cards.ask(run, call_id, self.tool, said, seconds=self.seconds)
+        try:
+            allowed = self.cards.ask(run, call_id, self.tool, said, seconds=self.seconds)
+        except BaseException:  # stopped while it waited
+            heard.settled("aborted")
+            raise
         bound = self._allowed(allowed, given, args, kwargs, heard)
         try:
             output = self.function(*bound.args, **bound.kwargs)

@@ -92,7 +92,11 @@ class Attempt:
     def before(self, args: Any) -> Any:
         """Ask the plug-ins; return the arguments, theirs if they replaced them. Raises Denied."""
         for plugin in tuple(_plugins):
-            said, error = _limited(plugin, self._payload("before", phase="before", input=args))
+            try:
+                said, error = _limited(plugin, self._payload("before", phase="before", input=args))
+            except BaseException:  # whoever waited for it was stopped
+                self.settled("aborted")
+                raise
             if error is None:
                 try:
                     args = _replaced(said, args)
