@@ -22,7 +22,7 @@ OBSERVE, GATE, EDIT, STREAM, FAILS = ABILITIES = ("observe", "gate", "edit", "st
 PROBE, TRAFFIC = "probe", "traffic"
 CLOSED, OPEN = "Closed", "Open"  # how the words about `fails` begin
 RELEASED = ("claimed", "succeeded", "failed")
-NEWEST = 50  # runs that are looked through for what only the log itself tells
+NEWEST = 50  # runs that are looked through for what no index finds
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,15 @@ class Seen:
     words: str
 
 
-Look = Callable[["QuerySet[Run]"], Seen | None]
+@dataclass(frozen=True, slots=True)
+class Among:
+    """The runs that are looked at: all of them where an index helps, else the newest that made calls."""
+
+    runs: QuerySet[Run]
+    newest: list[int]
+
+
+Look = Callable[[Among], Seen | None]
 
 
 def of(source: Source) -> dict[str, list[Proof]]:
@@ -69,8 +77,10 @@ def gather(source: Source) -> None:
     probes = Q(name__startswith=RUN)
     for by, which in ((PROBE, probes), (TRAFFIC, ~probes)):
         runs = Run.objects.filter(which, source=source)
+        newest = runs.filter(calls__gt=0).order_by("-id").values_list("pk", flat=True)[:NEWEST]
+        among = Among(runs, list(newest))
         for ability, look in _LOOKS.items():
-            seen = look(runs)
+            seen = look(among)
             if seen is not None:
                 _keep(source, ability, by, seen)
 
@@ -88,14 +98,14 @@ def _keep(source: Source, ability: str, by: str, seen: Seen) -> None:
 # ---------------------------------------------------------------- what proves what
 
 
-def _observed(runs: QuerySet[Run]) -> Seen | None:
-    call = _newest(ToolCall.objects.filter(run__in=runs, started_at__isnull=False).exclude(tool=AWAY))
+def _observed(among: Among) -> Seen | None:
+    call = _newest(ToolCall.objects.filter(run__in=among.newest, started_at__isnull=False).exclude(tool=AWAY))
     return call and Seen(call.started_at or call.run.started_at, call.run, call, "A call was seen.")
 
 
-def _gated(runs: QuerySet[Run]) -> Seen | None:
+def _gated(among: Among) -> Seen | None:
     """A call was held until a person had answered."""
-    answered = Approval.objects.filter(handed_over(), run__in=runs, asked=True)
+    answered = Approval.objects.filter(handed_over(), run__in=among.runs, asked=True)
     row = answered.select_related("run", "call").order_by("-decided_at").first()
     if row is None:
         return None
@@ -110,9 +120,9 @@ def handed_over() -> Q:
     return Q(by_kind="human", decided_at__gt=0) & (used | Q(state="denied", call__state="output-denied"))
 
 
-def _edited(runs: QuerySet[Run]) -> Seen | None:
+def _edited(among: Among) -> Seen | None:
     """A person changed the arguments, and what they said was run."""
-    for event in _log(runs, "approval-answered")[:100]:
+    for event in _log(among, "approval-answered")[:100]:
         try:
             edited = getattr(event.said, "has_input", False) and event.applied
         except CannotOpen:
@@ -125,24 +135,23 @@ def _edited(runs: QuerySet[Run]) -> Seen | None:
     return None
 
 
-def _streamed(runs: QuerySet[Run]) -> Seen | None:
-    event = _log(runs, "input-delta").first()
+def _streamed(among: Among) -> Seen | None:
+    event = _log(among, "input-delta").first()
     if event is None:
         return None
     call = ToolCall.objects.select_related("run").filter(run=event.run_id, ordinal=event.ordinal).first()
     return call and Seen(_moment(event.at), call.run, call, "Arguments were seen while they were written.")
 
 
-def _log(runs: QuerySet[Run], kind: str) -> QuerySet[Event]:
+def _log(among: Among, kind: str) -> QuerySet[Event]:
     """The facts of that type in the newest runs, the latest first."""
-    newest = list(runs.order_by("-id").values_list("pk", flat=True)[:NEWEST])
-    return Event.objects.filter(run__in=newest, fact__startswith=f'{{"type":"{kind}"').order_by("-run", "-seq")
+    return Event.objects.filter(run__in=among.newest, fact__startswith=f'{{"type":"{kind}"').order_by("-run", "-seq")
 
 
-def _fails(runs: QuerySet[Run]) -> Seen | None:
+def _fails(among: Among) -> Seen | None:
     """The newest of two: it denied while no server was there, or it ran something that nobody had decided about."""
-    closed = _newest(ToolCall.objects.filter(run__in=runs, tool=AWAY, state="output-denied"))
-    opened = _newest(ToolCall.objects.filter(run__in=runs, run__mode="gate", beyond_control=True))
+    closed = _newest(ToolCall.objects.filter(run__in=among.newest, tool=AWAY, state="output-denied"))
+    opened = _newest(ToolCall.objects.filter(run__in=among.newest, run__mode="gate", beyond_control=True))
     found = []
     if closed is not None:
         found.append(Seen(_ended(closed), closed.run, closed, _how(closed)))
