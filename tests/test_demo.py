@@ -43,7 +43,7 @@ def run_of(said: str, name: str) -> str:
 def heard(demo: subprocess.Popen[str]) -> tuple[list[str], threading.Thread]:
     """What the demo has printed so far, line by line, and the thread that reads until its end."""
     lines: list[str] = []
-    reading = threading.Thread(target=lambda: lines.extend(demo.stdout or []))
+    reading = threading.Thread(target=lambda: lines.extend(demo.stdout or []), daemon=True)
     reading.start()
     return lines, reading
 
