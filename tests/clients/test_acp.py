@@ -165,7 +165,8 @@ def test_a_person_decides(server: Server, agent: Callable[..., Agent], vote: str
     told.play("ask")
     gating.vote(server, told.session, vote)
     told.editor.result()
-    assert not card(server, told, "call_ask", state)["anomalies"]
+    shown = card(server, told, "call_ask", state)
+    assert shown["approval"]["state"] == ("succeeded" if vote == "approve" else "denied") and not shown["anomalies"]
     assert told.ran is (vote == "approve")
 
 

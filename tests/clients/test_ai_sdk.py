@@ -228,6 +228,7 @@ def test_a_persons_yes_lets_it_run(server: Server, app: Starts, run: str, only: 
     assert told["ran"] == [["shell", {"command": "echo ask"}]], told
     card = ended(server, run, "output-available")["call_ask"]
     assert (card["approval"]["by"]["kind"], card["output"]) == ("human", {"ran": "echo ask"})
+    assert card["approval"]["state"] == "succeeded"
 
 
 @pytest.mark.parametrize(("gate", "of"), GATES)

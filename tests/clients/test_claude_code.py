@@ -159,6 +159,7 @@ def test_the_programs_own_question_is_answered_here(server: Server, claude: Clau
     claude.finish()
     card = calls(server, claude)["toolu_w"]
     assert (card["state"], card["approval"]["by"]["kind"]) == (state, "human")
+    assert card["approval"]["state"] == ("succeeded" if decision == "approve" else "denied")
     assert (claude.project / "out.txt").exists() is (decision == "approve")
 
 

@@ -34,6 +34,7 @@ SCRIPTS: dict[str, models.Script] = {
     "error": [[bash("call_err", "exit 3")], ["It failed."]],
     "deny": [[bash("call_no", "echo forbidden")], ["I may not."]],
     "ask": [[bash("call_ask", "echo ask")], ["Done."]],
+    "ask-exit": [[bash("call_x", "echo ask; exit 5")], ["It failed."]],
     "write": [[Call("call_w", "write", {"filePath": "out.txt", "content": "hi\n"})], ["Written."]],
     "parallel": [
         [bash("call_p1", "echo one"), bash("call_p2", "exit 7"), Call("call_p3", "read", {"filePath": "nope.txt"})],
@@ -165,7 +166,14 @@ def test_a_persons_yes_lets_the_held_call_run(server: Server, opencode: Opencode
     gating.vote(server, run, "approve")
     card = ended(server, run)["call_ask"]
     assert (card["state"], card["approval"]["by"]["kind"], card["output"]) == ("output-available", "human", "ask\n")
-    assert card["anomalies"] == []
+    assert (card["approval"]["state"], card["anomalies"]) == ("succeeded", [])
+
+
+def test_what_a_person_allowed_and_failed_is_a_used_approval(server: Server, opencode: Opencode) -> None:
+    run = opencode.start("ask-exit")
+    gating.vote(server, run, "approve")
+    card = ended(server, run)["call_x"]
+    assert (card["state"], card["approval"]["state"]) == ("output-error", "failed")
 
 
 def test_a_persons_no_reaches_the_model(server: Server, opencode: Opencode) -> None:
@@ -190,6 +198,7 @@ def test_its_own_question_is_answered_here(server: Server, opencode: Opencode, d
     gating.vote(server, run, decision, reason="because")
     card = ended(server, run)["call_w"]
     assert (card["state"], card["approval"]["by"]["kind"]) == (state, "human")
+    assert card["approval"]["state"] == ("succeeded" if decision == "approve" else "denied")
     assert (opencode.project / "out.txt").exists() is (decision == "approve")
 
 

@@ -128,7 +128,8 @@ def test_a_persons_answer_is_obeyed(server: Server, app: Starts, run: str, decis
     told = chat.finish()
     assert told["ran"] == ([["shell", {"command": ran}]] if ran else [])
     assert ran or "A person declined: because" in told["saw"]["call_ask"]
-    assert ended(server, run, state)["call_ask"]["approval"]["by"]["kind"] == "human"
+    approval = ended(server, run, state)["call_ask"]["approval"]
+    assert (approval["by"]["kind"], approval["state"]) == ("human", "succeeded" if ran else "denied")
 
 
 def test_without_the_server_nothing_gated_runs_and_the_chat_goes_on(app: Starts) -> None:

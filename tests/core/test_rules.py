@@ -251,6 +251,12 @@ def test_rule_11_the_wire_may_tell_the_answer_that_was_given_here() -> None:
     assert codes(card_after(READY, asked, no, f.ApprovalAnswered("", True, source_id="q1"))) == ["late-response"]
 
 
+@pytest.mark.parametrize(("by", "state"), [(ALICE, "succeeded"), (f.By("host"), "approved")])
+def test_a_result_proves_that_the_agent_has_the_answer_to_its_own_question(by: f.By, state: str) -> None:
+    card = card_after(READY, ASK, f.ApprovalAnswered("c", True, by=by), OK)
+    assert card.approval and card.approval.state == state
+
+
 def test_rule_11_an_edited_input_is_shown_with_its_original() -> None:
     card = card_after(READY, ASK, f.ApprovalAnswered("c", True, by=ALICE, input={"q": 2}, has_input=True))
     assert (card.input, card.original_input, card.repair) == ({"q": 2}, {"q": 1}, "edited")

@@ -148,9 +148,14 @@ def _failed(card: Card, at: float, failure: Failure) -> Card:
 
 
 def _used(card: Card, state: str) -> Card:
-    """What came of the right to run the call, if it was used."""
+    """What came of the right to run the call, if it was used.
+
+    An agent that polls for the answer to its own question claims nothing: what it then tells proves that it has it.
+    """
     ask = card.approval
-    return card.but(approval=replace(ask, state=state)) if ask and ask.state in {"claimed", "unknown"} else card
+    polled = ask and ask.opener == "agent" and ask.state == "approved" and ask.by and ask.by.kind == "human"
+    used = ask and (polled or ask.state in {"claimed", "unknown"})
+    return card.but(approval=replace(ask, state=state)) if ask and used else card
 
 
 def _flagged(card: Card, at: float) -> Card:
