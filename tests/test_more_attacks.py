@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -186,8 +188,12 @@ def test_a_body_that_says_two_things_says_nothing(site: Server, body: bytes) -> 
 @pytest.fixture(scope="module")
 def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The same server on PostgreSQL, which takes no NUL, no number beyond its columns and no text beyond their size."""
-    folder = tmp_path_factory.mktemp("attacked-too")
-    with postgres(folder) as url, Server(tmp_path_factory.mktemp("data"), database_url=url) as running:
+    # Not in pytest's own folder, which every other pytest of the same user closes to PostgreSQL's user as it starts.
+    with (
+        tempfile.TemporaryDirectory(prefix="toolcards-postgres-", ignore_cleanup_errors=True) as folder,
+        postgres(Path(folder)) as url,
+        Server(tmp_path_factory.mktemp("data"), database_url=url) as running,
+    ):
         made = running.manage("shell", "-v", "0", "-c", MAKE)
         assert made.returncode == 0, made.stderr
         root = Person(running, "admin", running.password)
@@ -215,6 +221,40 @@ def test_no_value_however_odd_is_a_fault_of_ours(either: Server) -> None:
         form = {"decision": "approve", "rev": calls[0]["rev"], "args_sha256": said["args_sha256"], "grant": "until"}
         status, page = ann.vote(said["approval"]["id"], form)
         assert status in {200, 422}, (field, repr(value)[:60], status, page[:300])
+
+
+NUL = "\x00\ud800\u202e" * 2_000
+CALL: dict[str, Any] = {
+    "type": "tool.input.available",
+    "call_id": "c",
+    "tool": "bash",
+    "input": {"command": "git push"},
+}
+FRAMES: list[Any] = [
+    {"type": "run.started", "agent": NUL, "title": NUL, "tools": [{"name": NUL, "input_schema": {"\x00": 2**70}}]},
+    CALL | {"call_id": NUL}, CALL | {"tool": NUL, "call_id": "d"}, CALL | {"title": NUL, "source": NUL, "kind": NUL},
+    CALL | {"call_id": "e", "input": {"command": NUL}}, CALL | {"call_id": "f", "input": {NUL: 2**70}}, CALL | {"n": 10**17},
+    {"type": "approval.requested", "call_id": "c", "approval_id": NUL, "reason": NUL}, {"type": "step.started", "step": NUL},
+    {"type": "step.started", "step": 10**30}, {"type": "tool.input.started", "call_id": "g", "tool": NUL},
+    {"type": "tool.input.delta", "call_id": "g", "delta": NUL}, {"type": "tool.output.denied", "call_id": "g", "reason": NUL},
+    {"type": "tool.output.error", "call_id": "c", "error": {"message": NUL, "code": NUL, "authority": NUL}},
+    {"type": "tool.input.repaired", "call_id": "h", "tool": NUL, "input": {}, "original": NUL, "method": NUL},
+    {"type": "run.finished", "outcome": "error", "reason": NUL},
+]  # fmt: skip
+
+
+def test_no_frame_however_odd_is_lost_or_let_through(either: Server) -> None:
+    with either.socket(protocol="native", run="odd", mode="gate", agent="\x00" * 500) as socket:
+        for frame in FRAMES:
+            socket.send(json.dumps(frame))
+        told: list[dict[str, Any]] = []
+        while not told or (told[-1]["type"], told[-1].get("frames")) != ("ack", len(FRAMES)):
+            told.append(json.loads(socket.recv(timeout=30)))
+    assert not [one for one in told if one["type"] == "error" or one.get("decision") == "allow"]
+    run = either.get("/api/v1/runs/odd")
+    assert run["status"] == "error" and "\x00" not in run["reason"]
+    for path in ("/runs/odd/", "/calls/", "/approvals/", "/settings/audit/"):
+        assert either.root.send("GET", path)[0] == 200, path  # type: ignore[attr-defined]
 
 
 def test_no_address_however_odd_is_a_fault_of_ours(either: Server) -> None:

@@ -257,7 +257,7 @@ class Stream:
         if self.mode == "gate" and isinstance(fact, _RAN):
             self._ungoverned(tx, memory, fact, at)
         if type(fact) is f.RunEnded:
-            memory.row.reason = fact.reason
+            memory.row.reason = plain(fact.reason, 2000)
 
     def _judge(self, tx: Transaction, memory: RunMemory, card: Card, at: float, heard: Heard | None = None) -> None:
         said = judge(tx, memory, card, channel=self.channel, at=at, patience=self.patience, heard=heard)
