@@ -51,6 +51,17 @@ def test_how_the_model_is_told_of_a_denial_is_no_oddity(echo: Any) -> None:
     assert (card.state, card.anomalies) == ("output-denied", ())
 
 
+@pytest.mark.parametrize(
+    ("result", "odd"),
+    [({"error": "A person declined."}, []), ({"deleted": "/a"}, ["conflicting-terminal"])],
+)
+def test_a_persons_no_without_a_reason_is_told_in_a_result_too(result: Any, odd: list[str]) -> None:
+    asked = f.ApprovalAsked("c", "", id="apr_1", opener="gate")
+    answered = f.ApprovalAnswered("c", False, id="apr_1", by=f.By("human", "ann"))
+    (card,) = told(READY, f.Decided("c", "ask"), asked, answered, f.OutputReady("c", result))
+    assert (card.state, [code for code, _ in card.anomalies]) == ("output-denied", odd)
+
+
 @pytest.mark.parametrize("real", [f.OutputFailed("c", "EACCES"), f.OutputReady("c", {"deleted": "/a"})])
 def test_a_result_of_a_denied_call_is_one(real: Any) -> None:
     (card,) = told(READY, *DENIED, real)

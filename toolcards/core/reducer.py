@@ -87,19 +87,23 @@ def _refused(card: Card, fact: f.AnyFact) -> Card:
         if card.detail is None and told is not None:
             after = card.but(detail=told)
         ask = card.approval
-        if ask and ask.opener == "agent" and ask.state == "denied" or _repeats(told, fact, card.denied):
+        if ask and ask.opener == "agent" and ask.state == "denied" or _repeats(told, fact, card):
             return after if after is card else after.but(rev=card.rev + 1)
     after = after.noted(_ODDITY.get(type(fact), "protocol-violation"), fact.at)
     return after if after is card else after.but(rev=card.rev + 1)
 
 
-def _repeats(told: Any, fact: f.AnyFact, reason: str | None) -> bool:
+def _repeats(told: Any, fact: f.AnyFact, card: Card) -> bool:
     """Whether the model is only told of the denial: most protocols have no other way than a result, or an error."""
+    reason = card.denied
     if isinstance(fact, f.OutputFailed) and (not reason or told in ("", _MASKED)):
         return True
+    if not reason and card.denied_by is not None and card.denied_by.kind == "human":
+        reason = DECLINED  # a person who gave none
     return bool(reason) and str(reason) in (told if isinstance(told, str) else json.dumps(told, ensure_ascii=False))
 
 
+DECLINED = "A person declined"  # what agents are told of a person's no, before its reason
 _MASKED = "An error occurred."  # what AI SDK 6 says of every error
 _ODDITY: dict[type, str] = {
     f.ApprovalAnswered: "late-response",

@@ -9,6 +9,7 @@ from typing import Any
 from toolcards.core import facts as f
 from toolcards.core import repair
 from toolcards.core.lifecycle import Card, ToolCallState
+from toolcards.core.reducer import DECLINED
 from toolcards.core.writing import BY_SOURCE, EDITED
 from toolcards.gate import policies
 from toolcards.gate.digests import digest_of_input
@@ -23,7 +24,7 @@ _CODES = {
     "kill_switch": {"deny": "kill_switch"},
 }
 _TEXTS = {
-    "approval_denied": "A person declined",
+    "approval_denied": DECLINED,
     "approval_expired": "Nobody answered in time.",
     "permit_expired": "Approved, but not begun in time. Ask again.",
     "approved": "A person approved",
