@@ -13,7 +13,7 @@ from django.test import Client
 from tests.serving import PATIENCE
 from tests.test_approval_life import ASK, PUSH, approved
 from tests.transports.conftest import agent, call  # noqa: F401 - fixtures
-from toolcards import gate
+from toolcards import feed, gate
 from toolcards.gate import memory, telling
 from toolcards.models import AgentKey, Approval, Run, Source, ToolCall
 from toolcards.notify import messages
@@ -178,7 +178,8 @@ async def test_what_a_gating_socket_asked_is_not_told_to_one_that_watches(
         assert (await gating.hear("decision"))["decision"] == "ask"
         await gate_closed(gating)
         await in_thread(lambda: gate.vote(an_approver, ballot(ToolCall.objects.get(), "approve")))()
-        assert await watching.silent(0.7)
+        row = await Approval.objects.aget()
+        assert (await feed.owed(row.run_id, "watch"), await feed.owed(row.run_id)) == ([], [row.pk])
         async with agent(run="r", mode="gate") as back:
             assert (await back.hear("decision"))["decision"] == "allow"
 
