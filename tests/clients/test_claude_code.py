@@ -215,6 +215,19 @@ def test_an_interrupted_question_is_withdrawn(server: Server, claude: Claude) ->
     assert (card["state"], card["cause"], card["approval"]["state"]) == ("output-error", "aborted", "cancelled")
 
 
+def test_a_server_that_dies_while_a_person_is_asked_lets_nothing_run(server: Server, claude: Claude) -> None:
+    """The program does not ask again, and a yes that comes later reaches nobody."""
+    claude.start("ask-write")
+    gating.waiting(server, claude.session)
+    server.kill()
+    try:
+        claude.finish()
+    finally:
+        server.start()
+    assert not (claude.project / "ran.txt").exists()
+    assert "hook" in claude.model.results["toolu_aw"]
+
+
 def test_without_the_server_nothing_runs(server: Server, claude: Claude) -> None:
     """The tool is allowed by the program's own settings: only our hook stands in its way."""
     server.stop()
