@@ -190,7 +190,7 @@ def test_a_server_that_never_answers_is_not_waited_for(app: Starts, only: Any, r
     only("7")
     plain = app("large", watch=False).finish()
     with Hole(reads=reads) as hole:
-        told = app("large", telemetry=True, url=hole.url).finish()
+        told = app("large", telemetry=True, held=True, url=hole.url).finish()
     assert (told["sent"], told["ran"], told["errors"]) == (plain["sent"], plain["ran"], [])
     assert hole.swallowed and told["told"] == 0
 

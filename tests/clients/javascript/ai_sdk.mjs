@@ -12,6 +12,12 @@ const heard = () => new Promise((line) => lines.once('line', line));
 const wish = JSON.parse(await heard());
 const toldToStop = wish.abort ? heard() : undefined;
 const troubles = []; // of watching
+let goOnClock = () => {};
+if (wish.held) { // the clock that gives up on a silent server stands still until the chat is over, however long that takes
+  const late = [], timeout = AbortSignal.timeout;
+  AbortSignal.timeout = () => { const one = new AbortController(); late.push(one); return one.signal; };
+  goOnClock = () => { AbortSignal.timeout = timeout; for (const one of late) one.abort(new DOMException('late', 'TimeoutError')); };
+}
 wish.onError = (error) => troubles.push(String(error));
 const Mock = aiTest.MockLanguageModelV4 ?? aiTest.MockLanguageModelV3;
 const sleep = (ms, signal) => new Promise((done, failed) => {
@@ -186,6 +192,7 @@ for (const [n, part] of waiting.entries()) await chat.addToolApprovalResponse({ 
 if (wish.scenario === 'client') await chat.addToolOutput({ tool: 'ask_user', toolCallId: 'call_cl', output: { answer: 'yes' } });
 for (let n = 0; n < 6000 && !['ready', 'error'].includes(chat.status); n++) await sleep(10);
 const told = troubles.length; // by the time that the chat was over
+goOnClock();
 await sleep(wish.abort ? 300 : 50);
 console.log(JSON.stringify({ ran, saw, errors, prompts, told, sent, states: Object.fromEntries(parts().map((part) => [part.toolCallId, part.state])) }));
 server.close();
