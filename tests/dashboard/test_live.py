@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from channels.testing import WebsocketCommunicator
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.test import Client
+from django.utils import timezone
 
 from dashboard import cards
 from dashboard.asgi import application
@@ -345,9 +347,10 @@ async def test_what_a_run_said_before_somebody_looked_is_no_news(
     signed_in: Client, a_run: Callable[..., Run], source: Any
 ) -> None:
     old = [f.InputReady(f"old{number}", "Bash", {}, True) for number in range(3)]
-    async with watching(signed_in, "/ws/me/") as me:  # the hub is there, and follows the run for its questions
+    run = await sync_to_async(a_run)("long", *old, f.RunEnded(outcome="ok"))
+    await Run.objects.filter(pk=run.pk).aupdate(updated_at=timezone.now() - timedelta(hours=1))
+    async with watching(signed_in, "/ws/me/") as me:  # the hub is there, and knows nothing of runs that are over
         await me.receive_from(timeout=PATIENCE)
-        run = await sync_to_async(a_run)("long", *old)
         key = ("run", run.pk, "", 0)
         async with watching(signed_in, "/ws/runs/long/") as opened:
             await text_with(opened, "old2")
