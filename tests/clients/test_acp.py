@@ -170,6 +170,24 @@ def test_a_person_decides(server: Server, agent: Callable[..., Agent], vote: str
     assert told.ran is (vote == "approve")
 
 
+@pytest.mark.parametrize(("first", "by"), [("here", "human"), ("there", "host")])
+def test_of_dashboard_and_editor_the_first_answer_counts(
+    server: Server, agent: Callable[..., Agent], first: str, by: str
+) -> None:
+    told = agent("--mirror")
+    told.play("ask")
+    asked = told.editor.asked.get(timeout=60)
+    gating.waiting(server, told.session)
+    if first == "here":
+        gating.vote(server, told.session, "approve")
+        until(lambda: told.ran)
+    option = "once" if first == "there" else "reject"
+    told.editor.send(id=asked["id"], result={"outcome": {"outcome": "selected", "optionId": option}})
+    told.editor.result(60)
+    shown = card(server, told, "call_ask", "output-available")
+    assert told.ran and (shown["approval"]["by"]["kind"], shown["approval"]["state"]) == (by, "succeeded")
+
+
 def test_a_cancelled_turn(server: Server, agent: Callable[..., Agent]) -> None:
     told = agent()
     told.play("ask")
