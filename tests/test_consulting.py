@@ -165,6 +165,7 @@ async def test_the_same_question_twice_asks_the_plugins_once(agent: Source, slow
     await reached(slow.asked)
     while len([kind for kind in await kinds("slow") if kind == "input-ready"]) < 2:
         await asyncio.sleep(0.01)
+    await gate.abeat(agent, "slow")  # written after the second question, so that one has got to the plug-ins
     slow.go.set()
     first, second = await asyncio.gather(*both)
     assert first == second and first["decision"] == "allow"
