@@ -2,8 +2,8 @@
 
 AES-256-GCM under subkeys, one for every hour, derived (HKDF) from SECRET_KEY; keys of SECRET_KEY_FALLBACKS still open
 what they sealed. Nonces are random, which is good for 2^32 texts a key: a million a second for an hour.
-A text is bound to its table and column. It is not bound to its row, since texts from before there was sealing are read
-as they are: whoever can write to the database could put such a one in place. Sealing keeps secrets; that nothing was
+A text is bound to its table and column. It is not bound to its row, and a text that never was sealed is read
+as it is: whoever can write to the database could put such a one in place. Sealing keeps secrets; that nothing was
 changed is for the audit trail to tell.
 """
 
@@ -23,8 +23,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 from django.conf import settings
 from django.db import models
 
-MARK = "sealed:2:"
-_FIRST = "sealed:1:"  # as edited inputs and receipts were sealed at first: one key for ever, bound to no place
+MARK = "sealed:1:"
 _STAMP, _NONCE = 3, 12  # bytes: the hour since 1970, then the nonce, then what was sealed with its tag
 _HOUR = 3_600
 
@@ -62,8 +61,6 @@ def seal(texts: Iterable[str], place: str, head: str = "") -> list[str]:
 
 def open(text: str, place: str, head: str = "") -> str:  # noqa: A001 - the word for it
     """Return what was sealed for that place; a text that never was is itself. Raises CannotOpen."""
-    if text.startswith(_FIRST):
-        return _opened_first(text)
     clear = _clear(text, head) if head else ""
     if not text.startswith(MARK, len(clear)):
         return text
@@ -140,17 +137,6 @@ def _raw(text: str) -> bytes:
         return binascii.a2b_base64(text, strict_mode=True)
     except ValueError:
         raise CannotOpen("this is not whole") from None
-
-
-def _opened_first(text: str) -> str:
-    raw = _raw(text[len(_FIRST) :])
-    for secret in _secrets():
-        try:
-            said = AESGCM(_root(secret)).decrypt(raw[:_NONCE], raw[_NONCE:], _FIRST.encode())
-            return said.decode("utf-8", "surrogatepass")
-        except (InvalidTag, ValueError):
-            continue
-    raise CannotOpen("no key of ours opens this")
 
 
 def _secrets() -> tuple[str, ...]:

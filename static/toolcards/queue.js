@@ -1,7 +1,7 @@
 // The inbox on a wide screen: what waits as a list on the left, the one card that is read on the right.
 // The list mirrors the board; without it (narrow screens, no scripts) all cards stand below each other.
 (() => {
-  const wide = matchMedia('(width >= 1360px)');
+  const wide = matchMedia('(width >= 1500px)');
   let list, queue, selected = '', scheduled = 0;
 
   const cards = () => [...list.querySelectorAll(':scope > li > article.card:not([data-removed])')];

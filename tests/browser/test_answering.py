@@ -159,7 +159,7 @@ def test_on_a_wide_screen_the_inbox_is_a_list_and_the_one_card_that_is_read(
 ) -> None:
     ask(server, run, f"{run}-1")
     ask(server, run, f"{run}-2")
-    page = visit("/approvals/", viewport={"width": 1440, "height": 900})
+    page = visit("/approvals/", viewport={"width": 1600, "height": 900})
     queue = page.locator("#queue .queued")
     page.wait_for_selector("#queue .queued >> nth=1")
     assert page.locator("article.card:visible").count() == 1
