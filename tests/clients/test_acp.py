@@ -176,14 +176,14 @@ def test_of_dashboard_and_editor_the_first_answer_counts(
 ) -> None:
     told = agent("--mirror")
     told.play("ask")
-    asked = told.editor.asked.get(timeout=60)
+    asked = told.editor.asked.get(timeout=PATIENCE)
     gating.waiting(server, told.session)
     if first == "here":
         gating.vote(server, told.session, "approve")
         until(lambda: told.ran)
     option = "once" if first == "there" else "reject"
     told.editor.send(id=asked["id"], result={"outcome": {"outcome": "selected", "optionId": option}})
-    told.editor.result(60)
+    told.editor.result()
     shown = card(server, told, "call_ask", "output-available")
     assert told.ran and (shown["approval"]["by"]["kind"], shown["approval"]["state"]) == (by, "succeeded")
 
