@@ -12,7 +12,7 @@ from django.test import Client
 
 from tests.serving import PATIENCE
 from tests.test_approval_life import ASK, PUSH, approved
-from tests.transports.conftest import agent, call  # noqa: F401 - fixtures
+from tests.transports.conftest import admitted, agent, call  # noqa: F401 - fixtures
 from toolcards import feed, gate
 from toolcards.gate import memory, telling
 from toolcards.models import AgentKey, Approval, Run, Source, ToolCall
@@ -149,7 +149,7 @@ async def test_a_yes_is_told_once_to_who_comes_back_in_time(
     await in_thread(gate.sweep)()
     assert (await Approval.objects.aget()).state == "claimed"
     async with agent(run="r", mode="gate") as socket:
-        await socket.acked(0)
+        await admitted()
         assert await socket.silent(0.7)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable
@@ -12,6 +13,7 @@ import pytest
 from channels.testing import HttpCommunicator, WebsocketCommunicator
 
 from tests.serving import PATIENCE
+from toolcards.transports import presence
 
 
 class Agent:
@@ -56,6 +58,13 @@ class Agent:
             output = await self.wire.receive_output(timeout)
             if output["type"] == "websocket.close":
                 return int(output["code"])
+
+
+async def admitted(sockets: int = 1) -> None:
+    """Wait until so many sockets are senders of a run, although they said nothing yet."""
+    async with asyncio.timeout(PATIENCE):
+        while sum(bool(each.stream and each.stream.run_pk) for each in presence.connections) < sockets:
+            await asyncio.sleep(0.01)
 
 
 @pytest.fixture

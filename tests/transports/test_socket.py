@@ -12,8 +12,11 @@ import pytest
 from channels.db import database_sync_to_async as in_thread
 
 from tests.serving import PATIENCE
+from tests.transports.conftest import admitted
 from toolcards import gate
+from toolcards.gate import journal
 from toolcards.models import AgentKey, Approval, Event, Run, ToolCall
+from toolcards.transports import presence
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ASK = {"default": "ask"}
@@ -30,6 +33,17 @@ async def test_an_ack_comes_after_the_commit_and_counts_every_frame(agent: Any) 
         ack = await socket.acked(5)
         assert ack["seq"] == await in_thread(Event.objects.filter(run__name="r").count)()
         assert (await socket.hear("error"))["code"] == "not_json"
+
+
+async def test_a_lease_that_is_renewed_is_not_acked_like_a_frame(agent: Any) -> None:
+    async with agent(run="r", mode="observe") as socket:
+        await socket.say(ready())
+        await socket.acked(1)
+        for connection in presence.connections:
+            connection.renew(time.monotonic() + 1_000)
+        await asyncio.to_thread(journal.WRITER.drain)
+        await socket.say(ready("d"))
+        assert (await socket.hear("ack"))["frames"] == 2
 
 
 async def test_a_run_without_a_name_gets_one_and_is_told_it(agent: Any) -> None:
@@ -186,7 +200,7 @@ async def test_a_persons_answer_comes_once_over_the_socket(
         await socket.say(ready())
         assert (await socket.hear("decision"))["decision"] == "ask"
         await socket.acked(1)
-        await other.acked(0)
+        await admitted(2)
         await in_thread(lambda: gate.vote(an_approver, ballot(ToolCall.objects.get(), "approve")))()
         async with asyncio.timeout(PATIENCE):
             while not (socket.has_news or other.has_news):
@@ -210,7 +224,7 @@ async def test_an_answer_given_while_the_agent_was_away_comes_when_it_is_back(
         said = await socket.hear("decision")
         assert (said["decision"], said["reason"]["code"]) == ("deny", "approval_denied")
     async with agent(run="r") as socket:
-        await socket.acked(0)
+        await admitted()
         assert await socket.silent(0.7)
 
 

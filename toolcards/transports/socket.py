@@ -37,6 +37,7 @@ class AgentSocket(AsyncConsumer):
         self._receive, self._to_client = receive, send
         self._outbox: list[dict[str, Any]] = []
         self._ack: gate.Committed | None = None
+        self._acked = 0
         self._something, self._sent = asyncio.Event(), asyncio.Event()
         self._end: Problem | None = None
         self._gone = self._replying = False
@@ -127,8 +128,12 @@ class AgentSocket(AsyncConsumer):
         self._connection.sends(stream)
 
     def _committed(self, told: gate.Committed) -> None:
-        """After each commit: one cumulative ack, and what was decided in it. The first one starts the replies."""
-        self._ack = told
+        """After each commit: one cumulative ack, and what was decided in it. The first one starts the replies.
+
+        A commit of a lease alone, which is no frame, is not acked: nobody shall take it for their frame's.
+        """
+        if told.frames > self._acked:
+            self._ack, self._acked = told, told.frames
         self._outbox += [{"type": "decision", **decision} for decision in told.decisions]
         if told.refused:
             self._tell_wrong(TOO_MANY_GAPS)
