@@ -1,4 +1,7 @@
-"""What a card shows: everything its template needs, worked out once per revision and without any query."""
+"""What a card shows: everything its template needs, worked out once per revision and without any query.
+
+Longer than most modules: it is one class of short properties, one for each thing that the templates name.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,9 @@
 `on_commit` is called on the event loop after each commit that held something of the stream, with what was
 committed and, on a gate stream, the decisions that its calls were given. A stream with a call that plug-ins must hear
 of is held at that frame until they have: its own frames wait, those of others do not.
+
+Longer than most modules: taking in, telling and settling share the stream's queue and counters across two threads,
+and are only to be understood side by side.
 """
 
 from __future__ import annotations
