@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
+from django.urls.converters import IntConverter
+
+
+class Number(IntConverter):
+    """A number in an address, as long as databases count: beyond that there is nothing, and SQLite would raise."""
+
+    regex = "[0-9]{1,18}"
+
 
 def run(name: str) -> str:
     """Return the address of the run's page; a `/` in its name is encoded, so that `..` in it means nothing."""

@@ -1,5 +1,6 @@
 """How a log line looks, and what never gets into one."""
 
+import logging
 import re
 import sys
 from typing import Any
@@ -46,6 +47,13 @@ EVERY_LINE: list[structlog.types.Processor] = [
 ]
 
 
+def _without_refused_traces(record: logging.LogRecord) -> bool:
+    """Drop the traceback of a request that was refused, which is no fault: its line says all there is to say."""
+    if getattr(record, "status_code", 500) < 500:
+        record.exc_info = None
+    return True
+
+
 def configuration(*, style: str, level: str) -> dict[str, Any]:
     """Return Django's LOGGING: lines for people (`console`) or for machines (`json`)."""
     configure_structlog()
@@ -63,7 +71,8 @@ def configuration(*, style: str, level: str) -> dict[str, Any]:
                 ],
             }
         },
-        "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+        "filters": {"refused": {"()": lambda: _without_refused_traces}},
+        "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["refused"]}},
         "root": {"handlers": ["console"], "level": level.upper()},
         "loggers": {
             "django": {"handlers": [], "level": "INFO", "propagate": True},

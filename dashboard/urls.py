@@ -1,8 +1,9 @@
 """Every address that people and programs use."""
 
 from django.contrib import admin
-from django.urls import include, path
+from django.urls import include, path, register_converter
 
+from dashboard.addresses import Number
 from dashboard.signin import use_link
 from dashboard.views import (
     audit,
@@ -26,14 +27,16 @@ from dashboard.views import (
     trying,
 )
 
+register_converter(Number, "number")
+
 LOOKING = [
     path("", now.now, name="now"),
     path("runs/", runs.runs, name="runs"),
     path("runs/<path:name>/", runs.run, name="run"),
     path("calls/", calls.calls, name="calls"),
-    path("calls/<int:run>-<int:ordinal>/", calls.call, name="call"),
-    path("calls/<int:run>-<int:ordinal>/why/", calling.why, name="why"),
-    path("calls/<int:run>-<int:ordinal>/rule/", calling.rule, name="rule-from-call"),
+    path("calls/<number:run>-<number:ordinal>/", calls.call, name="call"),
+    path("calls/<number:run>-<number:ordinal>/why/", calling.why, name="why"),
+    path("calls/<number:run>-<number:ordinal>/rule/", calling.rule, name="rule-from-call"),
 ]
 
 SIGNING = [
@@ -69,8 +72,8 @@ POLICY = [
     path("policy/rules/<str:rule_id>/switch/", policies.switch_rule, name="rule-switch"),
     path("policy/rules/<str:rule_id>/remove/", policies.remove_rule, name="rule-remove"),
     path("policy/versions/", policies.versions, name="policy-versions"),
-    path("policy/versions/<int:number>/", policies.version, name="policy-version"),
-    path("policy/versions/<int:number>/copy/", policies.copy_version, name="policy-copy"),
+    path("policy/versions/<number:number>/", policies.version, name="policy-version"),
+    path("policy/versions/<number:number>/copy/", policies.copy_version, name="policy-copy"),
     path("api/v1/policy/draft", policy_api.draft),
     path("api/v1/policy/validate", policy_api.validate),
     path("api/v1/policy/simulate", simulate_api.simulate),
@@ -95,10 +98,10 @@ EMERGENCY = [
 CONNECTING = [
     path("sources/", sources.sources, name="sources"),
     path("sources/keys/", sources.make_key, name="key-new"),
-    path("sources/keys/<int:pk>/revoke/", sources.revoke_key, name="key-revoke"),
-    path("sources/<int:pk>/", sources.source, name="source"),
-    path("sources/<int:pk>/owner/", sources.set_owner, name="source-owner"),
-    path("sources/tools/<int:pk>/accept/", sources.accept_tool, name="tool-accept"),
+    path("sources/keys/<number:pk>/revoke/", sources.revoke_key, name="key-revoke"),
+    path("sources/<number:pk>/", sources.source, name="source"),
+    path("sources/<number:pk>/owner/", sources.set_owner, name="source-owner"),
+    path("sources/tools/<number:pk>/accept/", sources.accept_tool, name="tool-accept"),
     path("connect/", connect.connect, name="connect"),
     path("connect/<slug:slug>/", connect.connect, name="connect-way"),
 ]
@@ -112,10 +115,10 @@ AUDIT = [
 
 NOTIFYING = [
     path("settings/notify/", notify.notify, name="notify"),
-    path("settings/notify/<int:pk>/", notify.webhook, name="notify-one"),
-    path("settings/notify/<int:pk>/<str:what>/", notify.act, name="notify-act"),
-    path("settings/notify/deliveries/<int:pk>/", notify.delivery, name="notify-delivery"),
-    path("settings/notify/deliveries/<int:pk>/again/", notify.again, name="notify-again"),
+    path("settings/notify/<number:pk>/", notify.webhook, name="notify-one"),
+    path("settings/notify/<number:pk>/<str:what>/", notify.act, name="notify-act"),
+    path("settings/notify/deliveries/<number:pk>/", notify.delivery, name="notify-delivery"),
+    path("settings/notify/deliveries/<number:pk>/again/", notify.again, name="notify-again"),
 ]
 
 urlpatterns = [

@@ -439,6 +439,22 @@ def test_log_lines_hide_secrets_tracebacks_included(style: str) -> None:
     )
 
 
+def test_a_refused_request_leaves_a_line_and_no_traceback() -> None:
+    from django.core.exceptions import PermissionDenied
+
+    try:
+        raise PermissionDenied
+    except PermissionDenied:
+        import sys
+
+        record = logging.LogRecord("django.request", logging.WARNING, "f", 1, "Forbidden", (), sys.exc_info())
+    record.status_code = 403
+    named = logs.configuration(style="console", level="info")
+    (refused,) = (made["()"]() for made in named["filters"].values())
+    assert refused(record) and record.exc_info is None
+    assert named["handlers"]["console"]["filters"] == list(named["filters"])
+
+
 def test_the_test_box_hides_what_it_looked_at() -> None:
     looks = [("/env/API_TOKEN", "eq", "other"), ("/command", "glob", "x*")]
     rules = document.parse(
