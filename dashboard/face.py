@@ -64,7 +64,7 @@ class Face:
     @property
     def noted(self) -> bool:
         """There is something to say before the input."""
-        return bool(self.title or self.card.anomalies or self.card.soft)
+        return bool(self.title or self.card.anomalies or self.card.soft or self.card.by_hand)
 
     @property
     def path(self) -> str:
@@ -165,6 +165,17 @@ class Face:
     def soft_sentence(self) -> str:
         """What a soft end means for a person."""
         return wording.soft_sentence(self.card) if self.card.soft else ""
+
+    @property
+    def by_hand(self) -> str:
+        """Who settled the call by hand, and how."""
+        said = self.card.by_hand
+        return f"{wording.who(said.by)}: it {said.outcome}" if said else ""
+
+    @property
+    def by_hand_sentence(self) -> str:
+        """What that is worth by now."""
+        return wording.SETTLED[self.card.soft]
 
     @property
     def message(self) -> str:

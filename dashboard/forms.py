@@ -8,7 +8,7 @@ from typing import Any
 from django import forms
 
 from dashboard import yamltext
-from toolcards.gate import Ballot
+from toolcards.gate import Ballot, Finding
 from toolcards.models import SCOPES
 
 EFFECTS = (("deny", "Deny"), ("ask", "Ask a person"), ("allow", "Allow"))
@@ -47,6 +47,23 @@ class BallotForm(forms.Form):
         if "grant" in said and "grant_minutes" in said:
             said["grant"] = said["grant"] | {"minutes": said["grant_minutes"]}
         return Ballot(approval=approval, **{name: said[name] for name in said if name in Ballot.__dataclass_fields__})
+
+
+class FindingForm(forms.Form):
+    """How a call ended that nobody had heard the end of, as a person found."""
+
+    outcome = forms.ChoiceField(choices=[(name, name) for name in ("succeeded", "failed")])
+    rev = forms.IntegerField(min_value=0)
+    note = forms.CharField(max_length=2000, required=False)
+
+    def finding(self, run: int, ordinal: int) -> Finding:
+        """Return it, of that call."""
+        return Finding(run, ordinal, **self.cleaned_data)
+
+
+def told(form: forms.Form) -> str:
+    """Return what is wrong with the form, in one line."""
+    return " ".join(f"{name}: {' '.join(said)}" for name, said in form.errors.items())
 
 
 def read_json(text: str) -> Any:

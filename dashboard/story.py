@@ -107,6 +107,11 @@ _TELL: dict[type, Callable[[Any], Told]] = {
     f.OutcomeMarked: lambda fact: (f"A later message said that it {fact.outcome}", "", ""),
     f.SnapshotSeen: lambda fact: ("A snapshot showed its result", fact.error or "", ""),
     f.Closed: _closed,
+    f.SettledByHand: lambda fact: (
+        f"{wording.who(fact.by)} looked: it {fact.outcome}",
+        fact.note,
+        "err" if fact.outcome == "failed" else "ok",
+    ),
     f.Removed: lambda fact: ("Its step was reset; the card went away", "", "off"),
     f.Odd: lambda fact: (wording.ANOMALIES.get(fact.code, fact.code.replace("-", " ")), "", "err"),
 }

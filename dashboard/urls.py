@@ -21,6 +21,7 @@ from dashboard.views import (
     policy_text,
     runs,
     signing,
+    settling,
     simulate_api,
     simulating,
     sources,
@@ -53,6 +54,7 @@ ANSWERING = [
     path("approvals/<str:pk>/undo", inbox.undo, name="undo"),
     path("approvals/<str:pk>/", inbox.one, name="approval"),
 ]
+    path("calls/<number:run>-<number:ordinal>/settle", settling.settle, name="settle"),
 
 POLICY = [
     path("policy/", policies.policy, name="policy"),

@@ -51,6 +51,10 @@ SOFT: dict[str, Look] = {
     "superseded": Look("Replaced", "history", "off", "dotted"),
     "run-error": Look("Run failed", "triangle-alert", "err", "dotted"),
 }
+BY_HAND = {
+    "succeeded": Look("Done, settled by hand", "circle-check", "ok", "dotted"),
+    "failed": Look("Failed, settled by hand", "triangle-alert", "err", "dotted"),
+}
 SOFT_SENTENCES = {
     "aborted": "The run was stopped before this call had a result.",
     "truncated": "The agent fell silent. Whether the tool ran, and how, is not known: look before trying again.",
@@ -58,6 +62,11 @@ SOFT_SENTENCES = {
     "incomplete-input": "The run ended while the agent was still writing this input; nothing was run.",
     "superseded": "A newer question took this one’s place; nothing was run here.",
     "run-error": "The run failed while this call was open. Whether it ran is not known: look before trying again.",
+}
+# What a call that somebody has settled by hand says of itself: while nothing else was heard, and after that.
+SETTLED = {
+    True: "The agent never said how this ended. Should its own result still come, it takes this one’s place.",
+    False: "The agent’s own result came after that, and counts.",
 }
 # The same where the input was not finished yet: then nothing can have run.
 UNWRITTEN_SENTENCES = {
@@ -139,6 +148,8 @@ RUN_LOOKS: dict[str, Look] = {
 def look(card: Card) -> Look:
     """Return how the card's situation is drawn."""
     state = card.state or S.INPUT_STREAMING
+    if card.soft and card.by_hand:
+        return BY_HAND[card.by_hand.outcome]
     if card.soft:
         return SOFT.get(card.cause or "", LOOKS[state])
     if card.preliminary:

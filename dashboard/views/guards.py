@@ -10,7 +10,7 @@ from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.middleware.csrf import CsrfViewMiddleware
-from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.csrf import csrf_exempt, csrf_protect
 
 from dashboard.forms import read_json
 
@@ -66,6 +66,17 @@ def api(right: str, *methods: str) -> Callable[[View], View]:
         return guarded
 
     return guard
+
+
+def by_body(form: View, program: View) -> View:
+    """Let one address speak both tongues: JSON goes to `program`, everything else to `form`, each with its guard."""
+
+    @csrf_exempt  # each of the two checks for itself, and says so in its own way
+    def view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        chosen = program if request.content_type == "application/json" else csrf_protect(form)
+        return chosen(request, *args, **kwargs)
+
+    return view
 
 
 def _refusal(request: HttpRequest, right: str, methods: tuple[str, ...]) -> HttpResponse | None:

@@ -15,7 +15,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard import cards, risk
-from dashboard.forms import BallotForm
+from dashboard.forms import BallotForm, told
 from dashboard.views.guards import VOTE, api, body_of, fault, needs
 from toolcards import gate
 from toolcards.gate import Refused
@@ -94,14 +94,14 @@ def vote(request: HttpRequest, pk: str) -> HttpResponse:
     """Cast this person's vote, for what their page showed."""
     form = BallotForm(request.POST)
     if not form.is_valid():
-        return _told(request, pk, 422, " ".join(f"{name}: {' '.join(said)}" for name, said in form.errors.items()))
+        return _told(request, pk, 422, told(form))
     try:
         gate.vote(request.user, form.ballot(pk))
     except Refused as refused:
         return _told(request, pk, refused.status, refused.message)
-    if _htmx(request):
+    if by_htmx(request):
         return _card(request, pk)
-    return HttpResponseSeeOther(_next(request))
+    return HttpResponseSeeOther(back_from(request))
 
 
 @require_POST
@@ -112,20 +112,28 @@ def undo(request: HttpRequest, pk: str) -> HttpResponse:
         gate.take_back(request.user, pk)
     except Refused as refused:
         return _told(request, pk, refused.status, refused.message)
-    return _card(request, pk) if _htmx(request) else HttpResponseSeeOther(_next(request))
+    return _card(request, pk) if by_htmx(request) else HttpResponseSeeOther(back_from(request))
 
 
 def _told(request: HttpRequest, pk: str, status: int, message: str) -> HttpResponse:
-    """Say why the vote did not count, with the card as it is now."""
-    if _htmx(request):
-        return _card(request, pk, told=message, status=status)
-    context = {"call": _call(pk), "told": message, "status": status, "next": _next(request)}
+    return not_counted(request, _call(pk), status, message)
+
+
+def _card(request: HttpRequest, pk: str) -> HttpResponse:
+    return fresh(request, _call(pk))
+
+
+def not_counted(request: HttpRequest, call: ToolCall, status: int, message: str) -> HttpResponse:
+    """Say why somebody's word did not count, with the card as it is now."""
+    if by_htmx(request):
+        return fresh(request, call, told=message, status=status)
+    context = {"call": call, "told": message, "status": status, "next": back_from(request)}
     return render(request, "approvals/told.html", context, status=status)
 
 
-def _card(request: HttpRequest, pk: str, *, told: str = "", status: int = 200) -> HttpResponse:
-    """The fresh card, which is what htmx puts in the old one's place."""
-    return HttpResponse(cards.for_page(_call(pk), token=get_token(request), told=told), status=status)
+def fresh(request: HttpRequest, call: ToolCall, *, told: str = "", status: int = 200) -> HttpResponse:
+    """Return the fresh card, which is what htmx puts in the old one's place."""
+    return HttpResponse(cards.for_page(call, token=get_token(request), told=told), status=status)
 
 
 def _call(pk: str) -> ToolCall:
@@ -136,17 +144,18 @@ def _call(pk: str) -> ToolCall:
     return approval.call
 
 
-def _htmx(request: HttpRequest) -> bool:
+def by_htmx(request: HttpRequest) -> bool:
+    """Whether the page's own script asks, which takes a card for an answer."""
     return request.headers.get("HX-Request") == "true"
 
 
-def _next(request: HttpRequest) -> str:
+def back_from(request: HttpRequest) -> str:
     """Where a plain form goes back to: the path it names, else the page it stood on, if that is our own."""
     wanted = request.POST.get("next", "")
     if wanted.startswith("/") and url_has_allowed_host_and_scheme(wanted, allowed_hosts=None):
         return wanted
     page = urlsplit(request.headers.get("Referer", ""))
-    if page.netloc != request.get_host() or page.path.endswith(("/vote", "/undo")):
+    if page.netloc != request.get_host() or page.path.endswith(("/vote", "/undo", "/votes", "/settle")):
         return "/approvals/"
     return page._replace(scheme="", netloc="", path="/" + page.path.lstrip("/"), fragment="").geturl()
 

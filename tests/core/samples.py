@@ -36,6 +36,7 @@ SAMPLES: list[f.AnyFact] = [
     f.SnapshotSeen("c", "no", "no"),
     f.SnapshotSeen("c", "yes"),
     *(f.Closed("c", how) for how in get_args(f.Closing)),
+    f.SettledByHand("c", "failed", "the file is not there", ALICE),
     f.Removed("c"),
     f.Odd("c", "ungoverned"),
     f.RunStarted(scope="r", tools=[{"name": "look", "annotations": {"readOnlyHint": True}}]),

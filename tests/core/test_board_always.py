@@ -54,6 +54,7 @@ facts: st.SearchStrategy[Any] = st.one_of(
               st.sampled_from(["", "m1"])),
     st.builds(f.SnapshotSeen, ids, values, st.sampled_from([None, "", "boom"])),
     st.builds(f.Closed, ids, st.sampled_from(["expired", "superseded", "cancelled"])),
+    st.builds(f.SettledByHand, ids, st.sampled_from(["succeeded", "failed"]), texts, bys),
     st.builds(f.Odd, ids, st.just("ungoverned")),
     st.builds(f.RunStarted, scope=scopes, agent=texts),
     st.builds(f.MessageStarted, message_id=st.sampled_from(["", "m1", "m2"])),

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from toolcards.core.facts import By
-from toolcards.core.lifecycle import Ask, Card, ToolCallState, Verdict
+from toolcards.core.lifecycle import Ask, ByHand, Card, ToolCallState, Verdict
 from toolcards.core.summary import summary
 
 __all__ = ["call_json", "moment", "summary", "without_bodies"]
@@ -56,6 +56,7 @@ def call_json(card: Card, *, run: str, id: str) -> dict[str, Any]:  # noqa: A002
         "original_tool": card.original_tool or None,
         "detail": card.detail,
         "denied": _denied(card),
+        "by_hand": _by_hand(card.by_hand),
     }
 
 
@@ -151,6 +152,12 @@ def _denied(card: Card) -> dict[str, Any] | None:
 
 
 def _by(by: By | None) -> dict[str, str] | None:
+def _by_hand(said: ByHand | None) -> dict[str, Any] | None:
+    if said is None:
+        return None
+    return {"outcome": said.outcome, "by": _by(said.by), "note": said.note or None, "at": moment(said.at)}
+
+
     return None if by is None else {"kind": by.kind, "name": by.name}
 
 

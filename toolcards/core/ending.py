@@ -10,7 +10,7 @@ from toolcards.core import errors
 from toolcards.core import facts as f
 from toolcards.core.catalogue import kind_of
 from toolcards.core.jsontext import as_text
-from toolcards.core.lifecycle import Ask, Card, Failure, ToolCallState
+from toolcards.core.lifecycle import Ask, ByHand, Card, Failure, ToolCallState
 from toolcards.core.writing import identified
 
 S = ToolCallState
@@ -116,6 +116,19 @@ def softened(card: Card, at: float, cause: str, reason: str) -> Card:
 
 
 def owed_by_client(card: Card, fact: f.Closed) -> Card:
+def by_hand(card: Card, fact: f.SettledByHand) -> Card:
+    """A person says how it ended. It stays soft: they have looked, but the tool has not spoken."""
+    if not card.unsettled:
+        return card
+    ask, failed = card.approval, fact.outcome == "failed"
+    if ask and ask.state == "unknown":
+        ask = replace(ask, state=fact.outcome)
+    return card.but(
+        state=S.OUTPUT_ERROR if failed else S.OUTPUT_AVAILABLE, cause=None, approval=ask,
+        error=Failure(fact.note) if failed else None, by_hand=ByHand(fact.outcome, fact.by, fact.note, fact.at),
+    )  # fmt: skip
+
+
     """The run ended well without this result: the client will bring it."""
     return card if card.awaiting_client else card.but(awaiting_client=True)
 
@@ -154,7 +167,8 @@ def _used(card: Card, state: str) -> Card:
     """
     ask = card.approval
     polled = ask and ask.opener == "agent" and ask.state == "approved" and ask.by and ask.by.kind == "human"
-    used = ask and (polled or ask.state in {"claimed", "unknown"})
+    by_hand = card.soft and card.by_hand and ask and ask.state in {"succeeded", "failed"}
+    used = ask and (polled or by_hand or ask.state in {"claimed", "unknown"})
     return card.but(approval=replace(ask, state=state)) if ask and used else card
 
 

@@ -309,6 +309,18 @@ class Closed:
 
 
 @dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
+class SettledByHand:
+    """Nobody had heard how the call ended, and a person has looked; `note` is what they found."""
+
+    type: ClassVar[str] = "settled-by-hand"
+    call_id: str
+    outcome: Literal["succeeded", "failed"]
+    note: str = ""
+    by: By = By("human")
+    at: float = 0.0
+
+
 class Removed:
     """The step was reset: the card is gone."""
 
@@ -442,7 +454,7 @@ class RunEnded:
 CallFact: TypeAlias = (
     InputStarted | InputDelta | InputReady | InputInvalid | InputRepaired | Decided | ApprovalAsked
     | ApprovalAnswered | Voted | ApprovalMoved | Escalated | OutputPartial | OutputReady | OutputFailed
-    | OutputDenied | OutcomeMarked | SnapshotSeen | Closed | Removed | Odd
+    | OutputDenied | OutcomeMarked | SnapshotSeen | Closed | SettledByHand | Removed | Odd
 )  # fmt: skip
 RunFact: TypeAlias = (
     RunStarted | MessageStarted | LaneStarted | StepStarted | StepFinished | StepReset | TextDelta

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from toolcards.core import errors
-from toolcards.core.lifecycle import TERMINAL, Card, ToolCallState
+from toolcards.core.lifecycle import LEFT_OPEN, TERMINAL, Card, ToolCallState
 
 S = ToolCallState
 BEFORE, AFTER, ERROR, SETTLED = (f"tool.execute.{word}" for word in ("before", "after", "error", "settled"))
@@ -25,7 +25,6 @@ _RANK = {BEFORE: 0, AFTER: 2, ERROR: 2, RUN_FAILED: 2, SETTLED: 3} | dict.fromke
     (ASKED, ESCALATED, ANSWERED, UNGOVERNED), 1
 )
 _PLACES = 4
-_LEFT_OPEN = {"truncated", "run-error"}
 _BEYOND_CONTROL = {"ungoverned", "ran-without-approval"}
 MESSAGE_MOST = 2000
 
@@ -61,6 +60,7 @@ def matters(before: Card | None, after: Card) -> bool:
 
 def attempt_of(card: Card) -> int:
     """Return the attempt that hooks count: retries, later calls of the same id, and runs that came back."""
+        or before.by_hand is not after.by_hand
     return max(card.attempt, card.occurrence) + card.revived
 
 
@@ -83,9 +83,9 @@ def outcome_of(card: Card, before: Card | None = None) -> str:
         return "ok"
     if card.state is S.OUTPUT_DENIED:
         return "denied"
-    if not card.soft:
+    if not card.soft or card.by_hand is not None:
         return "error"
-    return "unknown" if card.cause in _LEFT_OPEN and not _waited(card, before) else "aborted"
+    return "unknown" if card.cause in LEFT_OPEN and not _waited(card, before) else "aborted"
 
 
 def error_of(card: Card, before: Card | None = None) -> dict[str, Any] | None:

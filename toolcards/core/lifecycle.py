@@ -25,6 +25,7 @@ class ToolCallState(StrEnum):
 
 
 TERMINAL = frozenset({ToolCallState.OUTPUT_AVAILABLE, ToolCallState.OUTPUT_ERROR, ToolCallState.OUTPUT_DENIED})
+LEFT_OPEN = frozenset({"truncated", "run-error"})  # causes of an end that tell nothing of the tool
 UNKNOWN_TOOL = "unknown tool"
 
 
@@ -94,6 +95,16 @@ class Verdict:
 class Times:
     """When the card reached its milestones, in epoch seconds; 0 is not yet."""
 
+@dataclass(frozen=True)
+class ByHand:
+    """What a person said of a call whose end nobody had heard; `outcome` is succeeded or failed."""
+
+    outcome: str = ""
+    by: By | None = None
+    note: str = ""
+    at: float = 0.0
+
+
     started: float = 0.0
     available: float = 0.0
     requested: float = 0.0
@@ -155,6 +166,7 @@ class Card:
     decision: Verdict | None = None
     anomalies: tuple[tuple[str, float], ...] = ()
     times: Times = Times()
+    by_hand: ByHand | None = None  # kept when a real result comes after it
 
     def but(self, **changes: Any) -> Card:
         """Return this card with some fields changed."""
@@ -193,12 +205,26 @@ class Card:
     def shown_input(self) -> Any:
         """The input if it is known, else what streamed of it."""
         return self.input if self.has_input else str(self.text)
+    @property
+    def unsettled(self) -> bool:
+        """It may have run, and nobody has heard how that ended: a person may say, or a late result does."""
+        if not self.soft or self.removed or self.by_hand is not None:
+            return False
+        if self.approval is not None and self.approval.opener == "gate":
+            return self.approval.state == "unknown"
+        waited = bool(self.times.requested) and not self.times.decided
+        allowed = self.decision is not None and self.decision.effect == "allow"
+        return self.begun and not waited and (self.cause in LEFT_OPEN or (self.cause == "aborted" and allowed))
+
 
 
 _PLAIN = tuple(f.name for f in fields(Card) if f.name not in {"text", "segment"})
 _DEFAULTS = Card("").__dict__
 _encoded = json.JSONEncoder(separators=(",", ":")).encode
-_NESTED = {"tool": Tool, "error": Failure, "approval": Ask, "decision": Verdict, "times": Times, "denied_by": By}
+_NESTED = {
+    "tool": Tool, "error": Failure, "approval": Ask, "decision": Verdict, "times": Times, "denied_by": By,
+    "by_hand": ByHand,
+}  # fmt: skip
 
 
 def dump_card(card: Card, *, with_text: bool = True) -> str:
@@ -245,7 +271,7 @@ def _blank(cls: type) -> tuple[tuple[str, Any], ...]:
     return tuple((f.name, {} if f.default_factory is not MISSING else f.default) for f in fields(cls))
 
 
-_BLANKS = {cls: _blank(cls) for cls in (Tool, Failure, Ask, Verdict, Times, By)}
+_BLANKS = {cls: _blank(cls) for cls in (Tool, Failure, Ask, Verdict, Times, By, ByHand)}
 
 
 def _nested(cls: type, said: dict[str, Any]) -> Any:

@@ -190,6 +190,7 @@ _INNER = {
     "error": ("message",),
     "approval": ("reason", "request_reason", "reply_to", "edited"),
     "decision": ("reason", "suggest"),
+    "by_hand": ("note",),
 }
 
 

@@ -147,6 +147,7 @@ _MOVES: dict[str, Callable[[Card, Any], Card]] = {
     "seen": ending.seen,
     "client": ending.owed_by_client,
     "expired": asking.expired,
+    "by-hand": ending.by_hand,
     "gone": lambda card, fact: card.but(removed=True),
     "odd": lambda card, fact: card.noted(fact.code, fact.at),
     **{cause: ending.softly(cause) for cause in _CAUSES},

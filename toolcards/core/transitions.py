@@ -8,6 +8,7 @@ The columns are the card's situations, the words the moves:
   held    the answer waits for its request      stay   as it was (the answer rides on the next request)
   aborted, error, truncated, not-executed, incomplete-input, superseded   output-error, soft, of that cause
   client  stays available: the client owes the result        expired  denied by the clock
+  by-hand done or failed as a person says, and still soft: a real result takes its place
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ closed/truncated    .      truncated         truncated     stay        truncated
 closed/expired      .      .                 .             expired     .             .          .       .       .       .
 closed/superseded   .      .                 .             superseded  .             .          .       .       .       .
 closed/cancelled    .      .                 .             aborted     aborted       .          .       .       .       .
+settled-by-hand     .      .                 .             .           .             .          by-hand .       .       .
 removed             .      gone              gone          gone        gone          gone       gone    gone    gone    gone
 odd                 .      odd               odd           odd         odd           odd        odd     odd     odd     odd
 """

@@ -22,6 +22,7 @@ from toolcards.gate import (
     receipts,
     results,
     retention,
+    settling,
     standing,
     switches,
     undoing,
@@ -42,6 +43,7 @@ from toolcards.gate.refusals import (
     TooLate,
     Unknown,
 )
+from toolcards.gate.settling import Finding
 from toolcards.gate.votes import Ballot
 from toolcards.models import Source
 
@@ -65,6 +67,12 @@ def vote(person: Any, ballot: Ballot) -> Card:
 def take_back(person: Any, approval: str) -> Card:
     """Take a yes back that the agent has not heard yet; return the call's card afterwards."""
     card: Card = journal.do(undoing.TakeBack(person, approval))
+    return card
+
+
+def settle(person: Any, said: Finding) -> Card:
+    """Write down what a person found of a call whose end nobody had heard; return its card afterwards."""
+    card: Card = journal.do(settling.SettleByHand(person, said))
     return card
 
 
@@ -179,9 +187,9 @@ async def astanding(source: Source, run: str, tool: str, given: Any) -> dict[str
 
 
 __all__ = [
-    "AlreadyAnswered", "Asking", "Ballot", "Changed", "Committed", "Invalid", "KeyReuse", "NotAllowed", "Refused",
-    "Stream", "Superseded", "TooLate", "Unknown", "abeat", "aclaim", "activate", "active_number", "adecide", "aend",
-    "aexpire", "agive_back", "alook", "areceipt", "areserve", "aresult", "astanding", "atake", "awithdraw",
+    "AlreadyAnswered", "Asking", "Ballot", "Changed", "Committed", "Finding", "Invalid", "KeyReuse", "NotAllowed",
+    "Refused", "Stream", "Superseded", "TooLate", "Unknown", "abeat", "aclaim", "activate", "active_number", "adecide",
+    "aend", "aexpire", "agive_back", "alook", "areceipt", "areserve", "aresult", "astanding", "atake", "awithdraw",
     "backlog", "break_glass", "decide", "draft", "drain", "end_of_stream", "open_stream", "reapply", "rebuild",
-    "replace_draft", "retain", "sweep", "take_back", "throw", "vote",
+    "replace_draft", "retain", "settle", "sweep", "take_back", "throw", "vote",
 ]  # fmt: skip

@@ -39,7 +39,8 @@ def effect_of(card: Card) -> str:
         return _EFFECTS[card.state]
     if stopped(card):
         return "deny"
-    if card.soft and card.approval and card.approval.opener == "gate" and card.approval.state != "approved":
+    withdrawn = card.soft and card.by_hand is None
+    if withdrawn and card.approval and card.approval.opener == "gate" and card.approval.state != "approved":
         return "deny"  # the question was withdrawn: nobody said yes
     return "allow" if card.decision else "deny"
 

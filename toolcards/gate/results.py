@@ -44,7 +44,8 @@ class Result(OfSource):
             tx.tell(memory, f.Odd(card.call_id, "ungoverned", at=tx.now))
         tx.tell(memory, _outcome(card.call_id, self.body, tx.now))
         moved = {"ok": "succeeded", "error": "failed"}.get(str(self.body.get("outcome")), "unknown")
-        if row is not None and row.claimed_at:
+        no_news = moved == "unknown" and card.by_hand is not None  # a person knew more
+        if row is not None and row.claimed_at and not no_news:
             Approval.objects.filter(id=row.id).update(state=moved)
             if card.approval and card.approval.id == row.id:
                 tx.tell(memory, f.ApprovalMoved(card.call_id, moved, id=row.id, at=tx.now))

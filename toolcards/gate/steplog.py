@@ -178,6 +178,12 @@ def _closed(before: Card | None, card: Card, fact: f.Closed) -> Step | None:
     )
 
 
+def _by_hand(before: Card | None, card: Card, fact: f.SettledByHand) -> Step | None:
+    if before is card:
+        return None
+    return _call(card, "settled", fact.at, outcome_of(card), code="by_hand", by={"kind": fact.by.kind})
+
+
 def _began(before: Card | None, card: Card | None, fact: f.RunStarted) -> Step:
     return Step("run", fact.at, "started", more={"tools": len(fact.tools)} if fact.tools else None)
 
@@ -214,6 +220,7 @@ _STEPS: dict[type, Callable[[Any, Any, Any], Step | None]] = {
     f.OutputReady: _output,
     f.OutputDenied: _denied,
     f.Closed: _closed,
+    f.SettledByHand: _by_hand,
     f.RunStarted: _began,
     f.RunEnded: _ended,
 }

@@ -98,8 +98,8 @@ class CastVote(Action):
             raise TooLate(f"Too late: this approval is {row.state}.", code=LATE[row.state], by=row.by_name)
         verb = "denied" if row.state == "denied" else "approved"
         who = row.by_name or row.by_kind or "somebody"
-        ago = _ago(time.time() - row.decided_at)
-        raise AlreadyAnswered(f"Already {verb} by {who} {ago}.", by=row.by_name, state=row.state)
+        when = ago(time.time() - row.decided_at)
+        raise AlreadyAnswered(f"Already {verb} by {who} {when}.", by=row.by_name, state=row.state)
 
     # ------------------------------------------------------------ may this vote count?
 
@@ -228,7 +228,8 @@ def _legible(name: str) -> str:
     return "" if "\0" in name else name
 
 
-def _ago(seconds: float) -> str:
+def ago(seconds: float) -> str:
+    """Return how long ago that was, for a sentence."""
     if seconds < 90:
         return f"{max(0, round(seconds))} s ago"
     return f"{round(seconds / 60)} min ago"

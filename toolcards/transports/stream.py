@@ -158,8 +158,9 @@ def _pends(asked: Any, ask: Any) -> bool:
 
 
 def _ended_anew(before: Card, after: Card) -> bool:
-    """A real result came after an end that we had only concluded."""
-    return before.state is not after.state or (before.soft and not after.soft)
+    """A real result came after an end that we had only concluded, or a person has said what it was."""
+    told = before.by_hand is not after.by_hand
+    return told or before.state is not after.state or (before.soft and not after.soft)
 
 
 def _step(phase: str) -> Callable[[Any, Board], tuple[str, dict[str, Any]]]:

@@ -1,0 +1,274 @@
+"""Settling by hand: of a call that began and was never heard of again a person says how it ended, once, as found."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from tests.conftest import Say
+from toolcards import gate
+from toolcards.core import facts as f
+from toolcards.core.call import call_json
+from toolcards.gate import journal, permits, results
+from toolcards.models import Approval, Run, ToolCall
+from toolcards.records import AuditRow
+
+pytestmark = pytest.mark.django_db
+GONE = "The agent was not heard of any more."
+
+
+@pytest.fixture
+def lost(a_call: Any, source: Any) -> Any:
+    """Give `lost(effect)`: a call that a person (ask) or a rule (allow) let begin, and whose agent then vanished."""
+
+    def make(effect: str = "ask", call_id: str = "call-1") -> ToolCall:
+        if effect == "ask":
+            a_call("approval-responded", call_id=call_id)
+        else:
+            gate.decide(source, gate.Asking(run="run-1", call_id=call_id, tool="bash", args={"command": "ls"}))
+        row = Approval.objects.select_related("call").get(call__call_id=call_id)
+        body = {"call_id": call_id, "args_sha256": row.args_sha256}
+        journal.do(permits.Claim(source, row.permit, body))
+        journal.do(Vanish(source, "run-1"))
+        return ToolCall.objects.get(call_id=call_id)
+
+    return make
+
+
+class Vanish(Say):
+    """The run is lost, as the clock loses it."""
+
+    def __init__(self, source: Any, run: str) -> None:
+        super().__init__(source, run, [f.RunEnded(outcome="truncated", reason=GONE)])
+
+    def apply(self, tx: Any) -> None:
+        super().apply(tx)
+        permits.forfeit(tx, tx.run(self.source.pk, self.run))
+
+
+def finding(call: ToolCall, outcome: str, note: str = "", **other: int) -> gate.Finding:
+    call.refresh_from_db()
+    return gate.Finding(call.run_id, call.ordinal, outcome, other.get("rev", call.rev), note)
+
+
+def report(source: Any, outcome: str, **more: Any) -> dict[str, Any]:
+    """The agent's own result, late."""
+    return dict(journal.do(results.Result(source, "run-1", "call-1", {"outcome": outcome, **more})))
+
+
+def card_of(call: ToolCall) -> Any:
+    return ToolCall.objects.get(pk=call.pk).as_card()
+
+
+# ---------------------------------------------------------------- what a person says
+
+
+@pytest.mark.parametrize("effect", ["ask", "allow"])
+@pytest.mark.parametrize(("outcome", "state"), [("succeeded", "output-available"), ("failed", "output-error")])
+def test_a_person_says_how_it_ended(
+    lost: Any, policy: Any, an_approver: Any, effect: str, outcome: str, state: str
+) -> None:
+    policy({"default": effect})
+    call = lost(effect)
+    assert Approval.objects.get().state == "unknown" and card_of(call).unsettled
+    card = gate.settle(an_approver, finding(call, outcome, "looked at the branch"))
+    assert (card.state, card.soft, card.cause, card.unsettled) == (state, True, None, False)
+    assert (card.by_hand.outcome, card.by_hand.by, card.by_hand.note) == (
+        outcome, f.By("human", "ann"), "looked at the branch"
+    )  # fmt: skip
+    assert Approval.objects.get().state == outcome
+    said = call_json(card, run="run-1", id="1")["by_hand"]
+    assert (said["outcome"], said["by"], said["note"]) == (
+        outcome, {"kind": "human", "name": "ann"}, "looked at the branch"
+    )  # fmt: skip
+    act = AuditRow.objects.get(act="settled")
+    assert (act.actor_kind, act.actor, json.loads(act.detail)["outcome"]) == ("human", "ann", outcome)
+
+
+def test_the_same_person_may_say_it_twice_and_another_is_told_who_was_first(
+    lost: Any, an_approver: Any, a_person: Any
+) -> None:
+    call = lost()
+    card = gate.settle(an_approver, finding(call, "failed"))
+    assert gate.settle(an_approver, finding(call, "failed", rev=0)).rev == card.rev
+    for person, outcome in ((a_person("approver", "ben"), "failed"), (an_approver, "succeeded")):
+        with pytest.raises(gate.AlreadyAnswered, match=r"Already settled by ann .*: it failed") as refused:
+            gate.settle(person, finding(call, outcome))
+        assert (refused.value.status, refused.value.code) == (409, "already_settled")
+    assert AuditRow.objects.filter(act="settled").count() == 1
+
+
+def test_what_changed_since_it_was_seen_is_refused(lost: Any, an_approver: Any) -> None:
+    call = lost()
+    with pytest.raises(gate.AlreadyAnswered) as refused:
+        gate.settle(an_approver, finding(call, "failed", rev=1))
+    assert (refused.value.status, refused.value.code) == (409, "stale_rev")
+    assert card_of(call).unsettled and not AuditRow.objects.filter(act="settled").exists()
+
+
+@pytest.mark.parametrize("state", ["input-available", "approval-requested", "output-available", "output-denied"])
+def test_only_what_nobody_knows_is_settled(a_call: Any, an_approver: Any, state: str) -> None:
+    call = a_call(state)
+    with pytest.raises(gate.AlreadyAnswered) as refused:
+        gate.settle(an_approver, finding(call, "succeeded"))
+    assert refused.value.code == "not_unknown"
+
+
+@pytest.mark.parametrize(
+    ("facts", "outcome"),
+    [
+        ([f.InputStarted("c", "bash"), f.InputDelta("c", "{")], "truncated"),  # nothing can have run
+        ([f.InputReady("c", "bash", {}, True), f.ApprovalAsked("c", id="apr_x", opener="gate")], "truncated"),
+        ([f.InputReady("c", "bash", {}, True)], "aborted"),  # its own host said that it was stopped
+    ],
+)
+def test_what_cannot_have_run_is_not_asked_about(a_run: Any, facts: list[Any], outcome: Any) -> None:
+    a_run("run-2", *facts, f.RunEnded(outcome=outcome))
+    assert not ToolCall.objects.get(call_id="c").as_card().unsettled
+
+
+def test_a_watched_call_that_fell_silent_is_settled_too(a_run: Any, an_approver: Any) -> None:
+    a_run("run-2", f.InputReady("c", "bash", {}, True), f.RunEnded(outcome="truncated"))
+    assert gate.settle(an_approver, finding(ToolCall.objects.get(), "succeeded")).state == "output-available"
+
+
+def test_who_may_not_answer_may_not_settle(
+    lost: Any, policy: Any, a_person: Any, an_approver: Any, source: Any
+) -> None:
+    policy({"rules": [{"id": "r", "effect": "ask", "match": {"tool": ["bash"]}, "ask": {"approvers": ["ann"]}}]})
+    call = lost()
+    for person in (a_person("viewer"), a_person("approver", "ben")):
+        with pytest.raises(gate.NotAllowed):
+            gate.settle(person, finding(call, "failed"))
+    assert gate.settle(an_approver, finding(call, "failed")).by_hand.by.name == "ann"
+
+
+# ---------------------------------------------------------------- the agent's own word
+
+
+@pytest.mark.parametrize("said", ["succeeded", "failed"])
+@pytest.mark.parametrize(("outcome", "state", "after"), [
+    ("ok", "output-available", "succeeded"), ("error", "output-error", "failed"),
+])  # fmt: skip
+def test_a_late_result_takes_the_place_of_what_was_said(
+    lost: Any, an_approver: Any, source: Any, said: str, outcome: str, state: str, after: str
+) -> None:
+    call = lost()
+    gate.settle(an_approver, finding(call, said, "I think"))
+    report(source, outcome, output={"files": 3}, error={"message": "no disk"})
+    card = card_of(call)
+    assert (card.state, card.soft, Approval.objects.get().state) == (state, False, after)
+    assert card.approval.state == after
+    assert card.output == {"files": 3} if outcome == "ok" else card.error.message == "no disk"
+    assert card.by_hand.outcome == said  # what was said stays on the card, and in the log
+
+
+def test_a_late_frame_of_a_socket_does_so_too(lost: Any, an_approver: Any, a_call: Any, source: Any) -> None:
+    call = lost()
+    gate.settle(an_approver, finding(call, "failed"))
+    journal.do(Say(source, "run-1", [f.OutputReady("call-1", "all is well")]))
+    card = card_of(call)
+    assert (card.state, card.output, card.approval.state) == ("output-available", "all is well", "succeeded")
+    with pytest.raises(gate.AlreadyAnswered) as refused:
+        gate.settle(an_approver, finding(call, "failed"))
+    assert refused.value.code == "not_unknown"
+
+
+@pytest.mark.parametrize("outcome", ["unknown", "aborted"])
+def test_an_agent_that_does_not_know_either_changes_nothing(
+    lost: Any, an_approver: Any, source: Any, outcome: str
+) -> None:
+    call = lost()
+    gate.settle(an_approver, finding(call, "succeeded"))
+    report(source, outcome)
+    assert card_of(call).state == "output-available" and Approval.objects.get().state == "succeeded"
+
+
+def test_it_is_not_run_again(lost: Any, an_approver: Any, source: Any) -> None:
+    """The same question again is given the same answer, and no permit."""
+    call = lost()
+    gate.settle(an_approver, finding(call, "failed"))
+    again = gate.decide(source, gate.Asking(run="run-1", call_id="call-1", tool="bash", args={"command": "ls"}))
+    assert again["permit"] is None and again["approval"]["state"] == "failed"
+    assert Approval.objects.count() == 1
+
+
+# ---------------------------------------------------------------- by form and as JSON
+
+
+@pytest.fixture
+def ann(an_approver: Any, client: Client) -> Client:
+    client.force_login(an_approver)
+    return client
+
+
+def address(call: ToolCall) -> str:
+    return f"/calls/{call.public_id}/settle"
+
+
+def test_the_card_asks_what_happened_and_then_says_who_said_so(ann: Client, lost: Any) -> None:
+    call = lost()
+    page = ann.get(f"/calls/{call.public_id}/").content.decode()
+    assert f'action="{address(call)}"' in page and "Say what happened" in page
+    sent = {"outcome": "failed", "rev": call.rev, "note": "<b>not</b> there"}
+    answer = ann.post(address(call), sent, headers={"HX-Request": "true"})
+    card = answer.content.decode()
+    assert answer.status_code == 200 and 'data-state="output-error"' in card and 'data-by-hand="failed"' in card
+    assert "Settled by hand by <b>ann: it failed</b>" in card and "&lt;b&gt;not&lt;/b&gt; there" in card
+    assert "Say what happened" not in card and "Failed, settled by hand" in card
+    story = ann.get(f"/calls/{call.public_id}/").content.decode()
+    assert "ann looked: it failed" in story
+
+
+def test_a_plain_form_goes_back_and_a_late_one_gets_a_page(ann: Client, lost: Any) -> None:
+    call = lost()
+    sent = {"outcome": "succeeded", "rev": call.rev, "next": "/runs/run-1/"}
+    answer = ann.post(address(call), sent)
+    assert (answer.status_code, answer["Location"]) == (303, "/runs/run-1/")
+    answer = ann.post(address(call), sent | {"outcome": "failed"})
+    assert answer.status_code == 409 and "Already settled by ann" in answer.content.decode()
+
+
+@pytest.mark.parametrize(("sent", "status", "code"), [
+    ({"outcome": "failed", "rev": 0}, 409, "stale_rev"), ({"outcome": "maybe"}, 422, "invalid_finding"),
+    ({}, 422, "invalid_finding"), ([], 422, "invalid_finding"),
+    ({"outcome": "failed", "note": "n" * 2001}, 422, "invalid_finding"),
+])  # fmt: skip
+def test_as_json_every_no_has_a_code(ann: Client, lost: Any, sent: Any, status: int, code: str) -> None:
+    call = lost()
+    body = {"rev": call.rev} | sent if isinstance(sent, dict) and sent else sent
+    answer = ann.post(address(call), json.dumps(body), "application/json")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+    assert card_of(call).unsettled
+    page = ann.post(address(call), body if isinstance(body, dict) else {})
+    assert page.status_code == status and "data-told" in page.content.decode()
+
+
+def test_as_json_it_is_answered_with_the_call(ann: Client, lost: Any) -> None:
+    call = lost()
+    answer = ann.post(address(call), json.dumps({"outcome": "succeeded", "rev": call.rev}), "application/json")
+    said = answer.json()["call"]
+    assert (answer.status_code, said["state"], said["by_hand"]["by"]["name"]) == (200, "output-available", "ann")
+    answer = ann.post("/calls/999-1/settle", json.dumps({"outcome": "succeeded", "rev": 1}), "application/json")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
+    assert ann.post("/calls/999-1/settle", {"outcome": "succeeded", "rev": 1}).status_code == 404
+    assert ann.post(address(call), "{", "application/json").status_code == 400
+
+
+def test_settling_takes_a_session_the_right_and_a_token(lost: Any, a_person: Any, an_approver: Any) -> None:
+    call = lost()
+    sent = {"outcome": "failed", "rev": call.rev}
+    nobody, viewer, careless = Client(), Client(), Client(enforce_csrf_checks=True)
+    viewer.force_login(a_person("viewer"))
+    careless.force_login(an_approver)
+    assert nobody.post(address(call), sent).status_code == 302
+    assert nobody.post(address(call), json.dumps(sent), "application/json").status_code == 401
+    for client in (viewer, careless):
+        assert client.post(address(call), sent).status_code == 403
+        answer = client.post(address(call), json.dumps(sent), "application/json")
+        assert answer.status_code == 403 and answer.json()["error"]["code"] in ("forbidden", "csrf")
+    assert viewer.get(address(call)).status_code == 405
+    assert card_of(call).unsettled and Run.objects.count() == 1

@@ -1,0 +1,99 @@
+"""What a person found of a call whose end nobody has heard: written down, never run again, and not the last word.
+
+A call that had begun when its agent vanished may have done its work or not. Somebody who can look says which. The
+agent's own result, should it still come, takes the place of what they said (core/transitions.py).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from toolcards.core import facts as f
+from toolcards.core.lifecycle import Card
+from toolcards.gate import audit
+from toolcards.gate.memory import RunMemory
+from toolcards.gate.people import identities
+from toolcards.gate.refusals import AlreadyAnswered, Invalid, NotAllowed, Unknown
+from toolcards.gate.terms import terms_of
+from toolcards.gate.transaction import Transaction
+from toolcards.gate.votes import ago, spoken
+from toolcards.gate.work import Action
+from toolcards.models import Approval, ToolCall
+
+OUTCOMES = ("succeeded", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What the person sent: of which call (run and ordinal), how it ended, and the revision that they saw."""
+
+    run: int
+    ordinal: int
+    outcome: str
+    rev: int
+    note: str = ""
+
+
+class SettleByHand(Action):
+    """Compare and set: the call's end still unknown, and the card at the revision that was shown."""
+
+    def __init__(self, person: Any, said: Finding) -> None:
+        super().__init__()
+        self.person, self.said = person, said
+
+    def apply(self, tx: Transaction) -> None:
+        """See journal.Work."""
+        said = self.said
+        if not ToolCall.objects.shown().filter(run=said.run, ordinal=said.ordinal).exists():
+            raise Unknown("There is no such call.")
+        memory = tx.existing(said.run)
+        card = memory.board.cards[said.ordinal]
+        self._check_person(card)
+        if said.outcome not in OUTCOMES:
+            raise Invalid("Say succeeded or failed.", code="invalid_outcome")
+        if not self._said_before(card):
+            self._check(memory, card)
+            self._settle(tx, memory, card)
+        self.answer = memory.board.cards[card.ordinal]
+
+    def _check_person(self, card: Card) -> None:
+        if not self.person.has_perm("toolcards.vote"):
+            raise NotAllowed("You may look, but not answer.")
+        row = Approval.objects.filter(id=card.approval.id, asked=True).first() if card.approval else None
+        if row is not None and not terms_of(row).may_answer(identities(self.person)):
+            raise NotAllowed("The rule that asked wants somebody else to answer for this call.")
+
+    def _said_before(self, card: Card) -> bool:
+        """The same person's same word again changes nothing."""
+        told = card.by_hand
+        mine = told is not None and told.by == f.By("human", self.person.get_username())
+        return bool(mine and told and card.soft and told.outcome == self.said.outcome)
+
+    def _check(self, memory: RunMemory, card: Card) -> None:
+        told = card.by_hand
+        if told is not None and card.soft:
+            who = told.by.name if told.by else "somebody"
+            raise AlreadyAnswered(
+                f"Already settled by {who} {ago(time.time() - told.at)}: it {told.outcome}.",
+                code="already_settled", by=who, outcome=told.outcome,
+            )  # fmt: skip
+        if not card.unsettled:
+            raise AlreadyAnswered("There is nothing to settle: how this call ended is known.", code="not_unknown")
+        if self.said.rev != card.rev:
+            raise AlreadyAnswered("The call has changed since you saw it. Look again.", code="stale_rev")
+        newest = memory.board.find(card.call_id)
+        if newest is None or newest.ordinal != card.ordinal:
+            raise AlreadyAnswered("The agent has used this call’s id again since.", code="not_unknown")
+
+    def _settle(self, tx: Transaction, memory: RunMemory, card: Card) -> None:
+        by, note = f.By("human", self.person.get_username()), spoken(self.said.note).strip()
+        about = card.approval.id if card.approval else ""
+        tx.acts.append(
+            audit.about(memory, card, "settled", by.kind, by.name, tx.now, about, outcome=self.said.outcome, note=note)
+        )
+        # What a rule had allowed has a row of its own, which no card knows of.
+        rows = Approval.objects.filter(run=memory.row.pk, call__ordinal=card.ordinal, asked=False, state="unknown")
+        rows.update(state=self.said.outcome)
+        tx.tell(memory, f.SettledByHand(card.call_id, self.said.outcome, note, by, tx.now))  # type: ignore[arg-type]
