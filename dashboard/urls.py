@@ -20,8 +20,8 @@ from dashboard.views import (
     policy_api,
     policy_text,
     runs,
-    signing,
     settling,
+    signing,
     simulate_api,
     simulating,
     sources,
@@ -53,8 +53,8 @@ ANSWERING = [
     path("approvals/<str:pk>/vote", inbox.vote, name="vote"),
     path("approvals/<str:pk>/undo", inbox.undo, name="undo"),
     path("approvals/<str:pk>/", inbox.one, name="approval"),
-]
     path("calls/<number:run>-<number:ordinal>/settle", settling.settle, name="settle"),
+]
 
 POLICY = [
     path("policy/", policies.policy, name="policy"),

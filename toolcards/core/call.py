@@ -151,13 +151,13 @@ def _denied(card: Card) -> dict[str, Any] | None:
     return {"reason": card.denied or None, "by": _by(card.denied_by)}
 
 
-def _by(by: By | None) -> dict[str, str] | None:
 def _by_hand(said: ByHand | None) -> dict[str, Any] | None:
     if said is None:
         return None
     return {"outcome": said.outcome, "by": _by(said.by), "note": said.note or None, "at": moment(said.at)}
 
 
+def _by(by: By | None) -> dict[str, str] | None:
     return None if by is None else {"kind": by.kind, "name": by.name}
 
 

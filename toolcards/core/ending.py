@@ -115,7 +115,6 @@ def softened(card: Card, at: float, cause: str, reason: str) -> Card:
     )  # fmt: skip
 
 
-def owed_by_client(card: Card, fact: f.Closed) -> Card:
 def by_hand(card: Card, fact: f.SettledByHand) -> Card:
     """A person says how it ended. It stays soft: they have looked, but the tool has not spoken."""
     if not card.unsettled:
@@ -129,6 +128,7 @@ def by_hand(card: Card, fact: f.SettledByHand) -> Card:
     )  # fmt: skip
 
 
+def owed_by_client(card: Card, fact: f.Closed) -> Card:
     """The run ended well without this result: the client will bring it."""
     return card if card.awaiting_client else card.but(awaiting_client=True)
 

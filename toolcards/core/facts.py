@@ -309,7 +309,6 @@ class Closed:
 
 
 @dataclass(frozen=True, slots=True)
-@dataclass(frozen=True, slots=True)
 class SettledByHand:
     """Nobody had heard how the call ended, and a person has looked; `note` is what they found."""
 
@@ -321,6 +320,7 @@ class SettledByHand:
     at: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
 class Removed:
     """The step was reset: the card is gone."""
 

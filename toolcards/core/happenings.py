@@ -54,13 +54,13 @@ def matters(before: Card | None, after: Card) -> bool:
         or before.removed != after.removed
         or before.preliminary != after.preliminary
         or before.anomalies is not after.anomalies
+        or before.by_hand is not after.by_hand
         or newly_asked(before, after) != []
     )
 
 
 def attempt_of(card: Card) -> int:
     """Return the attempt that hooks count: retries, later calls of the same id, and runs that came back."""
-        or before.by_hand is not after.by_hand
     return max(card.attempt, card.occurrence) + card.revived
 
 

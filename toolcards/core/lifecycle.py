@@ -92,10 +92,6 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Times:
-    """When the card reached its milestones, in epoch seconds; 0 is not yet."""
-
-@dataclass(frozen=True)
 class ByHand:
     """What a person said of a call whose end nobody had heard; `outcome` is succeeded or failed."""
 
@@ -104,6 +100,10 @@ class ByHand:
     note: str = ""
     at: float = 0.0
 
+
+@dataclass(frozen=True)
+class Times:
+    """When the card reached its milestones, in epoch seconds; 0 is not yet."""
 
     started: float = 0.0
     available: float = 0.0
@@ -162,11 +162,11 @@ class Card:
     overruled: bool = False  # this end took the place of another, which hooks had heard of
     denied: str = ""
     denied_by: By | None = None
+    by_hand: ByHand | None = None  # kept when a real result comes after it
     approval: Ask | None = None
     decision: Verdict | None = None
     anomalies: tuple[tuple[str, float], ...] = ()
     times: Times = Times()
-    by_hand: ByHand | None = None  # kept when a real result comes after it
 
     def but(self, **changes: Any) -> Card:
         """Return this card with some fields changed."""
@@ -202,10 +202,6 @@ class Card:
         )
 
     @property
-    def shown_input(self) -> Any:
-        """The input if it is known, else what streamed of it."""
-        return self.input if self.has_input else str(self.text)
-    @property
     def unsettled(self) -> bool:
         """It may have run, and nobody has heard how that ended: a person may say, or a late result does."""
         if not self.soft or self.removed or self.by_hand is not None:
@@ -216,6 +212,10 @@ class Card:
         allowed = self.decision is not None and self.decision.effect == "allow"
         return self.begun and not waited and (self.cause in LEFT_OPEN or (self.cause == "aborted" and allowed))
 
+    @property
+    def shown_input(self) -> Any:
+        """The input if it is known, else what streamed of it."""
+        return self.input if self.has_input else str(self.text)
 
 
 _PLAIN = tuple(f.name for f in fields(Card) if f.name not in {"text", "segment"})
