@@ -23,6 +23,7 @@ FORMATS = (
 EVENT_WORDS = {
     "tool.execute.before": "A tool is about to run", "tool.execute.after": "A tool succeeded",
     "tool.execute.error": "A tool failed", "tool.execute.settled": "A call is settled",
+    "tool.execute.corrected": "A call came out otherwise than it was settled",
     "approval.requested": "Somebody is asked", "approval.escalated": "Nobody answered, so others are asked too",
     "approval.resolved": "Somebody answered",
     "source.ungoverned": "Something ran without a decision", "run.failed": "A run broke off",

@@ -18,6 +18,7 @@ from toolcards.core import errors
 from toolcards.core import facts as f
 from toolcards.core import happenings as h
 from toolcards.core.board import Board
+from toolcards.core.call import call_json
 from toolcards.core.narrating import ENDING, TAIL, Narrator, Written
 from toolcards.gate import telling
 from toolcards.hooks import registry
@@ -163,6 +164,49 @@ def test_a_failure_says_whose_it_is_and_whether_again_makes_sense(a_run: Any, so
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize(("said", "told"), [(2000, 2000), (0, 0), (86_400_000, 60_000), (None, None)])
+def test_a_failure_says_when_to_try_again_where_somebody_knows(
+    a_run: Any, source: Source, said: int | None, told: int | None
+) -> None:
+    Webhook.objects.create(name="w", url="https://example.com/")
+    a_run("r", f.InputReady("c", "bash", {}, True), f.OutputFailed("c", "slowly", "rate_limited", after_ms=said))
+    assert Delivery.objects.get(event=h.ERROR).said["retry"] == {"safe": "yes", "after_ms": told}
+    card = ToolCall.objects.get().as_card()
+    assert card.error.after_ms == told and call_json(card, run="r", id="x")["error"]["after_ms"] == told
+
+
+@pytest.mark.django_db
+def test_a_snapshot_that_knows_better_corrects_what_was_told_and_settles_nothing_twice(
+    a_run: Any, source: Source
+) -> None:
+    Webhook.objects.create(name="w", url="https://example.com/")
+    a_run(
+        "r", f.InputReady("c", "t", {}, True), f.OutputReady("c", "fine"), f.SnapshotSeen("c", "oops", error="failed"),
+        f.SnapshotSeen("c", "oops", error="failed"),
+    )  # fmt: skip
+    assert [event for event, _ in told()] == [h.BEFORE, h.AFTER, h.SETTLED, h.CORRECTED]
+    said = Delivery.objects.get(event=h.CORRECTED).said
+    assert (said["outcome"], said["error"]["message"], said["retryable"]) == ("error", "oops", False)
+    assert said["attempt"] == 1 and said["seq"] > Delivery.objects.get(event=h.SETTLED).said["seq"]
+
+
+@pytest.mark.django_db
+def test_a_result_after_all_corrects_what_was_given_up(a_run: Any, source: Source) -> None:
+    heard: list[Any] = []
+
+    class Hears:
+        def corrected(self, call: Any) -> None:
+            heard.append((call["outcome"], "error" in call))
+
+    hooks.register(Hears(), "hears")
+    a_run("r", f.InputReady("c", "t", {}, True), f.RunEnded(outcome="truncated"), f.OutputReady("c", "fine"))
+    from toolcards.transports import dispatching
+
+    dispatching.dispatch()
+    assert heard == [("ok", False)]
+
+
+@pytest.mark.django_db
 def test_an_interruption_is_settled_and_no_error(a_run: Any, source: Source) -> None:
     Webhook.objects.create(name="w", url="https://example.com/")
     a_run("r", f.InputReady("c", "bash", {"a": 1}, True), f.RunEnded(outcome="aborted"))
@@ -253,6 +297,7 @@ class Listener:
     def __init__(self) -> None:
         self.board, self.narrator, self.heard, self.seq = Board(), Narrator(), list[Heard](), 0
         self.tail: list[Written] = []
+        self.outcomes: dict[Any, str] = {}  # of each attempt, as it was told last
 
     def take(self, fact: f.AnyFact) -> None:
         for ordinal, routed in self.board.route(fact):
@@ -275,6 +320,13 @@ class Listener:
         assert (again and again.ordinal) == (self.narrator.unsettled and self.narrator.unsettled.ordinal)
 
     def hear(self, event: str, before: Any, after: Any) -> None:
+        if event == h.CORRECTED:
+            key = (after.ordinal, h.attempt_of(after))
+            assert self.outcomes[key] != h.outcome_of(after, before), (key, self.outcomes)
+            self.outcomes[key] = h.outcome_of(after, before)
+            return
+        if event == h.SETTLED:
+            self.outcomes[after.ordinal, h.attempt_of(after)] = h.outcome_of(after, before)
         detail = h.outcome_of(after, before) if event == h.SETTLED else h.error_of(after, before)
         self.heard.append((event, (after.ordinal, h.attempt_of(after)), detail))
 
@@ -314,8 +366,12 @@ def proper(events: list[tuple[str, Any]]) -> bool:
 @pytest.mark.parametrize("seed", range(0, 1000, 50))
 def test_every_before_is_settled_once_and_last(seed: int) -> None:
     for each in range(seed, seed + 50):
-        for events in played(each).attempts():
+        listener = played(each)
+        for events in listener.attempts():
             assert proper(events), (each, events)
+        for card in listener.board.cards.values():
+            last = listener.outcomes.get((card.ordinal, h.attempt_of(card)))
+            assert card.removed or card.soft or last in {None, h.outcome_of(card)}, (each, card)
 
 
 @pytest.mark.parametrize(
@@ -334,12 +390,11 @@ def test_in_every_recorded_run_a_before_is_settled_once_and_last(name: str, scen
     cards = listener.board.cards.values()
     ended = {card.ordinal for card in cards if card.begun and (card.finished or card.removed)}
     assert ended == {ordinal for event, (ordinal, _), _ in listener.heard if event == h.SETTLED}
-    corrected = "corrected-by-snapshot"  # long after it was told: the card is put right, hooks were told
-    failed = {
-        card.ordinal for card in cards
-        if card.state == "output-error" and not card.soft and corrected not in dict(card.anomalies)
-    }  # fmt: skip
-    assert failed <= {ordinal for event, (ordinal, _), _ in listener.heard if event == h.ERROR}
+    assert all(
+        listener.outcomes[card.ordinal, h.attempt_of(card)] == h.outcome_of(card)
+        for card in cards
+        if card.ordinal in ended
+    )
 
 
 @pytest.mark.django_db

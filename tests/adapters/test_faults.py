@@ -3,11 +3,14 @@
 # ruff: noqa: E501 - tables are read across
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from playing import TRACES, Player, bodies, texts_of
 
+from toolcards.adapters import ADAPTERS
+from toolcards.adapters.base import BadFrame
 from toolcards.core import errors
 from toolcards.core.lifecycle import Card
 
@@ -92,3 +95,13 @@ def test_a_name_that_the_run_did_not_offer_is_an_unknown_tool() -> None:
     assert (found["d"].code, found["d"].authority, found["d"].phase) == ("invalid_input", "tool", "validate")
     assert found["e"].retryable is True
     assert (found["f"].code, found["f"].authority, found["f"].retryable) == ("tool_failed", "plugin", True)
+
+
+def test_the_time_to_wait_comes_along_and_what_is_no_time_is_refused() -> None:
+    def failed(after: object) -> dict[str, object]:
+        return {"type": "tool.output.error", "call_id": "c", "error": {"code": "upstream", "after_ms": after}}
+
+    assert Player("native").frames(failed(90_000)).board.find("c").error.after_ms == 60_000
+    for odd in (-1, 1.5, "2", True, 2**53):
+        with pytest.raises(BadFrame):
+            ADAPTERS["native"].decode(json.dumps(failed(odd)))

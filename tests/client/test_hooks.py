@@ -176,6 +176,13 @@ def test_groups_and_causes_reach_the_wire_and_what_depends_on_the_tool_is_left_o
     assert "retryable" not in faults.fault(TimeoutError())
 
 
+def test_what_a_service_asks_to_wait_is_told() -> None:
+    busy = RuntimeError("busy")
+    busy.status_code, busy.headers = 503, {"Retry-After": "7"}  # type: ignore[attr-defined]
+    assert faults.fault(busy) == {"message": "busy", "code": "upstream", "authority": "tool", "after_ms": 7000}
+    assert "after_ms" not in faults.fault(RuntimeError("no words about it"))
+
+
 def test_an_unusable_input_is_asked_for_once_more_and_judged_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
     from toolcards.client import Toolcards
 

@@ -306,7 +306,10 @@ def test_our_own_deadline_is_told_by_us_and_not_guessed() -> None:
 def test_retry_after_is_honoured_up_to_a_minute() -> None:
     assert raised.of_exception(HTTPStatusError(429, Retry_After="2")).after_ms == 2000
     assert raised.of_exception(HTTPStatusError(429, Retry_After="86400")).after_ms == 60_000
-    assert raised.of_exception(HTTPStatusError(429, Retry_After="soon")).after_ms is None
+    assert raised.of_exception(HTTPStatusError(503, Retry_After="3")).after_ms == 3000
+    assert raised.of_exception(HTTPStatusError(401, Retry_After="3")).after_ms is None
+    for odd in ("soon", "inf", "nan", ""):
+        assert raised.of_exception(HTTPStatusError(429, Retry_After=odd)).after_ms is None
     assert raised.of_exception(HTTPStatusError(429)).http_status == 429
 
 

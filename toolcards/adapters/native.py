@@ -45,12 +45,13 @@ class Offer(TypedDict, total=False):
 
 
 class Fault(Frame):
-    """How a call failed."""
+    """How a call failed; `after_ms` is what the other side asked to wait (`Retry-After`)."""
 
     message: str = ""
     code: str | None = None
     retryable: bool | None = None
     authority: str | None = None
+    after_ms: Annotated[int, Field(ge=0, lt=2**53)] | None = None
 
 
 class RunStarted(Native):
@@ -248,8 +249,12 @@ class OutputError(Call):
 
     def facts(self) -> Facts:
         """The failure."""
-        fault = _fault(self.error)
-        return [f.OutputFailed(self.call_id, fault.message, fault.code or "", fault.retryable, fault.authority or "")]
+        said = _fault(self.error)
+        who = said.authority or ""
+        failed = f.OutputFailed(
+            self.call_id, said.message, said.code or "", said.retryable, who, after_ms=said.after_ms
+        )
+        return [failed]
 
 
 class OutputDenied(Call):

@@ -76,6 +76,7 @@ def _read(text: str) -> dict[str, Row]:
 
 
 TABLE: dict[str, Row] = _read(_TABLE)
+RETRY_AFTER_MOST = 60_000  # milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,11 @@ class Fault:
 def title(code: str) -> str:
     """Return the code in words, "" for a code that is not ours."""
     return TABLE[code].title if code in TABLE else ""
+
+
+def waiting_time(after_ms: int | None) -> int | None:
+    """Return the time to wait before the next try as we tell it: at most a minute; None where nobody said."""
+    return None if after_ms is None else max(0, min(RETRY_AFTER_MOST, after_ms))
 
 
 def fingerprint(tool: str, code: str, phase: str) -> str:

@@ -20,7 +20,7 @@ def aborted(error: BaseException) -> bool:
 
 
 def fault(error: BaseException) -> dict[str, Any]:
-    """Return the `error` object of a native frame: message, code, authority, and retryable where it is certain."""
+    """Return the `error` object of a native frame: message, code, authority; retryable and after_ms where known."""
     found = raised.of_exception(error)
     told: dict[str, Any] = {"message": _message(error), "code": found.code if found else "internal"}
     if found is None:
@@ -28,6 +28,8 @@ def fault(error: BaseException) -> dict[str, Any]:
     told["authority"] = found.authority
     if errors.TABLE[found.code].again in {"yes", "no"}:
         told["retryable"] = found.retryable
+    if found.after_ms is not None:
+        told["after_ms"] = found.after_ms
     return told
 
 

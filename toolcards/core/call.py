@@ -100,6 +100,7 @@ def _error(card: Card) -> dict[str, Any] | None:
         "retryable": error.retryable,
         "authority": error.authority or None,
         "phase": error.phase or None,
+        "after_ms": error.after_ms,
     }
 
 

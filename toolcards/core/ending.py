@@ -48,7 +48,8 @@ def failure(card: Card, message: str, code: str = "", said: f.OutputFailed | Non
         code = "invalid_input"  # what was written is no JSON: nothing can have run
     authority, retryable, phase = (said.authority, said.retryable, said.phase) if said else ("", None, "")
     told = errors.stated(code, authority=authority, retryable=retryable, phase=phase, kind=kind_of(card.tool.name))
-    return Failure(message, told.code, told.retryable, told.authority, told.phase)
+    after_ms = errors.waiting_time(said.after_ms) if said else None
+    return Failure(message, told.code, told.retryable, told.authority, told.phase, after_ms)
 
 
 def to_denied(card: Card, fact: f.OutputDenied) -> Card:

@@ -244,7 +244,7 @@ class OutputReady:
 
 @dataclass(frozen=True, slots=True)
 class OutputFailed:
-    """The call failed; an empty message is still a failure."""
+    """The call failed; an empty message is still a failure. `after_ms`: when to try again, where somebody said."""
 
     type: ClassVar[str] = "output-failed"
     call_id: str
@@ -254,6 +254,7 @@ class OutputFailed:
     authority: str = ""
     phase: str = ""
     at: float = 0.0
+    after_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

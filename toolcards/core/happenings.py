@@ -1,6 +1,8 @@
 """What happened to a call, in the words of hooks: `before`, then `after` or `error` or neither, then `settled`.
 
 One call, one attempt: `before` comes once, `settled` closes it once, and what comes between them is told in between.
+Where a later frame proves that the call came out otherwise than it was settled, `corrected` says so; nothing is settled
+a second time.
 Pure: the same two cards always give the same happenings, so that a replay gives the same ids.
 """
 
@@ -13,15 +15,16 @@ from toolcards.core.lifecycle import LEFT_OPEN, TERMINAL, Card, ToolCallState
 
 S = ToolCallState
 BEFORE, AFTER, ERROR, SETTLED = (f"tool.execute.{word}" for word in ("before", "after", "error", "settled"))
+CORRECTED = "tool.execute.corrected"
 ASKED, ESCALATED, ANSWERED = "approval.requested", "approval.escalated", "approval.resolved"
 UNGOVERNED, RUN_FAILED = "source.ungoverned", "run.failed"
 # Of a source as a whole; the last one says that one of the two before it is over.
 FAILS_OPEN, SILENT, FAILING, RECOVERED = (f"source.{word}" for word in ("fails_open", "silent", "failing", "recovered"))
 TOOL_EVENTS = (BEFORE, AFTER, ERROR, SETTLED)
 EVENTS = (
-    *TOOL_EVENTS, ASKED, ESCALATED, ANSWERED, UNGOVERNED, RUN_FAILED, SILENT, FAILING, FAILS_OPEN, RECOVERED,
+    *TOOL_EVENTS, CORRECTED, ASKED, ESCALATED, ANSWERED, UNGOVERNED, RUN_FAILED, SILENT, FAILING, FAILS_OPEN, RECOVERED,
 )  # fmt: skip
-_RANK = {BEFORE: 0, AFTER: 2, ERROR: 2, RUN_FAILED: 2, SETTLED: 3} | dict.fromkeys(
+_RANK = {BEFORE: 0, AFTER: 2, ERROR: 2, RUN_FAILED: 2, CORRECTED: 2, SETTLED: 3} | dict.fromkeys(
     (ASKED, ESCALATED, ANSWERED, UNGOVERNED), 1
 )
 _PLACES = 4
@@ -36,8 +39,11 @@ def happenings(before: Card | None, after: Card) -> list[str]:
     was_over = before is not None and (before.finished or before.removed)
     if after.removed:
         return [*told, SETTLED] if was_begun and not was_over else told
-    if not after.begun or (was_begun and was_over and after.finished):
+    if not after.begun:
         return told
+    if before is not None and was_begun and was_over and after.finished:
+        other = before.soft is not after.soft or (not after.soft and outcome_of(before) != outcome_of(after))
+        return [*told, CORRECTED] if other else told
     if not was_begun or (was_over and not after.finished):
         told = [BEFORE, *told]
     if after.finished:
@@ -90,7 +96,7 @@ def outcome_of(card: Card, before: Card | None = None) -> str:
 
 def error_of(card: Card, before: Card | None = None) -> dict[str, Any] | None:
     """Return the error part of a payload; None where there was none, or only an interruption."""
-    outcome = outcome_of(card, before)
+    outcome, after_ms = outcome_of(card, before), None
     if outcome == "denied":
         by = card.denied_by
         decided = card.decision.code if card.decision and card.decision.effect == "deny" else ""
@@ -101,7 +107,7 @@ def error_of(card: Card, before: Card | None = None) -> dict[str, Any] | None:
     elif outcome == "error" and card.error is not None:
         said = card.error
         told = errors.stated(said.code, authority=said.authority, retryable=said.retryable, phase=said.phase)
-        message = said.message
+        message, after_ms = said.message, said.after_ms
     else:
         return None
     return {
@@ -110,7 +116,7 @@ def error_of(card: Card, before: Card | None = None) -> dict[str, Any] | None:
             "fingerprint": errors.fingerprint(card.tool.name, told.code, told.phase),
         },
         "retryable": told.retryable, "authority": told.authority, "phase": told.phase,
-        "retry": {"safe": _safe(told.code, told.retryable), "after_ms": None}, "side_effects": _effects(told.code),
+        "retry": {"safe": _safe(told.code, told.retryable), "after_ms": after_ms}, "side_effects": _effects(told.code),
     }  # fmt: skip
 
 

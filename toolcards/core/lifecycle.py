@@ -41,13 +41,17 @@ class Tool:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a call failed; `retryable` None means not stated, an empty message is still a failure."""
+    """Why a call failed; `retryable` None means not stated, an empty message is still a failure.
+
+    `after_ms`: how long to wait before trying again, where somebody said (`Retry-After`); at most a minute.
+    """
 
     message: str = ""
     code: str = ""
     retryable: bool | None = None
     authority: str = ""
     phase: str = ""
+    after_ms: int | None = None
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,8 @@ import ssl
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .errors import TABLE, Fault, fault
+from .errors import TABLE, Fault, fault, waiting_time
 
-RETRY_AFTER_MOST = 60_000  # milliseconds
 DEEPEST = 10  # causes looked at
 _LEAST_RETRYABLE = ("no", "unwritten", "idempotent", "yes")
 
@@ -98,9 +97,10 @@ def of_exception(
     if found is None:
         return None
     code, culprit = found
+    wait = _retry_after(culprit) if TABLE[code].again != "no" else None
     return fault(
         code, phase=phase, idempotent=idempotent, unwritten=unwritten, type=_name(culprit),
-        http_status=_status(culprit), after_ms=_retry_after(culprit) if TABLE[code].again == "yes" else None,
+        http_status=_status(culprit), after_ms=waiting_time(wait),
     )  # fmt: skip
 
 
@@ -266,13 +266,13 @@ def _status(error: BaseException) -> int | None:
 
 
 def _retry_after(error: BaseException) -> int | None:
-    """What `Retry-After` asks for in milliseconds, at most a minute; dates are not read."""
+    """What `Retry-After` asks for, in milliseconds; dates are not read."""
     for holder in (error, _attribute(error, "response")):
         headers = _attribute(holder, "headers")
         try:
             value = headers.get("Retry-After") if headers is not None else None
             if value is not None:
-                return max(0, min(RETRY_AFTER_MOST, int(float(value) * 1000)))
+                return int(float(value) * 1000)
         except Exception:  # noqa: S112 - somebody else's headers
             continue
     return None

@@ -64,10 +64,10 @@ def _outcome(call_id: str, body: dict[str, Any], at: float) -> f.AnyFact:
         return f.OutputReady(call_id, body.get("output", body.get("output_preview")), at=at)
     if outcome == "error":
         error = body.get("error") or {}
-        retryable = error.get("retryable")
+        retryable, after = error.get("retryable"), error.get("after_ms")
         return f.OutputFailed(
             call_id, str(error.get("message", "")), str(error.get("code", "")),
             retryable if isinstance(retryable, bool) else None, str(error.get("authority", "")),
-            str(error.get("phase", "")), at,
+            str(error.get("phase", "")), at, after if type(after) is int else None,
         )  # fmt: skip
     return f.Closed(call_id, "aborted" if outcome == "aborted" else "truncated", at=at)

@@ -120,8 +120,10 @@ def severity_of(said: dict[str, Any]) -> str:
         return str(said.get("severity") or "medium")
     if said["event"] == h.ESCALATED:  # whoever was asked first did not answer
         return "critical" if said.get("severity") == "critical" else "high"
-    if said["event"] in (h.RUN_FAILED, h.ERROR):
-        return "medium" if said["event"] == h.ERROR else "high"
+    if said["event"] == h.RUN_FAILED:
+        return "high"
+    if said["event"] in (h.ERROR, h.CORRECTED):
+        return "medium"
     return "low"
 
 
@@ -146,6 +148,8 @@ def _particulars(event: str, card: Card, before: Card | None) -> dict[str, Any]:
         return told
     if event == h.SETTLED:
         return {"outcome": h.outcome_of(card, before)}
+    if event == h.CORRECTED:
+        return {"outcome": h.outcome_of(card, before)} | _particulars(h.ERROR, card, before)
     if event in (h.ASKED, h.ESCALATED, h.ANSWERED) and card.approval is not None:
         ask = card.approval
         return {
@@ -172,7 +176,7 @@ def _deliveries(memory: RunMemory, said: dict[str, Any], now: float) -> Iterable
     for webhook in listeners():
         if webhook.wants(event, memory.row.source_id, severity):
             yield Delivery(webhook_id=webhook.pk, target=str(webhook.pk), **common)
-    if event in h.TOOL_EVENTS:
+    if event in (*h.TOOL_EVENTS, h.CORRECTED):
         for plugin in hooks.plugins(event):
             if event != h.BEFORE:  # it was asked while the call was judged
                 yield Delivery(target=f"{PLUGIN}{plugin.name}", **common)

@@ -7,6 +7,7 @@
         def after(self, call): ...       # after a success
         def error(self, call): ...       # after a failure; never for a mere interruption
         def settled(self, call): ...     # closes every before
+        def corrected(self, call): ...   # it came out otherwise than it was settled: call["outcome"]
 
     hooks.register(Tickets(), "tickets")      # or an entry point in the group `toolcards.hooks`
 

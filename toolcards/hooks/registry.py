@@ -12,7 +12,6 @@ from typing import Any
 log = logging.getLogger(__name__)
 GROUP = "toolcards.hooks"
 LIMIT = 2.0  # seconds that a plug-in has for one call
-EVENTS = ("before", "after", "error", "settled")
 
 
 class Veto(Exception):
@@ -27,7 +26,7 @@ class Veto(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """An object with some of the methods before, after, error and settled."""
+    """An object with some of the methods before, after, error, settled and corrected."""
 
     name: str
     target: Any

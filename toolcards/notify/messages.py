@@ -63,6 +63,10 @@ def _failed(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
     return f"{tool}: {title}", "\n".join(filter(None, told))
 
 
+def _corrected(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
+    return f"{tool}: {said.get('outcome')} after all", str(said.get("error", {}).get("message", ""))
+
+
 def _again(code: str, retryable: bool | None) -> str:
     row = errors.TABLE.get(code)
     if retryable is False and row is not None and (row.again in ("idempotent", "unwritten") or code == "lost"):
@@ -102,8 +106,9 @@ def _anything(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
 
 
 _WORDS: dict[str, Callable[[dict[str, Any], str, str], tuple[str, str]]] = {
-    h.ASKED: _asked, h.ESCALATED: _escalated, h.ERROR: _failed, h.UNGOVERNED: _ungoverned, h.RUN_FAILED: _run_failed,
-    h.SILENT: _silent, h.FAILING: _failing, h.FAILS_OPEN: _fails_open, h.RECOVERED: _recovered,
+    h.ASKED: _asked, h.ESCALATED: _escalated, h.ERROR: _failed, h.CORRECTED: _corrected, h.UNGOVERNED: _ungoverned,
+    h.RUN_FAILED: _run_failed, h.SILENT: _silent, h.FAILING: _failing, h.FAILS_OPEN: _fails_open,
+    h.RECOVERED: _recovered,
 }  # fmt: skip
 
 

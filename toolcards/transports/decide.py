@@ -90,6 +90,7 @@ class ResultError(BaseModel):
     retryable: bool | None = None
     authority: Literal["tool", "runtime", "plugin"] | None = None
     phase: str | None = None
+    after_ms: Annotated[int, Field(ge=0, lt=2**53)] | None = None
 
 
 class ResultBody(Body):
