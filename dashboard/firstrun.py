@@ -9,7 +9,7 @@ from django.contrib.auth.hashers import check_password
 from django.contrib.auth.models import Group, User
 from django.db import close_old_connections
 
-from dashboard import people
+from dashboard import people, personlog
 from dashboard.environment import Environment
 from toolcards.gate import policies
 from toolcards.models import AgentKey
@@ -33,18 +33,20 @@ def prepare(env: Environment) -> Found:
     policies.ensure_first(env.default_effect)
     admin = _ensure_admin(env.admin_password.get_secret_value() if env.admin_password else "")
     secret = _ensure_agent_key(env.agent_key.get_secret_value() if env.agent_key else "")
-    return Found(admin=admin if admin and not admin.has_usable_password() else None, agent_key=secret)
+    keeps = admin is not None and admin in people.admins() and not admin.has_usable_password()
+    return Found(admin=admin if keeps else None, agent_key=secret)
 
 
 def _ensure_admin(password: str) -> User | None:
-    """Return user `admin`, made if there is no superuser at all; a new password replaces the old one."""
+    """Return user `admin`, made if there is no admin at all; a new password replaces the old one."""
     users = get_user_model().objects
     admin = users.filter(username=ADMIN).first()
     if admin is None:
-        if not password and users.filter(is_superuser=True).exists():
+        if not password and people.admins().exists():
             return None  # somebody else keeps this server
-        admin = users.create_superuser(username=ADMIN, password=password or None)
-        admin.groups.add(Group.objects.get(name="admin"))
+        with personlog.as_one("person.created", ADMIN):
+            admin = users.create_superuser(username=ADMIN, password=password or None)
+            admin.groups.add(Group.objects.get(name="admin"))
     # Hashing the same password anew would sign everybody out who is signed in as admin.
     elif password and not check_password(password, admin.password):
         admin.set_password(password)

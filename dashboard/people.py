@@ -1,10 +1,17 @@
-"""Who may do what: three roles, each a Django group that holds at least these permissions."""
+"""Who may do what: three roles, each a Django group that holds at least these permissions; and who has which."""
 
-from collections.abc import Iterable
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, Permission, User
+from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.db.models import Q, QuerySet
+
+from dashboard import personlog
 
 ROLES = ("viewer", "approver", "admin")
 
@@ -13,6 +20,15 @@ KEPT_BY_ADMINS = ("source", "agentkey", "draft", "draftrule", "webhook")
 STOCK = ("add_", "change_", "delete_", "view_")
 
 
+class LastAdmin(Exception):
+    """Without this person nobody could keep this server."""
+
+
+class Stale(Exception):
+    """Somebody else has changed the person since they were looked at."""
+
+
+@transaction.atomic
 def ensure_roles() -> None:
     """Make the three groups, and give them what newer versions have added."""
     for role in ROLES:
@@ -20,30 +36,105 @@ def ensure_roles() -> None:
         group.permissions.add(*_permissions(role))
 
 
-def create(name: str, *, role: str, password: str = "") -> User:
-    """Make a person; without a password they sign in by link. Raises ValueError if the name is taken."""
-    users = get_user_model().objects
+# ---------------------------------------------------------------- changing people; each is one row of the audit trail
+
+
+def create(name: str, *, role: str, password: str = "", groups: Collection[str] = ()) -> User:
+    """Make a person; without a password they sign in by link. Raises ValueError if the name is taken or not a name."""
+    users = get_user_model()
+    try:
+        users._meta.get_field("username").run_validators(name)  # nobody is called like a group
+    except ValidationError as wrong:
+        raise ValueError(" ".join(wrong.messages)) from None
     with transaction.atomic():
-        if users.filter(username=name).exists():
+        if users.objects.filter(username=name).exists():
             raise ValueError(f"there is a person called {name} already")
-        person = users.create_user(username=name, password=password or None)
-        give(person, role)
+        with personlog.as_one("person.created", name):
+            person = users.objects.create_user(username=name, password=password or None)
+            _put(person, role, groups)
     return person
 
 
 def give(person: User, role: str) -> None:
-    """Make this the person's one role."""
+    """Make this the person's one role; raises LastAdmin."""
+    with _an_admin_stays(), personlog.as_one("person.changed", person.get_username()):
+        _put(person, role, other_groups(person))
+
+
+def change(person: User, *, role: str, groups: Collection[str], seen: str) -> None:
+    """Give the person this role and these other groups, made where there are none; raises LastAdmin, Stale."""
+    with _an_admin_stays(), personlog.as_one("person.changed", person.get_username()):
+        _as_seen(person, seen)
+        _put(person, role, groups)
+
+
+def switch(person: User, active: bool, *, seen: str) -> None:
+    """Let the person in, or no more: open pages and sockets of theirs end within seconds; raises LastAdmin, Stale."""
+    with _an_admin_stays(), personlog.as_one("person.changed", person.get_username()):
+        _as_seen(person, seen)
+        person.is_active = active
+        person.save(update_fields=["is_active"])
+
+
+def _put(person: User, role: str, groups: Collection[str]) -> None:
     ensure_roles()
-    person.groups.remove(*Group.objects.filter(name__in=ROLES))
-    person.groups.add(Group.objects.get(name=role))
+    person.groups.set([Group.objects.get_or_create(name=name)[0] for name in {role, *groups} if name])
     person.is_staff = role == "admin"
-    person.save(update_fields=["is_staff"])
+    person.is_superuser = person.is_superuser and role == "admin"
+    person.save(update_fields=["is_staff", "is_superuser"])
+
+
+@contextmanager
+def _an_admin_stays() -> Iterator[None]:
+    """Undo what happens inside if it leaves nobody to keep this server."""
+    with transaction.atomic():
+        lock()
+        had = admins().exists()
+        yield
+        if had and not admins().exists():
+            raise LastAdmin
+
+
+def lock() -> None:
+    """Let nobody else change people until the transaction ends: of two who switch each other off, one is late."""
+    list(Group.objects.select_for_update().filter(name="admin"))
+
+
+def _as_seen(person: User, seen: str) -> None:
+    person.refresh_from_db()
+    if seen != state(person):
+        raise Stale
+
+
+# ---------------------------------------------------------------- looking at people
+
+
+def admins() -> QuerySet[User]:
+    """Return who keeps this server: active, with the role or above all rights."""
+    kept = Q(is_superuser=True) | Q(groups__name="admin")
+    return get_user_model().objects.filter(kept, is_active=True).distinct()
+
+
+def only_admin(person: User) -> bool:
+    """Return whether nobody else keeps this server."""
+    return not admins().exclude(pk=person.pk).exists() and admins().filter(pk=person.pk).exists()
 
 
 def role_of(person: User) -> str:
-    """Return the person's role; the empty string without one."""
-    held = set(person.groups.values_list("name", flat=True))
-    return next((role for role in reversed(ROLES) if role in held), "")
+    """Return the person's role; the empty string without one. Who has all rights is an admin."""
+    held = {group.name for group in person.groups.all()}
+    return "admin" if person.is_superuser else next((role for role in reversed(ROLES) if role in held), "")
+
+
+def other_groups(person: User) -> list[str]:
+    """Return the person's groups beside the roles, in order: rules name them."""
+    return sorted(group.name for group in person.groups.all() if group.name not in ROLES)
+
+
+def state(person: User) -> str:
+    """Return a digest of what pages change of a person: who changes it says what they saw."""
+    said = [person.pk, person.is_active, person.is_superuser, sorted(group.name for group in person.groups.all())]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
 
 
 def _permissions(role: str) -> Iterable[Permission]:

@@ -1,4 +1,6 @@
-"""Sign-in links: printed in a terminal, good for one person, once, for a short time."""
+"""Sign-in links: printed in a terminal or given by an admin, good for one person, once, for a short time."""
+
+import time
 
 from django.conf import settings
 from django.contrib.auth import get_user_model, login
@@ -11,14 +13,21 @@ from django.utils.crypto import constant_time_compare, salted_hmac
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
+from toolcards.records import Act, write
+
 SALT = "toolcards.signin"
 LIFE = 15 * 60  # seconds
+INVITED = 24 * 3600  # seconds: a link for somebody else is sent, and read later
 
 
-def make_link(user: AbstractBaseUser, base: str) -> str:
-    """Return a URL under `base` (http://127.0.0.1:8000) that signs this person in, once."""
-    token = signing.dumps({"person": user.pk, "state": _state(user)}, salt=SALT, compress=True)
-    return f"{base}/login/link/{token}/"
+def make_link(user: AbstractBaseUser, base: str, life: int = LIFE) -> str:
+    """Return a URL under `base` (http://127.0.0.1:8000) that signs this person in, once, within `life` seconds.
+
+    Whoever has it comes in as that person, so that it was made is written into the audit trail.
+    """
+    said = {"person": user.pk, "state": _state(user), "until": int(time.time()) + life}
+    write(Act("person.link", detail={"person": user.get_username(), "minutes": life // 60}))
+    return f"{base}/login/link/{signing.dumps(said, salt=SALT, compress=True)}/"
 
 
 @never_cache
@@ -37,8 +46,10 @@ def use_link(request: HttpRequest, token: str) -> HttpResponse:
 def _claim(token: str) -> AbstractBaseUser | None:
     """Return the person whose link this is, if nobody has used it before."""
     try:
-        meant = signing.loads(token, salt=SALT, max_age=LIFE)
+        meant = signing.loads(token, salt=SALT, max_age=INVITED)
     except signing.BadSignature:
+        return None
+    if meant.get("until", 0) < time.time():
         return None
     users = get_user_model().objects.filter(pk=meant["person"], is_active=True)
     user = users.first()

@@ -16,6 +16,7 @@ from dashboard.views import (
     inbox,
     notify,
     now,
+    people,
     policies,
     policy_api,
     policy_text,
@@ -123,7 +124,15 @@ NOTIFYING = [
     path("settings/notify/deliveries/<number:pk>/again/", notify.again, name="notify-again"),
 ]
 
+PEOPLE = [
+    path("settings/people/", people.people, name="people"),
+    path("settings/people/<number:pk>/", people.person, name="person"),
+    path("settings/people/<number:pk>/<str:what>/", people.act, name="person-act"),
+    path("settings/password/", people.password, name="password"),
+]
+
 urlpatterns = [
+    *PEOPLE,
     *NOTIFYING,
     *EMERGENCY,
     *GRANTING,

@@ -2,9 +2,9 @@
 
 from django.contrib import admin
 
-from dashboard.admin import approvals, keys, log, policy
+from dashboard.admin import approvals, keys, log, people, policy
 
 admin.site.site_header = admin.site.site_title = "Toolcards"
 admin.site.index_title = "Behind the cards"
 
-__all__ = ["approvals", "keys", "log", "policy"]
+__all__ = ["approvals", "keys", "log", "people", "policy"]

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from dashboard.forms import KeyForm
 from toolcards.models import AgentKey, Source
+from toolcards.records import Act, write
 
 
 @admin.register(Source)
@@ -27,6 +28,14 @@ class SourceAdmin(admin.ModelAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Source]:
         """With the number of runs, in the same query."""
         return super().get_queryset(request).annotate(run_count=Count("runs"))
+
+    def save_model(self, request: HttpRequest, obj: Source, form: Any, change: bool) -> None:
+        """Save with what the audit trail says of it."""
+        if change:
+            obj.settle(**{name: form.cleaned_data[name] for name in form.changed_data})
+        else:
+            obj.save()
+            write(Act("source.created", detail={"source": obj.name, "env": obj.env, "owner": str(obj.owner or "")}))
 
     @admin.display(description="runs", ordering="run_count")
     def run_count(self, source: Any) -> int:

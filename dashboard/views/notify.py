@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.contrib import messages
+from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -21,6 +24,7 @@ from toolcards.vault import CannotOpen
 
 RIGHT = "toolcards.change_webhook"
 SHOWN = 100
+_SETTINGS = ("name", "format", "to", "severity", "quiet_from", "quiet_to", "zone", "enabled")
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -29,8 +33,9 @@ def notify(request: HttpRequest) -> HttpResponse:
     """All that are told, and one more on POST."""
     form = WebhookForm(request.POST) if request.method == "POST" else WebhookForm()
     if request.method == "POST" and form.is_valid():
-        webhook = form.save(request.user.get_username())
-        _written(request, webhook, "notify.added")
+        with transaction.atomic():
+            webhook = form.save(request.user.get_username())
+            _written(request, webhook, "notify.added")
         return _one(request, webhook, secret=webhook.secret)
     context = {"webhooks": Webhook.objects.order_by("name"), "form": form}
     return render(request, "notify/notify.html", context, status=422 if form.is_bound else 200)
@@ -46,7 +51,9 @@ def webhook(request: HttpRequest, pk: int) -> HttpResponse:
     form = WebhookForm(request.POST, known=found)
     if not form.is_valid():
         return _one(request, found, form=form, status=422)
-    _written(request, form.save(request.user.get_username()), "notify.changed")
+    was = _settings(found)
+    with transaction.atomic():
+        _written(request, form.save(request.user.get_username()), "notify.changed", was)
     messages.success(request, "Saved.")
     return redirect("notify-one", pk=pk)
 
@@ -58,8 +65,10 @@ def act(request: HttpRequest, pk: int, what: str) -> HttpResponse:
     if what not in _ACTS:
         raise Http404
     found = get_object_or_404(Webhook, pk=pk)
-    done = _ACTS[what](found)
-    _written(request, found, f"notify.{what}")
+    was = _settings(found)
+    with transaction.atomic():
+        done = _ACTS[what](found)
+        _written(request, found, f"notify.{what}", was)
     if what == "rotate":
         return _one(request, found, secret=found.secret)
     messages.success(request, done)
@@ -101,10 +110,21 @@ def _one(
     return answer
 
 
-def _written(request: HttpRequest, found: Webhook, act: str) -> None:
-    telling.forget()
-    detail = {"name": found.name, "format": found.format, "enabled": found.enabled}
-    write(Act(act, "human", request.user.get_username(), detail=detail))
+def _written(request: HttpRequest, found: Webhook, act: str, was: dict[str, Any] | None = None) -> None:
+    """Write down what was done, in its transaction: a new one with all its settings, else what changed of them."""
+    transaction.on_commit(telling.forget)
+    now = _settings(found)
+    changed = {name: {"was": was[name], "is": now[name]} for name in now if was[name] != now[name]} if was else now
+    known = {"name": found.name, "format": found.format, "enabled": found.enabled}
+    write(Act(act, "human", request.user.get_username(), detail=known | changed))
+
+
+def _settings(found: Webhook) -> dict[str, Any]:
+    """Who is told of what; of a URL, whose path may be a secret, the host and enough to tell two apart."""
+    said: dict[str, Any] = {name: getattr(found, name) for name in _SETTINGS}
+    said |= {"events": found.wanted_events, "sources": found.wanted_sources}
+    parts, mark = urlsplit(found.url), hashlib.sha256(found.url.encode()).hexdigest()[:8]
+    return said | {"url": f"{parts.scheme}://{parts.hostname}/… ({mark})" if found.url else ""}
 
 
 def _switch(found: Webhook) -> str:

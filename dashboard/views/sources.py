@@ -9,7 +9,6 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth import get_user_model
-from django.db import transaction
 from django.db.models import Count, Max
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -22,7 +21,6 @@ from dashboard.views.guards import KEYS, needs
 from toolcards import health, proofs
 from toolcards.gate import tools
 from toolcards.models import AgentKey, Run, Source, ToolCall
-from toolcards.records import Act, write
 
 REVOKE = "toolcards.change_agentkey"
 CHANGE = "toolcards.change_source"
@@ -105,10 +103,7 @@ def set_owner(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(Source, pk=pk)
     name = request.POST.get("owner", "")
     owner = get_object_or_404(get_user_model(), username=name, is_active=True) if name else None
-    with transaction.atomic():
-        row.owner = owner
-        row.save(update_fields=["owner"])
-        write(Act("source.owner", detail={"source": row.name, "owner": name}))
+    row.settle(owner=owner)
     messages.success(request, f"{row} works for {name or 'nobody in particular'}.")
     return redirect("source", pk)
 

@@ -35,6 +35,22 @@ class Source(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    def settle(self, **said: Any) -> None:
+        """Say whom it works for (`owner`), where (`env`), or what it is called; the trail has what was and what is."""
+        with transaction.atomic():
+            stored = Source.objects.select_for_update(of=("self",)).get(pk=self.pk)
+            was = {name: getattr(stored, name) for name in said}
+            for name, value in said.items():
+                setattr(self, name, value)
+            self.save(update_fields=list(said))
+            changed = {
+                name: {"was": str(was[name] or ""), "is": str(value or "")}
+                for name, value in said.items()
+                if was[name] != value
+            }
+            if changed:
+                write(Act("source.changed", detail={"source": stored.name} | changed))
+
 
 class SeenTool(models.Model):
     """A tool's schema as a source has shown it; one that nobody accepted makes its calls those of a changed tool.

@@ -2,13 +2,14 @@
 
 import argparse
 import os
+from contextlib import suppress
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
-from dashboard import people, signin
+from dashboard import firstrun, people, signin
 
 
 class Command(BaseCommand):
@@ -26,7 +27,7 @@ class Command(BaseCommand):
         role.add_argument("name")
         role.add_argument("role", choices=people.ROLES)
         link = actions.add_parser("link", help="print a sign-in link, good once and for 15 minutes")
-        link.add_argument("name")
+        link.add_argument("name", nargs="?", default=firstrun.ADMIN, help="whom it signs in (%(default)s)")
         actions.add_parser("list", help="list everybody")
         for action in (create, link):
             action.add_argument("--url", default=_address(), help="where this server is reached (%(default)s)")
@@ -46,11 +47,17 @@ class Command(BaseCommand):
             self._say_link(person, url)
 
     def _role(self, *, name: str, role: str, **options: str) -> None:
-        people.give(_person(name), role)
+        try:
+            people.give(_person(name), role)
+        except people.LastAdmin:
+            raise CommandError(f"{name} is the only admin; make somebody else admin first.") from None
         self.stdout.write(f"{name} is {role}.")
 
     def _link(self, *, name: str, url: str, **options: str) -> None:
-        self._say_link(_person(name), url)
+        person = _person(name)
+        if not person.is_active:
+            raise CommandError(f"{name} is switched off, so no link lets them in.")
+        self._say_link(person, url)
 
     def _list(self, **options: str) -> None:
         for person in get_user_model().objects.order_by("username"):
@@ -70,5 +77,10 @@ def _person(name: str) -> User:
 
 
 def _address() -> str:
+    """Where people reach the server: its origin, else where it was started last."""
     env = settings.TOOLCARDS
-    return env.origins[0] if env.origins else f"http://127.0.0.1:{env.port}"
+    if env.origins:
+        return str(env.origins[0])
+    with suppress(OSError):
+        return (env.data_dir / "address").read_text().strip()
+    return f"http://127.0.0.1:{env.port}"

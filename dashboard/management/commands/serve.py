@@ -53,12 +53,13 @@ class Command(BaseCommand):
             call_command("migrate", interactive=False, verbosity=0)
             _collect_static()
             found = firstrun.prepare(env)
+            link = signin.make_link(found.admin, _public(base)) if found.admin else ""
             with _demo(base if demo else None) as play:
                 connections.close_all()  # the server's threads open their own
 
                 def ready() -> None:
                     (settings.TOOLCARDS.data_dir / "address").write_text(base)  # `connect` looks there
-                    self._banner(base, found)
+                    self._banner(base, link, found.agent_key)
                     play()
 
                 SERVERS[server](env, bound, ready=ready)
@@ -86,22 +87,26 @@ class Command(BaseCommand):
             why = error.strerror or error
             raise CommandError(f"{env.host}:{env.port} cannot be used: {why}. Try `make run PORT=8001`.") from error
 
-    def _banner(self, base: str, found: firstrun.Found) -> None:
+    def _banner(self, base: str, link: str, agent_key: str) -> None:
         """Say where Toolcards is, and what is said only once."""
-        public = settings.TOOLCARDS.origins[0] if settings.TOOLCARDS.origins else base
-        lines = [f"Toolcards is up at {base}", ""]
-        if public != base:
-            lines.append(f"  People       {public}")
-        if found.admin:
-            link = signin.make_link(found.admin, public)
-            lines.append(f"  Sign in      {link}  (once, within {signin.LIFE // 60} minutes)")
-        if found.agent_key:
-            lines.append(f"  Agent key    {found.agent_key}  (shown once; agents connect with it)")
         program = "python3 manage.py" if CHECKOUT else "toolcards"
+        lines = [f"Toolcards is up at {base}", ""]
+        if _public(base) != base:
+            lines.append(f"  People       {_public(base)}")
+        if link:
+            lines.append(f"  Sign in      {link}  (once, within {signin.LIFE // 60} minutes)")
+            lines.append(f"  Too late?    {program} person link  (prints a new one)")
+        if agent_key:
+            lines.append(f"  Agent key    {agent_key}  (shown once; agents connect with it)")
         lines.append(f"  Connect      {program} connect claude-code  (`connect list` names others)")
         lines += [f"  Data         {settings.TOOLCARDS.data_dir}", "  Stop         Ctrl+C", ""]
         self.stdout.write("\n".join(lines))
         self.stdout.flush()
+
+
+def _public(base: str) -> str:
+    """Where people reach the server that listens at `base`."""
+    return str(settings.TOOLCARDS.origins[0]) if settings.TOOLCARDS.origins else base
 
 
 def _visible(host: str) -> str:

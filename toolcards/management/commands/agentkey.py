@@ -2,16 +2,13 @@
 
 import argparse
 import re
-from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
-from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from toolcards.models import SCOPES, AgentKey, Source
-from toolcards.records import Act, write
+from toolcards.models import SCOPES, AgentKey
 
 
 class Command(BaseCommand):
@@ -48,7 +45,7 @@ class Command(BaseCommand):
             key, secret = AgentKey.objects.issue(name, tuple(sorted(set(wanted), key=_place)))
         except ValueError as error:
             raise CommandError(f"{error}; there are: {' '.join(SCOPES)}") from error
-        _settle(key.source, person, env)
+        key.source.settle(**{name: value for name, value in (("owner", person), ("env", env)) if value})
         self.stdout.write(f"Key {key.prefix}… for {name} may: {key.scopes}. Its secret, shown only now:")
         self.stdout.write(secret)
 
@@ -64,18 +61,6 @@ class Command(BaseCommand):
         if not ended:
             raise CommandError(f"There is no live key called {name}.")
         self.stdout.write(f"Revoked: {ended}. Open connections close within seconds.")
-
-
-def _settle(source: Source, owner: Any, env: str) -> None:
-    """Say whom the source works for and where, as far as the command did."""
-    said = {name: value for name, value in (("owner", owner), ("env", env)) if value}
-    if not said:
-        return
-    for name, value in said.items():
-        setattr(source, name, value)
-    with transaction.atomic():
-        source.save(update_fields=list(said))
-        write(Act("source.owner", detail={"source": source.name} | {name: str(value) for name, value in said.items()}))
 
 
 def _place(scope: str) -> int:

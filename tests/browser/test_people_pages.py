@@ -1,0 +1,53 @@
+"""The pages about people in a real browser: without scripts, and on a phone."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from tests.browsing import NEEDS_BROWSER, Open, patient
+from tests.serving import Server
+
+pytestmark = NEEDS_BROWSER
+
+
+def signed_in_anew(browser: Any, server: Server, **how: Any) -> Any:
+    """A page of the admin, who has just signed in: other tests may have taken long."""
+    page = patient(browser.new_context(**how)).new_page()
+    page.goto(f"{server.base}/login/?next=/settings/people/")
+    page.fill("[name=username]", "admin")
+    page.fill("[name=password]", server.password)
+    page.locator("main button").click()
+    page.wait_for_url(lambda url: url.endswith("/settings/people/"))
+    return page
+
+
+def test_somebody_is_invited_changed_and_switched_off_without_scripts(browser: Any, server: Server) -> None:
+    name = f"bea-{uuid.uuid4().hex[:6]}"
+    page = signed_in_anew(browser, server, java_script_enabled=False)
+    page.fill("[name=name]", name)
+    page.select_option("[name=role]", "approver")
+    page.get_by_role("button", name="Invite").click()
+    link = page.locator("[data-link]").inner_text()
+    guest = patient(browser.new_context(java_script_enabled=False)).new_page()
+    guest.goto(link)
+    assert guest.url == f"{server.base}/" and name in guest.locator(".who").inner_text()
+    page.get_by_role("link", name="People").first.click()
+    page.get_by_role("link", name=name).click()
+    page.fill("[name=groups]", "sre, night")
+    page.get_by_role("button", name="Save").click()
+    assert page.locator("dd code").all_inner_texts() == ["night", "sre"]
+    page.get_by_role("button", name="Switch off").click()
+    assert "switched off" in page.locator(".flash").inner_text()
+    guest.goto(f"{server.base}/approvals/")
+    assert "/login/" in guest.url
+    for one in (page, guest):
+        one.context.close()
+
+
+def test_the_pages_fit_a_phone(visit: Open) -> None:
+    page = visit("/settings/people/", viewport={"width": 390, "height": 800})
+    for path in ("/settings/people/", "/settings/people/1/", "/settings/password/"):
+        page.goto(page.url.split("/settings")[0] + path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert page.locator("h1").is_visible()

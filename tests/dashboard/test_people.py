@@ -1,0 +1,431 @@
+"""People: invited by a link, given roles and groups, switched off; and whatever changes who may do what is told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, Permission, User
+from django.core.management import CommandError, call_command
+from django.db import connection, transaction
+from django.test import Client
+from django.utils import timezone
+
+from dashboard import firstrun, people, signin
+from dashboard.environment import Environment
+from toolcards.gate.people import identities
+from toolcards.models import Source, Webhook
+from toolcards.records import ACTOR, AuditRow
+from toolcards.verify import verify
+
+pytestmark = pytest.mark.django_db
+PASSWORD = "a password for tests"
+
+
+@pytest.fixture
+def admin(a_person: Callable[..., Any], client: Client) -> Client:
+    """The only admin, who has just signed in."""
+    client.force_login(a_person("admin"))
+    return client
+
+
+@pytest.fixture
+def tired(admin: Client) -> Client:
+    """The same, whose sign-in is an hour old."""
+    User.objects.filter(username="a-admin").update(last_login=timezone.now() - timedelta(hours=1))
+    return admin
+
+
+def last(act: str) -> AuditRow:
+    return AuditRow.objects.filter(act=act).latest("seq")
+
+
+def told(act: str) -> list[dict[str, Any]]:
+    return [row.details for row in AuditRow.objects.filter(act=act).order_by("seq")]
+
+
+def page_of(person: User) -> str:
+    return f"/settings/people/{person.pk}/"
+
+
+def seen(client: Client, person: User) -> str:
+    """What the person's page says of their state."""
+    return re.findall(r'name="seen" value="(\w+)"', client.get(page_of(person)).content.decode())[0]
+
+
+def link_in(answer: Any) -> str:
+    return re.findall(r"data-link[^>]*>([^<]+)<", answer.content.decode())[0]
+
+
+# ---------------------------------------------------------------- the page
+
+
+def test_the_page_lists_everybody_with_role_groups_and_last_sign_in(admin: Client, a_person: Any) -> None:
+    bea = people.create("bea", role="approver", groups=["sre"])
+    people.switch(bea, False, seen=people.state(bea))
+    page = admin.get("/settings/people/").content.decode()
+    row = page.split('data-person-row="bea"')[1].split("</tr>")[0]
+    assert "approver" in row and "<code>sre</code>" in row and "never" in row and "off" in row
+    mine = page.split('data-person-row="a-admin"')[1].split("</tr>")[0]
+    assert "admin" in mine and "never" not in mine and "active" in mine
+
+
+@pytest.mark.parametrize("role", ["viewer", "approver"])
+def test_only_admins_see_and_change_people(client: Client, a_person: Any, role: str) -> None:
+    other = a_person("approver", "other")
+    assert client.get("/settings/people/").status_code == 302
+    client.force_login(a_person(role))
+    assert client.get("/settings/people/").status_code == 403
+    assert client.post("/settings/people/", {"name": "eve", "role": "admin"}).status_code == 403
+    for path in (page_of(other), f"{page_of(other)}off/", f"{page_of(other)}link/"):
+        assert client.post(path, {"role": "admin", "seen": people.state(other)}).status_code == 403
+    assert people.role_of(User.objects.get(pk=other.pk)) == "approver" and not User.objects.filter(username="eve")
+
+
+def test_somebody_invited_comes_in_once_by_the_link_and_sets_a_password(admin: Client) -> None:
+    answer = admin.post("/settings/people/", {"name": "bea", "role": "approver", "groups": "sre, group:night shift"})
+    link = link_in(answer)
+    assert answer.status_code == 200 and "no-store" in answer["Cache-Control"]
+    bea = User.objects.get(username="bea")
+    assert set(identities(bea)) == {"bea", "group:approver", "group:sre", "group:night shift"}
+    assert last("person.created").details["groups"] == ["approver", "night shift", "sre"]
+    assert last("person.created").actor == "a-admin" and last("person.link").details["person"] == "bea"
+    assert link not in admin.get(page_of(bea)).content.decode() and link not in str(told("person.link"))
+    guest, other = Client(), Client()
+    path = link.removeprefix("http://testserver")
+    assert guest.get(path).status_code == 302 and guest.get("/approvals/").status_code == 200
+    assert other.get(path).status_code == 410 and b"person link" in other.get(path).content
+    wanted = {"new_password1": PASSWORD, "new_password2": PASSWORD}
+    assert guest.post("/settings/password/", wanted).status_code == 302
+    assert guest.get("/approvals/").status_code == 200 and other.login(username="bea", password=PASSWORD)
+    assert (last("person.password").actor, last("person.password").details) == ("bea", {"person": "bea", "how": "set"})
+
+
+def test_a_first_password_needs_a_fresh_link_and_the_next_one_the_old(client: Client, a_person: Any) -> None:
+    bea = people.create("bea", role="viewer")
+    client.force_login(bea)
+    User.objects.filter(pk=bea.pk).update(last_login=timezone.now() - timedelta(hours=1))
+    wanted = {"new_password1": PASSWORD, "new_password2": PASSWORD}
+    assert client.post("/settings/password/", wanted).status_code == 401
+    assert not User.objects.get(pk=bea.pk).has_usable_password()
+    client.force_login(a_person("viewer", "cleo"))
+    assert client.post("/settings/password/", wanted | {"old_password": "wrong"}).status_code == 422
+    new = {"new_password1": "quite another one", "new_password2": "quite another one"}
+    assert client.post("/settings/password/", new | {"old_password": PASSWORD}).status_code == 302
+    assert client.get("/").status_code == 200
+
+
+@pytest.mark.parametrize("given", [
+    {"name": ""}, {"name": "a-admin"}, {"name": "group:sre"}, {"name": "two words"}, {"role": "king"}, {"role": ""},
+    {"groups": "admin"}, {"groups": "x" * 200}, {"groups": "a\u202eb"}, {"name": "x" * 151},
+])  # fmt: skip
+def test_an_invitation_that_is_wrong_is_refused_beside_its_field(admin: Client, given: dict[str, str]) -> None:
+    answer = admin.post("/settings/people/", {"name": "bea", "role": "viewer"} | given)
+    assert answer.status_code == 422 and set(answer.context["form"].errors) == set(given)
+    assert User.objects.count() == 1
+
+
+def test_role_and_groups_are_changed_in_one_act(admin: Client, a_person: Any) -> None:
+    bea = a_person("viewer", "bea")
+    answer = admin.post(page_of(bea), {"role": "admin", "groups": "sre", "seen": seen(admin, bea)})
+    assert answer.status_code == 302
+    bea = User.objects.get(pk=bea.pk)
+    assert people.role_of(bea) == "admin" and people.other_groups(bea) == ["sre"] and bea.is_staff
+    row = last("person.changed")
+    assert row.actor == "a-admin" and row.details == {
+        "person": "bea", "staff": {"was": False, "is": True},
+        "groups": {"was": ["viewer"], "is": ["admin", "sre"]},
+    }  # fmt: skip
+    assert not told("person.groups") and verify().fault == ""
+
+
+def test_who_is_switched_off_is_out_at_once_and_can_come_back(admin: Client, a_person: Any) -> None:
+    bea, guest = a_person("approver", "bea"), Client()
+    guest.force_login(bea)
+    link = signin.make_link(User.objects.get(pk=bea.pk), "")
+    assert guest.get("/approvals/").status_code == 200
+    assert admin.post(f"{page_of(bea)}off/", {"seen": seen(admin, bea)}).status_code == 302
+    assert guest.get("/approvals/").status_code == 302 and guest.get(link).status_code == 410
+    assert last("person.changed").details["active"] == {"was": True, "is": False}
+    assert admin.post(f"{page_of(bea)}link/", {"seen": seen(admin, bea)}).status_code == 412
+    assert admin.post(f"{page_of(bea)}on/", {"seen": seen(admin, bea)}).status_code == 302
+    assert link_in(admin.post(f"{page_of(bea)}link/", {"seen": seen(admin, bea)}))
+    assert admin.post(f"{page_of(bea)}fly/", {"seen": seen(admin, bea)}).status_code == 404
+    assert admin.post("/settings/people/999/off/").status_code == 404
+
+
+def test_the_last_admin_stays(admin: Client, a_person: Any) -> None:
+    me = User.objects.get(username="a-admin")
+    for path, said in ((page_of(me), {"role": "viewer", "groups": ""}), (f"{page_of(me)}off/", {})):
+        answer = admin.post(path, {"seen": seen(admin, me)} | said)
+        assert answer.status_code == 409 and "only admin" in answer.content.decode()
+    me.refresh_from_db()
+    assert people.role_of(me) == "admin" and me.is_active and not told("person.changed")
+    with pytest.raises(CommandError, match="only admin"):
+        call_command("person", "role", "a-admin", "viewer")
+    a_person("admin", "second")
+    assert admin.post(page_of(me), {"role": "viewer", "seen": seen(admin, me)}).status_code == 302
+    assert people.only_admin(User.objects.get(username="second"))
+
+
+def test_a_superuser_who_is_no_admin_any_more_has_no_rights_left(admin: Client) -> None:
+    root = User.objects.create_superuser("root", password=PASSWORD)
+    assert people.role_of(root) == "admin"
+    assert admin.post(page_of(root), {"role": "viewer", "seen": seen(admin, root)}).status_code == 302
+    root = User.objects.get(pk=root.pk)
+    assert not root.is_superuser and not root.has_perm("toolcards.vote") and people.role_of(root) == "viewer"
+
+
+def test_who_saw_something_else_changes_nothing(admin: Client, a_person: Any) -> None:
+    bea = a_person("viewer", "bea")
+    old = seen(admin, bea)
+    people.change(bea, role="approver", groups=[], seen=old)
+    for path, said in ((page_of(bea), {"role": "admin"}), (f"{page_of(bea)}off/", {}), (f"{page_of(bea)}link/", {})):
+        answer = admin.post(path, {"seen": old} | said)
+        assert answer.status_code == 412 and "since you looked" in answer.content.decode()
+        assert admin.post(path, said).status_code == 412
+    bea = User.objects.get(pk=bea.pk)
+    assert people.role_of(bea) == "approver" and bea.is_active and not told("person.link")
+
+
+def test_changing_people_needs_a_fresh_sign_in(tired: Client, a_person: Any) -> None:
+    bea = a_person("viewer", "bea")
+    posts = ((page_of(bea), {"role": "admin"}), (f"{page_of(bea)}off/", {}), (f"{page_of(bea)}link/", {}))
+    for path, said in (*posts, ("/settings/people/", {"name": "eve", "role": "admin"})):
+        answer = tired.post(path, {"seen": people.state(bea)} | said)
+        assert answer.status_code == 401 and "fresh sign-in" in answer.content.decode()
+    assert "Sign in again" in tired.get("/settings/people/").content.decode()
+    assert people.role_of(User.objects.get(pk=bea.pk)) == "viewer" and User.objects.count() == 2
+    for path in ("/admin/auth/user/add/", "/admin/auth/group/add/"):
+        assert tired.get(path).status_code == 403
+    change = f"/admin/auth/user/{bea.pk}/change/"
+    assert b'name="_save"' not in tired.get(change).content and tired.post(change, {}).status_code == 403
+
+
+# ---------------------------------------------------------------- by other doors
+
+
+def in_admin(person: User, **changed: Any) -> dict[str, Any]:
+    """What the Django admin's form of a person sends."""
+    said = {
+        "username": person.username, "is_active": "on" if person.is_active else "",
+        "is_staff": "on" if person.is_staff else "", "is_superuser": "on" if person.is_superuser else "",
+        "groups": list(person.groups.values_list("pk", flat=True)), "date_joined_0": "2026-01-01",
+        "date_joined_1": "00:00:00",
+    } | changed  # fmt: skip
+    return {name: value for name, value in said.items() if value != ""}
+
+
+def test_what_the_django_admin_changes_is_told(admin: Client, a_person: Any) -> None:
+    bea = a_person("viewer", "bea")
+    group = Group.objects.get(name="approver")
+    sent = in_admin(bea, groups=[group.pk], is_active="", username="beatrix")
+    assert admin.post(f"/admin/auth/user/{bea.pk}/change/", sent).status_code == 302
+    assert last("person.changed").details == {
+        "person": "bea", "name": {"was": "bea", "is": "beatrix"}, "active": {"was": True, "is": False},
+    }  # fmt: skip
+    assert told("person.groups")[-2:] == [
+        {"person": "beatrix", "was": ["viewer"], "is": []}, {"person": "beatrix", "was": [], "is": ["approver"]},
+    ]  # fmt: skip
+    sent = {"usable_password": "true", "password1": PASSWORD + "!", "password2": PASSWORD + "!"}
+    assert admin.post(f"/admin/auth/user/{bea.pk}/password/", sent).status_code == 302
+    assert last("person.password").details == {"person": "beatrix", "how": "set"}
+    assert admin.post("/admin/auth/user/add/", sent | {"username": "carl"}).status_code == 302
+    assert last("person.created").details["person"] == "carl" and last("person.created").actor == "a-admin"
+    assert PASSWORD not in str(list(AuditRow.objects.values_list("detail", flat=True)))
+
+
+def test_the_django_admin_keeps_the_last_admin_and_gives_nobody_all_rights(admin: Client, a_person: Any) -> None:
+    me, bea = User.objects.get(username="a-admin"), a_person("viewer", "bea")
+    for changed in ({"groups": []}, {"is_active": ""}):
+        answer = admin.post(f"/admin/auth/user/{me.pk}/change/", in_admin(me, **changed))
+        assert answer.status_code == 200 and "only admin" in answer.content.decode()
+    admin.post(f"/admin/auth/user/{bea.pk}/change/", in_admin(bea, is_superuser="on"))
+    assert not User.objects.get(pk=bea.pk).is_superuser and people.only_admin(me)
+    root = User.objects.create_superuser("root", password=PASSWORD)
+    people.give(User.objects.get(pk=me.pk), "viewer")
+    boss = Client()
+    boss.force_login(root)
+    assert boss.post(f"/admin/auth/user/{root.pk}/delete/", {"post": "yes"}).status_code == 403
+    chosen = {"action": "delete_selected", "_selected_action": root.pk, "post": "yes"}
+    boss.post("/admin/auth/user/", chosen)
+    assert User.objects.filter(pk=root.pk).exists()
+
+
+def test_groups_and_their_rights_are_told(admin: Client, a_person: Any) -> None:
+    root = User.objects.create_superuser("root", password=PASSWORD)
+    boss, right = Client(), Permission.objects.get(codename="vote")
+    boss.force_login(root)
+    boss.post("/admin/auth/group/add/", {"name": "sre", "permissions": [right.pk]})
+    group = Group.objects.get(name="sre")
+    assert last("group.created").details == {"group": "sre"}
+    assert last("group.rights").details == {"group": "sre", "was": [], "is": ["vote"]}
+    boss.post(f"/admin/auth/group/{group.pk}/change/", {"name": "ops", "permissions": []})
+    assert last("group.renamed").details == {"group": "sre", "is": "ops"}
+    assert last("group.rights").details == {"group": "ops", "was": ["vote"], "is": []}
+    group.user_set.add(a_person("viewer", "bea"))
+    assert last("person.groups").details == {"person": "bea", "was": ["viewer"], "is": ["ops", "viewer"]}
+    group.user_set.clear()
+    assert last("person.groups").details == {"person": "bea", "was": ["ops", "viewer"], "is": ["viewer"]}
+    User.objects.get(username="bea").user_permissions.add(right)
+    assert last("person.rights").details == {"person": "bea", "was": [], "is": ["vote"]}
+    boss.post(f"/admin/auth/group/{group.pk}/delete/", {"post": "yes"})
+    assert last("group.deleted").details["group"] == "ops" and last("group.deleted").actor == "root"
+    role = Group.objects.get(name="viewer")
+    assert boss.post(f"/admin/auth/group/{role.pk}/delete/", {"post": "yes"}).status_code == 403
+    boss.post(f"/admin/auth/group/{role.pk}/change/", {"name": "guests"})
+    assert Group.objects.filter(pk=role.pk, name="viewer").exists()
+
+
+def test_what_commands_change_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    ACTOR.set(lambda: ("command", ""))  # a request of another test may have left its person here
+    call_command("person", "create", "bea", "--role", "approver")
+    assert last("person.created").details["person"] == "bea" and last("person.created").actor_kind == "command"
+    call_command("person", "role", "bea", "admin")
+    assert last("person.changed").details["groups"] == {"was": ["approver"], "is": ["admin"]}
+    call_command("person", "link", "bea")
+    assert last("person.link").details == {"person": "bea", "minutes": 15}
+    monkeypatch.setenv("DJANGO_SUPERUSER_PASSWORD", PASSWORD)
+    call_command("createsuperuser", "--no-input", "--username", "root", "--email", "")
+    assert last("person.created").details["superuser"] is True
+    monkeypatch.setattr("getpass.getpass", lambda prompt: PASSWORD + "!")
+    call_command("changepassword", "root")
+    assert last("person.password").details == {"person": "root", "how": "set"}
+    with pytest.raises(CommandError, match="valid username"):
+        call_command("person", "create", "group:sre")
+    people.give(User.objects.get(username="root"), "admin")
+    bea = User.objects.get(username="bea")
+    people.switch(bea, False, seen=people.state(bea))
+    with pytest.raises(CommandError, match="switched off"):
+        call_command("person", "link", "bea")
+
+
+def test_a_sign_in_is_no_change_of_the_password(client: Client, a_person: Any, settings: Any) -> None:
+    a_person("viewer", "bea")
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.PBKDF2PasswordHasher", *settings.PASSWORD_HASHERS]
+    assert client.login(username="bea", password=PASSWORD)
+    assert told("person.password") == [{"person": "bea", "how": "hashed anew"}]
+    client.logout()
+    client.login(username="bea", password=PASSWORD)
+    assert len(told("person.password")) == 1 and not told("person.changed")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("change", ["flag", "password", "group", "door"])
+def test_a_change_that_cannot_be_told_does_not_happen(a_person: Any, change: str) -> None:
+    bea = a_person("viewer", "bea")
+    before = (bea.password, people.state(bea))
+    group = Group.objects.create(name="sre")
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE toolcards_audithead RENAME TO hidden")
+    try:
+        with pytest.raises(Exception, match="audithead"):
+            if change == "flag":
+                bea.is_active = False
+                bea.save()
+            elif change == "password":
+                bea.set_password(PASSWORD + "!")
+                bea.save()
+            elif change == "group":
+                bea.groups.add(group)
+            else:
+                people.give(bea, "admin")
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE hidden RENAME TO toolcards_audithead")
+    bea = User.objects.get(pk=bea.pk)
+    assert (bea.password, people.state(bea)) == before
+
+
+# ---------------------------------------------------------------- sources and notifications
+
+
+def test_whom_a_source_works_for_is_told_with_what_was(admin: Client, source: Source, a_person: Any) -> None:
+    a_person("approver", "bea")
+    page = f"/sources/{source.pk}/owner/"
+    for name in ("bea", "bea", ""):
+        assert admin.post(page, {"owner": name}).status_code == 302
+    assert [row["owner"] for row in told("source.changed")] == [{"was": "", "is": "bea"}, {"was": "bea", "is": ""}]
+    call_command("agentkey", "create", source.name, "--owner", "bea", "--env", "prod")
+    assert last("source.changed").details["env"] == {"was": "", "is": "prod"}
+    there = f"/admin/toolcards/source/{source.pk}/change/"
+    assert admin.post(there, {"name": "robot", "env": "test", "owner": ""}).status_code == 302
+    assert last("source.changed").details == {
+        "source": source.name, "name": {"was": source.name, "is": "robot"}, "env": {"was": "prod", "is": "test"},
+        "owner": {"was": "bea", "is": ""},
+    }  # fmt: skip
+    assert admin.post("/admin/toolcards/source/add/", {"name": "new", "env": "", "owner": ""}).status_code == 302
+    assert last("source.created").details["source"] == "new"
+
+
+def test_who_is_told_of_what_is_told_without_secrets(admin: Client) -> None:
+    path = "/services/T0/B0/verysecretpath"
+    wanted = {"name": "ops", "format": "webhook", "url": f"https://example.com{path}", "severity": "low", "zone": "UTC"}
+    admin.post("/settings/notify/", wanted)
+    hook = Webhook.objects.get()
+    at = f"/settings/notify/{hook.pk}/"
+    assert last("notify.added").details["url"].startswith("https://example.com/…")
+    admin.post(at, wanted | {"severity": "high", "url": "https://example.com/elsewhere"})
+    changed = last("notify.changed").details
+    assert changed["severity"] == {"was": "low", "is": "high"} and changed["url"]["was"] != changed["url"]["is"]
+    assert "zone" not in changed
+    for what in ("rotate", "switch", "remove"):
+        admin.post(f"{at}{what}/")
+        assert last(f"notify.{what}").actor == "a-admin"
+    assert last("notify.switch").details["enabled"] == {"was": True, "is": False}
+    rows = str(list(AuditRow.objects.values_list("detail", flat=True)))
+    assert path not in rows and hook.secret not in rows
+
+
+def test_a_webhook_whose_change_cannot_be_told_stays_as_it_is(admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = {"name": "ops", "format": "webhook", "url": "https://example.com/", "severity": "low", "zone": "UTC"}
+    admin.post("/settings/notify/", wanted)
+    hook = Webhook.objects.get()
+    admin.raise_request_exception = False
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE toolcards_audithead RENAME TO hidden")
+    try:
+        assert admin.post(f"/settings/notify/{hook.pk}/remove/").status_code == 500
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE hidden RENAME TO toolcards_audithead")
+    assert Webhook.objects.filter(pk=hook.pk).exists()
+
+
+# ---------------------------------------------------------------- the first person
+
+
+def test_a_server_that_nobody_has_signed_in_to_offers_a_link_at_every_start(client: Client) -> None:
+    first, second = firstrun.prepare(Environment()), firstrun.prepare(Environment())
+    assert first.admin == second.admin and second.admin is not None
+    assert told("person.created") == [told("person.created")[0]] and told("person.created")[0]["superuser"] is True
+    assert client.get(signin.make_link(second.admin, "")).status_code == 302
+
+
+def test_a_link_is_printed_for_the_admin_where_nobody_is_named(
+    client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    firstrun.prepare(Environment())
+    call_command("person", "link", "--url", "http://testserver")
+    link = capsys.readouterr().out.splitlines()[-1]
+    assert client.get(link.removeprefix("http://testserver")).status_code == 302
+
+
+def test_an_old_link_does_not_let_in_and_says_what_to_type(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    admin = firstrun.prepare(Environment()).admin
+    assert admin is not None
+    link = signin.make_link(admin, "", -1)
+    answer = client.get(link)
+    assert answer.status_code == 410 and "manage.py person link" in answer.content.decode()
+    assert "manage.py person link" in client.get("/login/").content.decode()
+
+
+def test_an_admin_who_was_switched_off_is_offered_no_link(a_person: Any) -> None:
+    firstrun.prepare(Environment())
+    a_person("admin", "bea")
+    first = User.objects.get(username="admin")
+    people.switch(first, False, seen=people.state(first))
+    assert firstrun.prepare(Environment()).admin is None
