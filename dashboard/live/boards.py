@@ -193,14 +193,18 @@ class Waiting(Board):
 
 
 class Inbox(Waiting):
-    """The inbox, with the line in its header."""
+    """The inbox, with the line in its header and the groups of calls that are alike."""
 
     def slowly(self) -> dict[str, str]:
-        """Return the line that says how many wait, and since when."""
+        """Return the line that says how many wait, and since when; and which of them share a shape."""
+        from dashboard import alike
         from dashboard.views import inbox
 
         html = render_to_string("approvals/_head.html", {"queue": inbox.queue()})
-        return {"head": partial("#waiting-line", "outerMorph", html.strip())}
+        return {
+            "head": partial("#waiting-line", "outerMorph", html.strip()),
+            "alike": partial("#batch", "innerMorph", alike.drawn()),
+        }
 
 
 class Now(Waiting):

@@ -10,6 +10,7 @@ from dashboard import cards
 from toolcards.models import ToolCall
 
 MOST_PARTS = 400  # of one watcher; beyond, it is sent its whole boards instead
+PACE = 0.1  # seconds between two frames for one browser, at least: it cannot show more
 
 
 class Frame:
@@ -46,26 +47,63 @@ def placed(call: ToolCall, *, known_only: bool = False) -> str:
 class Slot:
     """What one browser has yet to be sent. Bounded: a slow reader gets the latest state, never a backlog."""
 
-    def __init__(self) -> None:
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
         self._frame: Frame | None = None
-        self._ready = asyncio.Event()
+        self._ready = False
+        self._reader: asyncio.Future[None] | None = None
         self.overflowed = False
+        self.rests_until = 0.0  # on the loop's clock
 
     def offer(self, frame: Frame) -> None:
         """Put it in; never waits. The same frame object goes to every watcher that is up to date."""
-        joined = frame if self._frame is None else self._frame.then(frame)
-        if len(joined) > MOST_PARTS and self._frame is not None:
+        before = self._frame
+        if before is None:
+            self._frame = frame
+        elif len(joined := before.then(frame)) > MOST_PARTS:
             self._frame, self.overflowed = None, True
         else:
             self._frame = joined
-        self._ready.set()
+        self._pace.wake(self)
+
+    def wake(self) -> None:
+        """Let the reader have what is in it."""
+        self._ready = True
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
 
     async def take(self) -> Frame | None:
         """Wait for something to send and return it; None where only the whole board helps."""
-        await self._ready.wait()
-        self._ready.clear()
+        loop = asyncio.get_running_loop()
+        if not self._ready:
+            self._reader = loop.create_future()
+            await self._reader
+        self._ready, self.rests_until = False, loop.time() + PACE
         frame, self._frame = self._frame, None
         return frame
+
+
+class Pace:
+    """Lets every browser rest between two frames. One timer for all: one per frame costs as much as the frame."""
+
+    def __init__(self) -> None:
+        self._resting: set[Slot] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def wake(self, slot: Slot) -> None:
+        """Wake the slot's reader, now or when it has rested."""
+        loop = asyncio.get_running_loop()
+        if slot.rests_until <= loop.time():
+            slot.wake()
+            return
+        self._resting.add(slot)
+        if self._timer is None:
+            self._timer = loop.call_at(slot.rests_until, self._rested)
+
+    def _rested(self) -> None:
+        resting, self._resting, self._timer = self._resting, set(), None
+        for slot in resting:
+            self.wake(slot)
 
 
 def join(frames: Iterable[Frame]) -> Frame:

@@ -1,4 +1,4 @@
-"""One task per event loop: hears which runs have news, renders each changed card once, and hands it to every browser.
+"""One task per event loop: hears which runs have news, has them looked at, and hands what came of it to every browser.
 
 Looking and rendering happen in one thread of the hub's own; the loop only hands frames over and waits for no browser.
 """
@@ -11,38 +11,30 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
-from functools import reduce
-from operator import or_
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from django.db import close_old_connections, connections
-from django.db.models import Q
-from django.utils import timezone
 
-from dashboard.live.boards import Board, News
-from dashboard.live.frames import Frame, Slot, join
+from dashboard.live.boards import Board
+from dashboard.live.frames import Pace, Slot, join
+from dashboard.live.look import HEARTBEAT, Looks, Seen
 from dashboard.live.rights import Seat, lost
 from toolcards.doorbell import EVERY_RUN, Listener, listening
-from toolcards.models import Run, ToolCall
 
 log = logging.getLogger(__name__)
 TICK = 0.05  # seconds between two looks, at least
 SHARE = 0.3  # of the time may go into looking and rendering
-HEARTBEAT = 2.0  # a lost ring costs this much
-LATELY = timedelta(seconds=HEARTBEAT + 3)  # before a look: what is older has rung and was looked at
+RECOVERY = 0.5  # seconds after a look that failed
 AUDIT = 2.5  # seconds between two looks at who may still watch
-RUNS = 5_000  # newest runs whose position is noted as a board of all calls is opened
-MOST = 300  # changed calls per look; the rest follows in the next
 
 
 class Watcher:
     """One browser's socket: which boards it sees, who sits there, and what it has yet to be sent."""
 
-    def __init__(self, seat: Seat, boards: dict[Hashable, Callable[[], Board]]) -> None:
+    def __init__(self, seat: Seat, boards: dict[Hashable, Callable[[], Board]], pace: Pace) -> None:
         self.seat, self.boards = seat, boards
-        self.slot = Slot()
+        self.slot = Slot(pace)
         self.dismissed: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def dismiss(self, code: int) -> None:
@@ -58,14 +50,12 @@ class Hub:
         self.boards: dict[Hashable, Board] = {}
         self.watchers: dict[Hashable, set[Watcher]] = defaultdict(set)
         self._new: list[Watcher] = []
-        self._seen: dict[int, int] = {}  # run -> position up to which its calls were looked at
-        self._seen_asked: dict[int, int] = {}  # the same for runs of which only calls that people are asked about count
-        self._covered: dict[Hashable, Board] = {}  # the boards of the look before
+        self.pace = Pace()
+        self._looks = Looks()
         self._rung: set[int] = set()
         self._bell: Listener | None = None
         self._task: asyncio.Task[None] | None = None
         self._thread: ThreadPoolExecutor | None = None
-        self._looked_at = timezone.now()
         self.spent = 0.0  # seconds of CPU that the last look took
 
     # ------------------------------------------------------------ on the loop
@@ -104,7 +94,7 @@ class Hub:
         try:
             async with listening(EVERY_RUN) as bell:
                 self._bell = bell
-                await self._in_thread(self._begin)
+                await self._in_thread(self._looks.begin)
                 await self._follow(bell)
         finally:
             self._bell = None
@@ -122,8 +112,9 @@ class Hub:
                     audited = begun
                     await self._audit()
             except Exception:  # a database that is away for a moment must not end the live pages
-                log.exception("live: this look failed; the next one comes")
-                self._rung |= rung
+                log.exception("live: this look failed; the next one comes, and everybody gets their boards anew")
+                self._new = list({watcher for watchers in self.watchers.values() for watcher in watchers})
+                await asyncio.sleep(RECOVERY)
             await asyncio.sleep(max(TICK, self.spent / SHARE - self.spent))
             waits = 0 if self._rung or self._new else 0.25 if self._owes() else HEARTBEAT
             rung = await bell.wait(waits) if waits else set()
@@ -136,13 +127,14 @@ class Hub:
     async def _look(self, rung: set[int]) -> None:
         boards, new, self._new = dict(self.boards), self._new, []
         fresh = {key for watcher in new for key in watcher.boards}
-        frames, wholes, self.spent = await self._in_thread(self._work, rung, boards, fresh)
-        for key, frame in frames.items():
+        seen: Seen = await self._in_thread(self._looks.look, rung, boards, fresh)
+        self.spent, self._rung = seen.spent, self._rung | seen.again
+        for key, frame in seen.frames.items():
             if frame:
                 for watcher in self.watchers.get(key, ()):
                     watcher.slot.offer(frame)
         for watcher in new:
-            watcher.slot.offer(join(wholes[key] for key in watcher.boards if key in wholes))
+            watcher.slot.offer(join(seen.wholes[key] for key in watcher.boards if key in seen.wholes))
 
     async def _audit(self) -> None:
         everybody = {watcher for watchers in self.watchers.values() for watcher in watchers}
@@ -155,85 +147,6 @@ class Hub:
     async def _in_thread(self, work: Callable[..., Any], *given: Any) -> Any:
         assert self._thread is not None
         return await asyncio.get_running_loop().run_in_executor(self._thread, _connected, work, given)
-
-    # ------------------------------------------------------------ in the thread
-
-    def _begin(self) -> None:
-        """What is there already is not news."""
-        self._looked_at = timezone.now()
-        self._seen = dict(Run.objects.active().values_list("pk", "seq"))
-        self._seen_asked, self._covered = dict(self._seen), {}
-
-    def _work(self, rung: set[int], boards: dict[Hashable, Board], fresh: set[Hashable]) -> tuple[dict, dict, float]:
-        # CPU, not the clock: a busy disk or neighbour must not make the next look later.
-        begun = time.thread_time()
-        late = self._cover(boards)
-        news = self._news(rung, boards)
-        news.calls[:0] = late
-        frames: dict[Hashable, Frame] = {key: board.changes(news) for key, board in boards.items()}
-        wholes = {key: boards[key].whole() for key in fresh if key in boards}
-        return frames, wholes, time.thread_time() - begun
-
-    def _cover(self, boards: dict[Hashable, Board]) -> list[ToolCall]:
-        """A board that is new is sent whole: of what its runs said before, nothing is news. It may be 10,000 calls.
-
-        Boards that were there before have looked at these runs for questions alone; of those they get what is left.
-        """
-        before, self._covered = self._covered, boards
-        if any(board.every and board.runs is None for board in before.values()):
-            return []
-        looked_at = _runs_of(before)
-        newly = {key: board for key, board in boards.items() if key not in before and board.every}
-        if any(board.runs is None for board in newly.values()):
-            rows = Run.objects.order_by("-pk")[:RUNS]
-        else:
-            rows = Run.objects.filter(pk__in=_runs_of(newly) - looked_at)
-        now = list(rows.values_list("pk", "seq", "updated_at")) if newly else []
-        now = [(pk, seq, at) for pk, seq, at in now if pk not in looked_at]
-        self._seen |= {pk: seq for pk, seq, _ in now}
-        since = self._looked_at - LATELY
-        return self._fetch({pk for pk, seq, at in now if at >= since}, asked_only=True)
-
-    def _news(self, rung: set[int], boards: dict[Hashable, Board]) -> News:
-        now = timezone.now()
-        switched, rung = EVERY_RUN in rung, rung - {EVERY_RUN}
-        if not rung:  # a ring may have been lost
-            changed = Run.objects.filter(updated_at__gte=self._looked_at - LATELY).values_list("pk", "seq")[:2_000]
-            rung = {pk for pk, seq in changed if seq != self._seen.get(pk)}
-        self._looked_at = now
-        return News(self._calls(rung, boards), frozenset(rung), switched)
-
-    def _calls(self, rung: set[int], boards: dict[Hashable, Board]) -> list[ToolCall]:
-        """The calls of these runs that changed since the last look, as far as any board needs them."""
-        everywhere = [board for board in boards.values() if board.runs is None]
-        own = _runs_of(boards) & rung
-        asked_only = not any(board.every for board in everywhere)
-        others = rung - own if everywhere else frozenset()
-        return self._fetch(own, asked_only=False) + self._fetch(others, asked_only=asked_only)
-
-    def _fetch(self, runs: frozenset[int] | set[int], *, asked_only: bool) -> list[ToolCall]:
-        found: list[ToolCall] = []
-        listed, seen = sorted(runs), self._seen_asked if asked_only else self._seen
-        for start in range(0, len(listed), 50):
-            some = listed[start : start + 50]
-            later = reduce(or_, (Q(run=pk, seq__gt=seen.get(pk, 0)) for pk in some))
-            rows = ToolCall.objects.filter(later).select_related("run", "run__source")
-            if asked_only:
-                rows = rows.filter(requested_at__isnull=False)
-            found += self._taken(list(rows.order_by("seq")[:MOST]), some, seen)
-        return found
-
-    def _taken(self, rows: list[ToolCall], runs: list[int], seen: dict[int, int]) -> list[ToolCall]:
-        for call in rows:
-            seen[call.run_id] = max(call.seq, seen.get(call.run_id, 0))
-        if len(rows) == MOST:
-            self._rung |= set(runs)  # there is more: look again
-        return rows
-
-
-def _runs_of(boards: dict[Hashable, Board]) -> frozenset[int]:
-    """Return the runs that the boards name."""
-    return frozenset().union(*(board.runs or () for board in boards.values()))
 
 
 def _connected(work: Callable[..., Any], given: tuple[Any, ...]) -> Any:

@@ -19,7 +19,6 @@ from dashboard.live.rights import NOT_THERE, SIGNED_OUT, lost, seat
 from toolcards.models import Run
 
 CLOCK = 15.0  # seconds between two signs of life
-PACE = 0.1  # seconds between two frames, at least
 
 Boards = dict[Hashable, Callable[[], Board]]
 
@@ -39,7 +38,8 @@ class LiveSocket(AsyncConsumer):
             await send({"type": "websocket.close", "code": code or NOT_THERE})
             return
         assert sits is not None
-        await self._serve(hub.Watcher(sits, boards), receive)
+        ours = hub.here()
+        await self._serve(hub.Watcher(sits, boards, ours.pace), ours, receive)
 
     async def boards(self) -> Boards | None:
         """Return what this socket shows; None if there is no such thing."""
@@ -49,8 +49,7 @@ class LiveSocket(AsyncConsumer):
     def _barred(sits: Any) -> int:
         return SIGNED_OUT if sits is None else lost({sits}).get(sits, 0)
 
-    async def _serve(self, watcher: hub.Watcher, receive: Any) -> None:
-        ours = hub.here()
+    async def _serve(self, watcher: hub.Watcher, ours: hub.Hub, receive: Any) -> None:
         ours.enter(watcher)
         works = (_until_gone(receive), self._feed(watcher, ours), self._end(watcher), _live(watcher))
         tasks = [asyncio.create_task(work) for work in works]
@@ -63,23 +62,19 @@ class LiveSocket(AsyncConsumer):
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _feed(self, watcher: hub.Watcher, ours: hub.Hub) -> None:
-        """Send what is new, as fast as the browser takes it and not faster than it can show it."""
+        """Send what is new, as fast as the browser takes it; the slot sees to the pace."""
         while True:
             frame = await watcher.slot.take()
             if watcher.slot.overflowed:
                 watcher.slot.overflowed = False
                 ours.want_whole(watcher)
             elif frame is not None:
-                await self._text(frame.text or _clock())
-            await asyncio.sleep(PACE)
+                await self.send_raw({"type": "websocket.send", "text": frame.text or _clock()})
 
     async def _end(self, watcher: hub.Watcher) -> None:
         code = await watcher.dismissed
         with contextlib.suppress(Exception):  # it may have gone by itself
             await self.send_raw({"type": "websocket.close", "code": code})
-
-    async def _text(self, text: str) -> None:
-        await self.send_raw({"type": "websocket.send", "text": text})
 
 
 class MeSocket(LiveSocket):

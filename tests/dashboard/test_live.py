@@ -22,7 +22,7 @@ from dashboard import cards
 from dashboard.asgi import application
 from dashboard.live import hub
 from dashboard.live.boards import BOARDS, Me, News, RunBoard
-from dashboard.live.frames import MOST_PARTS, Frame, Slot, join
+from dashboard.live.frames import MOST_PARTS, Frame, Pace, Slot, join
 from dashboard.live.origin import ours
 from tests.conftest import Say, ballot_for
 from tests.serving import PATIENCE
@@ -299,7 +299,7 @@ def test_one_drawing_serves_everybody(a_call: Callable[..., ToolCall]) -> None:
 
 
 async def test_the_latest_state_wins_for_who_is_slow() -> None:
-    slot = Slot()
+    slot = Slot(Pace())
     for text in ("one", "two", "three"):
         slot.offer(Frame({"card": text}))
     slot.offer(Frame({"other": "!"}))
@@ -308,14 +308,14 @@ async def test_the_latest_state_wins_for_who_is_slow() -> None:
 
 
 async def test_the_same_frame_goes_to_everybody_who_is_up_to_date() -> None:
-    frame, slots = Frame({"card": "x"}), [Slot(), Slot()]
+    frame, slots = Frame({"card": "x"}), [Slot(Pace()), Slot(Pace())]
     for slot in slots:
         slot.offer(frame)
     assert [await slot.take() for slot in slots] == [frame, frame]
 
 
 async def test_who_falls_far_behind_gets_the_board_anew() -> None:
-    slot = Slot()
+    slot = Slot(Pace())
     for number in range(MOST_PARTS + 10):
         slot.offer(Frame({str(number): "x"}))
         if slot.overflowed:
