@@ -30,12 +30,9 @@ async def sockets(scope: Any, receive: Any, send: Any) -> None:
     if scope["path"] == AGENT_SOCKET or scope["path"] + "/" == AGENT_SOCKET:
         await agent_socket(scope, receive, send)
         return
-    try:
-        await browser_sockets(scope, receive, send)
-    except ValueError as error:
-        if "No route found" not in str(error):
-            raise
-        await nothing_here(scope, receive, send)
+    # Asked before who it is, so that an agent with a mistyped address is not told that its key is at fault.
+    known = any(route.pattern.match(scope["path"].removeprefix("/")) for route in websocket_urlpatterns)
+    await (browser_sockets if known else nothing_here)(scope, receive, send)
 
 
 async def lifespan(scope: Any, receive: Any, send: Any) -> None:

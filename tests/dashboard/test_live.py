@@ -236,6 +236,13 @@ async def test_a_run_that_is_not_there_is_told_so(signed_in: Client) -> None:
         assert await close_code(opened) == 4404
 
 
+@pytest.mark.parametrize("origin", [b"", ORIGIN, b"https://evil.example"])
+async def test_an_address_that_no_socket_has_is_told_by_its_own_code(origin: bytes) -> None:
+    opened = socket(None, "/ws/agents/", origin)  # mistyped: it is neither the key nor the page that is wrong
+    assert (await opened.connect(timeout=PATIENCE))[0]
+    assert await close_code(opened) == 4404
+
+
 @pytest.mark.parametrize("ending", ["sign out", "switch off", "new password", "lose the role"])
 async def test_a_socket_ends_soon_after_its_right(signed_in: Client, ending: str) -> None:
     def end() -> None:
