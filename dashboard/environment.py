@@ -56,6 +56,7 @@ class Environment(BaseSettings):
     # How long what is kept
     secrets_ttl: float = Field(86_400, ge=0)
     retention_days: float = Field(0, ge=0)  # 0: for ever
+    receipt_days: float = Field(14, ge=0)  # 0: as long as runs are kept
 
     # Agents that AG-UI clients reach through us: name=url
     agui_upstreams: Names = ()

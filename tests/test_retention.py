@@ -257,6 +257,42 @@ def test_old_runs_are_deleted_with_all_that_was_theirs(
     assert row and row.details["deleted"]["events"] == done.deleted["events"]
 
 
+def _answered(source: Source, key: str, days_ago: float) -> None:
+    journal.do(Reserve(source, key))
+    journal.do(Answer(source, key, '{"said": "something"}'))
+    Receipt.objects.filter(key=key).update(created_at=timezone.now() - timedelta(days=days_ago))
+
+
+def test_old_receipts_are_forgotten_in_small_rounds_and_counted(
+    source: Source, limits: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "CHUNK", 2)
+    for number, days in enumerate((20, 20, 15, 13, 1)):
+        _answered(source, f"k{number}", days)
+    assert gate.retain(dry_run=True).deleted["receipts"] == 3 and Receipt.objects.count() == 5
+    first, second, third = gate.retain(), gate.retain(), gate.retain()
+    assert [done.deleted["receipts"] for done in (first, second, third)] == [2, 1, 0]
+    assert first.more and not second.more
+    assert [row.key for row in Receipt.objects.order_by("pk")] == ["k3", "k4"]
+    rows = AuditRow.objects.filter(act="retention").order_by("seq")
+    assert [row.details["deleted"]["receipts"] for row in rows] == [2, 1]
+    assert journal.do(Reserve(source, "k0")) == "" and journal.do(Reserve(source, "k3")) == '{"said": "something"}'
+
+
+@pytest.mark.parametrize(("said", "kept"), [
+    ({"receipt_days": 0}, 3), ({"receipt_days": 30}, 2), ({"receipt_days": 0, "retention_days": 5}, 1),
+    ({"receipt_days": 30, "retention_days": 5}, 1), ({"receipt_days": 3, "retention_days": 50}, 1),
+])  # fmt: skip
+def test_no_receipt_outlives_its_setting_or_the_runs(
+    source: Source, limits: Callable[..., None], said: dict[str, float], kept: int
+) -> None:
+    for key, days in (("old", 40), ("middle", 10), ("new", 1)):
+        _answered(source, key, days)
+    limits(**said)
+    gate.retain()
+    assert Receipt.objects.count() == kept
+
+
 # ---------------------------------------------------------------- sealed
 
 

@@ -25,7 +25,7 @@ from toolcards.core.facts import dump
 from toolcards.core.jsontext import parse
 from toolcards.core.redact import Redactor
 from toolcards.core.scrubbing import Scrub, differs, fold
-from toolcards.gate import journal, memory
+from toolcards.gate import journal, memory, receipts
 from toolcards.gate.columns import ascii_text, rewrite
 from toolcards.gate.transaction import Transaction
 from toolcards.gate.work import Action
@@ -59,6 +59,7 @@ def retain(now: float | None = None, *, dry_run: bool = False, seconds: float = 
     """Mask and delete what is due at `now` (epoch seconds), for about so many seconds."""
     moment = datetime.fromtimestamp(time.time() if now is None else now, UTC)
     until, done = time.monotonic() + seconds, Done()
+    _forget_receipts(moment, done, dry_run)
     for pk in _to_delete(moment, done):
         if not dry_run and time.monotonic() > until:
             done.more = True
@@ -234,6 +235,17 @@ def _masked(hide: Redactor, text: str) -> str:
 
 
 # ---------------------------------------------------------------- deleting
+
+
+def _forget_receipts(moment: datetime, done: Done, dry_run: bool) -> None:
+    before = receipts.forgotten_before(moment)
+    oldest = Receipt.objects.order_by("pk").values_list("created_at", flat=True).first()
+    if before is None or oldest is None or oldest >= before:
+        return
+    old = Receipt.objects.filter(created_at__lt=before)
+    gone = old.count() if dry_run else journal.do(receipts.Forget(before, CHUNK))
+    done.deleted["receipts"] += gone
+    done.more = done.more or gone >= CHUNK
 
 
 def _counted(pk: int) -> Counter[str]:

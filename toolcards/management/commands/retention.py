@@ -31,7 +31,7 @@ class Command(BaseCommand):
             more = done.more and not dry_run
         would = "Would mask" if dry_run else "Masked"
         self.stdout.write(f"{would} the secrets of {scrubbed} runs; {refused} refused.")
-        gone = ", ".join(f"{deleted[name]} {name}" for name in ("runs", "calls", "approvals", "events"))
+        gone = ", ".join(f"{deleted[name]} {name}" for name in ("runs", "calls", "approvals", "events", "receipts"))
         self.stdout.write(f"{'Would delete' if dry_run else 'Deleted'} {gone}.")
         if dry_run and done.more:
             self.stdout.write("There is more; this is the first round.")
