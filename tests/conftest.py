@@ -9,9 +9,15 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
+
+# Tests start this program dozens of times. Where no bytecode may be kept, each start compiles all of it anew, and
+# each worker rewrites the assertions of all tests anew. No commit holds what is kept.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # A worker of pytest-xdist inherits the environment of the process that made it: its data must not be shared.
 if "TOOLCARDS_DATA_DIR" not in os.environ or "PYTEST_XDIST_WORKER" in os.environ:
