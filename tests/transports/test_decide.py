@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from typing import Any
 
@@ -166,6 +167,35 @@ async def test_a_result_without_a_permit_is_noted(call: Any, asks: None) -> None
     await call("POST", "/api/v1/calls/c/result", {"run": "r", "outcome": "ok"})
     card = await in_thread(lambda: ToolCall.objects.get().as_card())()
     assert "ungoverned" in {code for code, _ in card.anomalies}
+
+
+async def test_a_failure_may_say_how_long_to_wait(call: Any, asks: None) -> None:
+    await call("POST", DECIDE, QUESTION)
+    error = {"message": "busy", "code": "upstream", "after_ms": 3000}
+    await call("POST", "/api/v1/calls/c/result", {"run": "r", "outcome": "error", "error": error})
+    assert (await in_thread(lambda: ToolCall.objects.get().as_card())()).error.after_ms == 3000
+    wrong = {"run": "r", "outcome": "error", "error": error | {"after_ms": -1}}
+    assert (await call("POST", "/api/v1/calls/c/result", wrong))[0] == 422
+
+
+@pytest.mark.parametrize("output", ["x" * (1 << 20), json.loads("[" * 40 + "]" * 40)], ids=["long", "deep"])
+async def test_an_output_beyond_the_limits_is_an_error_of_a_tool_that_ran(
+    call: Any, asks: None, an_approver: Any, ballot: Any, output: Any
+) -> None:
+    _, asked, _ = await call("POST", DECIDE, QUESTION)
+    await vote(an_approver, ballot)
+    _, allowed, _ = await call("GET", asked["approval"]["poll"])
+    proof = {"call_id": "c", "args_sha256": asked["args_sha256"]}
+    await call("POST", f"/api/v1/permits/{allowed['permit']['id']}/claim", proof)
+    told = {"run": "r", "outcome": "ok", "output": output}
+    for _ in range(2):
+        status, said, _ = await call("POST", "/api/v1/calls/c/result", told)
+        assert (status, said["state"]) == (200, "output-error")
+    card = await in_thread(lambda: ToolCall.objects.get().as_card())()
+    assert (card.error.code, card.error.phase, card.error.authority, card.error.retryable) == (
+        "bad_output", "output", "tool", False,
+    )  # fmt: skip
+    assert (await Approval.objects.aget()).state == "failed" and not card.has_output and card.anomalies == ()
 
 
 async def test_a_beat_says_how_long_it_lasts(call: Any, asks: None) -> None:

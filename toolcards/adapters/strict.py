@@ -30,7 +30,7 @@ def loads(text: str, depth: int = DEPTH) -> Any:
         raise
     except ValueError as error:
         raise BadFrame(f"not JSON: {error}", "not_json") from None
-    if text.count("{") + text.count("[") > depth and _deeper(value, depth):
+    if text.count("{") + text.count("[") > depth and deeper(value, depth):
         raise BadFrame(f"nested deeper than {depth} levels", "too_deep")
     return value
 
@@ -74,7 +74,8 @@ def _translated(value: Any, table: dict[int, Any]) -> Any:
     return value
 
 
-def _deeper(value: Any, depth: int) -> bool:
+def deeper(value: Any, depth: int) -> bool:
+    """Return whether the value is nested deeper than so many levels."""
     level = [value]
     for _ in range(depth):
         level = [inner for outer in level for inner in _inside(outer) if isinstance(inner, (dict, list))]

@@ -18,6 +18,7 @@ from .asking import Toolcards, Unreachable
 from .calls import Call
 from .gated import gated
 from .live import Run, current
+from .outputs import BadOutput
 from .wire import Closed
 
-__all__ = ["Call", "Closed", "Decision", "Denied", "Run", "Toolcards", "Unreachable", "current", "gated"]
+__all__ = ["BadOutput", "Call", "Closed", "Decision", "Denied", "Run", "Toolcards", "Unreachable", "current", "gated"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from . import mending
+from . import mending, outputs
 from .answers import Decision, Denied
 from .faults import fault
 from .jsonable import short
@@ -75,9 +75,15 @@ class Call:
         """A preliminary result."""
         self._say("tool.output.partial", output=short(output))
 
-    def output(self, output: Any = None) -> None:
-        """The result."""
-        self._say("tool.output.available", output=short(output))
+    def output(self, output: Any = None) -> str:
+        """The result; one that cannot be used is told as that, and why is returned, "" where all is well."""
+        offer = self.run.offers.get(self.tool)
+        why = outputs.trouble(output, offer.output if offer is not None else None)
+        if why:
+            self.error(why, code=outputs.BadOutput.toolcards_code)
+        else:
+            self._say("tool.output.available", output=short(output))
+        return why
 
     def error(self, message: str = "", **more: Any) -> None:
         """The call failed; `more` may be code, retryable, authority."""

@@ -15,6 +15,7 @@ from .faults import aborted, fault
 from .hooks import Attempt
 from .jsonable import short
 from .live import current
+from .outputs import BadOutput, trouble
 
 __all__ = ["gated"]
 
@@ -24,18 +25,24 @@ _run = f"functions-{uuid.uuid4().hex[:8]}"  # the run of calls that belong to no
 
 
 def gated(
-    cards: Toolcards | None = None, *, run: str = "", tool: str = "", seconds: float | None = None
+    cards: Toolcards | None = None,
+    *,
+    run: str = "",
+    tool: str = "",
+    seconds: float | None = None,
+    output_schema: Any = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Ask before each call of the function, plain or async; raise Denied where the answer is no.
 
     The call's arguments, by name, must be JSON. Where a person edited them the function runs with the edited ones.
     Calls belong to `run`, else to the run whose `with` block they happen in, else to one of this process.
+    A result that does not fit `output_schema` (a JSON Schema), where one is given, raises BadOutput, which has it.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
             raise TypeError("@gated is for functions that return; a generator's work has no end to tell of")
-        guard = _Guard(cards or Toolcards(), function, run, tool or function.__name__, seconds)
+        guard = _Guard(cards or Toolcards(), function, run, tool or function.__name__, seconds, output_schema)
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)
@@ -57,8 +64,11 @@ def gated(
 class _Guard:
     """One gated function."""
 
-    def __init__(self, cards: Toolcards, function: Any, run: str, tool: str, seconds: float | None) -> None:
+    def __init__(
+        self, cards: Toolcards, function: Any, run: str, tool: str, seconds: float | None, output_schema: Any
+    ) -> None:
         self.cards, self.function, self.named, self.tool, self.seconds = cards, function, run, tool, seconds
+        self.output_schema = output_schema
         self.signature = inspect.signature(function)
 
     def call(self, args: Any, kwargs: Any) -> Any:
@@ -72,7 +82,7 @@ class _Guard:
             raise
         bound = self._allowed(allowed, given, args, kwargs, heard)
         try:
-            output = self.function(*bound.args, **bound.kwargs)
+            output = self._fitting(self.function(*bound.args, **bound.kwargs))
         except BaseException as error:
             heard.failed(error)
             self.cards.result(run, call_id, **_outcome(error))
@@ -92,7 +102,7 @@ class _Guard:
             raise
         bound = self._allowed(allowed, given, args, kwargs, heard)
         try:
-            output = await self.function(*bound.args, **bound.kwargs)
+            output = self._fitting(await self.function(*bound.args, **bound.kwargs))
         except BaseException as error:
             heard.failed(error)
             telling = aside(self.cards.result, run, call_id, **_outcome(error))
@@ -101,6 +111,13 @@ class _Guard:
             raise
         heard.ok(output)
         await aside(self.cards.result, run, call_id, output=short(output))
+        return output
+
+    def _fitting(self, output: Any) -> Any:
+        """The result, if it is what was declared."""
+        why = trouble(output, self.output_schema) if self.output_schema is not None else ""
+        if why:
+            raise BadOutput(why, output)
         return output
 
     def _question(self, args: Any, kwargs: Any) -> tuple[str, str, dict[str, Any]]:

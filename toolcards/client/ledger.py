@@ -17,6 +17,7 @@ from .faults import aborted
 from .hooks import Attempt, anybody
 from .jsonable import jsonable
 from .live import Run
+from .outputs import BadOutput
 from .repair import Mended
 
 __all__ = ["Ledger", "closed", "ledger_of", "refusal"]
@@ -159,8 +160,10 @@ class Ledger:
         """The result."""
         entry = self._open(call_id)
         if entry is not None:
-            entry.call.output(output)
-            if entry.heard is not None:
+            why = entry.call.output(output)
+            if entry.heard is not None and why:
+                entry.heard.broke(BadOutput.toolcards_code, why)
+            elif entry.heard is not None:
                 entry.heard.ok(output)
 
     def failed(self, call_id: str, error: BaseException) -> None:

@@ -24,6 +24,7 @@ from .jsonable import jsonable
 from .jsontext import parse
 from .ledger import Ledger, closed, ledger_of, refusal
 from .live import Run, current
+from .outputs import BadOutput, trouble
 from .repair import Mended, Offer
 
 __all__ = ["Answer", "Tools"]
@@ -47,6 +48,8 @@ class Tools:
     """Functions by their names, plain or async. The arguments may come as JSON text, as a model writes them.
 
     A call that cannot run as written is mended where there is one way only (docs/hooks.md), else refused at once.
+    `outputs`: JSON Schemas of results, by the tool's name. A result that does not fit, that JSON has no form for, or
+    that is too long for a model is kept from it: the answer says why (`bad_output`), and `value` has it all the same.
     """
 
     def __init__(
@@ -55,9 +58,11 @@ class Tools:
         run: Run | None = None,
         *,
         seconds: float | None = None,
+        outputs: Mapping[str, Any] | None = None,
     ) -> None:
         named = functions if isinstance(functions, Mapping) else {each.__name__: each for each in functions}
         self._functions, self._run, self._seconds = dict(named), run, seconds
+        self._outputs = dict(outputs or {})
         self._offers = {name: _offer(name, function) for name, function in self._functions.items()}
 
     def call(self, tool: str, args: Any, call_id: str) -> Answer:
@@ -72,7 +77,7 @@ class Tools:
             value = self._functions[meant.tool](**_chosen(decision, meant.input))
         except BaseException as error:
             return _failed(ledger, call_id, error)
-        return _returned(ledger, call_id, value)
+        return self._returned(ledger, call_id, meant.tool, value)
 
     async def acall(self, tool: str, args: Any, call_id: str) -> Answer:
         """The same, awaiting; a plain function runs in a thread."""
@@ -88,7 +93,16 @@ class Tools:
             value = await (function(**chosen) if waits else aside(function, **chosen))
         except BaseException as error:
             return _failed(ledger, call_id, error)
-        return _returned(ledger, call_id, value)
+        return self._returned(ledger, call_id, meant.tool, value)
+
+    def _returned(self, ledger: Ledger, call_id: str, tool: str, value: Any) -> Answer:
+        why = trouble(value, self._outputs.get(tool), longest=True)
+        if why:
+            ledger.broke(call_id, why, code=BadOutput.toolcards_code)
+            return Answer("output-error", f"{BadOutput.toolcards_code}: {why} The tool did run.", value)
+        ledger.output(call_id, value)
+        told = jsonable(value)
+        return Answer("output-available", told if isinstance(told, str) else json.dumps(told), value)
 
     def _fits(self, tool: str, args: Any, call_id: str) -> tuple[Ledger | None, Mended, Answer | None]:
         """The ledger and the call as it can run, or why nothing can: no such tool, arguments that do not fit."""
@@ -150,9 +164,3 @@ def _failed(ledger: Ledger, call_id: str, error: BaseException) -> Answer:
     if aborted(error) or not isinstance(error, Exception):
         raise error
     return Answer("output-error", f"{type(error).__name__}: {error}")
-
-
-def _returned(ledger: Ledger, call_id: str, value: Any) -> Answer:
-    ledger.output(call_id, value)
-    told = jsonable(value)
-    return Answer("output-available", told if isinstance(told, str) else json.dumps(told), value)

@@ -28,11 +28,15 @@ DANGER = {kind: rank for rank, kinds in enumerate(
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A tool as its run announced it. `kind` is the more dangerous of what we and the agent think it is."""
+    """A tool as its run announced it. `kind` is the more dangerous of what we and the agent think it is.
+
+    `output` is the schema of its results, where one was declared (`output_schema`).
+    """
 
     name: str
     kind: str = "other"
     schema: Any = None
+    output: Any = None
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> Offer | None:
@@ -43,7 +47,7 @@ class Offer:
         claimed = said.get("kind")
         kinds = [kind_of(name), *([claimed] if claimed in KINDS else [])]
         given = next((said[word] for word in ("input_schema", "inputSchema", "parameters") if said.get(word)), None)
-        return cls(name, max(kinds, key=lambda kind: DANGER[kind]), given)
+        return cls(name, max(kinds, key=lambda kind: DANGER[kind]), given, said.get("output_schema"))
 
 
 Offers = Mapping[str, Offer]

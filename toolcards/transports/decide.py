@@ -16,6 +16,7 @@ from toolcards.transports.intake import run_named
 from toolcards.transports.problems import Problem, not_found
 
 LONGEST_WAIT = 60.0  # seconds
+READABLE_DEPTH = 200  # of the body of a result, so that one beyond the limits can be written down as that
 Attempt = Annotated[int, Field(ge=1, lt=2**31)]  # as databases count
 Digest = Annotated[str, Field(max_length=64, pattern=r"^[0-9A-Za-z:_.+/=-]*$")]
 
@@ -153,10 +154,9 @@ async def claim(request: Any, caller: Caller, permit: str) -> Any:
 @endpoint("POST", "result")
 async def result(request: Any, caller: Caller, call_id: str) -> Any:
     """Write down what came of a call; saying it again changes nothing."""
-    body = _read(request, ResultBody)
-    return await gate.aresult(
-        caller.agent, body.run_name, call_id, body.model_dump(exclude_unset=True, exclude_none=True)
-    )
+    body = _read(request, ResultBody, READABLE_DEPTH)
+    told = body.model_dump(exclude_unset=True, exclude_none=True)
+    return await gate.aresult(caller.agent, body.run_name, call_id, _within_limits(told))
 
 
 @endpoint("POST", "decide")
@@ -183,17 +183,31 @@ def gate_text(value: Any) -> bytes:
     return strict.json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
+def _within_limits(told: dict[str, Any]) -> dict[str, Any]:
+    """Return what came of a call; where it ran and its output is beyond our limits, that is what is written down."""
+    limits, output = settings.TOOLCARDS, told.get("output", told.get("output_preview"))
+    if told["outcome"] != "ok":
+        return told
+    if strict.deeper(output, limits.max_depth):
+        why = f"The result is nested deeper than {limits.max_depth} levels."
+    elif len(gate_text(output)) > limits.max_frame:
+        why = f"The result has more than {limits.max_frame} bytes."
+    else:
+        return told
+    return told | {"outcome": "error", "output": None, "error": {"code": "bad_output", "message": why}}
+
+
 def _size(request: Any) -> int:
     return len(request.body)
 
 
-def _read(request: Any, model: Any) -> Any:
+def _read(request: Any, model: Any, depth: int = 0) -> Any:
     """Return the body as the model says; raises BadFrame for what is no JSON, Problem 422 for what is another shape."""
     try:
         text = request.body.decode("utf-8")
     except UnicodeDecodeError:
         raise Problem(400, "not_json", "The body is not UTF-8.") from None
-    value = strict.loads(text, settings.TOOLCARDS.max_depth + 1)
+    value = strict.loads(text, depth or settings.TOOLCARDS.max_depth + 1)
     if not isinstance(value, dict):
         raise Problem(400, "not_object", "The body is one JSON object.")
     try:
