@@ -151,32 +151,54 @@ def _answered(link: socket.socket) -> int:
 
 
 def decisions(report: Report) -> None:
-    """One policy decision, with one rule and with a thousand that all might match."""
+    """One policy decision: with one rule, with a thousand by how many name the program, with a thousand patterns."""
+    measured: tuple[tuple[str, list[dict[str, object]], float], ...] = (
+        ("1 rule", [_pattern(0)], 0.5),
+        ("1,000 rules, 20 name the program", [_naming(number, 20) for number in range(1000)], 1),
+        ("1,000 rules, 200 name the program", [_naming(number, 200) for number in range(1000)], 1),
+        # All of these match, by other agents: the index cannot leave one of them out.
+        ("1,000 rules, 200 name the command", [_naming_all(number, 200) for number in range(1000)], 1),
+        ("1,000 rules, patterns", [_pattern(number) for number in range(1000)], 10),
+    )
+    told = {}
+    for name, tests, most in measured:
+        took = _deciding(tests)
+        told[name] = round(took * 1e6, 1)
+        report.row(f"policy decision, {name}", took * 1000, at_most=most, unit="ms")
+    report.note("policy decision: us", told)
+
+
+def _deciding(matches: list[dict[str, object]]) -> float:
+    """Return the median seconds that one decision takes under asking rules with these conditions."""
     from toolcards.core.document import parse
     from toolcards.core.policy import decide
     from toolcards.core.question import Question
 
     question = Question.of("bash", input={"command": "git push origin main --tags"}, agent_path=("bench",))
-    medians = {}
-    for count in (1, 1000):
-        # A pattern cannot be looked up in an index: every rule is tried.
-        tests = [{"path": "/command", "op": "re2", "value": f"tool{number} run"} for number in range(count)]
-        rules = [
-            {"id": f"rule-{number}", "effect": "ask", "match": {"kind": ["execute"], "args": [test]}}
-            for number, test in enumerate(tests)
-        ]
-        policy = parse({"v": 1, "default": "allow", "rules": rules})
+    rules = [{"id": f"rule-{number}", "effect": "ask", "match": match} for number, match in enumerate(matches)]
+    policy = parse({"v": 1, "default": "allow", "rules": rules})
+    decide(policy, question)
+    times = []
+    for _ in range(100):
+        began = time.perf_counter()
         decide(policy, question)
-        times = []
-        for _ in range(200 if count == 1 else 40):
-            began = time.perf_counter()
-            decide(policy, question)
-            times.append(time.perf_counter() - began)
-        medians[count] = median(times)
-    told = {f"{count} rules": round(seconds * 1e6, 1) for count, seconds in medians.items()}
-    report.note("policy decision: us", told)
-    report.row("policy decision, 1 rule", medians[1] * 1000, at_most=0.5, unit="ms")
-    report.row("policy decision, 1,000 rules", medians[1000] * 1000, at_most=10, unit="ms")
+        times.append(time.perf_counter() - began)
+    return median(times)
+
+
+def _pattern(number: int) -> dict[str, object]:
+    return {"kind": ["execute"], "args": [{"path": "/command", "op": "re2", "value": f"tool{number} run"}]}
+
+
+def _naming(number: int, naming: int) -> dict[str, object]:
+    """Return what names a subcommand of the program that runs, in the first `naming` rules; else another program."""
+    value = f"git sub{number}" if number < naming else f"prog{number} sub"
+    return {"args": [{"path": "/command", "op": "cmd", "value": value}]}
+
+
+def _naming_all(number: int, naming: int) -> dict[str, object]:
+    value = "git push" if number < naming else f"prog{number} sub"
+    return {"agent": [f"agent-{number}"], "args": [{"path": "/command", "op": "cmd", "value": value}]}
 
 
 def raw_rows() -> float:

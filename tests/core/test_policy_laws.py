@@ -95,6 +95,12 @@ def with_rule(document, rule):
 
 
 @settings(deadline=None)
+@given(documents)
+def test_terms_joined_with_themselves_stay_the_same(document):
+    assert all(rule.ask.union(rule.ask) == rule.ask for rule in parse(named(document)).rules)
+
+
+@settings(deadline=None)
 @given(documents, questions, st.randoms())
 def test_the_order_of_rules_changes_nothing(document, question, random):
     document = named(document)

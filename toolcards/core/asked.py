@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolcards.core.commands import segments
+from toolcards.core.commands import Segment, segments
 from toolcards.core.question import Question
 
 MAX_STEPS = 10_000
@@ -27,7 +27,7 @@ class Asked:
     opaque: bool = False
     started: float = field(default_factory=time.thread_time)  # a busy machine is not our fault
     found: dict[tuple[str, ...], tuple[Any, ...] | None] = field(default_factory=dict)
-    running: dict[tuple[str, ...], frozenset[str] | None] = field(default_factory=dict)
+    read: dict[tuple[str, ...], tuple[Segment, ...] | None] = field(default_factory=dict)
 
     def step(self, count: int = 1) -> None:
         """Count work; raise OverBudget when there was too much of it."""
@@ -43,16 +43,12 @@ class Asked:
             self.found[path] = self._look(path)
         return self.found[path]
 
-    def programs(self, path: tuple[str, ...]) -> frozenset[str] | None:
-        """Return the names of all programs that the command at the path runs; None where more may run."""
-        if path not in self.running:
+    def parts(self, path: tuple[str, ...]) -> tuple[Segment, ...] | None:
+        """Return the segments of the shell command at the path, none if there is none, None if it is no command."""
+        if path not in self.read:
             values = self.values(path)
-            parts = () if values == () else segments(values[0]) if values else None
-            known = parts is not None and not any(part.hidden or part.inline for part in parts)
-            self.running[path] = (
-                frozenset().union(*(part.programs for part in parts)) if known and parts is not None else None
-            )
-        return self.running[path]
+            self.read[path] = segments(values[0]) if values else values
+        return self.read[path]
 
     def _look(self, path: tuple[str, ...]) -> tuple[Any, ...] | None:
         if not self.question.has_input:

@@ -20,7 +20,9 @@ MAX_SEGMENTS = 100
 _KEYWORDS = "if then else elif fi do done case esac while until for select function coproc in [[ ]] { } !"
 KEYWORDS = frozenset(_KEYWORDS.split())  # `time` is one too, but it only goes before a plain command
 _OPAQUE = frozenset("$`\\<>(){}")
-_IN_DOUBLE = frozenset("$`\\!")
+_BARE = re.compile(r"[^\x00-\x20\x7f-\U0010ffff$`\\<>(){}'\";|&!]+")  # what stands for itself, up to what may not
+_ODD = re.compile(r"[\x00-\x1f\x7f]")  # inside single quotes
+_ODD_IN_DOUBLE = re.compile(r"[\x00-\x1f\x7f-\U0010ffff$`\\!]")
 _GLOB = frozenset("*?[~")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\[[^\]]*\])?\+?=")
 
@@ -55,10 +57,10 @@ class Segment:
         """Whether a flag or script makes it run other programs, which its text may spell."""
         return not self.opaque and self._peeled.inline
 
-    @cached_property
-    def programs(self) -> frozenset[str]:
-        """The bare names of the programs it runs, as far as we can see."""
-        return frozenset(_program(view[0]) for view in self._peeled.views)
+    @property
+    def views(self) -> tuple[tuple[str, ...], ...]:
+        """The words of every command that it runs, as far as we can see: its own, and those behind each wrapper."""
+        return self._peeled.views
 
     def fits(self, wanted: Words) -> bool:
         """Return whether the segment begins with exactly these words (the narrow reading)."""
@@ -89,25 +91,34 @@ class Words:
     words: tuple[str, ...]
 
     @cached_property
-    def _spelling(self) -> tuple[re.Pattern[str], ...]:
-        words = self.words or tuple(self.text.split())
-        return tuple(re.compile(rf"(?<![a-z0-9_]){re.escape(word.lower())}(?![a-z0-9_])") for word in words)
-
-    @property
-    def program(self) -> str:
-        """The bare name of the program; "" where the text is no single plain command."""
-        return _program(self.words[0]) if self.words else ""
+    def _lower(self) -> tuple[str, ...]:
+        return tuple(word.lower() for word in self.words or self.text.split())
 
     @cached_property
-    def _split(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        head = tuple(word for word in self.words[1:] if not word.startswith("-"))
-        return (_program(self.words[0]), *head), tuple(word for word in self.words[1:] if word.startswith("-"))
+    def _spelling(self) -> tuple[re.Pattern[str], ...]:
+        return tuple(re.compile(rf"(?<![a-z0-9_]){re.escape(word)}(?![a-z0-9_])") for word in self._lower)
+
+    @cached_property
+    def head(self) -> tuple[str, ...]:
+        """The bare name of the program and the words after it that are no options; the wide reading looks for these.
+
+        Empty where the text is no single plain command.
+        """
+        rest = (word for word in self.words[1:] if not word.startswith("-"))
+        return (program(self.words[0]), *rest) if self.words else ()
+
+    @cached_property
+    def _flags(self) -> tuple[str, ...]:
+        return tuple(word for word in self.words[1:] if word.startswith("-"))
 
     def occurs_in(self, text: str) -> bool:
         """Return whether the words stand in the raw text in this order, quotes and backslashes aside."""
         return any(self._in_order(spelling) for spelling in _spellings(text))
 
     def _in_order(self, text: str) -> bool:
+        for plain in self._lower:  # far cheaper than a pattern, and mostly the answer
+            if plain not in text:
+                return False
         at = 0
         for word in self._spelling:  # the earliest place each time: one pass, whatever the text
             found = word.search(text, at)
@@ -120,15 +131,42 @@ class Words:
         """Return whether the program and its first words are these, options between them aside."""
         if not self.words or not view:
             return False
-        head, flags = self._split
-        return _program(view[0]) == head[0] and _follow(view[1:], head[1:]) and all(_has(view[1:], f) for f in flags)
+        head, rest = self.head, view[1:]
+        return program(view[0]) == head[0] and _follow(rest, head[1:]) and all(_has(rest, flag) for flag in self._flags)
+
+
+class Wanted:
+    """The commands that one rule names, by what they begin with: a segment is held against those it could be."""
+
+    def __init__(self, every: tuple[Words, ...]) -> None:
+        self._every = every
+        self._texts = [words for words in every if not words.words]
+        self._first: dict[str, list[Words]] = {}
+        self._programs: dict[str, list[Words]] = {}
+        for words in every:
+            if words.words:
+                self._first.setdefault(words.words[0], []).append(words)
+                self._programs.setdefault(words.head[0], []).append(words)
+
+    def fitting(self, segment: Segment) -> list[Words]:
+        """Return the words that the segment fits (the narrow reading)."""
+        return [words for words in self._first.get(segment.words[0], ()) if segment.fits(words)]
+
+    def spelled(self, segment: Segment) -> bool:
+        """Return whether the segment spells any of the words (the wide reading)."""
+        if segment.hidden or segment.inline:
+            return any(segment.spells(words) for words in self._every)
+        if any(segment.spells(words) for words in self._texts):
+            return True
+        found = ((view, words) for view in segment.views for words in self._programs.get(program(view[0]), ()))
+        return any(words.begin(view) for view, words in found)
 
 
 @lru_cache(maxsize=64)
-def _spellings(text: str) -> tuple[str, str]:
+def _spellings(text: str) -> tuple[str, ...]:
     """Return the raw text in lower case, as it stands and without quotes and backslashes."""
     text = text.lower()
-    return text, re.sub(r"\\\r?\n|['\"\\]", "", text)
+    return tuple(dict.fromkeys((text, re.sub(r"\\\r?\n|['\"\\]", "", text))))
 
 
 def wanted_words(given: str) -> Words:
@@ -218,6 +256,11 @@ def _word(line: str, at: int, *, first: bool) -> tuple[str, int]:
             pieces.append(_quoted(line[at + 1 : end], char))
             at = end + 1
             continue
+        bare = _BARE.match(line, at)
+        if bare is not None:
+            pieces.append(bare[0])
+            at = bare.end()
+            continue
         if char in _OPAQUE:
             raise _Opaque(f"it holds {char} outside single quotes")
         if not " " < char < "\x7f":
@@ -232,11 +275,10 @@ def _word(line: str, at: int, *, first: bool) -> tuple[str, int]:
 
 
 def _quoted(text: str, quote: str) -> str:
-    for char in text:
-        if char < " " or char == "\x7f":
-            raise _Opaque(f"it holds {_shown(char)} inside quotes")
-        if quote == '"' and (char in _IN_DOUBLE or char > "\x7f"):
-            raise _Opaque(f"it holds {_shown(char)} inside double quotes")
+    odd = (_ODD_IN_DOUBLE if quote == '"' else _ODD).search(text)
+    if odd is not None:
+        quotes = "quotes" if _ODD.match(odd[0]) else "double quotes"
+        raise _Opaque(f"it holds {_shown(odd[0])} inside {quotes}")
     return text
 
 
@@ -260,7 +302,8 @@ def _shown(char: str) -> str:
 # ---------------------------------------------------------------- the wide reading
 
 
-def _program(word: str) -> str:
+@lru_cache(maxsize=1_024)
+def program(word: str) -> str:
     """Return the bare name: without directory, in lower case (disks that ignore case), without .exe."""
     name = word.rsplit("/", 1)[-1].rsplit("\\", 1)[-1].lower()
     return re.sub(r"\.(exe|cmd|bat|com)$", "", name)
@@ -271,7 +314,7 @@ def _follow(words: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
     places = {0}
     for want in wanted:
         reached: set[int] = set()
-        for place in _reach(words, places):
+        for place in reach(words, places):
             if place < len(words) and words[place] == want:
                 reached.add(place + 1)
         if not reached:
@@ -280,7 +323,7 @@ def _follow(words: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
     return True
 
 
-def _reach(words: tuple[str, ...], places: set[int]) -> set[int]:
+def reach(words: tuple[str, ...], places: set[int]) -> set[int]:
     """Return every place that can be next: an option may be skipped, alone or with the word after it."""
     seen: set[int] = set()
     rest = list(places)

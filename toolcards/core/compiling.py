@@ -56,7 +56,7 @@ def rule(doc: RuleDoc, name: str, sha256: str, ask: AskTerms) -> Rule:
         sha256=sha256,
         tools=tuple(doc.match.tool or ()),
         kinds=tuple(doc.match.kind or ()),
-        programs=_programs(match),
+        heads=_heads(match, focus),
     )
 
 
@@ -120,11 +120,11 @@ def _focus(clauses: tuple[Clause, ...]) -> tuple[str, ...] | None:
     return None if "*" in path else path
 
 
-def _programs(match: Clause) -> frozenset[str] | None:
-    """Return the programs of which one must run for the clause to hold."""
-    for command in commands_of(match):
-        names = frozenset(words.program for words in command.wanted)
-        return None if "" in names else names
+def _heads(match: Clause, focus: tuple[str, ...] | None) -> tuple[tuple[str, ...], ...] | None:
+    """Return the programs, each with its first words, of which one must run at the focus for the clause to hold."""
+    for command in commands_of(match) if focus is not None else ():
+        heads = tuple(words.head for words in command.wanted)
+        return heads if all(heads) else None
     return None
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Protocol
 from zoneinfo import ZoneInfo
 
 from toolcards.core import matchers
 from toolcards.core.asked import Asked
-from toolcards.core.commands import Segment, Words, segments
+from toolcards.core.commands import Segment, Wanted, Words, segments
 from toolcards.core.matchers import FALSE, OPAQUE, TRUE, UNKNOWN, Matcher, Truth
 from toolcards.core.question import Question
 from toolcards.core.shapes import compile_glob
@@ -161,7 +162,7 @@ class Argument:
         return values[0] if len(values) == 1 else list(values)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Command:
     """The shell command at a path begins with one of these words; see `commands` for the two readings."""
 
@@ -170,6 +171,10 @@ class Command:
     every: bool
     wide: bool
     cost: int = 2
+
+    @cached_property
+    def _wanted(self) -> Wanted:
+        return Wanted(self.wanted)
 
     @property
     def name(self) -> str:
@@ -198,7 +203,7 @@ class Command:
     def _of_segment(self, asked: Asked, segment: Segment) -> Truth:
         asked.step(1 + (len(segment.text) >> 13))
         if self.wide:
-            if any(segment.spells(words) for words in self.wanted):
+            if self._wanted.spelled(segment):
                 return TRUE
             if segment.hidden:
                 asked.opaque = True
@@ -207,7 +212,7 @@ class Command:
         if segment.opaque:
             asked.opaque = True
             return OPAQUE
-        fitting = [words for words in self.wanted if segment.fits(words)]
+        fitting = self._wanted.fitting(segment)
         if not fitting:
             return FALSE
         if not any(segment.runs_only(words) for words in fitting):

@@ -40,6 +40,12 @@ class Decision:
     trace: tuple[dict[str, Any], ...] = ()
     grants: tuple[str, ...] = ()
 
+    def but(self, **changes: Any) -> Decision:
+        """Return this decision with some fields changed; a copy of one __dict__, as of a Card."""
+        said = object.__new__(Decision)
+        object.__setattr__(said, "__dict__", self.__dict__ | changes)
+        return said
+
 
 @dataclass(slots=True)
 class _Found:
@@ -71,10 +77,10 @@ def decide(
     try:
         if policy is None:
             return Decision(Effect.DENY, "gate_error", "There is no active policy.", by=By("gate_error"))
-        said = replace(_decide(policy, question, tuple(grants)), version=policy.version)
+        said = _decide(policy, question, tuple(grants)).but(version=policy.version)
         if said.effect is Effect.ASK:
             said = _someone(said, question, eligible)
-        return replace(said, trace=_trace(policy, question)) if explain else said
+        return said.but(trace=_trace(policy, question)) if explain else said
     except Exception as error:  # unclear answers deny
         reason = f"The policy could not be evaluated ({type(error).__name__})."
         return Decision(Effect.DENY, "gate_error", reason, by=By("gate_error"), version=getattr(policy, "version", 0))
@@ -95,7 +101,7 @@ def _decide(policy: Policy, question: Question, grants: tuple[Grant, ...]) -> De
     would = tuple(sorted(found.would, key=lambda told: str(told["rule"])))
     identity = _identity(policy, question)
     if found.deny:
-        return replace(_by_rules(Effect.DENY, "rule_denied", found.deny), would=would)
+        return _by_rules(Effect.DENY, "rule_denied", found.deny).but(would=would)
     if identity is not None and identity[1] is Effect.DENY:
         return Decision(Effect.DENY, identity[0], _TOLD[identity[0]], by=By("default"), would=would)
     rest = _rest(policy, question, found, identity, grants)
@@ -104,7 +110,7 @@ def _decide(policy: Policy, question: Question, grants: tuple[Grant, ...]) -> De
         said = rest
     if said.effect is Effect.ALLOW and found.opaque:
         said = _opaque(policy, found.opaque)
-    return replace(said, would=would)
+    return said.but(would=would) if would else said
 
 
 _TOLD = {
@@ -140,13 +146,14 @@ def _ask(
         said = _by_rules(Effect.ASK, "rule_asks", open_rules)
         terms = open_rules[0].ask
         for rule in open_rules[1:]:
-            terms = terms.union(rule.ask)
+            if rule.ask != open_rules[0].ask:  # hundreds of rules mostly say the same
+                terms = terms.union(rule.ask)
         if identity is not None and identity[0] not in used and identity[1] is Effect.ASK:
             terms = terms.union(policy.ask)
     else:
         said = Decision(Effect.ASK, names[-1], _TOLD[names[-1]], by=By("default"))
         terms = policy.ask
-    return replace(said, ask=terms)
+    return said.but(ask=terms)
 
 
 def _rest(
@@ -189,7 +196,7 @@ def _someone(said: Decision, question: Question, eligible: Eligible) -> Decision
         return said
     why = "nobody may answer it" if question.can_wait else "the agent cannot wait for an answer"
     reason = f"{said.reason} A person's answer is needed and {why}."
-    return replace(said, effect=Effect.DENY, code="no_approver", reason=reason, by=By("no_approver"), ask=None)
+    return said.but(effect=Effect.DENY, code="no_approver", reason=reason, by=By("no_approver"), ask=None)
 
 
 # ---------------------------------------------------------------- what the rules say

@@ -10,48 +10,10 @@ from typing import Any
 from toolcards.core.asked import Asked
 from toolcards.core.canonical import digest
 from toolcards.core.conditions import Rate
+from toolcards.core.index import Index
 from toolcards.core.rules import AskTerms, Effect, Rule
 
 BUILT_IN = ("default", "unknown_tool", "changed_tool")
-
-
-class _Index:
-    """Rules by what they name, so that a call meets only those that could match it."""
-
-    def __init__(self, rules: Iterable[Rule]) -> None:
-        self.tools: dict[str, list[Rule]] = {}
-        self.starts: dict[str, list[Rule]] = {}  # what stands before the first * of a tool
-        self.kinds: dict[str, list[Rule]] = {}
-        self.rest: list[Rule] = []
-        self.commands: dict[tuple[str, ...], list[Rule]] = {}  # by the path of a shell command, then by program
-        self.programs: dict[tuple[tuple[str, ...], str], list[Rule]] = {}
-        for rule in rules:
-            if rule.programs is not None and rule.focus is not None:
-                self.commands.setdefault(rule.focus, []).append(rule)
-                for program in rule.programs:
-                    self.programs.setdefault((rule.focus, program), []).append(rule)
-                continue
-            for name in set(rule.tools):
-                start, star, _ = name.partition("*")
-                (self.starts if star else self.tools).setdefault(start, []).append(rule)
-            for kind in set(rule.kinds) if not rule.tools else ():
-                self.kinds.setdefault(kind, []).append(rule)
-            if not rule.tools and not rule.kinds:
-                self.rest.append(rule)
-
-    def of(self, asked: Asked) -> Iterable[Rule]:
-        question = asked.question
-        found = [*self.rest, *self.kinds.get(question.kind or "other", ()), *self.tools.get(question.tool, ())]
-        for length in range(min(len(question.tool), 200) + 1):
-            found += self.starts.get(question.tool[:length], ())
-        for path, rules in self.commands.items():
-            running = asked.programs(path)
-            if running is None:
-                found += rules
-            else:
-                for program in running:
-                    found += self.programs.get((path, program), ())
-        return {rule.id: rule for rule in found}.values()
 
 
 @dataclass(frozen=True)
@@ -69,8 +31,8 @@ class Policy:
     document: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
-    def _index(self) -> _Index:
-        return _Index(sorted(self.rules, key=lambda rule: rule.id))
+    def _index(self) -> Index:
+        return Index(sorted(self.rules, key=lambda rule: rule.id))
 
     def candidates(self, asked: Asked) -> Iterable[Rule]:
         """Return the rules that could match, each once."""

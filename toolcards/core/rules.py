@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 from toolcards.core.asked import Asked
-from toolcards.core.commands import Segment, segments
+from toolcards.core.commands import Segment
 from toolcards.core.conditions import Command, Condition
 from toolcards.core.matchers import FALSE, TRUE, Truth, negate
 
@@ -103,20 +104,34 @@ def _below(pointer: str, other: str) -> bool:
     return pointer == other or pointer.startswith(other + "/")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Clause:
     """Conditions that all have to hold, cheap ones first."""
 
     conditions: tuple[Condition, ...]
 
+    @cached_property
+    def about_call(self) -> tuple[Condition, ...]:
+        """Those that say nothing about arguments: for every part of a command they say the same."""
+        return tuple(condition for condition in self.conditions if not condition.cost)
+
+    @cached_property
+    def about_input(self) -> tuple[Condition, ...]:
+        """The others."""
+        return tuple(condition for condition in self.conditions if condition.cost)
+
     def check(self, asked: Asked, segment: Segment | None) -> Truth:
         """Return AND over the conditions."""
-        truth = TRUE
-        for condition in self.conditions:
-            truth = min(truth, condition.check(asked, segment))
-            if truth is FALSE:
-                break
-        return truth
+        return every(self.conditions, asked, segment)
+
+
+def every(conditions: tuple[Condition, ...], asked: Asked, segment: Segment | None, truth: Truth = TRUE) -> Truth:
+    """Return AND over what is known already and the conditions."""
+    for condition in conditions:
+        if truth is FALSE:
+            break
+        truth = min(truth, condition.check(asked, segment))
+    return truth
 
 
 @dataclass(frozen=True)
@@ -141,7 +156,7 @@ class Rule:
     subordinate: bool = False  # from a lower layer that may only make things stricter
     tools: tuple[str, ...] = ()  # as written, for the index and for people
     kinds: tuple[str, ...] = ()
-    programs: frozenset[str] | None = None  # one of these must run for the rule to match; None: not known
+    heads: tuple[tuple[str, ...], ...] | None = None  # one of these must run for it to match; None: not known
 
     @property
     def reason(self) -> str:
@@ -168,30 +183,20 @@ class Rule:
 
 def parts(rule: Rule, asked: Asked) -> tuple[Segment | None, ...]:
     """Return what the rule is judged on: each segment of its shell command, or the call as a whole."""
-    if rule.focus is None:
-        return (None,)
-    values = asked.values(rule.focus)
-    found = segments(values[0]) if values else None
-    return found or (None,)
+    return (None,) if rule.focus is None else asked.parts(rule.focus) or (None,)
 
 
 def truths(rule: Rule, asked: Asked) -> tuple[Truth, ...]:
     """Return the rule's answer for each of its parts: the conditions hold and no exception does."""
     asked.step()
-    if rule.programs is not None and rule.focus is not None:
-        running = asked.programs(rule.focus)
-        if running is not None and running.isdisjoint(rule.programs):
-            return (FALSE,)
-    for condition in rule.match.conditions:
-        if condition.cost:
-            break
-        if condition.check(asked, None) is FALSE:
-            return (FALSE,)
-    return tuple(_truth(rule, asked, part) for part in parts(rule, asked))
+    truth = every(rule.match.about_call, asked, None)
+    if truth is FALSE:
+        return (FALSE,)
+    return tuple([_truth(rule, asked, part, truth) for part in parts(rule, asked)])
 
 
-def _truth(rule: Rule, asked: Asked, part: Segment | None) -> Truth:
-    truth = rule.match.check(asked, part)
+def _truth(rule: Rule, asked: Asked, part: Segment | None, truth: Truth) -> Truth:
+    truth = every(rule.match.about_input, asked, part, truth)
     for clause in rule.unless:
         if truth is FALSE:
             break

@@ -1,0 +1,103 @@
+"""Which rules could match a call, found without asking each of them.
+
+A rule is filed under something that must hold wherever it matches. So the index may give too many rules, never
+too few: whether a rule matches, it says itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from toolcards.core.asked import Asked
+from toolcards.core.commands import program, reach
+from toolcards.core.rules import Rule
+
+
+class Index:
+    """Rules by the command they name, else by the tool, else by the kind of tool."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self.tools: dict[str, list[Rule]] = {}
+        self.starts: dict[str, list[Rule]] = {}  # what stands before the first * of a tool
+        self.kinds: dict[str, list[Rule]] = {}
+        self.commands: dict[tuple[str, ...], _Commands] = {}  # by the path of a shell command
+        self.rest: list[Rule] = []
+        for rule in rules:
+            if rule.heads is not None and rule.focus is not None:
+                self.commands.setdefault(rule.focus, _Commands()).add(rule, rule.heads)
+            elif rule.tools:
+                for name in set(rule.tools):
+                    start, star, _ = name.partition("*")
+                    (self.starts if star else self.tools).setdefault(start, []).append(rule)
+            elif rule.kinds:
+                for kind in set(rule.kinds):
+                    self.kinds.setdefault(kind, []).append(rule)
+            else:
+                self.rest.append(rule)
+
+    def of(self, asked: Asked) -> Iterable[Rule]:
+        """Return the rules that could match, each once."""
+        question = asked.question
+        found = [*self.rest, *self.kinds.get(question.kind or "other", ()), *self.tools.get(question.tool, ())]
+        if self.starts:
+            for length in range(min(len(question.tool), 200) + 1):
+                found += self.starts.get(question.tool[:length], ())
+        for path, commands in self.commands.items():
+            found += commands.of(asked, path)
+        return {rule.id: rule for rule in found}.values()
+
+
+@dataclass(slots=True)
+class _Node:
+    """Rules whose words end here, and the words that others go on with."""
+
+    rules: list[Rule] = field(default_factory=list)
+    then: dict[str, _Node] = field(default_factory=dict)
+
+
+class _Commands:
+    """Rules about the shell command at one path, word by word: a tree over the heads of what they name."""
+
+    def __init__(self) -> None:
+        self.every: list[Rule] = []
+        self.programs: dict[str, _Node] = {}
+
+    def add(self, rule: Rule, heads: tuple[tuple[str, ...], ...]) -> None:
+        self.every.append(rule)
+        for name, *words in heads:
+            node = self.programs.setdefault(name, _Node())
+            for word in words:
+                node = node.then.setdefault(word, _Node())
+            node.rules.append(rule)
+
+    def of(self, asked: Asked, path: tuple[str, ...]) -> list[Rule]:
+        """Return the rules of which some words run, in the wide reading, which sees all that the narrow one does."""
+        parts = asked.parts(path)
+        if parts is None or any(part.hidden or part.inline for part in parts):
+            return self.every  # more may run than can be seen
+        found: list[Rule] = []
+        for part in parts:
+            for view in part.views:
+                node = self.programs.get(program(view[0]))
+                if node is not None:
+                    found += _follow(node, view[1:], asked)
+        return found
+
+
+def _follow(node: _Node, words: tuple[str, ...], asked: Asked) -> list[Rule]:
+    """Return the rules of all nodes that the words lead to, nothing but options (and their values) between."""
+    found: list[Rule] = []
+    rest = [(node, {0})]
+    while rest:
+        node, places = rest.pop()
+        found += node.rules
+        if not node.then:
+            continue
+        asked.step(len(words) >> 8)  # nothing for a command of sane length
+        after: dict[str, set[int]] = {}
+        for place in reach(words, places):
+            if place < len(words) and words[place] in node.then:
+                after.setdefault(words[place], set()).add(place + 1)
+        rest += [(node.then[word], reached) for word, reached in after.items()]
+    return found
