@@ -235,6 +235,35 @@ def test_an_ill_typed_field_is_named(protocol: str, kind: str, field: str, value
     assert field in error.message
 
 
+HOT = '{"n":7, "type":"tool.input.delta","call_id":"c","delta":"a"}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HOT, HOT.replace('"n":7, ', ""), HOT.replace('"a"', '"\\"}\\ud83d"'), HOT.replace("7", "999999999999999999"),
+        HOT.replace('"a"', '""'),
+    ],
+)  # fmt: skip
+def test_a_hot_frame_is_read_at_once_as_it_is_slowly(text: str) -> None:
+    hot = native.piece_of(text)
+    assert hot is not None
+    assert [f.InputDelta(*hot[0])] == native.decode(text) == native._decode(text)
+    assert hot[1] == (native.number_of(text) or 0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HOT[:-1], HOT + " ", HOT.replace("}", ',"at":1}'), HOT.replace("}", ',"delta":"b"}'),
+        HOT.replace('"a"', '"\x01"'), HOT.replace('"c"', '""'), HOT.replace('"c"', '"\\u0063"'), HOT.replace("7", "0"),
+        HOT.replace("delta", "text"), "",
+    ],
+)  # fmt: skip
+def test_what_is_not_quite_a_hot_frame_is_read_slowly(text: str) -> None:
+    assert native.piece_of(text) is None
+
+
 @pytest.mark.parametrize(
     ("text", "number"),
     [

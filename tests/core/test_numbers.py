@@ -22,6 +22,14 @@ def test_each_number_is_new_once_in_whatever_order_they_come(seed):
     assert seen == [59]
 
 
+def test_the_next_number_is_noted_at_once_only_where_nothing_is_missing():
+    seen = [3]
+    assert [numbers.follows(seen, number) for number in (4, 4, 6, ("a", 5), 5)] == [True, False, False, False, True]
+    assert seen == [5]
+    numbers.keep(seen, 7)
+    assert not numbers.follows(seen, 6) and seen == [5, [7, 7]]
+
+
 def test_ranges_stay_apart_in_order_and_join():
     seen = [0]
     for number in (5, 9, 6, 20, 8):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from toolcards.core.facts import AnyFact, InputChunk
+from toolcards.core.facts import AnyFact, InputChunk, Piece
 
 DEPTH = 32  # objects and arrays inside each other; the transport passes its own setting
 Facts = list[AnyFact | InputChunk]
@@ -54,6 +54,9 @@ class Adapter:
     are sent on its socket unless the connection says otherwise; `run_of` finds the run's id in a frame,
     `number_of` the sender's own sequence number: of the run, from 1, or (stream, number in that stream, in order).
 
+    `piece_of` reads the hot frame alone, at once: its piece of input and its number (0 for none), or None for any
+    other frame. It says what `decode` and `number_of` say.
+
     `encode_all` answers all questions of a run at once, where the protocol takes no answer alone.
     """
 
@@ -64,5 +67,6 @@ class Adapter:
     encode_all: Callable[[Sequence[Answer]], Any] | None = None
     run_of: Callable[[str], str] = lambda text: ""
     number_of: Callable[[str], int | tuple[str, int] | None] = lambda text: None
+    piece_of: Callable[[str], tuple[Piece, int] | None] = lambda text: None
     body_is_stream: bool = True
     gated: bool = False

@@ -329,22 +329,28 @@ def _fault(error: Fault | str) -> Fault:
 
 # The hot frame as our client writes it: members in this order and none besides, so that nothing can be said twice.
 _DELTA = re.compile(
-    r'\{(?:"n":[1-9]\d{0,17},[ \t\r\n]*)?"type":"tool\.input\.delta","call_id":"([^"\\\x00-\x1f]+)","delta":"'
+    r'\{(?:"n":([1-9]\d{0,17}),[ \t\r\n]*)?"type":"tool\.input\.delta","call_id":"([^"\\\x00-\x1f]+)","delta":"'
 )
 _decode = Decoder(Frames).decode
 
 
 def decode(text: str, depth: int = DEPTH) -> Facts | None:
     """Return the frame's facts, None for an unknown type; raises BadFrame. Reads hot frames without a model."""
-    delta = _DELTA.match(text)
-    if delta is not None:
-        try:
-            said, end = scanstring(text, delta.end())
-        except ValueError:
-            return _decode(text, depth)
-        if text[end:] == "}":
-            return [f.InputDelta(delta[1], said)]
-    return _decode(text, depth)
+    hot = piece_of(text)
+    return _decode(text, depth) if hot is None else [f.InputDelta(*hot[0])]
 
 
-ADAPTER = Adapter("native", "1", decode, encode, number_of=number_of, gated=True)
+def piece_of(text: str) -> tuple[f.Piece, int] | None:
+    """Return what a hot frame says, and its number (0 for none); None for a frame that is not written so."""
+    head = _DELTA.match(text)
+    if head is None:
+        return None
+    try:
+        said, end = scanstring(text, head.end())
+    except ValueError:
+        return None
+    number, call_id = head.groups()
+    return ((call_id, said), int(number) if number else 0) if text[end:] == "}" else None
+
+
+ADAPTER = Adapter("native", "1", decode, encode, number_of=number_of, piece_of=piece_of, gated=True)

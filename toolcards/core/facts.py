@@ -462,6 +462,7 @@ RunFact: TypeAlias = (
     | ErrorSeen | RunEnded
 )  # fmt: skip
 AnyFact: TypeAlias = CallFact | RunFact
+Piece: TypeAlias = tuple[str, str]  # an InputDelta not made yet: its call id and text
 
 CALL_FACTS: tuple[Any, ...] = get_args(CallFact)
 RUN_FACTS: tuple[Any, ...] = get_args(RunFact)

@@ -36,6 +36,14 @@ def is_new(seen: list[Any], number: Number) -> bool:
     return True
 
 
+def follows(seen: list[Any], number: Number) -> bool:
+    """Note the number if all before it were seen and nothing beyond it, and return whether so: the usual, done fast."""
+    if len(seen) == 1 and number == seen[0] + 1:
+        seen[0] = number
+        return True
+    return False
+
+
 def keep(seen: list[Any], number: Number) -> None:
     """Note a new number, in place."""
     if isinstance(number, tuple):

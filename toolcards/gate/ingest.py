@@ -19,11 +19,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from toolcards.core import facts as f
-from toolcards.core.facts import AnyFact
+from toolcards.core import numbers
+from toolcards.core.facts import AnyFact, Piece
 from toolcards.core.lifecycle import Card
 from toolcards.core.numbers import Number, TooManyGaps
 from toolcards.gate import consulting, journal
@@ -56,9 +57,9 @@ class Committed:
     refused: int = 0  # frames whose own number left a gap too many
 
 
-# One frame: its facts, when it came, the sender's own number (0 for none), and 1, or 0 for a lease, which is no frame.
-# A plain tuple, since ten thousand are made in a second.
-Frame: TypeAlias = tuple[list[Any], float, Number, int]
+# One frame: its facts, or the one piece of input it brought, when it came, and the sender's own number (0 for none).
+# Plain tuples, since ten thousand are made in a second; a piece is made a fact when it is told.
+Frame: TypeAlias = tuple[list[Any] | Piece, float, Number]
 
 
 class Stream:
@@ -90,13 +91,14 @@ class Stream:
         self._loop = asyncio.get_running_loop()
         self._pending: deque[Frame] = deque()
         self._taken: list[Frame] = []
+        self._leases: deque[float] = deque()  # not yet committed: until when the agent is there; the last one counts
+        self._leasing = 0  # how many of them this commit takes
         self._rest: list[Frame] = []  # of what was taken: what comes after a call that plug-ins must hear of
         self._inquiries: list[Inquiry] = []
         self._heard: list[Heard] = []
         self._held = self._queued = False
         self._queueing = threading.Lock()
         self._committed = 0
-        self._frames = 0
         self._pushed = 0
         self._decisions: list[dict[str, Any]] = []
         self._asked: list[dict[str, str]] = []
@@ -105,9 +107,17 @@ class Stream:
 
     # ------------------------------------------------------------ on the event loop
 
-    def push(self, facts: list[AnyFact], number: Number = 0) -> None:
-        """Take in one frame's facts (`[]` for a frame that is only counted); returns at once."""
-        self._put((facts, time.time(), number, 1))
+    def push(self, said: list[AnyFact] | Piece, number: Number = 0) -> None:
+        """Take in one frame: its facts (`[]` where it is only counted) or its piece of input; returns at once."""
+        if self.error is not None:
+            return
+        if type(said) is list and len(said) == 1 and type(said[0]) is f.InputDelta:
+            said = (said[0].call_id, said[0].text)
+        self._pending.append((said, time.time(), number))
+        self._pushed += 1
+        journal.WRITER.taken_in += 1
+        if not self._queued:
+            self._queue()
 
     @property
     def full(self) -> bool:
@@ -122,25 +132,21 @@ class Stream:
     async def settle(self) -> None:
         """Wait until everything pushed so far is committed; raises what made that impossible."""
         goal = self._pushed
-        while self._committed < goal and self.error is None:
+        while self._owes(goal):
             self._settled.clear()
-            if self._committed < goal and self.error is None:
+            if self._owes(goal):
                 await self._settled.wait()
         if self.error is not None:
             raise self.error
 
     def touch(self, lease: float) -> None:
         """The agent is there: without another sign within `lease` seconds the run counts as lost."""
-        self._put(([_Lease(lease)], time.time(), 0, 0))
-
-    def _put(self, frame: Frame) -> None:
-        if self.error is not None:
-            return
-        self._pending.append(frame)
-        self._pushed += 1
-        journal.WRITER.taken_in += 1
-        if not self._queued:
+        if self.error is None:
+            self._leases.append(time.time() + lease)
             self._queue()
+
+    def _owes(self, goal: int) -> bool:
+        return self.error is None and (self._committed < goal or bool(self._leases))
 
     def _queue(self) -> None:
         """Get in line for the writer, once; a stream that is held does when plug-ins were heard."""
@@ -162,8 +168,7 @@ class Stream:
         if self._held:
             return
         pending = self._pending
-        for _ in range(min(len(pending), PORTION - len(self._taken))):
-            self._taken.append(pending.popleft())
+        self._taken += [pending.popleft() for _ in range(min(len(pending), PORTION - len(self._taken)))]
         self._decisions, self._asked, self._inquiries, self._rest = [], [], [], []
         self._refused = 0
         if self.error is not None:  # a frame before these was lost: they must not be written after the gap
@@ -172,6 +177,9 @@ class Stream:
             self.source.pk, self.run_name, protocol=self.protocol, agent=plain(self.agent, 200), mode=self.mode
         )
         self.run_pk = memory.row.pk
+        self._leasing = len(self._leases)
+        if self._leasing:
+            memory.row.alive_until, memory.touched = self._leases[self._leasing - 1], True
         if memory.seq == 0:
             self._begin(tx, memory)
         self._heard_of(tx, memory)
@@ -189,21 +197,22 @@ class Stream:
     def _tell_all(self, tx: Transaction, memory: RunMemory) -> None:
         """Tell every frame's facts; in a flood, neighbouring pieces of one input together."""
         flood, growing = len(self._taken) >= FLOOD or journal.WRITER.backlog >= PRESSURE, []
-        for place, (facts, at, number, counted) in enumerate(self._taken):
+        for place, frame in enumerate(self._taken):
+            said, at, number = frame
+            if type(said) is tuple:  # nine of ten frames on a busy day
+                if number and not (numbers.follows(memory.numbers, number) or self._noted(memory, number)):
+                    continue
+                if growing and (growing[0][0][0] != said[0] or not flood):
+                    growing = self._grow(tx, memory, growing)
+                growing.append(frame)
+                continue
             if number and not self._is_new(memory, number):
                 continue
-            for told, fact in enumerate(facts, 1):
-                if type(fact) is f.InputDelta:  # nine of ten facts on a busy day
-                    object.__setattr__(fact, "at", at)  # ours alone until it is told
-                    if growing and (growing[0].call_id != fact.call_id or not flood):
-                        growing = self._grow(tx, memory, growing)
-                    growing.append(fact)
-                    continue
-                if growing:
-                    growing = self._grow(tx, memory, growing)
+            growing = self._grow(tx, memory, growing)
+            for told, fact in enumerate(said, 1):
                 self._tell(tx, memory, fact, at)
                 if self._inquiries:  # the frame counts once they are answered
-                    self._rest = [(facts[told:], at, number, counted), *self._taken[place + 1 :]]
+                    self._rest = [(said[told:], at, number), *self._taken[place + 1 :]]
                     return
             if number:
                 memory.note(number)
@@ -217,30 +226,33 @@ class Stream:
             self._refused += 1
             return False
 
-    def _grow(self, tx: Transaction, memory: RunMemory, growing: list[f.InputDelta]) -> list[f.InputDelta]:
+    def _noted(self, memory: RunMemory, number: Number) -> bool:
+        new = self._is_new(memory, number)
+        if new:
+            memory.note(number)
+        return new
+
+    def _grow(self, tx: Transaction, memory: RunMemory, growing: list[Any]) -> list[Any]:
         """Tell these pieces of one input, as one if that means the same; return an empty list."""
         if len(growing) > 1:
-            card = memory.board.find(growing[0].call_id)
+            (call_id, _), at, number = growing[-1]
+            card = memory.board.find(call_id)
             if card is not None and card.state == "input-streaming" and card.segment is None:
-                growing = [replace(growing[-1], text="".join([piece.text for piece in growing]))]
-        for piece in growing:
-            for card in tx.tell(memory, piece):
+                growing = [((call_id, "".join([said[1] for said, _, _ in growing])), at, number)]
+        for (call_id, text), at, _ in growing:
+            for card in tx.tell(memory, f.InputDelta(call_id, text, at)):
                 self.touched.add(card.ordinal)
         return []
 
     def _begin(self, tx: Transaction, memory: RunMemory) -> None:
         """The log of a run begins with its start, whether or not the protocol says so."""
-        facts = ((fact, at) for facts, at, *_ in self._taken for fact in facts if type(fact) is not _Lease)
-        first, at = next(facts, (None, 0.0))
+        first, at = next(((said[0], at) for said, at, _ in self._taken if said), (None, 0.0))
         if type(first) is f.RunStarted and not first.agent:
             object.__setattr__(first, "agent", self.agent)
         elif first is not None and type(first) is not f.RunStarted:
             tx.tell(memory, f.RunStarted(agent=self.agent, at=at))
 
     def _tell(self, tx: Transaction, memory: RunMemory, fact: Any, at: float) -> None:
-        if type(fact) is _Lease:
-            memory.row.alive_until, memory.touched = at + fact.seconds, True
-            return
         if type(fact) is f.RunEnded and fact.reason == END_OF_STREAM:
             ended = how_it_ended(memory)
             if ended is None:
@@ -285,13 +297,15 @@ class Stream:
             self.error = error
         else:
             self._committed += len(done)
-            self._frames += sum(counted for *_, counted in done)
             self._heard = []
             self._pending.extendleft(reversed(rest))
-        told = Committed(self.seq, self._frames, self._decisions, self._asked, self._refused)
+            for _ in range(self._leasing):
+                self._leases.popleft()
+            self._leasing = 0
+        told = Committed(self.seq, self._committed, self._decisions, self._asked, self._refused)
         if error is None and self._inquiries:
             self._hold()
-        elif self._pending:
+        elif self._pending or self._leases:
             self._queue()
         with contextlib.suppress(RuntimeError):  # the loop is gone, and with it whoever waited
             self._loop.call_soon_threadsafe(self._tell_committed, told)
@@ -320,8 +334,3 @@ class Stream:
             self._on_commit(told)
         elif self.error is not None and self._on_failure is not None:
             self._on_failure(self.error)
-
-
-@dataclass(frozen=True, slots=True)
-class _Lease:
-    seconds: float

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter, OrderedDict
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from toolcards.core import numbers
@@ -150,4 +150,4 @@ def _narrator(row: Run, board: Board) -> Narrator:
 
 def context_json(board: Board) -> str:
     """Return the board's context for the run row."""
-    return json.dumps(asdict(board.context), separators=(",", ":"))
+    return json.dumps(vars(board.context), separators=(",", ":"))

@@ -110,7 +110,7 @@ class AgentSocket(AsyncConsumer):
     def _take(self, text: str) -> None:
         intake = self._intake
         try:
-            frames = frames_of(text)
+            frames = (text,) if text[:1] == "{" else frames_of(text)
         except BadFrame as bad:
             self._tell_wrong(intake.refuse(bad))
             return
