@@ -7,11 +7,13 @@ import time
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, connections
 
+from tests.serving import PATIENCE
 from toolcards import gate
 from toolcards.core import facts as f
 from toolcards.gate import journal
+from toolcards.gate.work import Action
 from toolcards.models import Approval, Event, LogIsFinal, Run, ToolCall
 
 ASK = {"default": "ask"}
@@ -175,3 +177,35 @@ def test_rebuilding_finds_and_mends_a_card_that_is_not_what_the_log_says(a_call:
 def test_a_text_cut_inside_an_emoji_is_stored_as_it_was(a_run: Any) -> None:
     a_run("r", f.InputStarted("c", "bash"), f.InputDelta("c", '"\ud83d'))
     assert str(ToolCall.objects.get().as_card().text) == '"\ud83d'
+
+
+# ---------------------------------------------------------------- the journal
+
+
+class Hesitant(journal.Writer):
+    """A writer whose thread is held up after each thing that it notes, so that others can look at it half-way."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if threading.current_thread().name == "journal":
+            time.sleep(0.05)
+
+
+class Note(Action):
+    """A piece of work that writes nothing."""
+
+    over = False
+
+    def apply(self, tx: Any) -> None:
+        pass
+
+    def settled(self, error: Exception | None) -> None:
+        connections.close_all()  # of a thread that gets no more work
+        self.over = True
+
+
+def test_who_waits_for_the_journal_waits_for_what_it_has_taken_and_not_begun() -> None:
+    writer, work = Hesitant(), Note()
+    writer.put(work)
+    writer.drain(PATIENCE)
+    assert work.over

@@ -17,7 +17,7 @@ from toolcards.gate import switches
 from toolcards.models import Run, ToolCall
 
 SLOW = 1.0  # seconds between two drawings of numbers, tables and pictures
-SWITCHES = 2.0  # seconds after which the switches are looked at without a ring; break-glass ends by the clock
+CHECK = 2.0  # seconds after which switches and count are looked at without news; break-glass ends by the clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,26 @@ class Board:
         return {}
 
 
+class Said:
+    """What everybody who watches a board was told last, so that it is not said twice."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, str] = {}
+        self.doubtful = False  # a newcomer was told something else than the others: all are told anew
+
+    def to_newcomer(self, parts: dict[str, str]) -> Frame:
+        """Return all of it."""
+        self.doubtful = self.doubtful or bool(self._parts) and parts != self._parts
+        self._parts = parts
+        return Frame(parts)
+
+    def to_all(self, parts: dict[str, str]) -> Frame:
+        """Return what is another one by now; all of it in doubt."""
+        before = {} if self.doubtful else self._parts
+        self._parts, self.doubtful = self._parts | parts, False
+        return Frame({name: html for name, html in parts.items() if html != before.get(name)})
+
+
 class Me(Board):
     """On every page: how many calls wait for people, and which switch holds. Said only when it has changed."""
 
@@ -79,30 +99,32 @@ class Me(Board):
 
     def __init__(self) -> None:
         super().__init__()
-        self._said: dict[str, str] = {}
-        self._switches_seen_at = 0.0
+        self._said = Said()
+        self._checked_at = time.monotonic()
 
     def whole(self) -> Frame:
         """Return both, whether or not they changed."""
-        self._said = self._count() | self._standing()
-        return Frame(self._said)
+        return self._said.to_newcomer(self._count() | self._standing())
 
     def changes(self, news: News) -> Frame:
-        """Return what is another one by now. Switches have no run, so a lost ring of theirs is healed by the clock."""
-        now = self._count() if news.runs else {}
-        if news.switched or time.monotonic() - self._switches_seen_at >= SWITCHES:
+        """Return what is another one by now: the count after news of calls that people are asked about.
+
+        Switches have no run and what is deleted rings no bell, so now and then both are looked at without news.
+        """
+        check = self._said.doubtful or time.monotonic() - self._checked_at >= CHECK
+        now = self._count() if check or any(call.requested_at for call in news.calls) else {}
+        if check or news.switched:
+            self._checked_at = time.monotonic()
             now |= self._standing()
-        fresh = {name: html for name, html in now.items() if html != self._said.get(name)}
-        self._said |= fresh
-        return Frame(fresh)
+        return self._said.to_all(now)
 
     @staticmethod
     def _count() -> dict[str, str]:
         html = render_to_string("toolcards/waiting.html", {"waiting": waiting.now()})
         return {"waiting": partial("#waiting-count", "outerMorph", html.strip())}
 
-    def _standing(self) -> dict[str, str]:
-        self._switches_seen_at = time.monotonic()
+    @staticmethod
+    def _standing() -> dict[str, str]:
         html = render_to_string("emergency/_standing.html", {"standing": switches.standing()})
         return {"standing": partial("#standing", "innerMorph", html.strip())}
 
@@ -238,25 +260,23 @@ class Connecting(Board):
     def __init__(self, query: str = "") -> None:
         super().__init__()
         self.source = parse_qs(query).get("source", [""])[0]
-        self._said = ""
+        self._said = Said()
         self._looked = 0.0
 
     def whole(self) -> Frame:
         """Return the list, whether or not it changed."""
-        self._said = self._drawn()
-        return Frame({"steps": self._said})
+        return self._said.to_newcomer(self._drawn())
 
     def changes(self, news: News) -> Frame:
         """Return the list if a step was made; looked at once a second at most."""
         if time.monotonic() - self._looked < SLOW:
             return Frame({})
-        before, self._said = self._said, self._drawn()
-        return Frame({} if before == self._said else {"steps": self._said})
-
-    def _drawn(self) -> str:
         self._looked = time.monotonic()
+        return self._said.to_all(self._drawn())
+
+    def _drawn(self) -> dict[str, str]:
         html = render_to_string("connect/_steps.html", {"steps": checklist.steps(self.source)})
-        return partial("#steps", "outerMorph", html.strip())
+        return {"steps": partial("#steps", "outerMorph", html.strip())}
 
 
 # What `/ws/me/?board=` may ask for.

@@ -15,12 +15,13 @@ from asgiref.sync import sync_to_async
 from channels.testing import WebsocketCommunicator
 from django.conf import settings
 from django.contrib.auth import get_user_model
+from django.db import OperationalError
 from django.test import Client
 from django.utils import timezone
 
 from dashboard import cards
 from dashboard.asgi import application
-from dashboard.live import hub
+from dashboard.live import boards, hub
 from dashboard.live.boards import BOARDS, Me, News, RunBoard
 from dashboard.live.frames import MOST_PARTS, Frame, Pace, Slot, join
 from dashboard.live.origin import ours
@@ -330,6 +331,72 @@ async def test_who_falls_far_behind_gets_the_board_anew() -> None:
     assert slot.overflowed and number <= MOST_PARTS
 
 
+class SlowBrowser:
+    """A browser that takes what it is sent only while `reads` is set."""
+
+    def __init__(self, client: Client, path: str) -> None:
+        self.scope = socket(client, path).scope
+        self.reads, self.stuck, self.gone = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.reads.set()
+        self.got: list[str] = []
+
+    async def receive(self) -> dict[str, Any]:
+        if not self.got:
+            self.got.append("")
+            return {"type": "websocket.connect"}
+        await self.gone.wait()
+        return {"type": "websocket.disconnect", "code": 1001}
+
+    async def send(self, message: dict[str, Any]) -> None:
+        if not self.reads.is_set():
+            self.stuck.set()
+            await self.reads.wait()
+        self.got.append(message.get("text", ""))
+
+    def has(self, wanted: str) -> bool:
+        return any(wanted in text for text in self.got)
+
+
+async def test_who_takes_nothing_for_long_is_sent_the_whole_board_though_nothing_more_happens(
+    signed_in: Client, a_run: Callable[..., Run], source: Any
+) -> None:
+    run = await sync_to_async(a_run)("long", f.InputReady("first", "Bash", {}, True))
+    browser = SlowBrowser(signed_in, "/ws/runs/long/")
+    serving = asyncio.create_task(application(browser.scope, browser.receive, browser.send))
+    await until_true(lambda: browser.has('data-call-id="first"'))
+    (watcher,) = hub.here().watchers["run", run.pk, "", 0]
+    browser.reads.clear()
+    await say(source, "long", f.OutputReady("first", 0))
+    await asyncio.wait_for(browser.stuck.wait(), PATIENCE)
+    many = [f.InputReady(f"c{number:03}", "Bash", {}, True) for number in range(MOST_PARTS + 50)]
+    await say(source, "long", *many)
+    await until_true(lambda: watcher.slot.overflowed)
+    browser.reads.set()
+    await until_true(lambda: browser.has(f'data-call-id="{many[-1].call_id}"'))
+    assert all(browser.has(f'data-call-id="{fact.call_id}"') for fact in many[-200:])
+    browser.gone.set()
+    await asyncio.wait_for(serving, PATIENCE)
+
+
+async def test_a_look_that_failed_keeps_nothing_from_anybody(
+    signed_in: Client, a_run: Callable[..., Run], source: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await sync_to_async(a_run)("shaky", f.InputStarted("c1", "Bash"))
+    async with watching(signed_in, "/ws/runs/shaky/") as opened:
+        await text_with(opened, 'data-state="input-streaming"')
+        board, failed = hub.here().boards["run", run.pk, "", 0], []
+
+        def away(calls: Any) -> dict[str, str]:
+            failed.extend(calls)
+            monkeypatch.undo()
+            raise OperationalError("the database is away")
+
+        monkeypatch.setattr(board, "cards_changed", away)
+        await say(source, "shaky", f.InputReady("c1", "Bash", {}, True))
+        await text_with(opened, 'data-state="input-available"')
+        assert failed
+
+
 def test_boards_join_into_one_frame() -> None:
     assert join([Frame({"a": "1"}), Frame({"b": "2"})]).text == "12"
 
@@ -338,6 +405,46 @@ def test_what_did_not_change_is_not_said_again(db: None) -> None:
     board = Me()
     board.whole()
     assert not board.changes(News([], frozenset({1})))
+
+
+def test_what_only_a_newcomer_was_told_is_told_to_all(a_call: Callable[..., ToolCall]) -> None:
+    board = Me()
+    board.whole()
+    a_call("approval-requested")
+    assert 'data-waiting-count="1"' in board.whole().text  # before the others' look
+    assert 'data-waiting-count="1"' in board.changes(News()).text
+    assert not board.changes(News())
+
+
+def test_news_of_calls_that_nobody_is_asked_about_cost_no_count(
+    a_call: Callable[..., ToolCall], django_assert_num_queries: Any
+) -> None:
+    board, call = Me(), a_call("output-available")
+    board.whole()
+    with django_assert_num_queries(0):
+        assert not board.changes(News([call], frozenset({call.run_id})))
+
+
+def test_the_count_is_right_soon_though_no_news_came(
+    a_call: Callable[..., ToolCall], an_approver: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call, board = a_call("approval-requested"), Me()
+    assert 'data-waiting-count="1"' in board.whole().text
+    gate.vote(an_approver, ballot_for(call, "deny"))
+    monkeypatch.setattr(boards, "CHECK", 0.0)
+    assert 'data-waiting-count="0"' in board.changes(News()).text
+
+
+async def test_one_timer_lets_all_browsers_rest_and_forgets_none() -> None:
+    pace = Pace()
+    slots = [Slot(pace) for _ in range(3)]
+    for number in range(3):  # the second and third come while all rest
+        for slot in slots:
+            slot.offer(Frame({"card": str(number)}))
+        if number == 0:
+            assert [(await slot.take()).text for slot in slots] == ["0"] * 3  # type: ignore[union-attr]
+    async with asyncio.timeout(PATIENCE):
+        assert [(await slot.take()).text for slot in slots] == ["2"] * 3  # type: ignore[union-attr]
 
 
 async def test_a_hub_without_watchers_stops(signed_in: Client) -> None:
