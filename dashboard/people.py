@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from django.contrib.auth import get_user_model
@@ -18,6 +18,8 @@ ROLES = ("viewer", "approver", "admin")
 # What admins may change by hand. All else is written by the gate, and only read here.
 KEPT_BY_ADMINS = ("source", "agentkey", "draft", "draftrule", "webhook")
 STOCK = ("add_", "change_", "delete_", "view_")
+# Admins add and switch off people, and nobody is deleted: the log names them.
+OVER_PEOPLE = ("add_user", "change_user", "view_user", "view_group")
 
 
 class LastAdmin(Exception):
@@ -31,9 +33,10 @@ class Stale(Exception):
 @transaction.atomic
 def ensure_roles() -> None:
     """Make the three groups, and give them what newer versions have added."""
+    rights = list(Permission.objects.values_list("pk", "content_type__app_label", "content_type__model", "codename"))
     for role in ROLES:
         group, _ = Group.objects.get_or_create(name=role)
-        group.permissions.add(*_permissions(role))
+        group.permissions.add(*(pk for pk, *right in rights if _holds(role, *right)))
 
 
 # ---------------------------------------------------------------- changing people; each is one row of the audit trail
@@ -137,13 +140,9 @@ def state(person: User) -> str:
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
 
 
-def _permissions(role: str) -> Iterable[Permission]:
-    ours = Permission.objects.filter(content_type__app_label="toolcards").select_related("content_type")
-    return [permission for permission in ours if _holds(role, permission)] + _over_people(role)
-
-
-def _holds(role: str, permission: Permission) -> bool:
-    code, table = permission.codename, permission.content_type.model
+def _holds(role: str, app: str, table: str, code: str) -> bool:
+    if app != "toolcards":
+        return role == "admin" and app == "auth" and code in OVER_PEOPLE
     if code.startswith("view_"):
         return role == "admin" or table not in ("agentkey", "auditrow", "audithead")
     if code == "vote":
@@ -153,11 +152,3 @@ def _holds(role: str, permission: Permission) -> bool:
     if code.startswith(STOCK):
         return role == "admin" and table in KEPT_BY_ADMINS
     return role == "admin"  # rights of our own making, for example to edit policy
-
-
-def _over_people(role: str) -> list[Permission]:
-    """Admins add and switch off people, and nobody is deleted: the log names them."""
-    if role != "admin":
-        return []
-    codes = ("add_user", "change_user", "view_user", "view_group")
-    return list(Permission.objects.filter(content_type__app_label="auth", codename__in=codes))

@@ -52,6 +52,8 @@ if "init_command" in _options:
 
 # A password's hash is slow on purpose; of the tests' own people nobody steals one. (Servers of tests hash as always.)
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+# Each test's client builds the middleware anew, which would look at every static file. (Servers of tests serve them.)
+settings.SERVESTATIC_USE_FINDERS = settings.SERVESTATIC_AUTOREFRESH = settings.SERVESTATIC_USE_STATIC_ROOT = False
 # Made-up examples may take their time: a busy machine is no fault. New ones for people, the same ones for CI.
 examples.register_profile(
     "toolcards", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize="CI" in os.environ
@@ -167,7 +169,6 @@ def a_person(db: None) -> Callable[..., Any]:
     """Give `a_person(role)`: a person with the role, who signs in with the password `password`."""
 
     def make(role: str = "approver", name: str = "") -> Any:
-        people.ensure_roles()
         return people.create(name or f"a-{role}", role=role, password="a password for tests")
 
     return make
