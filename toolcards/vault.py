@@ -75,6 +75,24 @@ def open(text: str, place: str, head: str = "") -> str:  # noqa: A001 - the word
     raise CannotOpen("no key of ours opens this")
 
 
+def kept(text: str, place: str, head: str = "") -> str:
+    """Return how a text is kept there: `new` under today's key, `old` under an older one, `plain` or `closed`."""
+    clear = _clear(text, head) if head else ""
+    if not text.startswith(MARK, len(clear)):
+        return "plain" if text else "new"
+    try:
+        raw = _raw(text[len(clear) + len(MARK) :])
+        hour, nonce, body = raw[:_STAMP], raw[_STAMP : _STAMP + _NONCE], raw[_STAMP + _NONCE :]
+        _cipher(settings.SECRET_KEY, int.from_bytes(hour, "big")).decrypt(nonce, body, _bound(place, clear))
+    except (InvalidTag, ValueError):
+        try:
+            open(text, place, head)
+        except CannotOpen:
+            return "closed"
+        return "old"
+    return "new"
+
+
 class SealedText(models.TextField):
     """A text column that holds its text sealed. Not for searching: only "is it empty" can be asked.
 
