@@ -201,3 +201,14 @@ def test_an_unusable_input_is_asked_for_once_more_and_judged_afresh(monkeypatch:
     assert cards.ask("r", "c", "weather", {}, reask=lambda said: next(answers)).code == "invalid_input"
     assert cards.ask("r", "c", "weather", {}, reask=raising(KeyError())).code == "invalid_input"
     assert len(asked) == 4
+
+
+def test_a_time_out_means_stopped_only_where_something_was_interrupted_and_no_tool_is_to_blame() -> None:
+    theirs, its_own = TimeoutError("later"), TimeoutError()
+    faults.blamed(its_own)
+    assert faults.outcome(None, True) == ("success", "")
+    assert faults.outcome(asyncio.CancelledError(), False)[0] == "aborted"
+    assert faults.outcome(theirs, True) == ("aborted", "later")
+    assert faults.outcome(TimeoutError(), True) == ("aborted", faults.OUT_OF_TIME)
+    assert faults.outcome(theirs, False)[0] == faults.outcome(its_own, True)[0] == "error"
+    assert faults.outcome(ValueError("no"), True) == ("error", "no")

@@ -277,6 +277,23 @@ def test_a_stopped_agent_leaves_nothing_open(server: Server, agent: Program) -> 
     assert (card["state"], card["cause"], status(server, run)) == ("output-error", "aborted", "aborted"), card
 
 
+@MODES
+def test_an_agent_whose_time_is_up_was_stopped_and_did_not_fail(server: Server, agent: Program, mode: str) -> None:
+    """`asyncio.wait_for` around the agent: what comes out is a time-out, but nothing in here took too long."""
+    run = agent.begin("deadline", mode)
+    assert agent.end()["error"].startswith("TimeoutError")
+    card = settled(server, run)["call_s"]
+    assert (card["state"], card["cause"], status(server, run)) == ("output-error", "aborted", "aborted"), card
+
+
+def test_a_tool_that_keeps_its_own_time_fails(server: Server, agent: Program) -> None:
+    run = agent.begin("own-deadline")
+    agent.end()
+    card = settled(server, run)["call_t"]
+    assert (card["state"], card["cause"], card["error"]["code"]) == ("output-error", None, "timeout"), card
+    assert status(server, run) == ("finished" if agent.framework == "openai_agents" else "error")
+
+
 @pytest.mark.parametrize("agent", ["openai_agents"], indirect=True)
 @pytest.mark.parametrize("mode", ["gate", "observe"])
 def test_a_result_that_is_cancelled_leaves_nothing_open(server: Server, agent: Program, mode: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import mending, outputs
 from .answers import Decision, Denied
-from .faults import fault
+from .faults import blamed, fault
 from .jsonable import short
 from .mending import Reask
 from .repair import Mended
@@ -91,6 +91,7 @@ class Call:
 
     def failed(self, error: BaseException) -> None:
         """The call raised this."""
+        blamed(error)
         self._say("tool.output.error", error=fault(error))
 
     def denied(self, reason: str = "") -> None:

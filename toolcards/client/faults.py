@@ -5,18 +5,48 @@ Careful on purpose: where it depends on what the tool does, `retryable` is left 
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import Any
 
 from . import errors, raised
 
-__all__ = ["aborted", "fault"]
+__all__ = ["aborted", "blamed", "fault", "outcome", "stopped"]
 
 MESSAGE = 4000
+OUT_OF_TIME = "A time limit around the agent ran out."
+_MARK = "toolcards_told"
 
 
 def aborted(error: BaseException) -> bool:
     """Whether this is somebody stopping the work, or a framework's own signal, and no failure."""
     return raised.of_exception(error) is None
+
+
+def stopped(error: BaseException) -> bool:
+    """Whether somebody outside stopped the work; a framework's own signals are not that."""
+    return isinstance(error, (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit))
+
+
+def blamed(error: BaseException) -> None:
+    """Remember on the exception that it was told as a tool's own failure."""
+    with contextlib.suppress(Exception):  # somebody else's class
+        setattr(error, _MARK, True)
+
+
+def outcome(error: BaseException | None, interrupted: bool) -> tuple[str, str]:
+    """Return how a run ended out of which this came, and why.
+
+    `interrupted`: something in it was stopped from outside. Then a time-out that is no tool's own is what stopped it:
+    `asyncio.wait_for` turns the interruption into one on its way out.
+    """
+    if error is None:
+        return "success", ""
+    if aborted(error):
+        return "aborted", str(error)[:2000]
+    if interrupted and isinstance(error, TimeoutError) and not getattr(error, _MARK, False):
+        return "aborted", str(error)[:2000] or OUT_OF_TIME
+    return "error", str(error)[:2000]
 
 
 def fault(error: BaseException) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 
 from .answers import Decision
+from .faults import stopped
 from .jsonable import jsonable
 from .ledger import Ledger, closed, ledger_of, refusal
 from .live import Run, current
@@ -138,6 +139,11 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # unknown where the lib
         """A tool raised."""
         if not isinstance(error, GraphBubbleUp):
             self._ledger.failed(self._tools.pop(run_id, ""), error)
+
+    def on_chain_error(self, error: BaseException, *, parent_run_id: UUID | None = None, **more: Any) -> None:
+        """The graph ends; one that was stopped is told apart here, where the interruption is not yet a time-out."""
+        if parent_run_id is None and stopped(error):
+            self._ledger.run.interrupted = True
 
     def on_chain_end(self, outputs: Any, **more: Any) -> None:
         """A node of the graph is done: its messages tell of calls that no tool ever saw."""

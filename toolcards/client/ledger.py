@@ -13,7 +13,7 @@ from . import errors
 from .answers import Decision, Denied, denial
 from .asking import aside
 from .calls import Call
-from .faults import aborted
+from .faults import aborted, stopped
 from .hooks import Attempt, anybody
 from .jsonable import jsonable
 from .live import Run
@@ -168,6 +168,8 @@ class Ledger:
 
     def failed(self, call_id: str, error: BaseException) -> None:
         """The tool raised. What was stopped is no failure: the end of the run says so."""
+        if stopped(error):
+            self.run.interrupted = True
         if aborted(error):
             return
         entry = self._open(call_id)

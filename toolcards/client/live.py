@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 from . import home, repair, wire
 from .answers import Decision, denial, read
 from .calls import Call
-from .faults import aborted
+from .faults import outcome
 from .outbox import BATCH, Outbox
 
 __all__ = ["BATCH", "Call", "Run", "current"]
@@ -84,6 +84,7 @@ class Run:
         self._outbox = Outbox()
         self._connections = 0
         self._finished = False
+        self.interrupted = False  # something in it was stopped from outside, says whoever saw that
         self._news, self._hurry, self._empty = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._asked: dict[str, _Question] = {}
         self._task: asyncio.Task[None] | None = None
@@ -126,8 +127,7 @@ class Run:
         self.begin()
 
     async def _close(self, error: BaseException | None) -> None:
-        outcome = "success" if error is None else "aborted" if aborted(error) else "error"
-        self.finish(outcome, str(error or "")[:2000])
+        self.finish(*outcome(error, self.interrupted))
         patience = LAST_WORDS if self._away else self.linger if self._connections else FIRST_WORDS
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.flushed(), min(self.linger, patience))
@@ -161,7 +161,7 @@ class Run:
 
     def begin(self) -> None:
         """Say that the run, or another turn of it, begins. Entering the block does it."""
-        self._finished = False
+        self._finished = self.interrupted = False
         if self._native:
             self.send({"type": "run.started", **self._hello})
 

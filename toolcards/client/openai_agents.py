@@ -150,18 +150,26 @@ async def streamed(result: Any, run: Run) -> AsyncIterator[Any]:
     writing: dict[str, str] = {}
     if run.finished:
         run.begin()
-    async for event in result.stream_events():
-        with contextlib.suppress(Exception):
-            if event.type == "raw_response_event":
-                _raw(ledger, event.data, writing)
-            elif event.type == "run_item_stream_event" and event.name == "tool_output":
-                raw = event.item.raw_item
-                call = str(raw.get("call_id") if isinstance(raw, dict) else raw.call_id)
-                if ledger.open(call) and not run.gate:
-                    ledger.output(call, event.item.output)
-        yield event
+    try:
+        async for event in result.stream_events():
+            with contextlib.suppress(Exception):
+                _event(ledger, event, writing)
+            yield event
+    except asyncio.CancelledError:
+        run.interrupted = True
+        raise
     if _cancelled(result):
         run.finish("aborted", "The result was cancelled.")
+
+
+def _event(ledger: Ledger, event: Any, writing: dict[str, str]) -> None:
+    if event.type == "raw_response_event":
+        _raw(ledger, event.data, writing)
+    elif event.type == "run_item_stream_event" and event.name == "tool_output":
+        raw = event.item.raw_item
+        call = str(raw.get("call_id") if isinstance(raw, dict) else raw.call_id)
+        if ledger.open(call) and not ledger.run.gate:
+            ledger.output(call, event.item.output)
 
 
 def _cancelled(result: Any) -> bool:

@@ -31,6 +31,7 @@ from pydantic_ai.messages import (
 
 from .answers import Decision
 from .asking import Toolcards
+from .faults import stopped
 from .ledger import Ledger, ledger_of
 from .live import Run
 
@@ -90,7 +91,11 @@ class Gate(AbstractCapability[Any]):  # type: ignore[misc]  # unknown where the 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Any) -> Any:
         """Open a run around the agent's, unless one was given."""
         if isinstance(self._cards, Run):
-            return await handler()
+            try:
+                return await handler()
+            except BaseException as error:
+                self._cards.interrupted |= stopped(error)
+                raise
         name = getattr(ctx.agent, "name", None) or "pydantic-ai"
         async with self._cards.run(**{"agent": name, "gate": self.gate, **self._options}) as run:
             self._ledger = ledger_of(run)

@@ -42,6 +42,8 @@ SCRIPTS: dict[str, list[list[Call]]] = {
         ]
     ],
     "abort": [[("call_o", "slow", {"ms": 60_000})]],
+    "deadline": [[("call_s", "slow", {"ms": 60_000})]],
+    "own-deadline": [[("call_t", "hurried", {"ms": 60_000})]],
     "cancel": [[("call_r", "slow", {"ms": 60_000})]],
     "abort-asking": [[("call_p", "delete_file", {"path": "/ask/b"})]],
     "twice": [[("call_q", "get_weather", {"city": "Rome"})], [("call_q", "get_weather", {"city": "Oslo"})]],
@@ -68,6 +70,12 @@ async def slow(ms: int) -> dict[str, Any]:
     return {"slept": ms}
 
 
+async def hurried(ms: int) -> str:
+    """Take too much time by its own measure."""
+    await asyncio.wait_for(asyncio.sleep(ms / 1000), 0.01)
+    return "never"
+
+
 async def delete_file(path: str) -> dict[str, Any]:
     """Delete a file."""
     RAN.append(["delete_file", path])
@@ -91,6 +99,16 @@ class Ears:
         self.heard.append([call["call_id"], call["event"].rpartition(".")[2], call.get("outcome", "")])
 
     after = error = settled = before
+
+
+async def within(asked: dict[str, Any], going: Any) -> Any:
+    """Wait for the agent; in the scenario of that name no longer than until its tool has begun."""
+    if asked["scenario"] != "deadline":
+        return await going
+    work = asyncio.ensure_future(going)
+    while not BEGAN.is_set() and not work.done():
+        await asyncio.sleep(0.05)
+    return await asyncio.wait_for(work, 0.01)
 
 
 def pieces(args: Any) -> list[str]:

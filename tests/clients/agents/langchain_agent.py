@@ -90,7 +90,9 @@ def _plain(function: Any) -> Any:
 
 
 def build(scenario: str, gate: bool) -> Any:
-    plain = (common.get_weather, common.fail, common.slow, common.delete_file, common.drop_table)
+    plain = (
+        common.get_weather, common.fail, common.slow, common.hurried, common.delete_file, common.drop_table,
+    )  # fmt: skip
     tools = [
         StructuredTool.from_function(func=_plain(each), coroutine=each, name=each.__name__, description=each.__doc__)
         for each in plain
@@ -112,7 +114,8 @@ async def play(cards: Toolcards, asked: dict[str, Any], told: dict[str, Any]) ->
     with cards.run(asked["run"], agent="scribe", gate=gate, offline=common.OFFLINE) as run:
         config = watched(run, {"configurable": {"thread_id": asked["run"]}})
         try:
-            result = await agent.ainvoke({"messages": [{"role": "user", "content": "go"}]}, config)
+            going = agent.ainvoke({"messages": [{"role": "user", "content": "go"}]}, config)
+            result = await common.within(asked, going)
             while gate and (answer := await aresume(result, run)):
                 result = await agent.ainvoke(answer, config)
         finally:

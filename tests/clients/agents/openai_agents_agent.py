@@ -17,7 +17,8 @@ set_tracing_disabled(True)
 
 
 def build(gate: bool) -> Agent[Any]:
-    plain = [function_tool(each) for each in (common.get_weather, common.fail, common.slow, common.delete_file)]
+    functions = (common.get_weather, common.fail, common.slow, common.hurried, common.delete_file)
+    plain = [function_tool(each) for each in functions]
     own = function_tool(common.drop_table, needs_approval=True)
     model = OpenAIChatCompletionsModel("fake-model", AsyncOpenAI(base_url=f"{os.environ['MODEL']}/v1", api_key="none"))
     return Agent(name="scribe", model=model, tools=[gated(tool) if gate else tool for tool in (*plain, own)])
@@ -34,8 +35,7 @@ async def play(cards: Toolcards, asked: dict[str, Any], told: dict[str, Any]) ->
         result = Runner.run_streamed(agent, f"SCENARIO:{asked['scenario']}", **options)
         cutting = asyncio.ensure_future(_cut(result)) if asked["scenario"] == "cancel" else None
         while True:
-            async for _ in streamed(result, run):
-                pass
+            await common.within(asked, _drained(streamed(result, run)))
             if not (gate and result.interruptions):
                 break
             result = Runner.run_streamed(agent, await answered(result, run), **options)
@@ -45,6 +45,11 @@ async def play(cards: Toolcards, asked: dict[str, Any], told: dict[str, Any]) ->
         told["output"] = str(result.final_output)
         if cutting is not None:
             await cutting
+
+
+async def _drained(events: Any) -> None:
+    async for _ in events:
+        pass
 
 
 async def _cut(result: Any) -> None:

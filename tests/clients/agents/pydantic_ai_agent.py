@@ -29,7 +29,7 @@ def build(scenario: str) -> Agent[None, Any]:
     agent = Agent(
         FunctionModel(stream_function=stream), output_type=[str, DeferredToolRequests], retries=2, name="scribe"
     )
-    for tool in (common.get_weather, common.fail, common.slow, common.delete_file):
+    for tool in (common.get_weather, common.fail, common.slow, common.hurried, common.delete_file):
         agent.tool_plain(tool)
     agent.tool_plain(requires_approval=True)(common.drop_table)
     return agent
@@ -38,6 +38,9 @@ def build(scenario: str) -> Agent[None, Any]:
 async def play(cards: Toolcards, asked: dict[str, Any], told: dict[str, Any]) -> None:
     agent = build(asked["scenario"])
     kind = Gate if asked["mode"] == "gate" else Watch
+    if asked["scenario"].endswith("deadline"):  # in a run that the app has opened itself
+        async with cards.run(asked["run"], gate=kind.gate, offline=common.OFFLINE) as run:
+            await common.within(asked, agent.run("go", capabilities=[kind(run)]))
     result = await agent.run("go", capabilities=[kind(cards, run=asked["run"], offline=common.OFFLINE)])
     for message in result.all_messages():
         for part in message.parts if isinstance(message, ModelRequest) else ():
