@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import Any
 
 from django.conf import settings
 from django.template.loader import render_to_string
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from dashboard import pieces
 from dashboard.face import Face
-from dashboard.templatetags.toolcards import moment
+from dashboard.pieces import Pieces
 from toolcards.core.lifecycle import ToolCallState
 from toolcards.models import ToolCall
 
@@ -68,16 +66,11 @@ def draw(call: ToolCall, *, full: bool = False, masked: bool = True) -> str:
     """Render the card; `full` with its bodies whole. Not `masked` only for one who may look, and is written down."""
     face = Face(call.as_shown_card() if masked else call.as_card(), full=full)
     state = face.card.state or ToolCallState.INPUT_STREAMING
-    return render_to_string("toolcards/card.html", _shown(call, face) | {"body": f"toolcards/card/{state}.html"})
-
-
-def _shown(call: ToolCall, face: Face) -> dict[str, Any]:
-    """Return what the card's template is given."""
-    return {
-        "call": call, "card": face.card, "face": face, "look": face.look, "dom": f"c-{call.public_id}",
-        "attributes": pieces.attributes(call, face), "strip": pieces.strip(face),
-        "meta": pieces.meta(call, face, moment(face.card.times.started)),
+    shown = {
+        "call": call, "card": face.card, "face": face, "dom": f"c-{call.public_id}", "piece": Pieces(call, face),
+        "body": f"toolcards/card/{state}.html",
     }  # fmt: skip
+    return render_to_string("toolcards/card.html", shown)
 
 
 def for_page(call: ToolCall, *, token: str, full: bool = False, told: str = "", back: str = "") -> SafeString:
