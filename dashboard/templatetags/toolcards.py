@@ -153,9 +153,12 @@ def standing_now() -> dict[str, Any]:
 
 @register.simple_tag
 def names_in_use() -> dict[str, list[str]]:
-    """The tools and agents of the latest calls, as suggestions beside a filter."""
+    """The tools and agents of the latest calls, as suggestions beside a filter.
+
+    Browsers draw a suggestion as it is, so names with characters that mislead are none; the filter still finds them.
+    """
     rows = list(ToolCall.objects.shown().order_by("-pk").values_list("tool", "agent")[:2_000])
-    tools, agents = ({row[n] for row in rows if row[n]} for n in (0, 1))
+    tools, agents = ({row[n] for row in rows if row[n] and marks.plain(row[n]) == row[n]} for n in (0, 1))
     return {"tools": sorted(tools)[:100], "agents": sorted(agents)[:100]}
 
 

@@ -212,7 +212,7 @@ def test_lengths_of_time_are_short_to_say(seconds: float, said: str) -> None:
 
 
 def test_filters_suggest_the_tools_and_agents_there_are(viewer: Client, a_call: Any) -> None:
-    for number, tool in enumerate(("Bash", "Read", "Read", '<x>"')):
+    for number, tool in enumerate(("Bash", "Read", "Read", '<x>"', "Re\u202ead")):
         a_call(tool=tool, call_id=f"c{number}")
     html = viewer.get("/calls/").content.decode()
     tools = html.split('<datalist id="tools">')[1].split("</datalist>")[0]
