@@ -18,17 +18,16 @@ DEBUG = TOOLCARDS.debug
 # ---------------------------------------------------------------- the parts
 
 INSTALLED_APPS = [
-    "daphne",  # before staticfiles: it brings its own runserver
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
+    "dashboard.apps.DashboardConfig",  # before staticfiles, which has a runserver of its own
     "django.contrib.staticfiles",
     "channels",
     "servestatic",
     "toolcards.apps.ToolcardsConfig",
-    "dashboard.apps.DashboardConfig",
 ]
 
 MIDDLEWARE = [

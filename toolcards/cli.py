@@ -1,5 +1,6 @@
 """The `toolcards` command: Django's management commands, with our settings; and `acp`, which needs neither."""
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -15,6 +16,8 @@ def main() -> None:
 
         raise SystemExit(acp(sys.argv[2:]))
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
+    # What is being loaded is no garbage: looking through it all the time takes a tenth of a start.
+    gc.set_threshold(200_000, 20, 20)
     try:
         from django.core.management import execute_from_command_line
     except ImportError as error:
