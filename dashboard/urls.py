@@ -7,6 +7,7 @@ from dashboard.addresses import Number
 from dashboard.signin import use_link
 from dashboard.views import (
     audit,
+    batch,
     calling,
     calls,
     connect,
@@ -50,7 +51,7 @@ SIGNING = [
 ANSWERING = [
     path("approvals/", inbox.inbox, name="approvals"),
     path("approvals/history/", history.history, name="approvals-history"),
-    path("approvals/votes", inbox.votes, name="votes"),
+    path("approvals/votes", batch.votes, name="votes"),
     path("approvals/<str:pk>/vote", inbox.vote, name="vote"),
     path("approvals/<str:pk>/undo", inbox.undo, name="undo"),
     path("approvals/<str:pk>/", inbox.one, name="approval"),

@@ -5,24 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlsplit
 
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.middleware.csrf import get_token
 from django.shortcuts import get_object_or_404, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 
-from dashboard import cards, risk
+from dashboard import alike, cards, risk
 from dashboard.forms import BallotForm, told
-from dashboard.views.guards import VOTE, api, body_of, fault, needs
+from dashboard.views.guards import VOTE, needs
 from toolcards import gate
 from toolcards.gate import Refused
 from toolcards.models import Approval, ToolCall
 
 MOST = 200  # articles on the page
-BATCH = 50
 
 
 class HttpResponseSeeOther(HttpResponseRedirect):
@@ -45,8 +43,10 @@ class Queue:
 def inbox(request: HttpRequest) -> HttpResponse:
     """All calls that wait: the risky ones first, and of each group the oldest."""
     context = {
-        "groups": grouped(ToolCall.objects.waiting().select_related("run", "run__source")[:MOST]),
+        "levels": grouped(ToolCall.objects.waiting().select_related("run", "run__source")[:MOST]),
         "queue": queue(),
+        "reasons": alike.reasons(),
+        **alike.waiting(),
         "last": Approval.objects.filter(asked=True, by_kind="human").order_by("-decided_at").first(),
     }
     return render(request, "approvals/inbox.html", context)
@@ -82,7 +82,8 @@ def queue() -> Queue:
 def one(request: HttpRequest, pk: str) -> HttpResponse:
     """One approval: its call's card, safe to paste into a chat."""
     approval = get_object_or_404(Approval.objects.select_related("call", "run", "run__source"), pk=pk, asked=True)
-    return render(request, "approvals/one.html", {"approval": approval, "call": approval.call})
+    context = {"approval": approval, "call": approval.call, "reasons": alike.reasons()}
+    return render(request, "approvals/one.html", context)
 
 
 # ---------------------------------------------------------------- answering
@@ -158,32 +159,3 @@ def back_from(request: HttpRequest) -> str:
     if page.netloc != request.get_host() or page.path.endswith(("/vote", "/undo", "/votes", "/settle")):
         return "/approvals/"
     return page._replace(scheme="", netloc="", path="/" + page.path.lstrip("/"), fragment="").geturl()
-
-
-# ---------------------------------------------------------------- several at once
-
-
-@api(VOTE, "POST")
-def votes(request: HttpRequest) -> HttpResponse:
-    """Answer several approvals: each by itself, each with its own result."""
-    try:
-        body = body_of(request)
-    except (ValueError, RecursionError):
-        return fault(400, "not_json", "The body is not JSON.")
-    ballots = body.get("votes") if isinstance(body, dict) else None
-    if not isinstance(ballots, list) or len(ballots) > BATCH:
-        return fault(422, "invalid_votes", f"Send votes, a list of at most {BATCH}.")
-    return JsonResponse({"results": [_one_of_many(request.user, ballot) for ballot in ballots]})
-
-
-def _one_of_many(person: Any, said: Any) -> dict[str, Any]:
-    pk = str(said.get("approval", "")) if isinstance(said, dict) else ""
-    form = BallotForm(said if isinstance(said, dict) else {})
-    if not form.is_valid():
-        wanted = "Say approval, decision, rev and args_sha256."
-        return {"approval": pk, "status": 422, "code": "invalid_vote", "message": wanted}
-    try:
-        card = gate.vote(person, form.ballot(pk))
-    except Refused as refused:
-        return {"approval": pk, "status": refused.status, "code": refused.code, "message": refused.message}
-    return {"approval": pk, "status": 200, "state": card.approval.state if card.approval else "", "rev": card.rev}

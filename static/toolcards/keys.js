@@ -15,35 +15,55 @@
     if (all.length) go(all[(at + 1) % all.length]); else location.assign('/approvals/');
   };
   const only = () => current() || (cards('[data-waiting]').length === 1 ? cards('[data-waiting]')[0] : null);
-  const approve = () => only()?.querySelector('button[name=decision][value=approve]')?.click();
+  const group = () => document.activeElement?.closest?.('#batch form');
+  const approve = () => (group() || only())?.querySelector('button[name=decision][value=approve]')?.click();
   const undo = () => {
     const forms = [...document.querySelectorAll('form.undo:not([hidden])')];
     (current()?.querySelector('form.undo:not([hidden])') || forms.at(-1))?.requestSubmit();
   };
   const deny = () => {
-    const reason = only()?.querySelector('input[name=reason]');
-    if (reason) reason.focus(); else only()?.querySelector('button[name=decision][value=deny]')?.click();
+    const at = group() || only(), reason = at?.querySelector('.reason input');
+    if (reason) reason.focus(); else at?.querySelector('button[name=decision][value=deny]')?.click();
+  };
+
+  const edit = () => {
+    const field = only()?.querySelector('textarea[name=edited_args]');
+    if (!field) { toolcards.say('The rule that asks lets nobody edit this call.'); return; }
+    field.closest('details').open = true;
+    field.focus();
+  };
+  const rule = () => {
+    const link = only()?.querySelector('.permalink');
+    if (!link) return;
+    if (document.body.dataset.can.includes('policy')) location.assign(`${link.getAttribute('href')}rule/`);
+    else toolcards.say('Rules are made by somebody with the role admin.');
+  };
+  const picking = name => () => {
+    const card = only();
+    if (!card) return;
+    if (toolcards[name]) toolcards[name](card); else toolcards.say('Calls are selected in the inbox, under Approvals.');
   };
 
   const KEYS = {
     j: () => step(1), k: () => step(-1), n: nextWaiting, a: approve, d: deny, z: undo,
+    e: edit, r: rule, x: picking('pick'), s: picking('pickShape'),
     '.': () => toolcards.showHeld(), '?': () => toolcards.do.help(), t: () => toolcards.do.theme(),
     g: () => { going = Date.now(); },
     '/': () => { const field = document.querySelector('[data-filter]'); if (field) field.focus(); else location.assign('/calls/'); },
     enter: () => { if (document.activeElement?.matches('article.card')) current().querySelector('.permalink')?.click(); },
   };
 
-  const inField = at => at.closest?.('input, textarea, select, [contenteditable], dialog[open]');
+  const inField = at => at.closest?.('input:not([name=pick]), textarea, select, [contenteditable], dialog[open]');
 
   document.addEventListener('keydown', event => {
     const field = inField(event.target);
-    if (field && event.key === 'Enter' && (event.ctrlKey || event.metaKey) && field.name === 'reason') {
+    if (field && event.key === 'Enter' && (event.ctrlKey || event.metaKey) && field.closest('.reason')) {
       event.preventDefault();
       field.form.querySelector('button[value=deny]').click();
       return;
     }
-    if (field && event.key === 'Enter' && field.name === 'reason') { event.preventDefault(); return; }  // a bare Enter decides nothing
-    if (field && event.key === 'Escape') { field.closest('article.card')?.focus(); return; }
+    if (field && event.key === 'Enter' && field.closest('.reason')) { event.preventDefault(); return; }  // a bare Enter decides nothing
+    if (field && event.key === 'Escape') { field.closest('article.card, #batch form')?.focus(); return; }
     if (field || event.ctrlKey || event.metaKey || event.altKey || event.isComposing || toolcards.kept('keys') === 'off') return;
     if (document.activeElement?.matches('[data-minimap]') && ['ArrowLeft', 'ArrowRight'].includes(event.key)) {
       event.preventDefault();
