@@ -102,7 +102,7 @@ def of_rule(rule: dict[str, Any]) -> Blast | None:
         return None
     lasting = {name: value for name, value in rule.items() if name != "expires_at"}
     kept = [one for one in document.get("rules", ()) if one.get("id") != rule["id"]]
-    more = documents.parse({**document, "rules": [*kept, lasting]}, version=active.version, ask=active.ask)
+    more = documents.parse({**document, "rules": [*kept, lasting]}, version=active.version)
     return of(look(active, more, Span(), seconds=SECONDS))
 
 

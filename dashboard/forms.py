@@ -125,6 +125,7 @@ class DefaultForm(forms.Form):
     """The answer where no rule matches."""
 
     default = forms.ChoiceField(choices=EFFECTS)
+    allow_requester = forms.BooleanField(required=False, label="Whom the agent works for may answer")
 
 
 class TryForm(forms.Form):

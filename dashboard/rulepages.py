@@ -161,4 +161,6 @@ def model_sentence(document: Mapping[str, Any]) -> str:
     default = ANSWERS.get(str(document.get("default", "ask")), "ask")
     said = f"Deny beats ask, ask beats allow. If nothing matches: {default}."
     unknown = document.get("unknown_tool")
-    return f"{said} Tools not seen before: {unknown}." if unknown else said
+    said = f"{said} Tools not seen before: {unknown}." if unknown else said
+    requester = (document.get("default_ask") or {}).get("allow_requester")
+    return f"{said} Whom the agent works for may answer what no rule asks." if requester else said

@@ -14,6 +14,7 @@ from django.test import Client
 
 from tests.transports.conftest import agent, call  # noqa: F401 - fixtures
 from toolcards import gate
+from toolcards.gate import policies
 from toolcards.models import (
     AgentKey,
     Approval,
@@ -253,6 +254,26 @@ def test_the_requester_answers_only_where_the_rule_lets_them(
     gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))
     waits = ToolCall.objects.get(waiting=True)
     assert gate.vote(an_approver, ballot(waits, "approve")).state == "approval-responded"
+
+
+def test_who_works_alone_answers_what_no_rule_asks_where_the_policy_lets_them(
+    source: Source, policy: Any, an_approver: Any, a_person: Any, ballot: Any
+) -> None:
+    Source.objects.update(owner=an_approver)
+    source.refresh_from_db()
+    alone, lets = {"v": 1, "default": "ask"}, {"v": 1, "default": "ask", "default_ask": {"allow_requester": True}}
+    assert [found.code for found in policies.check(alone)] == ["requester_only"] and policies.check(lets) == []
+    policy(alone)
+    assert policies.default_unanswerable(source)
+    policy(lets)
+    assert not policies.default_unanswerable(source)
+    said = gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))
+    assert said["decision"] == "ask"
+    waits = ToolCall.objects.get(waiting=True)
+    assert gate.vote(an_approver, ballot(waits, "approve")).state == "approval-responded"
+    policy(alone)  # what was answered under terms that count no more is asked anew
+    a_person("approver", "bob")
+    assert policies.check(alone) == [] and not policies.default_unanswerable(source)
 
 
 async def test_whom_an_agent_works_for_answers_its_own_questions(agent: Any, an_approver: Any, ballot: Any) -> None:

@@ -108,13 +108,19 @@ def _draft_page(request: HttpRequest, *, told: str = "", status: int = 200, form
     context = {
         "review": review, "groups": rulepages.groups(rulepages.draft_rows()), "packs": PACKS, "told": told,
         "model": rulepages.model_sentence(review.document), "import_form": form or ImportForm(),
-        "default_form": DefaultForm(initial={"default": review.document.get("default", "ask")}),
+        "default_form": DefaultForm(initial=_default(review.document)),
         "activate_form": ActivateForm(initial={"expected_active": review.active, "draft_sha256": review.sha256}),
         "blast": blast.of_draft(review), "simulation_form": SimulationForm(),
         "going": next((job for job in simjobs.jobs() if job.going), None), "try_form": TryForm(),
         "tries": trying.tries(),
     }  # fmt: skip
     return render(request, "policy/draft.html", context, status=status)
+
+
+def _default(document: dict[str, Any]) -> dict[str, Any]:
+    """What the form of the default shows."""
+    asked = document.get("default_ask") or {}
+    return {"default": document.get("default", "ask"), "allow_requester": asked.get("allow_requester", False)}
 
 
 @require_POST
@@ -154,7 +160,11 @@ def set_default(request: HttpRequest) -> HttpResponse:
     form = DefaultForm(request.POST)
     if not form.is_valid():
         return _draft_page(request, told="Choose deny, ask or allow.", status=422)
-    policies.set_head({"default": form.cleaned_data["default"]}, author=request.user.get_username())
+    said, ask = form.cleaned_data, dict(policies.draft().get("default_ask") or {})
+    ask.pop("allow_requester", None)
+    ask |= {"allow_requester": True} if said["allow_requester"] else {}
+    changes = {"default": said["default"], "default_ask": ask or None}
+    policies.set_head(changes, author=request.user.get_username())
     return redirect("policy-draft")
 
 

@@ -19,7 +19,7 @@ from dashboard import proving
 from dashboard.forms import KeyForm
 from dashboard.views.guards import KEYS, needs
 from toolcards import health, proofs
-from toolcards.gate import tools
+from toolcards.gate import policies, tools
 from toolcards.models import AgentKey, Run, Source, ToolCall
 
 REVOKE = "toolcards.change_agentkey"
@@ -91,6 +91,7 @@ def source(request: HttpRequest, pk: int) -> HttpResponse:
         "failed": failed.select_related("run").defer("card", "text"),
         "key_form": KeyForm(initial={"name": row.name}),
         "tools": row.tools.order_by("name", "id")[:500],
+        "unanswerable": policies.default_unanswerable(row),
         "people": get_user_model().objects.filter(is_active=True).order_by("username")[:500],
     }
     return render(request, "sources/source.html", context)

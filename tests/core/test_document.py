@@ -139,6 +139,25 @@ def test_one_value_may_stand_for_a_list_of_one():
     assert parse({"rules": [rule]}).rules[0].tools == ("x",)
 
 
+def test_the_default_has_terms_of_its_own_that_rules_take_nothing_from():
+    asked = {"allow_requester": True, "quorum": 2, "approvers": "group:sre", "decide_ttl": "1m", "grants": ["once"]}
+    policy = parse({"v": 1, "default_ask": asked, "rules": [{"effect": "ask"}]})
+    assert policy.ask == AskTerms(
+        allow_requester=True, quorum=2, approvers=(("group:sre",),), decide_ttl=60.0, grants=("once",)
+    )
+    assert policy.rules[0].ask == AskTerms() and parse({"v": 1}).ask == AskTerms()
+
+
+@pytest.mark.parametrize(
+    ("given", "pointer"),
+    [({"quorums": 2}, "/quorums"), ({"quorum": 0}, "/quorum"), ({"allow_requester": 1}, "/allow_requester"), ([], "")],
+)
+def test_terms_of_the_default_that_are_wrong_are_refused_with_their_place(given, pointer):
+    with pytest.raises(PolicyError) as refused:
+        parse({"default_ask": given})
+    assert [found.pointer for found in refused.value.findings] == ["/default_ask" + pointer]
+
+
 def test_terms_that_a_rule_leaves_open_come_from_the_server():
     terms = AskTerms(decide_ttl=60, use_ttl=10)
     policy = parse({"rules": [{"effect": "ask", "ask": {"use_ttl": 20}}]}, ask=terms)

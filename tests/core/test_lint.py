@@ -36,6 +36,49 @@ def test_one_rule(rule, findings):
     assert found(rule) == [("/rules/0" + where, code) for where, code in findings]
 
 
+ALONE, TWO = [("ana", "group:admin")], [("ana", "group:admin"), ("bea", "group:sre")]
+
+
+@pytest.mark.parametrize(
+    ("document", "voters", "owners", "pointers"),
+    [
+        ({}, ALONE, {"ana"}, ["/default_ask/allow_requester"]),
+        ({"default": "deny", "unknown_tool": "ask"}, ALONE, {"ana"}, ["/default_ask/allow_requester"]),
+        ({"default": "deny"}, ALONE, {"ana"}, []),
+        ({"default_ask": {"allow_requester": True}}, ALONE, {"ana"}, []),
+        ({"default_ask": {"allow_requester": False}}, ALONE, {"ana"}, ["/default_ask/allow_requester"]),
+        ({}, ALONE, set(), []), ({}, TWO, {"ana"}, []), ({}, TWO, {"zoe"}, []), ({}, [], {"ana"}, []),
+        ({"default_ask": {"quorum": 2}}, TWO, {"ana"}, ["/default_ask/allow_requester"]),
+        ({"default_ask": {"approvers": ["group:sre"]}}, TWO, {"ana"}, []),
+        ({"default_ask": {"approvers": ["group:sre"]}}, TWO, {"bea"}, ["/default_ask/allow_requester"]),
+        ({"default": "deny", "rules": [{"effect": "ask", "match": {"tool": "x"}}]}, ALONE, {"ana"},
+         ["/rules/0/ask/allow_requester"]),
+        ({"default": "deny", "rules": [{"effect": "ask", "match": {"tool": "x"}, "ask": {"allow_requester": True}}]},
+         ALONE, {"ana"}, []),
+        ({"default": "deny", "rules": [{"effect": "ask", "match": {"tool": "x"}, "mode": "monitor"}]},
+         ALONE, {"ana"}, []),
+    ],
+)  # fmt: skip
+def test_asks_that_only_the_requester_could_answer_are_warned_of(document, voters, owners, pointers):
+    said = lint(parse(document), voters=voters, owners=owners)
+    assert [(one.pointer, one.code, one.grave) for one in said] == [(at, "requester_only", False) for at in pointers]
+
+
+@pytest.mark.parametrize(
+    ("ask", "findings"),
+    [
+        ({"approvers": ["group:dev"]}, [("/approvers", "no_approvers"), ("/approvers/0", "unknown_person")]),
+        ({"quorum": 3}, [("/quorum", "no_approvers")]), ({"quorum": 2}, []),
+        ({"decide_ttl": "5m", "escalate": [{"after": "10m", "to": "zoe"}]},
+         [("/escalate/0/after", "too_late"), ("/escalate/0/to", "unknown_person")]),
+    ],
+)  # fmt: skip
+def test_terms_of_the_default_are_checked_like_a_rules(ask, findings):
+    said = lint(parse({"default_ask": ask}), groups={"group:sre": 2}, people=["ana", "group:sre"])
+    assert [(one.pointer, one.code) for one in said] == [("/default_ask" + at, code) for at, code in findings]
+    assert [one.grave for one in said] == [one.code == "no_approvers" for one in said]
+
+
 def test_tools_and_arguments_nobody_has_seen():
     rule = {"effect": "ask", "match": {"tool": ["bash", "Read*"], "args": [{"path": "/cmd", "op": "exists"}]}}
     (finding,) = lint(parse({"rules": [rule]}), known_tools=["Bash", "ReadFile"])

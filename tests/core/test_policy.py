@@ -132,6 +132,34 @@ def test_the_terms_are_the_strictest_union():
     assert terms.may_answer({"ana", "group:a"}) and not terms.may_answer({"ana"}) and AskTerms().may_answer(set())
 
 
+def test_a_question_that_no_rule_asks_has_the_defaults_terms_and_the_stricter_ones_beside_a_rule():
+    ask = AskTerms(allow_requester=True, quorum=2)
+    for head in ({"default": "ask"}, {"default": "allow", "unknown_tool": "ask"}):
+        found = decide(
+            parse(head | {"default_ask": {"allow_requester": True, "quorum": 2}}), Question.of("Bash", known=False)
+        )
+        assert (found.effect, found.ask) == (Effect.ASK, ask)
+    document = {
+        "unknown_tool": "ask",
+        "default_ask": {"allow_requester": True, "quorum": 2},
+        "rules": [{"effect": "ask"}],
+    }
+    assert decide(parse(document), Question.of("Bash", known=False)).ask == AskTerms(quorum=2)
+
+
+def test_a_yes_in_advance_to_the_default_does_not_outlive_its_terms():
+    plain, other = parse({"v": 1}), parse({"v": 1, "default_ask": {"quorum": 2}})
+    for name in ("default", "unknown_tool", "changed_tool"):
+        assert plain.rule_sha256(name) == parse({"default": "deny"}).rule_sha256(name) != other.rule_sha256(name)
+
+
+def test_of_several_layers_the_strictest_terms_of_the_default_count():
+    one, two = parse({"default_ask": {"allow_requester": True}}), parse({"default_ask": {"quorum": 3}})
+    for pair in ((one, two), (two, one)):
+        assert combine(pair).ask == AskTerms(quorum=3)
+    assert combine((one, one)).ask.allow_requester
+
+
 def test_rules_for_critical_things_offer_no_lasting_grant():
     assert said(policy(rule("ask", severity="critical"))).ask.grants == ("once",)
 

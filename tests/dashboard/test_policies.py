@@ -155,6 +155,19 @@ def test_the_default_is_changed_in_the_draft(admin: Client, first: PolicyVersion
     assert policies.draft()["default"] == "deny" and policies.active().default == "allow"
 
 
+def test_whom_the_agent_works_for_is_let_answer_the_default_in_the_draft(admin: Client, first: PolicyVersion) -> None:
+    policies.set_head({"default_ask": {"quorum": 1, "reauth": True}}, author="ann")
+    asked: dict[str, Any] = {"quorum": 1, "reauth": True}
+    for said, wanted in (({"allow_requester": "on"}, asked | {"allow_requester": True}), ({}, asked)):
+        admin.post("/policy/draft/default/", {"default": "ask"} | said)
+        assert policies.draft()["default_ask"] == wanted
+        page = admin.get("/policy/draft/").content.decode()
+        assert ("may answer what no rule asks" in page) == ("allow_requester" in wanted)
+    policies.set_head({"default_ask": None}, author="ann")
+    admin.post("/policy/draft/default/", {"default": "ask"})
+    assert "default_ask" not in policies.draft()
+
+
 @pytest.mark.parametrize("name", list(PACKS))
 def test_a_starter_policy_replaces_the_draft(admin: Client, first: PolicyVersion, name: str) -> None:
     assert admin.post(f"/policy/packs/{name}/").status_code == 302

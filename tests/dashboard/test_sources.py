@@ -39,6 +39,23 @@ def test_a_source_says_what_we_can_do_and_when_it_was_heard(admin: Client, a_cal
 
 
 @pytest.mark.django_db
+def test_a_source_whose_questions_only_its_owner_could_answer_says_so(
+    admin: Client, policy: Any, source: Source, a_person: Any
+) -> None:
+    policy({"default": "ask"})
+    there = f"/sources/{source.pk}/"
+    assert "data-unanswerable" not in admin.get(there).content.decode()
+    admin.post(f"{there}owner/", {"owner": "a-admin"})
+    page = admin.get(there).content.decode()
+    assert "data-unanswerable" in page and "nobody but a-admin could answer" in page
+    policy({"default": "ask", "default_ask": {"allow_requester": True}})
+    assert "data-unanswerable" not in admin.get(there).content.decode()
+    policy({"default": "ask"})
+    a_person("approver", "bea")
+    assert "data-unanswerable" not in admin.get(there).content.decode()
+
+
+@pytest.mark.django_db
 def test_a_new_keys_secret_stands_in_one_answer_only(admin: Client) -> None:
     answer = admin.post("/sources/keys/", {"name": "robot", "scopes": ["ingest"]})
     secret = answer.content.decode().split("data-secret>")[1].split("<")[0]

@@ -48,6 +48,7 @@ _HEADS = {
     "unknown_tool": "For tools not seen before",
     "changed_tool": "For tools whose definition changed",
     "overridable": "Lower layers may answer the default",
+    "default_ask": "How questions are answered that no rule asks",
 }
 _LABELS = {"public_reason": "reason"}
 

@@ -49,7 +49,7 @@ def rule(doc: RuleDoc, name: str, sha256: str, ask: AskTerms) -> Rule:
         enabled=doc.enabled,
         expires_at=doc.expires_at or 0.0,
         severity=doc.severity,
-        ask=_terms(doc.ask, doc.severity, ask),
+        ask=terms_of(doc.ask, doc.severity, ask),
         public_reason=doc.public_reason or "",
         suggest=doc.suggest or "",
         sentence=sentence(doc),
@@ -140,7 +140,8 @@ def _by_segment(exception: Clause, focus: tuple[str, ...] | None) -> Clause:
     )
 
 
-def _terms(doc: AskDoc | None, severity: str, default: AskTerms) -> AskTerms:
+def terms_of(doc: AskDoc | None, severity: str, default: AskTerms) -> AskTerms:
+    """Return how an answer must come about; `default` holds what the document leaves open."""
     terms = replace(default, severity=severity)
     if doc is not None:
         terms = replace(

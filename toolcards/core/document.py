@@ -199,13 +199,14 @@ class RuleDoc(_Strict):
 
 
 class Document(_Strict):
-    """The whole policy."""
+    """The whole policy. `default_ask`: how questions are answered that no rule asks, but the default or its like."""
 
     v: Literal[1] = 1
     default: EffectName = "ask"
     unknown_tool: EffectName | None = None
     changed_tool: EffectName | None = None
     overridable: bool = False
+    default_ask: AskDoc | None = None
     rules: Annotated[list[RuleDoc], Field(max_length=MAX_RULES)] = []
 
 
@@ -233,7 +234,7 @@ def parse(document: object, *, version: int = 0, ask: AskTerms = TERMS) -> Polic
         changed_tool=Effect(doc.changed_tool) if doc.changed_tool else None,
         rules=rules,
         overridable=doc.overridable,
-        ask=ask,
+        ask=compiling.terms_of(doc.default_ask, ask.severity, ask),
         document=document if isinstance(document, dict) else {},
     )
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from toolcards.core.canonical import digest
 from toolcards.core.commands import wanted_words
-from toolcards.core.document import ArgumentDoc, ClauseDoc, Document, Finding, RuleDoc
+from toolcards.core.document import ArgumentDoc, AskDoc, ClauseDoc, Document, Finding, RuleDoc
 from toolcards.core.rulebook import Policy
-from toolcards.core.rules import Rule
+from toolcards.core.rules import AskTerms, Rule
 from toolcards.core.shapes import compile_glob
 from toolcards.core.wrappers import SHELLS, WRAPPERS, name_of
 
@@ -26,12 +26,15 @@ def lint(
     schemas: Mapping[str, Any] | None = None,
     groups: Mapping[str, int] | None = None,
     people: Collection[str] | None = None,
+    voters: Collection[tuple[str, ...]] = (),
+    owners: Collection[str] = (),
 ) -> list[Finding]:
     """Return what deserves a second look.
 
     `known_tools`: names seen or announced; empty is not checked. `schemas`: JSON Schema of the input by tool.
     `groups`: for each approver name (`group:sre`, `ana`) how many people that is; None is not checked.
     `people`: all names of people and groups there are; None is not checked.
+    `voters`: who may answer at all, each with the name first and then the groups; `owners`: whom agents work for.
     """
     if "layers" in policy.document:
         return []
@@ -43,12 +46,16 @@ def lint(
             findings += [Finding(at + where, code, message) for where, code, message in check(rule, compiled)]
         findings += [Finding(at + w, c, m) for w, c, m in _unknown_tools(rule, known_tools)]
         findings += [Finding(at + w, c, m) for w, c, m in _unknown_arguments(rule, schemas or {})]
-        findings += _nobody(rule, compiled, groups, at) if groups is not None else []
+        if groups is not None and rule.effect == "ask" and rule.enabled and rule.mode != "monitor":
+            findings += _nobody(rule.ask, compiled.ask, groups, f"{at}/ask")
         findings += [Finding(at + w, c, m) for w, c, m in _strangers(rule, people)]
         findings += [Finding(at, "shadowed", f"It never counts: {other} is stricter and matches whenever it does.")
                      for other in _stronger(rule, doc.rules, policy.rules)]  # fmt: skip
+    if doc.default_ask:
+        findings += _of_default(doc.default_ask, policy, groups, people)
     if not any(found.grave for found in findings):
         findings += _nobody_at_all(doc, groups)
+        findings += _only_the_requester(doc, policy, voters, owners)
     return findings + list(_twins(doc))
 
 
@@ -75,10 +82,14 @@ def _terms_without_ask(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[str, str
 
 @_check
 def _escalates_too_late(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[str, str, str]]:
-    until = compiled.ask.decide_ttl
-    for number, step in enumerate((rule.ask.escalate if rule.ask else None) or ()):
-        if until and float(step.after) >= until:
-            yield f"/ask/escalate/{number}/after", "too_late", "The question has expired by then, so nobody is told."
+    for where, code, message in _too_late(rule.ask, compiled.ask):
+        yield f"/ask{where}", code, message
+
+
+def _too_late(ask: AskDoc | None, terms: AskTerms) -> Iterator[tuple[str, str, str]]:
+    for number, step in enumerate((ask.escalate if ask else None) or ()):
+        if terms.decide_ttl and float(step.after) >= terms.decide_ttl:
+            yield f"/escalate/{number}/after", "too_late", "The question has expired by then, so nobody is told."
 
 
 @_check
@@ -143,29 +154,35 @@ def _unknown_arguments(rule: RuleDoc, schemas: Mapping[str, Any]) -> Iterator[tu
                 yield f"{where}/path", "unknown_argument", f"{tool} has no argument called {first[0]}."
 
 
-def _nobody(rule: RuleDoc, compiled: Rule, groups: Mapping[str, int], at: str) -> Iterator[Finding]:
-    if rule.effect != "ask" or not rule.enabled or rule.mode == "monitor":
-        return
-    if rule.ask and rule.ask.approvers:
-        people = sum(groups.get(name, 0) for name in set(rule.ask.approvers))
-    else:
-        people = sum(groups.values())
+def _nobody(ask: AskDoc | None, terms: AskTerms, groups: Mapping[str, int], at: str) -> Iterator[Finding]:
+    named = set(ask.approvers) if ask and ask.approvers else groups
+    people = sum(groups.get(name, 0) for name in named)
     if people == 0:
-        yield Finding(f"{at}/ask/approvers", "no_approvers", "Nobody may answer what this rule asks.", grave=True)
-    elif compiled.ask.quorum > people:
-        message = f"{compiled.ask.quorum} answers are needed and {people} may give one."
-        yield Finding(f"{at}/ask/quorum", "no_approvers", message, grave=True)
-    elif compiled.ask.quorum == people and rule.ask and rule.ask.allow_requester is False:
-        yield Finding(f"{at}/ask/quorum", "quorum_tight", "Everybody has to answer, and the requester may not.")
+        yield Finding(f"{at}/approvers", "no_approvers", "Nobody may answer what this asks.", grave=True)
+    elif terms.quorum > people:
+        message = f"{terms.quorum} answers are needed and {people} may give one."
+        yield Finding(f"{at}/quorum", "no_approvers", message, grave=True)
+    elif terms.quorum == people and ask and ask.allow_requester is False:
+        yield Finding(f"{at}/quorum", "quorum_tight", "Everybody has to answer, and the requester may not.")
 
 
 def _strangers(rule: RuleDoc, people: Collection[str] | None) -> Iterator[tuple[str, str, str]]:
     if people is None:
         return
     named = [(f"/match/user/{number}", name) for number, name in enumerate(rule.match.user or ())]
-    if rule.ask:
-        named += [(f"/ask/approvers/{number}", name) for number, name in enumerate(rule.ask.approvers or ())]
-        named += [(f"/ask/escalate/{number}/to", step.to) for number, step in enumerate(rule.ask.escalate or ())]
+    named += [(f"/ask{where}", name) for where, name in _asked(rule.ask)]
+    yield from _unknown(named, people)
+
+
+def _asked(ask: AskDoc | None) -> list[tuple[str, str]]:
+    """Everybody whom the terms name, and where."""
+    if ask is None:
+        return []
+    named = [(f"/approvers/{number}", name) for number, name in enumerate(ask.approvers or ())]
+    return named + [(f"/escalate/{number}/to", step.to) for number, step in enumerate(ask.escalate or ())]
+
+
+def _unknown(named: list[tuple[str, str]], people: Collection[str]) -> Iterator[tuple[str, str, str]]:
     for where, name in named:
         if "*" not in name and name not in people:
             yield where, "unknown_person", f"There is nobody called {name}; make that person or group, or leave it out."
@@ -175,9 +192,45 @@ def _nobody_at_all(doc: Document, groups: Mapping[str, int] | None) -> Iterator[
     """An ask that nobody can answer is a deny, so whoever wants to ask must have somebody to ask."""
     if groups is None or any(groups.values()):
         return
-    for name in ("default", "unknown_tool", "changed_tool"):
+    for name in _BUILT_IN:
         if getattr(doc, name) == "ask":
             yield Finding(f"/{name}", "no_approvers", "Nobody may answer what this asks; say deny.", grave=True)
+
+
+# ---------------------------------------------------------------- questions that no rule asks
+
+_BUILT_IN = ("default", "unknown_tool", "changed_tool")
+
+
+def _of_default(
+    ask: AskDoc, policy: Policy, groups: Mapping[str, int] | None, people: Collection[str] | None
+) -> Iterator[Finding]:
+    at = "/default_ask"
+    if groups is not None:
+        yield from _nobody(ask, policy.ask, groups, at)
+    warned = [*_too_late(ask, policy.ask), *(_unknown(_asked(ask), people) if people is not None else ())]
+    for where, code, message in warned:
+        yield Finding(at + where, code, message)
+
+
+def _only_the_requester(
+    doc: Document, policy: Policy, voters: Collection[tuple[str, ...]], owners: Collection[str]
+) -> Iterator[Finding]:
+    """Questions that could be answered, but for the one person whom the agent works for: for them they are a deny."""
+    asks = [
+        (f"/rules/{number}/ask/allow_requester", compiled.ask)
+        for number, (rule, compiled) in enumerate(zip(doc.rules, policy.rules, strict=True))
+        if rule.effect == "ask" and rule.enabled and rule.mode != "monitor"
+    ]
+    if any(getattr(doc, name) == "ask" for name in _BUILT_IN):
+        asks.append(("/default_ask/allow_requester", policy.ask))
+    for at, terms in asks:
+        able = [names[0] for names in voters if terms.may_answer(names)]
+        if terms.allow_requester or len(able) != terms.quorum:
+            continue
+        if barred := sorted({*able} & {*owners}):
+            message = f"What agents of {', '.join(barred)} ask here is denied at once: too few others may answer it."
+            yield Finding(at, "requester_only", message)
 
 
 # ---------------------------------------------------------------- rules among each other

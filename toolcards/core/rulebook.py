@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 from toolcards.core.asked import Asked
@@ -61,7 +61,8 @@ class Policy:
     def rule_sha256(self, rule: str) -> str:
         """Return the content hash that a grant for this rule must name; "" if there is no such rule."""
         if rule in BUILT_IN:
-            return digest({"builtin": rule})
+            terms = self.document.get("default_ask")
+            return digest({"builtin": rule} | ({"ask": terms} if terms else {}))
         return self._by_id[rule].sha256 if rule in self._by_id else ""
 
 
@@ -94,7 +95,7 @@ def combine(layers: Sequence[Policy], *, version: int = 0) -> Policy:
         changed_tool=_strictest(changed),
         rules=tuple(rules),
         overridable=overridable,
-        ask=layers[0].ask if layers else AskTerms(),
+        ask=reduce(AskTerms.union, (layer.ask for layer in layers)) if layers else AskTerms(),
         document={"layers": [layer.document for layer in layers]},
     )
 

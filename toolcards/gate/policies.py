@@ -17,10 +17,10 @@ from toolcards.core.canonical import digest
 from toolcards.core.document import Finding, PolicyError
 from toolcards.core.lint import lint
 from toolcards.core.packs import PACKS
-from toolcards.core.policy import Policy
+from toolcards.core.policy import Effect, Policy
 from toolcards.gate import people
 from toolcards.gate.columns import plain
-from toolcards.models import Draft, DraftRule, PolicyVersion, ToolCall
+from toolcards.models import Draft, DraftRule, PolicyVersion, Source, ToolCall
 from toolcards.records import Act, write
 
 FIRST_PACK = "ask-on-writes"
@@ -84,19 +84,36 @@ def check(document: Any) -> list[Finding]:
     policy = documents.parse(document)
     known = ToolCall.objects.order_by().values_list("tool", flat=True).distinct()[:2000]
     tools = {*known, *catalogue.KNOWN} if known else ()
-    found = lint(policy, known_tools=tools, groups=_voters(), people=_everybody())
+    found = lint(
+        policy, known_tools=tools, groups=_voters(), people=_everybody(), voters=_answering(),
+        owners=set(Source.objects.exclude(owner=None).values_list("owner__username", flat=True)),
+    )  # fmt: skip
     grave = [finding for finding in found if finding.grave]
     if grave:
         raise PolicyError(grave)
     return found
 
 
+def default_unanswerable(source: Source) -> bool:
+    """Return whether calls of the source that the policy's default asks about are denied, since nobody may answer."""
+    try:
+        policy = active()
+    except NobodyActivated:
+        return False
+    asks = Effect.ASK in (policy.default, policy.unknown_tool, policy.changed_tool)
+    return asks and people.eligible(policy.ask, source) < policy.ask.quorum
+
+
 def _voters() -> dict[str, int]:
     """How many people each approver's name stands for: the person, or everybody in the group."""
-    found: Counter[str] = Counter()
-    for person in people.voters():
-        found.update([person.get_username(), *(f"group:{group.name}" for group in person.groups.all())])
-    return found
+    return Counter(name for names in _answering() for name in names)
+
+
+def _answering() -> list[tuple[str, ...]]:
+    """Who may answer at all, each with the name first and then the groups."""
+    return [
+        (person.get_username(), *(f"group:{group.name}" for group in person.groups.all())) for person in people.voters()
+    ]
 
 
 def _everybody() -> set[str]:
