@@ -49,18 +49,6 @@ def data_dir_is_ours(app_configs: object, **kwargs: object) -> Iterable[CheckMes
         )
 
 
-@register(Tags.database)
-def database_url_makes_sense(app_configs: object, **kwargs: object) -> Iterable[CheckMessage]:
-    """The database is one of the two that the gate's guarantees are tested on."""
-    engine = settings.DATABASES["default"]["ENGINE"]
-    if not engine.endswith(("sqlite3", "postgresql")):
-        yield Error(
-            f"Toolcards is not made for {engine}.",
-            hint="Set TOOLCARDS_DATABASE_URL to postgres://…, or leave it empty for SQLite.",
-            id="toolcards.E003",
-        )
-
-
 @register()
 def redis_url_makes_sense(app_configs: object, **kwargs: object) -> Iterable[CheckMessage]:
     """The Redis URL is one."""

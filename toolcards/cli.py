@@ -24,7 +24,14 @@ def main() -> None:
         if OURS.exists() and Path(sys.prefix) != OURS.parents[1]:  # any Python may be typed in a checkout
             os.execv(OURS, [str(OURS), *_again()])  # noqa: S606 - does not come back
         raise SystemExit("Django is not installed here. `make run` sets everything up.") from error
-    execute_from_command_line(sys.argv)
+    from django.core.exceptions import ImproperlyConfigured
+
+    try:
+        execute_from_command_line(sys.argv)
+    except ImproperlyConfigured as error:  # a variable is set to what cannot be meant: that needs a line, no traceback
+        if "--traceback" in sys.argv:
+            raise
+        raise SystemExit(f"toolcards: {error}") from None
 
 
 def _again() -> list[str]:

@@ -32,7 +32,7 @@ class Command(BaseCommand):
         """Take what the environment does not say."""
         env = settings.TOOLCARDS
         parser.add_argument("--host", default=env.host, help=f"address to listen on ({env.host})")
-        parser.add_argument("--port", type=int, default=env.port, help=f"port; 0 takes a free one ({env.port})")
+        parser.add_argument("--port", type=_port, default=env.port, help=f"port; 0 takes a free one ({env.port})")
         parser.add_argument(
             "--workers", type=int, default=env.workers, help="processes; above 1 Redis and PostgreSQL are needed"
         )
@@ -102,6 +102,13 @@ class Command(BaseCommand):
         lines += [f"  Data         {settings.TOOLCARDS.data_dir}", "  Stop         Ctrl+C", ""]
         self.stdout.write("\n".join(lines))
         self.stdout.flush()
+
+
+def _port(said: str) -> int:
+    """Return the port; the system would take one beyond 65535 for another one, and say nothing."""
+    if not said.isdecimal() or int(said) > 65535:
+        raise argparse.ArgumentTypeError(f"{said!r} is no port; ports are 0 to 65535")
+    return int(said)
 
 
 def _public(base: str) -> str:

@@ -1,0 +1,46 @@
+"""What was typed wrong is said in one line before anything is served: settings, ports, servers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.serving import PATIENCE, ROOT
+
+
+def started(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    surroundings = os.environ | {"TOOLCARDS_DATA_DIR": str(folder)} | variables
+    command = [sys.executable, str(ROOT / "manage.py"), *words]
+    return subprocess.run(command, env=surroundings, capture_output=True, text=True, timeout=2 * PATIENCE)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("TOOLCARDS_GRACE", "soon", "valid number"),
+        ("TOOLCARDS_DEFAULT_EFFECT", "maybe", "'allow', 'ask' or 'deny'"),
+        ("TOOLCARDS_ORIGINS", "cards.example.com", "https://cards.example.com"),
+        ("TOOLCARDS_DATABASE_URL", "mysql://hidden@host/cards", "postgres://"),
+        ("TOOLCARDS_DATABASE_URL", "hidden", "postgres://"),
+        ("TOOLCARDS_AGUI_UPSTREAMS", "planner", "planner=https://"),
+    ],
+)
+def test_a_setting_that_cannot_be_meant_is_named_in_one_line(tmp_path: Path, name: str, value: str, said: str) -> None:
+    done = started(tmp_path, "serve", "--port", "0", **{name: value})
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"toolcards: {name}") and said in done.stderr and done.stderr.count("\n") == 1
+    assert "hidden" not in done.stderr
+
+
+def test_the_traceback_is_there_for_who_asks(tmp_path: Path) -> None:
+    assert "Traceback" in started(tmp_path, "serve", "--traceback", TOOLCARDS_GRACE="soon").stderr
+
+
+@pytest.mark.parametrize("port", ["65536", "99999", "-1", "http"])
+def test_a_port_that_there_is_not_is_refused_and_not_another_one_taken(tmp_path: Path, port: str) -> None:
+    done = started(tmp_path, "serve", f"--port={port}")
+    assert done.returncode == 2 and "ports are 0 to 65535" in done.stderr, done.stderr
