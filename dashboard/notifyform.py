@@ -11,6 +11,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 
+from dashboard.forms import NamesField
 from toolcards.core.happenings import EVENTS
 from toolcards.models import Source
 from toolcards.outbox import SEVERITIES, Webhook
@@ -49,6 +50,11 @@ class WebhookForm(forms.Form):
     )  # fmt: skip
     sources = forms.MultipleChoiceField(
         label="From these sources", required=False, widget=forms.CheckboxSelectMultiple, help_text="None: all.",
+    )  # fmt: skip
+    escalated_to = NamesField(
+        label="Escalations to", max_length=1000, required=False,
+        help_text="People and groups as rules name them, like group:lead, with commas between. "
+        "Of escalations, only those to one of them are told; nothing: all.",
     )  # fmt: skip
     severity = forms.ChoiceField(label="From severity", choices=[(name, name) for name in SEVERITIES], initial="low")
     quiet_from = forms.CharField(
@@ -113,6 +119,7 @@ class WebhookForm(forms.Form):
         for name in ("name", "format", "url", "to", "severity", "quiet_from", "quiet_to", "zone"):
             setattr(webhook, name, said[name])
         webhook.events, webhook.sources = json.dumps(said["events"]), json.dumps([int(pk) for pk in said["sources"]])
+        webhook.escalated_to = json.dumps(said["escalated_to"])
         webhook.enabled, webhook.trouble = True, ""
         webhook.save()
         return webhook
@@ -122,5 +129,6 @@ def initial(webhook: Webhook) -> dict[str, Any]:
     """Return the form's values for a webhook."""
     plain = ("name", "format", "url", "to", "severity", "quiet_from", "quiet_to", "zone")
     return {name: getattr(webhook, name) for name in plain} | {
-        "events": webhook.wanted_events, "sources": [str(pk) for pk in webhook.wanted_sources],
+        "escalated_to": webhook.wanted_escalations, "events": webhook.wanted_events,
+        "sources": [str(pk) for pk in webhook.wanted_sources],
     }  # fmt: skip

@@ -3,11 +3,13 @@
 # ruff: noqa: E501, F811 - tables read better in long lines; fixtures come from next door
 from __future__ import annotations
 
+import json
 import time
 from typing import Any
 
 import pytest
 from channels.db import database_sync_to_async as in_thread
+from django.core import mail as outbox
 from django.test import Client
 
 from tests.serving import PATIENCE
@@ -19,7 +21,7 @@ from toolcards.models import AgentKey, Approval, Run, Source, ToolCall
 from toolcards.notify import messages
 from toolcards.outbox import Delivery, Webhook
 from toolcards.records import AuditRow
-from toolcards.transports import presence
+from toolcards.transports import dispatching, presence
 from toolcards.transports.auth import Caller
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -76,6 +78,27 @@ def test_whoever_wants_to_hear_of_it_is_told_that_a_question_goes_to_others(
     telling.forget()
     assert (told.event, told.severity, told.said["escalated_to"]) == ("approval.escalated", "high", ["bob"])
     assert "bob" in messages.of(told.said, told.severity).text
+
+
+def test_of_escalations_a_recipient_is_told_those_to_its_people(
+    source: Source, policy: Any, an_approver: Any, a_person: Any, settings: Any
+) -> None:
+    a_person("approver", "bob")
+    for name, to in (("everybody", []), ("leads", ["group:lead"]), ("bobs", ["ann", "bob"])):
+        Webhook.objects.create(name=name, format="email", to=f"{name}@example.com", escalated_to=json.dumps(to))
+    telling.forget()
+    policy({"rules": [ASK | {"ask": WAITED}]})
+    gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))
+    assert set(Delivery.objects.values_list("webhook__name", flat=True)) == {"everybody", "leads", "bobs"}
+    Delivery.objects.all().delete()
+    _let_it_wait(301)
+    gate.sweep()
+    telling.forget()
+    told = Delivery.objects.filter(event="approval.escalated").values_list("webhook__name", flat=True)
+    assert sorted(told) == ["bobs", "everybody"]
+    dispatching.dispatch()
+    assert sorted(mail.to[0] for mail in outbox.outbox) == ["bobs@example.com", "everybody@example.com"]
+    assert all("bob" in mail.body for mail in outbox.outbox)
 
 
 def test_an_answered_or_expired_question_goes_to_nobody(

@@ -77,7 +77,7 @@ def a_story() -> list[Any]:
 CLEAR = {
     "AuditRow": {"detail"}, "Run": {"reason", "counts", "numbers"}, "Approval": {"terms", "rules", "reason"},
     "Grant": {"pattern"}, "KillSwitch": {"reason"}, "BreakGlass": {"reason"}, "PolicyVersion": {"document", "note"},
-    "DraftRule": {"body"}, "Draft": {"head"}, "Webhook": {"events", "sources"},
+    "DraftRule": {"body"}, "Draft": {"head"}, "Webhook": {"events", "sources", "escalated_to"},
 }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import base64
 import json
 import secrets
 import time
+from collections.abc import Collection
 from typing import Any
 
 from django.db import models
@@ -49,6 +50,7 @@ class Webhook(models.Model):
     old_until = models.FloatField(default=0)
     events = models.TextField(default="[]")  # of core.happenings.EVENTS; none: all
     sources = models.TextField(default="[]")  # pks of sources; none: all
+    escalated_to = models.TextField(default="[]")  # names and groups; of escalations only those to them; none: all
     severity = models.CharField(max_length=10, default="low")  # the lowest that is told
     quiet_from = models.CharField(max_length=5, blank=True)  # "22:00"; between the two only `critical` is told
     quiet_to = models.CharField(max_length=5, blank=True)
@@ -72,6 +74,11 @@ class Webhook(models.Model):
         """The sources it hears of; none means all."""
         return [int(pk) for pk in json.loads(self.sources)]
 
+    @property
+    def wanted_escalations(self) -> list[str]:
+        """Whose escalations it hears of; none means everybody's."""
+        return [str(name) for name in json.loads(self.escalated_to)]
+
     def secrets(self, now: float | None = None) -> list[str]:
         """Return the secrets that sign today: the newest first, the one before it for a day more."""
         now = time.time() if now is None else now
@@ -84,11 +91,12 @@ class Webhook(models.Model):
         self.save(update_fields=["secret", "old_secret", "old_until"])
         return self.secret
 
-    def wants(self, event: str, source: int, severity: str) -> bool:
-        """Return whether it wants to hear of this."""
+    def wants(self, event: str, source: int, severity: str, to: Collection[str] = ()) -> bool:
+        """Return whether it wants to hear of this; `to`: who is asked too by an escalation."""
         events, sources = self.wanted_events, self.wanted_sources
         loud = SEVERITIES.index(severity) >= SEVERITIES.index(self.severity)
-        return loud and (not events or event in events) and (not sources or source in sources)
+        ours = not to or not self.wanted_escalations or bool({*to} & {*self.wanted_escalations})
+        return loud and ours and (not events or event in events) and (not sources or source in sources)
 
 
 class DeliveryQuerySet(models.QuerySet["Delivery"]):

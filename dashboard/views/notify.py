@@ -122,7 +122,7 @@ def _written(request: HttpRequest, found: Webhook, act: str, was: dict[str, Any]
 def _settings(found: Webhook) -> dict[str, Any]:
     """Who is told of what; of a URL, whose path may be a secret, the host and enough to tell two apart."""
     said: dict[str, Any] = {name: getattr(found, name) for name in _SETTINGS}
-    said |= {"events": found.wanted_events, "sources": found.wanted_sources}
+    said |= {"events": found.wanted_events, "sources": found.wanted_sources, "escalated_to": found.wanted_escalations}
     parts, mark = urlsplit(found.url), hashlib.sha256(found.url.encode()).hexdigest()[:8]
     return said | {"url": f"{parts.scheme}://{parts.hostname}/… ({mark})" if found.url else ""}
 

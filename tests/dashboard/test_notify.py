@@ -18,6 +18,7 @@ from toolcards.core import facts as f
 from toolcards.gate import steplog, telling
 from toolcards.models import Delivery, Event, Run, ToolCall, Webhook
 from toolcards.notify import messages
+from toolcards.records import AuditRow
 from toolcards.transports import dispatching
 
 WANTED = {"name": "ops", "format": "webhook", "url": "https://example.com/hook", "severity": "low", "zone": "UTC"}
@@ -51,6 +52,17 @@ def test_a_new_webhook_shows_its_secret_once(admin: Client) -> None:
     answer = admin.post(f"/settings/notify/{webhook.pk}/rotate/")
     webhook.refresh_from_db()
     assert webhook.secret in answer.content.decode() and len(webhook.secrets()) == 2
+
+
+def test_whose_escalations_are_told_is_set_on_the_page_and_stays(admin: Client) -> None:
+    admin.post("/settings/notify/", WANTED | {"escalated_to": "group:lead,  ann\n"})
+    webhook = Webhook.objects.get()
+    assert webhook.wanted_escalations == ["group:lead", "ann"]
+    assert 'value="group:lead, ann"' in admin.get(f"/settings/notify/{webhook.pk}/").content.decode()
+    admin.post(f"/settings/notify/{webhook.pk}/", WANTED)
+    assert Webhook.objects.get().wanted_escalations == []
+    row = AuditRow.objects.get(act="notify.changed")
+    assert row.details["escalated_to"] == {"was": ["group:lead", "ann"], "is": []}
 
 
 @pytest.mark.parametrize("change", [

@@ -174,7 +174,7 @@ def _deliveries(memory: RunMemory, said: dict[str, Any], now: float) -> Iterable
         "next_at": now,
     }
     for webhook in listeners():
-        if webhook.wants(event, memory.row.source_id, severity):
+        if webhook.wants(event, memory.row.source_id, severity, said.get("escalated_to", ())):
             yield Delivery(webhook_id=webhook.pk, target=str(webhook.pk), **common)
     if event in (*h.TOOL_EVENTS, h.CORRECTED):
         for plugin in hooks.plugins(event):
