@@ -6,10 +6,13 @@ All of it happens in the hub's own thread.
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
+from typing import Any
 
+from django.db import connection
 from django.utils import timezone
 
 from dashboard.live.boards import Board, News
@@ -27,8 +30,9 @@ Boards = Mapping[Hashable, Board]
 
 # Written out, for all but the numbers in it is always the same: to have the ORM compile it took ten times as long
 # as to run it, and was half of what a look cost.
+_FIELDS = ToolCall._meta.concrete_fields
 _CHANGED = (
-    f"SELECT {', '.join(field.column for field in ToolCall._meta.concrete_fields)}"  # noqa: S608 - our own columns
+    f"SELECT {', '.join(field.column for field in _FIELDS)}"  # noqa: S608 - our own columns
     f" FROM {ToolCall._meta.db_table} WHERE ({{places}}){{asked}} ORDER BY seq LIMIT {MOST}"
 )
 _PLACE = "(run_id = %s AND seq > %s)"
@@ -119,7 +123,7 @@ class Looks:
             some = listed[start : start + AT_ONCE]
             statement = _CHANGED.format(places=" OR ".join([_PLACE] * len(some)), asked=_ASKED if asked_only else "")
             numbers = [number for pk in some for number in (pk, seen.get(pk, 0))]
-            found += self._taken(list(ToolCall.objects.raw(statement, numbers)), some, seen)
+            found += self._taken(_rows(statement, numbers), some, seen)
         return self._named(found)
 
     def _taken(self, rows: list[ToolCall], runs: list[int], seen: dict[int, int]) -> list[ToolCall]:
@@ -141,6 +145,32 @@ class Looks:
         for call in there:
             call.run = self._runs[call.run_id]
         return there
+
+
+def _rows(statement: str, numbers: list[int]) -> list[ToolCall]:
+    """Return the calls that the statement finds: as `objects.raw`, which works out what is what anew each time."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, numbers)
+        rows = cursor.fetchall()
+    converters, names = _converters(connection.vendor), [field.attname for field in _FIELDS]
+    found = []
+    for row in rows:
+        values = list(row)
+        for place, convert, column in converters:
+            values[place] = convert(values[place], column, connection)
+        found.append(ToolCall.from_db(connection.alias, names, values))
+    return found
+
+
+@cache
+def _converters(vendor: str) -> list[tuple[int, Callable[..., Any], Any]]:
+    """What makes values of the database's values, column by column: moments, booleans, what was sealed."""
+    columns = [field.get_col(ToolCall._meta.db_table) for field in _FIELDS]
+    return [
+        (place, convert, column)
+        for place, column in enumerate(columns)
+        for convert in (*connection.ops.get_db_converters(column), *column.get_db_converters(connection))
+    ]
 
 
 def _runs_of(boards: Boards) -> frozenset[int]:

@@ -8,6 +8,9 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.http.request import validate_host
 
+# In the scope: the server's own `send`. What stands between it and a browser's socket asks of each message whether the
+# session is to be saved; live sockets change no session, and send to thousands.
+STRAIGHT = "toolcards.send"
 _SCHEMES = {"ws": "http", "wss": "https", "http": "http", "https": "https"}
 
 
@@ -21,7 +24,7 @@ class OriginGuard:
         """Pass on, or refuse with 403."""
         headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
         if ours(headers.get(b"origin", ""), headers.get(b"host", ""), scope.get("scheme", "ws")):
-            await self.application(scope, receive, send)
+            await self.application({**scope, STRAIGHT: send}, receive, send)
         else:
             await send({"type": "websocket.close", "code": 4403})
 

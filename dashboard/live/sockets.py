@@ -15,6 +15,7 @@ from channels.consumer import AsyncConsumer
 from dashboard.live import hub
 from dashboard.live.boards import BOARDS, Board, Me, RunBoard
 from dashboard.live.frames import Frame, partial
+from dashboard.live.origin import STRAIGHT
 from dashboard.live.rights import NOT_THERE, SIGNED_OUT, lost, seat
 from toolcards.models import Run
 
@@ -28,14 +29,14 @@ class LiveSocket(AsyncConsumer):
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         """Serve one browser until it goes, or may not watch any more."""
-        self.scope, self.send_raw = scope, send
+        self.scope, self.send_raw = scope, scope[STRAIGHT]
         await receive()
-        await send({"type": "websocket.accept"})  # a refused handshake would be retried for ever
+        await self.send_raw({"type": "websocket.accept"})  # a refused handshake would be retried for ever
         sits = seat(scope)
         code = await sync_to_async(self._barred, thread_sensitive=False)(sits)
         boards = {} if code else await self.boards()
         if boards is None or code:
-            await send({"type": "websocket.close", "code": code or NOT_THERE})
+            await self.send_raw({"type": "websocket.close", "code": code or NOT_THERE})
             return
         assert sits is not None
         ours = hub.here()

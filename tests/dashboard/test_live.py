@@ -24,6 +24,7 @@ from dashboard.asgi import application
 from dashboard.live import boards, hub
 from dashboard.live.boards import BOARDS, Me, News, RunBoard
 from dashboard.live.frames import MOST_PARTS, Frame, Pace, Slot, join
+from dashboard.live.look import Looks
 from dashboard.live.origin import ours
 from tests.conftest import Say, ballot_for
 from tests.serving import PATIENCE
@@ -304,6 +305,22 @@ def test_one_drawing_serves_everybody(a_call: Callable[..., ToolCall]) -> None:
     for board in boards:
         assert board.changes(News([call], frozenset({call.run_id})))
     assert cards.rendered.renders - before == 1
+
+
+def test_a_look_reads_of_a_call_what_the_orm_reads(a_call: Callable[..., ToolCall]) -> None:
+    asked, done = a_call("approval-requested", call_id="a"), a_call("output-error", call_id="b")
+    looks = Looks()
+    seen = {call.pk: call for call in looks._fetch({asked.run_id, done.run_id}, asked_only=False)}
+    assert set(seen) == {asked.pk, done.pk}
+    for call in ToolCall.objects.filter(pk__in=seen).select_related("run"):
+        fields = [field.attname for field in ToolCall._meta.concrete_fields]
+        assert [getattr(seen[call.pk], name) for name in fields] == [getattr(call, name) for name in fields]
+        assert cards.draw(seen[call.pk]) == cards.draw(call)
+    assert not looks._fetch({asked.run_id, done.run_id}, asked_only=False)
+
+
+def test_a_look_passes_over_calls_whose_run_is_gone(db: None) -> None:
+    assert Looks()._named([ToolCall(run_id=4711, ordinal=1)]) == []
 
 
 async def test_the_latest_state_wins_for_who_is_slow() -> None:
