@@ -37,6 +37,9 @@ class Column:
     slabs: list[Slab]
     said: str
     middle: int
+    first: int
+    last: int
+    counts: tuple[int, ...]  # of its calls, in the order of `PARTS`
 
 
 def minimap(run: Run, first: int, last: int) -> dict[str, Any]:
@@ -55,23 +58,24 @@ def minimap(run: Run, first: int, last: int) -> dict[str, Any]:
         column for column, part in zip(columns, parts, strict=True) if part[-1][0] >= first and part[0][0] <= last
     ]
     return {
-        "columns": columns, "width": WIDTH, "height": HEIGHT, "total": len(calls),
+        "columns": columns, "words": [word for _, word, _ in PARTS], "total": len(calls),
+        "width": WIDTH, "height": HEIGHT,
         "from": inside[0].x if inside else 0, "span": (inside[-1].x - inside[0].x + wide) if inside else 0,
     }  # fmt: skip
 
 
 def _column(calls: list[tuple[int, str]], x: float, wide: float) -> Column:
-    slabs, said, ground = [], [], float(HEIGHT)
-    left = len(calls)
-    for part, word, states in PARTS:
-        count = sum(state in states for _, state in calls) if states else left
-        left -= count
+    counts = [sum(state in states for _, state in calls) for _, _, states in PARTS]
+    counts[-1] = len(calls) - sum(counts)  # what no other part counts
+    slabs, ground = [], float(HEIGHT)
+    for (part, _, _), count in zip(PARTS, counts, strict=True):
         if count:
             high = round(count / len(calls) * HEIGHT, 2)
             ground -= high
             slabs.append(Slab(part, round(ground, 2), high))
-            said.append(f"{count} {word}")
+    said = ", ".join(f"{count} {word}" for (_, word, _), count in zip(PARTS, counts, strict=True) if count)
     first, last = calls[0][0], calls[-1][0]
     return Column(
-        round(x, 2), round(wide, 2), slabs, f"Calls {first} to {last}: {', '.join(said)}", (first + last) // 2
-    )
+        round(x, 2), round(wide, 2), slabs, f"Calls {first} to {last}: {said}", (first + last) // 2, first, last,
+        tuple(counts),
+    )  # fmt: skip

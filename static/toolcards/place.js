@@ -66,6 +66,12 @@
     return insert(list, card);
   };
 
+  // A fold outside of cards (a picture's table) stays as its reader has it, too.
+  document.addEventListener('click', event => {
+    const fold = event.target.closest('summary')?.parentElement;
+    if (fold && !fold.closest('article.card')) fold.byHand = true;
+  });
+
   window.toolcards = {insertHeld: (list, card) => insert(list, card)};
 
   htmx.registerExtension('toolcards', {

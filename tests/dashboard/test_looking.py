@@ -242,6 +242,26 @@ def test_a_long_run_has_an_overview_whose_columns_lead_to_a_part_of_the_timeline
     assert viewer.get("/runs/long/?tab=timeline&around=99999").status_code == 200
 
 
+def test_the_overview_can_be_read_as_a_table(viewer: Client, a_run: Callable[..., Run]) -> None:
+    a_long_run(a_run, 900)
+    html = viewer.get("/runs/long/?tab=timeline").content.decode()
+    table = html.split('id="map-table"')[1].split("</details>")[0]
+    rows = [re.sub(r"<[^>]+>", "|", row).replace("||", "|") for row in table.split("<tbody>")[1].split("</tr>")[:-1]]
+    assert (
+        len(rows) == 240
+        and [word for word in ("Done", "Failed or denied", "Waiting", "Open") if word not in table] == []
+    )
+    assert re.findall(r"[^|]+", rows[1]) == ["4 to 7", "1", "1", "0", "2"]
+
+
+def test_calls_per_minute_can_be_read_as_a_table(viewer: Client, a_run: Callable[..., Run]) -> None:
+    a_long_run(a_run, 7)
+    html = viewer.get("/").content.decode()
+    table = html.split('id="minutes-table"')[1].split("</details>")[0]
+    numbers = [int(said) for said in re.findall(r'<td class="num">(\d+)</td>', table)]
+    assert (sum(numbers[::2]), sum(numbers[1::2])) == (7, 1)
+
+
 def test_a_short_run_needs_no_overview(viewer: Client, a_run: Callable[..., Run]) -> None:
     a_long_run(a_run, 300)
     html = viewer.get("/runs/long/?tab=timeline").content.decode()
