@@ -11,6 +11,7 @@ from contextlib import suppress
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
+from dashboard import websocket
 from dashboard.environment import Environment
 
 APPLICATION = "dashboard.asgi:application"
@@ -74,7 +75,7 @@ def run_uvicorn(env: Environment, bound: socket.socket, *, ready: Ready) -> None
         APPLICATION,
         loop="auto",
         http="httptools",
-        ws="websockets-sansio",  # the one that passes back-pressure on to the agent's TCP
+        ws=websocket.Protocol,  # passes back-pressure on to the agent's TCP
         ws_max_size=longest_message(env),
         ws_per_message_deflate=False,
         lifespan="auto",

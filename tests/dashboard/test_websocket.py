@@ -1,0 +1,161 @@
+"""What a WebSocket's bytes mean does not depend on who reads them: our short way, or uvicorn's and websockets' own."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+import uvicorn
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from uvicorn.server import ServerState
+from websockets.frames import apply_mask
+
+from dashboard.websocket import Protocol
+
+MOST = 70_000
+REQUEST = (
+    b"GET /ws/ HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+)
+TEXT, BINARY, CLOSE, PING, PONG = 0x81, 0x82, 0x88, 0x89, 0x8A
+
+
+def frame(payload: bytes, first: int = TEXT, mask: bytes = b"\x37\xfa\x21\x3d") -> bytes:
+    """Return a frame as a client sends it."""
+    size = len(payload)
+    if size < 126:
+        head = bytes([first, 0x80 | size])
+    elif size < 1 << 16:
+        head = bytes([first, 0xFE]) + size.to_bytes(2, "big")
+    else:
+        head = bytes([first, 0xFF]) + size.to_bytes(8, "big")
+    return head + mask + apply_mask(payload, mask)
+
+
+class Wire(asyncio.Transport):
+    """The other end of a connection: keeps what is written to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written, self.closed, self.paused = b"", False, 0
+
+    def write(self, data: Any) -> None:
+        self.written += data
+
+    def close(self) -> None:
+        self.closed = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def pause_reading(self) -> None:
+        self.paused += 1
+
+    def resume_reading(self) -> None:
+        self.paused -= 1
+
+
+async def outcome(kind: type, pieces: list[bytes], early: bytes = b"") -> tuple[list[Any], bytes, bool, bool]:
+    """Return what the application was told, what the client was sent, and whether all was closed and paused."""
+    told: list[Any] = []
+    wire, state = Wire(), ServerState()
+    ready = asyncio.Event()
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await ready.wait()
+        await send({"type": "websocket.accept"})
+        while told[-1:] != ["websocket.disconnect"]:
+            message = await receive()
+            told.append(message.get("text", message.get("bytes", message["type"])))
+            if told[-1] == "bye" and told.count("bye") == 1:
+                await send({"type": "websocket.close", "code": 4001})
+
+    config = uvicorn.Config(
+        application, ws=kind, ws_max_size=MOST, ws_per_message_deflate=False, lifespan="off", log_config=None
+    )
+    config.load()
+    protocol = kind(config, state, {})
+    protocol.connection_made(wire)
+    protocol.data_received(REQUEST)
+    await asyncio.sleep(0)
+    if early:
+        protocol.data_received(early)
+    ready.set()
+    for piece in pieces:
+        for _ in range(4):
+            await asyncio.sleep(0)
+        if wire.closed:
+            break
+        protocol.data_received(piece)
+    for _ in range(4):
+        await asyncio.sleep(0)
+    closed, paused = wire.closed, not wire.closed and wire.paused > 0
+    protocol.connection_lost(None)
+    await asyncio.gather(*state.tasks)
+    return told, wire.written, closed, paused
+
+
+def agree(pieces: list[bytes], frames: list[bytes], early: bytes = b"") -> tuple[list[Any], bytes, bool, bool]:
+    """Return the outcome, which for ours is the same in pieces as for theirs frame by frame.
+
+    Of a piece with a frame that breaks the rules, theirs forgets what came before it; so it gets each frame alone.
+    """
+    ours = asyncio.run(outcome(Protocol, pieces, early))
+    theirs = asyncio.run(outcome(WebSocketsSansIOProtocol, frames, early))
+    assert (ours[0], ours[1][-300:], ours[2:]) == (theirs[0], theirs[1][-300:], theirs[2:])
+    return ours
+
+
+USUAL = st.one_of(
+    st.text(max_size=200).map(lambda text: frame(text.encode())),
+    st.sampled_from([0, 125, 126, 127, 1000, 65_535, 65_536, MOST]).map(lambda size: frame(b"x" * size)),
+)
+RARE = st.sampled_from([
+    frame(b"\x00\xff", BINARY), frame(b"p", PING), frame(b"p", PONG), frame(b"half", 0x01), frame(b"end", 0x80),
+    frame(b"more", 0x00),
+])  # fmt: skip
+WRONG = st.sampled_from([
+    frame(b"\xc3("), frame(b"y" * (MOST + 1)), b"\x81\x02hi", frame(b"rsv", 0xC1), frame(b"odd", 0x83),
+    frame(b"x" * 126, PING), frame(b"", CLOSE), frame(b"\x03\xe8bye", CLOSE), frame(b"\x00", CLOSE),
+])  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(frames=st.lists(st.one_of(USUAL, USUAL, RARE), max_size=8), last=st.lists(WRONG, max_size=1), data=st.data())
+def test_any_bytes_cut_anywhere_mean_the_same(frames: list[bytes], last: list[bytes], data: st.DataObject) -> None:
+    frames += last + frames[:2]
+    sent = b"".join(frames)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(sent)), max_size=6)))
+    agree([sent[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(sent)], strict=True)], frames)
+
+
+def test_byte_by_byte_it_is_the_same() -> None:
+    frames = [frame("añ€".encode()), frame(b"x" * 126), frame(b"p", PING), frame(b"half", 0x01), frame(b"s", 0x80)]
+    told, written, closed, _ = agree([bytes([byte]) for byte in b"".join(frames)], frames)
+    assert told == ["añ€", "x" * 126, "halfs", "websocket.disconnect"]
+    assert written.endswith(b"\x8a\x01p") and not closed
+
+
+@pytest.mark.parametrize("cut", [0, 3, 9, 40])
+def test_frames_sent_before_the_handshake_was_answered_are_read_in_order(cut: int) -> None:
+    sent = frame(b"first") + frame(b"second") + frame(b"third")
+    told, *_ = agree([sent[cut:]], [sent[cut:]], early=sent[:cut])
+    assert told[:3] == ["first", "second", "third"]
+
+
+def test_a_text_inside_a_fragmented_message_is_refused() -> None:
+    frames = [frame(b"half", 0x01), frame(b"whole"), frame(b"end", 0x80)]
+    told, _, closed, _ = agree([b"".join(frames)], frames)
+    assert "whole" not in told and closed
+
+
+@pytest.mark.parametrize("cut", [0, 5, 11, 14])
+def test_what_comes_once_we_have_closed_is_not_told(cut: int) -> None:
+    sent = frame(b"late") + frame(b"\x0f\xa1", CLOSE)
+    pieces = [frame(b"bye"), sent[:cut], sent[cut:]]
+    told, _, closed, _ = agree(pieces, pieces)
+    assert "late" not in told and closed
