@@ -72,7 +72,15 @@ def configuration(*, style: str, level: str) -> dict[str, Any]:
             }
         },
         "filters": {"refused": {"()": lambda: _without_refused_traces}},
-        "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["refused"]}},
+        # The level stands here too: the loggers below have their own, and pass on what the root would not.
+        "handlers": {
+            "console": {
+                "class": "logging.StreamHandler",
+                "formatter": "line",
+                "filters": ["refused"],
+                "level": level.upper(),
+            }
+        },
         "root": {"handlers": ["console"], "level": level.upper()},
         "loggers": {
             "django": {"handlers": [], "level": "INFO", "propagate": True},

@@ -310,6 +310,15 @@ def test_the_page_finds_acts_by_person_and_call(signed_in: Any, a_call: Any) -> 
     assert 'data-verified="yes"' in admin.post("/settings/audit/verify/").content.decode()
 
 
+def test_the_page_finds_acts_by_what_their_details_say(signed_in: Any) -> None:
+    write(Act("person.changed", detail={"person": "zoë", "groups": {"was": [], "is": ["sre", "ops"]}}), Act("other"))
+    admin = signed_in("admin")
+    page = admin.get("/settings/audit/", {"act": "person.", "about": "zoë"}).content.decode()
+    assert page.count("data-seq=") == 1 and "— → sre, ops" in page
+    for about in ("%", "zo_", "nobody", "\\"):
+        assert admin.get("/settings/audit/", {"about": about}).content.decode().count("data-seq=") == 0, about
+
+
 @pytest.fixture
 def five() -> None:
     """Five rows, and their end noted outside."""
@@ -437,6 +446,12 @@ def test_log_lines_hide_secrets_tracebacks_included(style: str) -> None:
     assert (
         SECRET not in said and "‹secret" in said.encode().decode("unicode-escape", "ignore") or "secret value" in said
     )
+
+
+@pytest.mark.parametrize("level", ["error", "warning", "info", "debug"])
+def test_no_logger_says_more_than_was_asked_for(level: str) -> None:
+    console = logs.configuration(style="json", level=level)["handlers"]["console"]
+    assert console["level"] == level.upper()
 
 
 def test_a_refused_request_leaves_a_line_and_no_traceback() -> None:
