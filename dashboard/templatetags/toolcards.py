@@ -43,8 +43,12 @@ def plainly(value: Any) -> str:
 
 @register.filter
 def digest(value: Any) -> SafeString:
-    """Agents' text as `visible` shows it; a SHA-256, which nobody reads, by its beginning."""
-    text = str(value)
+    """Agents' text as `visible` shows it; a SHA-256, which nobody reads, by its beginning; a change by an arrow."""
+    if isinstance(value, dict) and value.keys() == {"was", "is"}:
+        return format_html("{} → {}", digest(value["was"]), digest(value["is"]))
+    if isinstance(value, list):
+        return marks.visible(", ".join(map(str, value)) or "—")
+    text = "—" if value == "" else str(value)
     if not re.fullmatch(r"[0-9a-f]{64}", text):
         return marks.visible(text)
     return format_html('<code title="{}">{}…</code>', text, text[:12])

@@ -28,7 +28,8 @@ FILTERS = {"act": "act__startswith", "person": "actor", "run": "run", "call": "c
 @needs(READ)
 def audit(request: HttpRequest) -> HttpResponse:
     """The newest rows first, a page at a time."""
-    given = {name: request.GET.get(name, "").strip()[:200] for name in (*FILTERS, "since", "until", "before")}
+    names = (*FILTERS, "about", "since", "until", "before")
+    given = {name: request.GET.get(name, "").strip()[:200] for name in names}
     rows = list(found(given).order_by("-seq")[: PAGE + 1])
     context = {
         "rows": rows[:PAGE],
@@ -52,6 +53,8 @@ def found(given: dict[str, str]) -> AuditQuerySet:
     for name, lookup in FILTERS.items():
         if given.get(name):
             rows = rows.filter(**{lookup: given[name]})
+    if given.get("about"):  # details are JSON in ASCII
+        rows = rows.filter(detail__contains=json.dumps(given["about"])[1:-1])
     if (since := _moment(given.get("since", ""))) is not None:
         rows = rows.filter(at__gte=since)
     if (until := _moment(given.get("until", ""))) is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -16,6 +17,7 @@ from django.utils import timezone
 
 from dashboard import firstrun, people, signin
 from dashboard.environment import Environment
+from tests.serving import PATIENCE
 from toolcards.gate.people import identities
 from toolcards.models import Source, Webhook
 from toolcards.records import ACTOR, AuditRow
@@ -168,6 +170,29 @@ def test_the_last_admin_stays(admin: Client, a_person: Any) -> None:
     a_person("admin", "second")
     assert admin.post(page_of(me), {"role": "viewer", "seen": seen(admin, me)}).status_code == 302
     assert people.only_admin(User.objects.get(username="second"))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_admins_who_switch_each_other_off_one_stays(a_person: Any) -> None:
+    both = [a_person("admin", "ann"), a_person("admin", "bob")]
+    ready, refused = threading.Barrier(2, timeout=PATIENCE), []
+
+    def off(person: User) -> None:
+        try:
+            said = people.state(person)
+            ready.wait()
+            people.switch(person, False, seen=said)
+        except people.LastAdmin:
+            refused.append(person)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=off, args=[person]) for person in both]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert len(refused) == 1 and list(people.admins()) == refused
 
 
 def test_a_superuser_who_is_no_admin_any_more_has_no_rights_left(admin: Client) -> None:
