@@ -1,12 +1,14 @@
-"""The real Claude Agent SDK for Python, 0.2.184 with its own Claude Code (2.1.327), in an app that asks questions too.
+"""The real Claude Agent SDK in an app that asks questions too.
 
-It reads the settings that `connect claude-code` writes. An app that reads none hands them over by `settings=`, or asks
-the gate in its own `can_use_tool`; both are here.
+For Python it is 0.2.184 with its own Claude Code 2.1.327, for TypeScript 0.3.330 with 2.1.330. It reads the settings
+that `connect claude-code` writes. An app that reads none hands them over by `settings=`, or asks the gate in its own
+`can_use_tool` or `canUseTool`; both are here. In TypeScript the gate is asked by the connect page's text, as printed.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import uuid
 from collections.abc import Callable, Iterator
@@ -16,8 +18,10 @@ from typing import Any
 import pytest
 
 from tests.clients import claude as claude_code
-from tests.clients import gating, pip
+from tests.clients import gating, npm, pip
+from tests.clients.nodeapp import ZOD
 from tests.serving import Server, until
+from toolcards.connect import texts
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 ROOT = Path(__file__).parents[2]
@@ -30,18 +34,41 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
-class App:
-    """The app of agents/claude_agent.py, with one prompt."""
+def in_python(folder: Path, server: Server) -> list[str]:
+    """Return the command of agents/claude_agent.py."""
+    program = pip.python("claude-agent", pip.CLAUDE_AGENT)
+    return [str(program), str(ROOT / "tests/clients/agents/claude_agent.py")]
 
-    def __init__(self, place: claude_code.Place, server: Server, scenario: str, **wish: Any) -> None:
+
+def in_typescript(folder: Path, server: Server) -> list[str]:
+    """Return the command of javascript/claude_agent.mjs, with the text of the connect page beside it."""
+    modules = npm.installed("claude-agent-ts", anthropic_ai__claude_agent_sdk="0.3.330", zod=ZOD)
+    app = folder / "app"
+    if not app.exists():
+        (app / "toolcards").mkdir(parents=True)
+        (app / "node_modules").symlink_to(modules)
+        (app / "gate.mjs").write_text(texts.text("claude_agent_ts", server.base))
+        shutil.copy(ROOT / "tests/clients/javascript/claude_agent.mjs", app)
+        shutil.copy(ROOT / "static/clients/ai-sdk.mjs", app / "toolcards")
+    return [str(npm.node(modules)), str(app / "claude_agent.mjs")]
+
+
+LANGUAGES = {"python": in_python, "typescript": in_typescript}
+
+
+class App:
+    """The app in one of the languages, with one prompt."""
+
+    def __init__(
+        self, command: list[str], place: claude_code.Place, server: Server, scenario: str, **wish: Any
+    ) -> None:
         self.place, self.run = place, str(uuid.uuid4())
         env = place.env | {
             "PYTHONPATH": str(ROOT), "PROJECT": str(place.project), "TOOLCARDS_URL": server.base,
             "TOOLCARDS_AGENT_KEY": server.key,
         }  # fmt: skip
         self._process = subprocess.Popen(
-            [str(pip.python("claude-agent", pip.CLAUDE_AGENT)), str(ROOT / "tests/clients/agents/claude_agent.py")],
-            env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            command, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         usual = {"host": "", "isolated": False, "settings": None, "allowed": []}
         self.say(json.dumps({"prompt": f"SCENARIO:{scenario}", "session": self.run, **usual, **wish}))
@@ -70,14 +97,15 @@ class App:
         self._process.communicate()
 
 
-@pytest.fixture
-def app(server: Server, tmp_path: Path) -> Iterator[Callable[..., App]]:
+@pytest.fixture(params=LANGUAGES)
+def app(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> Iterator[Callable[..., App]]:
     """Give `app(scenario, host=…, isolated=…)`: a prompt that is being worked on."""
     place = claude_code.place(tmp_path, server.base, server.key)
+    command = LANGUAGES[request.param](tmp_path, server)
     begun: list[App] = []
 
     def begin(scenario: str, **wish: Any) -> App:
-        begun.append(App(place, server, scenario, **wish))
+        begun.append(App(command, place, server, scenario, **wish))
         return begun[-1]
 
     yield begin
@@ -199,4 +227,44 @@ def test_a_callback_without_the_server_is_a_no(server: Server, app: Callable[...
         failed, said = told.results()["toolu_t"]
     finally:
         server.start()
-    assert failed and "could not be asked" in said and not (told.place.project / "ran.txt").exists()
+    assert failed and ("could not be asked" in said or "could not be reached" in said)
+    assert not (told.place.project / "ran.txt").exists()
+
+
+# ---------------------------------------------------------------- an app whose own hooks ask the gate
+
+typescript = pytest.mark.parametrize("app", ["typescript"], indirect=True)
+
+
+@typescript
+@pytest.mark.parametrize(("decision", "written"), [("approve", "ask\n"), ("deny", None), ("edit", "edited\n")])
+def test_hooks_of_the_apps_own_ask_the_gate_and_tell_the_outcome(
+    server: Server, app: Callable[..., App], decision: str, written: str | None
+) -> None:
+    told = app("ask-write", host="hooks", isolated=True)
+    edited = {"command": "echo edited > ran.txt", "description": "run toolu_aw"} if decision == "edit" else None
+    gating.vote(server, told.run, decision, reason="because", edited=edited)
+    failed, said = told.results()["toolu_aw"]
+    assert failed is (decision == "deny") and ("because" in said) is failed
+    path = told.place.project / "ran.txt"
+    assert (path.read_text() if path.exists() else None) == written
+    card = ended(server, told, "toolu_aw", "output-denied" if decision == "deny" else "output-available")
+    assert (card["approval"]["by"]["kind"], card["anomalies"]) == ("human", [])
+
+
+@typescript
+def test_hooks_of_the_apps_own_tell_a_failure(server: Server, app: Callable[..., App]) -> None:
+    told = app("error", host="hooks", isolated=True)
+    assert told.results()["toolu_err"][0] is True
+    assert ended(server, told, "toolu_err", "output-error")["decision"]["effect"] == "allow"
+
+
+@typescript
+def test_hooks_of_the_apps_own_without_the_server_are_a_no(server: Server, app: Callable[..., App]) -> None:
+    server.stop()
+    try:
+        told = app("touch", host="hooks", isolated=True, allowed=["Bash"])
+        failed, said = told.results()["toolu_t"]
+    finally:
+        server.start()
+    assert failed and "could not be reached" in said and not (told.place.project / "ran.txt").exists()

@@ -13,12 +13,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from toolcards.connect.base import TAG, Abilities, Change, Recipe, Unreadable, Wish, as_json, read_json
+from toolcards.connect.base import TAG, Abilities, Change, Recipe, Snippet, Unreadable, Wish, as_json, read_json
 
 HOLD = 930  # seconds that a question is held: longer than the server's own time to answer (900)
 TIMEOUT = HOLD + 30  # the hook's own limit: were it to elapse, older versions would run the tool
 KEY = "TOOLCARDS_CLAUDE_CODE_KEY"
 PATH = "/api/v1/hooks/claude-code"
+AGENT_SDK = (
+    "The app needs no code: it reads the settings that the command writes. Where it reads none (settingSources: []), "
+    "ask in its own process: by canUseTool, or by hooks, which see every call. Not both beside the settings."
+)
 BLOCKS = (2, 1, 295)  # the first version that knows onFailure
 GATES = ("PreToolUse", "PermissionRequest")
 OF_TOOLS = ("PostToolUse", "PostToolUseFailure", "PermissionDenied")
@@ -191,6 +195,7 @@ RECIPE = Recipe(
     undo=undo,
     key_in=key_in,
     place=10,
+    by_hand=(Snippet("claude_agent_ts", "In an app on the Claude Agent SDK for TypeScript", AGENT_SDK),),
     road="hooks",
     away=away,
     mind=mind,
