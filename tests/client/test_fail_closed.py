@@ -1,5 +1,6 @@
 """Whatever a server answers that is not plainly an allow is a deny, and the gated function does not run."""
 
+import asyncio
 import contextlib
 import json
 import threading
@@ -7,8 +8,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from tests.clients.hole import Hole
 from tests.serving import PATIENCE
-from toolcards.client import Denied, Toolcards, gated
+from toolcards.client import Denied, Toolcards, asking, gated
+from toolcards.client.plain import Tools
 
 ALLOW = {
     "decision": "allow", "call_id": "c1", "args_sha256": "a" * 64, "reason": {"code": "rule_allowed", "text": "fine"},
@@ -104,6 +107,32 @@ def test_waiting_ends_after_the_given_seconds():
 def test_waiting_outlives_a_restart_of_the_server():
     with a_server((200, {}, ASK), (503, {}, b""), (200, {}, ALLOW)) as (cards, _):
         assert cards.wait(cards.decide("r1", "c1", "bash", {}), seconds=PATIENCE).allowed
+
+
+def test_waiting_ends_where_the_server_has_no_more_words(monkeypatch):
+    """It took the question, then it hangs: nobody waits for ever, however long a person might have had."""
+    monkeypatch.setattr(asking, "ASKED_PATIENCE", 0.5)
+    for ask in (Toolcards.ask, lambda cards, *call: asyncio.run(cards.aask(*call))):
+        with a_server((200, {}, ASK), (503, {}, b"")) as (cards, _):
+            decision = ask(cards, "r1", "c1", "bash", {})
+        assert (decision.effect, decision.code) == ("deny", "gate_unavailable")
+        assert "has not answered" in decision.text
+
+
+def test_a_server_that_takes_connections_and_never_answers_denies():
+    """By HTTP and by WebSocket, each within its own limit, and it says so."""
+    ran = []
+    with Hole() as hole:
+        cards = Toolcards(hole.url, "key", timeout=0.5)
+        decision = cards.ask("r1", "c1", "bash", {})
+        assert (decision.effect, decision.text) == ("deny", "The gate could not be asked: timed out")
+        with pytest.raises(Denied, match="timed out"):
+            gated(cards, run="r1")(lambda: ran.append(1))()
+        with cards.run("r2", offline=0.5, linger=0.5) as run:
+            said = run.call("bash", "c2").decision_now({})
+            assert (said.effect, said.code) == ("deny", "gate_unavailable") and "no answer in time" in said.text
+            assert Tools({"bash": lambda: ran.append(2)}).call("bash", {}, "c3").state == "output-denied"
+    assert ran == [] and hole.swallowed
 
 
 def test_a_forgotten_question_denies_at_once():

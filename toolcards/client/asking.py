@@ -18,7 +18,7 @@ from urllib.parse import quote, urlsplit
 
 from . import mending
 from .answers import Decision, denial, read
-from .live import Run
+from .live import ASKED_PATIENCE, Run
 from .mending import Reask
 
 __all__ = ["Toolcards", "Unreachable", "aside"]
@@ -83,12 +83,14 @@ class Toolcards:
             return denial(f"The gate could not be asked: {error}", call_id)
 
     def wait(self, decision: Decision, *, seconds: float | None = None) -> Decision:
-        """Return the decision once a person, a rule or the clock has answered; a deny after `seconds`."""
-        until = _until(seconds)
-        while decision.waiting:
-            left = min(POLL, until - time.monotonic())
-            decision = self.look(decision, left) if left > 0 else self._too_late(decision)
-        return decision
+        """Return the decision once a person, a rule or the clock has answered; a deny after `seconds`.
+
+        Without a word from the server for ASKED_PATIENCE seconds it is a deny, too.
+        """
+        waiting = _Waiting(decision, seconds)
+        while waiting.decision.waiting:
+            waiting.saw(waiting.step(self)())
+        return waiting.decision
 
     def look(self, decision: Decision, seconds: float = 0) -> Decision:
         """Return the decision as it stands, or once it is answered within `seconds`."""
@@ -111,9 +113,13 @@ class Toolcards:
             return False
         return True
 
-    def _too_late(self, decision: Decision, left: float = 0) -> Decision:
+    def _too_late(self, decision: Decision) -> Decision:
         self.withdraw(decision)
         return denial("Nobody answered in time.", decision.call_id, "approval_expired")
+
+    def _gone(self, decision: Decision) -> Decision:
+        text = f"Toolcards has not answered for {ASKED_PATIENCE:.0f} seconds, so the call may not run."
+        return denial(text, decision.call_id, "gate_unavailable")
 
     def claim(self, decision: Decision) -> Decision:
         """Use up the permit, right before executing; the answer is an allow with the arguments to run, or a deny."""
@@ -180,14 +186,14 @@ class Toolcards:
     ) -> Decision:
         """The same in async code; a cancelled task takes its question back. `reask` is called in a thread of ours."""
         decision = await aside(self._decided, run, call_id, tool, args, reask, more)
-        until = _until(seconds)
+        waiting = _Waiting(decision, seconds)
         try:
-            while decision.waiting:
-                left = min(POLL, until - time.monotonic())
-                decision = await aside(self.look if left > 0 else self._too_late, decision, left)
+            while waiting.decision.waiting:
+                waiting.saw(await aside(waiting.step(self)))
         except BaseException:
             _threads.submit(self.withdraw, decision)
             raise
+        decision = waiting.decision
         return await aside(self.claim, decision) if decision.allowed else decision
 
     def _decided(
@@ -253,8 +259,27 @@ def _object(status: int, text: bytes) -> dict[str, Any]:
     raise Unreachable(str(told or f"the server answered {status}"), status)
 
 
-def _until(seconds: float | None) -> float:
-    return math.inf if seconds is None else time.monotonic() + seconds
+class _Waiting:
+    """A question that a person was asked: how it stands, and how long to go on looking."""
+
+    def __init__(self, decision: Decision, seconds: float | None) -> None:
+        self.decision = decision
+        self._until = math.inf if seconds is None else time.monotonic() + seconds
+        self._heard = time.monotonic()  # the server's last word
+
+    def step(self, cards: Toolcards) -> Callable[[], Decision]:
+        """Return what to do next; it may be done in another thread."""
+        now = time.monotonic()
+        if now >= self._until:
+            return partial(cards._too_late, self.decision)
+        if now - self._heard > ASKED_PATIENCE:
+            return partial(cards._gone, self.decision)
+        return partial(cards.look, self.decision, min(POLL, self._until - now))
+
+    def saw(self, decision: Decision) -> None:
+        """Take what came of it; `look` gives back the very decision it was given where the server said nothing."""
+        if decision is not self.decision:
+            self.decision, self._heard = decision, time.monotonic()
 
 
 def aside(do: Callable[..., T], *args: Any, **more: Any) -> asyncio.Future[T]:
