@@ -168,9 +168,8 @@ class Face:
 
     @property
     def by_hand(self) -> str:
-        """Who settled the call by hand, and how."""
-        said = self.card.by_hand
-        return f"{wording.who(said.by)}: it {said.outcome}" if said else ""
+        """Who settled the call by hand."""
+        return wording.who(self.card.by_hand.by if self.card.by_hand else None)
 
     @property
     def by_hand_sentence(self) -> str:

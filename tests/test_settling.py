@@ -11,7 +11,9 @@ from django.test import Client
 from tests.conftest import Say
 from toolcards import gate
 from toolcards.core import facts as f
+from toolcards.core import happenings as h
 from toolcards.core.call import call_json
+from toolcards.core.reducer import step
 from toolcards.gate import journal, permits, results
 from toolcards.models import Approval, Run, ToolCall
 from toolcards.records import AuditRow
@@ -217,10 +219,33 @@ def test_the_card_asks_what_happened_and_then_says_who_said_so(ann: Client, lost
     answer = ann.post(address(call), sent, headers={"HX-Request": "true"})
     card = answer.content.decode()
     assert answer.status_code == 200 and 'data-state="output-error"' in card and 'data-by-hand="failed"' in card
-    assert "Settled by hand by <b>ann: it failed</b>" in card and "&lt;b&gt;not&lt;/b&gt; there" in card
+    assert (
+        "Settled by hand by <b>ann</b> at" in card and ": it failed." in card and "&lt;b&gt;not&lt;/b&gt; there" in card
+    )
     assert "Say what happened" not in card and "Failed, settled by hand" in card
     story = ann.get(f"/calls/{call.public_id}/").content.decode()
     assert "ann looked: it failed" in story
+
+
+def test_the_inbox_and_the_history_lead_to_what_nobody_heard_the_end_of(
+    ann: Client, lost: Any, an_approver: Any
+) -> None:
+    call = lost()
+    assert "Of 1 call that began since yesterday" in ann.get("/approvals/").content.decode()
+    page = ann.get("/approvals/history/").content.decode()
+    assert "Nobody has heard how these ended" in page and f'href="/calls/{call.public_id}/"' in page
+    gate.settle(an_approver, finding(call, "failed"))
+    assert "since yesterday" not in ann.get("/approvals/").content.decode()
+    assert 'id="unheard"' not in ann.get("/approvals/history/").content.decode()
+
+
+def test_hooks_hear_that_it_came_out_otherwise_and_nothing_is_settled_twice(lost: Any, an_approver: Any) -> None:
+    call = lost()
+    before = card_of(call)
+    for outcome in ("succeeded", "failed"):
+        after = step(before, f.SettledByHand("call-1", outcome, "looked", f.By("human", "ann")))
+        assert h.matters(before, after) and h.happenings(before, after) == [h.CORRECTED]
+        assert h.outcome_of(after) == {"succeeded": "ok", "failed": "error"}[outcome]
 
 
 def test_a_plain_form_goes_back_and_a_late_one_gets_a_page(ann: Client, lost: Any) -> None:

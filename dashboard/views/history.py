@@ -16,6 +16,7 @@ from toolcards.core.summary import summary
 from toolcards.models import Approval
 
 PAGE = 50
+MOST = 50  # calls that nobody has heard the end of, on the page
 WORDS = {
     "approved": "Approved", "claimed": "Approved", "succeeded": "Approved", "failed": "Approved", "unknown": "Approved",
     "denied": "Denied", "expired": "Expired", "cancelled": "Withdrawn", "superseded": "Replaced", "revoked": "Revoked",
@@ -52,6 +53,14 @@ class Answered:
         return (verdict.rule or verdict.code) if verdict else ""
 
 
+def unheard(since: float = 0.0) -> list[Answered]:
+    """Return calls that were let begin and of which nobody has heard since, the latest first; people settle them."""
+    rows = Approval.objects.filter(state="unknown", requested_at__gte=since)
+    rows = rows.select_related("call", "run", "run__source").order_by("-requested_at", "-id")[:MOST]
+    found = [Answered(row, row.call.as_shown_card()) for row in rows]
+    return [one for one in found if one.card.unsettled]
+
+
 @require_GET
 @needs()
 def history(request: HttpRequest) -> HttpResponse:
@@ -62,6 +71,7 @@ def history(request: HttpRequest) -> HttpResponse:
         "answered": [Answered(row, row.call.as_shown_card()) for row in rows[:PAGE]],
         "next": f"{more.decided_at!r}:{more.pk}" if more else "",
         "first": not request.GET.get("after"),
+        "unheard": [] if request.GET.get("after") else unheard(),
     }
     return render(request, "approvals/history.html", context)
 

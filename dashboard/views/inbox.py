@@ -15,12 +15,14 @@ from django.views.decorators.http import require_GET, require_POST
 
 from dashboard import alike, cards, risk
 from dashboard.forms import BallotForm, told
+from dashboard.views import history
 from dashboard.views.guards import VOTE, needs
 from toolcards import gate
 from toolcards.gate import Refused
 from toolcards.models import Approval, ToolCall
 
 MOST = 200  # articles on the page
+DAY = 86_400.0  # seconds
 
 
 class HttpResponseSeeOther(HttpResponseRedirect):
@@ -46,6 +48,7 @@ def inbox(request: HttpRequest) -> HttpResponse:
         "levels": grouped(ToolCall.objects.waiting().select_related("run", "run__source")[:MOST]),
         "queue": queue(),
         "reasons": alike.reasons(),
+        "unheard": len(history.unheard(time.time() - DAY)),
         **alike.waiting(),
         "last": Approval.objects.filter(asked=True, by_kind="human").order_by("-decided_at").first(),
     }

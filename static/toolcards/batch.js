@@ -117,6 +117,11 @@
     const watch = new MutationObserver(() => { watch.disconnect(); settle(); watch.observe(batch, here); });
     settle();
     watch.observe(batch, here);
+    said.addEventListener('click', event => {
+      if (!event.target.closest('[data-close]')) return;
+      said.replaceChildren();
+      (document.querySelector('article.card[data-waiting]') || document.getElementById('main')).focus({preventScroll: true});
+    });
     new MutationObserver(() => {
       const results = document.getElementById('results');
       if (!results) return;

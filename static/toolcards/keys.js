@@ -16,7 +16,10 @@
   };
   const only = () => current() || (cards('[data-waiting]').length === 1 ? cards('[data-waiting]')[0] : null);
   const group = () => document.activeElement?.closest?.('#batch form');
-  const approve = () => (group() || only())?.querySelector('button[name=decision][value=approve]')?.click();
+  const approve = () => {
+    const at = group() || only(), button = at?.querySelector('button[value=approve]');
+    if (button) button.click(); else if (at === group()) toolcards.say('These are of high risk: approve each on its own card.');
+  };
   const undo = () => {
     const forms = [...document.querySelectorAll('form.undo:not([hidden])')];
     (current()?.querySelector('form.undo:not([hidden])') || forms.at(-1))?.requestSubmit();

@@ -271,7 +271,7 @@ def test_what_nobody_heard_the_end_of_is_settled_on_its_card(server: Server, vis
     card(page).get_by_role("button", name="It succeeded").click()
     in_state(page, "output-available")
     shown = card(page).inner_text()
-    assert "Settled by hand by admin: it succeeded" in shown and "the branch is there" in shown
+    assert "Settled by hand by admin at" in shown and "it succeeded." in shown and "the branch is there" in shown
     result = {"run": run, "outcome": "error", "error": {"message": "no, it broke"}}
     assert server.request("POST", "/api/v1/calls/c1/result", result)[0] == 200
     in_state(page, "output-error")

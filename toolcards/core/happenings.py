@@ -43,7 +43,7 @@ def happenings(before: Card | None, after: Card) -> list[str]:
         return told
     if before is not None and was_begun and was_over and after.finished:
         other = before.soft is not after.soft or (not after.soft and outcome_of(before) != outcome_of(after))
-        return [*told, CORRECTED] if other else told
+        return [*told, CORRECTED] if other or before.by_hand is not after.by_hand else told
     if not was_begun or (was_over and not after.finished):
         told = [BEFORE, *told]
     if after.finished:
