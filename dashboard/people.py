@@ -50,6 +50,7 @@ def create(name: str, *, role: str, password: str = "", groups: Collection[str] 
     except ValidationError as wrong:
         raise ValueError(" ".join(wrong.messages)) from None
     with transaction.atomic():
+        lock()
         if users.objects.filter(username=name).exists():
             raise ValueError(f"there is a person called {name} already")
         with personlog.as_one("person.created", name):

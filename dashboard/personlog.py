@@ -19,7 +19,7 @@ from django.dispatch import receiver
 from toolcards.records import Act, write
 
 FLAGS = {"username": "name", "is_active": "active", "is_staff": "staff", "is_superuser": "superuser"}
-_told: ContextVar[bool] = ContextVar("told", default=False)  # somebody further out tells it
+_told: ContextVar[str] = ContextVar("told", default="")  # whose changes somebody further out tells
 
 # Django saves people and groups without a transaction around it. With one, the row of the trail and what it tells of
 # are written together or not at all, in Django's own commands and admin too.
@@ -32,15 +32,14 @@ def as_one(act: str, name: str) -> Iterator[None]:
     """Tell what happens inside to the person of that name as one act, with what was and is, if anything changed."""
     with transaction.atomic():
         was = _state(name)
-        token = _told.set(True)
+        token = _told.set(name)
         try:
             yield
         finally:
             _told.reset(token)
         now = _state(name)
         if was != now:
-            detail = _differences(was, now) if was else now
-            write(Act(act, detail={"person": name} | detail))
+            write(Act(act, detail={"person": name} | (_differences(was, now) if was else _new(now))))
 
 
 def _state(name: str) -> dict[str, Any]:
@@ -66,6 +65,10 @@ def _differences(was: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
     return {name: {"was": was.get(name), "is": value} for name, value in now.items() if was.get(name) != value}
 
 
+def _new(state: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in state.items() if name != "name"}
+
+
 def _names(rows: Iterable[Any]) -> list[str]:
     """The names of groups or rights, in order."""
     return sorted(row.codename if hasattr(row, "codename") else row.name for row in rows)
@@ -78,18 +81,18 @@ def _names(rows: Iterable[Any]) -> list[str]:
 def _looks(sender: Any, instance: User, update_fields: Any = None, **rest: Any) -> None:
     """Remember what is stored, for whoever is about to be saved; a sign-in alone changes nothing of who may do what."""
     concerned = update_fields is None or {*FLAGS, "password"} & set(update_fields)
-    stored = concerned and not _told.get() and instance.pk
+    stored = concerned and instance.pk and instance.get_username() != _told.get()
     instance._before = User.objects.filter(pk=instance.pk).first() if stored else None  # type: ignore[attr-defined]
 
 
 @receiver(post_save, sender=User)
 def person_saved(sender: Any, instance: User, created: bool, **rest: Any) -> None:
     """A person is new, or was changed."""
-    if _told.get():
-        return
     name, before = instance.get_username(), instance._before  # type: ignore[attr-defined]
+    if name == _told.get():
+        return
     if created:
-        write(Act("person.created", detail={"person": name, "signs_in": _way_in(instance)} | _flags(instance)))
+        write(Act("person.created", detail={"person": name, "signs_in": _way_in(instance)} | _new(_flags(instance))))
     elif before is not None:
         changed = _differences(_flags(before), _flags(instance))
         if changed:
@@ -142,7 +145,7 @@ _RELATIONS = {
 
 def related(sender: Any, instance: Any, action: str, reverse: bool, model: Any, pk_set: Any, **rest: Any) -> None:
     """Somebody joined or left, or was given or lost rights, from whichever end of the relation."""
-    if action not in {"post_add", "pre_remove", "pre_clear"} or _told.get():
+    if action not in {"post_add", "pre_remove", "pre_clear"}:
         return
     act, word, side = _RELATIONS[sender]
     through = {field.related_model: field.name for field in sender._meta.fields if field.related_model}
@@ -153,6 +156,8 @@ def related(sender: Any, instance: Any, action: str, reverse: bool, model: Any, 
     for mine, other in rows.values_list(through[ours], through[theirs]):
         touched.setdefault(mine, set()).add(other)
     for one in ours.objects.filter(pk__in=touched):
+        if word == "person" and str(one) == _told.get():
+            continue
         changed = set(_names(theirs.objects.filter(pk__in=touched[one.pk])))
         write(Act(act, detail={word: str(one)} | _moved(set(_names(getattr(one, side).all())), changed, action)))
 

@@ -172,6 +172,15 @@ def test_the_last_admin_stays(admin: Client, a_person: Any) -> None:
     assert people.only_admin(User.objects.get(username="second"))
 
 
+def test_what_a_role_may_do_is_told_also_where_it_changes_beside_a_person(admin: Client, a_person: Any) -> None:
+    Group.objects.get(name="approver").permissions.clear()
+    before = len(told("group.rights"))
+    bea = a_person("viewer", "bea")  # which gives the roles what they lack
+    (row,) = told("group.rights")[before:]
+    assert row["group"] == "approver" and row["was"] == [] and "vote" in row["is"]
+    assert not told("person.groups") and last("person.created").details["person"] == bea.username
+
+
 @pytest.mark.django_db(transaction=True)
 def test_of_two_admins_who_switch_each_other_off_one_stays(a_person: Any) -> None:
     both = [a_person("admin", "ann"), a_person("admin", "bob")]
