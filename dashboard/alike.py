@@ -109,9 +109,10 @@ class OfRun:
 # ---------------------------------------------------------------- what the inbox shows
 
 
-def waiting() -> dict[str, Any]:
-    """Return the groups and the runs among the calls that wait, for the inbox's template."""
-    rows = ToolCall.objects.waiting().select_related("run", "run__source")[:LOOKED_AT]
+def waiting(rows: Iterable[ToolCall] | None = None) -> dict[str, Any]:
+    """Return the groups and the runs among the calls that wait (`rows`, where they are known), for the template."""
+    if rows is None:
+        rows = ToolCall.objects.waiting().select_related("run", "run__source")[:LOOKED_AT]
     items = [item for item in (Item(call, Face(call.as_shown_card())) for call in rows) if item.face.votable]
     return {"groups": groups(items), "runs": of_runs(items), "most": MOST}
 

@@ -215,7 +215,29 @@ class Waiting(Board):
 
 
 class Inbox(Waiting):
-    """The inbox, with the line in its header and the groups of calls that are alike."""
+    """The inbox, with the line in its header and the groups of calls that are alike, told when they have changed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._alike = ""  # as everybody was told it last; "" where a newcomer was told otherwise
+
+    def whole(self) -> Frame:
+        """Return everything."""
+        frame = super().whole()
+        if frame.parts["alike"] != self._alike:
+            self._alike = ""
+        return frame
+
+    def changes(self, news: News) -> Frame:
+        """Return what the news change, without groups that everybody has."""
+        frame = super().changes(news)
+        told = frame.parts.get("alike")
+        if told is None:
+            return frame
+        if told == self._alike:
+            return Frame({name: html for name, html in frame.parts.items() if name != "alike"})
+        self._alike = told
+        return frame
 
     def slowly(self) -> dict[str, str]:
         """Return the line that says how many wait, and since when; and which of them share a shape."""

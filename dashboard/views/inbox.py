@@ -44,12 +44,13 @@ class Queue:
 @needs()
 def inbox(request: HttpRequest) -> HttpResponse:
     """All calls that wait: the risky ones first, and of each group the oldest."""
+    calls = list(ToolCall.objects.waiting().select_related("run", "run__source")[:MOST])
     context = {
-        "levels": grouped(ToolCall.objects.waiting().select_related("run", "run__source")[:MOST]),
+        "levels": grouped(calls),
         "queue": queue(),
         "reasons": alike.reasons(),
         "unheard": len(history.unheard(time.time() - DAY)),
-        **alike.waiting(),
+        **alike.waiting(calls),
         "last": Approval.objects.filter(asked=True, by_kind="human").order_by("-decided_at").first(),
     }
     return render(request, "approvals/inbox.html", context)

@@ -10,6 +10,7 @@ import pytest
 from django.test import Client
 
 from dashboard import alike
+from dashboard.live import boards
 from toolcards import gate
 from toolcards.models import Approval, ToolCall
 
@@ -267,6 +268,25 @@ def test_a_reason_that_the_rule_wants_is_asked_for(ann: Client, policy: Any, a_c
     assert "One reason for all, told to the agents (needed to deny)" in page
     said = send(ann, "deny", tickets(page))
     assert said.status_code == 422 and "2 in need of a reason" in said.content.decode()
+
+
+# ---------------------------------------------------------------- on open pages
+
+
+def test_open_pages_are_told_of_groups_when_they_have_changed(
+    edits: Any, a_call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(boards, "SLOW", 0.0)
+    edits(2)
+    board = boards.Inbox()
+    news = boards.News(runs=frozenset(ToolCall.objects.values_list("run", flat=True)))
+    assert "2 waiting calls share this shape" in board.whole().parts["alike"]
+    assert "alike" in board.changes(news).parts and "alike" not in board.changes(news).parts
+    a_call("approval-requested", tool="Edit", input={"path": "src/9.py", "text": "x"}, call_id="more")
+    assert "3 waiting calls share this shape" in board.whole().parts["alike"]  # a newcomer is told first
+    told = board.changes(news).parts["alike"]
+    assert "3 waiting calls share this shape" in told and "csrfmiddlewaretoken" not in told
+    assert "alike" not in board.changes(news).parts
 
 
 # ---------------------------------------------------------------- quick reasons
