@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 from daphne.server import Server
 from django.core.management import get_commands, load_command_class
 
 from tests.serving import PATIENCE, ROOT
+from tests.serving import Server as Toolcards
+from tests.voting import Voter
 
 LOADED = """
 import sys
@@ -28,3 +31,12 @@ def test_a_start_loads_no_server_but_its_own() -> None:
         [sys.executable, "-c", LOADED], cwd=ROOT, capture_output=True, text=True, timeout=2 * PATIENCE
     )
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
+
+
+def test_in_an_empty_folder_everything_is_made_and_the_admin_signs_in(tmp_path: Path) -> None:
+    assert not any(tmp_path.iterdir())
+    with Toolcards(tmp_path, bare=True) as server:
+        assert "Sign out" in Voter(server).get("/")
+        server.stop()
+        server.start()  # what was made is found again
+        assert "Sign out" in Voter(server).get("/") and server.get("/api/v1/runs")
