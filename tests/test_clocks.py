@@ -3,6 +3,7 @@
 # ruff: noqa: E501, F811 - tables read better in long lines; fixtures come from next door
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from typing import Any
@@ -15,7 +16,7 @@ from django.test import Client
 from tests.serving import PATIENCE
 from tests.test_approval_life import ASK, PUSH, approved
 from tests.transports.conftest import admitted, agent, call  # noqa: F401 - fixtures
-from toolcards import feed, gate
+from toolcards import doorbell, feed, gate
 from toolcards.gate import memory, telling
 from toolcards.models import AgentKey, Approval, Run, Source, ToolCall
 from toolcards.notify import messages
@@ -205,6 +206,25 @@ async def test_what_a_gating_socket_asked_is_not_told_to_one_that_watches(
         assert (await feed.owed(row.run_id, "watch"), await feed.owed(row.run_id)) == ([], [row.pk])
         async with agent(run="r", mode="gate") as back:
             assert (await back.hear("decision"))["decision"] == "allow"
+
+
+async def test_without_a_ring_every_socket_tells_its_answer_after_a_heartbeat(
+    agent: Any, policy: Any, an_approver: Any, ballot: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await in_thread(policy)({"rules": [ASK]})
+    async with contextlib.AsyncExitStack() as open_ones:
+        sockets = [await open_ones.enter_async_context(agent(run=f"r{turn}", mode="gate")) for turn in range(3)]
+        for socket in sockets:
+            await socket.say(PUSH)
+            assert (await socket.hear("decision"))["decision"] == "ask"
+        monkeypatch.setattr(doorbell, "_ring_here", lambda runs: None)
+        calls = await in_thread(lambda: list(ToolCall.objects.order_by("-id")))()
+        for call in calls[:2]:  # the last socket's first; the first one's person has not answered yet
+            await in_thread(lambda call=call: gate.vote(an_approver, ballot(call, "approve")))()
+        for socket in sockets[1:]:
+            assert (await socket.hear("decision"))["decision"] == "allow"
+        await in_thread(lambda: gate.vote(an_approver, ballot(calls[2], "deny")))()
+        assert (await sockets[0].hear("decision"))["decision"] == "deny"
 
 
 @pytest.mark.parametrize("grace", [0.4, 2, 30])

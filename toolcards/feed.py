@@ -5,9 +5,13 @@ A lost ring costs one heartbeat; a slow follower sees the latest state instead o
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from django.conf import settings
 
@@ -42,7 +46,7 @@ async def changes(run: int, after: int = 0) -> list[ToolCall]:
 async def owed(run: int, channel: str = "socket") -> list[str]:
     """Return the ids of the answers that the run's agent is owed over such a socket and may have by now."""
     held_back = time.time() - settings.TOOLCARDS.handover_seconds
-    rows = Approval.objects.owed(run, channel).values_list("id", "state", "decided_at", "opener")
+    rows = Approval.objects.owed(run, channel=channel).values_list("id", "state", "decided_at", "opener")
     found = [(pk, opener) async for pk, state, at, opener in rows if state != "approved" or at <= held_back]
     if any(opener == "agent" for _, opener in found) and await _asks_in_batches(run):
         found = [(pk, opener) for pk, opener in found if opener == "gate"]
@@ -58,11 +62,53 @@ async def _asks_in_batches(run: int) -> bool:
 
 async def replies(run: int, channel: str = "socket") -> AsyncIterator[str]:
     """Yield the id of each answer the run's agent is owed on that channel, as soon as it may be told, for ever."""
-    async with listening(answers_of(run)) as bell:
-        while True:
-            for approval in await owed(run, channel):
-                yield approval
-            await bell.wait(min(HEARTBEAT, max(0.2, settings.TOOLCARDS.handover_seconds or HEARTBEAT)))
+    with _looking(run, channel) as look:
+        async with listening(answers_of(run)) as bell:
+            while True:
+                for approval in await owed(run, channel):
+                    yield approval
+                while not await bell.wait(_pause()) and run not in await look.owing(_pause() / 2):
+                    pass
+
+
+def _pause() -> float:
+    """Seconds after which an answer is looked for without a ring: one that is held back may be told by then."""
+    return min(HEARTBEAT, max(0.2, settings.TOOLCARDS.handover_seconds or HEARTBEAT))
+
+
+class _Look:
+    """Which of the runs that sockets of an event loop follow are owed an answer: one query for all of them."""
+
+    def __init__(self, channel: str) -> None:
+        self.runs: Counter[int] = Counter()
+        self._channel, self._at = channel, 0.0
+        self._task: asyncio.Task[set[int]] | None = None
+
+    async def owing(self, age: float) -> set[int]:
+        """Return those that are owed one, as it was at most `age` seconds ago."""
+        if self._task is None or time.monotonic() - self._at > age:
+            self._at, self._task = time.monotonic(), asyncio.create_task(self._find())
+        return await asyncio.shield(self._task)  # who stops waiting does not stop it for the others
+
+    async def _find(self) -> set[int]:
+        rows = Approval.objects.owed(*self.runs, channel=self._channel).values_list("run_id", flat=True)
+        return {run async for run in rows}
+
+
+_looks: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _Look]] = WeakKeyDictionary()
+
+
+@contextmanager
+def _looking(run: int, channel: str) -> Iterator[_Look]:
+    looks = _looks.setdefault(asyncio.get_running_loop(), {})
+    look = looks.setdefault(channel, _Look(channel))
+    look.runs[run] += 1
+    try:
+        yield look
+    finally:
+        look.runs[run] -= 1
+        if not look.runs[run]:
+            del look.runs[run]
 
 
 async def answered(approval: str, seconds: float) -> Any:

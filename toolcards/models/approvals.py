@@ -20,9 +20,9 @@ class ApprovalQuerySet(models.QuerySet["Approval"]):
         """Approvals that nobody has answered, oldest first."""
         return self.filter(state="pending", asked=True).order_by("requested_at", "id")
 
-    def owed(self, run: Run | int, channel: str = "socket") -> ApprovalQuerySet:
-        """Answers of the run that its agent has not been told over a socket of that channel yet."""
-        owed = self.filter(run=run, channel=channel, delivered_at=None, state__in=ANSWERED)
+    def owed(self, *runs: Run | int, channel: str = "socket") -> ApprovalQuerySet:
+        """Answers of these runs that their agents have not been told over a socket of that channel yet."""
+        owed = self.filter(run__in=runs, channel=channel, delivered_at=None, state__in=ANSWERED)
         return owed.order_by("decided_at", "id")
 
 
