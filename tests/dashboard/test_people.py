@@ -268,6 +268,9 @@ def test_what_the_django_admin_changes_is_told(admin: Client, a_person: Any) -> 
     assert last("person.password").details == {"person": "beatrix", "how": "set"}
     assert admin.post("/admin/auth/user/add/", sent | {"username": "carl"}).status_code == 302
     assert last("person.created").details["person"] == "carl" and last("person.created").actor == "a-admin"
+    own = {"old_password": PASSWORD, "new_password1": PASSWORD + "!", "new_password2": PASSWORD + "!"}
+    assert admin.post("/admin/password_change/", own).status_code == 302
+    assert last("person.password").details == {"person": "a-admin", "how": "set"}
     assert PASSWORD not in str(list(AuditRow.objects.values_list("detail", flat=True)))
 
 

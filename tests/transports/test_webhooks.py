@@ -19,6 +19,7 @@ from toolcards.core import facts as f
 from toolcards.gate import telling
 from toolcards.models import Delivery, Webhook
 from toolcards.outbox import new_secret
+from toolcards.records import AuditRow
 from toolcards.transports import dispatching, webhooks
 from toolcards.transports.webhooks import Hostile, NotDelivered
 
@@ -206,6 +207,8 @@ def test_gone_switches_it_off(webhook: Webhook, receiver: Receiver, a_run: Any) 
     dispatching.dispatch()
     webhook.refresh_from_db()
     assert not webhook.enabled and "410" in webhook.trouble
+    told = AuditRow.objects.get(act="notify.gone")
+    assert (told.actor_kind, told.details["name"]) == ("gate", webhook.name)
 
 
 def test_an_answer_that_trickles_is_cut(receiver: Receiver) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from channels.db import database_sync_to_async
-from django.db import close_old_connections
+from django.db import close_old_connections, transaction
 
 from toolcards import hooks
 from toolcards.core import happenings as h
@@ -27,6 +27,7 @@ from toolcards.gate import telling
 from toolcards.models import ToolCall
 from toolcards.notify import mail, messages
 from toolcards.outbox import KEEP_DAYS, PLUGIN, Delivery, Webhook
+from toolcards.records import Act, write
 from toolcards.transports import webhooks
 from toolcards.transports.webhooks import Hostile, NotDelivered
 
@@ -158,7 +159,9 @@ def _to_webhook(delivery: Delivery, webhook: Webhook, now: float) -> None:
 
 def _not_delivered(delivery: Delivery, webhook: Webhook, error: NotDelivered, now: float) -> None:
     if error.status == _GONE:
-        Webhook.objects.filter(pk=webhook.pk).update(enabled=False, trouble="It answered 410: it is gone.")
+        with transaction.atomic():
+            Webhook.objects.filter(pk=webhook.pk).update(enabled=False, trouble="It answered 410: it is gone.")
+            write(Act("notify.gone", "gate", detail={"name": webhook.name, "enabled": {"was": True, "is": False}}))
         return _done(delivery, "failed", now, error=str(error), status=error.status)
     return _retry(delivery, str(error), error.status, error.retry_after, now)
 
