@@ -13,9 +13,9 @@ from asgiref.sync import sync_to_async
 from tests.serving import PATIENCE
 from toolcards import gate, hooks
 from toolcards.core import facts as f
-from toolcards.gate import consulting, journal, telling
+from toolcards.gate import agents, consulting, journal, telling
 from toolcards.hooks import registry
-from toolcards.models import AgentKey, Event, Source, ToolCall
+from toolcards.models import AgentKey, Approval, Event, Source, ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)
 WAIT = PATIENCE
@@ -213,3 +213,59 @@ async def test_a_question_that_waited_too_long_for_its_turn_is_a_no_that_may_be_
     card = await sync_to_async(ToolCall.objects.get)()
     assert (said["decision"], said["reason"]["code"]) == ("deny", "plugin_timeout") and not slow.heard
     assert card.as_card().error.retryable is True
+
+
+# ---------------------------------------------------------------- two server processes, each with plug-ins of its own
+
+
+class Says:
+    """A plug-in that has one answer, and counts how often it was asked."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer, self.asked = answer, 0
+
+    def before(self, call: dict[str, Any]) -> Any:
+        self.asked += 1
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+
+ANSWERS = {
+    "nothing": None, "a veto": hooks.Veto("not today"), "another input": {"input": {"command": "ls -l"}},
+    "a crash": KeyError("oh"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("second", ANSWERS)
+@pytest.mark.parametrize("first", ANSWERS)
+def test_of_two_processes_that_ask_about_one_attempt_the_first_word_counts(
+    agent: Source, first: str, second: str
+) -> None:
+    """An agent asks the same at two processes while the plug-ins think: both ask theirs, one decision comes of it."""
+
+    def heard(inquiry: consulting.Inquiry, plugin: Says) -> consulting.Heard:
+        hooks.clear()
+        hooks.register(plugin, "ours")
+        return consulting.Heard(inquiry, hooks.consult(inquiry.payload))
+
+    plugins = Says(ANSWERS[first]), Says(ANSWERS[second])
+    hooks.register(plugins[0], "ours")
+    inquiries = [journal.do(agents.Decide(agent, asking("r"))) for _ in plugins]
+    assert all(isinstance(inquiry, consulting.Inquiry) for inquiry in inquiries)
+    one, other = (heard(inquiry, plugin) for inquiry, plugin in zip(inquiries, plugins, strict=True))
+    said = journal.do(agents.Decide(agent, asking("r"), one))
+    before = ToolCall.objects.get().as_card()
+    try:
+        again = journal.do(agents.Decide(agent, asking("r"), other))
+    except gate.Refused as late:
+        assert first == "a crash" and late.code == "run_ended"
+    else:
+        assert again == said
+    assert ToolCall.objects.get().as_card() == before
+    allowed = first in {"nothing", "another input"}
+    assert said["decision"] == ("allow" if allowed else "deny")
+    assert Approval.objects.count() == allowed and before.input == (
+        {"command": "ls -l"} if first == "another input" else {"command": "ls"}
+    )
+    assert [plugin.asked for plugin in plugins] == [1, 1]

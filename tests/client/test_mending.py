@@ -109,6 +109,31 @@ def rewritten(answer: Any, args: Any = None) -> Any:
     return found and (found.tool, found.input)
 
 
+READER = {**WEATHER, "name": "read_file"}
+READERS = repair.offers(
+    [READER, WEATHER, MAIL, {"name": "Read", "input_schema": {"required": ["path"]}}, {"name": "list_files"}]
+)
+
+
+@pytest.mark.parametrize(("answer", "chosen"), [
+    ("read_file", "read_file"), ("get_weather", ""), ("Read", ""), ("send_mail", ""), ("nope", ""), ("Read-File", ""), (None, ""),
+    ({"tool": "read_file"}, ""), (KeyError(), ""), (SystemExit(), ""),
+])  # fmt: skip
+def test_a_tool_is_chosen_again_only_among_those_that_read_and_take_the_arguments(answer: Any, chosen: str) -> None:
+    told: list[Any] = []
+
+    def reask(refused: Decision) -> Any:
+        told.append(refused.raw["tools"])
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    refused = Decision("deny", call_id="c", code="no_such_tool")
+    assert mending.chosen_again(reask, refused, CITY, READERS) == chosen
+    assert told == [["read_file", "Read"]]
+    assert mending.chosen_again(reask, refused, CITY, repair.offers([MAIL])) == "" and len(told) == 1
+
+
 def test_only_what_failed_may_come_out_changed() -> None:
     assert rewritten({"city": "Rome", "days": 3}) == ("get_weather", {"city": "Rome", "days": 3})
     for answer in (
@@ -158,7 +183,9 @@ def test_a_call_that_nothing_can_be_made_of_ends_at_once_though_nobody_is_there(
 @pytest.fixture(scope="module")
 def ruled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with Server(tmp_path_factory.mktemp("server")) as running:
-        gating.activate(running, gating.policy("bash", "/command"))
+        policy = gating.policy("bash", "/command")
+        policy["rules"].append({"id": "ask-secret", "effect": "ask", "match": {"tool": ["Read"]}})
+        gating.activate(running, policy)
         yield running
 
 
@@ -210,6 +237,30 @@ def test_tools_told_with_a_question_are_checked_by_the_server(ruled: Server, car
         == "invalid_input"
     )
     assert cards.ask(run, "f", "nope", {}, reask=reask).code == "no_such_tool" and len(asked) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_tool_that_was_chosen_again_runs_if_a_rule_lets_it_and_no_person_is_asked(
+    ruled: Server, cards: Toolcards, run: str, waits: bool
+) -> None:
+    tools = [READER, MAIL, {"name": "Read"}]
+
+    def ask(call: str, chosen: str) -> Decision:
+        more: dict[str, Any] = {"tools": tools, "reask": lambda refused: chosen}
+        if waits:
+            return asyncio.run(cards.aask(run, call, "weather_report", CITY, **more))
+        return cards.ask(run, call, "weather_report", CITY, **more)
+
+    said = ask("a", "read_file")
+    assert said.allowed and (said.tool, said.args or CITY) == ("read_file", CITY)
+    assert cards.result(run, "a", output=21)
+    shown = card(ruled, run, "a")
+    assert (shown["tool"]["name"], shown["state"], shown["anomalies"]) == ("read_file", "output-available", [])
+    for call, chosen in (("b", "Read"), ("c", "send_mail"), ("d", "nope")):
+        said = ask(call, chosen)
+        assert (said.effect, said.code) == ("deny", "no_such_tool") and "weather_report" in said.text
+    assert not [one for one in ruled.get("/api/v1/approvals?state=waiting")["approvals"] if one.get("run") == run]
 
 
 # ---------------------------------------------------------------- plug-ins, in the modules for frameworks

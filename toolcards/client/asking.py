@@ -12,11 +12,12 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
-from . import mending
+from . import mending, repair
 from .answers import Decision, denial, read
 from .live import ASKED_PATIENCE, Run
 from .mending import Reask
@@ -162,8 +163,10 @@ class Toolcards:
 
         `more` may hold `tools`, those offered to the model: the call is checked against them, and mended where there is
         one way only. `reask` gets the deny of an input that the tool cannot use (`decision.raw["places"]` says where)
-        and may return other arguments (a model asked once more), or None. It has 10 seconds; only what failed may
-        differ; it is judged afresh, once, under the same name and id. What goes wrong in it changes nothing.
+        and may return other arguments (a model asked once more), or None. For a tool that does not exist it may return
+        the name of one of `decision.raw["tools"]`: those of `tools` that only read; it runs only if a rule lets it, and
+        the decision says which (`tool`). It has 10 seconds; only what failed may differ; it is judged afresh, once,
+        under the same id. What goes wrong in it changes nothing.
         """
         decision = self._decided(run, call_id, tool, args, reask, more)
         try:
@@ -199,14 +202,21 @@ class Toolcards:
     def _decided(
         self, run: str, call_id: str, tool: str, args: Any, reask: Reask | None, more: dict[str, Any]
     ) -> Decision:
-        """The decision, and where the input was unusable, that of the input which was written in its place."""
+        """The decision; where the call was unusable, that on what was written in its place."""
         decision = self.decide(run, call_id, tool, args, **more)
-        if reask is None or decision.effect != "deny" or decision.code != "invalid_input":
+        if reask is None or decision.effect != "deny":
             return decision
-        again = mending.asked_again(reask, decision, args, mending.places(decision))
-        if again is None:
+        once_more = {**more, "attempt": int(more.get("attempt", 1)) + 1}
+        if decision.code == "invalid_input":
+            again = mending.asked_again(reask, decision, args, mending.places(decision))
+            return decision if again is None else self.decide(run, call_id, tool, again, **once_more)
+        chosen = ""
+        if decision.code == "no_such_tool":
+            chosen = mending.chosen_again(reask, decision, args, repair.offers(more.get("tools") or ()))
+        if not chosen:
             return decision
-        return self.decide(run, call_id, tool, again, **{**more, "attempt": int(more.get("attempt", 1)) + 1})
+        said = self.decide(run, call_id, chosen, args, **{**once_more, "can_wait": False})  # a person is not asked
+        return replace(said, tool=said.tool or chosen) if said.allowed else decision
 
     # ------------------------------------------------------------ a run
 

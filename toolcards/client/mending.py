@@ -1,7 +1,7 @@
 """A call that cannot run as written, on the agent's side: mended where there is one way only, or written once more.
 
 The same code as the server's mends (`repair`, copied); the server checks again whatever comes of it. A model may be
-asked once more: for 10 seconds at most, only about an input, and only the places that failed may come out changed.
+asked once more: for 10 seconds at most, and only what failed may come out changed: places of an input, a tool's name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .jsontext import same
 from .repair import Mended, Offers, Trouble
 from .schema import Finding
 
-__all__ = ["Reask", "asked_again", "places", "refusal", "usable"]
+__all__ = ["Reask", "asked_again", "chosen_again", "places", "refusal", "usable"]
 
 SECONDS = 10.0  # that a model, asked once more, may take
 REWRITTEN = "written once more"
@@ -67,6 +67,30 @@ def places(decision: Decision) -> list[Finding]:
 
 def asked_again(reask: Reask, refused: Decision, args: Any, found: Iterable[Finding]) -> Any | None:
     """Return the arguments as they were written once more; None where that failed, or changed what had not failed."""
+    try:
+        again = json.loads(json.dumps(_answer(reask, refused), allow_nan=False))
+    except (TypeError, ValueError, RecursionError):
+        return None
+    if again is None or same(again, args) or not repair.fits(args, again, found):
+        return None
+    return again
+
+
+def chosen_again(reask: Reask, refused: Decision, args: Any, offers: Offers) -> str:
+    """Return the tool that was chosen in place of one that does not exist; "" where none was that may be.
+
+    Only among tools that read, and only one that takes the arguments as they are.
+    """
+    readers = {name: offer for name, offer in offers.items() if offer.kind == "read"}
+    if not readers:
+        return ""
+    told = Decision(**{**vars(refused), "raw": {**refused.raw, "tools": list(readers)}})
+    name = _answer(reask, told)
+    return name if isinstance(name, str) and repair.check(name, args, readers) is None else ""
+
+
+def _answer(reask: Reask, refused: Decision) -> Any:
+    """What the callback says in its time; None where it says nothing, or fails."""
     box: list[Any] = []
 
     def ask() -> None:
@@ -78,10 +102,4 @@ def asked_again(reask: Reask, refused: Decision, args: Any, found: Iterable[Find
     thread = threading.Thread(target=ask, name="toolcards reask", daemon=True)
     thread.start()
     thread.join(SECONDS)
-    try:
-        again = json.loads(json.dumps(box[0], allow_nan=False)) if box else None
-    except (TypeError, ValueError, RecursionError):
-        return None
-    if again is None or same(again, args) or not repair.fits(args, again, found):
-        return None
-    return again
+    return box[0] if box else None
