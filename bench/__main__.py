@@ -4,7 +4,7 @@ import argparse
 import contextlib
 import os
 
-from bench import answers, fanout, ingest, servers, simulation
+from bench import answers, cards, fanout, ingest, servers, simulation
 from bench.report import Report
 
 SECTIONS = {
@@ -12,6 +12,8 @@ SECTIONS = {
     "stored": lambda r, s: ingest.stored(r, s.ours, quick=s.quick),
     "growth": lambda r, s: ingest.growth(r, s.ours, quick=s.quick),
     "fanout": lambda r, s: fanout.frames(r, s.ours, s.base, s.person, quick=s.quick),
+    "cards": lambda r, s: cards.busy(r, s.ours, s.person, quick=s.quick),
+    "long": lambda r, s: cards.long(r, s.ours, s.person, quick=s.quick),
     "latency": lambda r, s: fanout.latency(r, s.ours, s.person, quick=s.quick),
     "page": lambda r, s: fanout.page(r, s.ours, s.person, quick=s.quick),
     "votes": lambda r, s: answers.votes(r, s.ours, s.person, quick=s.quick),

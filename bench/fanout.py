@@ -15,6 +15,7 @@ from bench.report import Report
 
 SETTLE = 1.0
 EVERY = 0.1  # seconds between two frames
+GROWS = b'{"type":"tool.input.delta","call_id":"c","delta":"twenty characters.. "}'
 
 
 def frames(report: Report, ours: servers.Server, base: servers.Server, person: servers.Person, *, quick: bool) -> None:
@@ -24,8 +25,8 @@ def frames(report: Report, ours: servers.Server, base: servers.Server, person: s
     compared. What Toolcards does for a frame before it sends it (commit, look, render) is part of it.
     """
     for count in (10, 100) if quick else (10, 100, 1000):
-        size, mine = _ours(ours, person, count, 1.5 if quick else 3)
-        seconds = 0.8 if quick else 1.5
+        seconds = 1.5 if quick else 3
+        size, mine = _ours(ours, person, count, seconds)
         bare = _base(base, "direct", count, size, seconds)
         stock = _base(base, "layer", count, size, seconds)
         told = {"bytes": size, "toolcards": round(mine, 1), "direct": round(bare, 1), "layer": round(stock, 1)}
@@ -48,7 +49,7 @@ def _ours(ours: servers.Server, person: servers.Person, count: int, seconds: flo
     try:
         drained(watchers, SETTLE)
         before = sum(each.frames for each in watchers), sum(each.bytes for each in watchers)
-        spent = _ticking(ours, link, watchers, seconds)
+        spent = ticking(ours, link, watchers, seconds, GROWS)
         got = sum(each.frames for each in watchers) - before[0]
         size = (sum(each.bytes for each in watchers) - before[1]) // max(got, 1)
         return size, spent / max(got, 1) * 1e6
@@ -57,12 +58,12 @@ def _ours(ours: servers.Server, person: servers.Person, count: int, seconds: flo
             each.close()
 
 
-def _ticking(ours: servers.Server, link, watchers: list[Drain], seconds: float) -> float:
-    """Let one card grow ten times a second; return the CPU spent."""
-    frame = load.frame(b'{"type":"tool.input.delta","call_id":"c","delta":"twenty characters.. "}')
+def ticking(ours: servers.Server, link, watchers: list[Drain], seconds: float, text: bytes) -> float:
+    """Say this ten times a second; return the CPU spent."""
+    frame = load.frame(text)
     cpu, until = ours.cpu(), time.perf_counter() + seconds
     while time.perf_counter() < until:
-        link.send(frame)
+        link.sendall(frame)
         drained(watchers, EVERY)
     return ours.cpu() - cpu
 

@@ -6,37 +6,24 @@ All of it happens in the hub's own thread.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache
-from typing import Any
 
-from django.db import connection
 from django.utils import timezone
 
 from dashboard.live.boards import Board, News
 from dashboard.live.frames import Frame
+from dashboard.live.rows import MOST, Texts, changed
 from toolcards.doorbell import EVERY_RUN
 from toolcards.models import Run, ToolCall
 
 HEARTBEAT = 2.0  # seconds between two looks without a ring: a lost ring costs this much
 LATELY = timedelta(seconds=HEARTBEAT + 3)  # before a look: what is older has rung and was looked at
 RUNS = 5_000  # newest runs whose position is noted as a board of all calls is opened; as many names are remembered
-MOST = 300  # changed calls per look; the rest follows in the next
 AT_ONCE = 50  # runs in one statement
 
 Boards = Mapping[Hashable, Board]
-
-# Written out, for all but the numbers in it is always the same: to have the ORM compile it took ten times as long
-# as to run it, and was half of what a look cost.
-_FIELDS = ToolCall._meta.concrete_fields
-_CHANGED = (
-    f"SELECT {', '.join(field.column for field in _FIELDS)}"  # noqa: S608 - our own columns
-    f" FROM {ToolCall._meta.db_table} WHERE ({{places}}){{asked}} ORDER BY seq LIMIT {MOST}"
-)
-_PLACE = "(run_id = %s AND seq > %s)"
-_ASKED = " AND requested_at IS NOT NULL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +47,7 @@ class Looks:
         self._seen_asked: dict[int, int] = {}  # the same for runs of which only calls that people are asked about count
         self._covered: Boards = {}  # the boards of the look before
         self._runs: dict[int, Run] = {}  # of runs only the name is known: that is all a card needs, and never changes
+        self._texts = Texts()
         self._again: set[int] = set()
         self._looked_at = timezone.now()
 
@@ -121,9 +109,9 @@ class Looks:
         listed, seen = sorted(runs), self._seen_asked if asked_only else self._seen
         for start in range(0, len(listed), AT_ONCE):
             some = listed[start : start + AT_ONCE]
-            statement = _CHANGED.format(places=" OR ".join([_PLACE] * len(some)), asked=_ASKED if asked_only else "")
-            numbers = [number for pk in some for number in (pk, seen.get(pk, 0))]
-            found += self._taken(_rows(statement, numbers), some, seen)
+            rows = changed({pk: seen.get(pk, 0) for pk in some}, asked_only=asked_only)
+            found += self._taken(rows, some, seen)
+        self._texts.complete(found)
         return self._named(found)
 
     def _taken(self, rows: list[ToolCall], runs: list[int], seen: dict[int, int]) -> list[ToolCall]:
@@ -145,32 +133,6 @@ class Looks:
         for call in there:
             call.run = self._runs[call.run_id]
         return there
-
-
-def _rows(statement: str, numbers: list[int]) -> list[ToolCall]:
-    """Return the calls that the statement finds: as `objects.raw`, which works out what is what anew each time."""
-    with connection.cursor() as cursor:
-        cursor.execute(statement, numbers)
-        rows = cursor.fetchall()
-    converters, names = _converters(connection.vendor), [field.attname for field in _FIELDS]
-    found = []
-    for row in rows:
-        values = list(row)
-        for place, convert, column in converters:
-            values[place] = convert(values[place], column, connection)
-        found.append(ToolCall.from_db(connection.alias, names, values))
-    return found
-
-
-@cache
-def _converters(vendor: str) -> list[tuple[int, Callable[..., Any], Any]]:
-    """What makes values of the database's values, column by column: moments, booleans, what was sealed."""
-    columns = [field.get_col(ToolCall._meta.db_table) for field in _FIELDS]
-    return [
-        (place, convert, column)
-        for place, column in enumerate(columns)
-        for convert in (*connection.ops.get_db_converters(column), *column.get_db_converters(connection))
-    ]
 
 
 def _runs_of(boards: Boards) -> frozenset[int]:

@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from dashboard import cards
 from dashboard.asgi import application
-from dashboard.live import boards, hub
+from dashboard.live import boards, hub, rows
 from dashboard.live.boards import BOARDS, Me, News, RunBoard
 from dashboard.live.frames import MOST_PARTS, Frame, Pace, Slot, join
 from dashboard.live.look import Looks
@@ -31,6 +31,7 @@ from tests.serving import PATIENCE
 from toolcards import doorbell, gate
 from toolcards.core import facts as f
 from toolcards.gate import journal
+from toolcards.gate.transaction import TEXT_SMALL
 from toolcards.models import BreakGlass, Run, ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -94,6 +95,7 @@ async def close_code(opened: WebsocketCommunicator, seconds: float = PATIENCE) -
     raise AssertionError("it was not closed")
 
 
+piece = f.InputDelta
 say = sync_to_async(lambda source, run, *facts: journal.do(Say(source, run, list(facts))), thread_sensitive=True)
 
 
@@ -317,6 +319,49 @@ def test_a_look_reads_of_a_call_what_the_orm_reads(a_call: Callable[..., ToolCal
         assert [getattr(seen[call.pk], name) for name in fields] == [getattr(call, name) for name in fields]
         assert cards.draw(seen[call.pk]) == cards.draw(call)
     assert not looks._fetch({asked.run_id, done.run_id}, asked_only=False)
+
+
+def test_looks_follow_what_streams_piece_by_piece_as_the_log_has_it(source: Any, a_run: Callable[..., Run]) -> None:
+    size = 2 * TEXT_SMALL
+    begun = {"long": "l" * size, "odd": "\ud800" * size, "late": "x" * size, "vast": "v" * (rows.LONG + 1)}
+    run = a_run(
+        "streams", *[fact for call in begun for fact in (f.InputStarted(call, "Bash"), piece(call, begun[call]))]
+    )
+    forgetful, mindful, lagged = Looks(), Looks(), set()
+    for number in range(40):
+        pieces = [piece("long", f"{number}, "), piece("odd", "\x00\ud800 "), piece("vast", f"{number} ")]
+        pieces += [piece("late", f"{number}\x00")] if number > 30 else []
+        journal.do(Say(source, "streams", pieces))
+        forgetful._texts._known.clear()
+        there = {call.pk: call for call in ToolCall.objects.all()}
+        lagged |= {call.call_id for call in there.values() if call.text_seq < call.seq}
+        for looks in (forgetful, mindful):
+            seen = looks._fetch({run.pk}, asked_only=False)
+            assert len(seen) == (4 if number == 0 or number > 30 else 3)
+            assert [str(call.as_card().text) for call in seen] == [str(there[call.pk].as_card().text) for call in seen]
+    assert lagged == set(begun)
+    assert set(mindful._texts._known) == {
+        (run.pk, 1),
+        (run.pk, 3),
+    }  # the odd one stands in its card, the vast one is not kept
+    journal.do(Say(source, "streams", [f.InputReady(call, "Bash", {}, True) for call in begun]))
+    mindful._fetch({run.pk}, asked_only=False)
+    assert not mindful._texts._known
+
+
+def test_a_look_asks_the_log_once_for_all_cards_of_a_run(
+    source: Any, a_run: Callable[..., Run], django_assert_max_num_queries: Any
+) -> None:
+    names = [f"c{number}" for number in range(30)]
+    run = a_run("wide", *[f.InputStarted(name, "Bash") for name in names])
+    journal.do(Say(source, "wide", [piece(name, "long " * TEXT_SMALL) for name in names]))
+    looks = Looks()
+    for _ in range(3):
+        journal.do(Say(source, "wide", [piece(name, "a piece ") for name in names]))
+        assert all(call.text_seq < call.seq for call in ToolCall.objects.all())
+        with django_assert_max_num_queries(3):  # the calls, the run's name, the log
+            seen = looks._fetch({run.pk}, asked_only=False)
+            assert len(seen) == 30 and all(cards.draw(call) for call in seen)
 
 
 def test_a_look_passes_over_calls_whose_run_is_gone(db: None) -> None:
