@@ -11,7 +11,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from dashboard import personlog
+from dashboard import personlog, signin
 
 ROLES = ("viewer", "approver", "admin")
 
@@ -78,6 +78,8 @@ def switch(person: User, active: bool, *, seen: str) -> None:
         _as_seen(person, seen)
         person.is_active = active
         person.save(update_fields=["is_active"])
+        if not active:
+            signin.void_links(person)
 
 
 def _put(person: User, role: str, groups: Collection[str]) -> None:

@@ -23,11 +23,21 @@ INVITED = 24 * 3600  # seconds: a link for somebody else is sent, and read later
 def make_link(user: AbstractBaseUser, base: str, life: int = LIFE) -> str:
     """Return a URL under `base` (http://127.0.0.1:8000) that signs this person in, once, within `life` seconds.
 
-    Whoever has it comes in as that person, so that it was made is written into the audit trail.
+    Whoever has it comes in as that person, so that it was made is written into the audit trail. Of who has never
+    signed in, older links die with it.
     """
+    if user.last_login is None:
+        void_links(user)
     said = {"person": user.pk, "state": _state(user), "until": int(time.time()) + life}
     write(Act("person.link", detail={"person": user.get_username(), "minutes": life // 60}))
     return f"{base}/login/link/{signing.dumps(said, salt=SALT, compress=True)}/"
+
+
+def void_links(user: AbstractBaseUser) -> None:
+    """Let all links of a person without a password die, and the sessions that came of them."""
+    if not user.has_usable_password():
+        user.set_unusable_password()  # it has a random part, which links are bound to
+        get_user_model().objects.filter(pk=user.pk).update(password=user.password)
 
 
 @never_cache

@@ -459,6 +459,21 @@ def test_an_old_link_does_not_let_in_and_says_what_to_type(client: Client, monke
     assert "manage.py person link" in client.get("/login/").content.decode()
 
 
+def test_only_the_newest_invitation_lets_in_and_none_after_switching_off(client: Client, a_person: Any) -> None:
+    a_person("admin")
+    bea = people.create("bea", role="viewer")
+    first, second = signin.make_link(bea, ""), signin.make_link(User.objects.get(pk=bea.pk), "")
+    assert client.get(first).status_code == 410
+    for active in (False, True):
+        bea = User.objects.get(pk=bea.pk)
+        people.switch(bea, active, seen=people.state(bea))
+    assert client.get(second).status_code == 410
+    assert client.get(signin.make_link(User.objects.get(pk=bea.pk), "")).status_code == 302
+    again = signin.make_link(User.objects.get(pk=bea.pk), "")
+    assert client.get("/").status_code == 200  # a new link ends nobody's session
+    assert Client().get(again).status_code == 302 and not told("person.password")
+
+
 def test_an_admin_who_was_switched_off_is_offered_no_link(a_person: Any) -> None:
     firstrun.prepare(Environment())
     a_person("admin", "bea")
