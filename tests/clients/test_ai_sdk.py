@@ -291,6 +291,15 @@ def test_without_the_server_nothing_gated_runs(app: Starts, only: Any, gate: str
         assert "could not be reached" in text(told, "call_free")
 
 
+@pytest.mark.parametrize(("gate", "of"), GATES)
+def test_a_server_that_never_answers_lets_nothing_gated_run(app: Starts, only: Any, gate: str, of: str) -> None:
+    only(of)
+    with Hole() as hole:
+        told = app("free", gate=gate, url=hole.url).finish()
+    assert told["ran"] == [] and hole.swallowed
+    assert "could not be reached" in text(told, "call_free") and "timeout" in text(told, "call_free")
+
+
 def test_with_a_wrong_key_nothing_gated_runs_and_the_stream_is_unharmed(app: Starts, server: Server) -> None:
     told = app("free", gate="gated", key="tck_nobodys").finish()
     assert (told["ran"], told["errors"], told["prompts"]) == ([], [], 2)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import uuid
@@ -18,6 +19,7 @@ import pytest
 
 from tests.clients import claude as claude_code
 from tests.clients import gating, models
+from tests.clients.hole import Hole
 from tests.serving import PATIENCE, Server, until
 from toolcards import connect
 
@@ -236,6 +238,17 @@ def test_without_the_server_nothing_runs(server: Server, claude: Claude) -> None
     finally:
         server.start()
     assert not (claude.project / "ran.txt").exists()
+    assert "hook" in claude.model.results["toolu_t"]
+
+
+def test_a_server_that_never_answers_lets_nothing_run(claude: Claude) -> None:
+    """The hook's own limit ends the wait; here it is seconds, `connect` writes more than a person may take."""
+    with Hole() as hole:
+        connect.write(connect.recipe("claude-code").plan(connect.Wish(url=hole.url, home=claude.place.home)))
+        path = claude.place.settings
+        path.write_text(re.sub(r'"timeout": \d+', '"timeout": 2', path.read_text()))
+        said = claude.start("touch", "--allowedTools", "Bash").finish()
+    assert not (claude.project / "ran.txt").exists() and hole.swallowed, said
     assert "hook" in claude.model.results["toolu_t"]
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import urllib.request
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.clients import gating, models, npm
+from tests.clients.hole import Hole
 from tests.clients.models import Call
 from tests.serving import PATIENCE, Server, told_address, until
 from toolcards import connect
@@ -90,12 +92,19 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(scope="module")
 def opencode(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opencode]:
     """An opencode that is connected to the server."""
+    with running(server.base, server.key, tmp_path_factory) as connected:
+        yield connected
+
+
+@contextlib.contextmanager
+def running(url: str, key: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opencode]:
+    """Run an opencode that is connected to this server."""
     modules = npm.installed("opencode", opencode_ai=VERSION)
     program = npm.native(modules, "opencode", "bin/opencode")
     home, project = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("project")
     model = models.openai(SCRIPTS)
     (project / "opencode.json").write_text(json.dumps(_settings(model.base)))
-    connect.write(connect.recipe("opencode").plan(connect.Wish(url=server.base, key=server.key, home=home)))
+    connect.write(connect.recipe("opencode").plan(connect.Wish(url=url, key=key, home=home)))
     env = {
         "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home), "OPENCODE_DISABLE_AUTOUPDATE": "1",
         "OPENCODE_DISABLE_LSP_DOWNLOAD": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1",
@@ -261,6 +270,15 @@ def test_without_the_server_nothing_runs_and_the_run_is_told_afterwards(server: 
     assert not (opencode.project / "ran.txt").exists()
     assert "Stopped by Toolcards: it cannot be reached" in opencode.model.results["call_t"]
     assert ended(server, run)["call_t"]["state"] == "output-denied"
+
+
+def test_a_server_that_never_answers_lets_nothing_run(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with Hole() as hole, running(hole.url, "tck_nobody_listens", tmp_path_factory) as opencode:
+        opencode.start("touch")
+        until(lambda: "call_t" in opencode.model.results)
+        assert not (opencode.project / "ran.txt").exists() and hole.swallowed
+        said = opencode.model.results["call_t"]
+    assert "Stopped by Toolcards: it cannot be reached" in said and "timed out" in said, said
 
 
 def test_what_needs_no_answer_does_not_wait_for_one(server: Server, opencode: Opencode) -> None:

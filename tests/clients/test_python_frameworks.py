@@ -388,6 +388,19 @@ def test_without_a_server_an_observed_agent_just_works(alone: Program) -> None:
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_server_that_never_answers_lets_no_gated_tool_run(framework: str, model: models.FakeModel) -> None:
+    with Hole() as hole:
+        program = Program(framework, hole.url, "tck_nobody_listens", model.base, OFFLINE="3")
+        try:
+            program.begin("success")
+            told = program.end()
+        finally:
+            program.stop()
+    assert told["ran"] == [] and hole.swallowed
+    assert "Toolcards gave no answer in time" in json.dumps(told), told
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_an_observed_agent_does_not_wait_for_a_server_that_never_answers(
     framework: str, server: Server, model: models.FakeModel
 ) -> None:
