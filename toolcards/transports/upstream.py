@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from urllib.parse import urlsplit
@@ -12,11 +13,16 @@ import httptools
 
 CONNECT = 10.0  # seconds
 SILENCE = 600.0  # seconds without a byte after which an answer counts as broken off
-_TLS = ssl.create_default_context()
 
 
 class Unreachable(Exception):
     """There was no answer; says why, without the address."""
+
+
+@functools.cache
+def _tls() -> ssl.SSLContext:
+    """Return what checks certificates; reading the system's takes 30 ms of CPU, so not at every start."""
+    return ssl.create_default_context()
 
 
 class Exchange:
@@ -89,7 +95,7 @@ async def post(url: str, body: bytes, headers: Mapping[str, str]) -> Exchange:
     secure, host = parts.scheme == "https", parts.hostname or ""
     port = parts.port or (443 if secure else 80)
     try:
-        opening = asyncio.open_connection(host, port, ssl=_TLS if secure else None)
+        opening = asyncio.open_connection(host, port, ssl=_tls() if secure else None)
         reader, writer = await asyncio.wait_for(opening, CONNECT)
     except (OSError, TimeoutError) as error:
         raise Unreachable(f"it cannot be connected to: {type(error).__name__}") from error
