@@ -272,6 +272,15 @@ def test_as_json_every_no_has_a_code(ann: Client, lost: Any, sent: Any, status: 
     assert page.status_code == status and "data-told" in page.content.decode()
 
 
+@pytest.mark.parametrize(("note", "status"), [("\ud800", 200), ("\0", 422), ("\x1b[31m\u202e", 200)])
+def test_a_note_may_hold_anything_that_can_be_kept(ann: Client, lost: Any, note: str, status: int) -> None:
+    call = lost()
+    body = json.dumps({"outcome": "failed", "rev": call.rev, "note": note})
+    assert ann.post(address(call), body, "application/json").status_code == status
+    page = ann.get(f"/calls/{call.public_id}/").content.decode()
+    assert "\x1b" not in page and "\u202e" not in page
+
+
 def test_as_json_it_is_answered_with_the_call(ann: Client, lost: Any) -> None:
     call = lost()
     answer = ann.post(address(call), json.dumps({"outcome": "succeeded", "rev": call.rev}), "application/json")

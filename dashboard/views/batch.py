@@ -177,7 +177,9 @@ def _answered(person: Any, said: dict[str, Any], calls: dict[str, ToolCall], lev
 
     if not form.is_valid():
         return told(422, "invalid_vote", WANTED)
-    if levels.get(pk) == "high" and said.get("decision") in YES:
+    if pk not in calls:
+        return told(404, "not_found", "There is no such approval.")
+    if levels[pk] == "high" and said.get("decision") in YES:
         return told(422, "high_risk", TOO_RISKY)
     try:
         gate.vote(person, form.ballot(pk))
@@ -194,6 +196,6 @@ def _again(pk: str, result: Result) -> Result:
 
 
 def _calls(approvals: Iterable[str]) -> dict[str, ToolCall]:
-    wanted = {pk for pk in approvals if pk and "\0" not in pk}
+    wanted = {pk for pk in approvals if pk.isascii() and pk.isprintable()}  # what databases can be asked for
     rows = Approval.objects.filter(pk__in=wanted, asked=True).select_related("call", "call__run", "call__run__source")
     return {row.pk: row.call for row in rows}

@@ -249,6 +249,22 @@ def test_a_ticket_that_nobody_gave_is_refused_by_itself(ann: Client, edits: Any,
     assert said.status_code == 200 and "2 approved, 1 not counted." in said.content.decode()
 
 
+@pytest.mark.parametrize("name", ["\ud800", "\0", "a" * 10_000, 7, None, ["a"], {}])
+def test_as_json_an_approval_that_is_none_is_404(ann: Client, name: Any) -> None:
+    vote = {"approval": name, "decision": "deny", "rev": 1, "reason": "no"}
+    answer = ann.post("/approvals/votes", json.dumps({"votes": [vote]}), "application/json")
+    assert answer.status_code == 200 and answer.json()["results"][0]["status"] == 404
+
+
+@pytest.mark.parametrize("reason", ["\ud800", "\0"])
+def test_a_reason_that_no_database_takes_is_a_422(ann: Client, edits: Any, reason: str) -> None:
+    call = edits(1)[0]
+    vote = {"approval": pk(call), "decision": "deny", "rev": call.rev, "reason": reason}
+    vote["args_sha256"] = call.as_card().approval.args_sha256
+    answer = ann.post("/approvals/votes", json.dumps({"votes": [vote]}), "application/json")
+    assert answer.status_code == 200 and answer.json()["results"][0]["status"] in (200, 422)
+
+
 def test_a_batch_takes_the_right_and_a_token(edits: Any, a_person: Any, an_approver: Any) -> None:
     edits(2)
     viewer, careless = Client(), Client(enforce_csrf_checks=True)
