@@ -17,12 +17,20 @@ ROOT = Path(__file__).parents[2]
 
 
 class Editor:
-    """The proxy with an agent behind it. `lines`: every line that came, as it came; `asked`: permission requests."""
+    """The proxy with an agent behind it. `lines`: every line that came, as it came; `asked`: permission requests.
 
-    def __init__(self, command: list[str], *, url: str, key: str, flags: tuple[str, ...] = (), **where: Any) -> None:
+    `written`: what the editor's settings name, word for word: `command`, `args` and `env`.
+    """
+
+    def __init__(
+        self, command: list[str], *, url: str, key: str, flags: tuple[str, ...] = (),
+        written: dict[str, Any] | None = None, **where: Any,
+    ) -> None:  # fmt: skip
         env = {**(where.pop("env", None) or os.environ), "TOOLCARDS_URL": url, "TOOLCARDS_AGENT_KEY": key}
         env["PYTHONPATH"] = str(ROOT)
         program = [sys.executable, "-m", "toolcards", "acp", *flags, "--", *command]
+        if written is not None:
+            program, env = [written["command"], *written["args"]], env | written["env"]
         self.process = subprocess.Popen(
             program, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **where
         )

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from tests.acp.editor import Editor
 from tests.clients import gating, models, npm
 from tests.clients.models import Call
 from tests.serving import PATIENCE, Server, until
+from toolcards.connect import texts
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 VERSION = "1.18.33"
@@ -63,7 +65,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 class Agent:
     """opencode in a home and a project of its own, behind the proxy."""
 
-    def __init__(self, program: Path, url: str, key: str, folder: Path, *flags: str) -> None:
+    def __init__(self, program: Path, url: str, key: str, folder: Path, *flags: str, **more: Any) -> None:
         home, self.project = folder / "home", folder / "project"
         home.mkdir()
         self.project.mkdir()
@@ -74,7 +76,8 @@ class Agent:
             "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home), "OPENCODE_DISABLE_AUTOUPDATE": "1",
             "OPENCODE_DISABLE_LSP_DOWNLOAD": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1",
         }  # fmt: skip
-        self.editor = Editor([str(program), "acp"], url=url, key=key, flags=flags, env=env, cwd=self.project)
+        env["PATH"] = ":".join([*more.pop("path", ()), env["PATH"]])
+        self.editor = Editor([str(program), "acp"], url=url, key=key, flags=flags, env=env, cwd=self.project, **more)
         self.session = self.editor.session(str(self.project))
 
     def _here(self, part: str | Call) -> str | Call:
@@ -102,8 +105,8 @@ class Agent:
 def agent(program: Path, server: Server, tmp_path: Path) -> Iterator[Callable[..., Agent]]:
     made: list[Agent] = []
 
-    def make(*flags: str, url: str = server.base) -> Agent:
-        made.append(Agent(program, url, server.key, tmp_path, *flags))
+    def make(*flags: str, url: str = server.base, **more: Any) -> Agent:
+        made.append(Agent(program, url, server.key, tmp_path, *flags, **more))
         return made[-1]
 
     yield make
@@ -117,6 +120,22 @@ def card(server: Server, agent: Agent, call: str, state: str) -> Any:
         return found if found and found["state"] == state else None
 
     return until(look)
+
+
+def test_an_editors_settings_work_as_printed(
+    server: Server, program: Path, agent: Callable[..., Agent], tmp_path: Path
+) -> None:
+    """Both programs are found by their names; `toolcards` is what pip would install."""
+    installed = tmp_path / "toolcards"
+    installed.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m toolcards "$@"\n')
+    installed.chmod(0o755)
+    written = json.loads(texts.text("acp", server.base, server.key))
+    told = agent(url="http://127.0.0.1:9", written=written, path=[str(tmp_path), str(program.parent)])
+    told.play("ask")
+    gating.vote(server, told.session, "approve")
+    assert told.editor.result()["stopReason"] == "end_turn"
+    card(server, told, "call_ask", "output-available")
+    assert told.ran
 
 
 def test_the_gate_answers_and_every_card_ends_right(server: Server, agent: Callable[..., Agent]) -> None:

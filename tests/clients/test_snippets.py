@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import threading
+import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,7 +21,7 @@ import pytest
 
 from tests.clients import gating, models, npm, pip
 from tests.clients.nodeapp import ZOD
-from tests.serving import PATIENCE, Server, until
+from tests.serving import KEY, PATIENCE, ROOT, Server, held_port, told_address, until
 from toolcards import connect
 from toolcards.connect import texts
 
@@ -286,6 +288,33 @@ def test_an_agent_runs_as_printed(
     (tmp_path / "yours.py").write_text(PYTHONS[name])
     out, tool = played([str(pip.python()), "agent.py"], tmp_path, env, server, decision)
     assert ("ran /a" in out) == (decision == "approve") and "Done." in out and tool == "delete_file"
+
+
+def test_the_server_is_told_of_an_agent_as_printed(planner: str, tmp_path: Path) -> None:
+    """The printed command, with this test's agent for the one that stands there as an example."""
+    command = texts.text("ag_ui_serve", "").replace("https://agents.example.com/agui", planner)
+    assert planner in command
+    with held_port() as port:
+        env = os.environ | {
+            "TOOLCARDS_DATA_DIR": str(tmp_path), "TOOLCARDS_AGENT_KEY": KEY, "DEMO": "0",
+            "PORT": str(port.getsockname()[1]), "PYTHONUNBUFFERED": "1",
+        }  # fmt: skip
+        serving = subprocess.Popen(
+            ["sh", "-c", command], cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
+        try:
+            base, said = told_address(serving)
+            assert base, said
+            asked = {"threadId": "t", "runId": "r", "messages": [], "tools": [], "context": []}
+            headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
+            request = urllib.request.Request(
+                f"{base}/api/v1/ag-ui/planner", json.dumps(asked).encode(), headers, method="POST"
+            )
+            with urllib.request.urlopen(request, timeout=2 * PATIENCE) as answer:
+                assert b'"TOOL_CALL_RESULT"' in answer.read()
+        finally:
+            os.killpg(serving.pid, signal.SIGTERM)  # make, and the server below it
+            serving.communicate()
 
 
 def test_a_client_reaches_its_agent_through_us_as_printed(server: Server, tmp_path: Path) -> None:
