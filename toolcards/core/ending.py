@@ -20,7 +20,7 @@ _JSON_BEGINS = ("{", "[")
 def to_partial(card: Card, fact: f.OutputPartial) -> Card:
     """A preliminary output: the tool still runs."""
     shown = _ended(_flagged(card, fact.at), fact.at, S.OUTPUT_AVAILABLE, output=fact.output, has_output=True)
-    return shown.but(preliminary=True, times=replace(shown.times, finished=0.0))
+    return shown.but(preliminary=True, times=shown.times.but(finished=0.0))
 
 
 def to_output(card: Card, fact: f.OutputReady) -> Card:
@@ -112,7 +112,7 @@ def softened(card: Card, at: float, cause: str, reason: str) -> Card:
         state=S.OUTPUT_ERROR, soft=True, cause=cause, preliminary=False, awaiting_client=False, segment=None,
         approval=_unanswered(card.approval, "superseded" if cause == "superseded" else "cancelled"),
         error=Failure(reason, told.code, told.retryable, told.authority, told.phase),
-        times=replace(card.times, finished=at),
+        times=card.times.but(finished=at),
     )  # fmt: skip
 
 
@@ -146,7 +146,7 @@ def _unanswered(ask: Ask | None, state: str) -> Ask | None:
 
 def _ended(card: Card, at: float, state: ToolCallState, **changes: Any) -> Card:
     """The card at a terminal state that the source itself reported."""
-    times = replace(card.times, started=card.times.started or at, finished=at)
+    times = card.times.but(started=card.times.started or at, finished=at)
     changes = {"error": None if card.soft else card.error, "segment": card.segment} | changes
     return card.but(
         state=state, soft=False, cause=None, preliminary=False, awaiting_client=False, times=times, **changes

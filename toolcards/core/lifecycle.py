@@ -115,6 +115,10 @@ class Times:
     decided: float = 0.0
     finished: float = 0.0
 
+    def but(self, **changes: float) -> Times:
+        """Return these times with some changed."""
+        return Times(**(self.__dict__ | changes))
+
 
 # frozen but without __slots__: `but` copies one __dict__, ten times as fast as dataclasses.replace on 40 fields
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from toolcards.core import facts as f
 from toolcards.core.jsontext import parse, same
-from toolcards.core.lifecycle import UNKNOWN_TOOL, Card, ToolCallState
+from toolcards.core.lifecycle import UNKNOWN_TOOL, Card, Tool, ToolCallState
 from toolcards.core.rope import EMPTY, Rope
 
 S = ToolCallState
@@ -28,7 +28,7 @@ def to_streaming(card: Card, fact: Any) -> Card:
 def to_available(card: Card, fact: Any) -> Card:
     """The input is complete, for the first time."""
     known = update(card, fact)
-    times = replace(known.times, started=known.times.started or fact.at, available=fact.at)
+    times = known.times.but(started=known.times.started or fact.at, available=fact.at)
     return known.but(state=S.INPUT_AVAILABLE, times=times)
 
 
@@ -40,7 +40,7 @@ def update(card: Card, fact: Any) -> Card:
         return card
     after = with_input(_renamed(card, identified(card, fact)), fact)
     if after is not card and not after.times.available:
-        return after.but(times=replace(after.times, available=fact.at))
+        return after.but(times=after.times.but(available=fact.at))
     return after
 
 
@@ -82,12 +82,11 @@ def more(card: Card, fact: f.InputDelta) -> Card:
 def identified(card: Card, fact: Any) -> Card:
     """What the wire says of the call's identity; a known name is never blanked."""
     tool = card.tool
-    named = replace(
-        tool,
-        name=fact.tool or tool.name,
-        kind=getattr(fact, "kind", "") or tool.kind,
-        source=getattr(fact, "source", "") or tool.source,
-        title=getattr(fact, "title", "") or tool.title,
+    named = Tool(
+        fact.tool or tool.name,
+        getattr(fact, "kind", "") or tool.kind,
+        getattr(fact, "source", "") or tool.source,
+        getattr(fact, "title", "") or tool.title,
     )
     executed = card.provider_executed or getattr(fact, "provider_executed", False)
     dynamic = card.dynamic or (isinstance(fact, f.InputStarted) and fact.dynamic)
@@ -148,7 +147,7 @@ def _streamed(card: Card, fact: f.InputDelta) -> Card:
 
 
 def _started(card: Card, at: float) -> Any:
-    return replace(card.times, started=card.times.started or at)
+    return card.times.but(started=card.times.started or at)
 
 
 def _repaired(card: Card, fact: f.InputRepaired) -> Card:

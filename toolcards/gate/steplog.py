@@ -24,6 +24,7 @@ from toolcards.core.lifecycle import Card
 from toolcards.showing import redactor
 
 log = structlog.get_logger("toolcards.steps")
+_lines = logging.getLogger("toolcards.steps")
 QUIET = (f.InputDelta, f.TextDelta, f.OutputPartial, f.MessageStarted)
 
 
@@ -62,7 +63,7 @@ def step_of(before: Card | None, after: Card | None, fact: f.AnyFact) -> Step | 
 
 def wanted() -> bool:
     """Return whether anybody reads the lines."""
-    return logging.getLogger("toolcards.steps").isEnabledFor(logging.INFO)
+    return _lines.isEnabledFor(logging.INFO)
 
 
 def timed(phase: str, card: Card, at: float, seconds: float) -> Step:
