@@ -190,6 +190,7 @@ RECIPE = Recipe(
         "A deny rule in Claude Code's own settings always wins; an ask rule there asks even after a yes given here.",
         "What only the default allows is left to Claude Code's own rules; if it asks, you can answer there or here.",
         "Input does not stream: a call is seen when it is written.",
+        f"A server that takes the call and never answers holds it for {TIMEOUT // 60} minutes; then it is blocked.",
     ),
     plan=plan,
     undo=undo,
