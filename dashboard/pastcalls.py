@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.db.models import Case, F, Value, When
+from django.db.models import Case, F, TextField, Value, When
 from django.db.models.functions import Length
 
 from toolcards.core.lifecycle import Card
@@ -18,17 +18,14 @@ from toolcards.core.policy import Question
 from toolcards.core.redact import masked
 from toolcards.core.secrets import OPEN
 from toolcards.gate.people import identities
-from toolcards.models import ToolCall, ToolCallQuerySet
+from toolcards.models import Run, ToolCall, ToolCallQuerySet
 
 CHUNK = 500  # rows in memory at once
 SLICE = 2_000
 LARGEST = 64 * 1024  # characters of a stored card; larger ones are counted, not judged
 DAY = 86_400.0
 _MARK = json.dumps(OPEN)[1:-1]  # as it stands in a stored card, which is ASCII
-_COLUMNS = (
-    "id", "run_id", "ordinal", "tool", "started_at", "stored",
-    "run__name", "run__source__name", "run__source__env", "run__source__owner_id",
-)  # fmt: skip
+_COLUMNS = ("id", "run_id", "ordinal", "tool", "stored")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +76,26 @@ def slices(span: Span) -> list[Span]:
 def past(span: Span) -> Iterator[PastCall]:
     """Give the calls of the span, newest first; reads by key, so a long look holds no lock and little memory."""
     size = Length("card")  # sealed: a third more than what is in it
-    column = ToolCall._meta.get_field("card")  # which opens its text on the way out
-    stored = Case(When(size__lte=LARGEST * 4 // 3, then=F("card")), default=Value(""), output_field=column)
+    # Sealed as it stands: a whole chunk is opened at once.
+    stored = Case(When(size__lte=LARGEST * 4 // 3, then=F("card")), default=Value(""), output_field=TextField())
     rows = span.rows().annotate(size=size, stored=stored).order_by("-id")
     oldest = datetime.fromtimestamp(time.time() - span.days * DAY, UTC) if span.days else None
+    columns = _COLUMNS if oldest is None else (*_COLUMNS, "started_at")
     last, left, people = None, span.calls, _People()
     while left > 0:
-        chunk = list((rows.filter(id__lt=last) if last else rows).values_list(*_COLUMNS)[: min(CHUNK, left)])
-        young = [row for row in chunk if oldest is None or row[4] is None or row[4] >= oldest]
+        chunk = list((rows.filter(id__lt=last) if last else rows).values_list(*columns)[: min(CHUNK, left)])
+        young = [row for row in chunk if oldest is None or row[5] is None or row[5] >= oldest]
         if not young:  # ids grow with time, but for what is told late
             return
-        for row in young:
-            yield _past_call(row, people)
+        runs = _runs({row[1] for row in young})
+        cards = ToolCall._meta.get_field("card").open_all(row[4] for row in young)
+        for (pk, run, ordinal, tool, *_), stored in zip(young, cards, strict=True):
+            if run not in runs:  # deleted since, and its calls with it
+                continue
+            name, source, env, owner = runs[run]
+            said = _read(stored)
+            question = _question(said, _MARK in stored, run=name, source=source, env=env, user=people[owner])
+            yield PastCall(pk, f"{run}-{ordinal}", tool, question, _answered(said))
         last, left = chunk[-1][0], left - len(young)
 
 
@@ -103,11 +108,10 @@ class _People(dict[int | None, tuple[str, ...]]):
         return self[owner]
 
 
-def _past_call(row: tuple[Any, ...], people: _People) -> PastCall:
-    pk, run, ordinal, tool, _, stored, name, source, env, owner = row
-    said = _read(stored)
-    question = _question(said, _MARK in stored, run=name, source=source, env=env, user=people[owner])
-    return PastCall(pk, f"{run}-{ordinal}", tool, question, _answered(said))
+def _runs(ids: set[int]) -> dict[int, tuple[str, str, str, int | None]]:
+    """Return name, source, environment and owner of each run; asked apart, for many calls share one run."""
+    columns = ("name", "source__name", "source__env", "source__owner_id")
+    return {row[0]: row[1:] for row in Run.objects.filter(id__in=ids).values_list("id", *columns)}
 
 
 def _read(stored: str) -> dict[str, Any]:

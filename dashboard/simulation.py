@@ -8,21 +8,26 @@ from __future__ import annotations
 import multiprocessing
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from django.db import connections
 
 from dashboard.pastcalls import PastCall, Span, past, slices
 from toolcards.core.asked import Asked
+from toolcards.core.footprint import footprint
 from toolcards.core.matchers import FALSE
 from toolcards.core.policy import Decision, Policy, Question, decide
 from toolcards.core.rules import truths
 
 EXAMPLES = 20
 GROUPS = 200
+ANSWERS = 4_000  # that are remembered of each policy
 EVERY = 0.2  # seconds between two looks at the clock's hands: progress told, cancelling heard
+
+
+Answer = TypeVar("Answer")
 
 
 class Cancelled(Exception):
@@ -129,8 +134,10 @@ class _Work:
     """Two policies, compared call by call."""
 
     def __init__(self, old: Policy, new: Policy, tally: Tally) -> None:
-        self.old, self.new, self.tally = old, new, tally
-        self.differing = differing(old, new)
+        self.tally = tally
+        self.old, self.new = _Judge(old, decide), _Judge(new, decide)
+        differ = differing(old, new)
+        self.differs = _Judge(differ, touches) if differ else None
         known = _rules(old)
         self.fresh = {key[0] for key in _rules(new) if key not in known}
         self.groups: dict[tuple[str, str, str, str], Group] = {}
@@ -142,9 +149,9 @@ class _Work:
             tally.unknown += 1
             return
         tally.judged += 1
-        if self.differing is not None and not touches(self.differing, question):
+        if self.differs and not self.differs.says(question):
             return  # both policies have the same rules for it, and the same default
-        old, new = decide(self.old, question), decide(self.new, question)
+        old, new = self.old.says(question), self.new.says(question)
         self._count(new)
         if old.effect is not new.effect:
             self._change(call, old, new)
@@ -169,6 +176,27 @@ class _Work:
             keep(self.tally.opened, call.pk)
         if call.person == "approved" and new.effect == "deny":
             keep(self.tally.closed, call.pk)
+
+
+class _Judge(Generic[Answer]):
+    """A policy that is asked once about calls that agree in all it looks at."""
+
+    def __init__(self, policy: Policy, ask: Callable[[Policy, Question], Answer]) -> None:
+        self.policy, self.ask = policy, ask
+        self.looks_at = footprint(policy.rules)
+        self.known: dict[Hashable, Answer] = {}
+
+    def says(self, question: Question) -> Answer:
+        """Return the answer about this call."""
+        key = self.looks_at.key(question)
+        if key is None:
+            return self.ask(self.policy, question)
+        answer = self.known.get(key)
+        if answer is None:
+            if len(self.known) >= ANSWERS:
+                self.known.clear()
+            answer = self.known[key] = self.ask(self.policy, question)
+        return answer
 
 
 def keep(into: Group | Alarm, pk: int) -> None:

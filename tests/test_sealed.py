@@ -380,3 +380,19 @@ def test_without_the_key_retention_leaves_a_run_as_it_is_and_says_so(
     assert gate.retain(now=run.ended_at.timestamp() + 2 * 86_400).refused == 1
     retention._refused.clear()
     assert [line for line in raw().splitlines() if line.startswith(("toolcards_event", "toolcards_toolcall"))] == before
+
+
+def test_many_texts_open_at_once_as_they_do_one_by_one(settings: Any) -> None:
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "b" * 60, ["a" * 60]
+    new = vault.seal(["one", "\ud800 two"], "t.c")
+    settings.SECRET_KEY = "a" * 60
+    old, elsewhere = vault.seal(["three"], "t.c"), vault.seal(["four"], "t.other")
+    settings.SECRET_KEY = "c" * 60
+    lost = vault.seal(["five"], "t.c")
+    settings.SECRET_KEY = "b" * 60
+    broken = [new[0][:-4], "sealed:1:?"]
+    texts = [*new, *old, "never sealed", "", *elsewhere, *lost, *broken, new[0]]
+    assert vault.open_all(texts, "t.c")[:5] == ["one", "\ud800 two", "three", "never sealed", ""]
+    closed = vault.open_all(texts, "t.c")[5:-1]
+    assert closed == [*elsewhere, *lost, *broken] and {type(text) for text in closed} == {vault.Closed}
+    assert vault.open_all(texts, "t.c")[-1] == "one"

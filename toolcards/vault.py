@@ -75,6 +75,31 @@ def open(text: str, place: str, head: str = "") -> str:  # noqa: A001 - the word
     raise CannotOpen("no key of ours opens this")
 
 
+def open_all(texts: Iterable[str], place: str) -> list[str]:
+    """Return many texts of one place as a column without a `head` gives them: what no key opens is `Closed`.
+
+    A third cheaper than one by one: rows that were written together were sealed under one key.
+    """
+    bound, start, opened = _bound(place, ""), len(MARK), []
+    hour, decrypt = b"", None
+    for text in texts:
+        try:
+            if text.startswith(MARK):
+                raw = binascii.a2b_base64(text[start:], strict_mode=True)
+                if decrypt is None or raw[:_STAMP] != hour:
+                    hour = raw[:_STAMP]
+                    decrypt = _cipher(settings.SECRET_KEY, int.from_bytes(hour, "big")).decrypt
+                plain = decrypt(raw[_STAMP : _STAMP + _NONCE], raw[_STAMP + _NONCE :], bound)
+                text = plain.decode("utf-8", "surrogatepass")
+        except (InvalidTag, ValueError):  # an older key, or none
+            try:
+                text = open(text, place)
+            except CannotOpen:
+                text = Closed(text)
+        opened.append(text)
+    return opened
+
+
 def kept(text: str, place: str, head: str = "") -> str:
     """Return how a text is kept there: `new` under today's key, `old` under an older one, `plain` or `closed`."""
     clear = _clear(text, head) if head else ""
@@ -115,6 +140,10 @@ class SealedText(models.TextField):
     def open(self, text: str) -> str:
         """Return a text as it was before this column sealed it; raises CannotOpen."""
         return open(text, self.place, self.head)
+
+    def open_all(self, texts: Iterable[str]) -> list[str]:
+        """Return the texts of many rows, for those who read rows without the ORM; not for a column with a `head`."""
+        return open_all(texts, self.place)
 
     def get_prep_value(self, value: Any) -> Any:
         """Seal what is written."""

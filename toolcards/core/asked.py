@@ -40,7 +40,7 @@ class Asked:
     def values(self, path: tuple[str, ...]) -> tuple[Any, ...] | None:
         """Return the values at the path, none if there is none, None where that cannot be told."""
         if path not in self.found:
-            self.found[path] = self._look(path)
+            self.found[path] = values_at(self.question, path)
         return self.found[path]
 
     def parts(self, path: tuple[str, ...]) -> tuple[Segment, ...] | None:
@@ -50,21 +50,23 @@ class Asked:
             self.read[path] = segments(values[0]) if values else values
         return self.read[path]
 
-    def _look(self, path: tuple[str, ...]) -> tuple[Any, ...] | None:
-        if not self.question.has_input:
-            return None
-        values: list[Any] = [self.question.input]
-        for token in path:
-            reached: list[Any] = []
-            for value in values:
-                below = _below(value, token)
-                if below is None:
-                    return None
-                reached += below
-            if len(reached) > MAX_VALUES:
+
+def values_at(question: Question, path: tuple[str, ...]) -> tuple[Any, ...] | None:
+    """Return the values at the path of the input, none if there is none, None where that cannot be told."""
+    if not question.has_input:
+        return None
+    values: list[Any] = [question.input]
+    for token in path:
+        reached: list[Any] = []
+        for value in values:
+            below = _below(value, token)
+            if below is None:
                 return None
-            values = reached
-        return tuple(values)
+            reached += below
+        if len(reached) > MAX_VALUES:
+            return None
+        values = reached
+    return tuple(values)
 
 
 def _below(value: Any, token: str) -> list[Any] | None:

@@ -9,6 +9,7 @@ The ten kinds are the Agent Client Protocol's (v1). Standard library only: our c
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 KINDS = ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other")
 KNOWN: dict[str, str] = {
@@ -56,6 +57,7 @@ _FRIENDLY: dict[str, str] = {
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
+@lru_cache(maxsize=1_024)
 def kind_of(tool: str) -> str:
     """Return the kind that policy may rely on: `other` unless the catalogue or a dangerous name says more."""
     known = KNOWN.get(_plain(tool))

@@ -21,9 +21,11 @@ _KEYWORDS = "if then else elif fi do done case esac while until for select funct
 KEYWORDS = frozenset(_KEYWORDS.split())  # `time` is one too, but it only goes before a plain command
 _OPAQUE = frozenset("$`\\<>(){}")
 _BARE = re.compile(r"[^\x00-\x20\x7f-\U0010ffff$`\\<>(){}'\";|&!]+")  # what stands for itself, up to what may not
+_SIMPLE = re.compile(r"[^\x00-\x1f\x7f-\U0010ffff$`\\<>(){}'\";|&!#]+")  # one command of bare words
 _ODD = re.compile(r"[\x00-\x1f\x7f]")  # inside single quotes
 _ODD_IN_DOUBLE = re.compile(r"[\x00-\x1f\x7f-\U0010ffff$`\\!]")
-_GLOB = frozenset("*?[~")
+_GLOB = re.compile(r"[*?\[~]")
+_ENDS = frozenset(" \n;|&")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\[[^\]]*\])?\+?=")
 
 
@@ -181,7 +183,8 @@ def wanted_words(given: str) -> Words:
 def parse(line: str) -> tuple[Segment, ...]:
     """Return the segments of a command line; one opaque segment if it is not plain. Never empty."""
     try:
-        if len(line) > MAX_BYTES or len(line.encode("utf-8", "surrogatepass")) > MAX_BYTES:
+        size = len(line)
+        if size > MAX_BYTES or (not line.isascii() and len(line.encode("utf-8", "surrogatepass")) > MAX_BYTES):
             raise _Opaque("it is longer than 8 KiB")
         found = tuple(Segment(text, words, line=line) for text, words in _read(line))
         if not found:
@@ -214,6 +217,9 @@ def _from_argv(argv: list[str]) -> Segment:
 
 
 def _read(line: str) -> list[tuple[str, tuple[str, ...]]]:
+    if _SIMPLE.fullmatch(line) and (simple := line.split()):
+        _check_first(simple[0], simple[0])
+        return [_segment(line, simple)]
     segments: list[tuple[str, tuple[str, ...]]] = []
     words: list[str] = []
     start = at = 0
@@ -244,11 +250,10 @@ def _read(line: str) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def _word(line: str, at: int, *, first: bool) -> tuple[str, int]:
-    start, pieces = at, []
     if line[at] == "#":
         raise _Opaque("it holds a comment")
-    while at < len(line) and line[at] not in " \n;|&":
-        char = line[at]
+    start, pieces = at, []
+    while at < len(line) and (char := line[at]) not in _ENDS:
         if char in "'\"":
             end = line.find(char, at + 1)
             if end < 0:
@@ -269,9 +274,10 @@ def _word(line: str, at: int, *, first: bool) -> tuple[str, int]:
             raise _Opaque("it holds a history reference")
         pieces.append(char)
         at += 1
+    word = pieces[0] if len(pieces) == 1 else "".join(pieces)
     if first:
-        _check_first(line[start:at], "".join(pieces))
-    return "".join(pieces), at
+        _check_first(line[start:at], word)
+    return word, at
 
 
 def _quoted(text: str, quote: str) -> str:
@@ -287,7 +293,7 @@ def _check_first(raw: str, word: str) -> None:
         raise _Opaque(f"it begins with the keyword {word}")
     if _ASSIGNMENT.match(raw) or raw[0] in "=^!" or not word:
         raise _Opaque("it begins with an assignment or nothing")
-    if _GLOB & set(raw):
+    if _GLOB.search(raw):
         raise _Opaque("the name of its program is a pattern")
 
 

@@ -85,6 +85,7 @@ _SED = re.compile(r"[0-9,$ ]*[pdq=]?(;[0-9,$ ]*[pdq=]?)*|s/[^/\\]*/[^/\\]*/[gip0
 _SCRIPTED = {"awk": _AWK, "gawk": _AWK, "mawk": _AWK, "nawk": _AWK, "sed": _SED}
 _COMMAND_FLAG = re.compile(r"-[A-Za-z]*c[A-Za-z]*|--command|/c")
 _FLAGS = {program: frozenset(flags.split()) for program, flags in RUNS_CODE.items()}
+_RUN_OTHERS = SHELLS | JOINS | CONTAINERS | WRAPPERS.keys() | {"find", "fd", "fdfind", "source", "."}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +111,8 @@ def runs_code(words: tuple[str, ...]) -> bool:
         scripts = [word for word in words[1:] if not word.startswith("-")]
         if scripts and not _SCRIPTED[program].fullmatch(scripts[0]):
             return True
-    flags = _FLAGS.get(program, frozenset())
-    return bool(flags) and any(_risky(word, program, flags) for word in words[1:] if word.startswith("-"))
+    flags = _FLAGS.get(program)
+    return flags is not None and any(_risky(word, program, flags) for word in words[1:] if word.startswith("-"))
 
 
 def says_what_runs(words: tuple[str, ...], count: int) -> bool:
@@ -143,6 +144,8 @@ def _risky(word: str, program: str, flags: frozenset[str]) -> bool:
 
 def peel(words: tuple[str, ...], parse: Callable[[str], Any]) -> Peeled:
     """Return every view of the words; `parse` reads a command line into segments."""
+    if words and name_of(words[0]) not in _RUN_OTHERS:  # most programs run nothing but themselves
+        return Peeled((words,), False, runs_code(words))
     views: list[tuple[str, ...]] = []
     flags = {"hidden": False, "inline": False}
     rest = [(words, 0)]
