@@ -183,12 +183,13 @@ class Face:
 
     @property
     def error_facts(self) -> list[tuple[str, str]]:
-        """The error's kind, whether trying again may help, and whose fault it is."""
+        """Whether trying again may help and how long to wait first, whose fault it is, and the error's kind."""
         error = self.card.error
         if error is None:
             return []
         said = [("Try again?", wording.try_again(error)), ("Whose fault", wording.whose_fault(error))]
-        said += [("Code", error.code), ("Phase", error.phase)]
+        wait = f"{error.after_ms / 1000:g} s" if error.after_ms else ""
+        said += [("Wait first", wait), ("Code", error.code), ("Phase", error.phase)]
         return [(name, value) for name, value in said if value]
 
     @property

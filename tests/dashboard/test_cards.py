@@ -105,6 +105,13 @@ def test_a_failed_card_says_what_failed_whose_fault_and_whether_to_try_again(cod
         assert "it may have taken effect" in html
 
 
+@pytest.mark.parametrize(("after_ms", "words"), [(2000, "2 s"), (1500, "1.5 s"), (0, ""), (None, "")])
+def test_a_failed_card_says_how_long_to_wait_where_that_is_known(after_ms: int | None, words: str) -> None:
+    error = Failure("words", "rate_limited", True, "tool", "execute", after_ms)
+    html = text_of(html_of(a_card(S.OUTPUT_ERROR, error=error)))
+    assert ("Wait first" in html) is bool(words) and words in html
+
+
 def test_what_nobody_said_is_not_made_up() -> None:
     html = text_of(html_of(a_card(S.OUTPUT_ERROR, error=Failure("words"))))
     assert html.count("Not stated") == 2
