@@ -276,3 +276,13 @@ def test_pages_pass_the_accessibility_check(server: Server, visit: Open, run: st
                 for one in broken
             ]
     assert not found
+
+
+@pytest.mark.parametrize("page", ["/runs/", "/calls/", "run"])
+def test_names_of_any_length_fit_a_phone(server: Server, visit: Open, run: str, page: str) -> None:
+    started = {"type": "run.started", "agent": "agent-" + "n" * 150, "title": "t" * 150}
+    given = {"type": "tool.input.available", "call_id": "c1", "tool": "t" * 150, "input": {"path": "p" * 900}}
+    failed = {"type": "tool.output.error", "call_id": "c1", "error": {"message": "e" * 900}}
+    tell(server, run, started, given, failed)
+    shown = visit(path_of(run) if page == "run" else page, viewport={"width": 390, "height": 800})
+    assert shown.evaluate("document.documentElement.scrollWidth") <= 390
