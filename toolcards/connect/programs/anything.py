@@ -16,7 +16,7 @@ RECIPE = Recipe(
     "folder: writes address and key into .env.",
     can=Abilities(edit="yes: run the arguments that the answer has", stream="yes: as frames, see below"),
     fails="your program decides",
-    when_away="Your program decides. Treat no answer as no: do not run the call.",
+    when_away="Treat no answer as no: do not run the call.",
     notes=(),
     plan=_FILES.plan,
     undo=_FILES.undo,
