@@ -36,6 +36,8 @@ def trouble(value: Any, against: Any = None, *, longest: bool = False) -> str:
     dumb = _wordless(value, ())
     if dumb:
         return f"The result has no form in JSON: {dumb}."
+    if against is None and not longest:
+        return ""
     told = jsonable(value)
     if longest and (size := len(told if isinstance(told, str) else json.dumps(told))) > LONGEST:
         return f"The result has {size} characters; {LONGEST} is the most."
