@@ -206,6 +206,22 @@ def test_all_of_a_run_is_denied_at_once(server: Server, visit: Open, run: str) -
     assert states(server, asked) == ["denied"] * 3
 
 
+def test_the_results_are_shown_though_the_group_went_before_they_came(server: Server, visit: Open, run: str) -> None:
+    asked = edits(server, run, 2)
+    page = visit("/approvals/")
+    page.locator("#of-runs > summary").click()
+
+    def late(route: Any) -> None:
+        answer = route.fetch()
+        page.wait_for_selector("#of-runs", state="detached")  # the live link was faster
+        route.fulfill(response=answer)
+
+    page.route("**/approvals/votes", late)
+    page.get_by_role("button", name="Deny all 2").click()
+    page.wait_for_selector("#results:focus")
+    assert "2 denied." in page.locator("#results").inner_text() and states(server, asked) == ["denied"] * 2
+
+
 # ---------------------------------------------------------------- by keyboard
 
 
