@@ -40,7 +40,7 @@ from toolcards.models import Source
 PORTION = 1_000  # frames of one stream that one commit takes: its neighbours' acks wait no longer than for that
 # So many frames of one stream in one commit, or of all streams not yet committed, are a flood: then the neighbouring
 # pieces of an input are written together.
-FLOOD, PRESSURE = 100, 1_000
+FLOOD, PRESSURE = 16, 250
 HELD_MOST = 500  # frames that a held stream takes in before its connection is read no further
 _DECIDABLE = (f.InputReady, f.InputRepaired)
 _RAN = (f.OutputReady, f.OutputPartial)
