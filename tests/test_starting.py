@@ -44,3 +44,10 @@ def test_the_traceback_is_there_for_who_asks(tmp_path: Path) -> None:
 def test_a_port_that_there_is_not_is_refused_and_not_another_one_taken(tmp_path: Path, port: str) -> None:
     done = started(tmp_path, "serve", f"--port={port}")
     assert done.returncode == 2 and "ports are 0 to 65535" in done.stderr, done.stderr
+
+
+def test_a_demo_for_no_address_says_so(tmp_path: Path) -> None:
+    done = started(tmp_path, "demo", "--url", "nonsense", "--key", "tck_x")
+    assert (
+        done.returncode == 1 and done.stderr == "CommandError: 'nonsense' is no address like http://127.0.0.1:8000.\n"
+    )

@@ -32,6 +32,8 @@ class Command(BaseCommand):
             raise CommandError("An agent key is needed: --key, or TOOLCARDS_AGENT_KEY. `agentkey create` makes one.")
         if speed <= 0 or rounds < 1:
             raise CommandError("--speed must be above 0 and --rounds at least 1.")
+        if not url.startswith(("http://", "https://")):
+            raise CommandError(f"{url!r} is no address like http://127.0.0.1:8000.")
         player = Player(url.rstrip("/"), key, self._say, speed=speed, rounds=rounds)
         self._say(f"Playing the demo into {player.url} (Ctrl+C stops it)")
         try:
