@@ -14,9 +14,9 @@ from urllib.parse import urlencode
 from dashboard import addresses, bodies, marks, strip, wording
 from dashboard import risk as risks
 from dashboard.bodies import Body
-from toolcards.core import errors
+from toolcards.client.common import errors
+from toolcards.client.common.jsontext import same
 from toolcards.core.call import summary, view_sha256
-from toolcards.core.jsontext import same
 from toolcards.core.lifecycle import Card, ToolCallState
 from toolcards.gate import undoing
 

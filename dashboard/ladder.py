@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dashboard.pastcalls import Span, past
-from toolcards.core import catalogue
+from toolcards.client.common import catalogue
 from toolcards.core import document as documents
 from toolcards.core.commands import parse as read_command
 from toolcards.core.document import PolicyError

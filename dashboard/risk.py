@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from toolcards.core import catalogue
+from toolcards.client.common import catalogue
 from toolcards.core.commands import parse
 from toolcards.core.lifecycle import Card
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dashboard import addresses
-from toolcards.core import errors
+from toolcards.client.common import errors
 from toolcards.core.facts import InputDelta, TextDelta
 from toolcards.gate.steplog import Step, story
 from toolcards.models import Event, Run

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolcards.core import catalogue
+from toolcards.client.common import catalogue
 from toolcards.core.policy import Decision, Policy, Question, decide
 from toolcards.models import ToolCall
 from toolcards.records import redactor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from toolcards.core import errors
+from toolcards.client.common import errors
 from toolcards.core.facts import By
 from toolcards.core.lifecycle import Card, Failure, ToolCallState
 

@@ -14,7 +14,7 @@ import pytest
 from tests.adapters.playing import MANIFEST, Player, bodies, texts_of
 from tests.serving import PATIENCE
 from toolcards import gate, hooks
-from toolcards.core import errors
+from toolcards.client.common import errors
 from toolcards.core import facts as f
 from toolcards.core import happenings as h
 from toolcards.core.board import Board

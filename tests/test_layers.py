@@ -157,6 +157,12 @@ def test_a_module_that_changes_events_would_be_found(source: str) -> None:
     assert list(log_changes(source))
 
 
+@pytest.mark.parametrize(("module", "path"), [case for case in MODULES if floor(case.values[0]) is not None])
+def test_of_the_client_the_server_takes_only_what_both_must_agree_on(module: str, path: Path) -> None:
+    for name in imported(path, module):
+        assert not name.startswith("toolcards.client") or name.startswith("toolcards.client.common."), name
+
+
 @pytest.mark.parametrize(
     ("module", "path"), [case for case in MODULES if unit(case.values[0]) in {"toolcards.client", "toolcards.demo"}]
 )

@@ -11,7 +11,7 @@ from playing import TRACES, Player, bodies, texts_of
 
 from toolcards.adapters import ADAPTERS
 from toolcards.adapters.base import BadFrame
-from toolcards.core import errors
+from toolcards.client.common import errors
 from toolcards.core.lifecycle import Card
 
 TOOL = ("tool_failed", "tool", None)

@@ -79,11 +79,6 @@ def plugged(*plugins: Any) -> Ears:
     return ears
 
 
-@pytest.mark.parametrize("name", ["errors", "raised", "repair", "catalogue", "jsondiff", "jsontext"])
-def test_the_client_carries_the_servers_code(name: str) -> None:
-    assert (ROOT / "client" / f"{name}.py").read_bytes() == (ROOT / "core" / f"{name}.py").read_bytes()
-
-
 def test_a_success_a_failure_and_an_interruption_are_told_apart() -> None:
     ears = plugged()
     cards: Any = Cards()

@@ -15,9 +15,10 @@ import pytest
 
 from tests.clients import gating
 from tests.serving import Server
-from toolcards.client import Toolcards, hooks, mending, repair
+from toolcards.client import Toolcards, hooks, mending
 from toolcards.client import schema as part
 from toolcards.client.answers import Decision
+from toolcards.client.common import repair
 from toolcards.client.ledger import ledger_of
 from toolcards.client.plain import Tools
 from toolcards.core import schema as whole

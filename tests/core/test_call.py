@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.core.samples import ALICE, WAYS, card_after
+from toolcards.client.common.catalogue import display_kind
 from toolcards.core import facts as f
 from toolcards.core.call import call_json, moment, summary, without_bodies
-from toolcards.core.catalogue import display_kind
 from toolcards.core.lifecycle import Card, Tool
 from toolcards.core.rope import Rope
 

@@ -13,7 +13,7 @@ import subprocess
 
 import pytest
 
-from toolcards.core import errors, raised
+from toolcards.client.common import errors, raised
 
 
 class Response:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from toolcards.client.common.jsondiff import diff
 from toolcards.core import repair, schema
-from toolcards.core.jsondiff import diff
 
 WEATHER = {"type": "object", "properties": {"city": {"type": "string"}, "opts": {"type": "object"}}, "required": ["city"],
            "additionalProperties": False}  # fmt: skip

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.samples import WAYS, play
+from toolcards.client.common.catalogue import KNOWN, display_kind, kind_of
+from toolcards.client.common.jsontext import as_text, parse, same
 from toolcards.core import facts as f
 from toolcards.core import lifecycle
 from toolcards.core.board import Board
-from toolcards.core.catalogue import KNOWN, display_kind, kind_of
-from toolcards.core.jsontext import as_text, parse, same
 from toolcards.core.lifecycle import KINDS, dump_card, load_card
 from toolcards.core.rope import Rope
 

@@ -10,7 +10,7 @@ import pytest
 
 from dashboard import bodies, cards, marks, wording
 from dashboard.face import Face
-from toolcards.core import errors
+from toolcards.client.common import errors
 from toolcards.core.facts import By
 from toolcards.core.lifecycle import TERMINAL, Ask, Card, Failure, Times, Tool, ToolCallState, Verdict, dump_card
 from toolcards.models import Run, Source, ToolCall

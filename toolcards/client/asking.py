@@ -17,8 +17,9 @@ from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
-from . import mending, repair
+from . import mending
 from .answers import Decision, denial, read
+from .common import repair
 from .live import ASKED_PATIENCE, Run
 from .mending import Reask
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from . import mending, outputs
 from .answers import Decision, Denied
+from .common.repair import Mended
 from .faults import blamed, fault
 from .jsonable import short
 from .mending import Reask
-from .repair import Mended
 
 if TYPE_CHECKING:
     from .live import Run

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 from typing import Any
 
-from . import errors, raised
+from .common import errors, raised
 
 __all__ = ["aborted", "blamed", "fault", "outcome", "stopped"]
 

@@ -28,8 +28,8 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from . import errors, raised
 from .answers import Denied, denial
+from .common import errors, raised
 
 __all__ = ["Attempt", "TimedOut", "Veto", "anybody", "clear", "drain", "register"]
 

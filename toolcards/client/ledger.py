@@ -9,16 +9,16 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from . import errors
 from .answers import Decision, Denied, denial
 from .asking import aside
 from .calls import Call
+from .common import errors
+from .common.repair import Mended
 from .faults import aborted, stopped
 from .hooks import Attempt, anybody
 from .jsonable import jsonable
 from .live import Run
 from .outputs import BadOutput
-from .repair import Mended
 
 __all__ = ["Ledger", "closed", "ledger_of", "refusal"]
 

@@ -16,9 +16,10 @@ from types import TracebackType
 from typing import Any, Protocol
 from urllib.parse import urlencode
 
-from . import home, repair, wire
+from . import home, wire
 from .answers import Decision, denial, read
 from .calls import Call
+from .common import repair
 from .faults import outcome
 from .outbox import BATCH, Outbox
 

@@ -1,6 +1,6 @@
 """A call that cannot run as written, on the agent's side: mended where there is one way only, or written once more.
 
-The same code as the server's mends (`repair`, copied); the server checks again whatever comes of it. A model may be
+The same code mends on the server (`common.repair`), which checks again whatever comes of it. A model may be
 asked once more: for 10 seconds at most, and only what failed may come out changed: places of an input, a tool's name.
 """
 
@@ -9,32 +9,36 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
-from . import repair
 from .answers import Decision, denial
-from .jsontext import same
-from .repair import Mended, Offers, Trouble
-from .schema import Finding
+from .common import repair
+from .common.findings import Finding
+from .common.jsontext import same
+from .common.repair import Mended, Offers, Trouble
+from .schema import findings
 
 __all__ = ["Reask", "asked_again", "chosen_again", "places", "refusal", "usable"]
 
 SECONDS = 10.0  # that a model, asked once more, may take
 REWRITTEN = "written once more"
 Reask = Callable[[Decision], Any]
+_check = partial(repair.check, findings=findings)
+_mend = partial(repair.mend, findings=findings)
 
 
 def usable(
     tool: str, args: Any, offers: Offers, call_id: str, reask: Reask | None = None
 ) -> tuple[Mended | None, Trouble | None]:
     """Return what stands in place of the call, and what is wrong with it where nothing can; both None: it is fine."""
-    trouble = repair.check(tool, args, offers)
+    trouble = _check(tool, args, offers)
     if trouble is None:
         return None, None
-    mended = repair.mend(tool, args, offers)
+    mended = _mend(tool, args, offers)
     if mended is None and reask is not None and trouble.code == "invalid_input":
         again = asked_again(reask, refusal(trouble, offers, call_id), args, trouble.findings)
-        if again is not None and repair.check(tool, again, offers) is None:
+        if again is not None and _check(tool, again, offers) is None:
             mended = Mended(tool, again, REWRITTEN)
     return mended, None if mended else trouble
 
@@ -86,7 +90,7 @@ def chosen_again(reask: Reask, refused: Decision, args: Any, offers: Offers) -> 
         return ""
     told = Decision(**{**vars(refused), "raw": {**refused.raw, "tools": list(readers)}})
     name = _answer(reask, told)
-    return name if isinstance(name, str) and repair.check(name, args, readers) is None else ""
+    return name if isinstance(name, str) and _check(name, args, readers) is None else ""
 
 
 def _answer(reask: Reask, refused: Decision) -> Any:

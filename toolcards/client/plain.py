@@ -18,14 +18,14 @@ from typing import Any, get_origin, get_type_hints
 from . import mending
 from .answers import Decision
 from .asking import aside
-from .catalogue import kind_of
+from .common.catalogue import kind_of
+from .common.jsontext import parse
+from .common.repair import Mended, Offer
 from .faults import aborted
 from .jsonable import jsonable
-from .jsontext import parse
 from .ledger import Ledger, closed, ledger_of, refusal
 from .live import Run, current
 from .outputs import BadOutput, trouble
-from .repair import Mended, Offer
 
 __all__ = ["Answer", "Tools"]
 

@@ -7,13 +7,11 @@ reads all of them, has the last word anyway. What is found is what the server wo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from .jsontext import same
-
-__all__ = ["Finding", "escaped", "findings", "usable"]
+from .common.findings import Finding, escaped
+from .common.jsontext import same
 
 MOST = 20  # findings worth telling
 DEEPEST = 40
@@ -30,20 +28,6 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
     "number": lambda value: _number(value),
     "integer": lambda value: _number(value) and (isinstance(value, int) or value.is_integer()),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One place that does not fit: `pointer` into the input, the schema's `keyword`, and words without values.
-
-    `unexpected` are the property names that the schema closes out there, `missing` those that it wants.
-    """
-
-    pointer: str
-    keyword: str
-    message: str
-    unexpected: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
 
 
 class _Unreadable(Exception):
@@ -68,11 +52,6 @@ def usable(schema: Any) -> bool:
     except (_Unreadable, RecursionError):
         return False
     return isinstance(schema, dict) and bool(schema)
-
-
-def escaped(names: Iterable[Any]) -> str:
-    """Return the JSON Pointer of the path."""
-    return "".join("/" + str(name).replace("~", "~0").replace("/", "~1") for name in names)
 
 
 def _readable(schema: Any, depth: int) -> None:

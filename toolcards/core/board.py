@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+from toolcards.client.common.catalogue import display_kind
+from toolcards.client.common.jsontext import same
 from toolcards.core import facts as f
-from toolcards.core.catalogue import display_kind
 from toolcards.core.closing import closing, ends, explained
 from toolcards.core.context import Context
-from toolcards.core.jsontext import same
 from toolcards.core.lifecycle import Card, ToolCallState
 from toolcards.core.reducer import advance, row
 from toolcards.core.transitions import NEXT

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from toolcards.core import errors
+from toolcards.client.common import errors
+from toolcards.client.common.catalogue import kind_of
+from toolcards.client.common.jsontext import as_text
 from toolcards.core import facts as f
-from toolcards.core.catalogue import kind_of
-from toolcards.core.jsontext import as_text
 from toolcards.core.lifecycle import Ask, ByHand, Card, Failure, ToolCallState
 from toolcards.core.writing import identified
 

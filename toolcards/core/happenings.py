@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolcards.core import errors
+from toolcards.client.common import errors
 from toolcards.core.lifecycle import LEFT_OPEN, TERMINAL, Card, ToolCallState
 
 S = ToolCallState

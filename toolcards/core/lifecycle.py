@@ -7,7 +7,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
-from toolcards.core.catalogue import KINDS as KINDS
+from toolcards.client.common.catalogue import KINDS as KINDS
 from toolcards.core.facts import By
 from toolcards.core.rope import EMPTY, Rope
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolcards.core import catalogue
+from toolcards.client.common import catalogue
 
 
 @dataclass(frozen=True, slots=True)

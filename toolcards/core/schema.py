@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import jsonschema_rs
 
+from toolcards.client.common.findings import Finding, escaped
+
 LARGEST = 64_000  # characters of a schema; larger ones are not read
 MOST = 20  # findings worth telling
 _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000, size_limit=1_000_000, dfa_size_limit=1_000_000)
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One place that does not fit: `pointer` into the input, the schema's `keyword`, and words without values.
-
-    `unexpected` are the property names that the schema closes out there, `missing` those that it wants.
-    """
-
-    pointer: str
-    keyword: str
-    message: str
-    unexpected: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
 
 
 def findings(schema: Any, value: Any) -> list[Finding]:
@@ -48,11 +34,6 @@ def findings(schema: Any, value: Any) -> list[Finding]:
 def usable(schema: Any) -> bool:
     """Return whether the schema can be used to check anything."""
     return _validator(_text(schema)) is not None
-
-
-def escaped(names: Iterable[Any]) -> str:
-    """Return the JSON Pointer of the path."""
-    return "".join("/" + str(name).replace("~", "~0").replace("/", "~1") for name in names)
 
 
 def _text(schema: Any) -> str:

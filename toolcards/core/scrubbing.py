@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from toolcards.client.common.jsontext import parse, same
 from toolcards.core import facts as f
 from toolcards.core.board import Board
-from toolcards.core.jsontext import parse, same
 from toolcards.core.lifecycle import Card
 from toolcards.core.redact import Redactor
 from toolcards.core.telling import tells

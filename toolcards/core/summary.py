@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-from toolcards.core.jsontext import as_text
+from toolcards.client.common.jsontext import as_text
 from toolcards.core.lifecycle import Card
 
 MOST = 200

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from toolcards.client.common.jsontext import parse, same
 from toolcards.core import facts as f
-from toolcards.core.jsontext import parse, same
 from toolcards.core.lifecycle import UNKNOWN_TOOL, Card, Tool, ToolCallState
 from toolcards.core.rope import EMPTY, Rope
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.conf import settings
 
-from toolcards.core import catalogue
+from toolcards.client.common import catalogue
 from toolcards.core import facts as f
 from toolcards.core import policy as policies_core
 from toolcards.core.canonical import NotCanonical, digest

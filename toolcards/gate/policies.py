@@ -11,7 +11,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from django.db import transaction
 
-from toolcards.core import catalogue
+from toolcards.client.common import catalogue
 from toolcards.core import document as documents
 from toolcards.core.canonical import digest
 from toolcards.core.document import Finding, PolicyError

@@ -20,9 +20,9 @@ from django.conf import settings
 from django.db import connection
 from django.db.models import Model
 
+from toolcards.client.common.jsontext import parse
 from toolcards.core.board import Board
 from toolcards.core.facts import dump
-from toolcards.core.jsontext import parse
 from toolcards.core.redact import Redactor
 from toolcards.core.scrubbing import Scrub, differs, fold
 from toolcards.gate import journal, memory, receipts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolcards.core.jsontext import same
+from toolcards.client.common.jsontext import same
 from toolcards.core.lifecycle import ToolCallState
 from toolcards.gate.permits import with_permit
 from toolcards.gate.transaction import Transaction

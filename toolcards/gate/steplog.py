@@ -14,12 +14,12 @@ from typing import Any
 
 import structlog
 
-from toolcards.core import errors
+from toolcards.client.common import errors
+from toolcards.client.common.jsondiff import diff
+from toolcards.client.common.jsontext import as_text
 from toolcards.core import facts as f
 from toolcards.core.board import Board
 from toolcards.core.happenings import attempt_of, outcome_of
-from toolcards.core.jsondiff import diff
-from toolcards.core.jsontext import as_text
 from toolcards.core.lifecycle import Card
 from toolcards.showing import redactor
 

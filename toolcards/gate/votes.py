@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from toolcards.client.common.jsondiff import diff
 from toolcards.core import facts as f
 from toolcards.core import repair
 from toolcards.core.call import view_sha256
 from toolcards.core.canonical import NotCanonical, digest
-from toolcards.core.jsondiff import diff
 from toolcards.core.lifecycle import Ask, Card
 from toolcards.core.policy import AskTerms, Effect
 from toolcards.core.redact import masked

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from toolcards.core import errors, happenings, raised
+from toolcards.client.common import errors, raised
+from toolcards.core import happenings
 from toolcards.hooks import registry
 from toolcards.hooks.registry import Plugin, Veto
 

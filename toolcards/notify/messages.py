@@ -10,7 +10,7 @@ from typing import Any
 
 from django.conf import settings
 
-from toolcards.core import errors
+from toolcards.client.common import errors
 from toolcards.core import happenings as h
 
 TITLE_MOST, TEXT_MOST = 150, 800

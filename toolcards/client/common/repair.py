@@ -2,8 +2,8 @@
 
 `check` compares a call with the tools that its run offered. `mend` tries once: no side effects, no guessing, only
 the places that failed may change, never onto a tool that may do more harm. What it returns is a new candidate and
-is judged afresh; an approval or grant for the broken call does not count for it. Our client carries a copy, with a
-`schema` of its own.
+is judged afresh; an approval or grant for the broken call does not count for it. `findings` reads schemas: the server
+has all of JSON Schema, the client what the standard library allows.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from . import schema
 from .catalogue import KINDS, kind_of
+from .findings import Finding, Findings, escaped
 from .jsondiff import diff
 from .jsontext import same
-from .schema import Finding
 
 _ROUNDS = 3  # a text that holds an object which has a key too many takes two
 _NAMES_TOLD = 30
@@ -94,7 +93,7 @@ def offers(announced: Iterable[Any]) -> dict[str, Offer]:
     return {offer.name: offer for offer in found if offer is not None}
 
 
-def check(tool: str, value: Any, offered: Offers, *, has_input: bool = True) -> Trouble | None:
+def check(tool: str, value: Any, offered: Offers, *, findings: Findings, has_input: bool = True) -> Trouble | None:
     """Return what is wrong with the call, None if nothing is, or if nothing is known of this run's tools."""
     if not offered:
         return None
@@ -103,22 +102,22 @@ def check(tool: str, value: Any, offered: Offers, *, has_input: bool = True) -> 
         return Trouble("no_such_tool", tool)
     if not has_input:
         return Trouble("invalid_input", tool, (Finding("", "json", "the input is not valid JSON"),))
-    found = schema.findings(offer.schema, value)
+    found = findings(offer.schema, value)
     return Trouble("invalid_input", tool, tuple(found)) if found else None
 
 
-def mend(tool: str, value: Any, offered: Offers, *, has_input: bool = True) -> Mended | None:
+def mend(tool: str, value: Any, offered: Offers, *, findings: Findings, has_input: bool = True) -> Mended | None:
     """Return the call as it must have been meant, None where there is no such thing or more than one."""
     methods: list[str] = []
-    trouble = check(tool, value, offered, has_input=has_input)
+    trouble = check(tool, value, offered, findings=findings, has_input=has_input)
     if trouble is not None and trouble.code == "no_such_tool":
         meant = _meant(tool, offered)
         if meant is None:
             return None
         methods.append("tool name")
-        tool, trouble = meant, check(meant, value, offered, has_input=has_input)
+        tool, trouble = meant, check(meant, value, offered, findings=findings, has_input=has_input)
     if trouble is not None:
-        fixed = _fixed(value, trouble.findings, offered[tool].schema) if has_input else None
+        fixed = _fixed(value, trouble.findings, offered[tool].schema, findings) if has_input else None
         if fixed is None:
             return None
         value, done = fixed
@@ -168,7 +167,7 @@ def _squeezed(name: str) -> str:
 # ---------------------------------------------------------------- inputs
 
 
-def _fixed(value: Any, found: tuple[Finding, ...], against: Any) -> tuple[Any, list[str]] | None:
+def _fixed(value: Any, found: tuple[Finding, ...], against: Any, findings: Findings) -> tuple[Any, list[str]] | None:
     """The value with what failed put right, and how; None if it does not fit even so."""
     current, done, open_findings = value, list[str](), list(found)
     for _ in range(_ROUNDS):
@@ -178,7 +177,7 @@ def _fixed(value: Any, found: tuple[Finding, ...], against: Any) -> tuple[Any, l
             if fix is not None:
                 current, method = fix(current, finding)
                 done += [method] if method and method not in done else []
-        open_findings = schema.findings(against, current)
+        open_findings = findings(against, current)
         if not open_findings:
             return (current, done) if fits(value, current, found) else None
         if same(before, current):
@@ -232,7 +231,7 @@ def _places(finding: Finding) -> list[str]:
     named = {"additionalProperties": finding.unexpected, "required": finding.missing}.get(finding.keyword)
     if named is None:
         return [finding.pointer]
-    return [finding.pointer + schema.escaped([name]) for name in named]
+    return [finding.pointer + escaped([name]) for name in named]
 
 
 def _steps(pointer: str) -> list[str]:
