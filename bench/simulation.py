@@ -47,8 +47,8 @@ def alone(calls: int) -> dict[str, object]:
 
     call_command("migrate", verbosity=0)
     fill(calls)
-    from dashboard import simulation
-    from dashboard.pastcalls import Span
+    from dashboard.policy import simulation
+    from dashboard.policy.pastcalls import Span
     from toolcards.core.document import parse
     from toolcards.core.packs import PACKS
 

@@ -16,9 +16,9 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
-from dashboard import bodies, risk
-from dashboard.face import Face
-from dashboard.ladder import COMMANDS
+from dashboard.drawing import bodies, risk
+from dashboard.drawing.face import Face
+from dashboard.policy.ladder import COMMANDS
 from toolcards.core.commands import parse
 from toolcards.core.lifecycle import Ask, Card
 from toolcards.models import Approval, ToolCall

@@ -10,8 +10,8 @@ from django.template.loader import render_to_string
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from dashboard.face import Face
-from dashboard.pieces import Pieces
+from dashboard.drawing.face import Face
+from dashboard.drawing.pieces import Pieces
 from toolcards.core.lifecycle import ToolCallState
 from toolcards.models import ToolCall
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from django import forms
 
-from dashboard import yamltext
+from dashboard.policy import yamltext
 from toolcards.gate import Ballot, Finding
 from toolcards.models import SCOPES
 

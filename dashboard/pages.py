@@ -11,10 +11,11 @@ from typing import Any
 from django.db.models import Q
 from django.utils import timezone
 
-from dashboard import addresses, wording
+from dashboard import addresses
+from dashboard.drawing import wording
+from dashboard.drawing.story import story
+from dashboard.drawing.timeline import timeline
 from dashboard.filters import CallFilters, Page, RunFilters
-from dashboard.story import story
-from dashboard.timeline import timeline
 from toolcards.core.lifecycle import ToolCallState
 from toolcards.models import Run, ToolCall
 

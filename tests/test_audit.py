@@ -11,7 +11,8 @@ from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.test import Client
 
-from dashboard import logs, trials
+from dashboard import logs
+from dashboard.policy import trials
 from toolcards import anchor, gate
 from toolcards import verify as verifying
 from toolcards.core import document

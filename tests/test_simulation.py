@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from dashboard import simjobs
-from dashboard.pastcalls import Span, past, slices
-from dashboard.simulation import Cancelled, Tally, look, merge
+from dashboard.policy import simjobs
+from dashboard.policy.pastcalls import Span, past, slices
+from dashboard.policy.simulation import Cancelled, Tally, look, merge
 from toolcards.core.canonical import digest
 from toolcards.core.document import parse
 from toolcards.core.packs import PACKS
@@ -116,7 +116,7 @@ def test_the_span_bounds_number_tool_agent_and_age(a_call: Any) -> None:
 def test_slices_meet_every_call_once_and_add_up(a_call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(7):
         a_call(call_id=f"c{number}", tool="Bash", input={"command": "git push" if number % 2 else "ls"})
-    monkeypatch.setattr("dashboard.pastcalls.SLICE", 3)
+    monkeypatch.setattr("dashboard.policy.pastcalls.SLICE", 3)
     parts = slices(ANY)
     assert [part.calls for part in parts] == [3, 3, 1]
     met = [call.pk for part in parts for call in past(part)]

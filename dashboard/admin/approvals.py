@@ -9,8 +9,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 
-from dashboard import marks
 from dashboard.admin.log import Written, clock, pretty
+from dashboard.drawing import marks
 from toolcards import gate
 from toolcards.core.call import call_json
 from toolcards.gate import Ballot, Refused

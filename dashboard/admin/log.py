@@ -12,7 +12,7 @@ from django.db.models.functions import Substr
 from django.http import HttpRequest
 from django.utils.html import format_html
 
-from dashboard import marks
+from dashboard.drawing import marks
 from toolcards.core.call import call_json
 from toolcards.models import Event, Run, ToolCall
 from toolcards.models.runs import FACT_HEAD

@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 
 from dashboard.admin.log import Written, pretty
-from dashboard.ruleform import RuleForm, in_fields
+from dashboard.policy.ruleform import RuleForm, in_fields
 from toolcards.gate import policies
 from toolcards.models import DraftRule, PolicyVersion
 

@@ -9,7 +9,8 @@ from urllib.parse import parse_qs
 
 from django.template.loader import render_to_string
 
-from dashboard import cards, checklist, pages
+from dashboard import cards, pages
+from dashboard.connecting import checklist
 from dashboard.filters import CallFilters, RunFilters
 from dashboard.live import waiting
 from dashboard.live.frames import Frame, partial, placed

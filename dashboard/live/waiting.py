@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dashboard import marks, risk
+from dashboard.drawing import marks, risk
 from toolcards.core.call import summary
 from toolcards.models import ToolCall
 

@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 
 from django import template
 from django.http import HttpRequest
-from django.templatetags.static import static
 from django.urls import NoReverseMatch, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from dashboard import addresses, marks
+from dashboard import addresses
+from dashboard.drawing import marks, signs
 from toolcards.models import ToolCall
 
 register = template.Library()
-
-
-@register.simple_tag
-@lru_cache(maxsize=512)
-def icon(name: str, classes: str = "") -> SafeString:
-    """An icon of the sprite; what it means is said in words beside it."""
-    sprite = static("vendor/lucide/sprite.svg")
-    return format_html('<svg class="icon {}" aria-hidden="true"><use href="{}#i-{}"/></svg>', classes, sprite, name)
+register.simple_tag(signs.icon)
+register.simple_tag(signs.moment)
+register.filter(signs.iso)
 
 
 @register.filter
@@ -63,35 +56,6 @@ def pretty_json(value: Any) -> SafeString:
 def as_json(value: Any) -> str:
     """Return the value as indented JSON; lone surrogates stay what they are, marks show them."""
     return json.dumps(value, indent=2, ensure_ascii=False)
-
-
-@register.simple_tag
-def moment(value: Any, form: str = "clock") -> SafeString | str:
-    """A point in time as <time>; the page's script says it in the reader's own zone, or how long ago it was."""
-    at = _moment(value)
-    if at is None:
-        return ""
-    shown = at.strftime("%H:%M:%S" if form == "clock" else "%d %b %H:%M")
-    iso = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return format_html(
-        '<time datetime="{}" data-time="{}" title="{}">{}</time>', iso, form, f"{at:%d %b %Y %H:%M:%S} UTC", shown
-    )
-
-
-@register.filter
-def iso(value: Any) -> str:
-    """A point in time as machines write it, in UTC."""
-    at = _moment(value)
-    return at.isoformat(timespec="seconds").replace("+00:00", "Z") if at else ""
-
-
-def _moment(value: Any) -> datetime | None:
-    if isinstance(value, datetime):
-        return value.astimezone(UTC)
-    try:
-        return datetime.fromtimestamp(value, UTC) if value else None
-    except (ValueError, OverflowError, OSError, TypeError):  # an agent's clock
-        return None
 
 
 @register.filter

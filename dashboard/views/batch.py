@@ -14,7 +14,8 @@ from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.views.decorators.http import require_POST
 
-from dashboard import alike, cards, risk
+from dashboard import alike, cards
+from dashboard.drawing import risk
 from dashboard.forms import BallotForm
 from dashboard.live.frames import partial
 from dashboard.views.guards import VOTE, api, body_of, by_body, fault, needs

@@ -6,9 +6,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
-from dashboard import blast, ladder
-from dashboard import why as reasons
 from dashboard.forms import EFFECTS
+from dashboard.policy import blast, ladder
+from dashboard.policy import why as reasons
 from dashboard.views.guards import EDIT_POLICY, needs
 from toolcards.core.lifecycle import Card
 from toolcards.models import ToolCall

@@ -6,7 +6,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
-from dashboard import addresses, pages, wording
+from dashboard import addresses, pages
+from dashboard.drawing import wording
 from dashboard.filters import CallFilters
 from dashboard.views.guards import needs
 from dashboard.views.runs import number

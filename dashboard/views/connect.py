@@ -9,9 +9,9 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 
-from dashboard import checklist
+from dashboard.connecting import checklist
+from dashboard.connecting.ways import COMMAND, WAYS, Way, of
 from dashboard.views.guards import KEYS, needs
-from dashboard.ways import COMMAND, WAYS, Way, of
 from toolcards.connect import texts
 from toolcards.models import AgentKey, Source
 

@@ -13,7 +13,8 @@ from django.shortcuts import get_object_or_404, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 
-from dashboard import alike, cards, risk
+from dashboard import alike, cards
+from dashboard.drawing import risk
 from dashboard.forms import BallotForm, told
 from dashboard.views import history
 from dashboard.views.guards import VOTE, needs

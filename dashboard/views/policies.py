@@ -10,9 +10,9 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from dashboard import blast, ladder, rulepages, simjobs, yamltext
 from dashboard.forms import ActivateForm, DefaultForm, ImportForm, SimulationForm, TryForm
-from dashboard.ruleform import RuleForm, in_fields
+from dashboard.policy import blast, ladder, rulepages, simjobs, yamltext
+from dashboard.policy.ruleform import RuleForm, in_fields
 from dashboard.views import trying
 from dashboard.views.guards import EDIT_POLICY, needs
 from toolcards import gate

@@ -9,8 +9,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
-from dashboard import yamltext
 from dashboard.forms import TextForm
+from dashboard.policy import yamltext
 from dashboard.views.guards import EDIT_POLICY, needs
 from toolcards.core.canonical import digest
 from toolcards.core.document import Finding, PolicyError

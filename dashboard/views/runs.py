@@ -6,7 +6,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from dashboard import addresses, pages, steps
+from dashboard import addresses, pages
+from dashboard.drawing import steps
 from dashboard.filters import STATUSES, RunFilters
 from dashboard.views.guards import needs
 from toolcards.models import Run, ToolCall

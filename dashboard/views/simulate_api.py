@@ -11,9 +11,9 @@ from typing import Any
 
 from django.http import HttpRequest, JsonResponse
 
-from dashboard import trials
-from dashboard.pastcalls import DAY, PastCall, Span, past
-from dashboard.simulation import Tally, look
+from dashboard.policy import trials
+from dashboard.policy.pastcalls import DAY, PastCall, Span, past
+from dashboard.policy.simulation import Tally, look
 from dashboard.views.guards import EDIT_POLICY, api, body_of
 from dashboard.views.policy_api import checked, decision_of, refuse, the_object
 from toolcards.core import document as documents

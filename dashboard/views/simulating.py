@@ -8,9 +8,9 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
-from dashboard import blast, rulepages, simjobs
 from dashboard.forms import SimulationForm
-from dashboard.pastcalls import Span
+from dashboard.policy import blast, rulepages, simjobs
+from dashboard.policy.pastcalls import Span
 from dashboard.views.guards import EDIT_POLICY, needs
 
 

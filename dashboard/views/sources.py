@@ -15,7 +15,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
-from dashboard import proving
+from dashboard.connecting import proving
 from dashboard.forms import KeyForm
 from dashboard.views.guards import KEYS, needs
 from toolcards import health, proofs

@@ -9,8 +9,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 
-from dashboard import rulepages, trials
 from dashboard.forms import TryForm
+from dashboard.policy import rulepages, trials
 from dashboard.views.guards import EDIT_POLICY, needs
 from toolcards.gate import policies
 from toolcards.models import Approval, ToolCall

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from dashboard import bodies, cards, marks, wording
-from dashboard.face import Face
+from dashboard import cards
+from dashboard.drawing import bodies, marks, wording
+from dashboard.drawing.face import Face
 from toolcards.client.common import errors
 from toolcards.core.facts import By
 from toolcards.core.lifecycle import TERMINAL, Ask, Card, Failure, Times, Tool, ToolCallState, Verdict, dump_card

@@ -14,7 +14,7 @@ from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 
-from dashboard import checklist, proving
+from dashboard.connecting import checklist, proving
 from tests.conftest import Say
 from tests.dashboard.test_live import signed_in, text_with, watching
 from toolcards import health, proofs

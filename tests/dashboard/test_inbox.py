@@ -11,7 +11,7 @@ from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test import Client
 
-from dashboard import risk
+from dashboard.drawing import risk
 from toolcards import gate
 from toolcards.models import Approval, ToolCall, Vote
 

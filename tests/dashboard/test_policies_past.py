@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from dashboard import ladder, simjobs, yamltext
-from dashboard.pastcalls import Span, past
+from dashboard.policy import ladder, simjobs, yamltext
+from dashboard.policy.pastcalls import Span, past
 from toolcards import gate
 from toolcards.core.document import PolicyError, parse
 from toolcards.core.packs import PACKS
@@ -71,7 +71,7 @@ def test_a_simulation_is_begun_looked_at_and_goes_stale(admin: Client, policy: A
     a_call(tool="Bash", input={"command": "git push"})
     policies.replace_draft({"v": 1, "default": "allow", "rules": [PUSH]}, author="a test")
     review = policies.draft()
-    from dashboard.rulepages import review as reviewed
+    from dashboard.policy.rulepages import review as reviewed
 
     job = simjobs.prepare(
         review, draft=reviewed().sha256, active=1, span=simjobs.Span(calls=1000, days=0), by="a-admin"
@@ -366,7 +366,7 @@ def test_rules_tell_their_hits_what_they_would_have_said_and_when_they_are_quiet
     page = admin.get("/policy/").content.decode()
     assert "1 recent hit" in page and 'data-would="1"' in page and "data-quiet" not in page
     now = time.time()
-    monkeypatch.setattr("dashboard.rulepages.time.time", lambda: now + 40 * 86_400)
+    monkeypatch.setattr("dashboard.policy.rulepages.time.time", lambda: now + 40 * 86_400)
     page = admin.get("/policy/").content.decode()
     assert page.count("data-quiet") == 1 and "no hit in 30 days" in page
     call = ToolCall.objects.get(call_id="c")

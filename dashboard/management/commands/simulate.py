@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from dashboard import simjobs
+from dashboard.policy import simjobs
 
 
 class Command(BaseCommand):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from dashboard import trials, wording
-from dashboard.pastcalls import question_of
+from dashboard.drawing import wording
+from dashboard.policy import trials
+from dashboard.policy.pastcalls import question_of
 from toolcards.core.lifecycle import Card
 from toolcards.core.policy import Policy, decide
 from toolcards.gate import policies

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from django.utils.safestring import SafeString, mark_safe
 
 from dashboard import addresses
-from dashboard.bodies import Body
-from dashboard.marks import plain, visible
-from dashboard.templatetags.toolcards import icon, moment
+from dashboard.drawing.bodies import Body
+from dashboard.drawing.marks import plain, visible
+from dashboard.drawing.signs import icon, moment
 from toolcards.core.lifecycle import ToolCallState
 
 if TYPE_CHECKING:
-    from dashboard.face import Face
+    from dashboard.drawing.face import Face
     from toolcards.models import ToolCall
 
 

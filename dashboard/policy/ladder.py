@@ -12,7 +12,7 @@ from posixpath import dirname
 from typing import Any
 from urllib.parse import urlsplit
 
-from dashboard.pastcalls import Span, past
+from dashboard.policy.pastcalls import Span, past
 from toolcards.client.common import catalogue
 from toolcards.core import document as documents
 from toolcards.core.commands import parse as read_command

@@ -20,8 +20,8 @@ from typing import Any
 from django.conf import settings
 
 from dashboard.environment import CHECKOUT
-from dashboard.pastcalls import Span
-from dashboard.simulation import Cancelled, Tally, look, look_wide
+from dashboard.policy.pastcalls import Span
+from dashboard.policy.simulation import Cancelled, Tally, look, look_wide
 from toolcards.core import document as documents
 from toolcards.core.policy import Effect, Policy
 from toolcards.ids import new_id

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard import bodies, wording
+from dashboard.drawing import bodies, wording
 from toolcards.core import facts as f
 from toolcards.models import Event, ToolCall
 from toolcards.records import redactor

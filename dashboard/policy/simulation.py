@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from django.db import connections
 
-from dashboard.pastcalls import PastCall, Span, past, slices
+from dashboard.policy.pastcalls import PastCall, Span, past, slices
 from toolcards.core.asked import Asked
 from toolcards.core.footprint import footprint
 from toolcards.core.matchers import FALSE

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from dashboard import simjobs
-from dashboard.pastcalls import Span
-from dashboard.rulepages import Review
-from dashboard.simulation import Alarm, Group, Tally, look
+from dashboard.policy import simjobs
+from dashboard.policy.pastcalls import Span
+from dashboard.policy.rulepages import Review
+from dashboard.policy.simulation import Alarm, Group, Tally, look
 from toolcards.core import document as documents
 from toolcards.core.policy import Effect, Policy
 from toolcards.core.summary import summary

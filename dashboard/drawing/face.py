@@ -11,9 +11,10 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import urlencode
 
-from dashboard import addresses, bodies, marks, strip, wording
-from dashboard import risk as risks
-from dashboard.bodies import Body
+from dashboard import addresses
+from dashboard.drawing import bodies, marks, strip, wording
+from dashboard.drawing import risk as risks
+from dashboard.drawing.bodies import Body
 from toolcards.client.common import errors
 from toolcards.client.common.jsontext import same
 from toolcards.core.call import summary, view_sha256

@@ -6,7 +6,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from dashboard import addresses, marks, minimap, wording
+from dashboard import addresses
+from dashboard.drawing import marks, minimap, wording
 from toolcards.core.call import summary
 from toolcards.core.lifecycle import Card, ToolCallState
 from toolcards.models import Run, ToolCall

@@ -1,0 +1,45 @@
+"""Icons and points in time as HTML: what cards and pages say beside words."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+from django.templatetags.static import static
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+
+@lru_cache(maxsize=512)
+def icon(name: str, classes: str = "") -> SafeString:
+    """An icon of the sprite; what it means is said in words beside it."""
+    sprite = static("vendor/lucide/sprite.svg")
+    return format_html('<svg class="icon {}" aria-hidden="true"><use href="{}#i-{}"/></svg>', classes, sprite, name)
+
+
+def moment(value: Any, form: str = "clock") -> SafeString | str:
+    """A point in time as <time>; the page's script says it in the reader's own zone, or how long ago it was."""
+    at = _moment(value)
+    if at is None:
+        return ""
+    shown = at.strftime("%H:%M:%S" if form == "clock" else "%d %b %H:%M")
+    iso = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return format_html(
+        '<time datetime="{}" data-time="{}" title="{}">{}</time>', iso, form, f"{at:%d %b %Y %H:%M:%S} UTC", shown
+    )
+
+
+def iso(value: Any) -> str:
+    """A point in time as machines write it, in UTC."""
+    at = _moment(value)
+    return at.isoformat(timespec="seconds").replace("+00:00", "Z") if at else ""
+
+
+def _moment(value: Any) -> datetime | None:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC)
+    try:
+        return datetime.fromtimestamp(value, UTC) if value else None
+    except (ValueError, OverflowError, OSError, TypeError):  # an agent's clock
+        return None
