@@ -174,6 +174,33 @@ def test_rebuilding_finds_and_mends_a_card_that_is_not_what_the_log_says(a_call:
     assert ToolCall.objects.get().state == "output-available"
 
 
+@pytest.mark.parametrize(
+    ("column", "wrong"),
+    [
+        ("state", "output-error"), ("tool", "ls"), ("kind", "read"), ("agent", "somebody"), ("soft", True),
+        ("waiting", True), ("removed", True), ("beyond_control", True),
+    ],
+)  # fmt: skip
+def test_rebuilding_finds_and_mends_a_call_that_is_found_by_what_it_is_not(
+    a_call: Any, column: str, wrong: Any
+) -> None:
+    call = a_call("output-available")
+    ToolCall.objects.filter(pk=call.pk).update(**{column: wrong})
+    [said] = gate.rebuild(check=True)
+    assert column in said
+    gate.rebuild()
+    assert gate.rebuild(check=True) == []
+    assert getattr(ToolCall.objects.get(), column) == getattr(call, column)
+
+
+def test_rebuilding_finds_and_mends_a_wrong_count(a_call: Any) -> None:
+    run = a_call("output-available").run
+    Run.objects.filter(pk=run.pk).update(counts='{"output-error": 2}')
+    assert len(gate.rebuild(check=True)) == 1
+    gate.rebuild()
+    assert Run.objects.get().count_by_state == {"output-available": 1}
+
+
 def test_a_text_cut_inside_an_emoji_is_stored_as_it_was(a_run: Any) -> None:
     a_run("r", f.InputStarted("c", "bash"), f.InputDelta("c", '"\ud83d'))
     assert str(ToolCall.objects.get().as_card().text) == '"\ud83d'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -51,3 +52,11 @@ def test_a_demo_for_no_address_says_so(tmp_path: Path) -> None:
     assert (
         done.returncode == 1 and done.stderr == "CommandError: 'nonsense' is no address like http://127.0.0.1:8000.\n"
     )
+
+
+def test_a_demo_for_a_server_that_is_not_there_ends_and_says_so(tmp_path: Path) -> None:
+    with socket.socket() as held:  # bound, and nobody listens
+        held.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{held.getsockname()[1]}"
+        done = started(tmp_path, "demo", "--url", url, "--key", "tck_x")
+    assert done.returncode == 1 and f"nobody answers at {url}" in done.stderr, done.stderr

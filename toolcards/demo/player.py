@@ -10,7 +10,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import quote, urlencode
+from urllib.request import urlopen
 
 from toolcards.client import Closed, Decision, Run, Toolcards, wire
 from toolcards.demo.recordings import AGENTS, Recording
@@ -18,6 +20,7 @@ from toolcards.demo.recordings import AGENTS, Recording
 STAGGER = 2.0  # seconds between the agents' first runs
 PAUSE = 4.0  # seconds between two runs of an agent
 ACK_PATIENCE = 60.0
+START_PATIENCE = 10.0  # for a server that is about to start
 
 
 class Refused(Exception):
@@ -37,10 +40,24 @@ class Player:
     began: float = field(default_factory=time.monotonic)
 
     async def play(self) -> None:
-        """Play every agent's runs, `rounds` times; raises Refused if the server does not want this key."""
+        """Play every agent's runs, `rounds` times; raises Refused where no server answers, or not to this key."""
+        await asyncio.to_thread(self._somebody_answers)
         async with asyncio.TaskGroup() as group:
             for number, recordings in enumerate(AGENTS):
                 group.create_task(self._agent(recordings, number * STAGGER))
+
+    def _somebody_answers(self) -> None:
+        until, wrong = time.monotonic() + START_PATIENCE, ""
+        while time.monotonic() < until:
+            try:
+                with urlopen(f"{self.url}/healthz", timeout=START_PATIENCE):  # noqa: S310 - the address we play into
+                    return
+            except HTTPError:
+                return  # somebody does; whether we are wanted is seen later
+            except (OSError, ValueError) as error:
+                wrong = str(getattr(error, "reason", error))
+                time.sleep(0.25)
+        raise Refused(f"nobody answers at {self.url} ({wrong})")
 
     def name(self, recording: Recording, number: int) -> str:
         """Return the run's name, new for each play."""

@@ -9,15 +9,19 @@ from typing import Any
 
 from django.db import connection
 
+from toolcards.core.lifecycle import Card
 from toolcards.models import Event, Run, ToolCall
+from toolcards.models.calls import BEYOND_CONTROL
 
 Rows = list[tuple[Any, ...]]
 _EVENT = "INSERT INTO toolcards_event (run_id, seq, at, ordinal, fact, applied) VALUES (%s, %s, %s, %s, %s, %s)"
 _EVENT_COPY = "COPY toolcards_event (run_id, seq, at, ordinal, fact, applied) FROM STDIN"
+FOUND_BY = (  # what calls are looked for by; `found_by` has it from the card
+    "call_id", "tool", "kind", "agent", "state", "soft", "waiting", "removed", "rev", "seq", "first_seq",
+    "beyond_control",
+)  # fmt: skip
 _CALL_COLUMNS = (
-    "run_id", "ordinal", "call_id", "tool", "kind", "agent", "state", "soft", "waiting", "removed", "rev", "seq",
-    "first_seq", "started_at", "requested_at", "finished_at", "beyond_control", "card", "text",
-    "text_seq",
+    "run_id", "ordinal", *FOUND_BY, "started_at", "requested_at", "finished_at", "card", "text", "text_seq",
 )  # fmt: skip
 _WRITE_CALL = (
     f"INSERT INTO toolcards_toolcall ({', '.join(_CALL_COLUMNS)}) VALUES ({', '.join(['%s'] * len(_CALL_COLUMNS))})"
@@ -44,6 +48,15 @@ def _column(model: Any, name: str) -> Callable[[Iterable[str]], list[str]]:
 
 _FACT, _CONTEXT = _column(Event, "fact"), _column(Run, "context")
 _CARD, _TEXT = _column(ToolCall, "card"), _column(ToolCall, "text")
+
+
+def found_by(card: Card) -> tuple[Any, ...]:
+    """Return the columns `FOUND_BY` as the card has them."""
+    return (
+        plain(card.call_id, 300), plain(card.tool.name, 300), card.tool.kind, plain(" › ".join(card.agent_path), 300),
+        str(card.state or ""), card.soft, card.waiting and not card.removed, card.removed, card.rev, card.seq,
+        card.first_seq, any(code in BEYOND_CONTROL for code, _ in card.anomalies),
+    )  # fmt: skip
 
 
 def append(cursor: Any, events: Rows) -> None:

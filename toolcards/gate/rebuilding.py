@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from toolcards.core.board import Board
+from toolcards.core.lifecycle import Card
 from toolcards.gate import journal, memory
+from toolcards.gate.columns import FOUND_BY, found_by
 from toolcards.gate.transaction import Transaction
 from toolcards.gate.work import Action
 from toolcards.models import Event, Run, ToolCall
@@ -45,6 +48,9 @@ def differences(run: Run) -> Iterator[str]:
         yield f"run {run.name}: the log ends at {seq}, the run says {run.seq}"
     if board.status != run.status:
         yield f"run {run.name}: the log says {board.status}, the run says {run.status}"
+    counts = Counter(str(card.state) for card in board.cards.values() if card.state and not card.removed)
+    if counts != Counter(json.loads(run.counts)):
+        yield f"run {run.name}: the log has {dict(counts)}, the run counts {run.counts}"
     stored = {call.ordinal: call for call in ToolCall.objects.filter(run=run)}
     for ordinal in sorted(board.cards.keys() | stored.keys()):
         told, call = board.cards.get(ordinal), stored.get(ordinal)
@@ -52,6 +58,12 @@ def differences(run: Run) -> Iterator[str]:
             yield f"run {run.name}, call {ordinal}: {'not in the log' if told is None else 'not stored'}"
         elif told != call.as_card():
             yield f"run {run.name}, call {told.call_id}: stored otherwise than its log adds up to"
+        elif wrong := [name for name, value in _found(told) if getattr(call, name) != value]:
+            yield f"run {run.name}, call {told.call_id}: found by what it is not ({', '.join(wrong)})"
+
+
+def _found(card: Card) -> Iterator[tuple[str, Any]]:
+    return zip(FOUND_BY, found_by(card), strict=True)
 
 
 class Restore(Action):

@@ -30,11 +30,10 @@ from toolcards.core.happenings import matters
 from toolcards.core.lifecycle import Ask, Card, dump_card
 from toolcards.gate import audit, steplog, telling, tools
 from toolcards.gate import memory as memories
-from toolcards.gate.columns import CALL_GREW, append, ascii_text, moment, plain, write_calls, write_runs
+from toolcards.gate.columns import CALL_GREW, append, ascii_text, found_by, moment, plain, write_calls, write_runs
 from toolcards.gate.memory import RunMemory
 from toolcards.ids import new_id
 from toolcards.models import Approval, Run, ToolCall
-from toolcards.models.calls import BEYOND_CONTROL
 from toolcards.records import Act, AuditRow, redactor
 
 TEXT_GROWTH = 1.25  # a streaming text is written again only when it grew by this much (models.ToolCall)
@@ -231,11 +230,8 @@ class Transaction:
         whole = str(card.text)
         text = ascii_text(whole)  # what no column takes is kept in the card
         return (
-            memory.row.pk, card.ordinal, plain(card.call_id, 300), plain(card.tool.name, 300), card.tool.kind,
-            plain(" › ".join(card.agent_path), 300), str(card.state or ""), card.soft,
-            card.waiting and not card.removed, card.removed, card.rev, card.seq, card.first_seq,
+            memory.row.pk, card.ordinal, *found_by(card),
             moment(card.times.started), moment(card.times.requested), moment(card.times.finished),
-            any(code in BEYOND_CONTROL for code, _ in card.anomalies),
             dump_card(card, with_text=text != whole), text, card.seq,
         )  # fmt: skip
 

@@ -39,7 +39,7 @@ class Command(BaseCommand):
         try:
             asyncio.run(_until_told(player))
         except* Refused as group:
-            raise CommandError(f"The server refused the demo: {group.exceptions[0]}") from None
+            raise CommandError(f"The demo was not played: {group.exceptions[0]}") from None
         except* (KeyboardInterrupt, asyncio.CancelledError):
             self._say("Stopped; the runs were ended as aborted.")
 
