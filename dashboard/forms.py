@@ -41,12 +41,13 @@ class BallotForm(forms.Form):
             raise forms.ValidationError("Send the edited arguments.")
         return read_json(text) if text and self.cleaned_data.get("decision") == "edit" else None
 
-    def ballot(self, approval: str) -> Ballot:
+    def ballot(self, approval: str, *, signed_in_at: float) -> Ballot:
         """Return the vote; the gate takes of it what it knows."""
         said = {name: value for name, value in self.cleaned_data.items() if value is not None}
         if "grant" in said and "grant_minutes" in said:
             said["grant"] = said["grant"] | {"minutes": said["grant_minutes"]}
-        return Ballot(approval=approval, **{name: said[name] for name in said if name in Ballot.__dataclass_fields__})
+        known = {name: said[name] for name in said if name in Ballot.__dataclass_fields__}
+        return Ballot(approval=approval, signed_in_at=signed_in_at, **known)
 
 
 class FindingForm(forms.Form):

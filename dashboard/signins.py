@@ -1,7 +1,8 @@
-"""Who signed in, out, or failed to: told to the audit trail, by whatever door they came."""
+"""Who signed in, out, or failed to: told to the audit trail, by whatever door they came; and how long ago it was."""
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from django.contrib.auth import signals
@@ -10,10 +11,20 @@ from django.http import HttpRequest
 
 from toolcards.records import Act, write
 
+SINCE = "signed_in_at"  # in a session: epoch seconds of the sign-in that began it
+
+
+def since(request: HttpRequest) -> float:
+    """Return when this very session was signed in (epoch seconds), 0 if never: another one's sign-in is none for it."""
+    latest = getattr(request.user, "last_login", None)
+    return min(float(request.session.get(SINCE, 0)), latest.timestamp() if latest else 0.0)
+
 
 @receiver(signals.user_logged_in)
 def signed_in(sender: Any, request: HttpRequest | None, user: Any, **rest: Any) -> None:
     """A person came in; where they were going tells whether it was to vote."""
+    if request is not None:
+        request.session[SINCE] = time.time()
     target = _target(request)
     act = "signin.vote" if target.startswith("/approvals/") else "signin"
     write(Act(act, "human", user.get_username(), detail=_where(request) | ({"next": target} if target else {})))

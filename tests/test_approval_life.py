@@ -286,6 +286,27 @@ async def test_whom_an_agent_works_for_answers_its_own_questions(agent: Any, an_
         assert (await socket.hear("decision"))["reply"]["approved"] is True
 
 
+def test_a_fresh_sign_in_elsewhere_does_not_make_an_old_session_fresh(
+    source: Source, policy: Any, an_approver: Any, ballot: Any, client: Client
+) -> None:
+    policy({"rules": [ASK | {"ask": {"reauth": True}}]})
+    gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))
+    client.force_login(an_approver)
+    session = client.session
+    session["signed_in_at"] -= 3600
+    session.save()
+    elsewhere = Client()
+    elsewhere.force_login(an_approver)
+    told = ballot(ToolCall.objects.get(), "approve")
+    vote = {"decision": "approve", "rev": told.rev, "args_sha256": told.args_sha256}
+    assert client.post(f"/approvals/{told.approval}/vote", vote).status_code == 401
+    batch = {"votes": [vote | {"approval": told.approval}]}
+    said = client.post("/approvals/votes", batch, content_type="application/json").json()
+    assert [one["status"] for one in said["results"]] == [401]
+    assert elsewhere.post(f"/approvals/{told.approval}/vote", vote).status_code == 303
+    assert Approval.objects.get().state == "approved"
+
+
 def test_a_sign_in_of_yesterday_is_not_fresh(
     source: Source, policy: Any, an_approver: Any, ballot: Any, client: Client
 ) -> None:

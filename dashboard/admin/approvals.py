@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 
+from dashboard import signins
 from dashboard.admin.log import Written, clock, pretty
 from dashboard.drawing import marks
 from toolcards import gate
@@ -108,4 +109,5 @@ def _ballot(request: HttpRequest, approval: str, decision: str) -> Ballot:
         decision=decision,
         rev=int(rev) if rev.isdigit() else -1,
         args_sha256=request.POST.get(f"sha-{approval}", ""),
+        signed_in_at=signins.since(request),
     )

@@ -39,18 +39,18 @@ class _Fresh:
 
     def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
         """With a fresh sign-in."""
-        return fresh(request.user) and super().has_add_permission(request, *args)  # type: ignore[misc]
+        return fresh(request) and super().has_add_permission(request, *args)  # type: ignore[misc]
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """With a fresh sign-in."""
-        return fresh(request.user) and super().has_change_permission(request, obj)  # type: ignore[misc]
+        return fresh(request) and super().has_change_permission(request, obj)  # type: ignore[misc]
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """With a fresh sign-in; never the only admin, nor the roles themselves."""
         kept = (isinstance(obj, User) and people.only_admin(obj)) or (
             isinstance(obj, Group) and obj.name in people.ROLES
         )
-        return not kept and fresh(request.user) and super().has_delete_permission(request, obj)  # type: ignore[misc]
+        return not kept and fresh(request) and super().has_delete_permission(request, obj)  # type: ignore[misc]
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         """Nobody is deleted by the dozen."""

@@ -14,7 +14,7 @@ from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.views.decorators.http import require_POST
 
-from dashboard import alike, cards
+from dashboard import alike, cards, signins
 from dashboard.drawing import risk
 from dashboard.forms import BallotForm
 from dashboard.live.frames import partial
@@ -79,7 +79,7 @@ def _by_form(request: HttpRequest) -> HttpResponse:
             raise NotTogether("Say approve or deny.")
         if not ballots:
             raise NotTogether("Nothing was ticked, so nothing was answered.")
-        results = answer(request.user, ballots)
+        results = answer(request, ballots)
     except NotTogether as refused:
         return _told(request, [], str(refused), 422)
     counted = sum(one.status == 200 for one in results)
@@ -141,7 +141,7 @@ def _as_json(request: HttpRequest) -> HttpResponse:
     if not isinstance(ballots, list) or len(ballots) > MOST:
         return fault(422, "invalid_votes", f"Send votes, a list of at most {MOST}.")
     try:
-        results = answer(request.user, [one if isinstance(one, dict) else {} for one in ballots])
+        results = answer(request, [one if isinstance(one, dict) else {} for one in ballots])
     except NotTogether as refused:
         return fault(422, "invalid_votes", str(refused))
     return JsonResponse({"results": [one.json() for one in results]})
@@ -153,7 +153,7 @@ votes = by_body(_by_form, _as_json)
 # ---------------------------------------------------------------- one after the other
 
 
-def answer(person: Any, ballots: list[dict[str, Any]]) -> list[Result]:
+def answer(request: HttpRequest, ballots: list[dict[str, Any]]) -> list[Result]:
     """Give all these answers, each for itself: one that does not count keeps no other from counting.
 
     Raises `NotTogether` before any is given, where there are too many, or a yes to calls of more than one risk.
@@ -165,10 +165,10 @@ def answer(person: Any, ballots: list[dict[str, Any]]) -> list[Result]:
     yes = {str(one.get("approval", "")) for one in ballots if one.get("decision") in YES}
     if len({levels[pk] for pk in yes & levels.keys()}) > 1:
         raise NotTogether(ACROSS)
-    return [_answered(person, one, calls, levels) for one in ballots]
+    return [_answered(request, one, calls, levels) for one in ballots]
 
 
-def _answered(person: Any, said: dict[str, Any], calls: dict[str, ToolCall], levels: dict[str, str]) -> Result:
+def _answered(request: HttpRequest, said: dict[str, Any], calls: dict[str, ToolCall], levels: dict[str, str]) -> Result:
     pk = str(said.get("approval", ""))
     form = BallotForm(said)
 
@@ -183,7 +183,7 @@ def _answered(person: Any, said: dict[str, Any], calls: dict[str, ToolCall], lev
     if levels[pk] == "high" and said.get("decision") in YES:
         return told(422, "high_risk", TOO_RISKY)
     try:
-        gate.vote(person, form.ballot(pk))
+        gate.vote(request.user, form.ballot(pk, signed_in_at=signins.since(request)))
     except Refused as refused:
         return _again(pk, told(refused.status, refused.code, refused.message))
     return _again(pk, told(200, "", ""))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+import time
 from typing import Any
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
-from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
+from dashboard import signins
 from dashboard.forms import read_json
 from dashboard.views.guards import VIEW, api, fault, needs
 from toolcards import gate
@@ -50,21 +50,21 @@ def breakglass(request: HttpRequest) -> HttpResponse:
         if not request.user.has_perm(BREAK):
             raise PermissionDenied
         try:
-            _break(request.user, request.POST)
+            _break(request, request.POST)
             return redirect("breakglass")
         except Refused as refused:
             told, status = refused.message, refused.status
     rows = [(row, passed(row)) for row in BreakGlass.objects.order_by("-id")[:20]]
-    context = {"rows": rows, "fresh": fresh(request.user), "told": told, "given": request.POST}
+    context = {"rows": rows, "fresh": fresh(request), "told": told, "given": request.POST}
     return render(request, "emergency/breakglass.html", context, status=status)
 
 
-def _break(person: Any, said: Any) -> dict[str, Any]:
+def _break(request: HttpRequest, said: Any) -> dict[str, Any]:
     """Do as the form or the body says; raises Refused."""
-    by = person.get_username()
+    by = request.user.get_username()
     if said.get("to") == "off":
         return gate.break_glass(by, "", 0)
-    if not fresh(person):
+    if not fresh(request):
         raise gate.NotAllowed("Sign in again first: this needs a fresh sign-in.", code="reauth", status=401)
     try:
         minutes = float(said.get("minutes") or 60)
@@ -73,10 +73,9 @@ def _break(person: Any, said: Any) -> dict[str, Any]:
     return gate.break_glass(by, str(said.get("reason") or ""), minutes if minutes else -1.0)
 
 
-def fresh(person: Any) -> bool:
-    """Return whether the person has signed in just now."""
-    at: datetime | None = person.last_login
-    return at is not None and (timezone.now() - at).total_seconds() <= FRESH
+def fresh(request: HttpRequest) -> bool:
+    """Return whether this session was signed in just now."""
+    return time.time() - signins.since(request) <= FRESH
 
 
 def passed(row: BreakGlass) -> list[AuditRow]:
@@ -121,7 +120,7 @@ def breakglass_api(request: HttpRequest) -> HttpResponse:
     if isinstance(said.get("minutes"), bool):
         return fault(422, "invalid_minutes", "Minutes must be a number.")
     try:
-        return JsonResponse(_break(request.user, said | {"to": "on" if said["on"] else "off"}) | {"on": said["on"]})
+        return JsonResponse(_break(request, said | {"to": "on" if said["on"] else "off"}) | {"on": said["on"]})
     except Refused as refused:
         return fault(refused.status, refused.code, refused.message)
 

@@ -13,7 +13,7 @@ from django.shortcuts import get_object_or_404, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 
-from dashboard import alike, cards
+from dashboard import alike, cards, signins
 from dashboard.drawing import risk
 from dashboard.forms import BallotForm, told
 from dashboard.views import history
@@ -102,7 +102,7 @@ def vote(request: HttpRequest, pk: str) -> HttpResponse:
     if not form.is_valid():
         return _told(request, pk, 422, told(form))
     try:
-        gate.vote(request.user, form.ballot(pk))
+        gate.vote(request.user, form.ballot(pk, signed_in_at=signins.since(request)))
     except Refused as refused:
         return _told(request, pk, refused.status, refused.message)
     if by_htmx(request):

@@ -66,7 +66,7 @@ def people(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return _people(request, InviteForm(initial={"role": "viewer"}))
     form = InviteForm(request.POST)
-    if not fresh(request.user):
+    if not fresh(request):
         return _people(request, form, told=SIGN_IN, status=401)
     if form.is_valid():
         said = form.cleaned_data
@@ -82,7 +82,7 @@ def _people(request: HttpRequest, form: InviteForm, *, told: str = "", status: i
     rows = get_user_model().objects.prefetch_related("groups").order_by("-is_active", "username")[:SHOWN]
     context = {
         "rows": [(row, keeping.role_of(row), keeping.other_groups(row)) for row in rows],
-        "form": form, "fresh": fresh(request.user), "told": told,
+        "form": form, "fresh": fresh(request), "told": told,
     }  # fmt: skip
     return render(request, "people/people.html", context, status=status)
 
@@ -98,7 +98,7 @@ def person(request: HttpRequest, pk: int) -> HttpResponse:
     if request.method != "POST":
         return _person(request, found)
     form = PersonForm(request.POST)
-    if not fresh(request.user):
+    if not fresh(request):
         return _person(request, found, told=SIGN_IN, status=401)
     if not form.is_valid():
         return _person(request, found, form=form, status=422)
@@ -113,7 +113,7 @@ def act(request: HttpRequest, pk: int, what: str) -> HttpResponse:
     if what not in {"link", "on", "off"}:
         raise Http404
     found = get_object_or_404(get_user_model(), pk=pk)
-    if not fresh(request.user):
+    if not fresh(request):
         return _person(request, found, told=SIGN_IN, status=401)
     if what != "link":
         on = what == "on"
@@ -143,7 +143,7 @@ def _person(
     said = {"role": keeping.role_of(found) or "viewer", "groups": keeping.other_groups(found)}
     context = {
         "person": found, "role": keeping.role_of(found), "groups": said["groups"], "seen": keeping.state(found),
-        "form": form or PersonForm(initial=said), "link": link, "told": told, "fresh": fresh(request.user),
+        "form": form or PersonForm(initial=said), "link": link, "told": told, "fresh": fresh(request),
         "only_admin": keeping.only_admin(found),
     }  # fmt: skip
     answer = render(request, "people/person.html", context, status=status)
@@ -169,7 +169,7 @@ def password(request: HttpRequest) -> HttpResponse:
     has_one = request.user.has_usable_password()
     kind = PasswordChangeForm if has_one else SetPasswordForm
     form = kind(request.user, request.POST) if request.method == "POST" else kind(request.user)
-    allowed, status = has_one or fresh(request.user), 200
+    allowed, status = has_one or fresh(request), 200
     if request.method == "POST":
         status = 422 if allowed else 401
         if allowed and form.is_valid():

@@ -40,6 +40,14 @@ def tired(admin: Client) -> Client:
     return admin
 
 
+def test_a_session_is_no_fresher_for_a_sign_in_elsewhere(tired: Client) -> None:
+    Client().force_login(User.objects.get(username="a-admin"))
+    session = tired.session
+    session["signed_in_at"] -= 3600
+    session.save()
+    assert tired.post("/settings/people/", {"name": "bea", "role": "viewer"}).status_code == 401
+
+
 def last(act: str) -> AuditRow:
     return AuditRow.objects.filter(act=act).latest("seq")
 

@@ -52,6 +52,7 @@ class Ballot:
     client_decision_id: str = ""
     grant: dict[str, Any] = field(default_factory=dict)
     edited_args: Any = None
+    signed_in_at: float | None = None  # epoch seconds, of the session it came by; without one the latest counts
 
 
 def spoken(text: str) -> str:
@@ -129,8 +130,12 @@ class CastVote(Action):
         wanted = terms.reason == "always" or (terms.reason == "on_deny" and self.ballot.decision == "deny")
         if wanted and not self.ballot.reason.strip():
             raise Invalid("The rule wants a reason.", code="reason_required")
-        if terms.reauth and time.time() - (self.person.last_login or NEVER).timestamp() > FRESH_LOGIN:
+        if terms.reauth and time.time() - self._signed_in() > FRESH_LOGIN:
             raise NotAllowed("Sign in again first: this answer needs a fresh sign-in.", code="reauth", status=401)
+
+    def _signed_in(self) -> float:
+        latest: float = (self.person.last_login or NEVER).timestamp()
+        return latest if self.ballot.signed_in_at is None else min(latest, self.ballot.signed_in_at)
 
     # ------------------------------------------------------------ counting
 
