@@ -66,7 +66,7 @@ def modules(*names: str) -> Callable[[], dict[str, Path]]:
 
 def sdk() -> dict[str, Path]:
     """Return what copies the Python client, so that it is imported as `toolcards.client`."""
-    return {f"toolcards/client/{file.name}": file for file in CLIENT.glob("*.py")}
+    return {f"toolcards/client/{file.relative_to(CLIENT).as_posix()}": file for file in CLIENT.rglob("*.py")}
 
 
 def served(name: str) -> Path:
