@@ -53,7 +53,7 @@
     }
     const moved = [...shown.keys()].join() !== [...now.keys()].join();
     shown = now;
-    if (moved) for (const card of document.querySelectorAll('#board article.card[data-waiting]')) card.armed = performance.now() + ARMING;
+    if (moved) for (const card of document.querySelectorAll('#board article.card[data-waiting]')) toolcards.moved(card);
     for (const box of changed) {
       box.closest('tr').classList.add('changed');
       toolcards.say('A call that you had ticked has changed. Its tick is gone.');

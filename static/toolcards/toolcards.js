@@ -168,6 +168,7 @@
 
   Object.assign(window.toolcards, {
     changed(card) { arm(card); flash(card); },
+    moved(card) { arm(card); },
     appeared(card) { arm(card); if (body().dataset.live) flash(card); },
     holds(list, card) {
       if (!held.has(card.id) && (body().dataset.live !== 'up' || !reading(list))) return false;
