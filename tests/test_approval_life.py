@@ -177,7 +177,11 @@ async def test_of_what_began_in_a_lost_run_nobody_knows_the_end(
     assert (await call("POST", "/api/v1/runs/r/beat", {}))[0] == 200
     await in_thread(let_time_pass)()
     await in_thread(gate.sweep)()
-    assert (await Approval.objects.aget()).state == "unknown"
+    row = await Approval.objects.aget()
+    assert row.state == "unknown"
+    if rule is ASK:
+        _, said, _ = await call("GET", f"/api/v1/approvals/{row.pk}?wait=0")
+        assert (said["decision"], said["reason"]["code"]) == ("deny", "lost")
 
 
 def let_time_pass() -> None:

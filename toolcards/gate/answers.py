@@ -27,6 +27,7 @@ _TEXTS = {
     "approval_denied": DECLINED,
     "approval_expired": "Nobody answered in time.",
     "permit_expired": "Approved, but not begun in time. Ask again.",
+    "lost": "It began, and nothing was heard of it since. Nobody knows whether it ran, so do not simply repeat it.",
     "approved": "A person approved",
     "edited": "A reviewer changed this call: run it with `args`, and do not send the original again",
     "run_ended": "The run was stopped.",
@@ -141,6 +142,8 @@ def _code(card: Card) -> str:
         return "permit_expired"
     if effect == "deny" and _over(card):
         return "run_ended"
+    if effect == "deny" and card.approval and card.approval.state == "unknown":
+        return "lost"
     answered = _CODES.get(_by(card).kind, {}).get(effect)
     if answered:
         return answered
