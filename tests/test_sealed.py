@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.apps import apps
 from django.core.exceptions import FieldError
 from django.core.management import CommandError, call_command
@@ -25,6 +26,7 @@ from toolcards import gate, vault
 from toolcards.core import facts as f
 from toolcards.core.lifecycle import ToolCallState
 from toolcards.gate import journal, memory, retention, telling
+from toolcards.gate.refusals import Sealed
 from toolcards.models import Approval, Delivery, Event, Run, Source, ToolCall, Vote, Webhook
 from toolcards.models.runs import CLOSED
 
@@ -307,6 +309,21 @@ def test_a_server_with_a_new_key_reads_what_the_old_one_sealed_and_without_it_sa
         assert (status, said["error"]["code"]) == (503, "sealed")
         checked = server.manage("replay", "--check")
         assert checked.returncode != 0 and "no key of ours opens" in checked.stdout
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_stream_into_a_run_that_stays_closed_fails_once_and_leaves_the_writer_idle(
+    a_call: Callable[..., ToolCall], lost: Callable[[], None]
+) -> None:
+    call = await sync_to_async(a_call)("output-available", tool="bash")
+    run = await Run.objects.select_related("source").aget(pk=call.run_id)
+    lost()
+    stream = gate.open_stream(run.source, run.name, protocol="native")
+    stream.touch(60)
+    stream.push([f.InputReady("more", "bash", {})])
+    with pytest.raises(Sealed):
+        await stream.settle()
+    assert await sync_to_async(gate.drain)()
 
 
 @pytest.mark.django_db(transaction=True)

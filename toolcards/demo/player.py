@@ -20,7 +20,7 @@ from toolcards.demo.recordings import AGENTS, Recording
 STAGGER = 2.0  # seconds between the agents' first runs
 PAUSE = 4.0  # seconds between two runs of an agent
 ACK_PATIENCE = 60.0
-START_PATIENCE = 10.0  # for a server that is about to start
+START_PATIENCE = 4.0  # for a server that is about to start
 
 
 class Refused(Exception):

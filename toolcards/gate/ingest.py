@@ -295,6 +295,7 @@ class Stream:
         journal.WRITER.written += len(done)
         if error is not None:
             self.error = error
+            self._leases.clear()  # nobody waits for them now, and in line for them the stream would fail for ever
         else:
             self._committed += len(done)
             self._heard = []

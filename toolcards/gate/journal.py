@@ -149,10 +149,10 @@ class Writer:
         """Too much is taken in and not written: readers should wait."""
         return self.taken_in - self.written > BACKLOG
 
-    def drain(self, timeout: float = 30) -> None:
-        """Wait until all that was handed in is written (shutdown)."""
+    def drain(self, timeout: float = 30) -> bool:
+        """Wait until all that was handed in is written (shutdown); return whether it was, in that time."""
         with self._ready:  # between being taken from the queue and being busy there is no gap to look into
-            self._idle.wait_for(lambda: not self._queue and not self._busy, timeout)
+            return self._idle.wait_for(lambda: not self._queue and not self._busy, timeout)
 
     def _write(self) -> None:
         while True:
