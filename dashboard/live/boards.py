@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from urllib.parse import parse_qs
 
 from django.template.loader import render_to_string
@@ -13,64 +12,12 @@ from dashboard import cards, pages
 from dashboard.connecting import checklist
 from dashboard.filters import CallFilters, RunFilters
 from dashboard.live import waiting
+from dashboard.live.board import SLOW, Board, News
 from dashboard.live.frames import Frame, partial, placed
 from toolcards.gate import switches
 from toolcards.models import Run, ToolCall
 
-SLOW = 1.0  # seconds between two drawings of numbers, tables and pictures
 CHECK = 2.0  # seconds after which switches and count are looked at without news; break-glass ends by the clock
-
-
-@dataclass(frozen=True, slots=True)
-class News:
-    """What changed since the last tick: calls with their rows, the runs that rang, and whether a switch was thrown."""
-
-    calls: list[ToolCall] = field(default_factory=list)
-    runs: frozenset[int] = frozenset()
-    switched: bool = False
-
-
-class Board:
-    """One view of the data. `runs`: those it needs, None for all; `every`: also calls nobody was asked about."""
-
-    runs: frozenset[int] | None = None
-    every = True
-
-    def __init__(self) -> None:
-        self._stale_since = 0.0
-        self._drawn_at = 0.0
-
-    def whole(self) -> Frame:
-        """Return everything: what a browser gets first, and again when it fell behind."""
-        return Frame({**self.cards_now(), **self.slowly()})
-
-    def changes(self, news: News) -> Frame:
-        """Return what the news change; numbers and pictures at most once a second."""
-        touched = bool(news.runs) if self.runs is None else bool(news.runs & self.runs)
-        parts = self.cards_changed(news.calls) if news.calls else {}
-        if touched and not self._stale_since:
-            self._stale_since = time.monotonic()
-        if self._stale_since and time.monotonic() - self._drawn_at >= SLOW:
-            self._drawn_at, self._stale_since = time.monotonic(), 0.0
-            parts |= self.slowly()
-        return Frame(parts)
-
-    @property
-    def owes(self) -> bool:
-        """Something is still to be drawn, a little later."""
-        return bool(self._stale_since)
-
-    def cards_now(self) -> dict[str, str]:
-        """Return the cards on it."""
-        return {}
-
-    def cards_changed(self, calls: Iterable[ToolCall]) -> dict[str, str]:
-        """Return what to do with the cards that changed."""
-        return {}
-
-    def slowly(self) -> dict[str, str]:
-        """Return numbers, tables and pictures."""
-        return {}
 
 
 class Said:

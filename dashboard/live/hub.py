@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from django.db import close_old_connections, connections
 
-from dashboard.live.boards import Board
+from dashboard.live.board import Board
 from dashboard.live.frames import Pace, Slot, join
 from dashboard.live.look import HEARTBEAT, Looks, Seen
 from dashboard.live.rights import Seat, lost

@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from django.utils import timezone
 
-from dashboard.live.boards import Board, News
+from dashboard.live.board import Board, News
 from dashboard.live.frames import Frame
 from dashboard.live.rows import MOST, Texts, changed
 from toolcards.doorbell import EVERY_RUN

@@ -13,7 +13,8 @@ from asgiref.sync import sync_to_async
 from channels.consumer import AsyncConsumer
 
 from dashboard.live import hub
-from dashboard.live.boards import BOARDS, Board, Me, RunBoard
+from dashboard.live.board import Board
+from dashboard.live.boards import BOARDS, Me, RunBoard
 from dashboard.live.frames import Frame, partial
 from dashboard.live.origin import STRAIGHT
 from dashboard.live.rights import NOT_THERE, SIGNED_OUT, lost, seat

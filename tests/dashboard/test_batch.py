@@ -11,6 +11,7 @@ from django.test import Client
 
 from dashboard import alike
 from dashboard.live import boards
+from dashboard.live.board import News
 from toolcards import gate
 from toolcards.models import Approval, ToolCall
 
@@ -292,10 +293,10 @@ def test_a_reason_that_the_rule_wants_is_asked_for(ann: Client, policy: Any, a_c
 def test_open_pages_are_told_of_groups_when_they_have_changed(
     edits: Any, a_call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(boards, "SLOW", 0.0)
+    monkeypatch.setattr("dashboard.live.board.SLOW", 0.0)
     edits(2)
     board = boards.Inbox()
-    news = boards.News(runs=frozenset(ToolCall.objects.values_list("run", flat=True)))
+    news = News(runs=frozenset(ToolCall.objects.values_list("run", flat=True)))
     assert "2 waiting calls share this shape" in board.whole().parts["alike"]
     assert "alike" in board.changes(news).parts and "alike" not in board.changes(news).parts
     a_call("approval-requested", tool="Edit", input={"path": "src/9.py", "text": "x"}, call_id="more")

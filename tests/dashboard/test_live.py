@@ -22,7 +22,8 @@ from django.utils import timezone
 from dashboard import cards
 from dashboard.asgi import application
 from dashboard.live import boards, hub, rows
-from dashboard.live.boards import BOARDS, Me, News, RunBoard
+from dashboard.live.board import News
+from dashboard.live.boards import BOARDS, Me, RunBoard
 from dashboard.live.frames import MOST_PARTS, Frame, Pace, Slot, join
 from dashboard.live.look import Looks
 from dashboard.live.origin import ours
