@@ -132,14 +132,16 @@ class Router:
     def _is_another(self, card: Card, fact: Any) -> bool:
         """Return whether the fact begins another call of the same id: a later step or attempt, or another input."""
         later_attempt = getattr(fact, "attempt", 1) > card.attempt
+        if (card.hard or card.soft or card.decision is not None) and later_attempt:
+            return True
+        if getattr(fact, "again", False):
+            return True
         late_failure = card.hard and isinstance(fact, f.InputInvalid)
-        judged = card.decision is not None and not card.removed
-        asked_again = later_attempt or getattr(fact, "again", False)
-        if judged and (asked_again or (not late_failure and contradicts(card, fact))):
+        if card.decision is not None and not card.removed and not late_failure and contradicts(card, fact):
             return True
         # A card that was asked about before its stream told of it may seem to be of the step before.
         later_step = getattr(fact, "per_step", False) and card.per_step and self._board.context.step > card.step
-        return card.hard and (later_step or later_attempt)
+        return card.hard and later_step
 
     def _superseded(self, card: Card, at: float) -> list[Routed]:
         """Return what another input means for a judged call: its question ends; what runs already goes on."""

@@ -63,11 +63,12 @@ class Decide(OfSource):
     def __init__(self, source: Source, asking: Asking, heard: Heard | None = None) -> None:
         super().__init__(source, asking.run)
         self.asking, self.heard = asking, heard
+        self.sha256 = ""  # of the arguments, once they were checked
 
     def apply(self, tx: Transaction) -> None:
         """See journal.Work."""
         asking, now = self.asking, tx.now
-        sha256 = _checked_digest(asking)
+        self.sha256 = _checked_digest(asking)
         agent = plain(" › ".join(asking.agent_path[:1]), 200)
         memory = tx.run(self.source.pk, asking.run, protocol=asking.protocol, mode="gate", agent=agent)
         if asking.lease is not None:
@@ -79,7 +80,7 @@ class Decide(OfSource):
         if card is None:
             newest = memory.board.find(asking.call_id)
             self._judge(tx, memory, self._heard_of(newest) if self.heard else self._introduce(tx, memory, newest))
-        elif not self._is_same(card, sha256):
+        elif not self._is_same(card, self.sha256):
             self._judge(tx, memory, self._introduce(tx, memory, self._replaceable(memory, card)))
         elif lapsed(card):
             self._judge(tx, memory, begin_again(tx, memory, card, now))
@@ -148,10 +149,11 @@ class Decide(OfSource):
         return card
 
     def _introduce(self, tx: Transaction, memory: RunMemory, before: Card | None) -> Card:
-        """Write the call down; under the id of a judged one it is a new attempt. Return its card."""
+        """Write the call down; under an id that was used for something else it is a new attempt. Return its card."""
         asking = self.asking
-        judged = before is not None and not before.removed and bool(before.decision or stopped(before))
-        attempt = max(asking.attempt or 1, before.attempt + 1 if before is not None and judged else 1)
+        attempt = asking.attempt or 1
+        if before is not None and not before.removed and self._is_used(before):
+            attempt = max(attempt, before.attempt + 1)
         key = plain(asking.idempotency_key, 300)
         if key and Approval.objects.filter(run_id=memory.row.pk, idempotency_key=key).exists():
             raise KeyReuse("This idempotency_key was used for another call of the run.")
@@ -161,6 +163,12 @@ class Decide(OfSource):
         )  # fmt: skip
         changed = tx.tell(memory, ready)
         return changed[-1]
+
+    def _is_used(self, before: Card) -> bool:
+        """Return whether the card cannot be the one that is asked about now."""
+        if before.decision or before.soft or stopped(before):
+            return True
+        return before.hard and not self._is_same(before, self.sha256)
 
     def _judge(self, tx: Transaction, memory: RunMemory, card: Card) -> None:
         asking = self.asking

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import threading
 import time
 from collections import deque
@@ -28,7 +29,7 @@ from toolcards.core.facts import AnyFact, Piece
 from toolcards.core.lifecycle import Card
 from toolcards.core.numbers import Number, TooManyGaps
 from toolcards.gate import consulting, journal
-from toolcards.gate.announcing import END_OF_STREAM, announced, how_it_ended, rebind
+from toolcards.gate.announcing import END_OF_STREAM, announced, how_it_ended
 from toolcards.gate.consulting import Heard, Inquiry
 from toolcards.gate.digests import digest_of_input
 from toolcards.gate.judge import begin_again, judge
@@ -42,6 +43,7 @@ PORTION = 1_000  # frames of one stream that one commit takes: its neighbours' a
 # So many frames of one stream in one commit, or of all streams not yet committed, are a flood: then the neighbouring
 # pieces of an input are written together.
 FLOOD, PRESSURE = 16, 250
+AFTER_STREAM = 3_600.0  # seconds of silence after which a run counts as lost whose stream ended with questions open
 HELD_MOST = 500  # frames that a held stream takes in before its connection is read no further
 _DECIDABLE = (f.InputReady, f.InputRepaired)
 _RAN = (f.OutputReady, f.OutputPartial)
@@ -178,14 +180,22 @@ class Stream:
             self.source.pk, self.run_name, protocol=self.protocol, agent=plain(self.agent, 200), mode=self.mode
         )
         self.run_pk = memory.row.pk
-        self._leasing = len(self._leases)
-        if self._leasing:
-            memory.row.alive_until, memory.touched = self._leases[self._leasing - 1], True
         if memory.seq == 0:
             self._begin(tx, memory)
         self._heard_of(tx, memory)
         self._tell_all(tx, memory)
+        self._lease(tx, memory)
         self.seq = memory.seq
+
+    def _lease(self, tx: Transaction, memory: RunMemory) -> None:
+        """Write until when the agent counts as there; a stream that has ended may leave questions behind."""
+        self._leasing = len(self._leases)
+        if not self._leasing:
+            return
+        until = self._leases[self._leasing - 1]
+        if until == math.inf and not memory.board.context.ended:
+            until = tx.now + AFTER_STREAM
+        memory.row.alive_until, memory.touched = until, True
 
     def _heard_of(self, tx: Transaction, memory: RunMemory) -> None:
         """Judge what plug-ins were asked about; not what has ended, or was changed, since."""
@@ -256,7 +266,7 @@ class Stream:
     def _tell(self, tx: Transaction, memory: RunMemory, fact: Any, at: float) -> None:
         if type(fact) is f.RunEnded and fact.reason == END_OF_STREAM:
             ended = how_it_ended(memory)
-            if ended is None:
+            if ended is None or self._leaves_others(tx, memory, ended, at):
                 return
             fact = ended
         object.__setattr__(fact, "at", at)  # ours alone until it is told
@@ -277,15 +287,25 @@ class Stream:
             memory.row.reason = plain(fact.reason, 2000)
             forfeit(tx, memory)
 
+    def _leaves_others(self, tx: Transaction, memory: RunMemory, ended: f.RunEnded, at: float) -> bool:
+        """End only what this stream began, if calls that were judged elsewhere go on; return whether any do."""
+        open_cards = [card for card in memory.board.open_cards() if not card.soft]
+        theirs = (card.ordinal for card in open_cards if card.decision)  # an agent that polls is alive
+        others = {ordinal for ordinal in theirs if self.mode != "gate" or ordinal not in self.touched}
+        if not others:
+            return False
+        for card in open_cards:
+            if card.ordinal in self.touched and card.ordinal not in others:
+                tx.tell(memory, f.Closed(card.call_id, ended.outcome, reason=ended.reason, at=at), card)
+        return True
+
     def _decide(self, tx: Transaction, memory: RunMemory, spoken_of: list[Card], fact: Any, at: float) -> None:
         """Judge a call whose input is complete: on a gate stream, and wherever it replaced a judged one."""
         calls = [card for card in spoken_of if card.call_id == fact.call_id]
         if not calls:
             return
         card = memory.board.cards[max(card.ordinal for card in calls)]
-        if self.mode != "gate":
-            rebind(tx, memory, card, at)
-        if self.mode == "gate" and card.soft and card.decision:  # its run ended, and the agent asks about it again
+        if self.mode == "gate" and card.soft:  # its run ended, and the agent asks about it again
             card = begin_again(tx, memory, card, at)
         if self.mode == "gate" or (card.gated and card.decision is None):
             self._judge(tx, memory, card, at)

@@ -18,6 +18,7 @@ from toolcards.core.card_codec import dump_card
 from toolcards.core.facts import (
     AnyFact,
     ApprovalAsked,
+    ApprovalRebound,
     By,
     Decided,
     InputDelta,
@@ -32,6 +33,7 @@ from toolcards.core.lifecycle import Ask, Card
 from toolcards.gate import audit, steplog, telling, tools
 from toolcards.gate import memory as memories
 from toolcards.gate.columns import CALL_GREW, append, ascii_text, found_by, moment, plain, write_calls, write_runs
+from toolcards.gate.digests import digest_of_input
 from toolcards.gate.memory import RunMemory
 from toolcards.ids import new_id
 from toolcards.models import Approval, Run, ToolCall
@@ -132,9 +134,18 @@ class Transaction:
                     self.acts += audit.seen(memory, routed, before, card)
                 if card.permit is not (before and before.permit):
                     self._move_permit(memory, routed, card)
+                if card.waiting and card.has_input and (before is None or card.input is not before.input):
+                    self._rebind(memory, card, routed.at)
             elif type(routed) in _RUNS:
                 self._noted_run(memory, routed)
         return spoken_of
+
+    def _rebind(self, memory: RunMemory, card: Card, at: float) -> None:
+        """Bind an agent's own open question to the input that the agent has changed, so that votes name it."""
+        ask = card.approval
+        assert ask is not None
+        if ask.opener == "agent" and (sha256 := digest_of_input(card)) != ask.args_sha256:
+            self.tell(memory, ApprovalRebound(card.call_id, sha256, ask.id, at), card)
 
     def _move_permit(self, memory: RunMemory, fact: AnyFact, card: Card) -> None:
         """Keep what became of a rule's permit, for its row and for the audit trail."""

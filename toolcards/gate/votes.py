@@ -190,6 +190,8 @@ class CastVote(Action):
         if approved:
             extras |= use_clock(row, tx.now)
         tx.extras[row.id] = extras
+        if edited:
+            row.args_sha256 = digest(value)  # what a grant covers is what was approved
         if approved and ballot.grant:
             given = grants.give(row, card, self.person, ballot.grant, terms.grants, tx.now)
             for grant in given:
