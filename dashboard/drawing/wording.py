@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from toolcards.client.common import errors
 from toolcards.core.facts import By
+from toolcards.core.input_routing import CHANGED
 from toolcards.core.lifecycle import Card, Failure, ToolCallState
-from toolcards.core.routing import CHANGED
 
 S = ToolCallState
 
