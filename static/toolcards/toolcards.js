@@ -110,9 +110,9 @@
     unsure(card);
     clearTimeout(card.arming);
     approve.setAttribute('aria-disabled', 'true');
-    card.armed = performance.now() + ARMING;
+    const until = card.armed = performance.now() + ARMING;
     card.arming = setTimeout(() => {
-      card.armed = 0;  // timers may be early
+      if (card.armed === until) card.armed = 0;  // timers may be early
       card.querySelector('button[value=approve]')?.removeAttribute('aria-disabled');
     }, ARMING);
   };
