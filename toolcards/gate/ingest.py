@@ -88,7 +88,8 @@ class Stream:
         self.patience = patience  # seconds that the agent waits for an answer at most, 0 for as long as it takes
         self.run_pk = 0
         self.seq = 0
-        self.touched: set[int] = set()  # ordinals of the calls that its frames spoke of
+        self.touched: set[int] = set()  # ordinals of the calls that its committed frames spoke of
+        self._touching: set[int] = set()  # the same of this commit
         self.error: Exception | None = None  # once set, nothing more is taken: what is not acked was not written
         self._on_commit, self._on_failure = on_commit, on_failure
         self._loop = asyncio.get_running_loop()
@@ -165,15 +166,19 @@ class Stream:
         """See journal.Work."""
         return [(self.source.pk, self.run_name)]
 
+    def dequeued(self) -> None:
+        """See journal.Work. Not a part of `apply`, which a failing batch repeats: it would be queued twice then."""
+        with self._queueing:
+            self._queued = False
+
     def apply(self, tx: Transaction) -> None:
         """See journal.Work."""
-        self._queued = False
         if self._held:
             return
         pending = self._pending
         self._taken += [pending.popleft() for _ in range(min(len(pending), PORTION - len(self._taken)))]
         self._decisions, self._asked, self._inquiries, self._rest = [], [], [], []
-        self._refused = 0
+        self._refused, self._touching = 0, set()
         if self.error is not None:  # a frame before these was lost: they must not be written after the gap
             raise self.error
         memory = tx.run(
@@ -252,7 +257,7 @@ class Stream:
                 growing = [((call_id, "".join([said[1] for said, _, _ in growing])), at, number)]
         for (call_id, text), at, _ in growing:
             for card in tx.tell(memory, f.InputDelta(call_id, text, at)):
-                self.touched.add(card.ordinal)
+                self._touching.add(card.ordinal)
         return []
 
     def _begin(self, tx: Transaction, memory: RunMemory) -> None:
@@ -276,7 +281,7 @@ class Stream:
             memory.row.title = plain(fact.title, 500)
         spoken_of = tx.tell(memory, fact)
         for card in spoken_of:
-            self.touched.add(card.ordinal)
+            self._touching.add(card.ordinal)
             if type(fact) is f.ApprovalAsked and fact.votable and card.approval and card.approval.id == fact.id:
                 self._asked.append({"id": fact.id, "source_id": fact.source_id, "call_id": card.call_id})
         if isinstance(fact, _DECIDABLE):
@@ -289,13 +294,14 @@ class Stream:
 
     def _leaves_others(self, tx: Transaction, memory: RunMemory, ended: f.RunEnded, at: float) -> bool:
         """End only what this stream began, if calls that were judged elsewhere go on; return whether any do."""
+        touched = self.touched | self._touching
         open_cards = [card for card in memory.board.open_cards() if not card.soft]
         theirs = (card.ordinal for card in open_cards if card.decision)  # an agent that polls is alive
-        others = {ordinal for ordinal in theirs if self.mode != "gate" or ordinal not in self.touched}
+        others = {ordinal for ordinal in theirs if self.mode != "gate" or ordinal not in touched}
         if not others:
             return False
         for card in open_cards:
-            if card.ordinal in self.touched and card.ordinal not in others:
+            if card.ordinal in touched and card.ordinal not in others:
                 tx.tell(memory, f.Closed(card.call_id, ended.outcome, reason=ended.reason, at=at), card)
         return True
 
@@ -335,6 +341,7 @@ class Stream:
             self._leases.clear()  # nobody waits for them now, and in line for them the stream would fail for ever
         else:
             self._committed += len(done)
+            self.touched |= self._touching
             self._heard = []
             self._pending.extendleft(reversed(rest))
             for _ in range(self._leasing):
