@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from toolcards.core import facts as f
-from toolcards.core.lifecycle import Ask, Card, Permit, ToolCallState, Verdict
+from toolcards.core.lifecycle import BY_SOURCE, EDITED, Ask, Card, Permit, ToolCallState, Verdict
 
 S = ToolCallState
 
@@ -92,8 +92,11 @@ def answered(card: Card, fact: f.ApprovalAnswered) -> Card:
             times=replace(times, finished=fact.at),
         )  # fmt: skip
     if fact.has_input:
-        first = card.original_input if card.repair else card.shown_input
-        card = card.but(original_input=first, input=fact.input, has_input=True, repair="edited")
+        repaired = card.repair not in {"", BY_SOURCE}  # what its own source changed was never asked about
+        card = card.but(
+            first_input=card.original_input if repaired else None, original_input=card.shown_input,
+            original_tool=card.original_tool if repaired else "", input=fact.input, has_input=True, repair=EDITED,
+        )  # fmt: skip
     return card.but(state=S.APPROVAL_RESPONDED, approval=settled, times=times)
 
 

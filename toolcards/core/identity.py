@@ -70,10 +70,8 @@ def _names_tool(card: Card, fact: Any) -> bool:
 
 def _values(card: Card) -> list[Any]:
     """Return every value that counts as this call's input."""
-    values = [card.shown_input]
-    if card.original_input is not None:
-        values.append(card.original_input)
-    return values
+    earlier = (value for value in (card.original_input, card.first_input) if value is not None)
+    return [card.shown_input, *earlier]
 
 
 def _is_written(card: Card, text: str) -> bool:

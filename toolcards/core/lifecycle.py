@@ -26,6 +26,7 @@ class ToolCallState(StrEnum):
 TERMINAL = frozenset({ToolCallState.OUTPUT_AVAILABLE, ToolCallState.OUTPUT_ERROR, ToolCallState.OUTPUT_DENIED})
 LEFT_OPEN = frozenset({"truncated", "run-error"})  # causes of an end that tell nothing of the tool
 UNKNOWN_TOOL = "unknown tool"
+BY_SOURCE, EDITED = "by the source", "edited"  # what `Card.repair` says where no repair of ours changed the input
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,8 @@ class Card:
     resumed: bool = False  # written again after its approval was asked: the producer went on with it
     input: Any = None
     has_input: bool = False
-    original_input: Any = None
+    original_input: Any = None  # before it was repaired, or before a person edited it
+    first_input: Any = None  # before it was repaired, where a person edited it after that
     original_tool: str = ""  # the name as first written, where a repair changed it
     repair: str = ""
     output: Any = None

@@ -8,13 +8,11 @@ from typing import Any
 from toolcards.client.common.jsontext import parse, same
 from toolcards.core import facts as f
 from toolcards.core.identity import frozen
-from toolcards.core.lifecycle import UNKNOWN_TOOL, Card, Tool, ToolCallState
+from toolcards.core.lifecycle import BY_SOURCE, EDITED, UNKNOWN_TOOL, Card, Tool, ToolCallState
 from toolcards.core.rope import EMPTY, Rope
 
 S = ToolCallState
 MASKED = {"", "An error occurred."}  # texts that say nothing; a later one of the same call may replace them
-BY_SOURCE = "by the source"
-EDITED = "edited"
 _LATE_LIMIT = 16_384  # characters; late pieces of longer inputs wait for the next InputReady
 _CLOSERS = ("}", "]", '"')
 

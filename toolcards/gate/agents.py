@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from toolcards.core import facts as f
-from toolcards.gate.answers import answer, iso
+from toolcards.gate.answers import answer, effect_of_question, iso
 from toolcards.gate.memory import RunMemory
 from toolcards.gate.permits import forfeit, with_permit
 from toolcards.gate.refusals import TooLate
@@ -40,6 +40,8 @@ class Look(OfSource):
         elif row.state == "approved" and said["permit"] is None and row.channel == "http" and not row.claimed_at:
             held = {**said["approval"], "state": "pending", "have": 0}  # may still be taken back: not told yet
             said |= {"decision": "ask", "approval": held}
+        if row.opener == "agent":
+            said["decision"] = effect_of_question(card)
         self.answer = said
 
 

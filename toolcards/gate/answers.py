@@ -8,16 +8,14 @@ from typing import Any
 
 from toolcards.core import facts as f
 from toolcards.core import repair
-from toolcards.core.lifecycle import Card, ToolCallState
+from toolcards.core.lifecycle import BY_SOURCE, EDITED, Card, ToolCallState
 from toolcards.core.reducer import DECLINED
-from toolcards.core.writing import BY_SOURCE, EDITED
 from toolcards.gate import policies
 from toolcards.gate.digests import digest_of_call, digest_of_input
 from toolcards.gate.memory import RunMemory
 from toolcards.gate.preparing import offered, refused_by, stopped
 
 S = ToolCallState
-_EFFECTS = {S.OUTPUT_DENIED: "deny", S.APPROVAL_REQUESTED: "ask"}
 _CODES = {
     "human": {"deny": "approval_denied", "allow": "approved"},
     "timeout": {"deny": "approval_expired"},
@@ -37,19 +35,26 @@ _TEXTS = {
 
 
 def effect_of(card: Card) -> str:
-    """Return the decision as it stands: allow, deny or ask."""
-    if card.state in _EFFECTS:
-        return _EFFECTS[card.state]
-    if stopped(card) or card.decision is None:
+    """Return our decision as it stands: allow, deny or ask."""
+    ask, permit = card.approval, card.permit
+    if card.state is S.OUTPUT_DENIED or stopped(card):
         return "deny"
-    ask = card.approval
-    if ask is not None and ask.opener == "gate":
-        lost = ask.state == "unknown" and card.soft and card.by_hand is None
-        return "allow" if ask.state in _APPROVED and not lost else "deny"
-    permit = card.permit
-    if permit is not None and permit.state in _PERMIT_GONE:
+    if ask is not None and (ask.opener == "gate" or card.decision is None):
+        return effect_of_question(card)
+    if card.decision is None or (permit is not None and permit.state in _PERMIT_GONE):
         return "deny"
     return "allow" if card.decision.effect == "allow" else "deny"
+
+
+def effect_of_question(card: Card) -> str:
+    """Return what became of the call's question: ask while it is open, allow after a yes, else deny."""
+    ask = card.approval
+    if ask is None or card.state is S.OUTPUT_DENIED:
+        return "deny"
+    if ask.state == "pending":
+        return "ask" if card.state is S.APPROVAL_REQUESTED else "deny"
+    lost = ask.state == "unknown" and card.soft and card.by_hand is None
+    return "allow" if ask.state in _APPROVED and not lost else "deny"
 
 
 _APPROVED = frozenset({"approved", "claimed", "succeeded", "failed", "unknown"})

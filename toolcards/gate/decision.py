@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from toolcards.core import facts as f
 from toolcards.core.canonical import NotCanonical, digest
-from toolcards.core.lifecycle import Card, ToolCallState
+from toolcards.core.lifecycle import BY_SOURCE, Card, ToolCallState
 from toolcards.core.repair import Offer
-from toolcards.core.writing import BY_SOURCE, EDITED
 from toolcards.gate.answers import answer
 from toolcards.gate.approval_rows import permit_state
 from toolcards.gate.consulting import Heard, Inquiry
@@ -82,7 +82,8 @@ class Decide(OfSource):
         elif not self._is_same(card, self.sha256):
             self._judge(tx, memory, self._introduce(tx, memory, self._replaceable(memory, card)))
         elif lapsed(card):
-            self._judge(tx, memory, begin_again(tx, memory, card, now))
+            again = f.InputReady(card.call_id, asking.tool, asking.args, True, now, title=asking.title)
+            self._judge(tx, memory, begin_again(tx, memory, card, again))
         else:
             tx.after.append(lambda: self._stands(memory, card))
 
@@ -102,7 +103,7 @@ class Decide(OfSource):
         schema = card.decision.schema_sha256 if card.decision else ""
         return (
             sha256 in _digests(card)
-            and asking.tool in {card.tool.name, card.original_tool}
+            and asking.tool in _names(card)
             and (asking.tool_source or card.tool.source) == card.tool.source
             and (not schema or asking.schema_sha256 in {"", schema})
         )
@@ -210,14 +211,18 @@ class Decide(OfSource):
         tx.after.append(write)
 
 
+def _names(card: Card) -> set[str]:
+    """Return the names of the tool that was asked about: as judged, and as first written where it was repaired."""
+    return {card.tool.name} if card.repair in {"", BY_SOURCE} else {card.tool.name, card.original_tool}
+
+
 def _digests(card: Card) -> set[str]:
-    """The hashes of what was asked: as judged, and as first written where we repaired it."""
-    known = {digest_of_input(card)} | ({card.decision.args_sha256} if card.decision else set())
-    if card.repair not in {"", BY_SOURCE, EDITED}:
-        try:
-            known.add(digest(card.original_input))
-        except NotCanonical:
-            return known
+    """Return the hashes of what was asked: as judged, as first written, and as a person edited it."""
+    values = (card.shown_input, card.original_input, card.first_input)
+    known = {card.decision.args_sha256} if card.decision else set()
+    for value in values if card.repair not in {"", BY_SOURCE} else values[:1]:
+        with suppress(NotCanonical):
+            known.add(digest(value))
     return known
 
 

@@ -312,7 +312,8 @@ class Stream:
             return
         card = memory.board.cards[max(card.ordinal for card in calls)]
         if self.mode == "gate" and card.soft:  # its run ended, and the agent asks about it again
-            card = begin_again(tx, memory, card, at)
+            given = fact.input if getattr(fact, "has_input", True) else card.input
+            card = begin_again(tx, memory, card, f.InputReady(card.call_id, fact.tool, given, True, at))
         if self.mode == "gate" or (card.gated and card.decision is None):
             self._judge(tx, memory, card, at)
 

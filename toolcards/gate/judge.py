@@ -239,13 +239,13 @@ def judge_again(memory: RunMemory, card: Card, at: float) -> Decision:
     return _decided(memory, card, seen_then(card), can_wait=True, at=at)
 
 
-def begin_again(tx: Transaction, memory: RunMemory, card: Card, at: float) -> Card:
-    """Begin the call once more, with the same input, after its run was lost; return the new card."""
-    ready = f.InputReady(
-        card.call_id, card.tool.name, card.input, card.has_input, at, card.attempt, card.tool.title, card.tool.source,
-        card.tool.kind, card.lane, again=True,
+def begin_again(tx: Transaction, memory: RunMemory, card: Card, ready: f.InputReady) -> Card:
+    """Begin a call once more after its run was lost, as it is asked for now; return the new card."""
+    again = replace(
+        ready, tool=ready.tool or card.tool.name, source=ready.source or card.tool.source, lane=card.lane,
+        attempt=card.attempt, again=True,
     )  # fmt: skip
-    return tx.tell(memory, ready)[-1]
+    return tx.tell(memory, again)[-1]
 
 
 def lapsed(card: Card) -> bool:

@@ -13,9 +13,8 @@ import time
 from toolcards import hooks
 from toolcards.core import facts as f
 from toolcards.core import happenings, repair
-from toolcards.core.lifecycle import Card
+from toolcards.core.lifecycle import BY_SOURCE, Card
 from toolcards.core.repair import Offer, Trouble
-from toolcards.core.writing import BY_SOURCE
 from toolcards.gate import audit
 from toolcards.gate.consulting import Heard, Inquiry
 from toolcards.gate.digests import digest_of_input
