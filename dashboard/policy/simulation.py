@@ -17,9 +17,9 @@ from django.db import connections
 from dashboard.policy.pastcalls import PastCall, Span, past, slices
 from toolcards.core.asked import Asked
 from toolcards.core.footprint import footprint
-from toolcards.core.matchers import FALSE
 from toolcards.core.policy import Decision, Policy, Question, decide
 from toolcards.core.rules import truths
+from toolcards.core.truth import FALSE
 
 EXAMPLES = 20
 GROUPS = 200

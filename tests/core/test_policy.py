@@ -219,7 +219,7 @@ ARGS = [
     ({"path": "/u/*/h", "op": "eq", "value": 1}, {"u": {"p": {"h": 1}, "q": {"h": 1}}}, "T"),
     ({"path": "/u/*", "op": "eq", "value": 1, "quant": "all"}, {"u": [1, 2]}, "F"),
     ({"path": "/u/*", "op": "eq", "value": 1, "quant": "any"}, {"u": [1, 2]}, "T"),
-    ({"path": "/u/*", "op": "eq", "value": 1}, {"u": [1] * 1001}, "U"),
+    ({"path": "/u/*", "op": "eq", "value": 1}, {"u": [1] * 10_001}, "U"),
     ({"path": "/c/*", "op": "cmd", "value": "ls"}, {"c": ["ls", "rm"]}, "any"),
     ({"path": "/c/*", "op": "cmd", "value": "ls"}, {"c": ["ls", "ls -l"]}, "T"),
 ]  # fmt: skip
@@ -377,27 +377,6 @@ def test_a_lower_layer_can_only_be_stricter():
         assert said(combine([upper, named("low_", lower)])).effect == effect
     with pytest.raises(ValueError, match="same rule id"):
         combine([allow, deny])
-
-
-def test_too_much_work_is_an_ask():
-    many = [
-        {"id": f"r{n}", "effect": "allow", "match": {"args": [{"path": "/a/*", "op": "eq", "value": n}]}}
-        for n in range(20)
-    ]
-    decision = said(parse({"default": "allow", "rules": many}), input={"a": list(range(900))})
-    assert (decision.effect, decision.code) == ("ask", "over_budget")
-    assert said(parse({"rules": many}), input={"a": list(range(900))}, can_wait=False).code == "no_approver"
-
-
-def test_a_deny_found_in_time_stands():
-    slow = [
-        {"id": f"r{n:02}", "effect": "allow", "match": {"args": [{"path": "/a/*", "op": "eq", "value": n}]}}
-        for n in range(20)
-    ]
-    assert (
-        said(parse({"rules": [{"id": "0", "effect": "deny"}, *slow]}), input={"a": list(range(900))}).code
-        == "rule_denied"
-    )
 
 
 def test_the_trace_tells_what_every_condition_saw():

@@ -10,11 +10,15 @@ from typing import Any, Protocol
 from zoneinfo import ZoneInfo
 
 from toolcards.core import matchers
-from toolcards.core.asked import Asked
+from toolcards.core.asked import CHARACTERS, Asked
 from toolcards.core.commands import Segment, Wanted, Words, segments
-from toolcards.core.matchers import FALSE, OPAQUE, TRUE, UNKNOWN, Matcher, Truth
+from toolcards.core.matchers import Matcher
 from toolcards.core.question import Question
 from toolcards.core.shapes import compile_glob
+from toolcards.core.truth import FALSE, OPAQUE, TRUE, UNKNOWN, Truth
+
+Texts = Callable[[Question], tuple[str, ...]]
+_HIDDEN_STEPS = 8  # what it takes to look for words in the text of a short command
 
 
 class Condition(Protocol):
@@ -37,33 +41,41 @@ class Condition(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """The tool, kind, source, environment, user or agent path is one of these, or looks like one."""
+    """The tool, kind, source, environment, user or agent path is one of these, or looks like one.
+
+    `get` gives the texts that are compared, `show` those that people are shown. `every`: all of them must be wanted.
+    """
 
     name: str
     plain: frozenset[str]
     globs: tuple[Callable[[str], bool], ...]
-    get: Callable[[Question], tuple[str, ...]]
+    get: Texts
+    show: Texts
+    every: bool = False
     cost: int = 0
 
     def check(self, asked: Asked, segment: Segment | None) -> Truth:
-        """Return TRUE if any of the texts is wanted; what was not stated is none of them."""
-        for text in self.get(asked.question):
-            if text in self.plain:
+        """Return TRUE if any of the texts is wanted, or all of them are; what was not stated is none of them."""
+        texts = self.get(asked.question)
+        if self.every:
+            return TRUE if texts and all(map(self._wants, texts)) else FALSE
+        for text in texts:
+            if self._wants(text):
                 return TRUE
-            for matches in self.globs:
-                if matches(text):
-                    return TRUE
         return FALSE
+
+    def _wants(self, text: str) -> bool:
+        return text in self.plain or any(matches(text) for matches in self.globs)
 
     def actual(self, asked: Asked) -> Any:
         """Return the texts."""
-        return list(self.get(asked.question))
+        return list(self.show(asked.question))
 
 
-def label(name: str, wanted: list[str], get: Callable[[Question], tuple[str, ...]]) -> Label:
+def label(name: str, wanted: list[str], get: Texts, *, show: Texts | None = None, every: bool = False) -> Label:
     """Return the condition; `*` in a wanted text stands for anything."""
     globs = tuple(compile_glob(text) for text in wanted if "*" in text)
-    return Label(name, frozenset(text for text in wanted if "*" not in text), globs, get)
+    return Label(name, frozenset(text for text in wanted if "*" not in text), globs, get, show or get, every)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,16 +152,16 @@ class Argument:
         """Return the answer over all values at the path."""
         if segment is not None and self.by_segment:
             return self._of_segment(asked, segment)
-        values = asked.values(self.path)
-        if values is None:
+        readings = asked.readings(self.path, self.question.read)
+        if readings is None:
             return UNKNOWN
-        if not values:
+        if not readings.values:
             return self.question.absent
-        asked.step(len(values))
-        answers = (matchers.ask(self.question, value, self.wanted) for value in values)
-        return min(answers) if self.every else max(answers)
+        asked.step(self.question.steps(readings, self.wanted))
+        return matchers.ask_all(self.question, readings.values, self.wanted, every=self.every)
 
     def _of_segment(self, asked: Asked, segment: Segment) -> Truth:
+        asked.step(matchers.steps_of_text(self.question, segment.text, self.wanted))
         here = matchers.ask(self.question, segment.text, self.wanted)
         if self.wide:
             return max(here, self.check(asked, None))
@@ -185,23 +197,22 @@ class Command:
         """Return the answer for one segment, or over all segments of all commands at the path."""
         if segment is not None:
             return self._of_segment(asked, segment)
-        values = asked.values(self.path)
-        if values is None:
+        lines = asked.readings(self.path, segments)
+        if lines is None:
             return UNKNOWN
-        answers = [self._of_value(asked, value) for value in values]
+        answers = [self._of_line(asked, parts) for parts in lines.values]
         if not answers:
             return FALSE
         return min(answers) if self.every else max(answers)
 
-    def _of_value(self, asked: Asked, value: Any) -> Truth:
-        parts = segments(value)
+    def _of_line(self, asked: Asked, parts: tuple[Segment, ...] | None) -> Truth:
         if parts is None:
             return UNKNOWN
         answers = [self._of_segment(asked, part) for part in parts]
         return max(answers) if self.wide else min(answers)
 
     def _of_segment(self, asked: Asked, segment: Segment) -> Truth:
-        asked.step(1 + (len(segment.text) >> 13))
+        asked.step(self._steps(segment))
         if self.wide:
             if self._wanted.spelled(segment):
                 return TRUE
@@ -219,6 +230,12 @@ class Command:
             asked.opaque = True
             return OPAQUE
         return TRUE
+
+    def _steps(self, segment: Segment) -> int:
+        """Words that a call may hide are looked for one by one in its text; others are found by the program's name."""
+        if self.wide and (segment.hidden or segment.inline):
+            return len(self.wanted) * (_HIDDEN_STEPS + len(segment.line) // CHARACTERS)
+        return 1
 
     def actual(self, asked: Asked) -> Any:
         """Return the command."""

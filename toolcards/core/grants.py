@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from toolcards.core.asked import Asked
 from toolcards.core.canonical import NotCanonical, digest
-from toolcards.core.matchers import TRUE
 from toolcards.core.question import Question
 from toolcards.core.rules import Clause
+from toolcards.core.truth import TRUE
 
 
 @dataclass(frozen=True)
