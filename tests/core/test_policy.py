@@ -168,7 +168,7 @@ def test_rules_for_critical_things_offer_no_lasting_grant():
 
 
 MATCHES = [
-    ({"tool": "git_*"}, {"tool": "git_push"}, 1), ({"tool": "git_*"}, {"tool": "Git_push"}, 0),
+    ({"tool": "git_*"}, {"tool": "git_push"}, 1), ({"tool": "git_*"}, {"tool": "Git_push"}, 1),
     ({"tool": ["x", "Bash"]}, {}, 1),
     ({"tool": "*"}, {}, 1), ({"tool": "B?sh"}, {}, 0), ({"tool": "ash"}, {}, 0), ({"kind": "execute"}, {}, 1),
     ({"kind": "read"}, {}, 0),

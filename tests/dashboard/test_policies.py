@@ -46,7 +46,7 @@ def test_first_run_activates_the_starter_policy_and_copies_it_to_the_draft(db: N
 
 def test_the_page_says_the_model_and_every_rule_in_a_sentence(admin: Client, first: PolicyVersion) -> None:
     page = admin.get("/policy/").content.decode()
-    assert "Deny beats ask, ask beats allow. If nothing matches: allow." in page
+    assert "Deny beats ask, ask beats allow. If nothing matches: ask." in page
     for rule in policies.active().rules:
         assert f'data-rule="{rule.id}"' in page
     assert ">Add rule</button>" in page
@@ -110,7 +110,7 @@ def test_what_is_wrong_is_said_beside_the_field(
     errors = answer.context["form"].errors
     assert list(errors) == [field] and says in " ".join(errors[field])
     shown = answer.content.decode()
-    assert "errorlist" in shown and DraftRule.objects.count() == 3
+    assert "errorlist" in shown and DraftRule.objects.count() == 5
 
 
 def test_a_rule_survives_the_way_through_its_form(admin: Client, first: PolicyVersion) -> None:
@@ -152,7 +152,7 @@ def test_rules_are_switched_and_removed(admin: Client, first: PolicyVersion) -> 
 
 def test_the_default_is_changed_in_the_draft(admin: Client, first: PolicyVersion) -> None:
     admin.post("/policy/draft/default/", {"default": "deny"})
-    assert policies.draft()["default"] == "deny" and policies.active().default == "allow"
+    assert policies.draft()["default"] == "deny" and policies.active().default == "ask"
 
 
 def test_whom_the_agent_works_for_is_let_answer_the_default_in_the_draft(admin: Client, first: PolicyVersion) -> None:
@@ -208,11 +208,11 @@ def test_trying_a_call_shows_the_verdict_the_rule_and_each_condition(admin: Clie
 
 
 def test_trying_a_call_compares_with_the_draft_and_shows_the_nearest_miss(admin: Client, first: PolicyVersion) -> None:
-    save(admin, tool="Bash", path="/command", op="cmd", value="git push", rule_id="no-push")
+    save(admin, tool="Bash", path="/command", op="cmd", value="git push", rule_id="a-push")
     answer = admin.post("/policy/try/", {"tool": "Bash", "args": '{"command": "git pull"}'})
     active, draft = answer.context["results"]
     assert (active["trial"].effect, draft["trial"].effect) == ("ask", "ask")
-    assert draft["trial"].nearest.rule == "no-push"
+    assert draft["trial"].nearest.rule == "a-push"
     assert "Nearest miss" in answer.content.decode()
 
 

@@ -186,7 +186,8 @@ class Board:
         claimed = fact.kind or self.context.kinds.get(known, "")
         if not claimed and card and card.tool.name == known:
             claimed = card.tool.kind
-        kind = display_kind(known, claimed)
+        source = getattr(fact, "source", "") or (card.tool.source if card else "")
+        kind = display_kind(known, claimed, source)
         return replace(fact, kind=kind) if kind != fact.kind else fact
 
     def _route_chunk(self, fact: f.InputChunk) -> list[Routed]:

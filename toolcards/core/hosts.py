@@ -34,6 +34,13 @@ class Endpoint:
     address: Address | None = None
     embeds: bool = False
 
+    @property
+    def name(self) -> str:
+        """Return how a rule names this host, reached in this way."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        scheme = "" if self.scheme in _WEB else f"{self.scheme}://"
+        return scheme + host + ("" if self.port in (None, _PORTS.get(self.scheme)) else f":{self.port}")
+
 
 @dataclass(frozen=True, slots=True)
 class Way:

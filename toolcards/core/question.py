@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from toolcards.client.common import catalogue
@@ -11,16 +11,18 @@ from toolcards.client.common import catalogue
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A tool call as policy sees it. Make it with `Question.of`: the kind is ours, never the agent's claim.
+    """A tool call as policy sees it. Make it with `Question.of`: the kind is ours, never the agent's claim alone.
 
-    `user` holds names and groups ("ana", "group:dev"). `has_input` False: the input is not known, so conditions on it
-    cannot be told. `now` 0: the time is not known. `counts` answers `Policy.rates` with the number of earlier
-    calls of this tool; what is missing there is not known.
+    `kind` is the gravest that the tool may be of, `also` the others. `user` holds names and groups ("ana",
+    "group:dev"). `schema` is the digest of the tool's schema, "" if none is known. `has_input` False: the input is not
+    known, so conditions on it cannot be told. `now` 0: the time is not known. `counts` answers `Policy.rates` with the
+    number of earlier calls of this tool; what is missing there is not known.
     """
 
     tool: str
     source: str = ""
     kind: str = ""
+    also: tuple[str, ...] = ()
     agent_path: tuple[str, ...] = ()
     env: str = ""
     user: tuple[str, ...] = ()
@@ -30,12 +32,52 @@ class Question:
     now: float = 0.0
     known: bool = True
     changed: bool = False
+    schema: str = ""
     can_wait: bool = True
     counts: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, tool: str, *, source: str = "", **more: Any) -> Question:
-        """Return the question with the kind that our catalogue knows, and an MCP tool's server as its source."""
-        if not source and tool.startswith("mcp__") and tool.count("__") > 1:
-            source = tool.split("__", 2)[1]
-        return cls(tool, source=source, kind=catalogue.kind_of(tool), **more)
+    def of(cls, tool: str, *, source: str = "", program: str = "", claimed: str = "", **more: Any) -> Question:
+        """Return the question with the kinds that our catalogue knows, and an MCP tool's server as its source.
+
+        `program`: the agent program, where it is known. `claimed`: the kind that the agent says; it only adds doubt.
+        """
+        kind, *also = catalogue.kinds_of(tool, source, program, claimed)
+        return cls(tool, source=source or catalogue.server_of(tool), kind=kind, also=tuple(also), **more)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Every kind that the tool may be of."""
+        return (self.kind or "other", *self.also)
+
+    @property
+    def server(self) -> str:
+        """The MCP server or package that the tool comes from, "" for the agent program's own."""
+        return "" if self.source in catalogue.OWN else self.source
+
+    @property
+    def qualified(self) -> str:
+        """The tool's name with its server, as MCP clients write it; its own tools have none."""
+        return f"mcp__{self.server}__{self.tool}" if self.server and not self.tool.startswith("mcp__") else self.tool
+
+    @property
+    def moment(self) -> dict[str, Any]:
+        """Return what the answer depends on beside the call itself, as plain JSON; defaults are left out."""
+        facts: dict[str, Any] = {
+            "now": self.now, "known": self.known, "changed": self.changed, "can_wait": self.can_wait,
+            "schema": self.schema, "env": self.env, "user": list(self.user),
+            "counts": [[scope, seconds, count] for (scope, seconds), count in sorted(self.counts.items())],
+        }  # fmt: skip
+        return {name: value for name, value in facts.items() if value != _MOMENT[name]}
+
+    def at_moment(self, moment: Mapping[str, Any]) -> Question:
+        """Return the question as it was asked at the moment that `moment` describes."""
+        facts = _MOMENT | dict(moment)
+        facts["user"] = tuple(facts["user"])
+        facts["counts"] = {(scope, seconds): count for scope, seconds, count in facts["counts"]}
+        return replace(self, **facts)
+
+
+_MOMENT: dict[str, Any] = {
+    "now": 0.0, "known": True, "changed": False, "can_wait": True, "schema": "", "env": "", "user": [], "counts": [],
+}  # fmt: skip
