@@ -7,6 +7,7 @@ from typing import Any
 
 from toolcards.client.common.jsontext import parse, same
 from toolcards.core import facts as f
+from toolcards.core.identity import frozen
 from toolcards.core.lifecycle import UNKNOWN_TOOL, Card, Tool, ToolCallState
 from toolcards.core.rope import EMPTY, Rope
 
@@ -34,6 +35,8 @@ def to_available(card: Card, fact: Any) -> Card:
 
 def update(card: Card, fact: Any) -> Card:
     """A newer input replaces the older; the same one again changes nothing that anybody sees."""
+    if frozen(card):  # the board lets only news of the judged value through
+        return card if card.segment is None else card.but(segment=None)
     if isinstance(fact, f.InputRepaired):
         return _repaired(card, fact)
     if card.repair not in {"", BY_SOURCE, EDITED} and _as_first_written(card, fact):
@@ -67,6 +70,8 @@ def more(card: Card, fact: f.InputDelta) -> Card:
     """Late text of an input: into the open segment, or onto an input whose end came too early."""
     if not fact.text:
         return card
+    if frozen(card):
+        return card.but(segment=(card.text if card.segment is None else card.segment).plus(fact.text))
     if card.segment is not None:
         return card.but(segment=card.segment.plus(fact.text))
     if card.has_input:

@@ -136,9 +136,12 @@ def rebuild(check: bool = False) -> list[str]:
     return rebuilding.rebuild(check=check)
 
 
-async def aclaim(source: Source, permit: str, body: dict[str, Any]) -> dict[str, Any]:
-    """Use up a permit; where policy has changed its mind, that is written down and then raised."""
-    answer = await journal.submit(permits.Claim(source, permit, body))
+async def aclaim(source: Source, permit: str, body: dict[str, Any], client: str = "") -> dict[str, Any]:
+    """Use up a permit; where policy has changed its mind, that is written down and then raised.
+
+    The same `client` claiming the same call again gets the same answer until the result is in.
+    """
+    answer = await journal.submit(permits.Claim(source, permit, body, client))
     if isinstance(answer, Refused):
         raise answer
     return dict(answer)

@@ -14,12 +14,12 @@ from toolcards.core.writing import BY_SOURCE, EDITED
 from toolcards.gate.answers import answer, iso
 from toolcards.gate.consulting import Heard, Inquiry
 from toolcards.gate.digests import digest_of_input
-from toolcards.gate.judge import USE_TTL, judge
+from toolcards.gate.judge import USE_TTL, begin_again, judge, lapsed
 from toolcards.gate.memory import RunMemory
 from toolcards.gate.permits import forfeit, new_permit, permit_object, with_permit
 from toolcards.gate.preparing import offered, stopped
 from toolcards.gate.refusals import Invalid, KeyReuse, TooLate
-from toolcards.gate.transaction import Transaction, plain
+from toolcards.gate.transaction import PERMIT_ROWS, Transaction, plain
 from toolcards.gate.work import OfSource
 from toolcards.ids import new_id
 from toolcards.models import Approval, Source, ToolCall
@@ -36,7 +36,7 @@ class Asking:
     call_id: str
     tool: str
     args: Any
-    attempt: int = 1
+    attempt: int | None = None  # None: the first, or the next one where the id has been used for something else
     agent_path: tuple[str, ...] = ()
     tool_source: str = ""
     schema_sha256: str = ""
@@ -50,6 +50,7 @@ class Asking:
     title: str = ""
     tools: tuple[dict[str, Any], ...] = ()  # those offered to the model, as `run.started` would announce them
     lease: float | None = None
+    key: int = 0  # of the agent key that asks, 0 for none
     extras: dict[str, Any] = field(default_factory=dict)
 
 
@@ -74,16 +75,50 @@ class Decide(OfSource):
         if memory.seq == 0:
             tx.tell(memory, f.RunStarted(agent=(asking.agent_path or ("",))[0], at=now))
         self._announce(tx, memory)
-        card = memory.board.find(asking.call_id)
-        if card and card.decision and card.attempt >= asking.attempt:
-            if sha256 not in _digests(card):
-                raise KeyReuse("This call was already asked for with other arguments; use a new call_id or attempt.")
-            if _lapsed(card):
-                self._judge(tx, memory, card)  # the run came back: its question is asked anew
-            else:
-                tx.after.append(lambda: self._stands(memory, card))
-            return
-        self._judge(tx, memory, self._heard_of(card) if self.heard else self._introduced(tx, memory))
+        card = self._asked_before(memory)
+        if card is None:
+            newest = memory.board.find(asking.call_id)
+            self._judge(tx, memory, self._heard_of(newest) if self.heard else self._introduce(tx, memory, newest))
+        elif not self._is_same(card, sha256):
+            self._judge(tx, memory, self._introduce(tx, memory, self._replaceable(memory, card)))
+        elif lapsed(card):
+            self._judge(tx, memory, begin_again(tx, memory, card, now))
+        else:
+            tx.after.append(lambda: self._stands(memory, card))
+
+    def _asked_before(self, memory: RunMemory) -> Card | None:
+        """Return the judged card that the question names; None where it is a new one."""
+        asking, board = self.asking, memory.board
+        card = board.find(asking.call_id)
+        if card is not None and asking.attempt is not None and asking.attempt < card.attempt:
+            card = board.find_attempt(asking.call_id, asking.attempt)
+        if card is None or not (card.decision or stopped(card)):
+            return None
+        return None if (asking.attempt or 0) > card.attempt else card
+
+    def _is_same(self, card: Card, sha256: str) -> bool:
+        """Return whether the question is about the very call that was judged."""
+        asking = self.asking
+        schema = card.decision.schema_sha256 if card.decision else ""
+        return (
+            sha256 in _digests(card)
+            and asking.tool in {card.tool.name, card.original_tool}
+            and (asking.tool_source or card.tool.source) == card.tool.source
+            and (not schema or asking.schema_sha256 in {"", schema})
+        )
+
+    def _replaceable(self, memory: RunMemory, card: Card) -> Card:
+        """Return the newest card, where another input under its id begins a new attempt; raises KeyReuse."""
+        asking = self.asking
+        newest = memory.board.find(asking.call_id) or card
+        key = plain(asking.idempotency_key, 300)
+        same_key = bool(key) and Approval.objects.filter(run_id=memory.row.pk, idempotency_key=key).exists()
+        if asking.attempt is not None or same_key or newest.running:
+            raise KeyReuse(
+                "This call was already asked for with another tool, schema or arguments; use a new call_id or attempt.",
+                attempt=newest.attempt + 1,
+            )
+        return newest
 
     def _announce(self, tx: Transaction, memory: RunMemory) -> None:
         """Write down the tools that the run had not announced so."""
@@ -96,7 +131,12 @@ class Decide(OfSource):
 
     def _stands(self, memory: RunMemory, card: Card) -> None:
         """What was decided, once its permit is written, which may be of this very transaction."""
-        self.answer = with_permit(memory, memory.board.cards[card.ordinal], attempt=self.asking.attempt)
+        card = memory.board.cards[card.ordinal]
+        self.answer = with_permit(memory, card) | {"attempt": self._attempt(card)}
+
+    def _attempt(self, card: Card) -> int:
+        """Return the attempt as the agent counts it."""
+        return self.asking.attempt or card.attempt
 
     def _heard_of(self, card: Card | None) -> Card:
         """The call that plug-ins were asked about, as long as it is still that call and somebody waits for it."""
@@ -107,13 +147,16 @@ class Decide(OfSource):
             raise KeyReuse("This call was asked for again with other arguments; use a new call_id or attempt.")
         return card
 
-    def _introduced(self, tx: Transaction, memory: RunMemory) -> Card:
+    def _introduce(self, tx: Transaction, memory: RunMemory, before: Card | None) -> Card:
+        """Write the call down; under the id of a judged one it is a new attempt. Return its card."""
         asking = self.asking
+        judged = before is not None and not before.removed and bool(before.decision or stopped(before))
+        attempt = max(asking.attempt or 1, before.attempt + 1 if before is not None and judged else 1)
         key = plain(asking.idempotency_key, 300)
         if key and Approval.objects.filter(run_id=memory.row.pk, idempotency_key=key).exists():
             raise KeyReuse("This idempotency_key was used for another call of the run.")
         ready = f.InputReady(
-            asking.call_id, asking.tool, asking.args, True, tx.now, asking.attempt, title=asking.title,
+            asking.call_id, asking.tool, asking.args, True, tx.now, attempt, title=asking.title,
             source=asking.tool_source, kind=asking.kind, lane=_lane(tx, memory, asking.agent_path),
         )  # fmt: skip
         changed = tx.tell(memory, ready)
@@ -122,8 +165,8 @@ class Decide(OfSource):
     def _judge(self, tx: Transaction, memory: RunMemory, card: Card) -> None:
         asking = self.asking
         extras = {
-            "attempt": asking.attempt, "schema_sha256": asking.schema_sha256,
-            "idempotency_key": plain(asking.idempotency_key, 300),
+            "attempt": self._attempt(card), "schema_sha256": asking.schema_sha256,
+            "idempotency_key": plain(asking.idempotency_key, 300), "key_id": asking.key or None,
         } | asking.extras  # fmt: skip
         said = judge(
             tx, memory, card, channel="http", at=tx.now, can_wait=asking.can_wait, extras=extras, heard=self.heard
@@ -137,37 +180,32 @@ class Decide(OfSource):
         if said["decision"] == "allow" and not (card.approval and card.approval.opener == "gate"):
             self._permit(tx, memory, card, extras)
             return
-        self.answer = said | {"attempt": asking.attempt}
+        self.answer = said | {"attempt": self._attempt(card)}
 
     def _permit(self, tx: Transaction, memory: RunMemory, card: Card, extras: dict[str, Any]) -> None:
         """A rule allowed it: a row of its own carries the single-use right to run it."""
+        issued = f.PermitMoved(card.call_id, "issued", new_id("alw"), tx.now)
+        tx.tell(memory, issued, card)
 
         def write() -> None:
+            now = memory.board.cards[card.ordinal]  # the same commit may have ended the call
+            verdict, permit = now.decision, now.permit
+            assert verdict is not None and permit is not None
             call = ToolCall.objects.only("id").get(run_id=memory.row.pk, ordinal=card.ordinal)
-            verdict = card.decision
-            assert verdict is not None
             row = Approval.objects.create(
-                id=new_id("alw"), run_id=memory.row.pk, call_id=call.pk, asked=False, state="approved",
-                args_sha256=verdict.args_sha256, by_kind=verdict.by.kind, by_name=plain(verdict.by.name, 200),
-                requested_at=tx.now, decided_at=tx.now, permit=new_permit(), permit_expires_at=tx.now + USE_TTL,
-                **extras,
+                id=issued.id, run_id=memory.row.pk, call_id=call.pk, asked=False,
+                state=PERMIT_ROWS.get(permit.state, permit.state), args_sha256=verdict.args_sha256,
+                by_kind=verdict.by.kind, by_name=plain(verdict.by.name, 200), requested_at=tx.now, decided_at=tx.now,
+                permit=new_permit(), permit_expires_at=tx.now + USE_TTL, **extras,
             )  # fmt: skip
-            self.answer = answer(memory, card, permit=permit_object(row), attempt=self.asking.attempt)
+            self.answer = answer(memory, now, permit=permit_object(row), attempt=self._attempt(now))
 
         tx.after.append(write)
 
 
-def _lapsed(card: Card) -> bool:
-    """Whether what was said of the call is over without its having run."""
-    if not card.soft or stopped(card):
-        return False
-    ask = card.approval
-    return ask.state in {"cancelled", "expired"} if ask and ask.opener == "gate" else card.cause == "truncated"
-
-
 def _digests(card: Card) -> set[str]:
     """The hashes of what was asked: as judged, and as first written where we repaired it."""
-    known = {card.decision.args_sha256} if card.decision else set()
+    known = {digest_of_input(card)} | ({card.decision.args_sha256} if card.decision else set())
     if card.repair not in {"", BY_SOURCE, EDITED}:
         try:
             known.add(digest(card.original_input))
@@ -213,10 +251,10 @@ class Look(OfSource):
         memory = tx.existing(row.run_id)
         card = memory.board.cards[row.call.ordinal]
         said = with_permit(memory, card)
-        if card.approval is None or card.approval.id != row.id:  # a newer question has other arguments
+        if card.approval is None or card.approval.id != row.id:  # policy asks more strictly than this question did
             stands = {"id": row.id, "state": row.state, "need": 1, "have": 0, "decide_by": iso(row.expires_at)}
             said |= {"decision": "deny", "permit": None, "approval": stands, "args_sha256": row.args_sha256}
-            said["reason"] = {"code": "superseded", "text": "The call was asked for anew.", "suggest": ""}
+            said["reason"] = {"code": "superseded", "text": "A newer question replaced this one.", "suggest": ""}
         elif row.state == "approved" and said["permit"] is None and row.channel == "http" and not row.claimed_at:
             held = {**said["approval"], "state": "pending", "have": 0}  # may still be taken back: not told yet
             said |= {"decision": "ask", "approval": held}
@@ -244,7 +282,9 @@ class Withdraw(OfSource):
                 self.answer = answer(memory, card)
                 return
             raise TooLate(f"This approval is {row.state}.", code="used" if row.claimed_at else "expired")
-        tx.tell(memory, f.Closed(card.call_id, "cancelled", reason="The agent withdrew the question.", at=tx.now))
+        withdrawn = f.Closed(card.call_id, "cancelled", reason="The agent withdrew the question.", at=tx.now)
+        if card.approval and card.approval.id == row.id:
+            tx.tell(memory, withdrawn, card)
         Approval.objects.filter(id=row.id).update(state="cancelled")
         self.answer = answer(memory, memory.board.cards[card.ordinal])
 

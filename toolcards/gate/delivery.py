@@ -44,7 +44,7 @@ class Take(Action):
         if row.opener == "agent":
             said |= _replies(memory, card)
         if card.approval and card.approval.state == "approved":
-            tx.tell(memory, f.ApprovalMoved(card.call_id, "claimed", id=row.id, at=tx.now))
+            tx.tell(memory, f.ApprovalMoved(card.call_id, "claimed", id=row.id, at=tx.now), card)
             Approval.objects.filter(id=row.id).update(claimed_at=tx.now)
         self.answer = said
 
@@ -81,8 +81,10 @@ class GiveBack(Action):
         row = Approval.objects.filter(id=self.approval).first()
         if row is None:
             return
+        memory = tx.existing(row.run_id)
+        card = memory.board.cards[row.call.ordinal]
+        if card.finished or card.approval is None or card.approval.id != row.id:
+            return  # the call went on without this answer
         if row.state == "claimed":
-            memory = tx.existing(row.run_id)
-            card = memory.board.cards[row.call.ordinal]
-            tx.tell(memory, f.ApprovalMoved(card.call_id, "approved", id=row.id, at=tx.now))
+            tx.tell(memory, f.ApprovalMoved(card.call_id, "approved", id=row.id, at=tx.now), card)
         Approval.objects.filter(id=row.id).update(delivered_at=None, claimed_at=0)

@@ -28,11 +28,12 @@ from toolcards.core.facts import AnyFact, Piece
 from toolcards.core.lifecycle import Card
 from toolcards.core.numbers import Number, TooManyGaps
 from toolcards.gate import consulting, journal
-from toolcards.gate.announcing import END_OF_STREAM, announced, how_it_ended
+from toolcards.gate.announcing import END_OF_STREAM, announced, how_it_ended, rebind
 from toolcards.gate.consulting import Heard, Inquiry
 from toolcards.gate.digests import digest_of_input
-from toolcards.gate.judge import judge
+from toolcards.gate.judge import begin_again, judge
 from toolcards.gate.memory import RunMemory
+from toolcards.gate.permits import forfeit
 from toolcards.gate.preparing import stopped
 from toolcards.gate.transaction import Transaction, plain
 from toolcards.models import Source
@@ -263,19 +264,35 @@ class Stream:
             announced(tx, memory, fact, self.channel)
         if type(fact) is f.RunStarted and fact.title:
             memory.row.title = plain(fact.title, 500)
-        for card in tx.tell(memory, fact):
+        spoken_of = tx.tell(memory, fact)
+        for card in spoken_of:
             self.touched.add(card.ordinal)
             if type(fact) is f.ApprovalAsked and fact.votable and card.approval and card.approval.id == fact.id:
                 self._asked.append({"id": fact.id, "source_id": fact.source_id, "call_id": card.call_id})
-            if self.mode == "gate" and isinstance(fact, _DECIDABLE) and card.call_id == fact.call_id:
-                self._judge(tx, memory, memory.board.cards[card.ordinal], at)
-        if self.mode == "gate" and isinstance(fact, _RAN):
+        if isinstance(fact, _DECIDABLE):
+            self._decide(tx, memory, spoken_of, fact, at)
+        elif self.mode == "gate" and isinstance(fact, _RAN):
             self._ungoverned(tx, memory, fact, at)
         if type(fact) is f.RunEnded:
             memory.row.reason = plain(fact.reason, 2000)
+            forfeit(tx, memory)
+
+    def _decide(self, tx: Transaction, memory: RunMemory, spoken_of: list[Card], fact: Any, at: float) -> None:
+        """Judge a call whose input is complete: on a gate stream, and wherever it replaced a judged one."""
+        calls = [card for card in spoken_of if card.call_id == fact.call_id]
+        if not calls:
+            return
+        card = memory.board.cards[max(card.ordinal for card in calls)]
+        if self.mode != "gate":
+            rebind(tx, memory, card, at)
+        if self.mode == "gate" and card.soft and card.decision:  # its run ended, and the agent asks about it again
+            card = begin_again(tx, memory, card, at)
+        if self.mode == "gate" or (card.gated and card.decision is None):
+            self._judge(tx, memory, card, at)
 
     def _judge(self, tx: Transaction, memory: RunMemory, card: Card, at: float, heard: Heard | None = None) -> None:
-        said = judge(tx, memory, card, channel=self.channel, at=at, patience=self.patience, heard=heard)
+        channel = self.channel if self.mode == "gate" else "http"  # who watches takes no answers
+        said = judge(tx, memory, card, channel=channel, at=at, patience=self.patience, heard=heard)
         if isinstance(said, Inquiry):
             self._inquiries.append(said)
         elif said is not None:

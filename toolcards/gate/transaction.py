@@ -14,6 +14,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from toolcards import anchor, doorbell
+from toolcards.core.card_codec import dump_card
 from toolcards.core.facts import (
     AnyFact,
     ApprovalAsked,
@@ -27,7 +28,7 @@ from toolcards.core.facts import (
     dump,
 )
 from toolcards.core.happenings import matters
-from toolcards.core.lifecycle import Ask, Card, dump_card
+from toolcards.core.lifecycle import Ask, Card
 from toolcards.gate import audit, steplog, telling, tools
 from toolcards.gate import memory as memories
 from toolcards.gate.columns import CALL_GREW, append, ascii_text, found_by, moment, plain, write_calls, write_runs
@@ -40,6 +41,7 @@ TEXT_GROWTH = 1.25  # a streaming text is written again only when it grew by thi
 TEXT_SMALL = 4_096
 _WATCHED = {Decided, Odd}
 _RUNS = {RunStarted, RunEnded, StepFinished}
+PERMIT_ROWS = {"issued": "approved", "void": "cancelled"}  # what an approval's row calls these states of a permit
 
 
 class Transaction:
@@ -54,6 +56,7 @@ class Transaction:
         self.switched = False  # something that holds for every run has changed
         self.told = telling.Told()
         self.steps: list[tuple[str, steplog.Step]] = []
+        self.permits: dict[str, str] = {}  # approval id of a rule's permit -> its row's new state
         self.acts: list[Act] = []  # what the audit trail will say of this transaction
 
     # ------------------------------------------------------------ runs
@@ -103,10 +106,13 @@ class Transaction:
 
     # ------------------------------------------------------------ facts
 
-    def tell(self, memory: RunMemory, fact: AnyFact) -> list[Card]:
-        """Write the fact down and apply it; return the cards it spoke of, as they are now."""
+    def tell(self, memory: RunMemory, fact: AnyFact, about: Card | None = None) -> list[Card]:
+        """Write the fact down and apply it; return the cards it spoke of, as they are now.
+
+        `about`: the very card, where the caller knows it. Without it the fact's call id finds the newest one.
+        """
         board, spoken_of = memory.board, []
-        for ordinal, routed in board.route(fact):
+        for ordinal, routed in board.route(fact, about.ordinal if about else 0):
             if type(routed) is ApprovalAsked and not routed.id:
                 object.__setattr__(routed, "id", new_id("apr"))
             if memory.narrator.unsettled is not None:
@@ -124,9 +130,18 @@ class Transaction:
                         self._noted(memory, before, card, routed)
                 if (applied and type(routed) in _WATCHED) or card.approval is not (before and before.approval):
                     self.acts += audit.seen(memory, routed, before, card)
+                if card.permit is not (before and before.permit):
+                    self._move_permit(memory, routed, card)
             elif type(routed) in _RUNS:
                 self._noted_run(memory, routed)
         return spoken_of
+
+    def _move_permit(self, memory: RunMemory, fact: AnyFact, card: Card) -> None:
+        """Keep what became of a rule's permit, for its row and for the audit trail."""
+        assert card.permit is not None
+        if card.permit.state != "issued":
+            self.permits[card.permit.id] = PERMIT_ROWS.get(card.permit.state, card.permit.state)
+            self.acts += audit.permit_moved(memory, fact, card)
 
     def _settled(self, memory: RunMemory, ordinal: int, fact: AnyFact) -> None:
         """What others will be told of a call whose end had to wait for this fact."""
@@ -181,6 +196,8 @@ class Transaction:
             write_runs(cursor, [self._run_row(memory) for memory in told])
         for memory, card in asked:
             self._write_approval(memory, card)
+        for pk, state in self.permits.items():
+            Approval.objects.filter(id=pk).update(state=state)
 
     def _finish(self) -> None:
         for afterwards in self.after:
@@ -273,6 +290,7 @@ class Transaction:
         said = {
             "state": ask.state, "by_kind": by.kind, "by_name": plain(by.name, 200), "decided_at": ask.decided_at,
             "reason": ascii_text(redactor().text(ask.reason)), "expires_at": ask.expires_at,
+            "args_sha256": ask.args_sha256,
         }  # fmt: skip
         extras = self.extras.get(ask.id, {})
         if before is None or before.id != ask.id:
@@ -287,7 +305,7 @@ class Transaction:
             id=ask.id,
             defaults=columns
             | {
-                "run_id": memory.row.pk, "call_id": call.pk, "opener": ask.opener, "args_sha256": ask.args_sha256,
+                "run_id": memory.row.pk, "call_id": call.pk, "opener": ask.opener,
                 "requested_at": ask.requested_at, "asked": not ask.automatic,
             },
         )  # fmt: skip
