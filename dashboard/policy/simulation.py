@@ -24,6 +24,7 @@ from toolcards.core.truth import FALSE
 EXAMPLES = 20
 GROUPS = 200
 ANSWERS = 4_000  # that are remembered of each policy
+CHEAP = 1_000  # steps of the rules that differ; calls that cost more are judged by both policies
 EVERY = 0.2  # seconds between two looks at the clock's hands: progress told, cancelling heard
 
 
@@ -222,7 +223,10 @@ def _rules(policy: Policy) -> dict[tuple[Any, ...], Any]:
 
 
 def touches(rules: Policy, question: Question) -> bool:
-    """Return whether one of the rules has a say in the call: it may match, or it meets a command it cannot read."""
+    """Return whether one of the rules has a say in the call: it may match, or it meets a command it cannot read.
+
+    Rules that never match a large call may still cost so much that the others cannot be finished.
+    """
     asked = Asked(question)
     try:
         for rule in rules.candidates(asked):
@@ -233,7 +237,7 @@ def touches(rules: Policy, question: Question) -> bool:
                 return True
     except Exception:  # whatever goes wrong, both policies say it themselves
         return True
-    return False
+    return asked.steps > CHEAP
 
 
 # ---------------------------------------------------------------- on several cores

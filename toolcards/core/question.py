@@ -62,10 +62,9 @@ class Question:
 
     @property
     def moment(self) -> dict[str, Any]:
-        """Return what the answer depends on beside the call itself, as plain JSON; defaults are left out."""
+        """Return when and for whom the call is judged, as plain JSON; defaults are left out."""
         facts: dict[str, Any] = {
-            "now": self.now, "known": self.known, "changed": self.changed, "can_wait": self.can_wait,
-            "schema": self.schema, "env": self.env, "user": list(self.user),
+            "now": self.now, "can_wait": self.can_wait, "env": self.env, "user": list(self.user),
             "counts": [[scope, seconds, count] for (scope, seconds), count in sorted(self.counts.items())],
         }  # fmt: skip
         return {name: value for name, value in facts.items() if value != _MOMENT[name]}
@@ -79,5 +78,5 @@ class Question:
 
 
 _MOMENT: dict[str, Any] = {
-    "now": 0.0, "known": True, "changed": False, "can_wait": True, "schema": "", "env": "", "user": [], "counts": [],
+    "now": 0.0, "can_wait": True, "env": "", "user": [], "counts": [],
 }  # fmt: skip
