@@ -308,7 +308,8 @@ def grant(rules, name="r0", **more):
     [
         ({}, 1), ({"rule": "r1"}, 0), ({"rule": "default"}, 0), ({"rule_sha256": "x"}, 0), ({"tool": "Read"}, 0),
         ({"digest": digest({})}, 0), ({"run": "1"}, 1),
-        ({"run": "2"}, 0), ({"source": "s"}, 0), ({"agent": "a"}, 1), ({"agent": "b"}, 0),
+        ({"run": "2"}, 0), ({"server": "s"}, 0), ({"schema": "s"}, 0), ({"agent": "boss/a"}, 1),
+        ({"agent": "a"}, 0), ({"agent": "boss"}, 0), ({"agent": "b"}, 0),
         ({"expires_at": NOON + 1}, 1), ({"expires_at": NOON}, 0),
         ({"digest": ""}, 0), ({"digest": "", "any_input": True}, 1),
         ({"digest": "", "pattern": pattern([{"path": "/a", "op": "eq", "value": 1}])}, 1),

@@ -64,7 +64,7 @@ class Question:
     def moment(self) -> dict[str, Any]:
         """Return when and for whom the call is judged, as plain JSON; defaults are left out."""
         facts: dict[str, Any] = {
-            "now": self.now, "can_wait": self.can_wait, "env": self.env, "user": list(self.user),
+            "now": self.now, "can_wait": self.can_wait, "env": self.env, "user": list(self.user), "schema": self.schema,
             "counts": [[scope, seconds, count] for (scope, seconds), count in sorted(self.counts.items())],
         }  # fmt: skip
         return {name: value for name, value in facts.items() if value != _MOMENT[name]}
@@ -78,5 +78,5 @@ class Question:
 
 
 _MOMENT: dict[str, Any] = {
-    "now": 0.0, "can_wait": True, "env": "", "user": [], "counts": [],
+    "now": 0.0, "can_wait": True, "env": "", "user": [], "schema": "", "counts": [],
 }  # fmt: skip

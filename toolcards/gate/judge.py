@@ -145,13 +145,14 @@ def _decided(memory: RunMemory, card: Card, seen: ToolSeen, *, can_wait: bool, a
         now=at,
         known=seen.known,
         changed=seen.changed,
+        schema=seen.schema_sha256 or _announced_schema(memory, card),
         can_wait=can_wait,
         counts=_counts(policy, memory, card, at),
     )
     decision = policies_core.decide(
         policy,
         question,
-        grants=grants.for_call(card.tool.name, memory.row, at),
+        grants=grants.for_call(question, memory.row, at),
         kill_switch=switches.killed(),
         eligible=lambda terms: eligible(terms, source),
     )
@@ -160,9 +161,13 @@ def _decided(memory: RunMemory, card: Card, seen: ToolSeen, *, can_wait: bool, a
 
 def _changed(memory: RunMemory, card: Card, schema_sha256: str) -> bool:
     """Whether the tool is another one than the source has shown under this name before."""
-    offer = offered(memory).get(card.tool.name)
-    shown = [(tools.ASKED, schema_sha256), (tools.ANNOUNCED, tools.schema_digest(offer.schema) if offer else "")]
+    shown = [(tools.ASKED, schema_sha256), (tools.ANNOUNCED, _announced_schema(memory, card))]
     return tools.changed(memory.row.source_id, plain(card.tool.name, 300), shown, card.tool.source)
+
+
+def _announced_schema(memory: RunMemory, card: Card) -> str:
+    offer = offered(memory).get(card.tool.name)
+    return tools.schema_digest(offer.schema) if offer else ""
 
 
 def _through_the_glass(decision: Decision, at: float) -> Decision:
