@@ -26,7 +26,9 @@ Secrets = Annotated[tuple[SecretStr, ...], NoDecode]
 class Environment(BaseSettings):
     """The TOOLCARDS_* variables. Seconds and bytes, unless the name says otherwise."""
 
-    model_config = SettingsConfigDict(env_prefix="TOOLCARDS_", env_ignore_empty=True, extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="TOOLCARDS_", env_ignore_empty=True, extra="ignore", frozen=True, allow_inf_nan=False
+    )
 
     # Where things are
     data_dir: Path = BASE_DIR / "var" if CHECKOUT else DATA_HOME
