@@ -15,6 +15,7 @@ from django.db.models.functions import Length
 
 from toolcards.core.lifecycle import Card
 from toolcards.core.policy import Question
+from toolcards.core.question import facts_of
 from toolcards.core.redact import masked
 from toolcards.core.secrets import OPEN
 from toolcards.gate.people import identities
@@ -128,19 +129,18 @@ def _question(stored: dict[str, Any], marked: bool, source: str, whose: dict[str
     if not stored.get("has_input") or (marked and masked(given)):
         return None
     tool, times = stored.get("tool") or {}, stored.get("times") or {}
-    question = Question.of(
-        tool.get("name", ""), source=tool.get("source", ""), claimed=tool.get("kind", ""),
-        agent_path=tuple(stored.get("agent_path") or (source,)), input=given,
-        now=times.get("available") or times.get("started") or 0.0, **whose,
-    )  # fmt: skip
     verdict = stored.get("decision") or {}
-    return _as_judged(question, verdict.get("known", True), verdict.get("changed", False), verdict.get("moment"))
+    return Question.of(
+        tool.get("name", ""), source=tool.get("source", ""), claimed=tool.get("kind", ""),
+        agent_path=tuple(stored.get("agent_path") or (source,)), input=given, known=verdict.get("known", True),
+        changed=verdict.get("changed", False),
+        **whose | _moment(verdict.get("moment"), times.get("available") or times.get("started") or 0.0),
+    )  # fmt: skip
 
 
-def _as_judged(question: Question, known: bool, changed: bool, moment: dict[str, Any] | None) -> Question:
-    """Return the question with the facts of the moment when it was judged, where they were recorded."""
-    question = replace(question, known=known, changed=changed)
-    return question.at_moment(moment) if moment else question
+def _moment(recorded: dict[str, Any] | None, otherwise: float) -> dict[str, Any]:
+    """Return the facts of the moment when the call was judged; where none were recorded, when it came."""
+    return facts_of(recorded) if recorded else {"now": otherwise}
 
 
 _YES = frozenset({"approved", "claimed", "succeeded", "failed", "unknown"})
@@ -158,17 +158,17 @@ def question_of(call: ToolCall, card: Card) -> Question:
     """Return what policy is asked about one call; whether its arguments are known is said there."""
     given = card.original_input if card.repair == "edited" else card.input
     source, verdict = call.run.source, card.decision
-    question = Question.of(
+    whose = {"env": source.env, "user": identities(source.owner) if source.owner else ()}
+    return Question.of(
         card.tool.name,
         source=card.tool.source,
         program=call.run.protocol,
         claimed=card.tool.kind,
         agent_path=card.agent_path or (source.name,),
-        env=source.env,
-        user=identities(source.owner) if source.owner else (),
         input=given,
         has_input=card.has_input and not masked(given),
         run=call.run.name,
-        now=card.times.available or card.times.started,
+        known=verdict.known if verdict else True,
+        changed=verdict.changed if verdict else False,
+        **whose | _moment(verdict.moment if verdict else None, card.times.available or card.times.started),
     )
-    return _as_judged(question, verdict.known, verdict.changed, verdict.moment) if verdict else question

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
@@ -72,6 +73,11 @@ _LABELS: tuple[tuple[str, Texts], ...] = (
     ("user", lambda question: question.user),
 )
 
+_AgentTexts = tuple[Texts, Texts]  # as spelled, and what that looks like
+_ANYWHERE: _AgentTexts = (lambda q: q.agent_path, lambda q: names.agents_alike(q.agent_path))
+_LEAF: _AgentTexts = (lambda q: q.agent_path[-1:], lambda q: names.agents_alike(q.agent_path[-1:]))
+_source_alike: Texts = attrgetter("names.source_alike")
+
 
 def _conditions(doc: ClauseDoc, wide: bool, at: str) -> Iterator[Condition]:
     yield from _identity(doc, wide, at)
@@ -92,12 +98,12 @@ def _identity(doc: ClauseDoc, wide: bool, at: str) -> Iterator[Condition]:
     if doc.tool is not None:
         yield _tool(doc.tool, wide, with_source=doc.source is not None)
     if doc.kind is not None:
-        yield label("kind", list(doc.kind), lambda question: question.kinds, every=not wide)
+        yield label("kind", list(doc.kind), attrgetter("kinds"), every=not wide)
     if doc.source is not None:
-        yield _named("source", doc.source, lambda question: (question.source,) if question.source else (), wide)
+        yield _named("source", doc.source, lambda q: (q.source,) if q.source else (), _source_alike, wide)
     if doc.agent is not None:
         anywhere = wide if doc.agent_scope is None else doc.agent_scope == "any_in_path"
-        yield _named("agent", doc.agent, lambda q: q.agent_path if anywhere else q.agent_path[-1:], wide)
+        yield _named("agent", doc.agent, *(_ANYWHERE if anywhere else _LEAF), wide)
     elif doc.agent_scope is not None:
         raise BadValue(f"{at}/agent_scope", "value", "says nothing without agent")
 
@@ -107,15 +113,14 @@ def _tool(wanted: list[str], wide: bool, *, with_source: bool) -> Label:
         return (question.tool,)
 
     if wide:
-        return label("tool", list(map(names.looks_like, wanted)), names.spellings, show=shown)
-    return label("tool", wanted, names.exact_with_source if with_source else names.exact, show=shown)
+        return label("tool", list(map(names.looks_like, wanted)), attrgetter("names.alike"), show=shown)
+    return label("tool", wanted, attrgetter("names.exact_with_source" if with_source else "names.exact"), show=shown)
 
 
-def _named(name: str, wanted: list[str], get: Texts, wide: bool) -> Label:
+def _named(name: str, wanted: list[str], spelled: Texts, alike: Texts, wide: bool) -> Label:
     if not wide:
-        return label(name, wanted, get)
-    alike = list(map(names.looks_like, wanted))
-    return label(name, alike, lambda question: tuple(map(names.looks_like, get(question))), show=get)
+        return label(name, wanted, spelled)
+    return label(name, list(map(names.looks_like, wanted)), alike, show=spelled)
 
 
 def _when(doc: WhenDoc) -> When:

@@ -60,8 +60,11 @@ class Label:
         if self.every:
             return TRUE if texts and all(map(self._wants, texts)) else FALSE
         for text in texts:
-            if self._wants(text):
+            if text in self.plain:
                 return TRUE
+            for matches in self.globs:
+                if matches(text):
+                    return TRUE
         return FALSE
 
     def _wants(self, text: str) -> bool:
@@ -212,14 +215,16 @@ class Command:
         return max(answers) if self.wide else min(answers)
 
     def _of_segment(self, asked: Asked, segment: Segment) -> Truth:
-        asked.step(self._steps(segment))
         if self.wide:
+            hidden = segment.hidden
+            asked.step(self._steps(segment) if hidden or segment.inline else 1)
             if self._wanted.spelled(segment):
                 return TRUE
-            if segment.hidden:
+            if hidden:
                 asked.opaque = True
                 return OPAQUE
             return FALSE
+        asked.step()
         if segment.opaque:
             asked.opaque = True
             return OPAQUE
@@ -232,10 +237,8 @@ class Command:
         return TRUE
 
     def _steps(self, segment: Segment) -> int:
-        """Words that a call may hide are looked for one by one in its text; others are found by the program's name."""
-        if self.wide and (segment.hidden or segment.inline):
-            return len(self.wanted) * (_HIDDEN_STEPS + len(segment.line) // CHARACTERS)
-        return 1
+        """Return the cost of looking for each of the words in a text that may hide them."""
+        return len(self.wanted) * (_HIDDEN_STEPS + len(segment.line) // CHARACTERS)
 
     def actual(self, asked: Asked) -> Any:
         """Return the command."""

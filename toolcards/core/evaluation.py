@@ -40,20 +40,23 @@ def evaluate(policy: Policy, question: Question, limit: int = MAX_STEPS) -> Find
         could = policy.candidates(asked)
     except OverBudget:  # every stage that has rules is over budget too
         could = policy.rules
-    alive = [rule for rule in could if rule.alive(question.now)]
-    for effect in STAGES:
-        stage = tuple([rule for rule in alive if rule.effect is effect and not rule.monitor])
+    stages: dict[Effect, list[Rule]] = {effect: [] for effect in STAGES}
+    watching: list[Rule] = []
+    for rule in could:
+        if rule.alive(question.now):
+            (watching if rule.monitor else stages[rule.effect]).append(rule)
+    for effect, rules in stages.items():
         try:
-            _STAGE[effect](stage, asked, findings)
+            _STAGE[effect](rules, asked, findings)
         except OverBudget:
-            findings.unfinished, findings.left = effect, stage
+            findings.unfinished, findings.left = effect, tuple(rules)
             return findings
     with suppress(OverBudget):
-        findings.would = _watching([rule for rule in alive if rule.monitor], asked)
+        findings.would = _watching(watching, asked)
     return findings
 
 
-def _strict(stage: tuple[Rule, ...], asked: Asked, findings: Findings) -> None:
+def _strict(stage: list[Rule], asked: Asked, findings: Findings) -> None:
     """Find the rules that deny, or ask."""
     for rule in stage:
         answers = _answers(rule, asked, findings)
@@ -61,7 +64,7 @@ def _strict(stage: tuple[Rule, ...], asked: Asked, findings: Findings) -> None:
             (findings.deny if rule.effect is Effect.DENY else findings.ask).append(rule)
 
 
-def _mild(stage: tuple[Rule, ...], asked: Asked, findings: Findings) -> None:
+def _mild(stage: list[Rule], asked: Asked, findings: Findings) -> None:
     """Find the rules that allow: alone, or each a part of one command line."""
     cover: dict[tuple[str, ...], list[tuple[Rule, tuple[Truth, ...]]]] = {}
     for rule in stage:

@@ -37,7 +37,7 @@ class Grant:
 
 def granted(rule: str, sha256: str, question: Question, grants: tuple[Grant, ...]) -> Grant | None:
     """Return a grant for this rule, with this content, that covers the question. A changed tool is asked about anew."""
-    if rule == "changed_tool":
+    if rule == "changed_tool" or not grants:
         return None
     wanted = (grant for grant in grants if grant.rule == rule and grant.rule_sha256 == sha256)
     return next((grant for grant in wanted if covers(grant, question)), None)
@@ -46,7 +46,7 @@ def granted(rule: str, sha256: str, question: Question, grants: tuple[Grant, ...
 def covers(grant: Grant, question: Question) -> bool:
     """Return whether the grant was given for this call."""
     here = (
-        (grant.tool, grant.server, grant.schema) == (question.tool, question.server, question.schema)
+        (grant.tool, grant.server, grant.schema) == (question.tool, question.names.server, question.schema)
         and (not grant.run or grant.run == question.run)
         and (not grant.agent or grant.agent == agent_scope(question.agent_path))
         and (not grant.expires_at or 0 < question.now < grant.expires_at)

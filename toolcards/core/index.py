@@ -42,11 +42,12 @@ class Index:
         question = asked.question
         found = [
             *self.rest,
-            *self.wide.of(names.spellings(question)),
-            *self.exact.of(names.exact_with_source(question)),
+            *self.wide.of(question.names.alike),
+            *self.exact.of(question.names.exact_with_source),
         ]
-        for kind in question.kinds:
-            found += self.kinds.get(kind, ())
+        if self.kinds:
+            for kind in question.kinds:
+                found += self.kinds.get(kind, ())
         for path, commands in self.commands.items():
             found += commands.of(asked, path)
         return {rule.id: rule for rule in found}.values()

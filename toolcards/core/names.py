@@ -3,27 +3,58 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 
+from toolcards.client.common.catalogue import OWN
 from toolcards.client.common.lookalikes import skeleton
-from toolcards.core.question import Question
 
 _JOINTS = re.compile(r"_{2,3}|[./:]")
-_LONGEST = 400
+_LONGEST = 600  # characters of names that are remembered
 
 
-def spellings(question: Question) -> tuple[str, ...]:
-    """Return the skeletons of all that the tool may be taken for: its name, and the tool alone without its server.
+@dataclass(frozen=True, slots=True)
+class ToolNames:
+    """The names of one tool of one source.
 
-    `mcp__files__bash`, `files__bash`, `mcp_files_bash` and `files.bash` may all be taken for `bash`.
+    `server` is the MCP server or package that it comes from, "" for the agent program's own tools; `qualified` the
+    tool's name with it, as MCP clients write it. `exact` holds what a rule has to spell to allow the tool, or may spell
+    where it names the source as well. `alike` are the skeletons of all that it may be taken for.
     """
-    if len(question.tool) + len(question.qualified) > _LONGEST:
-        return _spellings.__wrapped__(question.tool, question.qualified)
-    return _spellings(question.tool, question.qualified)
+
+    server: str
+    qualified: str
+    exact: tuple[str, ...]
+    exact_with_source: tuple[str, ...]
+    alike: tuple[str, ...]
+    source_alike: tuple[str, ...]
+
+
+def tool_names(tool: str, source: str) -> ToolNames:
+    """Return all names of the tool."""
+    return _tool_names(tool, source) if len(tool) + len(source) <= _LONGEST else _read(tool, source)
 
 
 @lru_cache(maxsize=2_048)
-def _spellings(tool: str, qualified: str) -> tuple[str, ...]:
+def _tool_names(tool: str, source: str) -> ToolNames:
+    return _read(tool, source)
+
+
+def _read(tool: str, source: str) -> ToolNames:
+    server = "" if source in OWN else source
+    qualified = f"mcp__{server}__{tool}" if server and not tool.startswith("mcp__") else tool
+    return ToolNames(
+        server=server,
+        qualified=qualified,
+        exact=(qualified,),
+        exact_with_source=tuple(dict.fromkeys((tool, qualified))),
+        alike=_taken_for(tool, qualified),
+        source_alike=(skeleton(source),) if source else (),
+    )
+
+
+def _taken_for(tool: str, qualified: str) -> tuple[str, ...]:
+    """`mcp__files__bash`, `files__bash`, `mcp_files_bash` and `files.bash` may all be taken for `bash`."""
     seen = skeleton(tool)
     found = [seen, skeleton(qualified), *(seen[joint.end() :] for joint in _JOINTS.finditer(seen))]
     if seen.startswith("mcp_"):
@@ -31,16 +62,11 @@ def _spellings(tool: str, qualified: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def agents_alike(path: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the skeletons of the agents in a path."""
+    return tuple([skeleton(name) for name in path])
+
+
 def looks_like(text: str) -> str:
-    """Return what a rule names as a skeleton to compare `spellings` with; only its own * stands for anything."""
+    """Return what a rule names as a skeleton to compare with; only its own * stands for anything."""
     return "*".join(skeleton(part).replace("*", "") for part in text.split("*"))
-
-
-def exact(question: Question) -> tuple[str, ...]:
-    """Return the one name that a rule has to spell to allow the tool: with its server, where it has one."""
-    return (question.qualified,)
-
-
-def exact_with_source(question: Question) -> tuple[str, ...]:
-    """Return the names that may allow the tool where the rule names its source as well."""
-    return (question.tool, question.qualified)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from toolcards.client.common import catalogue
+from toolcards.core.names import ToolNames, tool_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +52,9 @@ class Question:
         return (self.kind or "other", *self.also)
 
     @property
-    def server(self) -> str:
-        """The MCP server or package that the tool comes from, "" for the agent program's own."""
-        return "" if self.source in catalogue.OWN else self.source
-
-    @property
-    def qualified(self) -> str:
-        """The tool's name with its server, as MCP clients write it; its own tools have none."""
-        return f"mcp__{self.server}__{self.tool}" if self.server and not self.tool.startswith("mcp__") else self.tool
+    def names(self) -> ToolNames:
+        """What the tool may be called."""
+        return tool_names(self.tool, self.source)
 
     @property
     def moment(self) -> dict[str, Any]:
@@ -69,12 +65,13 @@ class Question:
         }  # fmt: skip
         return {name: value for name, value in facts.items() if value != _MOMENT[name]}
 
-    def at_moment(self, moment: Mapping[str, Any]) -> Question:
-        """Return the question as it was asked at the moment that `moment` describes."""
-        facts = _MOMENT | dict(moment)
-        facts["user"] = tuple(facts["user"])
-        facts["counts"] = {(scope, seconds): count for scope, seconds, count in facts["counts"]}
-        return replace(self, **facts)
+
+def facts_of(moment: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a recorded `Question.moment` says, as fields of the question."""
+    facts = _MOMENT | dict(moment)
+    facts["user"] = tuple(facts["user"])
+    facts["counts"] = {(scope, seconds): count for scope, seconds, count in facts["counts"]}
+    return facts
 
 
 _MOMENT: dict[str, Any] = {

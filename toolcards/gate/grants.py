@@ -107,7 +107,7 @@ def _asking_policy(row: Approval) -> policy.Policy:
 
 
 def _server(card: Card) -> str:
-    return policy.Question.of(card.tool.name, source=card.tool.source).server
+    return policy.Question.of(card.tool.name, source=card.tool.source).names.server
 
 
 def _schema(card: Card) -> str:

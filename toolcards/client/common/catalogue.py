@@ -75,9 +75,9 @@ def kinds_of(tool: str, server: str = "", program: str = "", claimed: str = "") 
     `server`: the MCP server or package it comes from, "" for the agent program's own. `program`: which agent program,
     where that is known. `claimed`: what the agent says of it.
     """
-    found = _kinds(tool, server, program) if len(tool) <= _LONGEST else ("other", *_promised(tool))
-    claims = (claimed,) if DANGER.get(claimed, 0) > max(DANGER[kind] for kind in found) else ()
-    return _gravest_first((*claims, *found))
+    short = len(tool) + len(server) <= _LONGEST
+    found = _kinds(tool, server, program) if short else _gravest_first(("other", *_promised(tool)))
+    return (claimed, *found) if DANGER.get(claimed, 0) > DANGER[found[0]] else found
 
 
 def kind_of(tool: str, server: str = "", program: str = "") -> str:
