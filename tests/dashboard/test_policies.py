@@ -44,6 +44,23 @@ def test_first_run_activates_the_starter_policy_and_copies_it_to_the_draft(db: N
     assert policies.ensure_first() is None
 
 
+FIRST = [
+    (None, "Read", "allow"), (None, "frob", "ask"), (None, "Edit", "ask"), (None, "mcp__evil__view", "ask"),
+    ("allow", "Read", "allow"), ("allow", "frob", "allow"), ("allow", "Edit", "ask"), ("allow",
+    "mcp__evil__delete_it", "ask"),
+    ("ask", "Read", "ask"), ("ask", "frob", "ask"), ("deny", "Read", "deny"), ("deny", "frob", "deny"), ("deny",
+    "Edit", "ask"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("default", "tool", "effect"), FIRST)
+def test_the_first_policy_has_the_default_that_was_set_also_for_unknown_tools(
+    default: str | None, tool: str, effect: str, db: None
+) -> None:
+    policies.ensure_first(default)
+    assert decide(policies.active(), Question.of(tool, known=False)).effect == effect
+
+
 def test_the_page_says_the_model_and_every_rule_in_a_sentence(admin: Client, first: PolicyVersion) -> None:
     page = admin.get("/policy/").content.decode()
     assert "Deny beats ask, ask beats allow. If nothing matches: ask." in page
