@@ -14,7 +14,7 @@ from toolcards.core.canonical import MAX_NODES
 from toolcards.core.commands import Segment, segments
 from toolcards.core.question import Question
 
-# Some 25 conditions on every value of the largest input; ordinary calls take fewer than 100.
+# About fifty conditions on every value of the largest input; ordinary calls take fewer than 100.
 MAX_STEPS = 500_000
 MAX_VALUES = MAX_NODES
 CHARACTERS = 256
