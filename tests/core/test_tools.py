@@ -59,7 +59,8 @@ CHANGING = {
                    "execute": "create_refund finalize_invoice"},
     "mcp playwright": {"execute": "browser_click browser_type browser_evaluate browser_file_upload browser_navigate "
                        "browser_press_key browser_run_code browser_tabs browser_fill_form browser_handle_dialog"},
-    "mcp chrome-devtools": {"execute": "click fill fill_form evaluate_script navigate_page upload_file drag new_page"},
+    "mcp chrome-devtools": {"edit": "take_screenshot take_snapshot",  # they write the file that they are given
+                            "execute": "click fill fill_form evaluate_script navigate_page upload_file drag new_page"},
     "mcp puppeteer": {"execute": "puppeteer_navigate puppeteer_click puppeteer_evaluate puppeteer_fill"},
     "mcp postgres": {"execute": "query execute_sql pg_execute_mutation"},
     "mcp sqlite": {"edit": "create_table append_insight", "execute": "write_query"},
@@ -108,7 +109,7 @@ LOOKING = {
     "mcp gitlab": {"read": "get_merge_request list_pipelines"},
     "mcp slack": {"read": "slack_list_channels slack_get_channel_history conversations_history"},
     "mcp playwright": {"read": "browser_snapshot browser_console_messages browser_network_requests"},
-    "mcp chrome-devtools": {"read": "list_pages take_snapshot list_network_requests"},
+    "mcp chrome-devtools": {"read": "list_pages list_console_messages list_network_requests"},
     "mcp sqlite": {"read": "read_query list_tables describe_table"},
     "mcp kubernetes": {"read": "kubectl_get kubectl_logs pods_list resources_get"},
     "mcp terraform": {"read": "get_provider_details list_workspaces", "search": "search_modules"},

@@ -57,6 +57,8 @@ class Label:
     def check(self, asked: Asked, segment: Segment | None) -> Truth:
         """Return TRUE if any of the texts is wanted, or all of them are; what was not stated is none of them."""
         texts = self.get(asked.question)
+        if self.globs:
+            asked.step(len(self.globs))
         if self.every:
             return TRUE if texts and all(map(self._wants, texts)) else FALSE
         for text in texts:

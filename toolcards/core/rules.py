@@ -200,6 +200,7 @@ def _truth(rule: Rule, asked: Asked, part: Segment | None, truth: Truth) -> Trut
     for clause in rule.unless:
         if truth is FALSE:
             break
+        asked.step()
         truth = min(truth, negate(clause.check(asked, part)))
     return truth
 
