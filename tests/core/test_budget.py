@@ -113,6 +113,17 @@ def test_a_complete_denial_and_question_stand_though_milder_rules_are_left():
         assert (decision.effect, decision.code, decision.complete) == (effect, code, True)
 
 
+def test_which_deny_came_first_is_nothing_to_a_stage_that_was_broken_off():
+    rules = [
+        {"effect": "deny", "match": SLOW},
+        {"effect": "deny", "match": {"tool": ["files"]}, "severity": "critical"},
+    ]
+    for order in (rules, rules[::-1]):
+        for names in ("ab", "ba"):
+            decision = decide(policy(order, names), Question.of("files", input=MANY), limit=2_000)
+            assert (decision.effect, decision.code, decision.rules) == (Effect.DENY, "over_budget", ())
+
+
 def test_rules_that_only_watch_decide_nothing_by_being_slow():
     rules = policy(
         [{"effect": "deny", "mode": "monitor", "match": SLOW}, {"effect": "allow", "match": {"tool": ["files"]}}], "ab"

@@ -91,6 +91,19 @@ def test_a_star_in_a_name_that_an_agent_sends_stands_for_nothing():
     assert not says("deny", "\uff0abash", "rebash") and says("deny", "*bash", "rebash")
 
 
+def test_a_name_of_any_length_is_judged_and_remembered_in_bounds():
+    for name in ("_" * 400_000, "mcp_" + "_a" * 100_000, "x__" * 100_000 + "bash", "b\u0430sh" * 50_000):
+        policy = parse(
+            {
+                "default": "allow",
+                "rules": [{"effect": "deny", "match": {"tool": ["bash", f"t{n}*"]}} for n in range(50)],
+            }
+        )
+        question = Question.of(name)
+        assert sum(map(len, question.names.alike)) <= 3 * len(name) + 100
+        assert (decide(policy, question).effect is Effect.DENY) == name.endswith("__bash")
+
+
 parts = st.text(st.sampled_from("bB\u0430ash_-.* \u200b1lI|0oO\ufdfa\u00e6\u03a3"), max_size=6)
 
 

@@ -49,9 +49,11 @@ def _text(value: Value) -> Any:
     """Return a text of sane length and Unicode."""
     if type(value) is not str or len(value) > MAX_TEXT:
         return UNREADABLE
-    if value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value):
-        return value
-    return UNREADABLE
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return UNREADABLE
+    return value
 
 
 def _canonical(value: Value) -> Any:

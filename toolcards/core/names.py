@@ -10,7 +10,7 @@ from toolcards.client.common.catalogue import OWN
 from toolcards.client.common.lookalikes import skeleton
 
 _JOINTS = re.compile(r"_{2,3}|[./:]")
-_LONGEST = 600  # characters of names that are remembered
+_LONGEST = 600  # characters of ordinary names
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,16 @@ class ToolNames:
 
 def tool_names(tool: str, source: str) -> ToolNames:
     """Return all names of the tool."""
-    return _tool_names(tool, source) if len(tool) + len(source) <= _LONGEST else _read(tool, source)
+    return _short(tool, source) if len(tool) + len(source) <= _LONGEST else _long(tool, source)
 
 
 @lru_cache(maxsize=2_048)
-def _tool_names(tool: str, source: str) -> ToolNames:
+def _short(tool: str, source: str) -> ToolNames:
+    return _read(tool, source)
+
+
+@lru_cache(maxsize=2)  # every rule asks once a decision; no agent program has such tools
+def _long(tool: str, source: str) -> ToolNames:
     return _read(tool, source)
 
 
@@ -56,10 +61,12 @@ def _read(tool: str, source: str) -> ToolNames:
 def _taken_for(tool: str, qualified: str) -> tuple[str, ...]:
     """`mcp__files__bash`, `files__bash`, `mcp_files_bash` and `files.bash` may all be taken for `bash`."""
     seen = skeleton(tool)
-    found = [seen, skeleton(qualified), *(seen[joint.end() :] for joint in _JOINTS.finditer(seen))]
+    ends = [joint.end() for joint in _JOINTS.finditer(seen)]
     if seen.startswith("mcp_"):
-        found += [seen[at + 1 :] for at, char in enumerate(seen) if char == "_"]
-    return tuple(dict.fromkeys(found))
+        ends += [at + 1 for at, char in enumerate(seen) if char == "_"]
+    if len(seen) > _LONGEST:
+        ends = ends[-1:]
+    return tuple(dict.fromkeys((seen, skeleton(qualified), *(seen[end:] for end in ends))))
 
 
 def agents_alike(path: tuple[str, ...]) -> tuple[str, ...]:

@@ -71,16 +71,21 @@ _SAME = str.maketrans({"i": "l", "1": "l", "|": "l", "0": "o", "-": "_"})
 _UNSEEN = frozenset({"Mn", "Me", "Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"})
 _BLANK = dict.fromkeys([*range(33), 127])  # ASCII that is not seen
 LONGEST_LETTER = 18  # one character may stand for so many (U+FDFA is a whole sentence)
-_LONGEST = 400  # characters; longer names are read each time they come
+_LONGEST = 400  # characters of ordinary names
 
 
 def skeleton(name: str) -> str:
     """Return what the name looks like: letter by letter, so that the beginning of a name has the same beginning."""
-    return _skeleton(name) if len(name) <= _LONGEST else _read(name)
+    return _short(name) if len(name) <= _LONGEST else _long(name)
 
 
 @lru_cache(maxsize=4_096)
-def _skeleton(name: str) -> str:
+def _short(name: str) -> str:
+    return _read(name)
+
+
+@lru_cache(maxsize=32)
+def _long(name: str) -> str:
     return _read(name)
 
 
