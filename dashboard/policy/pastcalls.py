@@ -111,7 +111,7 @@ class _People(dict[int | None, tuple[str, ...]]):
 
 
 def _runs(ids: set[int]) -> dict[int, tuple[str, str, str, int | None, str]]:
-    """Return name, source, environment, owner and program of each run; asked apart, for many calls share one run."""
+    """Return name, source, environment, owner and program of each run."""
     columns = ("name", "source__name", "source__env", "source__owner_id", "protocol")
     return {row[0]: row[1:] for row in Run.objects.filter(id__in=ids).values_list("id", *columns)}
 
@@ -139,7 +139,7 @@ def _question(stored: dict[str, Any], marked: bool, source: str, whose: dict[str
 
 
 def _moment(recorded: dict[str, Any] | None, otherwise: float) -> dict[str, Any]:
-    """Return the facts of the moment when the call was judged; where none were recorded, when it came."""
+    """Return the recorded facts of the moment, or only the time."""
     return facts_of(recorded) if recorded else {"now": otherwise}
 
 

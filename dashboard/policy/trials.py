@@ -38,7 +38,7 @@ def question_about(
 
 
 def _is_known(tool: str, source: str) -> bool:
-    """Return whether such a call would be of a known tool: as the newest one was, else where some run announced it."""
+    """Return whether the tool is known: listed, known last time, or announced."""
     if catalogue.knows(tool, source):
         return True
     newest = ToolCall.objects.shown().filter(tool=tool[:300]).order_by("-id").first()

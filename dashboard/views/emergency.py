@@ -76,14 +76,14 @@ def _break(request: HttpRequest, said: Any) -> dict[str, Any]:
     return gate.break_glass(by, reason, _minutes(said.get("minutes", DEFAULT_MINUTES)))
 
 
-def _minutes(asked: Any) -> float:
-    """Return for how many minutes: a form's text or a JSON number; raises Invalid. The gate knows the limits."""
-    if isinstance(asked, str):
-        asked = asked.strip() or str(DEFAULT_MINUTES)
-        asked = float(asked) if _NUMBER.fullmatch(asked) else None
-    if isinstance(asked, bool) or not isinstance(asked, int | float) or not 0 < asked < math.inf:
+def _minutes(value: Any) -> float:
+    """Return the minutes in a form's text or a JSON number; raises Invalid."""
+    if isinstance(value, str):
+        text = value.strip() or str(DEFAULT_MINUTES)
+        value = float(text) if _NUMBER.fullmatch(text) else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise gate.Invalid("Minutes must be a number above 0.", code="invalid_minutes")
-    return float(min(asked, LARGEST))
+    return float(min(value, LARGEST))
 
 
 def fresh(request: HttpRequest) -> bool:

@@ -1,4 +1,4 @@
-"""One question while it is judged: values are looked up and read once, work is counted in steps and bounded.
+"""The state of one evaluation: values read once, work counted in steps.
 
 A step is a fixed amount of work: one value, one alternative of a rule, or `CHARACTERS` of a text that a pattern reads.
 There is no clock, so the same question under the same rules costs the same everywhere and at any time.
@@ -29,7 +29,10 @@ class OverBudget(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """The values at a path as one reader understands them, and the steps it takes to read them all again."""
+    """The values at a path as one reader understands them.
+
+    `steps` is what it costs to read all of them from end to end.
+    """
 
     values: tuple[Any, ...]
     steps: int
@@ -62,7 +65,10 @@ class Asked:
         return self._values[path]
 
     def readings(self, path: Path, read: Reader) -> Readings | None:
-        """Return the values at the path, each read once however many rules ask; None where that cannot be told."""
+        """Return the values at the path as read; None where that cannot be told.
+
+        Each value is read once, however many rules ask.
+        """
         key = path, read
         if key not in self._readings:
             values = self.values(path)
@@ -83,7 +89,7 @@ class Asked:
 
 
 def size(value: Any) -> int:
-    """Return how much there is to read: the characters of a text, the entries of all that is nested."""
+    """Return how many characters there are to read, nested values included."""
     total = 0
     rest: list[Any] = [value]
     while rest:
@@ -102,7 +108,7 @@ def values_at(question: Question, path: Path) -> tuple[Any, ...] | None:
 
 
 def _walk(question: Question, path: Path) -> tuple[tuple[Any, ...] | None, int]:
-    """Return the values at the path, and how many values were visited on the way."""
+    """Return the values at the path and the number of visited values."""
     if not question.has_input:
         return None, 1
     values: list[Any] = [question.input]

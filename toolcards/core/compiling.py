@@ -94,7 +94,7 @@ def _conditions(doc: ClauseDoc, wide: bool, at: str) -> Iterator[Condition]:
 
 
 def _identity(doc: ClauseDoc, wide: bool, at: str) -> Iterator[Condition]:
-    """Give the conditions on what agents name themselves, where one name may look like another."""
+    """Give the conditions on names that agents choose."""
     if doc.tool is not None:
         yield _tool(doc.tool, wide, with_source=doc.source is not None)
     if doc.kind is not None:

@@ -73,9 +73,9 @@ def _run_started(context: Context, fact: f.RunStarted) -> None:
 
 
 def _claimed_kind(tool: dict[str, Any]) -> str:
-    """Return what the agent says of its tool: its kind, or what MCP's hints say where they are graver.
+    """Return the graver of the kind that the agent states and MCP's hints.
 
-    Policy takes it for a doubt at most: it never makes a call look less dangerous.
+    For policy it only adds doubt; it never makes a call look less dangerous.
     """
     claimed = tool.get("kind")
     kind = claimed if isinstance(claimed, str) else ""

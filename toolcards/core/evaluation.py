@@ -1,7 +1,6 @@
-"""What all rules say about one question: denies first and completely, then asks, then allows, then those that watch.
+"""Evaluates all rules for one question: denies first, then asks, allows and monitors.
 
-Whatever cannot be finished within the limit is told by `unfinished`: a stage that was broken off counts as a whole,
-so nothing depends on which of its rules came first.
+A stage that cannot be finished within the limit counts as a whole, so nothing depends on the order of its rules.
 """
 
 from __future__ import annotations
@@ -22,12 +21,16 @@ _TRACE_FACTOR = 8  # a trace asks every condition of every rule, also those that
 
 @dataclass(slots=True)
 class Findings:
-    """What the rules say. `unfinished` is the first stage that was not finished, `left` all rules of it."""
+    """The rules that match, by effect.
+
+    `opaque` holds rules that met a command they cannot read. `unfinished` is the first stage that was not finished,
+    `left` holds all rules of it.
+    """
 
     deny: list[Rule] = field(default_factory=list)
     ask: list[Rule] = field(default_factory=list)
     allow: list[Rule] = field(default_factory=list)
-    opaque: list[Rule] = field(default_factory=list)  # looked at a command that is not plain
+    opaque: list[Rule] = field(default_factory=list)
     would: tuple[dict[str, Any], ...] = ()
     unfinished: Effect | None = None
     left: tuple[Rule, ...] = ()
@@ -37,12 +40,12 @@ def evaluate(policy: Policy, question: Question, limit: int = MAX_STEPS) -> Find
     """Ask every rule that could match, in at most `limit` steps."""
     asked, findings = Asked(question, limit), Findings()
     try:
-        could = policy.candidates(asked)
+        candidates = policy.candidates(asked)
     except OverBudget:  # every stage that has rules is over budget too
-        could = policy.rules
+        candidates = policy.rules
     stages: dict[Effect, list[Rule]] = {effect: [] for effect in STAGES}
     watching: list[Rule] = []
-    for rule in could:
+    for rule in candidates:
         if rule.alive(question.now):
             (watching if rule.monitor else stages[rule.effect]).append(rule)
     for effect, rules in stages.items():
@@ -65,7 +68,7 @@ def _strict(stage: list[Rule], asked: Asked, findings: Findings) -> None:
 
 
 def _mild(stage: list[Rule], asked: Asked, findings: Findings) -> None:
-    """Find the rules that allow: alone, or each a part of one command line."""
+    """Find the rules that allow, alone or each a part of one command."""
     cover: dict[tuple[str, ...], list[tuple[Rule, tuple[Truth, ...]]]] = {}
     for rule in stage:
         answers = _answers(rule, asked, findings)
@@ -90,11 +93,14 @@ def _answers(rule: Rule, asked: Asked, findings: Findings) -> tuple[Truth, ...]:
 
 
 def _watching(rules: list[Rule], asked: Asked) -> tuple[dict[str, Any], ...]:
-    found = [rule for rule in rules if counts(rule, truths(rule, asked))]
-    return tuple({"rule": rule.id, "effect": rule.effect.value} for rule in sorted(found, key=lambda rule: rule.id))
+    matching = sorted((rule for rule in rules if counts(rule, truths(rule, asked))), key=lambda rule: rule.id)
+    return tuple({"rule": rule.id, "effect": rule.effect.value} for rule in matching)
 
 
 def trace(policy: Policy, question: Question, limit: int = MAX_STEPS) -> tuple[dict[str, Any], ...]:
-    """Return what every rule and condition says, with the values looked at (they may hold secrets)."""
+    """Return what every rule and condition answers.
+
+    The entries hold the values that were looked at, which may be secrets.
+    """
     asked = Asked(question, limit * _TRACE_FACTOR)
     return tuple(explained(rule, asked) for rule in sorted(policy.rules, key=lambda rule: rule.id) if rule.enabled)

@@ -73,7 +73,7 @@ def _surely(pattern: Clause, question: Question) -> bool:
 
 
 def agent_scope(path: tuple[str, ...]) -> str:
-    """Return whose calls a grant is for: the agent with all that called it, in at most 200 plain characters."""
+    """Return the agent and its callers as one text of at most 200 characters."""
     text = "/".join(map(escape, path))
     if len(text) <= 200 and text.isprintable():
         return text

@@ -1,4 +1,4 @@
-"""Which host a URL or an address leads to, by its spelling alone; what programs could read differently is UNDECIDED.
+"""Hosts and addresses in URLs, by spelling alone; ambiguous spellings are UNDECIDED.
 
 A rule that names a host speaks of http and https on their default ports, unless it names another scheme or port.
 Other ways to the same host (ssh, another port) are UNDECIDED, so that ask and deny hold for them and allow does not.
@@ -23,8 +23,9 @@ _WEB_PORTS = frozenset({80, 443})
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a URL leads. `scheme` "" is a bare address; `port` None: none is written and the scheme has no own.
+    """Where a URL or an address leads.
 
+    `scheme` is "" for a bare address, `port` None where none is written and the scheme has no default.
     `embeds`: the address holds another one, to which some programs connect.
     """
 
@@ -44,13 +45,19 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a rule lets one come: `scheme` "" is http and https, `port` None the default one, ANY_PORT every one."""
+    """The scheme and port that a rule speaks of.
+
+    `scheme` "" is http and https; `port` None is the default one, ANY_PORT every one.
+    """
 
     scheme: str = ""
     port: int | None = None
 
     def leads_to(self, place: Endpoint) -> bool | None:
-        """Return whether the endpoint is reached this way, UNDECIDED where the rule does not speak of it."""
+        """Return whether the endpoint is reached this way.
+
+        UNDECIDED for ways that the rule does not speak of.
+        """
         if self.scheme and place.scheme != self.scheme:
             return False
         if self.port is not None and self.port != ANY_PORT and place.port != self.port:
@@ -66,14 +73,14 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class WantedHost:
-    """A host that a rule names; `tail` is set instead for every host below a name."""
+    """A host that a rule names, or every host below it (`tail`)."""
 
     name: str
     tail: str
     way: Way
 
     def covers(self, place: Endpoint) -> bool | None:
-        """Return whether the endpoint is this host, reached in a way that the rule speaks of."""
+        """Return whether the endpoint is this host, reached this way."""
         same = place.host.endswith(self.tail) if self.tail else place.host == self.name
         if same:
             return self.way.leads_to(place)
@@ -102,15 +109,15 @@ _WANTED = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*)://)?(\*\.)?(.+?)(:\*)?", re.
 
 
 def wanted_host(text: str) -> WantedHost:
-    """Return the host that a rule names, such as `example.com`, `*.example.com:8443` or `ssh://example.com`.
+    """Parse a host in a rule: `example.com`, `*.example.com:8443`, `ssh://example.com`.
 
     Raises ValueError if it is not a plain host.
     """
     match = _WANTED.fullmatch(text)
-    found = _authority(match[3]) if match else None
-    if match is None or found is None or (match[4] and found[1] is not None) or (match[2] and _address(found[0])):
+    authority = _authority(match[3]) if match else None
+    name, port = authority or ("", None)
+    if match is None or not name or (match[4] and port is not None) or (match[2] and _address(name)):
         raise ValueError("expects a host such as example.com or *.example.com:8443 (non-Latin names as xn--…)")
-    name, port = found
     way = Way((match[1] or "").lower(), ANY_PORT if match[4] else port)
     return WantedHost(name, f".{name}" if match[2] else "", way)
 
@@ -119,9 +126,9 @@ _NETWORK = re.compile(r"\[([^\[\]]+)\](?::(\*|[0-9]{1,5}))?|([^\[\]:]+):(\*|[0-9
 
 
 def wanted_network(text: str) -> WantedNetwork:
-    """Return the network that a rule names, such as `10.0.0.0/8`, `10.0.0.0/8:8080` or `[fd00::/8]:*`.
+    """Parse a network in a rule: `10.0.0.0/8`, `10.0.0.0/8:8080`, `[fd00::/8]:*`.
 
-    Raises ValueError for what is none.
+    Raises ValueError if it is not a network.
     """
     match = _NETWORK.fullmatch(text)
     name, port = (match[1] or match[3], match[2] or match[4]) if match else (text, None)
@@ -143,28 +150,27 @@ _ODD = re.compile(r"[^!-~]|\\")  # blanks, control characters, anything beyond A
 
 
 def parsed_url(url: str) -> Endpoint | None:
-    """Return where a URL leads, its host in lower case and without the last dot.
+    """Return where a URL leads, with its host in lower case.
 
     UNDECIDED where programs could disagree: a user name, a backslash, an escape, an address in numbers, …
     """
     match = None if _ODD.search(url) else _URL.fullmatch(url)
-    found = _authority(match[2]) if match and "@" not in match[2] else None
-    if match is None or found is None:
+    authority = _authority(match[2]) if match and "@" not in match[2] else None
+    if match is None or authority is None:
         return UNDECIDED
-    scheme = match[1].lower()
-    return _endpoint(scheme, *found)
+    return _endpoint(match[1].lower(), *authority)
 
 
 def parsed_address(text: str) -> Endpoint | None:
-    """Return the IP address written in a text or URL; UNDECIDED if it is no plain address."""
+    """Return the IP address in a text or URL, UNDECIDED without one."""
     place: Endpoint | None
     if "://" in text:
         place = parsed_url(text)
     elif (alone := _address(text)) is not None:  # an IPv6 address without brackets
         place = _endpoint("", _plain(alone), None)
     else:
-        found = None if _ODD.search(text) else _authority(text)
-        place = _endpoint("", *found) if found else None
+        authority = None if _ODD.search(text) else _authority(text)
+        place = _endpoint("", *authority) if authority else None
     return place if place and place.address is not None else UNDECIDED
 
 
@@ -175,7 +181,7 @@ def _endpoint(scheme: str, host: str, port: int | None) -> Endpoint:
 
 
 def _authority(text: str) -> tuple[str, int | None] | None:
-    """Return host and written port of the part of a URL that names them."""
+    """Return the host and the written port, UNDECIDED if ambiguous."""
     if text.startswith("["):
         inner, closed, rest = text[1:].partition("]")
         address = _address(inner)
@@ -197,7 +203,7 @@ def _port(text: str) -> int | None:
 
 
 def _name(host: str) -> str:
-    """Return the host name in lower case, or "" if it is not a plain one."""
+    """Return the host name in lower case, "" if ambiguous."""
     name = host.lower().removesuffix(".")
     labels = name.split(".")
     if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
@@ -222,13 +228,16 @@ def _embeds(address: Address) -> bool:
 
 
 def _plain(address: Address) -> str:
-    """Return the one spelling of an address; a v4-mapped one is the v4 address that programs connect to."""
+    """Return the address in one spelling, v4-mapped ones as v4."""
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return str(mapped or address)
 
 
 def _address(text: str) -> Address | None:
-    """Return the address; Python refuses leading zeros, hexadecimal and integer forms, and so do we zone ids."""
+    """Return the address, None for any ambiguous form.
+
+    Python refuses leading zeros, hexadecimal and integer forms; zone ids are refused here.
+    """
     if not text.isascii() or "%" in text or "/" in text:
         return None
     try:

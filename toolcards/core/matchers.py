@@ -57,7 +57,8 @@ def _text(value: Value) -> Any:
 
 
 def _canonical(value: Value) -> Any:
-    """Return the RFC 8785 bytes; short cuts for plain texts and whole numbers, of which there may be thousands."""
+    """Return the RFC 8785 bytes."""
+    # Short cuts: there may be thousands of plain texts and whole numbers.
     if type(value) is str and value.isascii() and "\0" not in value:
         return quoted(value).encode()
     if type(value) is int and -MAX_INTEGER <= value <= MAX_INTEGER:
@@ -69,7 +70,7 @@ def _canonical(value: Value) -> Any:
 
 
 def _parsed(parse_text: Callable[[str], Any]) -> Reader:
-    """Return the reader of a text that is a place of some kind, where all programs agree on which."""
+    """Return a reader of texts that `parse_text` understands."""
 
     def read(value: Value) -> Any:
         text = _text(value)
@@ -133,7 +134,7 @@ def ask(question: Matcher, value: Value, wanted: Any) -> Truth:
 
 
 def ask_all(question: Matcher, readings: tuple[Any, ...], wanted: Any, *, every: bool) -> Truth:
-    """Return AND or OR of the answers about values that were read already; never called without values."""
+    """Return AND or OR of the answers about all readings, of which there is one."""
     decisive = FALSE if every else TRUE
     answer = TRUE if every else FALSE
     weigh = min if every else max

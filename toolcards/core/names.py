@@ -1,4 +1,4 @@
-"""What a call's tool may be called: rules that ask or deny hold for every spelling, rules that allow for one."""
+"""The names of a call's tool: those that deny and ask, and the one that allows."""
 
 from __future__ import annotations
 
@@ -59,14 +59,17 @@ def _read(tool: str, source: str) -> ToolNames:
 
 
 def _taken_for(tool: str, qualified: str) -> tuple[str, ...]:
-    """`mcp__files__bash`, `files__bash`, `mcp_files_bash` and `files.bash` may all be taken for `bash`."""
-    seen = skeleton(tool)
-    ends = [joint.end() for joint in _JOINTS.finditer(seen)]
-    if seen.startswith("mcp_"):
-        ends += [at + 1 for at, char in enumerate(seen) if char == "_"]
-    if len(seen) > _LONGEST:
-        ends = ends[-1:]
-    return tuple(dict.fromkeys((seen, skeleton(qualified), *(seen[end:] for end in ends))))
+    """Return the skeletons of the tool, with and without its server.
+
+    `mcp__files__bash`, `files__bash`, `mcp_files_bash` and `files.bash` may all be taken for `bash`.
+    """
+    shape = skeleton(tool)
+    starts = [joint.end() for joint in _JOINTS.finditer(shape)]
+    if shape.startswith("mcp_"):
+        starts += [at + 1 for at, char in enumerate(shape) if char == "_"]
+    if len(shape) > _LONGEST:
+        starts = starts[-1:]
+    return tuple(dict.fromkeys((shape, skeleton(qualified), *(shape[start:] for start in starts))))
 
 
 def agents_alike(path: tuple[str, ...]) -> tuple[str, ...]:
@@ -75,5 +78,5 @@ def agents_alike(path: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def looks_like(text: str) -> str:
-    """Return what a rule names as a skeleton to compare with; only its own * stands for anything."""
+    """Return the skeleton of a name in a rule, in which only `*` is special."""
     return "*".join(skeleton(part).replace("*", "") for part in text.split("*"))

@@ -1,4 +1,4 @@
-"""Where a path leads, by its spelling alone; what two programs could read differently is UNDECIDED."""
+"""Paths, by spelling alone; ambiguous spellings are UNDECIDED."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from toolcards.core.truth import UNDECIDED
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A path in pieces. `root` is "/", "~" (in rules only), "" (relative), or a Windows drive or share."""
+    """A path in pieces.
+
+    `root` is "/", "~" (in rules only), "" (relative), or a Windows drive or share.
+    """
 
     root: str
     parts: tuple[str, ...]
@@ -37,7 +40,7 @@ _LINKS = frozenset({"proc", "dev"})  # trees of links: /proc/self/root leads any
 
 
 def wanted_path(text: str) -> Place:
-    """Return the directory that a rule names; raise ValueError if it is not plain."""
+    """Parse a directory in a rule; raise ValueError if it is ambiguous."""
     home = text == "~" or text.startswith("~/")
     place = parsed_path("/" + text[2:]) if home else parsed_path(text)
     if place is None or _GLOB & set(text):
@@ -46,7 +49,7 @@ def wanted_path(text: str) -> Place:
 
 
 def inside(place: Place, directory: Place) -> bool | None:
-    """Return whether the path is the directory or below it, UNDECIDED where the spelling does not tell."""
+    """Return whether the path is the directory or below it."""
     if place.root.casefold() != directory.root.casefold():
         return UNDECIDED
     if place.root == "/" and place.parts[:1] and place.parts[0].casefold() in _LINKS - set(directory.parts[:1]):
@@ -65,7 +68,7 @@ def inside(place: Place, directory: Place) -> bool | None:
 
 
 def parsed_path(path: str) -> Place | None:
-    """Return the path in pieces, UNDECIDED where programs could disagree about them.
+    """Return the path in pieces, UNDECIDED if ambiguous.
 
     A leading `~` is one: some tools go to the home directory, others to a directory of that name.
     """

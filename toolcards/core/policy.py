@@ -51,7 +51,7 @@ class Decision:
 
     @property
     def liftable(self) -> bool:
-        """Whether break-glass may lift it: a question, also one without anybody to answer, fully evaluated."""
+        """Whether break-glass may lift it: a question that was fully evaluated."""
         return self.complete and (self.effect is Effect.ASK or self.code == "no_approver")
 
     def but(self, **changes: Any) -> Decision:
@@ -112,7 +112,7 @@ def _decide(policy: Policy, question: Question, grants: tuple[Grant, ...], limit
 
 
 def _denial(findings: Findings, identity: Identity | None) -> Decision | None:
-    """Return the deny of a rule, of rules that could not be finished, or of an unknown or changed tool."""
+    """Return the deny of the rules or of the tool's identity, if any."""
     if findings.unfinished is Effect.DENY:
         reason = "The rules that deny could not be evaluated completely for a call of this size, so it is denied."
         return Decision(Effect.DENY, "over_budget", reason, by=By("default"), complete=False)
@@ -124,7 +124,7 @@ def _denial(findings: Findings, identity: Identity | None) -> Decision | None:
 
 
 def _unfinished(policy: Policy, left: tuple[Rule, ...], rest: Decision) -> Decision:
-    """Return the answer where asks or allows were left: never milder than any complete evaluation could be.
+    """Return an answer as strict as any complete evaluation could give.
 
     A default that denies stays; else a person is asked, on the terms of every rule that could have asked.
     """

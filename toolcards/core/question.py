@@ -39,7 +39,7 @@ class Question:
 
     @classmethod
     def of(cls, tool: str, *, source: str = "", program: str = "", claimed: str = "", **more: Any) -> Question:
-        """Return the question with the kinds that our catalogue knows, and an MCP tool's server as its source.
+        """Return the question with the tool's kinds and source filled in.
 
         `program`: the agent program, where it is known. `claimed`: the kind that the agent says; it only adds doubt.
         """
@@ -58,7 +58,7 @@ class Question:
 
     @property
     def moment(self) -> dict[str, Any]:
-        """Return when and for whom the call is judged, as plain JSON; defaults are left out."""
+        """Return when and for whom the call is judged, without defaults."""
         facts: dict[str, Any] = {
             "now": self.now, "can_wait": self.can_wait, "env": self.env, "user": list(self.user), "schema": self.schema,
             "counts": [[scope, seconds, count] for (scope, seconds), count in sorted(self.counts.items())],

@@ -73,9 +73,10 @@ def named(decision: policy.Decision) -> policy.Decision:
 def give(
     row: Approval, card: Card, person: Any, wish: dict[str, Any], offered: tuple[str, ...], now: float
 ) -> list[Grant]:
-    """Make the grants that a person asks for with their vote: one per rule that asked, for the arguments as shown.
+    """Create the grants that a voter asks for, one per rule that asked.
 
-    They name the tool with its server and schema, and each rule with its content, as they were when it was judged.
+    They cover the arguments as shown and name the tool with its server and schema, and each rule with its content, as
+    they were when the call was judged.
     """
     kind = str(wish.get("kind", "once"))
     if kind == "once":
@@ -101,7 +102,7 @@ def give(
 
 
 def _asking_policy(row: Approval) -> policy.Policy:
-    """Return the policy that asked: what its rules say now is not what the person saw."""
+    """Return the policy that asked; the person has not seen a later one."""
     version = PolicyVersion.objects.filter(number=row.version).first()
     return policies.compiled(version) if version else policies.active()
 
@@ -115,15 +116,15 @@ def _schema(card: Card) -> str:
 
 
 def _shown_digest(row: Approval, card: Card) -> str:
-    """Return the digest of what the person saw and approved: the input as edited, else as it was judged."""
+    """Return the digest of the input that the person approved."""
     return digest(json.loads(row.edited)) if row.edited else digest_of_input(card)
 
 
 def _minutes(wish: dict[str, Any]) -> float:
-    asked = wish.get("minutes")
-    asked = UNTIL_MINUTES if asked in (None, "") else asked
+    value = wish.get("minutes")
+    value = UNTIL_MINUTES if value in (None, "") else value
     try:
-        minutes = float("nan") if isinstance(asked, bool) else float(asked)
+        minutes = float("nan") if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
         raise Invalid("Minutes must be a number.", code="invalid_grant") from None
     if not 0 < minutes <= LONGEST_MINUTES:

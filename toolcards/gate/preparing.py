@@ -168,7 +168,7 @@ def _replaced(tx: Transaction, memory: RunMemory, card: Card, said: hooks.Verdic
 
 
 def _beyond_limits(value: Any) -> str:
-    """Return why the value may not be an input, "" where it may: the limits on what agents send."""
+    """Return which limit on inputs the value exceeds, "" for none."""
     limits = settings.TOOLCARDS
     try:
         size = len(canonical(value, max_depth=limits.max_depth))

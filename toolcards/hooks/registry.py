@@ -1,4 +1,4 @@
-"""Who is plugged in: by entry point, or registered in this process; and which guards are not in force.
+"""Plug-ins by entry point or registration, and the guards that are missing.
 
 A guard is a plug-in that hears `before`. One that cannot be loaded, or that TOOLCARDS_REQUIRED_PLUGINS names and that
 is missing, denies every gated call until it is back. What an entry point that cannot be loaded would have heard is not
@@ -49,7 +49,7 @@ class Plugin:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How one plug-in is doing. `state`: ready, loading, broken, missing or hanging; `why` holds no secrets."""
+    """The state of one plug-in: ready, loading, broken, missing or hanging."""
 
     name: str
     guards: bool
@@ -99,12 +99,12 @@ def clear() -> None:
 
 
 def guarded() -> bool:
-    """Return whether a call has to be shown to guards before it is judged, or denied for want of one."""
+    """Return whether calls go to guards first, or are denied without them."""
     return bool(plugins("before") or absent_guards())
 
 
 def absent_guards() -> list[Status]:
-    """Return the guards that cannot be asked: while there is one, every gated call is denied."""
+    """Return the guards that cannot be asked; each denies every gated call."""
     _load()
     with _lock:
         absent, present = dict(_absent), dict(_registered)
@@ -117,7 +117,7 @@ def absent_guards() -> list[Status]:
 
 
 def statuses() -> list[Status]:
-    """Return how all plug-ins are doing, those in trouble first."""
+    """Return the states of all plug-ins, those in trouble first."""
     absent = absent_guards()
     named = {status.name for status in absent}
     with _lock:
@@ -137,7 +137,7 @@ def troubles() -> list[Status]:
 
 
 def hangs(name: str, change: int) -> None:
-    """Note that one more call of a guard (1) does not come back in time, or one less (-1)."""
+    """Count a guard's calls that are late: 1 for one more, -1 when one returns."""
     with _lock:
         _hanging[name] += change
 
@@ -146,7 +146,10 @@ def hangs(name: str, change: int) -> None:
 
 
 def _load() -> None:
-    """Load the installed plug-ins, once, each in a thread of its own: an import that hangs holds nobody up for long."""
+    """Load the installed plug-ins once.
+
+    Each loads in its own thread, so an import that hangs delays the others by LOAD_LIMIT at most.
+    """
     global _loaded
     if _loaded:
         return
@@ -163,22 +166,22 @@ def _load() -> None:
 
 
 def _installed() -> list[tuple[str, EntryPoint]]:
-    """Return the entry points by names of their own, noted as not loaded yet; two of one name are two plug-ins."""
-    found: dict[str, EntryPoint] = {}
+    """Return the entry points by unique name and mark them as loading."""
+    entries: dict[str, EntryPoint] = {}
     for entry in entry_points(group=GROUP):
         name, number = entry.name, 2
-        while name in found:
+        while name in entries:  # two packages may use one name
             name, number = f"{entry.name}-{number}", number + 1
-        found[name] = entry
+        entries[name] = entry
     with _lock:
-        _absent.update({name: Status(name, True, "loading", "It is still being loaded.") for name in found})
-    return list(found.items())
+        _absent.update({name: Status(name, True, "loading", "It is still being loaded.") for name in entries})
+    return list(entries.items())
 
 
 def _load_one(name: str, entry: EntryPoint) -> None:
     try:
-        found = entry.load()
-        plugin = Plugin(name, found() if isinstance(found, type) else found)
+        target = entry.load()
+        plugin = Plugin(name, target() if isinstance(target, type) else target)
     except BaseException as error:  # whatever it raises, it is no guard now
         log.exception("hooks: the plug-in %s cannot be loaded; gated calls are denied", name)
         why = f"It cannot be loaded ({type(error).__name__})."

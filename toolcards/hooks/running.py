@@ -1,4 +1,4 @@
-"""Calls plug-ins: each with a copy of its own, in a thread of its own, for a limited time.
+"""Calls plug-ins, each in its own thread and for a limited time.
 
 Every plug-in has threads of its own, apart for guarding and for watching: one that hangs takes nobody else's.
 """
@@ -48,7 +48,7 @@ class Verdict:
 
 
 def consult(payload: dict[str, Any]) -> Verdict:
-    """Ask every plug-in that hears `before`, one after the other; the first no ends it, as does a missing guard."""
+    """Ask every guard, one after the other; the first denial ends it."""
     absent = registry.absent_guards()
     if absent:
         return missing(absent[0])
@@ -77,7 +77,7 @@ def observe(plugin: Plugin, payload: dict[str, Any]) -> str:
 
 
 def missing(status: Status) -> Verdict:
-    """Return the no where a guard cannot be asked at all."""
+    """Return the denial for a guard that cannot be asked."""
     log.error("hooks: a call is denied, since the guard %s is %s", status.name, status.state)
     fault = errors.fault("plugin_missing")
     return Verdict(fault, f"{fault.title}: {status.name}. {status.why} Nothing ran.", "", status.name)
@@ -153,7 +153,7 @@ class _Turn:
         self.late = False
 
     def run(self, method: Callable[..., Any], payload: Any) -> None:
-        """Call the plug-in's method, however long it takes."""
+        """Call the plug-in's method and release the slot afterwards."""
         try:
             self.answer = method(payload)
         except BaseException as error:
@@ -167,7 +167,7 @@ class _Turn:
                 registry.hangs(self.name, -1)
 
     def give_up(self) -> bool:
-        """Wait no longer; return whether the call had not come back."""
+        """Stop waiting; return whether the call is still running."""
         with _lock:
             self.late = not self.done.is_set()
         if self.late and self.guards:

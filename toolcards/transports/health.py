@@ -33,7 +33,7 @@ async def healthz(request: Any, caller: None) -> Any:
 
 @endpoint("GET", anybody=True)
 async def readyz(request: Any, caller: None) -> Any:
-    """Database and channel layer answer too, and every guard among the plug-ins is in force."""
+    """Database and channel layer answer too, and all guards are available."""
     troubles = await _guard_troubles()
     checks = {
         "database": await _answers(_database()),
@@ -78,7 +78,7 @@ _troubles = sync_to_async(hooks.troubles, thread_sensitive=False)
 
 
 async def _guard_troubles() -> list[hooks.Status]:
-    """Return the guards that are not in force; while plug-ins are still being loaded, nothing is known of them."""
+    """Return the guards that are not available, within 3 seconds."""
     try:
         async with asyncio.timeout(3):
             return await _troubles()

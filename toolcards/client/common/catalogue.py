@@ -1,4 +1,4 @@
-"""Which kind of thing a tool does, as far as we know it ourselves: `tools.toml` lists tools by program and server.
+"""The kinds of tools, from a list of real tools by program and server (`tools.toml`).
 
 Policy asks `kinds_of`. Only a tool that the catalogue has, spelled as its program or server spells it, is known to do
 no more than look. Names that promise a change (`delete_…`, `send_…`), names that look like those of dangerous tools
@@ -57,12 +57,12 @@ _Table = dict[str, str]
 
 @dataclass(frozen=True)
 class _Catalogue:
-    """Kinds by the name of a tool: of each program, of all programs, of each server, and of `server_tool` names."""
+    """Kinds by the name of the tool."""
 
     programs: dict[str, _Table] = field(default_factory=dict)
-    own: _Table = field(default_factory=dict)
+    own: _Table = field(default_factory=dict)  # of all programs
     servers: dict[str, _Table] = field(default_factory=dict)
-    joined: _Table = field(default_factory=dict)
+    joined: _Table = field(default_factory=dict)  # by `server_tool`
     changing: _Table = field(default_factory=dict)  # by skeleton: what a look-alike is taken for
 
 
@@ -70,18 +70,18 @@ class _Catalogue:
 
 
 def kinds_of(tool: str, server: str = "", program: str = "", claimed: str = "") -> tuple[str, ...]:
-    """Return every kind that the tool may be of, the gravest first; more than one where that is in doubt.
+    """Return every kind that the tool may be of, the gravest first.
 
     `server`: the MCP server or package it comes from, "" for the agent program's own. `program`: which agent program,
     where that is known. `claimed`: what the agent says of it.
     """
     short = len(tool) + len(server) <= _LONGEST
-    found = _kinds(tool, server, program) if short else _gravest_first(("other", *_promised(tool)))
-    return (claimed, *found) if DANGER.get(claimed, 0) > DANGER[found[0]] else found
+    kinds = _kinds(tool, server, program) if short else _gravest_first(("other", *_promised(tool)))
+    return (claimed, *kinds) if DANGER.get(claimed, 0) > DANGER[kinds[0]] else kinds
 
 
 def kind_of(tool: str, server: str = "", program: str = "") -> str:
-    """Return the gravest kind: `other` unless the catalogue or a dangerous name says more."""
+    """Return the gravest kind that the tool may be of."""
     return kinds_of(tool, server, program)[0]
 
 
@@ -91,7 +91,10 @@ def knows(tool: str, server: str = "", program: str = "") -> bool:
 
 
 def display_kind(tool: str, claimed: str = "", server: str = "") -> str:
-    """Return the kind that a card shows: the gravest of ours and the agent's; where we know none, a friendly one."""
+    """Return the kind that a card shows.
+
+    It is the gravest of ours and the agent's; for a tool that is not known, also what a friendly name says.
+    """
     kind = kinds_of(tool, server, claimed=claimed)[0]
     if kind != "other":
         return kind
@@ -107,7 +110,7 @@ def own_tools() -> frozenset[str]:
 
 
 def server_of(tool: str) -> str:
-    """Return the MCP server that a tool's name tells, as Claude Code writes it: `mcp__server__tool`."""
+    """Return the server in a name such as `mcp__server__tool`, "" without one."""
     return tool.split("__", 2)[1] if tool.startswith("mcp__") and tool.count("__") > 1 else ""
 
 
@@ -134,10 +137,13 @@ def _listed(tool: str, server: str, program: str) -> str | None:
 
 
 def _promised(tool: str) -> Iterator[str]:
-    """Give the kinds of change that the name promises, or those of the dangerous tools that it looks like."""
+    """Give the kinds of change that the name promises.
+
+    These are the kinds of its verbs, and of the dangerous tools that it looks like.
+    """
     changing = _catalogue().changing
-    seen = skeleton(tool[:_LONGEST])
-    for part in {seen, *_JOINTS.split(seen)}:
+    shape = skeleton(tool[:_LONGEST])
+    for part in {shape, *_JOINTS.split(shape)}:
         if part in changing:
             yield changing[part]
     for word in _words(_last_part(tool)):
@@ -162,12 +168,12 @@ def _key(tool: str) -> str:
 
 
 def _alias(server: str) -> str:
-    """Return the name of a server in one spelling; names beyond ASCII are nobody's."""
+    """Return the server's name in one spelling, "" for a name beyond ASCII."""
     return server.lower().replace("_", "-") if server.isascii() else ""
 
 
 def _joined(tool: str) -> str:
-    """Return `server_tool` for a name that holds both, however the program joins them."""
+    """Return `server_tool` for a name that joins both in any way."""
     plain = _key(_JOINTS.sub("_", tool.removeprefix("@")))
     return plain.removeprefix("mcp_")
 
@@ -177,22 +183,22 @@ def _joined(tool: str) -> str:
 
 @lru_cache(maxsize=1)
 def _catalogue() -> _Catalogue:
-    found, data = _Catalogue(), tomllib.loads(_DATA.read_text("utf-8"))
+    catalogue, data = _Catalogue(), tomllib.loads(_DATA.read_text("utf-8"))
     for program, groups in data["programs"].items():
         for name, kind in _rows(groups):
-            _add(found.programs.setdefault(program, {}), name, kind)
-            _add(found.own, name, kind)
+            _add(catalogue.programs.setdefault(program, {}), name, kind)
+            _add(catalogue.own, name, kind)
     for groups in data["servers"].values():
         for name, kind in _rows(groups):
             if groups.get("plain"):
-                _add(found.own, name, kind)
+                _add(catalogue.own, name, kind)
             for alias in groups["names"].split():
-                _add(found.servers.setdefault(_alias(alias), {}), name, kind)
-                _add(found.joined, f"{_key(alias)}_{name}", kind)
-    for name, kind in found.own.items():
+                _add(catalogue.servers.setdefault(_alias(alias), {}), name, kind)
+                _add(catalogue.joined, f"{_key(alias)}_{name}", kind)
+    for name, kind in catalogue.own.items():
         if DANGER[kind] > DANGER["other"]:
-            _add(found.changing, skeleton(name), kind)
-    return found
+            _add(catalogue.changing, skeleton(name), kind)
+    return catalogue
 
 
 def _rows(groups: dict[str, Any]) -> Iterator[tuple[str, str]]:

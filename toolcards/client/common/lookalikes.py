@@ -1,4 +1,4 @@
-"""Names that look alike: one skeleton for every way to write a name that a person or a program could take for it.
+"""Skeletons of names: names that look alike have the same one.
 
 A skeleton only ever widens: rules that ask and deny, and the kinds of tools, hold for whatever looks like what they
 name. Nothing is allowed for its skeleton. Standard library only: our client carries a copy.
@@ -75,7 +75,10 @@ _LONGEST = 400  # characters of ordinary names
 
 
 def skeleton(name: str) -> str:
-    """Return what the name looks like: letter by letter, so that the beginning of a name has the same beginning."""
+    """Return what the name looks like, letter by letter.
+
+    The skeleton of a name begins with the skeleton of what the name begins with.
+    """
     return _short(name) if len(name) <= _LONGEST else _long(name)
 
 
@@ -94,7 +97,7 @@ def _read(name: str) -> str:
 
 
 def latin(name: str) -> str:
-    """Return the name with its look-alikes as plain letters, without marks, blanks and what is not seen."""
+    """Return the name in plain letters, without accents, blanks and invisible characters."""
     if name.isascii():
         return name.translate(_BLANK)
     return "".join([char if "!" <= char <= "~" else _plain(char) for char in name])
