@@ -150,7 +150,7 @@ class Hanging:
     def __init__(self, *events: str) -> None:
         self.go = threading.Event()
         for event in events:
-            setattr(self, event, lambda call: self.go.wait(60) and None)
+            setattr(self, event, lambda call: self.go.wait(3_600) and None)
 
 
 def test_a_guard_that_hangs_denies_and_is_shown_until_it_comes_back(

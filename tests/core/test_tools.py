@@ -172,7 +172,8 @@ def test_tools_that_are_known_to_look_run_unasked(tool, server, kind):
 UNKNOWN = [
     ("mcp__evil__view", ""), ("mcp__evil__cat", ""), ("mcp__evil__read_file", ""), ("mcp__evil__get_issue", ""),
     ("view", "evil"), ("read_file", "evil"), ("Read", "evil"), ("search", "evil"), ("think", "evil"), ("fetch", "evil"),
-    ("mcp__github__view_everything", ""), ("mcp__github2__get_issue", ""), ("mcp__gith\u0443b__get_issue", ""),
+    ("mcp__github__view_everything", ""), ("mcp__github2__get_issue", ""), ("mcp__g\u0456thub__get_issue", ""),
+    ("get_issue", "g\u0456thub"), ("get_issue", "github "),
     ("mcp__evil__get_issue", "github"), ("mcp__github__get_issue", "evil"), ("get_issue", ""), ("list_tables", ""),
     ("READ", ""), ("read_File", ""), ("Read ", ""), ("re\u0430d_file", ""), ("read_file\u200b", ""), ("cat", ""),
     ("get_weather", ""), ("lookup", ""), ("mcp__", ""), ("mcp____read_file", ""), ("", ""), ("x" * 5_000, ""),
@@ -205,6 +206,16 @@ def test_what_an_agent_says_of_its_tool_adds_doubt_only(claimed, kinds):
     for kind in KINDS:
         assert "other" in kinds_of("frob", claimed=kind)
         assert DANGER[kinds_of("frob", claimed=kind)[0]] >= DANGER["other"]
+
+
+@pytest.mark.parametrize(("tool", "kinds"), [
+    ("BASH", ("execute", "other")), ("mcp__evil__bash", ("execute", "other")), ("b\u0430sh", ("execute", "other")),
+    ("x.Shell ", ("execute", "other")), ("DeleteFile", ("delete", "other")), ("drop_it", ("delete", "other")),
+    ("create_and_run", ("execute", "edit", "other")), ("d\u0435lete_it", ("delete", "other")), ("frob", ("other",)),
+    ("running", ("other",)), ("get_weather", ("other",)),
+])  # fmt: skip
+def test_a_name_that_looks_dangerous_is_of_that_kind_too(tool, kinds):
+    assert kinds_of(tool) == kinds
 
 
 def test_a_program_has_only_its_own_tools():
