@@ -159,6 +159,9 @@ def test_one_bad_piece_of_work_does_not_lose_its_neighbours(source: Any, a_run: 
     class Broken:
         urgent, error = True, None
 
+        def dequeued(self) -> None:
+            pass
+
         def runs(self) -> list[Any]:
             return []
 

@@ -232,8 +232,8 @@ def touches(rules: Policy, question: Question) -> bool:
         for rule in rules.candidates(asked):
             if not rule.alive(question.now):
                 continue
-            asked.opaque = False
-            if any(answer is not FALSE for answer in truths(rule, asked)) or asked.opaque:
+            asked.doubt = ""
+            if any(answer is not FALSE for answer in truths(rule, asked)) or asked.doubt:
                 return True
     except Exception:  # whatever goes wrong, both policies say it themselves
         return True

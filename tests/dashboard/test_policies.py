@@ -9,8 +9,10 @@ import pytest
 from django.test import Client
 
 from toolcards import gate
+from toolcards.core.document import parse
 from toolcards.core.packs import PACKS
 from toolcards.core.policy import Question, decide
+from toolcards.core.wording import sentence
 from toolcards.gate import policies
 from toolcards.models import DraftRule, PolicyVersion
 
@@ -127,7 +129,7 @@ def test_what_is_wrong_is_said_beside_the_field(
     errors = answer.context["form"].errors
     assert list(errors) == [field] and says in " ".join(errors[field])
     shown = answer.content.decode()
-    assert "errorlist" in shown and DraftRule.objects.count() == 5
+    assert "errorlist" in shown and DraftRule.objects.count() == len(PACKS["ask-on-writes"].document["rules"])
 
 
 def test_a_rule_survives_the_way_through_its_form(admin: Client, first: PolicyVersion) -> None:
@@ -225,12 +227,22 @@ def test_trying_a_call_shows_the_verdict_the_rule_and_each_condition(admin: Clie
 
 
 def test_trying_a_call_compares_with_the_draft_and_shows_the_nearest_miss(admin: Client, first: PolicyVersion) -> None:
-    save(admin, tool="Bash", path="/command", op="cmd", value="git push", rule_id="a-push")
-    answer = admin.post("/policy/try/", {"tool": "Bash", "args": '{"command": "git pull"}'})
+    save(admin, tool="Edit", path="/file_path", op="path_under", value="/srv", rule_id="no-edit")
+    answer = admin.post("/policy/try/", {"tool": "Edit", "args": '{"file_path": "/home/a"}'})
     active, draft = answer.context["results"]
     assert (active["trial"].effect, draft["trial"].effect) == ("ask", "ask")
-    assert draft["trial"].nearest.rule == "a-push"
+    assert draft["trial"].nearest.rule == "no-edit"
     assert "Nearest miss" in answer.content.decode()
+
+
+def test_a_rule_about_effects_is_written_read_and_refused(admin: Client, first: PolicyVersion) -> None:
+    save(admin, tool="Bash", path="/command", op="effect", value="deletes\r\nruns", rule_id="no-deletes")
+    rule = policies.draft()["rules"][-1]
+    assert rule["match"]["args"] == [{"path": "/command", "op": "effect", "value": ["deletes", "runs"]}]
+    assert sentence(parse({"rules": [rule]}).rules[0]) == "Deny when Bash.command deletes or runs other programs."
+    assert "deletes\nruns" in admin.get("/policy/rules/no-deletes/").content.decode()
+    answer = save(admin, tool="Bash", path="/command", op="effect", value="explodes", rule_id="x")
+    assert answer.status_code == 422 and "xpects deletes, writes, sends, runs or none" in answer.content.decode()
 
 
 def test_trying_says_what_is_wrong_with_the_arguments(admin: Client, first: PolicyVersion) -> None:

@@ -11,13 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from toolcards.core.canonical import MAX_NODES
-from toolcards.core.commands import Segment, segments
 from toolcards.core.question import Question
+from toolcards.core.shell.reader import Script, read_command
+from toolcards.core.shell.tools import find_tool, why_not_alone
 
 # About fifty conditions on every value of the largest input; ordinary calls take fewer than 100.
 MAX_STEPS = 500_000
 MAX_VALUES = MAX_NODES
 CHARACTERS = 256
+_SCRIPT_STEPS, _SCRIPT_CHARACTERS = 16, 8  # to read a shell command: at least, and for one step
 UNREADABLE: Final = object()  # what a reader returns where programs could disagree
 Path = tuple[str, ...]
 Reader = Callable[[Any], Any]
@@ -40,15 +42,15 @@ class Readings:
 
 @dataclass(slots=True)
 class Asked:
-    """One question while it is judged: what was looked up, how much was done, whether a command was opaque."""
+    """One question while it is judged: what was looked up, how much was done, and why a command is in doubt."""
 
     question: Question
     limit: int = MAX_STEPS
     steps: int = 0
-    opaque: bool = False
+    doubt: str = ""
     _values: dict[Path, tuple[Any, ...] | None] = field(default_factory=dict)
     _readings: dict[tuple[Path, Reader], Readings | None] = field(default_factory=dict)
-    _parts: dict[Path, tuple[Segment, ...] | None] = field(default_factory=dict)
+    _scripts: dict[Path, tuple[Script | None, ...] | None] = field(default_factory=dict)
 
     def step(self, count: int = 1) -> None:
         """Count work; raise OverBudget when there is too much of it."""
@@ -80,12 +82,25 @@ class Asked:
                 self.step(steps)
         return self._readings[key]
 
-    def parts(self, path: Path) -> tuple[Segment, ...] | None:
-        """Return the segments of the shell command at the path, none if there is none, None if it is no command."""
-        if path not in self._parts:
+    def scripts(self, path: Path) -> tuple[Script | None, ...] | None:
+        """Return the shell commands at the path, each None if it is no command; None where that cannot be told."""
+        if path not in self._scripts:
             values = self.values(path)
-            self._parts[path] = segments(values[0]) if values else values
-        return self._parts[path]
+            self._scripts[path] = None if values is None else tuple([self._script(value) for value in values])
+        return self._scripts[path]
+
+    def script(self, path: Path) -> Script | None:
+        """Return the shell command at the path; None if there is none, or it is no command."""
+        scripts = self.scripts(path)
+        return scripts[0] if scripts else None
+
+    def _script(self, value: Any) -> Script | None:
+        self.step(_SCRIPT_STEPS + size(value) // _SCRIPT_CHARACTERS)
+        return read_command(value, find_tool(self.question.tool).list)
+
+    def why_not_alone(self, path: Path, named: frozenset[str]) -> str:
+        """Return why other arguments may change what the command at the path does; empty if none does."""
+        return why_not_alone(self.question.tool, self.question.input, path, named)
 
 
 def size(value: Any) -> int:

@@ -10,9 +10,10 @@ from collections.abc import Iterable
 
 from toolcards.core import facts as f
 from toolcards.core.context import Context
+from toolcards.core.input_routing import STARTS, Routed
 from toolcards.core.lifecycle import Card
 from toolcards.core.reducer import advance
-from toolcards.core.routing import STARTS, Routed, Router
+from toolcards.core.routing import Router
 
 __all__ = ["Board", "Context", "Routed"]
 

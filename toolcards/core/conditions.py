@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from typing import Any, Protocol
 from zoneinfo import ZoneInfo
 
 from toolcards.core import matchers
 from toolcards.core.asked import CHARACTERS, Asked
-from toolcards.core.commands import Segment, Wanted, Words, segments
 from toolcards.core.matchers import Matcher
 from toolcards.core.question import Question
 from toolcards.core.shapes import compile_glob
+from toolcards.core.shell.reader import Answer, Script, Segment
+from toolcards.core.shell.wanted import WantedCommands, WantedEffects
 from toolcards.core.truth import FALSE, OPAQUE, TRUE, UNKNOWN, Truth
 
 Texts = Callable[[Question], tuple[str, ...]]
-_HIDDEN_STEPS = 8  # what it takes to look for words in the text of a short command
 
 
 class Condition(Protocol):
@@ -179,68 +178,56 @@ class Argument:
         return values[0] if len(values) == 1 else list(values)
 
 
-@dataclass(frozen=True)
+_TRUTHS = {Answer.NO: FALSE, Answer.MAYBE: OPAQUE, Answer.YES: TRUE}
+_WIDE_STEPS = 4  # what it takes to ask whether a short command may run one that a rule names
+
+
+@dataclass(frozen=True, slots=True)
 class Command:
-    """The shell command at a path begins with one of these words; see `commands` for the two readings."""
+    """A question about the shell command at a path: what it begins with, or what it does; see `shell.wanted`.
+
+    `named`: keys of the input about which other conditions of the same clause say something.
+    """
 
     path: tuple[str, ...]
-    wanted: tuple[Words, ...]
+    question: Matcher
+    wanted: WantedCommands | WantedEffects
     every: bool
     wide: bool
+    named: frozenset[str] = frozenset()
     cost: int = 2
-
-    @cached_property
-    def _wanted(self) -> Wanted:
-        return Wanted(self.wanted)
 
     @property
     def name(self) -> str:
         """Return the path and the operator."""
-        return f"{pointer(self.path)} cmd"
+        return f"{pointer(self.path)} {self.question.name}"
 
     def check(self, asked: Asked, segment: Segment | None) -> Truth:
         """Return the answer for one segment, or over all segments of all commands at the path."""
         if segment is not None:
-            return self._of_segment(asked, segment)
-        lines = asked.readings(self.path, segments)
-        if lines is None:
+            return self._of_script(asked, segment.alone)
+        scripts = asked.scripts(self.path)
+        if scripts is None:
             return UNKNOWN
-        answers = [self._of_line(asked, parts) for parts in lines.values]
+        answers = [self._of_script(asked, script) for script in scripts]
         if not answers:
             return FALSE
         return min(answers) if self.every else max(answers)
 
-    def _of_line(self, asked: Asked, parts: tuple[Segment, ...] | None) -> Truth:
-        if parts is None:
+    def _of_script(self, asked: Asked, script: Script | None) -> Truth:
+        if script is None:
             return UNKNOWN
-        answers = [self._of_segment(asked, part) for part in parts]
-        return max(answers) if self.wide else min(answers)
-
-    def _of_segment(self, asked: Asked, segment: Segment) -> Truth:
         if self.wide:
-            hidden = segment.hidden
-            asked.step(self._steps(segment) if hidden or segment.inline else 1)
-            if self._wanted.spelled(segment):
-                return TRUE
-            if hidden:
-                asked.opaque = True
-                return OPAQUE
-            return FALSE
-        asked.step()
-        if segment.opaque:
-            asked.opaque = True
-            return OPAQUE
-        fitting = self._wanted.fitting(segment)
-        if not fitting:
-            return FALSE
-        if not any(segment.runs_only(words) for words in fitting):
-            asked.opaque = True
-            return OPAQUE
-        return TRUE
-
-    def _steps(self, segment: Segment) -> int:
-        """Return the cost of looking for each of the words in a text that may hide them."""
-        return len(self.wanted) * (_HIDDEN_STEPS + len(segment.line) // CHARACTERS)
+            asked.step(_WIDE_STEPS + len(script.line) // CHARACTERS)
+            answer = self.wanted.ask_widely(script)
+            asked.doubt = asked.doubt or (script.doubt if answer is Answer.MAYBE else "")
+            return _TRUTHS[answer]
+        asked.step(len(script.segments))
+        answer, why = min((self.wanted.ask_narrowly(part) for part in script.segments), key=lambda pair: pair[0])
+        if answer is Answer.YES and (why := asked.why_not_alone(self.path, self.named)):
+            answer = Answer.MAYBE
+        asked.doubt = asked.doubt or why
+        return _TRUTHS[answer]
 
     def actual(self, asked: Asked) -> Any:
         """Return the command."""

@@ -23,14 +23,14 @@ _TRACE_FACTOR = 8  # a trace asks every condition of every rule, also those that
 class Findings:
     """The rules that match, by effect.
 
-    `opaque` holds rules that met a command they cannot read. `unfinished` is the first stage that was not finished,
-    `left` holds all rules of it.
+    `opaque` holds rules in doubt about a command, each with the reason. `unfinished` is the first stage that was not
+    finished, `left` holds all rules of it.
     """
 
     deny: list[Rule] = field(default_factory=list)
     ask: list[Rule] = field(default_factory=list)
     allow: list[Rule] = field(default_factory=list)
-    opaque: list[Rule] = field(default_factory=list)
+    opaque: list[tuple[Rule, str]] = field(default_factory=list)
     would: tuple[dict[str, Any], ...] = ()
     unfinished: Effect | None = None
     left: tuple[Rule, ...] = ()
@@ -85,10 +85,10 @@ _STAGE = {Effect.DENY: _strict, Effect.ASK: _strict, Effect.ALLOW: _mild}
 
 
 def _answers(rule: Rule, asked: Asked, findings: Findings) -> tuple[Truth, ...]:
-    asked.opaque = False
+    asked.doubt = ""
     answers = truths(rule, asked)
-    if asked.opaque and rule.effect is not Effect.ASK:  # an ask about an opaque command stands by itself
-        findings.opaque.append(rule)
+    if asked.doubt:
+        findings.opaque.append((rule, asked.doubt))
     return answers
 
 

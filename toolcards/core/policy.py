@@ -106,8 +106,8 @@ def _decide(policy: Policy, question: Question, grants: tuple[Grant, ...], limit
         asks = said.effect is Effect.ASK and said is not rest  # no allow could have changed that
         if findings.unfinished is Effect.ASK or (findings.unfinished and not asks):
             said = _unfinished(policy, findings.left, rest)
-        elif said.effect is Effect.ALLOW and findings.opaque:
-            said = _opaque(policy, findings.opaque)
+        elif doubts := _doubts(said, findings):
+            said = _opaque(policy, doubts)
     return said.but(would=findings.would) if findings.would else said
 
 
@@ -174,6 +174,7 @@ def _ask(
     open_rules = [rule for rule in findings.ask if rule.id not in used]
     if open_rules:
         said = _by_rules(Effect.ASK, "rule_asks", open_rules)
+        said = said.but(reason=_explained(said, findings))
         terms = open_rules[0].ask
         for rule in open_rules[1:]:
             if rule.ask != open_rules[0].ask:  # hundreds of rules mostly say the same
@@ -184,6 +185,12 @@ def _ask(
         said = Decision(Effect.ASK, names[-1], _TOLD[names[-1]], by=By("default"))
         terms = policy.ask
     return said.but(ask=terms)
+
+
+def _explained(said: Decision, findings: Findings) -> str:
+    """Return the reason, and what about the command made the rule ask."""
+    why = next((why for rule, why in findings.opaque if rule.id == said.rule), "")
+    return f"{said.reason.removesuffix('.')}: {why}." if why else said.reason
 
 
 def _rest(
@@ -208,13 +215,22 @@ def _rest(
     return Decision(policy.default, "default", reason, by=By("default"))
 
 
-def _opaque(policy: Policy, rules: list[Rule]) -> Decision:
-    rules = _sorted(rules)
-    terms = policy.ask
+def _doubts(said: Decision, findings: Findings) -> list[tuple[Rule, str]]:
+    """Return the doubts about a command that a person must settle: those of denies, of allows where none is sure."""
+    if said.effect is Effect.DENY or (said.effect is Effect.ASK and said.code != "default"):
+        return []
+    sure = said.code in {"rule_allowed", "granted"}
+    doubted = {Effect.DENY} if sure else {Effect.DENY, Effect.ALLOW}  # an ask in doubt stands by itself
+    return [doubt for doubt in findings.opaque if doubt[0].effect in doubted]
+
+
+def _opaque(policy: Policy, doubts: list[tuple[Rule, str]]) -> Decision:
+    rules, terms = _sorted([rule for rule, _ in doubts]), policy.ask
+    why = next(why for rule, why in doubts if rule is rules[0])
     return Decision(
         Effect.ASK,
         "opaque_command",
-        "This shell command is not plain words, or has flags that run code, so no rule may allow it.",
+        f"No rule can allow this command: {why}.",
         rule=rules[0].id,
         rules=tuple(rule.id for rule in rules),
         by=By("rule", rules[0].id),

@@ -28,9 +28,9 @@ from toolcards.gate import (
     undoing,
     votes,
 )
-from toolcards.gate.agents import Asking
 from toolcards.gate.announcing import end_of_stream
 from toolcards.gate.consulting import Inquiry
+from toolcards.gate.decision import Asking, Decide
 from toolcards.gate.ingest import Committed, Stream
 from toolcards.gate.policies import Superseded, activate, active_number, draft, replace_draft
 from toolcards.gate.refusals import (
@@ -93,18 +93,18 @@ def reapply(by: str) -> dict[str, int]:
 
 def decide(source: Source, asking: Asking) -> dict[str, Any]:
     """Judge a call before it runs; return the decision object of docs/api.md."""
-    said = journal.do(agents.Decide(source, asking))
+    said = journal.do(Decide(source, asking))
     if isinstance(said, Inquiry):
-        said = journal.do(agents.Decide(source, asking, consulting.ask(said).result()))
+        said = journal.do(Decide(source, asking, consulting.ask(said).result()))
     return _decision(said)
 
 
 async def adecide(source: Source, asking: Asking) -> dict[str, Any]:
     """Judge a call before it runs; return the decision object of docs/api.md. Plug-ins are asked between commits."""
-    said = await journal.submit(agents.Decide(source, asking))
+    said = await journal.submit(Decide(source, asking))
     if isinstance(said, Inquiry):
         heard = await asyncio.shield(asyncio.wrap_future(consulting.ask(said)))
-        said = await journal.submit(agents.Decide(source, asking, heard))
+        said = await journal.submit(Decide(source, asking, heard))
     return _decision(said)
 
 

@@ -34,16 +34,6 @@ def _digest(card: Card | None, fact: f.ApprovalAsked) -> str:
     return digest_of_input(card)
 
 
-def rebind(tx: Transaction, memory: RunMemory, card: Card, at: float) -> None:
-    """Bind an agent's own open question to the input that the agent has changed, so that votes name it."""
-    ask = card.approval
-    if ask is None or ask.opener != "agent" or not card.waiting:
-        return
-    sha256 = digest_of_input(card)
-    if sha256 != ask.args_sha256:
-        tx.tell(memory, f.ApprovalRebound(card.call_id, sha256, ask.id, at), card)
-
-
 def end_of_stream() -> f.RunEnded:
     """Return the fact that a transport pushes when a whole body has been read."""
     return f.RunEnded(reason=END_OF_STREAM)

@@ -190,6 +190,8 @@ class CastVote(Action):
         if approved:
             extras |= use_clock(row, tx.now)
         tx.extras[row.id] = extras
+        if edited:
+            row.args_sha256 = digest(value)  # what a grant covers is what was approved
         if approved and ballot.grant:
             given = grants.give(row, card, self.person, ballot.grant, terms.grants, tx.now)
             for grant in given:
@@ -216,6 +218,8 @@ class CastVote(Action):
             raise Invalid(f"The edited input cannot be used: {error}", code="invalid_edit") from error
         if sha256 == row.args_sha256:
             raise Invalid("Nothing was edited.", code="invalid_edit")
+        if type(edited) is not type(card.input):
+            raise Invalid("The edited input must be of the same JSON type.", code="invalid_edit")
         changed = [change.pointer for change in diff(card.input, edited)]
         barred = [p for p in changed if not any(p == e or p.startswith(f"{e}/") or e == "" for e in terms.editable)]
         if barred or not terms.editable:

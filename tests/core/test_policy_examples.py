@@ -19,7 +19,7 @@ from toolcards.core.packs import PACKS
 from toolcards.core.policy import Question, decide
 from toolcards.core.truth import Truth
 
-PAGE = (Path(__file__).parents[1] / "docs" / "policy.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "policy.md").read_text()
 TRUTHS = {"holds": Truth.TRUE, "does not hold": Truth.FALSE, "cannot be told": Truth.UNKNOWN}
 
 
