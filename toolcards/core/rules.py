@@ -213,17 +213,15 @@ def _truth(rule: Rule, asked: Asked, part: Segment | None, truth: Truth) -> Trut
     return truth
 
 
-def matched(rule: Rule, answers: tuple[Truth, ...]) -> bool:
-    """Return whether the answers make the rule count: one part is enough for ask and deny, allow needs them all."""
-    return any(answer is not FALSE for answer in answers) if rule.wide else all(answer is TRUE for answer in answers)
-
-
 def counts(rule: Rule, answers: tuple[Truth, ...]) -> bool:
-    """Return whether the answers make the rule decide or watch.
+    """Return whether the answers make the rule decide: one part is enough for ask and deny.
 
     An opaque command that does not spell the denied words is asked about instead: see Findings.opaque.
     """
-    return matched(rule, answers) and not (rule.effect is Effect.DENY and max(answers) is OPAQUE)
+    if not rule.wide:
+        return all(answer is TRUE for answer in answers)
+    surest = answers[0] if len(answers) == 1 else max(answers)
+    return surest is not FALSE and not (surest is OPAQUE and rule.effect is Effect.DENY)
 
 
 def explained(rule: Rule, asked: Asked) -> dict[str, Any]:
