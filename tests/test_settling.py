@@ -14,7 +14,7 @@ from toolcards.core import facts as f
 from toolcards.core import happenings as h
 from toolcards.core.call import call_json
 from toolcards.core.reducer import step
-from toolcards.gate import journal, permits, results
+from toolcards.gate import journal, liveness, permits, results
 from toolcards.models import Approval, Run, ToolCall
 from toolcards.records import AuditRow
 
@@ -48,7 +48,7 @@ class Vanish(Say):
 
     def apply(self, tx: Any) -> None:
         super().apply(tx)
-        permits.forfeit(tx, tx.run(self.source.pk, self.run))
+        liveness.forfeit(tx, tx.run(self.source.pk, self.run))
 
 
 def finding(call: ToolCall, outcome: str, note: str = "", **other: int) -> gate.Finding:

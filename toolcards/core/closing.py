@@ -15,13 +15,14 @@ def explained(fact: f.RunEnded, context: Context) -> f.RunEnded:
     if fact.outcome != "truncated" or not context.error or fact.lane:
         return fact
     return f.RunEnded(
-        outcome="error", reason=context.error, scope=fact.scope, close_open_input=fact.close_open_input, at=fact.at
-    )
+        outcome="error", reason=context.error, scope=fact.scope, close_open_input=fact.close_open_input,
+        away=fact.away, at=fact.at,
+    )  # fmt: skip
 
 
 def ends(card: Card, fact: f.RunEnded, context: Context) -> bool:
     """Return whether the end is the card's too: it is of that lane, of that scope, or was handed on to it."""
-    if card.soft:
+    if card.soft or (fact.away and card.kept):
         return False
     if fact.lane:
         return card.lane == fact.lane

@@ -25,6 +25,7 @@ class Context:
     message_first: int = 0  # the step before the message's first one
     continuing: bool = False  # a known message began again and nothing has told yet whether it is a replay
     ended: str = ""  # the outcome of the last end, "" while active
+    away: bool = False  # ended since the agent was lost, which may come back
     error: str = ""  # an error that has not ended the run yet
     lanes: dict[str, list[Any]] = field(default_factory=dict)  # lane -> [agent path, parent call]
     kinds: dict[str, str] = field(default_factory=dict)  # tool -> kind, as the run announced its tools
@@ -44,7 +45,7 @@ class Context:
 
     def enter(self, scope: str) -> None:
         """Go on in this scope, which is active now."""
-        self.scope, self.ended = scope, ""
+        self.scope, self.ended, self.away = scope, "", False
         if scope not in self.scopes:
             self.scopes.append(scope)
 
@@ -127,6 +128,7 @@ def _run_ended(context: Context, fact: f.RunEnded) -> None:
         context.scopes.remove(scope)
     if scope == context.scope:
         context.ended, context.held, context.continuing = fact.outcome, {}, False
+        context.away = fact.away
 
 
 def _error_seen(context: Context, fact: f.ErrorSeen) -> None:

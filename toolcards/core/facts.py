@@ -473,6 +473,7 @@ class RunEnded:
 
     `close_open_input`: a call whose streamed input is whole JSON counts as complete first (AG-UI, rule 18).
     `if_open`: the outcome instead, where calls were still open. `again`: nothing where the run has ended already.
+    `away`: the agent was lost and may come back; what people are asked, or said yes to, keeps its time limit.
     """
 
     type: ClassVar[str] = "run-ended"
@@ -484,6 +485,7 @@ class RunEnded:
     close_open_input: bool = False
     if_open: Outcome | Literal[""] = ""
     again: bool = False
+    away: bool = False
     at: float = 0.0
 
 

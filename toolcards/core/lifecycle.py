@@ -233,6 +233,14 @@ class Card:
         return ask is not None and ask.opener == "gate" and ask.state == "approved"
 
     @property
+    def kept(self) -> bool:
+        """A person is asked, or said yes, within a time limit: that outlasts the agent's absence."""
+        ask = self.approval
+        if ask is None or ask.opener != "gate" or self.finished:
+            return False
+        return ask.state == "approved" or (ask.state == "pending" and ask.expires_at > 0)
+
+    @property
     def running(self) -> bool:
         """The agent has the right to run the call and has not reported its end."""
         if self.finished or self.removed or self.decision is None:

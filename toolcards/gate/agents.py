@@ -6,12 +6,13 @@ from collections.abc import Iterable
 
 from toolcards.core import facts as f
 from toolcards.gate.answers import answer, effect_of_question, iso
+from toolcards.gate.liveness import come_back, forfeit
 from toolcards.gate.memory import RunMemory
-from toolcards.gate.permits import forfeit, with_permit
+from toolcards.gate.permits import with_permit
 from toolcards.gate.refusals import TooLate
 from toolcards.gate.transaction import Transaction, plain
 from toolcards.gate.work import OfSource
-from toolcards.models import Approval, Source
+from toolcards.models import Approval, Run, Source
 
 BEAT_LEASE = 60.0  # seconds without a heartbeat after which a run that has beaten once counts as lost
 
@@ -79,6 +80,10 @@ class Beat(OfSource):
     def apply(self, tx: Transaction) -> None:
         """See journal.Work."""
         memory = self._run(tx)
+        come_back(tx, memory)
+        if not memory.row.beats:
+            Run.objects.filter(pk=memory.row.pk).update(beats=True)
+            memory.row.beats = True
         memory.row.alive_until, memory.touched = tx.now + BEAT_LEASE, True
         self.answer = {"run": memory.row.name, "status": memory.status, "lease_seconds": BEAT_LEASE}
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from toolcards.core import facts as f
 from toolcards.gate import journal
-from toolcards.gate.permits import forfeit, lapse, lapsed
+from toolcards.gate.liveness import Lose
+from toolcards.gate.permits import lapse, lapsed
 from toolcards.gate.refusals import Sealed
 from toolcards.gate.terms import terms_of
 from toolcards.gate.transaction import Transaction
@@ -118,23 +119,3 @@ class LapsePermit(Action):
         if lapsed(row, tx.now):
             memory = tx.existing(row.run_id)
             lapse(tx, memory, row, memory.board.cards[row.call.ordinal])
-
-
-class Lose(Action):
-    """The agent is gone and did not come back in its grace time: the run counts as truncated."""
-
-    def __init__(self, run: int) -> None:
-        super().__init__()
-        self.run = run
-
-    def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
-        memory = tx.existing(self.run)
-        memory.row.refresh_from_db(fields=["alive_until"])
-        until = memory.row.alive_until
-        if until is None or until > tx.now or memory.status not in ("running", "waiting"):
-            return
-        memory.row.alive_until = None
-        memory.row.reason = "The agent was not heard of any more."
-        tx.tell(memory, f.RunEnded(outcome="truncated", reason=memory.row.reason, at=tx.now))
-        forfeit(tx, memory)

@@ -15,6 +15,7 @@ from toolcards.gate.approval_rows import permit_state
 from toolcards.gate.consulting import Heard, Inquiry
 from toolcards.gate.digests import digest_of_input
 from toolcards.gate.judge import USE_TTL, begin_again, judge, lapsed
+from toolcards.gate.liveness import come_back
 from toolcards.gate.memory import RunMemory
 from toolcards.gate.permits import new_permit, permit_object, with_permit
 from toolcards.gate.preparing import offered, stopped
@@ -74,6 +75,7 @@ class Decide(OfSource):
             memory.row.alive_until, memory.touched = now + asking.lease, True
         if memory.seq == 0:
             tx.tell(memory, f.RunStarted(agent=(asking.agent_path or ("",))[0], at=now))
+        come_back(tx, memory)
         self._announce(tx, memory)
         card = self._asked_before(memory)
         if card is None:

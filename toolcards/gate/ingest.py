@@ -33,8 +33,8 @@ from toolcards.gate.announcing import END_OF_STREAM, announced, how_it_ended
 from toolcards.gate.consulting import Heard, Inquiry
 from toolcards.gate.digests import digest_of_input
 from toolcards.gate.judge import begin_again, judge
+from toolcards.gate.liveness import come_back, forfeit
 from toolcards.gate.memory import RunMemory
-from toolcards.gate.permits import forfeit
 from toolcards.gate.preparing import stopped
 from toolcards.gate.transaction import Transaction, plain
 from toolcards.models import Source
@@ -187,6 +187,8 @@ class Stream:
         self.run_pk = memory.row.pk
         if memory.seq == 0:
             self._begin(tx, memory)
+        if self._taken or self._leases:
+            come_back(tx, memory)
         self._heard_of(tx, memory)
         self._tell_all(tx, memory)
         self._lease(tx, memory)

@@ -13,6 +13,7 @@ from toolcards.core import facts as f
 from toolcards.core.lifecycle import Card
 from toolcards.gate.answers import answer, iso
 from toolcards.gate.digests import digest_of_call, digest_of_input
+from toolcards.gate.liveness import come_back
 from toolcards.gate.memory import RunMemory
 from toolcards.gate.rechecking import rechecked
 from toolcards.gate.refusals import Changed, TooLate, Unknown
@@ -52,6 +53,7 @@ class Claim(OfSource):
         if refused is not None:  # raised by the door, once it is written down
             self.answer = refused
             return
+        come_back(tx, memory)
         row.claimed_at, row.claimed_by, row.state = tx.now, self.client, "claimed"
         row.save(update_fields=["claimed_at", "claimed_by", "state"])
         if row.asked:
@@ -111,17 +113,6 @@ def _claimed(memory: RunMemory, row: Approval, card: Card) -> dict[str, Any]:
         "state": "claimed", "args_sha256": row.args_sha256, "call_sha256": digest_of_call(card),
         "tool": {"name": card.tool.name, "source": card.tool.source}, "args": card.input,
     }  # fmt: skip
-
-
-def forfeit(tx: Transaction, memory: RunMemory) -> None:
-    """Void what rules allowed and nobody claimed, since the run is over; what runs has an unknown end."""
-    for card in list(memory.board.cards.values()):
-        if card.permit is not None and card.permit.state in _FORFEITED:
-            moved = f.PermitMoved(card.call_id, _FORFEITED[card.permit.state], card.permit.id, tx.now)
-            tx.tell(memory, moved, card)
-
-
-_FORFEITED = {"issued": "void", "claimed": "unknown"}
 
 
 def use_clock(row: Approval, now: float) -> dict[str, Any]:
