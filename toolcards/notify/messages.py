@@ -97,6 +97,10 @@ def _recovered(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
     return f"{who} is well again", f"It was {said.get('badge', 'in trouble')}, and is not any more."
 
 
+def _audit_broken(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
+    return str(said.get("title", "")), str(said.get("why", ""))
+
+
 def _run_failed(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
     return f"A run of {who} broke off", str(said.get("error", {}).get("message", ""))
 
@@ -108,7 +112,7 @@ def _anything(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
 _WORDS: dict[str, Callable[[dict[str, Any], str, str], tuple[str, str]]] = {
     h.ASKED: _asked, h.ESCALATED: _escalated, h.ERROR: _failed, h.CORRECTED: _corrected, h.UNGOVERNED: _ungoverned,
     h.RUN_FAILED: _run_failed, h.SILENT: _silent, h.FAILING: _failing, h.FAILS_OPEN: _fails_open,
-    h.RECOVERED: _recovered,
+    h.RECOVERED: _recovered, h.AUDIT_BROKEN: _audit_broken,
 }  # fmt: skip
 
 
