@@ -20,7 +20,7 @@ from typing import Any
 from django.conf import settings
 from django.db import connection, models, transaction
 
-from toolcards import anchor
+from toolcards import anchor, vault
 from toolcards.anchor import GENESIS
 from toolcards.core.canonical import canonical
 from toolcards.showing import derived, redactor
@@ -123,6 +123,11 @@ class AuditRow(models.Model):
         known: dict[str, Any] = json.loads(self.detail)
         return known
 
+    @property
+    def readable(self) -> dict[str, Any]:
+        """The details with sealed words opened, for people who may read the trail."""
+        return {name: _opened(value) for name, value in self.details.items()}
+
 
 class AuditHead(models.Model):
     """The end of the chain; there is one row, and whoever appends holds its lock."""
@@ -134,6 +139,7 @@ class AuditHead(models.Model):
         return f"{self.seq} {self.hash[:8]}"
 
 
+_WORDS = "toolcards_auditrow.words"  # the place that words in details are sealed for
 _SAID = ("seq", "at", "act", "actor_kind", "actor", "run", "call", "approval", "detail")
 _HEAD = "SELECT seq, hash FROM toolcards_audithead WHERE id = 1"
 _COLUMNS = (*_SAID, "key", "prev", "hash")
@@ -141,6 +147,20 @@ _INSERT = (
     f"INSERT INTO toolcards_auditrow ({', '.join(_COLUMNS)}) "  # noqa: S608 - names of ours
     f"VALUES ({', '.join(['%s'] * len(_COLUMNS))})"
 )
+
+
+def sealed_words(text: str) -> str:
+    """Return what a person wrote for other people as a row keeps it: masked, then sealed; it is exported sealed."""
+    return vault.seal([redactor().text(text)], _WORDS)[0]
+
+
+def _opened(value: Any) -> Any:
+    if not isinstance(value, str) or not value.startswith(vault.MARK):
+        return value
+    try:
+        return vault.open(value, _WORDS)
+    except vault.CannotOpen:
+        return "(cannot be opened: the key that sealed it is not here)"
 
 
 def write(*acts: Act) -> None:
@@ -245,6 +265,8 @@ __all__ = [
     "hash_of",
     "is_of_first_version",
     "key_id",
+    "mend_head",
     "redactor",
+    "sealed_words",
     "write",
 ]

@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from toolcards import records
 from toolcards.core import facts as f
 from toolcards.core.lifecycle import Card
 from toolcards.gate import audit
@@ -90,9 +91,8 @@ class SettleByHand(Action):
     def _settle(self, tx: Transaction, memory: RunMemory, card: Card) -> None:
         by, note = f.By("human", self.person.get_username()), spoken(self.said.note).strip()
         about = card.approval.id if card.approval else ""
-        tx.acts.append(
-            audit.about(memory, card, "settled", by.kind, by.name, tx.now, about, outcome=self.said.outcome, note=note)
-        )
+        told = {"outcome": self.said.outcome, "note": records.sealed_words(note)}
+        tx.acts.append(audit.about(memory, card, "settled", by.kind, by.name, tx.now, about, **told))
         # What a rule had allowed has a row of its own, which no card knows of.
         rows = Approval.objects.filter(run=memory.row.pk, call__ordinal=card.ordinal, asked=False, state="unknown")
         rows.update(state=self.said.outcome)
