@@ -12,11 +12,11 @@ from django.conf import settings
 
 from toolcards.client.common import errors
 from toolcards.core import happenings as h
+from toolcards.core.unseen import name, replaced
 
 TITLE_MOST, TEXT_MOST = 150, 800
 _RETRY = {True: "Trying again makes sense.", False: "Trying again does not help.", None: ""}
 _FAULTS = {"tool": "The fault is the tool's.", "runtime": "Not the tool's fault.", "plugin": "A plug-in's fault."}
-_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ _WORDS: dict[str, Callable[[dict[str, Any], str, str], tuple[str, str]]] = {
 
 def _plain(text: Any, most: int) -> str:
     """Text from agents without what cannot be seen, and short."""
-    shown = _UNSEEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", str(text))
+    shown = replaced(str(text), lambda sign: f"[{name(sign)}]")
     return shown if len(shown) <= most else shown[: most - 1] + "…"
 
 
