@@ -99,7 +99,8 @@ async def test_a_call_that_cannot_be_judged_is_denied_whatever_policy_allows(cal
 @pytest.mark.parametrize(
     "body",
     [ASKED | {"tool_input": None}, without(ASKED, "tool_input"), ASKED | {"tool_input": "ls"},
-     without(ASKED, "tool_name"), without(ASKED, "session_id"), ASKED | {"hook_event_name": "permission_request"}, json.dumps(ASKED)[:-9]],
+     without(ASKED, "tool_name"), without(ASKED, "session_id"),
+     ASKED | {"hook_event_name": "permission_request"}, json.dumps(ASKED)[:-9]],
 )  # fmt: skip
 async def test_a_question_that_cannot_be_judged_is_denied_in_its_own_words(call: Any, policy: Any, body: Any) -> None:
     await in_thread(policy)({"default": "allow"})
