@@ -405,6 +405,9 @@ def test_no_page_and_no_answer_shows_a_secret(signed_in: Any, a_call: Any, state
     given = {
         "command": f"curl -H 'Authorization: Bearer {SECRET}' x && PASSWORD={SECRET} ls", "env": {"API_TOKEN": SECRET},
         "argv": ["--password", SECRET], "note": f"postgres://bob:{SECRET}@h/db",
+        "headers": [["Authorization", SECRET]], "variables": [{"value": SECRET, "name": "API_TOKEN"}],
+        "jwk": {"kty": "oct", "k": SECRET}, "store": f"AccountName=x;AccountKey={SECRET}==",
+        "text": json.dumps({"env": [{"name": "API_TOKEN", "value": SECRET}]}), f"https://u:{SECRET}@h/": 1,
     }  # fmt: skip
     call = a_call(state, input=given, tool="bash")
     admin = signed_in("admin")

@@ -188,6 +188,7 @@ class Stream:
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor, self._before, self._held = redactor, "", ""
+        self._hiding = False  # the last secret went on to the end of what was shown: its mask is there already
 
     def text(self, piece: str) -> str:
         """Return what can be shown by now: what was held back before, and the piece."""
@@ -204,16 +205,18 @@ class Stream:
         plain = whole.isascii()
         hay = whole if plain else work.decode("latin-1")
         place = len(self._before) if plain else len(self._before.encode("utf-8", "surrogatepass"))
-        begun, pieces, end = place, [], len(hay)
+        begun, pieces, end, hiding = place, [], len(hay), False
         for start, stop, kind in find(work, hay, growing=growing):
             if kind == UNDECIDED:
                 end = max(start, place)
             elif kind and stop > place:
                 pieces.append(_back(hay[place : max(place, start)], plain))
-                pieces.append(self._redactor.mask(_back(hay[start:stop], plain), kind) if start >= begun else "")
-                place = stop
+                shown_before = start < begun and self._hiding
+                pieces.append("" if shown_before else self._redactor.mask(_back(hay[start:stop], plain), kind))
+                place, hiding = stop, stop == len(hay)
         rest = _back(hay[place:end], plain) if not plain or pieces or end < len(hay) or self._before else new
         self._held = _back(hay[end:], plain) if end < len(hay) else ""
+        self._hiding = hiding
         self._before = whole[: len(whole) - len(self._held)][-MEMORY:]
         return "".join([*pieces, rest]) if pieces else rest
 

@@ -16,7 +16,7 @@ import re2
 from toolcards.core import named, shaped
 from toolcards.core.spans import B_OPEN, CLOSE, DOT, MASK, OPEN, UNDECIDED, Span, odd
 from toolcards.core.telling import ABOUT
-from toolcards.core.tokens import PREFIXES, kind_of, look
+from toolcards.core.tokens import BEGINNING, PREFIXES, kind_of, look
 
 MOST = 2_000
 LONGEST_TAIL = 200  # characters of a word at the end of a text that goes on
@@ -113,7 +113,8 @@ def _settled(hay: str) -> int:
     tail = hay[base:]
     starts = [base + found.start(1) for pattern in _TAILS if (found := pattern.search(tail))]
     word = tail[len(tail.rstrip(_WORD_SIGNS)) :][-LONGEST_TAIL:]
-    if word and not (word.islower() or word.isupper() or word.istitle() or word.isdigit()):
+    plain = word.islower() or word.isupper() or word.istitle() or word.isdigit()
+    if word and (not plain or BEGINNING.match(word[word.rfind("=") + 1 :])):
         starts.append(size - len(word))
     return min(starts, default=size)
 
