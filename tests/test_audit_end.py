@@ -17,6 +17,7 @@ from django.test import Client
 
 from tests.services import postgres
 from tests.serving import Server
+from tests.test_audit_histories import reset_counters
 from toolcards import anchor, gate, records, verify, witnesses
 from toolcards.core import anchors
 from toolcards.core import happenings as h
@@ -26,6 +27,11 @@ from toolcards.records import Act, AuditHead, AuditRow, write
 from toolcards.transports import background, copying
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def nothing_was_ever_there(db: None) -> None:
+    reset_counters()
 
 
 def sql(*statements: str) -> None:

@@ -170,7 +170,7 @@ class Story:
         if name.startswith("everything"):
             _sql("DELETE FROM toolcards_agentkey", "DELETE FROM toolcards_source", "DELETE FROM toolcards_killswitch")
         if name.endswith("too"):
-            _reset_counters()
+            reset_counters()
         return Cut(0, None, 0, evidence=name.startswith("emptied"), counters=not name.endswith("too"))
 
     # ------------------------------------------------------------ what must be reported
@@ -191,11 +191,17 @@ def _sql(*statements: str) -> None:
             cursor.execute(statement)
 
 
-def _reset_counters() -> None:
+def reset_counters() -> None:
+    """As if nothing had ever been in the tables; PostgreSQL's counters know of no rollback."""
     if connection.vendor == "sqlite":
         return _sql("DELETE FROM sqlite_sequence")
     tables = ("agentkey", "policyversion", "killswitch", "breakglass", "vote")
     return _sql(*(f"ALTER SEQUENCE toolcards_{table}_id_seq RESTART" for table in tables))
+
+
+@pytest.fixture(autouse=True)
+def nothing_was_ever_there(db: None) -> None:
+    reset_counters()
 
 
 _histories = st.lists(st.sampled_from(STEPS), min_size=1, max_size=14)
@@ -217,7 +223,7 @@ def test_a_cut_is_reported_wherever_anything_has_seen_more(
         anchor.forget()
         verify.path().unlink(missing_ok=True)
         _sql("DELETE FROM toolcards_auditrow", "DELETE FROM toolcards_audithead")
-        _reset_counters()
+        reset_counters()
         for step in ("act", "save", *history):
             story.step(step)
         cut = story.attack(attack, keep)
@@ -241,6 +247,7 @@ def test_a_copy_outside_reports_what_the_key_itself_has_hidden(history: list[str
         story = Story()
         anchor.forget()
         verify.path().unlink(missing_ok=True)
+        reset_counters()
         for step in ("act", *history, "verify"):
             story.step(step)
         current = anchor.read()
