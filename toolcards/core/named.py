@@ -44,8 +44,8 @@ _PAIR_KEY = re.compile(
     _AI,
 )
 _PAIR_VALUE = re.compile(
-    r"(?<![A-Za-z0-9_])(?:(?:parameter|option|string|header)_?value|value|val|v)(?P<quote>\\*[\"'])?[ \t]*(?:=>|[:=])"
-    r"[ \t]*",
+    r"(?<![A-Za-z0-9_])(?:(?:param(?:eter)?|option|string|header|env|variable|setting|default|new)_?value|value|val|v)"
+    r"(?P<quote>\\*[\"'])?[ \t]*(?:=>|[:=])[ \t]*",
     _AI,
 )
 _ENDS = re.compile(r"\}|\\?\n[ \t]*-[ \t]|\n[ \t]*\n")

@@ -32,6 +32,7 @@ def _compiled(pattern: str) -> re2._Regexp:
 
 _TOKEN = _compiled(PREFIXES)  # asked before Python's patterns, of which there are a hundred
 FIND = _compiled(rf"{B_OPEN}secret |{PREFIXES}|{shaped.BEGINS}|{named.BEGINS}")
+_AT_END = re.compile(r"(?:\\*[\"'`][ \t]*)?\Z")  # after a closing quote, a colon makes the text the next name
 
 
 def find(work: bytes, hay: str, *, growing: bool = False) -> Iterator[Span]:
@@ -47,7 +48,7 @@ def find(work: bytes, hay: str, *, growing: bool = False) -> Iterator[Span]:
         if not isinstance(span, Span):
             place = span
             continue
-        if growing and span.kind and span.end == len(hay) and span.end - span.start <= LONGEST_TAIL:
+        if growing and span.kind and _AT_END.match(hay, span.end) and span.end - span.start <= LONGEST_TAIL:
             span = span._replace(kind=UNDECIDED)
         if span.kind == UNDECIDED:
             settled, place = min(settled, span.start), max(span.start, start + 1)

@@ -99,7 +99,8 @@ _NAMES = _words(
     "optionname fieldname envname variablename settingname"
 )
 _VALUES = _words(
-    "value val v values parametervalue optionvalue stringvalue headervalue fieldvalue secretvalue plaintext rawvalue"
+    "value val v values parametervalue optionvalue stringvalue headervalue fieldvalue secretvalue plaintext rawvalue "
+    "envvalue variablevalue settingvalue paramvalue keyvalue defaultvalue currentvalue newvalue"
 )
 _TEXTS = _words("default content text data body")  # of other things as well
 
