@@ -17,7 +17,7 @@ from channels.routing import ProtocolTypeRouter, URLRouter
 from dashboard.live.origin import OriginGuard
 from dashboard.live.routing import websocket_urlpatterns
 from toolcards import gate
-from toolcards.transports import background
+from toolcards.transports import background, copying
 from toolcards.transports.routing import AGENT_SOCKET, Machines, agent_socket, nothing_here
 
 # People's sockets: same origin only, signed in by session.
@@ -45,6 +45,7 @@ async def lifespan(scope: Any, receive: Any, send: Any) -> None:
         elif message["type"] == "lifespan.shutdown":
             await background.stop()
             await sync_to_async(gate.drain, thread_sensitive=False)()
+            await sync_to_async(copying.send_due, thread_sensitive=False)(all_of_it=True)
             await send({"type": "lifespan.shutdown.complete"})
             return
 

@@ -64,6 +64,11 @@ class Environment(BaseSettings):
     # Agents that AG-UI clients reach through us: name=url
     agui_upstreams: Names = ()
 
+    # Copies of the audit trail's end, kept outside
+    audit_copy: Names = ()  # stdout, /a/file, https://a.host/path
+    audit_copy_rows: int = Field(100, gt=0)
+    audit_copy_seconds: float = Field(300, gt=0)
+
     # Telling others
     webhook_private: Names = ()  # hosts, or host:port, that webhooks may reach though they are private
     smtp_url: SecretStr | None = None
@@ -81,7 +86,9 @@ class Environment(BaseSettings):
     log: Literal["console", "json"] = "console"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
-    @field_validator("allowed_hosts", "origins", "proxy", "webhook_private", "required_plugins", mode="before")
+    @field_validator(
+        "allowed_hosts", "origins", "proxy", "webhook_private", "required_plugins", "audit_copy", mode="before"
+    )
     @classmethod
     def _split(cls, value: object) -> object:
         """Accept what people write into an environment variable: names between commas."""
@@ -94,6 +101,14 @@ class Environment(BaseSettings):
     def _keys(cls, value: object) -> object:
         """A slash at the end of a key is part of it."""
         return tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
+
+    @field_validator("audit_copy")
+    @classmethod
+    def _places(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for place in value:
+            if place != "stdout" and not place.startswith(("/", "https://", "http://")):
+                raise ValueError(f"write {place!r} as stdout, as the whole path of a file, or as a URL")
+        return value
 
     @field_validator("origins")
     @classmethod

@@ -7,6 +7,7 @@ from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 from django.views.defaults import bad_request
 
+from dashboard.drawing import marks
 from toolcards.records import ACTOR
 
 ADMIN = "/admin/"
@@ -100,6 +101,34 @@ class Acting:
         """Set the actor for this request only: context variables belong to it."""
         ACTOR.set(lambda: _person(request))
         return self.get_response(request)
+
+
+class VisibleAdmin:
+    """Marks what cannot be seen in the text of the admin's pages, whose templates and widgets are Django's."""
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse | Awaitable[HttpResponse]]) -> None:
+        self.get_response = get_response
+        if iscoroutinefunction(get_response):
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
+        """Answer as asked, synchronously or not."""
+        if iscoroutinefunction(self):
+            return self._answer(request)
+        return _with_marks(request, self.get_response(request))
+
+    async def _answer(self, request: HttpRequest) -> HttpResponse:
+        return _with_marks(request, await self.get_response(request))
+
+
+def _with_marks(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+    page = response.headers.get("Content-Type", "").startswith("text/html") and not response.streaming
+    if page and request.path.startswith(ADMIN):
+        response.content = marks.in_page(response.content.decode()).encode()
+    return response
 
 
 def _person(request: HttpRequest) -> tuple[str, str]:

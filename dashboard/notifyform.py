@@ -30,7 +30,7 @@ EVENT_WORDS = {
     "source.ungoverned": "Something ran without a decision", "run.failed": "A run broke off",
     "source.silent": "A source fell silent", "source.failing": "A source fails again and again",
     "source.fails_open": "A source would run things unasked while this server is away",
-    "source.recovered": "A source is well again",
+    "source.recovered": "A source is well again", "audit.broken": "The audit trail is not whole",
 }  # fmt: skip
 _CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
 

@@ -69,11 +69,20 @@ def _emptied(case: TransactionTestCase) -> None:
     with transaction.atomic(), connection.cursor() as cursor:
         for table in set(connection.introspection.django_table_names(only_existing=True, include_views=False)) - KEPT:
             cursor.execute(f"DELETE FROM {connection.ops.quote_name(table)}")
+        if connection.vendor == "sqlite":
+            cursor.execute("DELETE FROM sqlite_sequence")  # as if nothing had ever been there
 
 
 TransactionTestCase._fixture_teardown = _emptied  # type: ignore[method-assign]
 
 SECRET = "tck_secret_of_the_tests_0123456789abcdefgh"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Start a worker of pytest-xdist without our settings: it would read them before it has a folder of its own."""
+    forgotten = "import os; [os.environ.pop(name, 0) for name in ('DJANGO_SETTINGS_MODULE', 'TOOLCARDS_DATA_DIR')]"
+    node.gateway.remote_exec(forgotten).waitclose()
 
 
 class Say(Action):
@@ -98,9 +107,11 @@ class Say(Action):
 def _nothing_remembered() -> Iterator[None]:
     """Row ids start anew with every test: what processes remember of rows does not."""
     from dashboard import cards
-    from toolcards import models
+    from toolcards import anchor, models, verify
     from toolcards.transports import auth, presence
 
+    anchor.forget()
+    verify.path().unlink(missing_ok=True)
     memory.forget_all()
     telling.forget()
     retention._refused.clear()

@@ -27,13 +27,6 @@ pytestmark = pytest.mark.django_db
 SECRET = "Zx9vK3qLm7pR"
 
 
-@pytest.fixture(autouse=True)
-def no_anchor() -> Iterator[None]:
-    anchor.forget()
-    yield
-    anchor.forget()
-
-
 def acts() -> list[str]:
     return list(AuditRow.objects.values_list("act", flat=True))
 
@@ -251,11 +244,12 @@ def test_a_trail_written_anew_does_not_fit_the_anchor(settings: Any) -> None:
 
 
 def test_the_anchor_is_its_owners_alone_and_never_goes_back() -> None:
-    anchor.note(9, "a" * 64)
-    anchor.write()
-    anchor.note(3, "b" * 64)
-    anchor.write()
-    assert anchor.read() == (9, "a" * 64)
+    write(*(Act(f"act {number}") for number in range(5)))
+    ends = list(AuditRow.objects.values_list("seq", "hash"))
+    for end in (ends[4], ends[2]):
+        anchor.note(*end)
+        anchor.write()
+        assert anchor.read().end == ends[4]  # type: ignore[union-attr]
     assert anchor.path().stat().st_mode & 0o777 == 0o600
 
 
@@ -411,6 +405,9 @@ def test_no_page_and_no_answer_shows_a_secret(signed_in: Any, a_call: Any, state
     given = {
         "command": f"curl -H 'Authorization: Bearer {SECRET}' x && PASSWORD={SECRET} ls", "env": {"API_TOKEN": SECRET},
         "argv": ["--password", SECRET], "note": f"postgres://bob:{SECRET}@h/db",
+        "headers": [["Authorization", SECRET]], "variables": [{"value": SECRET, "name": "API_TOKEN"}],
+        "jwk": {"kty": "oct", "k": SECRET}, "store": f"AccountName=x;AccountKey={SECRET}==",
+        "text": json.dumps({"env": [{"name": "API_TOKEN", "value": SECRET}]}), f"https://u:{SECRET}@h/": 1,
     }  # fmt: skip
     call = a_call(state, input=given, tool="bash")
     admin = signed_in("admin")

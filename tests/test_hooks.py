@@ -23,6 +23,7 @@ from toolcards.core.narrating import ENDING, TAIL, Narrator, Written
 from toolcards.gate import telling
 from toolcards.hooks import registry
 from toolcards.models import Delivery, Event, Source, ToolCall, Webhook
+from toolcards.notify import messages
 from toolcards.records import AuditRow
 
 
@@ -161,6 +162,25 @@ def test_a_failure_says_whose_it_is_and_whether_again_makes_sense(a_run: Any, so
     assert said["error"]["fingerprint"] != errors.fingerprint("sh", "rate_limited", "execute")
     assert secret not in Delivery.objects.get(event=h.ERROR).payload
     assert Delivery.objects.get(event=h.SETTLED).said["outcome"] == "error"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"name": "API_TOKEN", "value": "Zx9vK3qLm7"}, {"key": "db-password", "val": "Zx9vK3qLm7"},
+        {"headers": [["Authorization", "Zx9vK3qLm7"]]}, {"url": "https://u:Zx9vK3qLm7@h/?sig=Zx9vK3qLm7Zx9vK3"},
+        {"command": ["curl", "-H", "X-Api-Key: Zx9vK3qLm7"]}, {"path": "/x?token=Zx9vK3qLm7"},
+    ],
+)  # fmt: skip
+def test_no_line_about_a_call_tells_a_secret_that_its_structure_shows(a_run: Any, given: Any) -> None:
+    Webhook.objects.create(name="w", url="https://example.com/")
+    telling.forget()
+    for tool in ("send", "bash", "read", "fetch"):
+        a_run(f"r-{tool}", f.InputReady("c", tool, given, True), f.OutputFailed("c", "no", "rate_limited"))
+    said = [delivery.said for delivery in Delivery.objects.all()]
+    texts = [json.dumps(each) + repr(messages.of(each, "high")) for each in said]
+    assert texts and not [text for text in texts if "Zx9vK3qLm7" in text]
 
 
 @pytest.mark.django_db

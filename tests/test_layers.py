@@ -15,8 +15,8 @@ FLOORS = [
     {"toolcards.core"},
     {
         "toolcards.adapters", "toolcards.models", "toolcards.doorbell", "toolcards.ids", "toolcards.showing",
-        "toolcards.records", "toolcards.anchor", "toolcards.verify", "toolcards.outbox", "toolcards.hooks",
-        "toolcards.notify", "toolcards.vault",
+        "toolcards.records", "toolcards.anchor", "toolcards.witnesses", "toolcards.verify", "toolcards.copies",
+        "toolcards.outbox", "toolcards.hooks", "toolcards.notify", "toolcards.vault",
     },
     {"toolcards.gate", "toolcards.feed", "toolcards.health", "toolcards.proofs"},
     {"toolcards.transports", "toolcards.management", "toolcards.cli", "toolcards.__main__"},
@@ -37,6 +37,7 @@ SHARED = {
     "toolcards.outbox",
     "toolcards.records",
     "toolcards.anchor",
+    "toolcards.witnesses",
     "toolcards.cli",
     "toolcards.vault",
 }

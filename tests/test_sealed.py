@@ -33,7 +33,7 @@ from toolcards.models.runs import CLOSED
 SECRET = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
 PLAIN = "quietly-plain-argument"
 COMMAND = f"{PLAIN} --token {SECRET}"
-NOTE = f"I looked at {SECRET}"  # the audit trail has it too, redacted, so no plain argument is in it
+NOTE = f"I looked at {SECRET}, {PLAIN}"
 
 
 def raw() -> str:
@@ -189,6 +189,26 @@ def test_no_file_of_postgresql_holds_an_original_in_the_clear(tmp_path: Path) ->
             held = "".join(str(there.execute(f"SELECT t::text FROM {name} t").fetchall()) for (name,) in tables)  # type: ignore[call-overload]
         assert "sealed:1:" in held
         assert [word for word in (SECRET, SECRET[4:], PLAIN) if word in held] == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_note_is_for_people_who_read_the_trail_and_is_exported_sealed(
+    a_call: Callable[..., ToolCall], an_approver: Any, a_person: Any, client: Client
+) -> None:
+    Webhook.objects.create(name="all of it", url="https://example.com/")
+    telling.forget()
+    call = a_call("approval-requested")
+    gate.vote(an_approver, replace(ballot_for(call, "approve"), note=NOTE))
+    client.force_login(a_person("admin"))
+    page = client.get("/settings/audit/").content.decode()
+    assert PLAIN in page and SECRET not in page
+    exported = b"".join(client.get("/settings/audit/export/").streaming_content).decode()  # type: ignore[attr-defined]
+    told = "".join(json.dumps(delivery.said) for delivery in Delivery.objects.all())
+    events = client.get("/api/v1/runs/run-1/events").content.decode()
+    admin = client.get(f"/admin/toolcards/approval/{Approval.objects.get().pk}/change/").content.decode()
+    assert told and PLAIN not in exported + told + events and "sealed:1:" in exported
+    assert PLAIN in admin and SECRET not in admin
+    telling.forget()
 
 
 # ---------------------------------------------------------------- places, and clear rows

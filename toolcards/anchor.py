@@ -1,89 +1,259 @@
-"""The anchor: the end of the audit trail, noted in a file beside the database every few seconds.
+"""The anchor: the signed end of the audit trail, in a file beside the database.
 
-Whoever can delete the last rows of a table can also set its head back; the file is what they would have
-to find as well. For proof against the server's own administrator, copy it (or `audit export`) elsewhere.
+A table cannot show that its last rows were removed; the anchor can. Only a holder of the server's secret can sign
+one, so an anchor that is missing, older than it should be, or rewritten is a finding (see `toolcards.verify`). The
+file only moves forward along the rows it was made for: while the table contradicts it, it stays as it is.
 """
 
 from __future__ import annotations
 
 import atexit
-import json
+import hmac
+import logging
 import os
 import secrets
 import threading
-from contextlib import suppress
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from django.conf import settings
+from django.db import connection
 
+from toolcards.core import anchors
+from toolcards.core.anchors import GENESIS, Anchor, End, NotOurs
+from toolcards.showing import derived
+
+log = logging.getLogger(__name__)
 EVERY_ROWS = 200
 EVERY_SECONDS = 2.0
 
-_lock = threading.Lock()
-_newest: tuple[int, str] | None = None
-_written = 0
-_timer: threading.Timer | None = None
+
+def parse(text: str) -> Anchor:
+    """Return the anchor that the text holds; raises NotOurs."""
+    return anchors.parse(text, _keys())
+
+
+def line_of(anchor: Anchor) -> str:
+    """Return the anchor as one line of JSON, signed with today's key."""
+    return anchor.text(*next(iter(_keys().items())))
+
+
+def _keys() -> dict[str, bytes]:
+    return _all_keys(settings.SECRET_KEY, tuple(settings.SECRET_KEY_FALLBACKS))
+
+
+@lru_cache(maxsize=4)
+def _all_keys(secret: str, older: tuple[str, ...]) -> dict[str, bytes]:
+    keys = [derived(each, "audit.anchor") for each in (secret, *older)]
+    return {hmac.digest(key, b"name", "sha256").hex()[:8]: key for key in keys}
+
+
+def _now() -> int:
+    return round(time.time() * 1000)
+
+
+# ---------------------------------------------------------------- the file
 
 
 def path() -> Path:
-    """Return where the anchor lies."""
+    """Return where the anchor is."""
     return Path(settings.TOOLCARDS.data_dir) / "audit-anchor.json"
 
 
-def note(seq: int, hash: str) -> None:  # noqa: A002 - the column's word
-    """Remember the end of the trail; it is written soon, or now if much has happened."""
-    global _newest, _timer
-    with _lock:
-        if _newest is None or seq > _newest[0]:
-            _newest = (seq, hash)
-        if seq - _written < EVERY_ROWS:
-            if _timer is None:
-                _timer = threading.Timer(EVERY_SECONDS, write)
-                _timer.daemon = True
-                _timer.start()
-            return
-    write()
+def read() -> Anchor | None:
+    """Return the anchor in the file, None without a file; raises NotOurs."""
+    try:
+        return parse(path().read_text())
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError):
+        raise NotOurs("cannot be read") from None
 
 
-def write() -> None:
-    """Write the newest end that was noted; never an older one than the file has."""
-    global _newest, _written, _timer
-    with _lock:
-        if _timer is not None:
-            _timer.cancel()
-            _timer = None
-        newest, _newest = _newest, None
-        if newest is None:
-            return
-        stands = read()
-        if stands is None or stands[0] < newest[0]:
-            _put(newest)
-        _written = newest[0]
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Be the only one who reads the file in order to replace it."""
+    with _file, path().with_suffix(".lock").open("a") as lock:
+        with suppress(ImportError):
+            import fcntl  # not on Windows, where one process serves
+
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
-def read() -> tuple[int, str] | None:
-    """Return the end of the trail as the file has it, None without a file; raises ValueError if it is broken."""
-    with suppress(FileNotFoundError):
-        said = json.loads(path().read_text())
-        return int(said["seq"]), str(said["hash"])
-    return None
-
-
-def _put(end: tuple[int, str]) -> None:
+def _put(anchor: Anchor) -> None:
     target = path()
     draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w") as opened:
-        opened.write(json.dumps({"seq": end[0], "hash": end[1]}) + "\n")
-    draft.replace(target)
+    try:
+        with os.fdopen(handle, "w") as opened:
+            opened.write(line_of(anchor) + "\n")
+            opened.flush()
+            os.fsync(opened.fileno())  # a power cut must not leave an empty anchor behind
+        draft.replace(target)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+# ---------------------------------------------------------------- what this process knows
+
+
+@dataclass
+class _Process:
+    """What this process has seen of the trail: `seen` its newest committed end, `cut` ends that were taken away."""
+
+    seen: End | None = None
+    cut: list[End] = field(default_factory=list)
+    line: int = 0
+    written: int = 0
+    adopted: bool = False
+    timer: threading.Timer | None = None
+
+
+_here = _Process()
+_state = threading.Lock()  # guards `_here`; held for a moment only
+_file = threading.Lock()  # one writer of the file in this process; `_writing` keeps out other processes too
+
+
+def note(seq: int, hash: str) -> None:  # noqa: A002 - the column's word
+    """Remember the end of the trail after a commit; a thread writes it soon, sooner if there are many new rows."""
+    with _state:
+        if _here.seen is None or seq > _here.seen[0]:
+            _here.seen = (seq, hash)
+        hurry = seq - _here.written >= EVERY_ROWS
+        if hurry and _here.timer is not None and _here.timer.interval:
+            _here.timer.cancel()
+            _here.timer = None
+        if _here.timer is None:
+            _here.timer = threading.Timer(0.0 if hurry else EVERY_SECONDS, _write_soon)
+            _here.timer.daemon = True
+            _here.timer.start()
+
+
+def known_ends() -> list[End]:
+    """Return the ends of the trail that this process has seen committed."""
+    with _state:
+        return [*_here.cut, *([_here.seen] if _here.seen else [])]
+
+
+def known_line() -> int:
+    """Return the newest line that this process has seen."""
+    return _here.line
+
+
+def prepare(seq: int) -> None:
+    """Make the anchor ready before rows are appended to a trail of `seq` rows, whose end is locked."""
+    with _state:
+        if _here.seen is not None and seq < _here.seen[0]:
+            _here.cut.append(_here.seen)
+            _here.seen = None
+        adopted, _here.adopted = _here.adopted, True
+    if seq == 0:
+        _begin()
+    if not adopted:
+        with suppress(NotOurs, OSError), _writing():
+            current = _adopt(read())
+            follow_line(current.line if current else 0)
+
+
+def write() -> None:
+    """Write the newest end that was noted here; raises NotOurs or OSError where the file cannot follow."""
+    current = read()
+    if current is not None:
+        follow_line(current.line)
+    with _state:
+        if _here.timer is not None:
+            _here.timer.cancel()
+            _here.timer = None
+        newest = _here.seen
+    if newest is not None:
+        advance(newest)
+
+
+def advance(end: End) -> None:
+    """Move the file forward to this end, if the table still has the row that the file names."""
+    with _writing():
+        current = _adopt(read())
+        if current is None or not current.signed or not _is_in_table(current.end):
+            return  # a finding; writing a new anchor would hide it
+        if current.seq < end[0] and _is_in_table(end):
+            _put(current.moved(end, _now()))
+    with _state:
+        _here.written = max(_here.written, end[0])
+
+
+def accept(end: End) -> None:
+    """Begin a new line at this end, whatever the file says."""
+    with _writing():
+        before = None
+        with suppress(NotOurs):
+            before = read()
+        line = max(before.line if before else 0, _here.line) + 1
+        number = before.number + 1 if before else 1
+        _put(Anchor(end[0], end[1], number, line, _now(), _now()))
+    with _state:
+        _here.seen, _here.cut, _here.line = None, [], line
+
+
+def follow_line(line: int) -> None:
+    """Forget what was seen of earlier lines: an operator has accepted the trail as it was (`audit reanchor`)."""
+    with _state:
+        if line > _here.line:
+            if _here.line:
+                _here.seen, _here.cut = None, []
+            _here.line = line
 
 
 def forget() -> None:
-    """Drop what was noted and the file (tests, and after a database was replaced on purpose)."""
-    global _newest, _written
-    with _lock:
-        _newest, _written = None, 0
-        path().unlink(missing_ok=True)
+    """Drop the file and what this process knows (tests)."""
+    global _here
+    with _state:
+        if _here.timer is not None:
+            _here.timer.cancel()
+        _here = _Process()
+    path().unlink(missing_ok=True)
+
+
+def _begin() -> None:
+    """The trail has no row: make its anchor, unless there is one, and write down what speaks against a beginning."""
+    from toolcards import witnesses
+
+    with _writing(), suppress(NotOurs):
+        current, doubts = read(), witnesses.earlier_use(witnesses.RECENT)
+        if current is None or (doubts and current.signed and not current.seq and not current.doubts):
+            since = _now() - round(witnesses.RECENT * 1000)
+            _put(Anchor(line=(current.line if current else 0) + 1, at=_now(), since=since, doubts=doubts))
+
+
+def _adopt(current: Anchor | None) -> Anchor | None:
+    """Sign an anchor of version 1, as long as all rows are of that time too; later on nothing unsigned counts."""
+    from toolcards.records import is_of_first_version
+
+    if current is None or current.signed or not is_of_first_version() or not _is_in_table(current.end):
+        return current
+    signed = Anchor(current.seq, current.hash, 1, 1, _now(), _now())
+    _put(signed)
+    return signed
+
+
+def _is_in_table(end: End) -> bool:
+    from toolcards.records import AuditRow
+
+    return end == (0, GENESIS) or AuditRow.objects.filter(seq=end[0], hash=end[1]).exists()
+
+
+def _write_soon() -> None:
+    try:
+        write()
+    except Exception:  # the file system or the database may be away for a while
+        log.exception("audit: the anchor could not be written")
+    finally:
+        connection.close()  # this thread's own
 
 
 def _at_exit() -> None:
@@ -92,3 +262,9 @@ def _at_exit() -> None:
 
 
 atexit.register(_at_exit)
+
+
+__all__ = [
+    "GENESIS", "Anchor", "End", "NotOurs", "accept", "advance", "follow_line", "forget", "known_ends", "known_line",
+    "line_of", "note", "parse", "path", "prepare", "read", "write",
+]  # fmt: skip

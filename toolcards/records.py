@@ -1,8 +1,8 @@
 """The audit trail: one hash-chained, append-only row for every act that somebody may have to answer for.
 
 Each row's hash covers its number, the hash before it and all it says, keyed with a key that is not in the
-database; so a row that was changed, moved or taken out shows. That the last rows are missing shows by the
-anchor, a file beside the database (see `toolcards.anchor`). Rows are written in the transaction of the act.
+database; so a row that was changed, moved or removed shows. The signed anchor, a file beside the database, shows
+that the last rows are missing (see `toolcards.anchor`). Rows are written in the transaction of the act.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import Any
 from django.conf import settings
 from django.db import connection, models, transaction
 
+from toolcards import anchor, vault
+from toolcards.anchor import GENESIS
 from toolcards.core.canonical import canonical
 from toolcards.showing import derived, redactor
-
-GENESIS = "0" * 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,7 @@ class AuditQuerySet(models.QuerySet["AuditRow"]):
         """Write the acts at the end of the chain, in the transaction that is open; return the new end."""
         with connection.cursor() as cursor:
             seq, prev = _locked_head(cursor)
+            anchor.prepare(seq)
             rows = []
             for act in acts:
                 seq += 1
@@ -122,6 +123,11 @@ class AuditRow(models.Model):
         known: dict[str, Any] = json.loads(self.detail)
         return known
 
+    @property
+    def readable(self) -> dict[str, Any]:
+        """The details with sealed words opened, for people who may read the trail."""
+        return {name: _opened(value) for name, value in self.details.items()}
+
 
 class AuditHead(models.Model):
     """The end of the chain; there is one row, and whoever appends holds its lock."""
@@ -133,6 +139,7 @@ class AuditHead(models.Model):
         return f"{self.seq} {self.hash[:8]}"
 
 
+_WORDS = "toolcards_auditrow.words"  # the place that words in details are sealed for
 _SAID = ("seq", "at", "act", "actor_kind", "actor", "run", "call", "approval", "detail")
 _HEAD = "SELECT seq, hash FROM toolcards_audithead WHERE id = 1"
 _COLUMNS = (*_SAID, "key", "prev", "hash")
@@ -142,15 +149,36 @@ _INSERT = (
 )
 
 
+def sealed_words(text: str) -> str:
+    """Return what a person wrote for other people as a row keeps it: masked, then sealed; it is exported sealed."""
+    return vault.seal([redactor().text(text)], _WORDS)[0]
+
+
+def _opened(value: Any) -> Any:
+    if not isinstance(value, str) or not value.startswith(vault.MARK):
+        return value
+    try:
+        return vault.open(value, _WORDS)
+    except vault.CannotOpen:
+        return "(cannot be opened: the key that sealed it is not here)"
+
+
 def write(*acts: Act) -> None:
     """Append the acts to the trail: with the open transaction, or in one of their own."""
-    from toolcards import anchor
-
     if not acts:
         return
     with transaction.atomic():
         end = AuditRow.objects.append(acts)
         transaction.on_commit(lambda: anchor.note(*end), robust=True)
+
+
+def mend_head() -> int:
+    """Make the head name the last row there is, whose number is returned; in the transaction that is open."""
+    with connection.cursor() as cursor:
+        _locked_head(cursor)
+        end = AuditRow.objects.order_by("-seq").values_list("seq", "hash").first() or (0, GENESIS)
+        cursor.execute("UPDATE toolcards_audithead SET seq = %s, hash = %s WHERE id = 1", end)
+    return end[0]
 
 
 def hash_of(row: dict[str, Any], prev: str, key: str) -> str:
@@ -168,23 +196,39 @@ def _keys() -> dict[str, bytes]:
     return _all_keys(settings.SECRET_KEY, tuple(settings.SECRET_KEY_FALLBACKS))
 
 
+# Rows written since anchors are signed have keys of their own, so that nothing unsigned counts beside them.
+_PURPOSE, _FIRST_PURPOSE = "audit.2", "audit"
+
+
+def is_of_first_version() -> bool:
+    """Return whether the trail's last row is of the time before anchors were signed, or there is none."""
+    last = AuditRow.objects.order_by("-seq").values_list("key", flat=True).first()
+    older = _named_keys((settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS), _FIRST_PURPOSE)
+    return last is None or last in older
+
+
 @lru_cache(maxsize=4)
 def _all_keys(secret: str, older: tuple[str, ...]) -> dict[str, bytes]:
-    keys = [derived(each, "audit") for each in (secret, *older)]
+    return _named_keys((secret, *older), _PURPOSE) | _named_keys((secret, *older), _FIRST_PURPOSE)
+
+
+def _named_keys(secrets: tuple[str, ...], purpose: str) -> dict[str, bytes]:
+    keys = [derived(secret, purpose) for secret in secrets]
     return {hashlib.sha256(key).hexdigest()[:8]: key for key in keys}
 
 
 def _locked_head(cursor: Any) -> tuple[int, str]:
     lock = " FOR UPDATE" if connection.features.has_select_for_update else ""
     cursor.execute(_HEAD + lock)
-    found = cursor.fetchone()
-    if found is None:  # the very first row; of two who come at once, one makes it and both lock it
+    head = cursor.fetchone()
+    if head is None:  # the very first row; of two who come at once, one makes it and both lock it
+        last = AuditRow.objects.order_by("-seq").values_list("seq", "hash").first() or (0, GENESIS)
         cursor.execute(
-            "INSERT INTO toolcards_audithead (id, seq, hash) VALUES (1, 0, %s) ON CONFLICT (id) DO NOTHING", [GENESIS]
+            "INSERT INTO toolcards_audithead (id, seq, hash) VALUES (1, %s, %s) ON CONFLICT (id) DO NOTHING", last
         )
         cursor.execute(_HEAD + lock)
-        found = cursor.fetchone()
-    return found[0], found[1]
+        head = cursor.fetchone()
+    return head[0], head[1]
 
 
 def _row(act: Act, seq: int) -> dict[str, Any]:
@@ -212,13 +256,17 @@ def _plain(text: str, size: int) -> str:
 
 __all__ = [
     "ACTOR",
+    "GENESIS",
     "Act",
     "AuditHead",
     "AuditQuerySet",
     "AuditRow",
     "TrailIsFinal",
     "hash_of",
+    "is_of_first_version",
     "key_id",
+    "mend_head",
     "redactor",
+    "sealed_words",
     "write",
 ]

@@ -16,6 +16,7 @@ from toolcards import gate
 from toolcards.core.call import call_json
 from toolcards.gate import Ballot, Refused
 from toolcards.models import Approval
+from toolcards.showing import redactor
 
 
 @admin.register(Approval)
@@ -30,8 +31,8 @@ class ApprovalAdmin(Written):
     ordering = ("-requested_at", "-id")
     actions = ("approve", "deny")
     fields = (
-        "id", "run", "call", "state", "asked", "opener", "channel", "args_sha256", "by_kind", "by_name", "reason",
-        "note", "asked_at", "until", "decided", "shown_card",
+        "id", "run", "call", "state", "asked", "opener", "channel", "args_sha256", "by_kind", "by_name",
+        "shown_reason", "shown_note", "asked_at", "until", "decided", "shown_card",
     )  # fmt: skip
 
     def has_vote_permission(self, request: HttpRequest) -> bool:
@@ -71,6 +72,16 @@ class ApprovalAdmin(Written):
     def answered_by(self, approval: Approval) -> str:
         """Who answered."""
         return approval.by_name or approval.by_kind or "—"
+
+    @admin.display(description="reason")
+    def shown_reason(self, approval: Approval) -> str:
+        """The reason, without secrets."""
+        return marks.visible(redactor().text(approval.reason))
+
+    @admin.display(description="note")
+    def shown_note(self, approval: Approval) -> str:
+        """The note, without secrets."""
+        return marks.visible(redactor().text(approval.note))
 
     @admin.display(description="card")
     def shown_card(self, approval: Approval) -> str:

@@ -39,7 +39,16 @@ def _hidden(fact: str) -> str:
     kind = fact[9:21]
     if kind.startswith(("input-delta", "text-delta")):
         return json.dumps({"type": kind.split('"')[0], "text": f"({len(fact)} characters, not shown)"})
-    return redactor().text(fact)
+    return _masked(fact)
+
+
+def _masked(text: str) -> str:
+    """JSON without secrets, which its structure shows better than its text."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return redactor().text(text)
+    return redactor().text(json.dumps(redactor().value(value), ensure_ascii=False))
 
 
 def _one(request: HttpRequest) -> bool:
@@ -90,7 +99,7 @@ class RunAdmin(Written):
         """Where the run stands."""
         if type(run.context) is Closed:
             return "It cannot be opened: the key that sealed it is not here."
-        return pretty(redactor().text(run.context))
+        return pretty(_masked(run.context))
 
 
 @admin.register(ToolCall)

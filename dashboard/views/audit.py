@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.utils.safestring import mark_safe
@@ -17,6 +18,7 @@ from dashboard.views.guards import needs
 from toolcards import verify
 from toolcards.models import ToolCall
 from toolcards.records import Act, AuditQuerySet, AuditRow, write
+from toolcards.transports import copying
 
 READ = "toolcards.view_auditrow"
 REVEAL = "toolcards.reveal"
@@ -37,9 +39,19 @@ def audit(request: HttpRequest) -> HttpResponse:
         "given": given,
         "verified": verify.last(),
         "since": _since(verify.last()),
+        "copies": _copies(),
         "acts": AuditRow.objects.order_by("act").values_list("act", flat=True).distinct(),
     }
     return render(request, "audit/audit.html", context)
+
+
+def _copies() -> list[dict[str, Any]]:
+    """Return where copies of the trail's end go, and what each place got from this process."""
+    known = [(name, copying.places.get(name, copying.Place())) for name in settings.TOOLCARDS.audit_copy]
+    return [
+        {"label": copying.label(name), "seq": place.seq, "at": place.number and place.at, "trouble": place.trouble}
+        for name, place in known
+    ]
 
 
 def _since(verified: verify.Verified | None) -> int:

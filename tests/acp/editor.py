@@ -50,13 +50,15 @@ class Editor:
                 msg = json.loads(line)
             except ValueError:
                 continue
+            if not isinstance(msg, dict):
+                continue
             if msg.get("method") == "session/request_permission":
                 self.asked.put(msg)
             elif "method" in msg and "id" in msg:
                 self.send(id=msg["id"], error={"code": -32601, "message": "not supported by this client"})
             elif "id" in msg:
                 self.results.put(msg)
-            elif msg["params"]["update"]["sessionUpdate"] == "agent_message_chunk":
+            elif msg.get("params", {}).get("update", {}).get("sessionUpdate") == "agent_message_chunk":
                 self.texts.append(msg["params"]["update"]["content"]["text"])
 
     def send(self, **msg: Any) -> None:

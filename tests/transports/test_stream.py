@@ -187,3 +187,54 @@ def test_a_stream_is_live_and_stays_open_after_the_end(server: Any) -> None:
 def test_an_id_that_is_none_of_ours_is_refused(server: Any, given: str) -> None:
     server.request("POST", "/api/v1/ingest?protocol=native&run=resumed", {"type": "run.started"})
     assert Reader(server, "resumed", **{"Last-Event-ID": given}).answer.status == 400
+
+
+SECRET = "Zx9vK3qLm7pR"
+CLONE = f"git clone https://ann:{SECRET}@h/x and sk-{SECRET}{SECRET} done"
+
+
+@pytest.mark.parametrize("cut", range(1, len(CLONE), 3))
+def test_a_secret_that_is_cut_between_two_pieces_of_text_is_in_neither(a_run: Any, cut: int) -> None:
+    a_run("r", f.TextDelta(text=CLONE[:cut]), f.TextDelta(text=CLONE[cut:]), f.RunEnded())
+    texts = [one.data["text"] for one in told() if one.name == "text"]
+    whole = "".join(texts)
+    assert not any(SECRET[at : at + 4] in whole for at in range(len(SECRET) - 3)), texts
+    assert whole.startswith("git clone https://ann:") and "@h/x and ‹secret openai-key 27 · " in whole
+    assert whole.endswith(" done")
+
+
+@pytest.mark.parametrize(
+    "end", [f.RunEnded(), f.StepStarted(), f.MessageStarted(message_id="m"), f.RunStarted(agent="b")]
+)
+def test_what_was_held_back_is_told_when_its_text_ends(a_run: Any, end: Any) -> None:
+    a_run("r", f.TextDelta(text="see https://example"), f.TextDelta(text=" then aA1", channel="reasoning"), end)
+    events = [one for one in told() if one.name == "text"]
+    assert [one.data["text"] for one in events] == ["see https://", " then ", "example", "aA1"]
+    assert [one.data["channel"] for one in events] == ["text", "reasoning", "text", "reasoning"]
+    assert events[-1].seq == Event.objects.latest("seq").seq
+
+
+async def test_a_reader_who_comes_back_or_turns_pages_gets_the_same_texts(a_run: Any) -> None:
+    from asgiref.sync import sync_to_async
+
+    pieces = [CLONE[at : at + 5] for at in range(0, len(CLONE), 5)]
+    run = await sync_to_async(a_run)("r", *(f.TextDelta(text=piece) for piece in pieces), f.RunEnded())
+    stayed = [one.data["text"] for one in await sync_to_async(told)() if one.name == "text"]
+    turned: list[str] = []
+    cursor: tuple[float, ...] | None = None
+    while True:
+        found = await stream.page(run, cursor, 2)
+        turned += [event["text"] for event in found["events"] if event["event"] == "text"]
+        if not found["next"]:
+            break
+        cursor = tuple(map(float, found["next"].split(".")))
+    assert turned == stayed and SECRET not in "".join(stayed)
+
+
+def test_a_card_that_is_being_written_shows_no_beginning_of_a_secret(a_run: Any) -> None:
+    written = json.dumps({"command": CLONE})
+    pieces = [f.InputDelta("c", written[at : at + 4]) for at in range(0, len(written), 4)]
+    a_run("r", f.InputStarted("c", "bash"), *pieces)
+    for one in told():
+        shown = one.data.get("call", {}).get("input_text") or ""
+        assert not any(SECRET[at : at + 4] in shown for at in range(len(SECRET) - 3)), shown

@@ -43,7 +43,11 @@ def pieces(data: bytes, seed: str) -> list[bytes]:
 async def post(protocol: str, path: Path, secret: str) -> int:
     from dashboard.asgi import application
 
-    headers = [(b"authorization", f"Bearer {secret}".encode()), (b"content-type", KINDS[path.suffix])]
+    headers = [
+        (b"host", b"testserver"),
+        (b"authorization", f"Bearer {secret}".encode()),
+        (b"content-type", KINDS[path.suffix]),
+    ]
     scope = {
         "type": "http", "method": "POST", "path": "/api/v1/ingest", "headers": headers,
         "query_string": f"protocol={protocol}&run=recorded".encode(),

@@ -9,15 +9,16 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
+from toolcards.acp.lines import read, sift
 from toolcards.acp.questions import Question, Questions, cancelled
 from toolcards.acp.sessions import Sessions
 from toolcards.client import Toolcards
 
 Said = dict[str, Any]
-ASKS = "session/request_permission"
+REFUSED = "Toolcards held back a message that may be a permission request, and that it cannot read."
 PARTING = 10.0  # seconds that an agent has to end once its editor is gone
 
 
@@ -57,11 +58,11 @@ class Proxy:
 
     def _from_editor(self, source: int) -> None:
         for line in _lines(source):
-            msg = _read(line)
+            msg = read(line)
             if msg is not None and self._swallows(msg):
                 continue
             if msg is not None:
-                self._sessions.editor_said(msg)
+                self._copied(self._sessions.editor_said, msg)
             self._write_agent(line)
             if msg is not None and msg.get("method") == "session/cancel":  # the agent hears of the cancel first
                 self._questions.cancel(_session(msg))
@@ -94,13 +95,32 @@ class Proxy:
     def _from_agent(self) -> None:
         assert self._agent.stdout is not None
         for line in iter(self._agent.stdout.readline, b""):
-            msg = _read(line)
-            if msg is not None and self._gate and msg.get("method") == ASKS and "id" in msg:
-                self._questions.ask(msg)
-                continue
+            if self._gate:
+                line, msg = self._sifted(line)
+            else:
+                msg = read(line)
             if msg is not None:
-                self._sessions.agent_said(msg)
-            self._write_editor(line)
+                self._copied(self._sessions.agent_said, msg)
+            if line:
+                self._write_editor(line)
+
+    def _sifted(self, line: bytes) -> tuple[bytes, Said | None]:
+        """Ask the gate about the permission requests of a line; return what of it may pass, and its message."""
+        sifted = sift(line)
+        for msg in sifted.asks:
+            self._questions.ask(msg)
+        for number in sifted.refused:
+            error = {"code": -32600, "message": REFUSED}
+            self._write_agent(json.dumps({"jsonrpc": "2.0", "id": number, "error": error}).encode() + b"\n")
+            print(f"toolcards: {REFUSED}", file=sys.stderr, flush=True)  # noqa: T201 - the editor shows this as a log
+        return sifted.passes, sifted.message
+
+    def _copied(self, copy: Callable[[Said], None], msg: Said) -> None:
+        """Whatever cannot be copied to the server passes all the same."""
+        try:
+            copy(msg)
+        except Exception as error:
+            print(f"toolcards: not copied: {error!r}", file=sys.stderr, flush=True)  # noqa: T201 - as above
 
     def _write_editor(self, line: bytes) -> None:
         with self._to_editor, contextlib.suppress(OSError, ValueError):
@@ -139,15 +159,6 @@ def _lines(source: int) -> Iterator[bytes]:
             yield line + b"\n"
     if rest:
         yield rest
-
-
-def _read(line: bytes) -> Said | None:
-    """The message of a line, None where it is none: it passes all the same."""
-    try:
-        msg = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return msg if isinstance(msg, dict) else None
 
 
 def _session(msg: Said) -> str:

@@ -111,8 +111,10 @@ class Questions:
 
 def chosen(options: list[Any], allowed: bool, reason: str = "") -> Said:
     """Return the result that allows or rejects this once; never for always. Without such an option it is no yes."""
-    kinds = {each.get("kind"): each.get("optionId") for each in options if isinstance(each, dict)}
-    option = kinds.get("allow_once" if allowed else "reject_once")
+    wanted = "allow_once" if allowed else "reject_once"
+    option = next(
+        (each.get("optionId") for each in options if isinstance(each, dict) and each.get("kind") == wanted), None
+    )
     told = {} if allowed or not reason else {"_meta": {"toolcards": {"reason": reason}}}
     if not isinstance(option, str):
         return cancelled() | told

@@ -67,7 +67,8 @@ class Sessions:
         if isinstance(told, dict):
             self._remember(session, told)
             if msg["method"] == "session/request_permission":
-                self._asked[name] = (session, told.get("options") or [])
+                options = told.get("options")
+                self._asked[name] = (session, options if isinstance(options, list) else [])
         self._copy(session, "<", msg)
 
     def answered(self, name: str, msg: Said | None = None) -> bool:

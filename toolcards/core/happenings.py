@@ -20,9 +20,11 @@ ASKED, ESCALATED, ANSWERED = "approval.requested", "approval.escalated", "approv
 UNGOVERNED, RUN_FAILED = "source.ungoverned", "run.failed"
 # Of a source as a whole; the last one says that one of the two before it is over.
 FAILS_OPEN, SILENT, FAILING, RECOVERED = (f"source.{word}" for word in ("fails_open", "silent", "failing", "recovered"))
+AUDIT_BROKEN = "audit.broken"  # of this server: its audit trail is not whole
 TOOL_EVENTS = (BEFORE, AFTER, ERROR, SETTLED)
 EVENTS = (
     *TOOL_EVENTS, CORRECTED, ASKED, ESCALATED, ANSWERED, UNGOVERNED, RUN_FAILED, SILENT, FAILING, FAILS_OPEN, RECOVERED,
+    AUDIT_BROKEN,
 )  # fmt: skip
 _RANK = {BEFORE: 0, AFTER: 2, ERROR: 2, RUN_FAILED: 2, CORRECTED: 2, SETTLED: 3} | dict.fromkeys(
     (ASKED, ESCALATED, ANSWERED, UNGOVERNED), 1

@@ -12,15 +12,20 @@ from typing import Any
 
 from toolcards.core.lifecycle import Card
 from toolcards.core.rope import Rope
-from toolcards.core.secrets import CLOSE, DOT, FIND, OPEN, find
-from toolcards.core.telling import keeps, tells
+from toolcards.core.secrets import CLOSE, DOT, FIND, OPEN, UNDECIDED, find, odd
+from toolcards.core.telling import keeps, names_a_value, tells
 from toolcards.core.tokens import LOOK, kind_of
 
 MAX_DEPTH = 64
 MEMORY = 4_096  # characters of a text in pieces that are looked at again with the next one
 PASSES = 3  # what is hidden may let a second secret be seen; hardly ever a third
 _MASK = re.compile(rf"{OPEN}secret [a-z\-]{{2,24}} \d{{1,9}} {DOT} [0-9a-f]{{4}}{CLOSE}")
-_NAMES, _VALUES = ("name", "key", "header", "field", "variable"), ("value", "val", "default", "content")
+_STREAMS = "input-streaming"  # the state of a card whose text goes on
+_PAIR_MOST = 24  # members of an object that is a pair of a name and a value, and says more of it
+_KEY_MOST = 12  # a name below a telling one is hidden from this length on, where it looks random
+# What a JSON Web Key keeps to its owner; `k` is the whole of a symmetric one.
+_JWK = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
+_SENT = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key", "x-auth-token"})
 
 
 class Redactor:
@@ -64,12 +69,18 @@ class Redactor:
         raw = secret.encode("utf-8", "surrogatepass")
         return f"{OPEN}secret {kind} {len(secret)} {DOT} {hmac.digest(self._key, raw, 'sha256').hex()[:4]}{CLOSE}"
 
+    def growing(self, text: str) -> str:
+        """Return a text that goes on with its secrets masked, without an end that may turn out to be one."""
+        stream = Stream(self)
+        return stream.text(text)
+
     def card(self, card: Card) -> Card:
         """Return the card as it may be shown; the very same card if nothing on it is secret."""
         changes = {name: new for name in _WHOLE if (new := self.value(old := getattr(card, name))) is not old}
+        masked_text = self.growing if card.state == _STREAMS else self.text
         for name in ("text", "segment"):
             rope = getattr(card, name)
-            if rope is not None and len(rope) and (shown := self.text(old := str(rope))) is not old:
+            if rope is not None and len(rope) and (shown := masked_text(old := str(rope))) is not old:
                 changes[name] = Rope(shown)
         for name, fields in _INNER.items():
             inner = getattr(card, name)
@@ -118,13 +129,15 @@ class Redactor:
 
     def _object(self, given: dict[str, Any], depth: int) -> dict[str, Any]:
         shown: dict[str, Any] = {}
-        hidden = _pair(given)
+        hidden = _hidden_members(given)
         for name, value in given.items():
             said = self.text(name) if len(name) > 8 else name
-            if name == hidden or said is not name or OPEN in name or keeps(name, value):
-                shown[said] = self._all(value, depth)  # a name that holds a secret itself tells, too
+            if name in hidden or said is not name or OPEN in name or keeps(name, value):
+                weak = name not in hidden and said is name and tells(name) == "weak"
+                new = self._all(value, depth, numbers=not weak)  # a name that holds a secret itself tells, too
             else:
-                shown[said] = self._value(value, depth)
+                new = self._value(value, depth)
+            shown[_free(said, shown)] = new
         same = all(map(lambda old, new: old is new, given.values(), shown.values()))
         return given if same and len(given) == len(shown) and given.keys() == shown.keys() else shown
 
@@ -136,22 +149,30 @@ class Redactor:
             secret = type(value) is str and _calls_for(value, index, given)
         return given if all(map(lambda old, new: old is new, given, shown)) else shown
 
-    def _all(self, value: Any, depth: int) -> Any:
-        """Hide every text and number in the value: it stands under a name that tells."""
+    def _all(self, value: Any, depth: int, *, numbers: bool = True) -> Any:
+        """Hide every text in the value, and every number: it stands under a name that tells."""
         kind = type(value)
         if value is None or kind is bool or value == "":
             return value
         if kind is str:
             return value if _MASK.fullmatch(value) else self._whole(value)
         if kind is int or kind is float:
-            return self.mask(str(value), "number")
+            return self.mask(str(value), "number") if numbers else value
         if depth <= 0:
             return self.mask(str(len(value)), "nested")
         if kind is list:
-            shown: Any = [self._all(item, depth - 1) for item in value]
+            shown: Any = [self._all(item, depth - 1, numbers=numbers) for item in value]
         else:
-            shown = {self.text(name): self._all(item, depth - 1) for name, item in value.items()}
+            shown = {}
+            for name, item in value.items():
+                shown[_free(self._member(name), shown)] = self._all(item, depth - 1, numbers=numbers)
         return value if shown == value else shown
+
+    def _member(self, name: str) -> str:
+        """Hide a name below a telling one, as in `{"tokens": {"aB3…": "ann"}}`."""
+        said = self.text(name)
+        random = said is name and len(name) >= _KEY_MOST and odd(name) and any(map(str.isdigit, name))
+        return self.mask(name, "key") if random and OPEN not in name else said
 
     def _whole(self, text: str) -> str:
         token = LOOK.fullmatch(text)
@@ -159,29 +180,45 @@ class Redactor:
 
 
 class Stream:
-    """Hides secrets in a text that comes in pieces: what began in an earlier piece is hidden in the next one too."""
+    """Hides secrets in a text that comes in pieces, wherever it is cut.
+
+    What began in an earlier piece is hidden in the next one too. The end of a piece that may turn out to be the
+    beginning of a secret is held back until the next piece decides; `rest` gives it back where there is none.
+    """
 
     def __init__(self, redactor: Redactor) -> None:
-        self._redactor, self._tail = redactor, ""
+        self._redactor, self._before, self._held = redactor, "", ""
+        self._hiding = False  # the last secret went on to the end of what was shown: its mask is there already
 
     def text(self, piece: str) -> str:
-        """Return the next piece without secrets."""
-        before, whole = len(self._tail), self._tail + piece
-        self._tail = whole[-MEMORY:]
+        """Return what can be shown by now: what was held back before, and the piece."""
+        return self._next(piece, growing=True)
+
+    def rest(self) -> str:
+        """Return what was held back: nothing follows any more."""
+        return self._next("", growing=False) if self._held else ""
+
+    def _next(self, piece: str, *, growing: bool) -> str:
+        new = self._held + piece if self._held else piece
+        whole = self._before + new if self._before else new
         work = whole.encode("utf-8", "surrogatepass")
-        if FIND.search(work) is None:
-            return piece
         plain = whole.isascii()
         hay = whole if plain else work.decode("latin-1")
-        start_of_piece = before if plain else len(whole[:before].encode("utf-8", "surrogatepass"))
-        pieces, place = [], start_of_piece
-        for start, end, kind in find(work, hay):
-            if kind and end > place:
-                secret = _back(hay[start:end], plain)
+        place = len(self._before) if plain else len(self._before.encode("utf-8", "surrogatepass"))
+        begun, pieces, end, hiding = place, [], len(hay), False
+        for start, stop, kind in find(work, hay, growing=growing):
+            if kind == UNDECIDED:
+                end = max(start, place)
+            elif kind and stop > place:
                 pieces.append(_back(hay[place : max(place, start)], plain))
-                pieces.append(self._redactor.mask(secret, kind) if start >= start_of_piece else "")
-                place = end
-        return "".join([*pieces, _back(hay[place:], plain)])
+                shown_before = start < begun and self._hiding
+                pieces.append("" if shown_before else self._redactor.mask(_back(hay[start:stop], plain), kind))
+                place, hiding = stop, stop == len(hay)
+        rest = _back(hay[place:end], plain) if not plain or pieces or end < len(hay) or self._before else new
+        self._held = _back(hay[end:], plain) if end < len(hay) else ""
+        self._hiding = hiding
+        self._before = whole[: len(whole) - len(self._held)][-MEMORY:]
+        return "".join([*pieces, rest]) if pieces else rest
 
 
 _WHOLE = ("input", "original_input", "output", "output_message", "detail", "denied")
@@ -222,13 +259,31 @@ def _back(text: str, plain: bool) -> str:
     return text if plain else text.encode("latin-1").decode("utf-8", "surrogatepass")
 
 
-def _pair(given: dict[str, Any]) -> str:
-    """`{"name": "Authorization", "value": …}`: return the key of the value, "" where this is no such pair."""
-    if len(given) > 6:
-        return ""
-    name = next((given[key] for key in _NAMES if type(given.get(key)) is str), "")
-    value = next((key for key in _VALUES if key in given), "")
-    return value if name and value and len(name) < 80 and keeps(name, given[value]) else ""
+def _free(name: str, taken: dict[str, Any]) -> str:
+    """Return the name, or one like it that is not taken: two secrets may look alike once they are masked."""
+    while name in taken:
+        name += "\u2032"
+    return name
+
+
+def _hidden_members(given: dict[str, Any]) -> tuple[str, ...]:
+    """Return the members whose values are secret by what the whole object is.
+
+    A pair such as `{"name": "Authorization", "value": …}`, a JSON Web Key, or a Secret of Kubernetes.
+    """
+    if "kty" in given:
+        return tuple(_JWK & given.keys())
+    if given.get("kind") == "Secret":
+        return ("data", "stringData")
+    if not 1 < len(given) <= _PAIR_MOST:
+        return ()
+    spelled = {name: names_a_value(name) for name in given if len(name) <= 20}
+    names = [given[name] for name, what in spelled.items() if what == "name" and type(given[name]) is str]
+    if not any(len(name) < 80 and tells(name) for name in names):
+        return ()
+    strong = any(tells(name) == "strong" for name in names)
+    values = [name for name, what in spelled.items() if what == "value" or (what == "words" and strong)]
+    return tuple(name for name in values if any(keeps(said, given[name]) for said in names))
 
 
 def _calls_for(word: str, index: int, given: list[Any]) -> bool:
@@ -237,4 +292,9 @@ def _calls_for(word: str, index: int, given: list[Any]) -> bool:
         return False
     if word.startswith("-"):
         return bool(tells(word.lstrip("-")))
-    return len(given) == 2 and index == 0 and type(given[1]) is str and bool(tells(word))
+    following = given[index + 1] if index + 1 < len(given) else None
+    if type(following) is not str or following.lower() in _SENT:
+        return False
+    if word.lower() in _SENT:  # a list of names and values in turn, or [name, value, …]
+        return index == 0 or (index % 2 == 0 and len(given) % 2 == 0)
+    return len(given) == 2 and index == 0 and bool(tells(word))

@@ -43,7 +43,8 @@ ABOUT = _words(
     "algorithm algo label labels placeholder regex pattern strength validator validators manager store provider "
     "ref refs reference alias arn status state mode method scheme scope scopes created updated valid ok present "
     "set exists index position offset per rate cost price usd ratio window details stats info metadata level "
-    "consent banner settings options config domain samesite secure httponly service key keys"
+    "reset change forgot button form stdin consent banner settings options config domain samesite secure httponly "
+    "service key keys"
 )
 # These say only in what form the secret comes.
 FORMS = _words(
@@ -90,3 +91,24 @@ def keeps(name: str, value: Any) -> bool:
     if not told or value is None or isinstance(value, bool) or value == "":
         return False
     return told == "strong" or not isinstance(value, (int, float))
+
+
+# The two halves of a pair that keeps a name and its value apart: of HAR, Kubernetes, AWS, OpenTelemetry, forms.
+_NAMES = _words(
+    "name key header field variable param parameter label option id k headername paramname parametername parameterkey "
+    "optionname fieldname envname variablename settingname"
+)
+_VALUES = _words(
+    "value val v values parametervalue optionvalue stringvalue headervalue fieldvalue secretvalue plaintext rawvalue "
+    "envvalue variablevalue settingvalue paramvalue keyvalue defaultvalue currentvalue newvalue"
+)
+_TEXTS = _words("default content text data body")  # of other things as well
+
+
+@lru_cache(maxsize=1_024)
+def names_a_value(member: str) -> str:
+    """Return `name`, `value` or `words` for what the member of an object holds in a pair, else ``."""
+    plain = member.replace("_", "").replace("-", "").lower()
+    if plain in _NAMES:
+        return "name"
+    return "value" if plain in _VALUES else "words" if plain in _TEXTS else ""

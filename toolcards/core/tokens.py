@@ -1,66 +1,176 @@
 """Secrets that tell by their looks: tokens with a maker's prefix, web tokens, private keys.
 
-A prefix that nothing else has (`ghp_`) tells even where the rest is cut off at the end of the text.
+A prefix that nothing else has (`ghp_`) tells even where the rest is cut off at the end of the text; a plain one,
+which also begins ordinary words (`sk-`), only once a good part of its body is there, with a capital or a digit.
+The shapes are those that the makers document or that secret scanners look for (gitleaks, TruffleHog, detect-secrets).
 """
 
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
-# kind, prefix, body, how much of a body is enough (0: as much as there is)
-SHAPES: tuple[tuple[str, str, str, int], ...] = (
-    ("github-token", r"gh[pousr]_", r"[A-Za-z0-9]", 16),
-    ("github-token", r"github_pat_", r"[A-Za-z0-9_]", 16),
-    ("gitlab-token", r"gl(?:pat|dt|rt|ptt|cbt|soat|ft|imt|agent)-", r"[A-Za-z0-9_.\-]", 16),
-    ("slack-token", r"xox[abcdeoprs]-", r"[A-Za-z0-9\-]", 8),
-    ("slack-token", r"xapp-", r"[A-Za-z0-9\-]", 16),
-    ("slack-webhook", r"hooks\.slack\.com/(?:services|workflows|triggers)/", r"[A-Za-z0-9/_\-]", 8),
-    ("discord-webhook", r"discord(?:app)?\.com/api/webhooks/", r"[A-Za-z0-9/_\-]", 8),
-    ("stripe-key", r"[sr]k_(?:live|test)_", r"[A-Za-z0-9]", 8),
-    ("stripe-key", r"whsec_", r"[A-Za-z0-9+/=]", 16),
-    ("anthropic-key", r"sk-ant-", r"[A-Za-z0-9_\-]", 8),
-    ("openai-key", r"sk-(?:proj|svcacct|admin|or-v1|lf)-", r"[A-Za-z0-9_\-]", 12),
-    ("openai-key", r"sk-", r"[A-Za-z0-9]", 20),
-    ("npm-token", r"npm_", r"[A-Za-z0-9]", 30),
-    ("pypi-token", r"pypi-AgEI", r"[A-Za-z0-9_\-]", 8),
-    ("google-key", r"AIza", r"[A-Za-z0-9_\-]", 30),
-    ("google-token", r"ya29\.", r"[A-Za-z0-9_.\-]", 16),
-    ("google-secret", r"GOCSPX-", r"[A-Za-z0-9_\-]", 16),
-    ("huggingface-token", r"hf_", r"[A-Za-z0-9]", 24),
-    ("sendgrid-key", r"SG\.", r"[A-Za-z0-9_.\-]", 32),
-    ("digitalocean-token", r"do[opr]_v1_", r"[a-f0-9]", 16),
-    ("shopify-token", r"shp(?:at|ca|pa|ss)_", r"[A-Fa-f0-9]", 16),
-    ("vault-token", r"hv[sbr]\.", r"[A-Za-z0-9_\-]", 16),
-    ("docker-token", r"dckr_pat_", r"[A-Za-z0-9_\-]", 8),
-    ("databricks-token", r"dapi", r"[a-f0-9]", 32),
-    ("linear-key", r"lin_api_", r"[A-Za-z0-9]", 16),
-    ("notion-token", r"ntn_", r"[A-Za-z0-9]", 32),
-    ("atlassian-token", r"ATATT3x", r"[A-Za-z0-9_=\-]", 16),
-    ("age-key", r"AGE-SECRET-KEY-1", r"[A-Z0-9]", 16),
-    ("aws-key", r"A(?:KIA|SIA)", r"[A-Z0-9]", 16),
-    ("toolcards-key", r"tck_", r"[A-Za-z0-9_\-]", 16),
-    ("sign-in-link", r"/login/link/", r"[A-Za-z0-9_:.\-]", 8),
-    ("web-token", r"eyJ(?:hbGci|0eXAi|raWQi|jdHki|lbmMi|qa3Ui)", r"[A-Za-z0-9_.=\-]", 0),
+
+class Shape(NamedTuple):
+    """One kind of token: `enough` is how much of a body it takes (0: as much as there is)."""
+
+    kind: str
+    prefix: str
+    body: str
+    enough: int
+    plain: bool = False
+
+
+_LETTERS, _WORD, _DOTTED = r"[A-Za-z0-9]", r"[A-Za-z0-9_\-]", r"[A-Za-z0-9_.\-]"
+_B64 = r"[A-Za-z0-9+/=]"
+
+
+def _rows(text: str) -> list[tuple[str, str]]:
+    """Return (kind, prefix) of each line: a kind, then its prefixes."""
+    return [(kind, prefix) for kind, *prefixes in map(str.split, text.strip().splitlines()) for prefix in prefixes]
+
+
+# Letters, digits, `_` and `-`, sixteen at least; the prefix is nothing else's.
+_STRICT = r"""
+github-token      gh[pousr]_ github_pat_
+slack-token       xapp-
+google-secret     GOCSPX-
+vault-token       hv[sbr]\.
+docker-token      dckr_(?:pat|oat)_
+linear-key        lin_(?:api|oauth)_
+atlassian-token   AT(?:ATT|CTT|BB)[0-9A-Za-z]{2}
+toolcards-key     tck_
+openai-key        sk-(?:proj|svcacct|admin|None|or-v1|lf)-
+shopify-token     shp(?:at|ca|pa|ss)_ shptka_
+digitalocean-token do[opr]_v1_
+terraform-token   [A-Za-z0-9]{14}\.atlasv1\.
+"""
+# The same, but twenty at least, and never in small letters alone, as names in programs are.
+_PLAIN = r"""
+groq-key          gsk_
+xai-key           xai-
+perplexity-key    pplx-
+langsmith-key     lsv2_(?:pt|sk)_
+pinecone-key      pcsk_
+nvidia-key        nvapi-
+tavily-key        tvly-
+together-key      tgp_v1_
+sandbox-key         e2b_
+supabase-key      sb_secret_ sbp_
+planetscale-token pscale_(?:tkn|pw|oauth)_
+netlify-token     nfp_
+fly-token         fm[12]_ fo1_
+heroku-key        HRKU-
+render-key        rnd_
+doppler-token     dp\.(?:pt|st|ct|sa|scim|audit)\.
+pulumi-token      pul-
+newrelic-key      NRAK- NRII-
+grafana-token     gl(?:sa|c)_
+sentry-token      sntry[usi]_
+sonar-token       sq[upa]_
+circleci-token    CCIP(?:AT|RJ)_
+buildkite-token   bk[ua]a_
+postman-key       PMAK-
+tailscale-key     tskey-
+figma-token       fig[dou]_
+contentful-token  CFPAT-
+sendinblue-key    x(?:keysib|smtpsib)-
+mailersend-key    mlsn\.
+square-token      sq0(?:atp|csp)-
+hubspot-key       pat-(?:na|eu|ap)[0-9]-
+prefect-key       pn[ub]_
+readme-key        rdme_
+openshift-token   sha256~
+mongodb-secret    mdb_sa_sk_
+onepassword-token ops_eyJ
+bedrock-key       ABSK[A-Za-z0-9]{4} bedrock-api-key-
+"""
+
+SHAPES: tuple[Shape, ...] = (
+    *(Shape(kind, prefix, _WORD, 16) for kind, prefix in _rows(_STRICT)),
+    *(Shape(kind, prefix, _WORD, 20, plain=True) for kind, prefix in _rows(_PLAIN)),
+    Shape("gitlab-token", r"(?:gl(?:pat|dt|rt|ptt|cbt|soat|ft|imt|agent|ffct|oas|wt|rtr)-|GR1348941)", _DOTTED, 16),
+    Shape("dynatrace-token", r"dt0[a-z][0-9]{2}\.", _DOTTED, 20, plain=True),
+    Shape("slack-token", r"xox[abcdeoprs][-.]", r"[A-Za-z0-9.\-]", 8),
+    Shape("slack-webhook", r"hooks\.slack\.com/(?:services|workflows|triggers)/", r"[A-Za-z0-9/_\-]", 8),
+    Shape("discord-webhook", r"discord(?:app)?\.com/api/(?:v[0-9]+/)?webhooks/", r"[A-Za-z0-9/_\-]", 8),
+    Shape("teams-webhook", r"webhook\.office\.com/webhookb2/", r"[A-Za-z0-9/_@\-]", 8),
+    Shape("discord-token", r"[MNO][A-Za-z0-9_\-]{23,27}\.[A-Za-z0-9_\-]{6}\.", _WORD, 24),
+    Shape("telegram-token", r"[0-9]{8,10}:AA", _WORD, 30),
+    Shape("stripe-key", r"[sr]k_(?:live|test)_", _LETTERS, 8),
+    Shape("stripe-key", r"whsec_", _B64, 16),
+    Shape("anthropic-key", r"sk-ant-", _WORD, 8),
+    Shape("openai-key", r"sk-", _LETTERS, 20, plain=True),
+    Shape("elevenlabs-key", r"sk_", r"[a-f0-9]", 40, plain=True),
+    Shape("npm-token", r"npm_", _LETTERS, 30, plain=True),
+    Shape("pypi-token", r"pypi-Ag(?:EI|EN)", _WORD, 8),
+    Shape("rubygems-key", r"rubygems_", r"[a-f0-9]", 16),
+    Shape("neon-key", r"napi_", r"[a-z0-9]", 40, plain=True),
+    Shape("nuget-key", r"oy2[a-z0-9]{4}", r"[a-z0-9]", 39, plain=True),
+    Shape("google-key", r"AIza", _WORD, 30, plain=True),
+    Shape("google-key", r"AQ\.Ab8", _WORD, 30, plain=True),
+    Shape("google-token", r"ya29\.", _DOTTED, 16),
+    Shape("google-token", r"1//0[0-9a-z]", _WORD, 36, plain=True),
+    Shape("huggingface-token", r"hf_", _LETTERS, 24, plain=True),
+    Shape("huggingface-token", r"api_org_", _LETTERS, 24),
+    Shape("replicate-token", r"r8_", _LETTERS, 30, plain=True),
+    Shape("sendgrid-key", r"SG\.", _DOTTED, 32, plain=True),
+    Shape("mailgun-key", r"key-[0-9a-f]{4}", r"[0-9a-f]", 28, plain=True),
+    Shape("mailchimp-key", r"[0-9a-f]{32}-us", r"[0-9]", 1),
+    Shape("resend-key", r"re_[A-Za-z0-9]{8}_", _LETTERS, 16, plain=True),
+    Shape("twilio-key", r"SK[0-9a-f]{8}", r"[0-9a-f]", 24, plain=True),
+    Shape("databricks-token", r"dapi", r"[a-f0-9]", 32, plain=True),
+    Shape("notion-token", r"ntn_", _LETTERS, 32, plain=True),
+    Shape("notion-token", r"secret_", _LETTERS, 43, plain=True),
+    Shape("airtable-token", r"pat[A-Za-z0-9]{14}\.", r"[a-f0-9]", 48),
+    Shape("azure-secret", r"[A-Za-z0-9_~.\-]{3}[0-9]Q~", r"[A-Za-z0-9_~.\-]", 31, plain=True),
+    Shape("aws-key", r"A(?:KIA|SIA|BIA|CCA)", r"[A-Z0-9]", 16, plain=True),
+    Shape("alibaba-key", r"LTAI", _LETTERS, 16, plain=True),
+    Shape("facebook-token", r"EAA[A-Za-z0-9]{4}", _LETTERS, 60, plain=True),
+    Shape("dropbox-token", r"sl\.u?\.?[A-Za-z0-9]{4}", _WORD, 80, plain=True),
+    Shape("plaid-token", r"access-(?:sandbox|development|production)-", r"[a-f0-9\-]", 32),
+    Shape("artifactory-key", r"AKCp[A-Za-z0-9]{4}", _LETTERS, 60, plain=True),
+    Shape("mapbox-token", r"[st]k\.eyJ", _DOTTED, 24),
+    Shape("age-key", r"AGE-SECRET-KEY-(?:PQ-)?1", r"[A-Z0-9]", 16),
+    Shape("sign-in-link", r"/login/link/", r"[A-Za-z0-9_:.\-]", 8, plain=True),
+    Shape("web-token", r"eyJ(?:hbGci|0eXAi|raWQi|jdHki|lbmMi|qa3Ui|4NXQi|6aXAi)", r"[A-Za-z0-9_.=\-]", 0),
 )
-# These also occur as ordinary words, so a cut one counts only when a good part of it is there.
-_PLAIN_PREFIX = {"npm_", "sk-", "AIza", "dapi", "hf_", r"SG\.", "ntn_", "/login/link/", r"A(?:KIA|SIA)"}
 
-PREFIXES = "|".join(prefix for _, prefix, _, _ in SHAPES)
-PEM = r"-----(?:BEGIN|END) [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
+PREFIXES = "|".join(shape.prefix for shape in SHAPES)
+PEM = r"-----?-?(?: )?(?:BEGIN|END) [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)? ?----"
+_CUT, _CUT_PLAIN = 1, 8
 
 
 def _spelled() -> str:
     spelled = []
-    for number, (_, prefix, body, enough) in enumerate(SHAPES):
-        cut = 8 if prefix in _PLAIN_PREFIX else 1
-        tail = rf"|{prefix}{body}{{{cut},}}\Z" if enough else ""
-        spelled.append(rf"(?P<s{number}>{prefix}{body}{{{enough},}}{tail})")
+    for number, shape in enumerate(SHAPES):
+        cut = _CUT_PLAIN if shape.plain else _CUT
+        tail = rf"|{shape.prefix}{shape.body}{{{cut},}}\Z" if shape.enough else ""
+        spelled.append(rf"(?P<s{number}>{shape.prefix}{shape.body}{{{shape.enough},}}{tail})")
     return "|".join(spelled)
 
 
 LOOK = re.compile(_spelled(), re.ASCII)
+# The beginning of a token at the end of a text that goes on: too little yet to tell.
+BEGINNING = re.compile(
+    "|".join(rf"{shape.prefix}{shape.body}{{0,{shape.enough}}}\Z" for shape in SHAPES if shape.plain), re.ASCII
+)
+
+
+def look(hay: str, start: int) -> re.Match[str] | None:
+    """Return the token that begins there, if one does; a word in small letters with a plain prefix is none."""
+    found = LOOK.match(hay, start)
+    if found is None or found.group().startswith("/"):
+        return found
+    shape = SHAPES[int(str(found.lastgroup)[1:])]
+    return None if shape.plain and _WORDS.fullmatch(_SEPARATOR.split(found.group(), maxsplit=1)[-1]) else found
+
+
+# What programs call things: small letters, or words with capitals where it is cut off anyway.
+_WORDS = re.compile(r"[a-z_.\-]+|[a-z]+(?:[A-Z][a-z]+){1,4}", re.ASCII)
+_SEPARATOR = re.compile(r"[_.\-]")
 
 
 def kind_of(found: re.Match[str]) -> str:
     """Return the kind of secret that LOOK has matched."""
-    return SHAPES[int(str(found.lastgroup)[1:])][0]
+    return SHAPES[int(str(found.lastgroup)[1:])].kind

@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from toolcards import records
 from toolcards.core import facts as f
 from toolcards.core.lifecycle import Card
 from toolcards.gate import audit
@@ -90,9 +91,8 @@ class SettleByHand(Action):
     def _settle(self, tx: Transaction, memory: RunMemory, card: Card) -> None:
         by, note = f.By("human", self.person.get_username()), spoken(self.said.note).strip()
         about = card.approval.id if card.approval else ""
-        tx.acts.append(
-            audit.about(memory, card, "settled", by.kind, by.name, tx.now, about, outcome=self.said.outcome, note=note)
-        )
+        told = {"outcome": self.said.outcome, "note": records.sealed_words(note)}
+        tx.acts.append(audit.about(memory, card, "settled", by.kind, by.name, tx.now, about, **told))
         if card.permit is not None and card.permit.state == "unknown":
             tx.tell(memory, f.PermitMoved(card.call_id, self.said.outcome, card.permit.id, tx.now), card)
         tx.tell(memory, f.SettledByHand(card.call_id, self.said.outcome, note, by, tx.now), card)  # type: ignore[arg-type]

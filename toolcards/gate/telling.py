@@ -95,7 +95,7 @@ def payload(event: str, memory: RunMemory, card: Card, before: Card | None, at: 
     said: dict[str, Any] = _head(event, memory, f"{call}-{attempt}", position, at) | {
         "call": call, "call_id": card.call_id, "attempt": attempt, "agent_path": list(card.agent_path),
         "tool": {"name": card.tool.name, "source": card.tool.source, "kind": card.tool.kind},
-        "state": str(card.state), "summary": redactor().text(summary(card)), "phase": "execute",
+        "state": str(card.state), "summary": redactor().text(summary(redactor().card(card))), "phase": "execute",
         "duration_ms": round((times.finished - (times.decided or times.available)) * 1000)
         if times.finished and (times.decided or times.available) else None,
         "decision_id": f"dec_{call}" if card.decision else None,

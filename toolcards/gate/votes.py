@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from toolcards import records
 from toolcards.client.common.jsondiff import diff
 from toolcards.core import facts as f
 from toolcards.core import repair
@@ -164,7 +165,8 @@ class CastVote(Action):
         ballot = self.ballot
         return audit.about(
             memory, card, "vote", "human", self.person.get_username(), at, row.id, decision=ballot.decision,
-            rev=ballot.rev, args_sha256=ballot.args_sha256, reason=ballot.reason, note=ballot.note, grant=ballot.grant,
+            rev=ballot.rev, args_sha256=ballot.args_sha256, reason=ballot.reason,
+            note=records.sealed_words(ballot.note), grant=ballot.grant,
             edited_sha256=digest(json.loads(row.edited)) if ballot.decision == "edit" else "",
             client_decision_id=ballot.client_decision_id,
         )  # fmt: skip

@@ -12,11 +12,11 @@ from django.conf import settings
 
 from toolcards.client.common import errors
 from toolcards.core import happenings as h
+from toolcards.core.unseen import name, replaced
 
 TITLE_MOST, TEXT_MOST = 150, 800
 _RETRY = {True: "Trying again makes sense.", False: "Trying again does not help.", None: ""}
 _FAULTS = {"tool": "The fault is the tool's.", "runtime": "Not the tool's fault.", "plugin": "A plug-in's fault."}
-_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +97,10 @@ def _recovered(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
     return f"{who} is well again", f"It was {said.get('badge', 'in trouble')}, and is not any more."
 
 
+def _audit_broken(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
+    return str(said.get("title", "")), str(said.get("why", ""))
+
+
 def _run_failed(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
     return f"A run of {who} broke off", str(said.get("error", {}).get("message", ""))
 
@@ -108,13 +112,13 @@ def _anything(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
 _WORDS: dict[str, Callable[[dict[str, Any], str, str], tuple[str, str]]] = {
     h.ASKED: _asked, h.ESCALATED: _escalated, h.ERROR: _failed, h.CORRECTED: _corrected, h.UNGOVERNED: _ungoverned,
     h.RUN_FAILED: _run_failed, h.SILENT: _silent, h.FAILING: _failing, h.FAILS_OPEN: _fails_open,
-    h.RECOVERED: _recovered,
+    h.RECOVERED: _recovered, h.AUDIT_BROKEN: _audit_broken,
 }  # fmt: skip
 
 
 def _plain(text: Any, most: int) -> str:
     """Text from agents without what cannot be seen, and short."""
-    shown = _UNSEEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", str(text))
+    shown = replaced(str(text), lambda sign: f"[{name(sign)}]")
     return shown if len(shown) <= most else shown[: most - 1] + "…"
 
 

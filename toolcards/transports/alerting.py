@@ -6,10 +6,11 @@ beside each other tell it once. Nobody listens: nothing is looked at.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from toolcards import health
@@ -18,6 +19,7 @@ from toolcards.core.call import moment
 from toolcards.gate import telling
 from toolcards.models import Source
 from toolcards.outbox import Delivery
+from toolcards.verify import Finding
 
 EVERY = 30.0  # seconds between two looks
 # The badge: its event, how much that matters, and whether it can be over.
@@ -28,15 +30,29 @@ _ID = re.compile(r"evt_s(\d+)-([a-z-]+?)-(\d+)(-over)?")
 
 def look(now: float | None = None) -> int:
     """Write down what is to be told of the sources as they are now; return how many deliveries that is."""
-    listeners = telling.listeners()
-    if not listeners:
+    if not telling.listeners():
         return 0
     now = time.time() if now is None else now
+    return _write(_news(now), now)
+
+
+def trail(finding: Finding, now: float | None = None) -> int:
+    """Write down, once per fault, that the audit trail is not whole; return how many deliveries that is."""
+    now = time.time() if now is None else now
+    event_id = f"evt_audit-{hashlib.sha256(finding.fault.encode()).hexdigest()[:16]}"
+    content = {
+        "event": h.AUDIT_BROKEN, "v": 1, "id": event_id, "ts": moment(now), "source": "", "call": "",
+        "url": "/settings/audit/", "kind": finding.kind, "title": finding.title, "why": finding.fault,
+    }  # fmt: skip
+    return _write([(0, "critical", content)], now)
+
+
+def _write(news: Iterable[tuple[int, str, dict[str, Any]]], now: float) -> int:
     rows = [
         Delivery(webhook_id=webhook.pk, target=str(webhook.pk), event_id=said["id"], event=said["event"],
                  severity=severity, payload=json.dumps(said), created_at=now, next_at=now)
-        for source, severity, said in _news(now)
-        for webhook in listeners
+        for source, severity, said in news
+        for webhook in telling.listeners()
         if webhook.wants(said["event"], source, severity)
     ]  # fmt: skip
     Delivery.objects.bulk_create(rows, ignore_conflicts=True)

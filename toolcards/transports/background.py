@@ -12,14 +12,14 @@ from channels.db import database_sync_to_async
 from django.conf import settings
 
 from toolcards import gate, hooks, proofs, verify
-from toolcards.transports import alerting, dispatching, presence
+from toolcards.transports import alerting, copying, dispatching, presence
 
 log = logging.getLogger(__name__)
 _tasks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None]] = weakref.WeakKeyDictionary()
 RETAIN = 60.0  # seconds between two rounds of retention
 _sweep = database_sync_to_async(gate.sweep, thread_sensitive=False)
-VERIFY_EVERY = 3600.0  # seconds after which the audit trail is looked through again
-VERIFY_LOOK = 60.0
+VERIFY_EVERY = 3600.0  # seconds after which the whole audit trail is verified again
+VERIFY_LOOK = 60.0  # seconds between two looks at its end
 _look = database_sync_to_async(alerting.look, thread_sensitive=False)
 _keep = database_sync_to_async(proofs.keep, thread_sensitive=False)
 _retain = database_sync_to_async(gate.retain, thread_sensitive=False)
@@ -44,7 +44,7 @@ async def stop() -> None:
 
 
 async def _clock() -> None:
-    works = (dispatching.follow(), _retaining(), _verifying(), _alerting())
+    works = (dispatching.follow(), _retaining(), _verifying(), _alerting(), _copying())
     beside = [asyncio.create_task(work) for work in works]
     try:
         while True:
@@ -80,7 +80,7 @@ async def _retaining() -> None:
 
 
 async def _verifying() -> None:
-    """Once an hour one of the server's processes looks through the audit trail."""
+    """Once an hour one of the server's processes verifies the audit trail; its end is looked at every minute."""
     while True:
         await asyncio.sleep(VERIFY_LOOK)
         try:
@@ -89,15 +89,27 @@ async def _verifying() -> None:
             log.exception("audit: the trail could not be verified")
 
 
+async def _copying() -> None:
+    while settings.TOOLCARDS.audit_copy:
+        await asyncio.sleep(copying.EVERY)
+        try:
+            await _copy()
+        except Exception:
+            log.exception("audit: the anchor could not be copied")
+
+
 def verify_if_due(now: float | None = None) -> verify.Finding | None:
-    """Verify the trail if that was last done an hour ago or longer; a fault is logged as an error."""
+    """Verify the trail if that was last done an hour ago, or its end looks wrong now; a fault is logged, and sent."""
     last = verify.last()
-    if last is not None and (time.time() if now is None else now) - last.at < VERIFY_EVERY:
+    recent = last is not None and (time.time() if now is None else now) - last.at < VERIFY_EVERY
+    if last is not None and recent and (last.finding.fault or not verify.glance().fault):
         return None
-    found = verify.check()
-    if found.fault:
-        log.error("audit: the trail is broken: %s", found.fault)
-    return found
+    finding = verify.check()
+    if finding.fault:
+        log.error("audit: %s: %s", finding.title, finding.fault)
+        alerting.trail(finding)
+    return finding
 
 
+_copy = database_sync_to_async(copying.send_due, thread_sensitive=False)
 _verify = database_sync_to_async(verify_if_due, thread_sensitive=False)

@@ -18,7 +18,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import CollectorRegistry
 
-from toolcards import gate, hooks
+from toolcards import gate, hooks, verify
 from toolcards.models import Approval, Run, ToolCall
 from toolcards.transports import presence
 from toolcards.transports.http import HEADERS, endpoint
@@ -103,6 +103,10 @@ class Collector:
         yield _one("toolcards_approvals_waiting", "Approvals nobody has answered", Approval.objects.waiting().count())
         yield _one("toolcards_events", "Events in the log", Run.objects.aggregate(all=Sum("seq"))["all"] or 0)
         yield _one("toolcards_journal_backlog", "Frames taken in and not yet committed", gate.backlog())
+        verified = verify.last()
+        if verified is not None:
+            whole = "1 if the audit trail was whole when it was last verified, else 0"
+            yield _one("toolcards_audit_whole", whole, 0 if verified.finding.fault else 1)
         yield _one("toolcards_connections", "Open connections of agents here", len(presence.connections))
 
 

@@ -11,22 +11,23 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
+
+from django.http import HttpResponse
 
 from toolcards import feed, gate
 from toolcards.adapters import ADAPTERS, BadFrame
 from toolcards.gate import Refused
+from toolcards.transports import auth
 from toolcards.transports.auth import Caller
-from toolcards.transports.http import endpoint
+from toolcards.transports.hookinput import Hook, gating_event, read
+from toolcards.transports.http import answer, endpoint
 from toolcards.transports.ingest import SILENCE
-from toolcards.transports.intake import Intake, run_named
+from toolcards.transports.intake import Intake
 from toolcards.transports.presence import Connection
 from toolcards.transports.problems import Problem, of_bad_frame
 
 log = logging.getLogger(__name__)
-HOST_LIMIT = 600.0  # seconds that Claude Code 2.1.329 waits for a hook unless its `timeout` says otherwise
-MARGIN = 10.0  # seconds before the host's limit at which we answer ourselves: an elapsed hook lets the tool run
 LATE = 3.0  # seconds that the clock may be late
 SILENT: dict[str, Any] = {}  # no opinion: the program goes by its own rules
 _SPOKEN = frozenset({"human", "rule", "grant", "break_glass"})  # whose yes is one; a default is no opinion
@@ -34,33 +35,18 @@ NO_ONE = "No one answered in time."
 BROKEN = "Toolcards could not decide: {} Nothing runs without a decision."
 
 
-@dataclass(frozen=True, slots=True)
-class Hook:
-    """One hook input on its way: what was said, by whom, and how long its sender waits."""
-
-    caller: Caller
-    said: dict[str, Any]
-    text: str
-    limit: float
-    agent: str
-
-    @property
-    def event(self) -> str:
-        """The hook's name."""
-        return str(self.said.get("hook_event_name", ""))
-
-    @property
-    def run(self) -> str:
-        """The session."""
-        return str(self.said.get("session_id", ""))
-
-
 @endpoint("POST", "ingest", "decide")
 async def claude_code(request: Any, caller: Caller) -> Any:
     """Take one hook input; return its hook output."""
     if not {"ingest", "decide"} <= caller.scopes:
         raise Problem(403, "scope", "Hooks need a key with the scopes ingest and decide.")
-    hook = _read(request, caller)
+    try:
+        hook = read(request, caller)
+    except (BadFrame, Problem) as wrong:
+        denied = _unreadable(request.body, wrong.message)
+        if denied is None:
+            raise
+        return denied
     answered = _ANSWERS.get(hook.event)
     try:
         return await (answered(hook) if answered else _watched(hook))
@@ -73,38 +59,23 @@ async def claude_code(request: Any, caller: Caller) -> Any:
         return _refused(hook, "something went wrong on its server.", error)
 
 
-def _read(request: Any, caller: Caller) -> Hook:
-    """Return the hook; raises BadFrame for what no Claude Code ever sent."""
+def _unreadable(body: bytes, why: str) -> dict[str, Any] | None:
+    """Deny an input that cannot be read, if it may be one of a gating hook."""
+    deny = _DENIALS.get(gating_event(body))
+    return deny(BROKEN.format(f"{why.rstrip('.')}.")) if deny else None
+
+
+async def _too_large(request: Any, problem: Problem) -> HttpResponse | None:
+    """Deny a gating input that is too long to be read whole: with another status than 200 the tool would run."""
     try:
-        text = request.body.decode("utf-8")
-    except UnicodeDecodeError:
-        raise BadFrame("not JSON: not UTF-8", "not_json") from None
-    said = _loosely(text)
-    if not isinstance(said, dict) or not isinstance(said.get("hook_event_name"), str):
-        raise BadFrame("a hook input is one JSON object with hook_event_name", "not_object")
-    if not isinstance(said.get("session_id"), str) or not said["session_id"]:
-        raise BadFrame("session_id: Field required", "missing_field")
-    run_named(said["session_id"])
-    return Hook(caller, said, text, _limit(request.GET.get("limit", "")), request.GET.get("agent", "") or "Claude Code")
+        await auth.agent(request.headers.get("Authorization", ""), "ingest", "decide")
+    except Problem:
+        return None
+    denied = _unreadable(request.body, problem.message)
+    return answer(denied) if denied else None
 
 
-def _loosely(text: str) -> Any:
-    """Return what the text says, though its values may be none that we take: those are denied, not just refused."""
-    try:
-        return json.loads(text)
-    except RecursionError:
-        event = next((name for name in _DENIALS if f'"{name}"' in text), "")
-        return {"hook_event_name": event, "session_id": "-"}
-    except ValueError as error:
-        raise BadFrame(f"not JSON: {error}", "not_json") from None
-
-
-def _limit(given: str) -> float:
-    """How long a question may be held: `?limit=` seconds, as connect writes it, else the program's default."""
-    try:
-        return min(max(float(given), 1.0), 86_400.0) if given else HOST_LIMIT - MARGIN
-    except ValueError:
-        raise Problem(400, "bad_limit", "limit is a number of seconds.") from None
+claude_code.too_large = _too_large  # type: ignore[attr-defined]
 
 
 def _refused(hook: Hook, why: str, error: Exception) -> Any:

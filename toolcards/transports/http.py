@@ -34,6 +34,7 @@ HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "same-origin",
 }
+BEGUN = 1 << 16  # bytes of a body that is too large, for those who must know what it is
 DRAINED = 1 << 20  # bytes of a body nobody wants that are still read, so that the sender hears why
 
 
@@ -102,7 +103,7 @@ class Direct:
             request = ASGIRequest(scope, io.BytesIO(await body_of(receive)))
             request.get_host()
         except Problem as problem:
-            await respond(send, refusal(problem))
+            await respond(send, await self._instead(scope, problem) or refusal(problem))
             return
         except DisallowedHost:
             await respond(send, refusal(Problem(400, "bad_host", "This host name is not served here.")))
@@ -117,6 +118,12 @@ class Direct:
             if not task.done():
                 task.cancel()
             await asyncio.gather(task, gone, return_exceptions=True)
+
+    async def _instead(self, scope: Any, problem: Problem) -> HttpResponse | None:
+        """What the view itself answers to a body that is too large; it has the beginning of it."""
+        instead = getattr(self.view, "too_large", None)
+        begun = problem.told.pop("begun", b"")
+        return await instead(ASGIRequest(scope, io.BytesIO(begun)), problem) if instead else None
 
     async def _answered(self, request: Any, send: Any, named: dict[str, str]) -> None:
         try:
@@ -155,7 +162,8 @@ async def body_of(receive: Any) -> bytes:
         size += len(piece)
         if size > limit:
             await drain(receive)
-            raise Problem(413, "too_large", f"A body has at most {limit} bytes.")
+            begun = b"".join([*pieces, piece])[:BEGUN]
+            raise Problem(413, "too_large", f"A body has at most {limit} bytes.", begun=begun)
         pieces.append(piece)
         if not message.get("more_body"):
             return b"".join(pieces)

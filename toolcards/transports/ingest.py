@@ -23,7 +23,7 @@ from toolcards.adapters import BadFrame
 from toolcards.adapters.sse import LineSplitter, Splitter
 from toolcards.gate import Refused
 from toolcards.models import ToolCall
-from toolcards.transports import auth, background, http
+from toolcards.transports import auth, background, http, origins
 from toolcards.transports.intake import Intake, adapter_of, frames_of, mode_of, run_named
 from toolcards.transports.presence import Connection
 from toolcards.transports.problems import Problem, of_bad_frame, of_refusal
@@ -109,6 +109,7 @@ class IngestConsumer(AsyncConsumer):
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         given = parse_qs(scope["query_string"].decode("utf-8", "replace"), keep_blank_values=True)
         try:
+            origins.check_host(scope)
             answer = http.answer(*await self._asked(scope["method"], headers, {k: v[-1] for k, v in given.items()}))
         except Gone:
             return

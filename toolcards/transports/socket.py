@@ -10,14 +10,14 @@ import asyncio
 import contextlib
 import json
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from channels.consumer import AsyncConsumer
 from django.conf import settings
 
 from toolcards import feed, gate
 from toolcards.adapters import BadFrame
-from toolcards.transports import auth, background
+from toolcards.transports import auth, background, origins
 from toolcards.transports.intake import TOO_MANY_GAPS, Intake, adapter_of, frames_of, mode_of, run_named
 from toolcards.transports.presence import Connection
 from toolcards.transports.problems import Problem
@@ -52,8 +52,7 @@ class AgentSocket(AsyncConsumer):
 
     async def _admitted(self, scope: Any) -> Intake:
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        if foreign(headers.get(b"origin", ""), headers.get(b"host", "")):
-            raise Problem(403, "origin", "Web pages do not connect here.", close=4403)
+        origins.check_agent(scope)
         asked = parse_qs(scope["query_string"].decode("utf-8", "replace"), keep_blank_values=True)
         given = {name: values[-1] for name, values in asked.items()}
         caller = await auth.agent(headers.get(b"authorization", ""), "ingest")
@@ -207,8 +206,3 @@ class AgentSocket(AsyncConsumer):
         with contextlib.suppress(Exception):
             await self._text(json.dumps({"type": "error", "code": problem.code, "message": problem.message}))
             await self._to_client({"type": "websocket.close", "code": problem.close, "reason": problem.message[:100]})
-
-
-def foreign(origin: str, host: str) -> bool:
-    """Whether a web page of somebody else's opened this: agents send no Origin, or that of the server itself."""
-    return bool(origin) and urlsplit(origin).netloc.lower() != host.lower()

@@ -49,6 +49,7 @@ class Teller:
         fact = event.legible
         self._narrator.released(event.ordinal, fact)
         self._recorded(event, fact)
+        self._rest_of_texts(fact)
         self._shown_text(fact)
 
     def _recorded(self, event: Event, fact: f.AnyFact) -> tuple[Card | None, Card | None, bool, list[str]]:
@@ -63,7 +64,8 @@ class Teller:
         """Take the event in; return what it tells, the end of a call that waited for it first."""
         held = self._narrator.released(event.ordinal, event.legible)
         ended = [] if held is None else [self._ended(what, held, event) for what in ENDING]
-        return [*ended, *self._tell(event)]
+        rests = [self._told("text", event, rest) for rest in self._rest_of_texts(event.legible)]
+        return [*ended, *rests, *self._tell(event)]
 
     def _ended(self, what: str, held: Unsettled, event: Event) -> Told:
         told = self._of_call(held.card) | {"hook": self._hook(what, held.card, None, held.position)}
@@ -121,6 +123,14 @@ class Teller:
             return None
         return self._texts.setdefault((fact.lane, fact.channel), Stream(self._hide)).text(fact.text)
 
+    def _rest_of_texts(self, fact: f.AnyFact) -> list[dict[str, Any]]:
+        """Return what was held back of texts that end with this fact, as nothing continues them."""
+        if not isinstance(fact, _ENDS_TEXTS):
+            return []
+        ended, self._texts = self._texts, {}
+        rests = ((channel, stream.rest()) for (_, channel), stream in ended.items())
+        return [{"text": rest, "channel": channel} for channel, rest in rests if rest]
+
     def _of_call(self, card: Card) -> dict[str, Any]:
         card = self._hide.card(card)
         call = call_json(card, run=self._name, id=f"{self._run}-{card.ordinal}")
@@ -176,6 +186,7 @@ def _ended(fact: f.RunEnded, board: Board) -> tuple[str, dict[str, Any]] | None:
     return "run_finished", {"status": board.status, "reason": fact.reason}
 
 
+_ENDS_TEXTS = (f.RunStarted, f.RunEnded, f.MessageStarted, f.StepStarted, f.StepFinished)
 _OF_THE_RUN: dict[type, Callable[[Any, Board], tuple[str, dict[str, Any]] | None]] = {
     f.RunStarted: lambda fact, board: ("run_started", {"agent": board.context.agent, "title": fact.title}),
     f.RunEnded: _ended,

@@ -23,13 +23,13 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
+from toolcards.transports.addresses import Address, public
+
 SECONDS = 5.0
 READ_MOST = 64 << 10
 URL_MOST = 2_000
 _PORTS = frozenset({80, 443})
 _NUMBERS = re.compile(r"(0[xX][0-9a-fA-F]*|[0-9]+)")
-_TRANSLATED = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::/96")))
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class Hostile(ValueError):
@@ -78,17 +78,6 @@ def check(url: str) -> None:
     literal = _literal(host)
     if literal is not None and not private and not public(literal):
         raise Hostile(_INSIDE)
-
-
-def public(address: Address) -> bool:
-    """Return whether the address is out in the internet, however it is written."""
-    mapped = getattr(address, "ipv4_mapped", None)
-    if mapped is not None:
-        return public(mapped)
-    if any(address in network for network in _TRANSLATED if network.version == address.version):
-        return False
-    inside = address.is_multicast or address.is_reserved or address.is_unspecified or address.is_loopback
-    return address.is_global and not inside and not address.is_link_local
 
 
 _INSIDE = "This address is inside a private network. Its host can be allowed in TOOLCARDS_WEBHOOK_PRIVATE."
@@ -192,7 +181,13 @@ def post(url: str, body: bytes, headers: Mapping[str, str], seconds: float | Non
     if 200 <= status < 300:
         return status
     why = "It redirects, which is not followed." if 300 <= status < 400 else f"It answered {status}."
-    raise NotDelivered(why, status, min(float(after), 3600.0) if after.isdigit() else None)
+    raise NotDelivered(why, status, _seconds(after))
+
+
+def _seconds(retry_after: str) -> float | None:
+    """Return what Retry-After asks for, an hour at most; None for a date, or for what is no number."""
+    plain = retry_after.isascii() and retry_after.isdigit()
+    return min(float(retry_after[:9]), 3600.0) if plain else None
 
 
 class _Link(http.client.HTTPConnection):

@@ -1,13 +1,17 @@
-"""The audit trail from the command line: verify it, export it, anchor it anew."""
+"""The audit trail from the command line: verify it, export it, print its anchor, accept it as it is."""
 
 import argparse
 import json
+import sys
+from contextlib import suppress
+from pathlib import Path
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
 
-from toolcards import anchor
-from toolcards.records import Act, AuditHead, AuditRow, write
-from toolcards.verify import check
+from toolcards import anchor, copies, verify
+from toolcards.anchor import NotOurs
+from toolcards.records import Act, AuditRow, mend_head, write
 
 
 class Command(BaseCommand):
@@ -16,30 +20,68 @@ class Command(BaseCommand):
     help = "Verify or export the audit trail."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Take one of three actions."""
+        """Take one of four actions."""
         actions = parser.add_subparsers(dest="action", required=True)
-        actions.add_parser("verify", help="check every row; exit 1 and name the first that is wrong")
+        check = actions.add_parser("verify", help="check every row; exit 1 and name the first that is wrong")
+        check.add_argument("--against", metavar="COPY", help="also compare with a copy kept outside; - reads it here")
         export = actions.add_parser("export", help="write the rows as JSON Lines")
         export.add_argument("--after", type=int, default=0, help="only rows after this number")
-        actions.add_parser("reanchor", help="after the database was replaced on purpose: note its end as the true one")
+        actions.add_parser("anchor", help="print the anchor, to be kept somewhere else")
+        actions.add_parser(
+            "reanchor", help="after the database was replaced on purpose: accept its end as the true one"
+        )
 
     def handle(self, *, action: str, **options: object) -> None:
         """Do as asked."""
         getattr(self, f"_{action}")(**options)
 
-    def _verify(self, **options: object) -> None:
-        found = check()
-        if found.fault:
-            raise CommandError(f"The audit trail is broken: {found.fault}.", returncode=1)
-        self.stdout.write(f"The audit trail is whole: {found.rows} rows.")
+    def _verify(self, *, against: str | None = None, **options: object) -> None:
+        finding = verify.check()
+        if finding.fault:
+            raise CommandError(f"{finding.title}: {finding.fault}.", returncode=1)
+        self.stdout.write(f"{finding.title}: {finding.rows} rows.")
+        if against is not None:
+            self._compare(against)
+
+    def _compare(self, against: str) -> None:
+        try:
+            lines = (sys.stdin.read() if against == "-" else Path(against).read_text(errors="replace")).splitlines()
+        except OSError as error:
+            raise CommandError(f"The copy {against} cannot be read: {error.strerror}.", returncode=2) from error
+        outcome = copies.compare(lines)
+        if outcome.faults:
+            raise CommandError("The copy and the audit trail differ: " + "; ".join(outcome.faults) + ".", returncode=1)
+        if not outcome.copies:
+            raise CommandError(f"The copy {against} has no anchor and no row of an audit trail.", returncode=2)
+        self.stdout.write(f"{outcome.copies} copies agree with it, the newest with row {outcome.newest}.")
+        if outcome.earlier:
+            self.stdout.write(f"{outcome.earlier} older copies do not: the trail was reanchored after them.")
 
     def _export(self, *, after: int, **options: object) -> None:
         for row in AuditRow.objects.filter(seq__gt=after).order_by("seq").iterator(chunk_size=2_000):
-            said = row.said | {"detail": row.details, "key": row.key, "prev": row.prev, "hash": row.hash}
-            self.stdout.write(json.dumps(said, separators=(",", ":")))
+            content = row.said | {"detail": row.details, "key": row.key, "prev": row.prev, "hash": row.hash}
+            self.stdout.write(json.dumps(content, separators=(",", ":")))
+
+    def _anchor(self, **options: object) -> None:
+        try:
+            current = anchor.read()
+        except NotOurs as wrong:
+            raise CommandError(f"The anchor {anchor.path()} {wrong}.", returncode=1) from wrong
+        if current is None or not current.signed:
+            raise CommandError("There is no signed anchor yet.", returncode=1)
+        self.stdout.write(anchor.line_of(current))
 
     def _reanchor(self, **options: object) -> None:
-        anchor.forget()
-        write(Act("trail.reanchored"))
-        anchor.write()
-        self.stdout.write(f"The anchor is at row {AuditHead.objects.get(pk=1).seq}.")
+        """The row that this leaves names what was accepted; copies outside show the new line of anchors."""
+        finding, was = verify.verify(), {}
+        with suppress(NotOurs):
+            before = anchor.read()
+            was = {"seq": before.seq, "hash": before.hash, "line": before.line} if before else {}
+        with transaction.atomic():
+            row = mend_head()
+            write(Act("trail.reanchored", detail={"fault": finding.fault, "row": row, "anchor_was": was}))
+        anchor.accept(AuditRow.objects.order_by("-seq").values_list("seq", "hash")[0])
+        finding = verify.check()
+        if finding.fault:
+            raise CommandError(f"Accepted, but {finding.title.lower()}: {finding.fault}.", returncode=1)
+        self.stdout.write(f"The anchor is at row {finding.rows}.")

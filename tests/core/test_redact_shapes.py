@@ -1,0 +1,372 @@
+"""Every notation in which people and programs write secrets down; every ordinary text that must stay readable."""
+# ruff: noqa: E501 - tables
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from toolcards.core import secrets
+from toolcards.core.redact import Redactor, Stream
+from toolcards.core.tokens import SHAPES
+
+HIDE = Redactor(b"a key of the tests")
+S = "Zx9vK3qLm7"  # the planted secret
+LONG = "aB3dE5gH7jK9" * 4
+KEY = f"q2hkRk9uS1h3YjJ4{S}c0ZQWm9iVGNnS0x4b0p3d=="
+PEM = f"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG{S}\nabc{S}=\n-----END PRIVATE KEY-----\n"
+PUTTY = f"PuTTY-User-Key-File-3: ssh-ed25519\nEncryption: none\nPublic-Lines: 1\nAAAA\nPrivate-Lines: 1\nAAAAI{S}\nPrivate-MAC: 01ab\n"
+
+VALUES: dict[str, Any] = {
+    # a name and its value apart
+    "a pair": {"name": "API_TOKEN", "value": S},
+    "a pair among others": {"name": "API_TOKEN", "value": S, "secure": True, "a": 1, "b": 2, "c": 3, "d": 4, "e": 5},
+    "a pair in capitals": {"Name": "API_TOKEN", "Value": S},
+    "key and val": {"key": "password", "val": S},
+    "k and v": {"k": "password", "v": S},
+    "AWS tags": {"Key": "DB_PASSWORD", "Value": S},
+    "CloudFormation": {"ParameterKey": "DBPassword", "ParameterValue": S},
+    "Beanstalk": {"OptionName": "DB_PASSWORD", "Value": S},
+    "OpenTelemetry": {"key": "api.token", "value": {"stringValue": S}},
+    "a form": {"label": "Password", "type": "password", "value": S},
+    "an id": {"id": "password", "value": S},
+    "a field with text": {"field": "password", "text": S},
+    "a variable of a deployment": {"env_name": "API_TOKEN", "env_value": S},
+    "a default": {"name": "API_TOKEN", "default_value": S},
+    "Kubernetes": {"env": [{"name": "API_TOKEN", "value": S}]},
+    "a Secret of Kubernetes": {"kind": "Secret", "data": {"config": S}, "stringData": {"a": S}},
+    "HAR": {
+        "request": {
+            "headers": [{"name": "Authorization", "value": f"Bearer {S}"}], "cookies": [{"name": "sid", "value": S}],
+            "queryString": [{"name": "access_token", "value": S}],
+            "postData": {"params": [{"name": "password", "value": S}], "text": f"password={S}"},
+        }
+    },
+    # lists
+    "a list of headers": {"headers": [["Authorization", S], ["Accept", "text/html"]]},
+    "a header with more": [["Set-Cookie", S, "x"]],
+    "raw headers": {"rawHeaders": ["Host", "h", "Authorization", S]},
+    "a list of an environment": ["PATH=/bin", f"API_TOKEN={S}"],
+    "a docker environment": {"Env": ["PATH=/x", f"API_TOKEN={S}"]},
+    "a docker login": {"auths": {"h": {"auth": KEY, "username": "u"}}},
+    # keys
+    "a service account": {"type": "service_account", "private_key_id": "abc", "private_key": PEM},
+    "a JWK": {"kty": "RSA", "n": "abc", "e": "AQAB", "d": S + S, "p": S, "q": S, "dp": S, "dq": S, "qi": S},
+    "a symmetric JWK": {"kty": "oct", "k": S + S, "alg": "HS256"},
+    "a JWK set": {"keys": [{"kty": "EC", "crv": "P-256", "x": "abc", "y": "def", "d": S}]},
+    # names that are secrets
+    "a token for a name": {f"sk-ant-{LONG}{S}": "x"},
+    "a URL for a name": {f"https://u:{S}@h/": 1},
+    "names below a telling one": {"tokens": {f"{S}{S}": "ann"}},
+    "two that look alike": {f"ghp_{LONG}{S}": 1, f"ghp_{LONG}{S}{S}": 2},
+}  # fmt: skip
+
+TEXTS: dict[str, str] = {
+    # pairs in text
+    "a pair in JSON": json.dumps({"env": [{"name": "API_TOKEN", "value": S}]}),
+    "a pair the other way round": json.dumps({"env": [{"value": S, "name": "API_TOKEN"}]}),
+    "an indented pair": json.dumps({"env": [{"name": "API_TOKEN", "valueFrom": None, "value": S}]}, indent=2),
+    "a pair with a value inside": json.dumps({"key": "api.token", "value": {"stringValue": S}}),
+    "a pair in YAML": f"env:\n  - name: API_TOKEN\n    value: {S}\n  - name: A\n    value: b\n",
+    "a pair in YAML the other way round": f"env:\n  - value: {S}\n    name: API_TOKEN\n",
+    "a variable of a deployment": json.dumps({"env_name": "API_TOKEN", "env_value": S}),
+    "a default": json.dumps({"name": "API_TOKEN", "defaultValue": S}),
+    "attributes": f'<add key="Password" value="{S}"/>',
+    "a JWK in JSON": json.dumps({"kty": "EC", "crv": "P-256", "x": "abc", "y": "def", "d": S + S}),
+    "a JWK in JSON the other way round": json.dumps({"d": S + S, "kty": "EC"}),
+    "a JWK that is cut off": '{"d": "' + LONG + S,
+    # connection strings
+    "Azure storage": f"DefaultEndpointsProtocol=https;AccountName=x;AccountKey={KEY};EndpointSuffix=core.windows.net",
+    "Azure service bus": f"Endpoint=sb://x.servicebus.windows.net/;SharedAccessKeyName=Root;SharedAccessKey={KEY}",
+    "a shared access signature": f"SharedAccessSignature sr=x&sig={S}{S}&se=1&skn=p",
+    "a signed URL": f"https://a.blob.core.windows.net/c?sv=2020&sig={S}%3D&se=1",
+    "ADO": f"Server=x;Database=d;User Id=u;Password={S};",
+    "ADO with blanks": f"Server=x;User ID=u; Pwd = {S} ;",
+    "ADO with quotes": f"Password='{S};{S}';x=1",
+    "ODBC": f"Driver={{ODBC Driver 18}};Uid=u;Pwd={{{S};{S}}};",
+    "JDBC": f"jdbc:postgresql://h/db?user=u&password={S}",
+    "JDBC of SQL Server": f"jdbc:sqlserver://h;user=u;password={S};encrypt=true",
+    "JDBC of Oracle": f"jdbc:oracle:thin:scott/{S}@//h:1521/x",
+    "SQL*Plus": f"sqlplus -s scott/{S}@db",
+    "libpq": f"host=h user=u password={S} dbname=x",
+    "libpq with quotes": f"host=h password='{S} {S}'",
+    "MongoDB": f"mongodb+srv://u:{S}@c.mongodb.net/x",
+    "Redis": f"redis://:{S}@h:6379/0",
+    "AMQP": f"amqp://u:{S}%40x@h/v",
+    "a slash in a password": f"postgres://u:{S}/{S}@h/db",
+    "an at sign in a password": f"postgres://u:{S}@{S}@h/db",
+    "netrc": f"machine h login u password {S}",
+    # keys
+    "PEM in a sentence": f"here it is: {PEM} ok",
+    "PEM in one line": PEM.replace("\n", "\\n"),
+    "PEM in JSON in JSON": json.dumps(json.dumps({"private_key": PEM})),
+    "SSH2": f"---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----\n{S}\n---- END SSH2 ENCRYPTED PRIVATE KEY ----",
+    "PGP": f"-----BEGIN PGP PRIVATE KEY BLOCK-----\n\n{S}\n-----END PGP PRIVATE KEY BLOCK-----",
+    "PuTTY": PUTTY,
+    "PuTTY in JSON": json.dumps(PUTTY),
+    "WireGuard": f"[Interface]\nPrivateKey = {S}{S}=\n",
+    "age": f"AGE-SECRET-KEY-1QPZRY9X8GF2TVDW0{S.upper()}",
+    # headers
+    "Digest": f'Authorization: Digest username="u", realm="r", response="{S}{S}"',
+    "AWS": f"Authorization: AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/2020, SignedHeaders=h, Signature={S}{S}",
+    "a fragment": f"https://h/cb#access_token={S}&x=1",
+    "a multipart form": f'Content-Disposition: form-data; name="password"\r\n\r\n{S}\r\n--x',
+    # commands and statements
+    "curl, no blank": f"curl -uadmin:{S} https://h",
+    "redis-cli": f"redis-cli -h h -a {S} ping",
+    "ldapsearch": f"ldapsearch -x -D cn=a -w {S}",
+    "az": f"az login --service-principal -u u -p {S} --tenant t",
+    "smbclient": f"smbclient //h/s -U u%{S}",
+    "zip": f"zip -r -P {S} x.zip d",
+    "7z": f"7z a -p{S} x.7z",
+    "openssl": f"openssl enc -aes-256-cbc -pass pass:{S}",
+    "openssl, older": f"openssl enc -k {S} -in x",
+    "a pipe": f"echo {S} | docker login --password-stdin -u u",
+    "printf": f"printf '{S}' | gh auth login --with-token",
+    "kubectl": f"kubectl create secret generic s --from-literal=foo={S}",
+    "SQL": f"CREATE USER x IDENTIFIED BY '{S}'",
+    "SQL of MySQL": f"ALTER USER x IDENTIFIED WITH caching_sha2_password BY '{S}'",
+    "SQL with a function": f"SET PASSWORD FOR u = PASSWORD('{S}')",
+    "PowerShell": f'ConvertTo-SecureString "{S}" -AsPlainText -Force',
+    "cmd": f"set API_TOKEN={S}",
+    "a call in code": f"conn.set_password('{S}')",
+}
+
+
+@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+def test_a_secret_in_a_value_is_hidden_however_deep_it_is(value: Any) -> None:
+    for given_value in (value, {"deep": [[value]]}):
+        shown = HIDE.value(given_value)
+        assert S not in json.dumps(shown)
+        assert HIDE.value(shown) == shown
+
+
+def test_nothing_is_lost_where_two_names_look_alike() -> None:
+    given_value = {f"ghp_{number:040}": number for number in range(400)}
+    assert len(HIDE.value(given_value)) == 400
+    assert len(HIDE.value({"tokens": {f"tok3n{number:05}xyZ": 1 for number in range(2_000)}})["tokens"]) == 2_000
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_a_secret_in_a_text_is_hidden_in_a_string_in_a_string_too(text: str) -> None:
+    for written in (text, f"it said:\n{text}\nand ended", json.dumps({"a": text}), json.dumps(json.dumps([text]))):
+        shown = HIDE.text(written)
+        assert S not in shown and S.upper() not in shown, shown
+        assert HIDE.text(shown) == shown
+
+
+# Written out by hand, as the makers document them: what the code knows of them is not asked.
+TOKENS = {
+    "github": f"ghp_{LONG[:36]}", "github, fine-grained": f"github_pat_11A{LONG}_x", "github app": f"ghs_{LONG[:36]}",
+    "gitlab": f"glpat-{LONG[:20]}", "gitlab, routable": f"glpat-{LONG[:27]}.01.0w0x1y2z3", "gitlab runner": f"glrt-{LONG[:20]}",
+    "slack": f"xoxb-123456789012-{LONG[:24]}", "slack, rotated": f"xoxe.xoxp-1-{LONG}", "slack app": f"xapp-1-A0-{LONG}",
+    "discord": f"MTIzNDU2Nzg5MDEyMzQ1Njc4.GaBcDe.{LONG[:38]}", "discord hook": f"discord.com/api/v10/webhooks/1/{LONG}",
+    "telegram": f"123456789:AA{LONG[:33]}", "stripe": f"sk_live_{LONG[:24]}", "stripe, restricted": f"rk_test_{LONG[:24]}",
+    "anthropic": f"sk-ant-api03-{LONG}", "openai": f"sk-proj-{LONG}", "openai, older": f"sk-{LONG}", "openrouter": f"sk-or-v1-{LONG}",
+    "groq": f"gsk_{LONG}", "xai": f"xai-{LONG}", "perplexity": f"pplx-{LONG}", "huggingface": f"hf_{LONG[:34]}",
+    "replicate": f"r8_{LONG[:37]}", "langsmith": f"lsv2_pt_{'0a1b2c3d' * 4}_0a1b2c3d4e", "pinecone": f"pcsk_3aBcD_{LONG}",
+    "nvidia": f"nvapi-{LONG}", "tavily": f"tvly-dev-{LONG[:32]}", "elevenlabs": f"sk_{'0a1b2c3d' * 6}", "google": f"AIza{LONG[:35]}",
+    "google oauth": f"ya29.a0{LONG}", "google refresh": f"1//0g{LONG}", "google client": f"GOCSPX-{LONG[:28]}",
+    "aws": "AKIAIOSFODNN7EXAMPLE", "aws, temporary": "ASIAIOSFODNN7EXAMPLE", "bedrock": f"ABSKQmVk{LONG}",
+    "azure ad": f"abc8Q~{LONG[:34]}", "npm": f"npm_{LONG[:36]}", "pypi": f"pypi-AgEIcHlwaS5vcmc{LONG}", "docker": f"dckr_pat_{LONG[:27]}",
+    "rubygems": f"rubygems_{'0a1b2c3d' * 6}", "nuget": f"oy2{'a1b2c3d4' * 5}xyz", "digitalocean": f"dop_v1_{'0a1b2c3d' * 8}",
+    "heroku": f"HRKU-{LONG}", "fly": f"fo1_{LONG}", "netlify": f"nfp_{LONG[:36]}", "supabase": f"sbp_{'0a1b2c3d' * 5}",
+    "supabase secret": f"sb_secret_{LONG[:31]}", "planetscale": f"pscale_tkn_{LONG}", "neon": f"napi_{'a1b2c3d4' * 8}",
+    "mongodb": f"mdb_sa_sk_{LONG}", "databricks": f"dapi{'0a1b2c3d' * 4}", "doppler": f"dp.pt.{LONG}", "vault": f"hvs.{LONG}",
+    "terraform": f"{LONG[:14]}.atlasv1.{LONG}", "pulumi": f"pul-{'0a1b2c3d' * 5}", "onepassword": f"ops_eyJ{LONG}",
+    "twilio": f"SK{'0a1b2c3d' * 4}", "sendgrid": f"SG.{LONG[:22]}.{LONG[:43]}", "mailgun": f"key-{'0a1b2c3d' * 4}",
+    "mailchimp": f"{'0a1b2c3d' * 4}-us12", "resend": f"re_aB3dE5gH_{LONG[:24]}", "brevo": f"xkeysib-{'0a1b2c3d' * 8}-{LONG[:16]}",
+    "shopify": f"shpat_{'0a1b2c3d' * 4}", "square": f"sq0atp-{LONG[:22]}", "plaid": "access-sandbox-0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f",
+    "atlassian": f"ATATT3x{LONG}", "linear": f"lin_api_{LONG[:40]}", "notion": f"ntn_{LONG[:46]}", "airtable": f"pat{LONG[:14]}.{'0a1b2c3d' * 8}",
+    "figma": f"figd_{LONG[:40]}", "postman": f"PMAK-{'0a1b2c3d' * 3}-{'0a1b2c3d' * 4}ab", "contentful": f"CFPAT-{LONG[:43]}",
+    "hubspot": "pat-na1-0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f", "sentry": f"sntryu_{'0a1b2c3d' * 8}", "new relic": "NRAK-ABCD1234ABCD1234ABCD1234ABC",
+    "grafana": f"glsa_{LONG[:32]}_0a1b2c3d", "dynatrace": f"dt0c01.{LONG[:24]}.{LONG}", "circleci": f"CCIPAT_{LONG}", "sonar": f"squ_{'0a1b2c3d' * 5}",
+    "artifactory": f"AKCp{LONG}{LONG}", "facebook": f"EAAGm0PX4ZCpsBA{LONG}{LONG}", "mapbox": f"sk.eyJ1{LONG}.{LONG[:22]}",
+    "tailscale": f"tskey-auth-{LONG}", "openshift": f"sha256~{LONG[:43]}", "buildkite": f"bkua_{'0a1b2c3d' * 5}", "readme": f"rdme_{'a1b2c3d4' * 8}",
+    "age": "AGE-SECRET-KEY-1GQ9778VQXMMJVE8SK7J6VT8UJ4HDQAJUVSFCWCM02D8GEWQ72PVQ2Y5J33",
+    "a web token": f"eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiIxIn0.{LONG}", "one that begins otherwise": f"eyJ0eXAiOiJKV1QiLCJhbGciOiJIUzI1NiJ9.e30.{LONG}",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("token", TOKENS.values(), ids=TOKENS)
+def test_a_token_of_a_large_provider_is_known_wherever_it_stands(token: str) -> None:
+    for written in (
+        token,
+        f"use {token}, please",
+        f'"{token}"',
+        f"x={token}&y=1",
+        f"(see {token})",
+        f"a\\n{token}\\nb",
+    ):
+        shown = HIDE.text(written)
+        assert token[12:] not in shown and token[-6:] not in shown, shown
+        assert "‹secret " in shown
+
+
+@given(st.data())
+def test_every_shape_is_hidden_as_its_own_kind(data: st.DataObject) -> None:
+    shape = data.draw(st.sampled_from(SHAPES))
+    size = max(shape.enough, 24)
+    token = data.draw(st.from_regex(re.compile(rf"{shape.prefix}{shape.body}{{{size}}}", re.ASCII), fullmatch=True))
+    shown = HIDE.text(f"use {token} now")
+    if not shape.plain or not re.fullmatch(r"[a-z_.\-]+", token):
+        assert token not in shown and "‹secret " in shown
+
+
+ORDINARY = (
+    "napi_create_string_latin1", "gsk_ in the middle", "the xai-labs-website-generator-project", "sk-learn and sk-image",
+    "rnd_seed_for_the_second_experiment", "e2b_sandbox_template_identifier", "pul-up pul-down", "dp.steps.of.the.pipeline",
+    "SG.getElementById", "key-value store", "re_compile(pattern)", "npm_config_registry=https://registry.npmjs.org",
+    "AKIRA is a film", "EAA is the European Accessibility Act", "MNO.PQR.STU", "r8_g8b8a8_unorm_srgb", "glsa_ and glc_",
+    '{"name": "ann", "value": "north"}', '{"name": "token_count", "value": "12"}', '{"key": "color", "value": "red"}',
+    '{"name": "secretary", "value": "bob"}', "- name: LOG_LEVEL\n  value: debug", '{"type": "password", "label": "Password"}',
+    '{"kty": "RSA", "n": "0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx", "e": "AQAB"}', '{"d": "2026-01-01", "p": 12}',
+    '{"k": "v", "d": "a long description of what this thing does"}', "Server=x;Database=d;Trusted_Connection=True;",
+    "jdbc:postgresql://h:5432/db", "postgres://h/db", "redis://h:6379/0", "mongodb://h:27017,i:27017/db", "https://example.com:8080/a@b",
+    "mailto:ann@example.com", "git@github.com:a/b.git", "sqlplus /nolog", "zip -r x.zip d", "7z x archive.7z", "openssl version",
+    "openssl genrsa -out key.pem 2048", "openssl x509 -in cert.pem -noout", "smbclient -L //h", "az group list", "redis-cli ping",
+    "ldapsearch -x -b dc=example", "echo hello | sort", "echo $TOKEN | docker login --password-stdin", "printf '%s' x | wc -c",
+    "docker login --password-stdin", "curl -u $USER:$PASS https://h", "identified by its name", "PASSWORD()", "getpass('Password: ')",
+    "password = input('Your password: ')", "f\"password={password}\"", "Pwd={pwd};", "set_password(new_password)", "token = next(tokens)",
+    "if token == 'COLLATE':", "autocomplete: current-password", "the token endpoint returns a token", "pass the salt", "a secret garden",
+    "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----", "-----BEGIN PUBLIC KEY-----\nMIIB\n-----END PUBLIC KEY-----",
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ ann@h", "SHA256:uNiVztksCsDhcc0u9e8BgrJXVGDRb8MW6yqhTqv0PW0", "sha256:0a1b2c3d4e5f60718293a4b5c6d7e8f9",
+    "commit 0a1b2c3d4e5f60718293a4b5c6d7e8f901234567", "550e8400-e29b-41d4-a716-446655440000", "2026-01-01T00:00:00Z", "Private-Label brands",
+    "--from-file=config.json", "Authorization header is missing", "Cookie policy", "WWW-Authenticate: Bearer", "Set-Cookie is ignored",
+    '["Accept", "text/html"]', '["username", "password", "email"]', "headers: Authorization, Cookie", "kind: SecretStore",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_ordinary_text_stays_readable(text: str) -> None:
+    assert HIDE.text(text) == text
+
+
+PLAIN_VALUES: tuple[Any, ...] = (
+    {"name": "ann", "value": "north"}, {"name": "color", "value": "red", "default": "blue"}, {"name": "token", "value": 12},
+    {"key": "count", "value": 3}, {"headers": ["Authorization", "Cookie"]}, {"fields": ["username", "password", "email"]},
+    {"rawHeaders": ["Host", "example.com", "Accept", "*/*"]}, {"kty": "EC", "crv": "P-256", "x": "abc", "y": "def"},
+    {"d": "a day", "p": "a page", "q": "a question", "k": "a key"}, {"kind": "Deployment", "data": {"a": "b"}},
+    {"id": "password-reset", "value": "on"}, {"name": "auth", "content": "a long text about signing in"},
+    {"tokens": {"prompt": 12, "completion": 30}}, {"credentials": {}}, {"required": ["name", "token"]},
+    {"name": "password", "description": "what the user types", "required": True},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("value", PLAIN_VALUES, ids=repr)
+def test_ordinary_values_stay_the_very_same_objects(value: Any) -> None:
+    assert HIDE.value(value) is value
+
+
+# ---------------------------------------------------------------- streams
+
+
+def _pieces(text: str, cuts: list[int]) -> Iterator[str]:
+    for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True):
+        yield text[start:end]
+
+
+def _streamed(text: str, cuts: list[int]) -> str:
+    stream = Stream(HIDE)
+    return "".join([*map(stream.text, _pieces(text, cuts)), stream.rest()])
+
+
+STREAMED = {
+    **{name: text for name, text in TEXTS.items() if name != "a JWK in JSON the other way round"},
+    "a password": f"PASSWORD={S} and more", "prose": f"the password is {S}, he said", "a token": f"use ghp_{LONG}{S} now",
+    "userinfo": f"git clone https://{S}{LONG}@h/x", "a short prefix": f"try sk-{LONG}{S} instead", "a query": f"https://h/?a=1&sig={S}{S} ok",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", STREAMED.values(), ids=STREAMED)
+def test_a_secret_that_is_cut_in_two_shows_in_neither_piece(text: str) -> None:
+    text = f"before {text}\nafter"
+    for cut in range(1, len(text)):
+        shown = _streamed(text, [cut])
+        parts = [S[at : at + 4] for at in range(len(S) - 3)]
+        assert not any(part in shown for part in parts), (text[:cut], shown)
+        assert shown.startswith("before ") and shown.endswith("\nafter")
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+@pytest.mark.parametrize("text", STREAMED.values(), ids=STREAMED)
+def test_a_secret_in_small_pieces_shows_in_none(text: str, size: int) -> None:
+    shown = _streamed(text, list(range(size, len(text), size)))
+    assert not any(S[at : at + 5] in shown for at in range(len(S) - 4)), shown
+
+
+@example("if token == 'COLLATE':", [21])  # cut before the colon that makes it a name
+@given(st.sampled_from(ORDINARY), st.lists(st.integers(0, 60), max_size=8))
+def test_a_text_without_secrets_comes_out_whole_however_it_is_cut(text: str, cuts: list[int]) -> None:
+    where = sorted(min(cut, len(text)) for cut in cuts)
+    assert _streamed(text, where) == text
+
+
+@given(st.text(max_size=80), st.lists(st.integers(0, 80), max_size=6))
+def test_any_text_in_pieces_loses_nothing_but_secrets(text: str, cuts: list[int]) -> None:
+    where = sorted(min(cut, len(text)) for cut in cuts)
+    if HIDE.text(text) == text:
+        assert _streamed(text, where) == text
+
+
+def test_what_is_being_written_is_shown_without_an_end_that_may_be_a_secret() -> None:
+    assert HIDE.growing("git clone https://ann:Zx9") == "git clone https://"
+    assert HIDE.growing("ls -la && git sta") == "ls -la && git sta"
+    assert HIDE.growing('{"value": "Zx9vK3qL') == '{"value": '
+
+
+# ---------------------------------------------------------------- work
+
+
+class Counting:
+    """RE2, and how many characters it has read; and how many places were looked at."""
+
+    def __init__(self, real: Any) -> None:
+        self.real, self.read, self.looks = real, 0, 0
+
+    def search(self, work: bytes, place: int = 0) -> Any:
+        found = self.real.search(work, place)
+        self.looks += 1
+        self.read += (found.end() if found else len(work)) - place
+        return found
+
+
+HOSTILE = (
+    "token", 'password"', "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "://a", '"token":{', 'password="\\', "mysql ",
+    "password=x\n", "eyJ", "?key=", "-u ", "authorization: true\n", "token is aaa", "&sig=a", "-p x", "‹secret ", "docker login ",
+    '"d":"aaaaaaaaaaaaaaaaaaaaaaaa",', '{"name":"token",', '"value":"x","name":"token",', ",name: token\n", "redis://x:",
+    "redis://x:y@", "echo a | ", "openssl ", "Private-Lines:", "zip ", "identified by ", "password(", "--from-literal ",
+    "jdbc:oracle:thin:", "token}", "sk-", "r8_", "SK01234567", "0123456789:AA", "name=password value=", "PWD={", "https://u:",
+    "ldapsearch -", "password'\\n\\n", "secret secret ", "key-", "api key ", 'value":"', "MTIz", "Authorization: Digest a=",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", HOSTILE)
+def test_work_grows_as_the_text_does(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = []
+    for size in (20_000, 40_000, 80_000):
+        text = (unit * (size // len(unit) + 1))[:size]
+        work = text.encode()
+        counting = Counting(secrets.FIND)
+        monkeypatch.setattr(secrets, "FIND", counting)
+        list(secrets.find(work, work.decode("latin-1"), growing=True))
+        monkeypatch.undo()
+        counts.append(counting.read)
+        assert counting.read <= 12 * len(work) and counting.looks <= len(work)
+    assert counts[2] <= 2.2 * counts[1] + 2_000 and counts[1] <= 2.2 * counts[0] + 2_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "unit",
+    ["7z ", "sk-", ",name: token\n", "-u ", "redis://x:y@", '"value":"x","name":"token",', "-----END PRIVATE KEY-----"],
+)
+def test_a_megabyte_of_anything_is_read_to_its_end(unit: str) -> None:
+    text = (unit * (1_000_000 // len(unit) + 1))[:1_000_000]
+    assert isinstance(HIDE.text(text), str) and isinstance(HIDE.value({"a": {"token": text}, text: 1}), dict)

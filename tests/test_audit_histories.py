@@ -1,0 +1,263 @@
+"""Random histories of the audit trail with random cuts, held against a model of what must be reported.
+
+The model knows which witnesses an attack leaves: the anchor, the last verification, the process's memory, the acts
+that other tables know of, and the counters. It reports a cut exactly where one of them has seen more than is left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from unittest import mock
+
+import pytest
+from django.db import connection, transaction
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolcards import anchor, copies, verify, witnesses
+from toolcards.models import AgentKey, KillSwitch
+from toolcards.records import Act, AuditHead, AuditRow, write
+
+pytestmark = pytest.mark.django_db
+
+STEPS = ("act", "act", "key", "switch", "anchor", "verify", "restart", "save", "another machine")
+ATTACKS = (
+    "nothing", "restart", "tail", "middle", "no anchor", "emptied", "emptied, head left", "forged", "old format",
+    "rolled back", "rolled back with the note", "everything", "everything, counters too", "head",
+)  # fmt: skip
+
+
+@dataclass
+class Model:
+    """What is known of the trail outside its table: row numbers; `memory` of the process, `noted` by verifying."""
+
+    rows: int = 0
+    anchored: int | None = None  # None: no trail was ever begun
+    memory: int = 0
+    noted: int = 0
+    evidence: list[int] = field(default_factory=list)  # rows that another table's row goes with
+    saved: list[tuple[int, str, str | None, int]] = field(default_factory=list)  # rows, anchor, note, noted
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How many rows an attack leaves, and which witnesses."""
+
+    left: int
+    anchored: int | None
+    noted: int
+    always: bool = False
+    evidence: bool = True
+    counters: bool = True
+
+
+class Story:
+    """One history: it happens in the database, and in the model."""
+
+    def __init__(self) -> None:
+        self.model = Model()
+
+    def step(self, name: str) -> None:
+        model = self.model
+        if name in ("act", "key", "switch", "another machine"):
+            self._happen(name)
+        elif name == "anchor":
+            anchor.write()
+            if model.memory:
+                model.anchored = max(model.anchored or 0, model.memory)
+        elif name == "verify":
+            assert verify.check().fault == ""
+            model.noted = model.rows
+            model.anchored = model.rows if model.rows else model.anchored
+        elif name == "restart":
+            self.forget()
+        elif model.rows and anchor.path().exists():
+            kept = verify.path().read_text() if verify.path().exists() else None
+            model.saved.append((model.anchored or 0, anchor.path().read_text(), kept, model.noted))
+
+    def _happen(self, name: str) -> None:
+        model = self.model
+        model.anchored = model.anchored or 0
+        if name == "key":
+            AgentKey.objects.issue(f"agent {model.rows}")
+        elif name == "switch":
+            with transaction.atomic():
+                KillSwitch.objects.create(on=True, by="ann", at=verify.time.time())
+                write(Act("killswitch.on"))
+        else:
+            write(Act(name))
+        model.rows += 1
+        if name in ("key", "switch"):
+            model.evidence.append(model.rows)
+        if name != "another machine":
+            end = AuditHead.objects.get(pk=1)
+            anchor.note(end.seq, end.hash)
+            model.memory = model.rows
+
+    def forget(self) -> None:
+        """A restart that had no time to write the anchor."""
+        if anchor._here.timer is not None:
+            anchor._here.timer.cancel()
+        anchor._here = anchor._Process()
+        self.model.memory = 0
+
+    # ------------------------------------------------------------ attacks
+
+    def attack(self, name: str, keep: int) -> Cut:
+        """Do it, and return what it leaves."""
+        model = self.model
+        keep = min(keep, model.rows)
+        if name == "tail":
+            self._cut(keep)
+            return Cut(keep, model.anchored, model.noted)
+        if name == "middle":
+            keep = max(1, min(keep, model.rows))
+            _sql(f"DELETE FROM toolcards_auditrow WHERE seq = {keep}")
+            return Cut(keep - 1, model.anchored, model.noted, always=True)
+        if name == "no anchor":
+            anchor.path().unlink()
+            return Cut(model.rows, None, model.noted, always=True)
+        if name == "head":
+            _sql("UPDATE toolcards_audithead SET seq = 0, hash = 'x'")
+            return Cut(model.rows, model.anchored, model.noted, always=True)
+        if name in ("forged", "old format"):
+            return self._forged(keep, name)
+        if name.startswith("rolled back"):
+            return self._rolled_back(keep, note_too=name.endswith("note"))
+        if name.startswith(("emptied", "everything")):
+            return self._emptied(name)
+        if name == "restart":
+            self.forget()
+        return Cut(model.rows, model.anchored, model.noted)
+
+    def _cut(self, keep: int) -> None:
+        _sql(f"DELETE FROM toolcards_auditrow WHERE seq > {keep}")
+        end = AuditRow.objects.filter(seq=keep).values_list("seq", "hash").first() or (0, anchor.GENESIS)
+        AuditHead.objects.filter(pk=1).update(seq=end[0], hash=end[1])
+
+    def _forged(self, keep: int, name: str) -> Cut:
+        row_hash = AuditRow.objects.filter(seq=keep).values_list("hash", flat=True).first() or anchor.GENESIS
+        current = anchor.read()
+        assert current is not None
+        line = anchor.line_of(current)
+        if name == "old format":
+            line = f'{{"seq": {keep}, "hash": "{row_hash}"}}'
+        else:
+            line = line.replace(f'"seq":{current.seq},', f'"seq":{keep},').replace(current.hash, row_hash)
+        anchor.path().write_text(line)
+        self._cut(keep)
+        untouched = name == "forged" and keep == current.seq
+        return Cut(keep, current.seq if untouched else None, self.model.noted, always=not untouched)
+
+    def _rolled_back(self, keep: int, *, note_too: bool) -> Cut:
+        rows, line, kept, noted = self.model.saved[keep % len(self.model.saved)]
+        anchor.path().write_text(line)
+        if note_too:
+            verify.path().unlink(missing_ok=True)
+            if kept is not None:
+                verify.path().write_text(kept)
+        self._cut(rows)
+        return Cut(rows, rows, noted if note_too else self.model.noted)
+
+    def _emptied(self, name: str) -> Cut:
+        _sql("DELETE FROM toolcards_auditrow")
+        if name == "emptied, head left":
+            AuditHead.objects.filter(pk=1).update(seq=0, hash=anchor.GENESIS)
+        else:
+            _sql("DELETE FROM toolcards_audithead")
+        anchor.path().unlink()
+        verify.path().unlink(missing_ok=True)
+        if name.startswith("everything"):
+            _sql("DELETE FROM toolcards_agentkey", "DELETE FROM toolcards_source", "DELETE FROM toolcards_killswitch")
+        if name.endswith("too"):
+            reset_counters()
+        return Cut(0, None, 0, evidence=name.startswith("emptied"), counters=not name.endswith("too"))
+
+    # ------------------------------------------------------------ what must be reported
+
+    def expected(self, cut: Cut) -> bool:
+        """Whether something that is left has seen more than the table has."""
+        model = self.model
+        lost = [row for row in model.evidence if row > cut.left]
+        seen = max(cut.anchored or 0, cut.noted, model.memory)
+        used = bool(lost) and (cut.evidence or cut.counters) and (cut.evidence or cut.left == 0)
+        set_back = cut.anchored is not None and max(cut.noted, model.memory) > cut.anchored
+        return cut.always or seen > cut.left or used or (set_back and cut.anchored != model.anchored)
+
+
+def _sql(*statements: str) -> None:
+    with connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+def reset_counters() -> None:
+    """As if nothing had ever been in the tables; PostgreSQL's counters know of no rollback."""
+    if connection.vendor == "sqlite":
+        return _sql("DELETE FROM sqlite_sequence")
+    tables = ("agentkey", "policyversion", "killswitch", "breakglass", "vote")
+    return _sql(*(f"ALTER SEQUENCE toolcards_{table}_id_seq RESTART" for table in tables))
+
+
+@pytest.fixture(autouse=True)
+def nothing_was_ever_there(db: None) -> None:
+    reset_counters()
+
+
+_histories = st.lists(st.sampled_from(STEPS), min_size=1, max_size=14)
+
+
+@settings(max_examples=120)
+@given(
+    history=_histories,
+    attack=st.sampled_from(ATTACKS),
+    keep=st.integers(0, 14),
+    restarts=st.booleans(),
+    goes_on=st.integers(0, 4),
+)
+def test_a_cut_is_reported_wherever_anything_has_seen_more(
+    history: list[str], attack: str, keep: int, restarts: bool, goes_on: int
+) -> None:
+    with transaction.atomic(), mock.patch.object(witnesses, "RECENT", 0.0):
+        story = Story()
+        anchor.forget()
+        verify.path().unlink(missing_ok=True)
+        _sql("DELETE FROM toolcards_auditrow", "DELETE FROM toolcards_audithead")
+        reset_counters()
+        for step in ("act", "save", *history):
+            story.step(step)
+        cut = story.attack(attack, keep)
+        if restarts:
+            story.forget()
+        expected = story.expected(cut)
+        outcomes = [verify.verify()]
+        for _ in range(goes_on if attack != "head" else 0):
+            write(Act("goes on"))
+            outcomes.append(verify.check())
+        reported = [finding.fault for finding in outcomes]
+        assert all(reported) if expected else not any(reported), (story.model, cut, reported)
+        transaction.set_rollback(True)
+
+
+@settings(max_examples=50)
+@given(history=_histories, keep=st.integers(0, 14), goes_on=st.integers(0, 4))
+def test_a_copy_outside_reports_what_the_key_itself_has_hidden(history: list[str], keep: int, goes_on: int) -> None:
+    """The attacker signs what they want: only a copy that they cannot reach shows what is gone."""
+    with transaction.atomic():
+        story = Story()
+        anchor.forget()
+        verify.path().unlink(missing_ok=True)
+        reset_counters()
+        for step in ("act", *history, "verify"):
+            story.step(step)
+        current = anchor.read()
+        assert current is not None
+        copy = [anchor.line_of(current)]
+        assert copies.compare(copy).faults == []
+        keep = min(keep, story.model.rows - 1)
+        story._cut(keep)
+        anchor.accept(verify._end(keep))
+        for _ in range(goes_on):
+            write(Act("goes on"))
+        assert copies.compare(copy).faults != []
+        transaction.set_rollback(True)

@@ -1,0 +1,38 @@
+"""Characters that cannot be seen, or mislead whoever looks: a text with one is not the text that it looks like.
+
+Beside controls these are the code points that Unicode 16 calls default ignorable, format controls, blanks other than
+the space, letters and symbols that are drawn blank, lone surrogates, noncharacters and tags.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+_SIGNS = (
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but tab and line feed
+    "\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"  # blanks that are no space
+    "\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff0-\uffff"  # joiners, bidi
+    "\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"  # drawn blank: Hangul fillers, Khmer vowels, an empty Braille cell
+    "\ufe00-\ufe0f\U000e0000-\U000e0fff"  # variation selectors, tags
+    "\ud800-\udfff"
+    "\U00013430-\U00013440\U00016fe4\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a"
+    + "".join(f"{chr(plane << 16 | 0xFFFE)}{chr(plane << 16 | 0xFFFF)}" for plane in range(1, 17))
+)
+UNSEEN = re.compile(f"[{_SIGNS}]")
+# A joiner between two emoji, and the selector that makes a sign one, are seen: they make another picture.
+_EMOJI = "\u00a9\u00ae\u203c\u2049\u2100-\u27bf\u2900-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
+SEEN = re.compile(f"(?<=[{_EMOJI}\ufe0f])\u200d(?=[{_EMOJI}])|(?<=[{_EMOJI}])\ufe0f|(?<=[0-9#*])\ufe0f(?=\u20e3)")
+
+
+def name(character: str) -> str:
+    """Return the code point as Unicode writes it."""
+    return f"U+{ord(character):04X}"
+
+
+def replaced(text: str, mark: Callable[[str], str] = name) -> str:
+    """Return the text with a mark in place of each such character, the very same text if there is none."""
+    if text.isascii() and text.isprintable():
+        return text
+    kept = {found.start() for found in SEEN.finditer(text)}
+    return UNSEEN.sub(lambda found: found[0] if found.start() in kept else mark(found[0]), text)

@@ -1,0 +1,80 @@
+"""Which Host a connection may name, and of which Origin it may come: what keeps other sites' pages out.
+
+A page of another site can open a socket to this computer, and a name that points here later (DNS rebinding) makes
+that page look like ours: so the Host must be one that this server is called, and an Origin must be of that very host.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from django.conf import settings
+from django.http.request import split_domain_port, validate_host
+
+from toolcards.transports.problems import Problem
+
+_SCHEMES = {"ws": "http", "wss": "https", "http": "http", "https": "https"}
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def check_host(scope: Any) -> str:
+    """Return the Host that was asked for; raises Problem 400 (socket 4400) where none, several, or another is named."""
+    hosts = _all(scope, b"host")
+    allowed = settings.ALLOWED_HOSTS or (["localhost", "127.0.0.1", "[::1]"] if settings.DEBUG else [])
+    domain = split_domain_port(hosts[0])[0] if len(hosts) == 1 else ""
+    if not domain or not validate_host(domain, allowed):
+        raise Problem(400, "bad_host", "This host name is not served here.", close=4400)
+    return hosts[0]
+
+
+def check_agent(scope: Any) -> None:
+    """Raise Problem where an agent's connection names another host, or comes from a page of another site."""
+    host = check_host(scope)
+    for origin in _all(scope, b"origin"):
+        if not (ours(origin, host, scope.get("scheme", "ws")) or _beside(origin, host)):
+            raise Problem(403, "origin", "Connections with a browser Origin are not allowed.", close=4403)
+
+
+def ours(origin: str, host: str, scheme: str) -> bool:
+    """Return whether a page of this origin may open a socket to this host: scheme, host and port must be ours."""
+    page, asked = _split(origin), _split(f"{_SCHEMES.get(scheme, '')}://{host}")
+    if page is None or asked is None or page.path not in ("", "/"):
+        return False
+    if any(_same(page, known) for known in map(_split, settings.TOOLCARDS.origins) if known):
+        return True
+    name = asked.hostname or ""
+    return validate_host(f"[{name}]" if ":" in name else name, settings.ALLOWED_HOSTS) and _same(page, asked)
+
+
+def _beside(origin: str, host: str) -> bool:
+    """What agents' libraries say of themselves: the very host that they ask, by https where a proxy ends it for us,
+    or by another of this computer's own names.
+    """
+    page, asked = _split(origin), _split(f"//{host}")
+    if page is None or asked is None or page.path not in ("", "/"):
+        return False
+    if page.scheme == "https" and page.netloc.lower() == host.lower():
+        return True
+    both = {page.hostname, asked.hostname} <= _LOOPBACK
+    return both and page.scheme == "http" and (page.port or 80) == (asked.port or 80)
+
+
+def _all(scope: Any, name: bytes) -> list[str]:
+    return [value.decode("latin-1").strip() for header, value in scope["headers"] if header.lower() == name]
+
+
+def _split(url: str) -> SplitResult | None:
+    try:
+        parts = urlsplit(url)
+        return parts if parts.hostname and parts.port != 0 and "@" not in parts.netloc else None
+    except ValueError:
+        return None
+
+
+def _same(one: SplitResult, other: SplitResult) -> bool:
+    return (one.scheme, one.hostname, _port(one)) == (other.scheme, other.hostname, _port(other))
+
+
+def _port(parts: SplitResult) -> int:
+    return parts.port or (443 if parts.scheme == "https" else 80)
