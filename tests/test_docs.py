@@ -17,7 +17,7 @@ from toolcards.adapters import native
 from toolcards.core import facts as f
 from toolcards.core.call import call_json
 from toolcards.core.lifecycle import Card
-from toolcards.models import Approval, Event, Run, ToolCall
+from toolcards.models import EVERY_SCOPE, SCOPES, Approval, Event, Run, ToolCall
 from toolcards.transports import decide, reading
 from toolcards.transports.stream import Teller
 from toolcards.transports.urls import ROUTES
@@ -56,6 +56,11 @@ def test_every_address_is_written_down() -> None:
 def test_every_address_of_people_is_written_down() -> None:
     done = {f"/{found.pattern}" for found in [*urls.EMERGENCY, *urls.GRANTING] if str(found.pattern).startswith("api/")}
     assert names("people") == done
+
+
+def test_every_scope_is_written_down_with_whether_a_key_has_it_by_default() -> None:
+    said = {row[0].strip("`"): row[2] == "yes" for row in table("scopes")}
+    assert said == {scope: scope in SCOPES for scope in EVERY_SCOPE}
 
 
 def test_every_native_frame_is_written_down() -> None:

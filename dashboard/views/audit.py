@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET, require_POST
 from dashboard import cards
 from dashboard.views.guards import needs
 from toolcards import verify
-from toolcards.models import ToolCall
+from toolcards.models import Run, ToolCall
 from toolcards.records import Act, AuditQuerySet, AuditRow, write
 
 READ = "toolcards.view_auditrow"
@@ -31,8 +31,9 @@ def audit(request: HttpRequest) -> HttpResponse:
     names = (*FILTERS, "about", "since", "until", "before")
     given = {name: request.GET.get(name, "").strip()[:200] for name in names}
     rows = list(found(given).order_by("-seq")[: PAGE + 1])
+    sources = _sources(rows)
     context = {
-        "rows": rows[:PAGE],
+        "rows": [(row, sources.get(row.call.partition("-")[0], "")) for row in rows[:PAGE]],
         "next": rows[PAGE - 1].seq if len(rows) > PAGE else None,
         "given": given,
         "verified": verify.last(),
@@ -40,6 +41,12 @@ def audit(request: HttpRequest) -> HttpResponse:
         "acts": AuditRow.objects.order_by("act").values_list("act", flat=True).distinct(),
     }
     return render(request, "audit/audit.html", context)
+
+
+def _sources(rows: list[AuditRow]) -> dict[str, str]:
+    """Return the names of the sources by run number, for rows about a call: a run's name alone may be of several."""
+    numbers = {number for row in rows if (number := row.call.partition("-")[0]).isdecimal() and len(number) < 19}
+    return {str(pk): name for pk, name in Run.objects.filter(pk__in=numbers).values_list("pk", "source__name")}
 
 
 def _since(verified: verify.Verified | None) -> int:
