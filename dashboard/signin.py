@@ -71,5 +71,6 @@ def _claim(token: str) -> AbstractBaseUser | None:
 
 
 def _state(user: AbstractBaseUser) -> str:
-    """Return a digest of what a sign-in or a new password changes: with it, all older links die."""
-    return salted_hmac(SALT, f"{user.pk}:{user.password}:{user.last_login}", algorithm="sha256").hexdigest()[:32]
+    """Return a digest of what ends all older links: a sign-in, a new password, becoming a superuser."""
+    said = f"{user.pk}:{user.password}:{user.last_login}:{user.is_superuser}"  # who knew a link to less gets no more
+    return salted_hmac(SALT, said, algorithm="sha256").hexdigest()[:32]
