@@ -9,7 +9,7 @@ from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import get_user_model, update_session_auth_hash
-from django.contrib.auth.forms import PasswordChangeForm, SetPasswordForm
+from django.contrib.auth.forms import SetPasswordForm
 from django.contrib.auth.models import Group
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -18,6 +18,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard import people as keeping
 from dashboard import signin
+from dashboard.accounts.forms import OwnPasswordForm
 from dashboard.forms import NamesField
 from dashboard.views.emergency import fresh
 from dashboard.views.guards import needs
@@ -181,8 +182,12 @@ def _link(request: HttpRequest, found: Any, seen: str) -> str:
 def password(request: HttpRequest) -> HttpResponse:
     """One's own password: who has one says it, who came by link has just come."""
     has_one = request.user.has_usable_password()
-    kind = PasswordChangeForm if has_one else SetPasswordForm
-    form = kind(request.user, request.POST) if request.method == "POST" else kind(request.user)
+    data = request.POST if request.method == "POST" else None
+    form = (
+        OwnPasswordForm(request.user, data, session=request.session.session_key or "")
+        if has_one
+        else SetPasswordForm(request.user, data)
+    )
     allowed, status = has_one or fresh(request), 200
     if request.method == "POST":
         status = 422 if allowed else 401
@@ -190,5 +195,6 @@ def password(request: HttpRequest) -> HttpResponse:
             update_session_auth_hash(request, form.save())
             messages.success(request, "Your password is set. Your other sessions are signed out.")
             return redirect("password")
+        status = 429 if form.has_error("old_password", "later") else status
     context = {"form": form, "allowed": allowed, "has_one": has_one}
     return render(request, "people/password.html", context, status=status)

@@ -59,3 +59,13 @@ def test_an_answer_on_a_page_of_both_is_for_the_card_that_it_stands_on(server: A
     page.wait_for_selector(f'article[data-run="{run}"][data-source="a twin"][data-state=output-denied]')
     assert page.locator(f'article[data-run="{run}"][data-source="automation"][data-waiting]').count() == 1
     assert (state(server, KEY, real), state(server, server.twin, impostor)) == ("pending", "denied")
+
+
+def test_the_choice_is_readable_for_everybody_and_fits_a_phone(server: Any, visit: Open, run: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    ask(server, KEY, run, "REAL"), ask(server, server.twin, run, "IMPOSTOR " * 40)
+    page = visit(f"/runs/{run.replace('/', '%2F')}/", viewport={"width": 390, "height": 800}, reduced_motion="reduce")
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        assert not axe.run(page).response["violations"]
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390

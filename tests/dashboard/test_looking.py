@@ -173,7 +173,7 @@ def test_next_stays_on_this_site(client: Client, a_person: Callable[..., Any], w
 
 def test_a_wrong_password_is_told_in_words(client: Client) -> None:
     answer = client.post("/login/", {"username": "vera", "password": "no"})
-    assert answer.status_code == 200 and "do not belong together" in answer.content.decode()
+    assert answer.status_code == 200 and "Wrong name or password" in answer.content.decode()
 
 
 def test_signing_out_takes_a_post(viewer: Client) -> None:
