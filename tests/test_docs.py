@@ -86,14 +86,17 @@ def test_every_limit_is_written_down() -> None:
     assert {row[0].strip("`"): row[1] for row in table("limits")} == done
 
 
+ERRORS_IN = ("toolcards/transports", "toolcards/adapters", "dashboard/serving")
+
+
 def test_every_error_of_the_transports_is_written_down() -> None:
     done = set()
-    for path in [*(ROOT / "toolcards/transports").glob("*.py"), *(ROOT / "toolcards/adapters").glob("*.py")]:
+    for path in [path for folder in ERRORS_IN for path in (ROOT / folder).glob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
             if (
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Name)
-                and node.func.id in {"Problem", "BadFrame"}
+                and node.func.id in {"Problem", "BadFrame", "Refusal"}
             ):
                 code = node.args[1] if len(node.args) > 1 else None
                 if isinstance(code, ast.Constant):

@@ -12,7 +12,6 @@ Everything is in the memory of this process, under keyed digests: names that wer
 
 from __future__ import annotations
 
-import ipaddress
 import math
 import threading
 import time
@@ -22,6 +21,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from django.utils.crypto import salted_hmac
+
+from dashboard.networks import network
 
 KEPT = 20_000  # buckets in memory; the oldest are forgotten first
 
@@ -135,19 +136,6 @@ class Throttle:
                 bucket = self._buckets.get(key)
                 if bucket is not None:
                     bucket.spent = 0.0 if key == forget else max(0.0, bucket.spent - 1)
-
-
-def network(address: str) -> str:
-    """Return what counts as one address: of IPv6 the network of a household, for each has 2^64 addresses."""
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(parsed, ipaddress.IPv4Address):
-        return str(parsed)
-    if parsed.ipv4_mapped:
-        return str(parsed.ipv4_mapped)
-    return str(ipaddress.ip_network((parsed, 64), strict=False))
 
 
 def _folded(name: str) -> str:

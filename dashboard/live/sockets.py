@@ -19,6 +19,7 @@ from dashboard.live.frames import Frame, partial
 from dashboard.live.origin import STRAIGHT
 from dashboard.live.rights import AMBIGUOUS, NOT_THERE, SIGNED_OUT, lost, seat
 from toolcards.models import AmbiguousRun, Run
+from toolcards.transports.lines import admit
 
 CLOCK = 15.0  # seconds between two signs of life
 
@@ -40,6 +41,7 @@ class LiveSocket(AsyncConsumer):
             await self.send_raw({"type": "websocket.close", "code": boards})
             return
         assert sits is not None
+        admit(scope)
         ours = hub.here()
         await self._serve(hub.Watcher(sits, boards, ours.pace), ours, receive)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.accounts.throttle import ADDRESS, CROWDED, DEVICE, KEPT, NAME, PAIR, Throttle, TooManyAttempts, network
+from dashboard.accounts.throttle import ADDRESS, CROWDED, DEVICE, KEPT, NAME, PAIR, Throttle, TooManyAttempts
 
 
 class Clock:
@@ -113,14 +113,6 @@ def test_attempts_at_the_same_moment_are_counted_before_their_answers(throttle: 
 def test_spellings_of_one_name_are_one_name(throttle: Throttle, spelling: str) -> None:
     guess(throttle, 1000)
     assert guess(throttle, 10, spelling) == 0
-
-
-@pytest.mark.parametrize(("one", "other", "same"), [
-    ("10.0.0.1", "10.0.0.2", False), ("::ffff:10.0.0.1", "10.0.0.1", True), ("2001:db8::1", "2001:db8::ffff:2", True),
-    ("2001:db8::1", "2001:db8:0:1::1", False), ("::1", "127.0.0.1", False), ("", "unix", False),
-])  # fmt: skip
-def test_what_counts_as_one_address(one: str, other: str, same: bool) -> None:
-    assert (network(one) == network(other)) is same
 
 
 def test_it_says_once_that_the_bucket_is_empty(throttle: Throttle, clock: Clock) -> None:

@@ -13,7 +13,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from uvicorn.server import ServerState
 from websockets.frames import apply_mask
 
-from dashboard.websocket import Protocol
+from dashboard.serving.ws_protocol import Protocol
 
 MOST = 70_000
 REQUEST = (
@@ -131,6 +131,11 @@ def test_any_bytes_cut_anywhere_mean_the_same(frames: list[bytes], last: list[by
     sent = b"".join(frames)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(sent)), max_size=6)))
     agree([sent[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(sent)], strict=True)], frames)
+
+
+def test_what_comes_behind_a_frame_that_breaks_the_rules_is_not_answered() -> None:
+    frames = [frame(b"p", PING), frame(b"\xc3("), frame(b"p", PING)]
+    agree([b"".join(frames)], frames)
 
 
 def test_byte_by_byte_it_is_the_same() -> None:
