@@ -23,9 +23,13 @@ DECIDE, LOGIN, INGEST = b"/api/v1/calls/decide", b"/login/", b"/api/v1/ingest?pr
 class Wire:
     """A connection, byte by byte."""
 
-    def __init__(self, server: Server, sent: bytes = b"", source: str = "127.0.0.1") -> None:
-        port = urlsplit(server.base).port or 0
-        self.socket = sockets.create_connection(("127.0.0.1", port), PATIENCE, (source, 0))
+    def __init__(self, server: Server, sent: bytes = b"", source: str = "127.0.0.1", small: bool = False) -> None:
+        self.socket = sockets.socket()
+        if small:  # room for what comes
+            self.socket.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
+        self.socket.settimeout(PATIENCE)
+        self.socket.bind((source, 0))
+        self.socket.connect(("127.0.0.1", urlsplit(server.base).port or 0))
         self.send(sent)
 
     def __enter__(self) -> Wire:

@@ -18,12 +18,15 @@ ALL_RIGHTS = ("is_superuser", "user_permissions")
 
 
 class KeptForm(UserChangeForm):
-    """Django's form, which never leaves a server without an admin."""
+    """Django's form, which never leaves a server without an admin, nor two people with one name."""
 
     def clean(self) -> dict[str, Any]:
         """Refuse to take away what makes this person the only admin."""
         said = super().clean() or self.cleaned_data
         people.lock()
+        others = User.objects.exclude(pk=self.instance.pk)
+        if others.filter(username__iexact=said.get("username", "")).exists():
+            raise ValidationError({"username": "Another account has this name, apart from case."})
         if people.only_admin(User.objects.get(pk=self.instance.pk)) and not self._keeps(said):
             raise ValidationError("This is the only admin. Make somebody else admin first.")
         return dict(said)

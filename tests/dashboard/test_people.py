@@ -253,6 +253,14 @@ def test_an_admin_who_is_no_superuser_changes_nothing_of_one(admin: Client, boss
     assert AuditRow.objects.count() == audited
 
 
+def test_no_one_is_renamed_to_look_like_another(admin: Client, boss: Client, a_person: Any) -> None:
+    bea = a_person("viewer", "bea")
+    for name in ("BOSS", "Boss", "boss"):
+        answer = admin.post(f"/admin/auth/user/{bea.pk}/change/", in_admin(bea, username=name))
+        assert answer.status_code == 200 and User.objects.get(pk=bea.pk).username == "bea"
+    assert admin.post(f"/admin/auth/user/{bea.pk}/change/", in_admin(bea, username="BEA")).status_code == 302
+
+
 def test_nobody_leaves_a_group_of_superusers_by_its_deletion(admin: Client, boss: Client) -> None:
     me = User.objects.get(username="a-admin")
     me.user_permissions.add(*Permission.objects.filter(codename__in=["delete_group", "change_group"]))

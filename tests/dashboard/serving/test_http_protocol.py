@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket as sockets
+import select
 import threading
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -105,22 +105,14 @@ def test_a_stream_of_a_known_agent_ends_after_its_own_limit(tmp_path: Path) -> N
 
 def test_a_stranger_who_does_not_read_is_cut_off(server: Server) -> None:
     ask = post(b"/static/vendor/htmx/htmx.min.js", HEAD, method=b"GET")
-    with Wire(server) as wire:
-        wire.socket.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
-        ends = threading.Event()
-
-        def ask_for_more() -> None:
-            for _ in range(20_000):
-                try:
-                    wire.socket.sendall(ask)
-                except OSError:
-                    break
-            ends.set()
-
-        wire.socket.settimeout(PATIENCE)
-        asking = threading.Thread(target=ask_for_more, daemon=True)
-        asking.start()
-        assert ends.wait(PATIENCE)
+    with Wire(server, small=True) as wire:
+        watch = select.poll()
+        watch.register(wire.socket, 0)  # nothing but errors and the end
+        asked = threading.Event()
+        for _ in range(400):  # more than the system takes off the server's hands, and few at a time
+            wire.send(ask)
+            asked.wait(0.005)
+        until(lambda: watch.poll(0))
 
 
 # ---------------------------------------------------------------- how many
@@ -253,8 +245,8 @@ def test_pipelined_requests_are_answered_in_order_and_only_so_many_wait(server: 
         heard = wire.rest()
     assert heard.count(b"HTTP/1.1 200 ") == 5 and heard.count(b"HTTP/1.1 401 ") == 1
     with Wire(server, health * 5_000) as wire:
-        wire.rest()
-    assert lives(server)
+        heard = wire.rest()
+    assert heard.count(b"HTTP/1.1 200 ") < 5_000 and lives(server)
 
 
 # ---------------------------------------------------------------- sockets
