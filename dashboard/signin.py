@@ -37,7 +37,7 @@ def void_links(user: AbstractBaseUser) -> None:
 
 
 def person_of(token: str) -> AbstractBaseUser | None:
-    """Return the person whom the link would sign in now; None if it was used, is too old, or they may see nothing."""
+    """Return the person that the link signs in; None if it was used, has expired, or they may see nothing."""
     try:
         meant = signing.loads(token, salt=SALT, max_age=INVITED)
     except signing.BadSignature:

@@ -45,7 +45,7 @@ class SignInForm(AuthenticationForm):
 
 
 class OwnPasswordForm(PasswordChangeForm):
-    """A new password for the old one; whoever holds somebody's session cannot guess on, and locks no one else out."""
+    """Change one's own password; wrong old passwords slow down this session and no other."""
 
     def __init__(self, user: Any, *given: Any, session: str, **more: Any) -> None:
         super().__init__(user, *given, **more)

@@ -1,6 +1,6 @@
 """Hash passwords in few places at a time: guessing clients wait for each other, and other pages go on.
 
-One hash takes a processor for a good part of a second. Whoever finds the queue full is told so at once.
+One hash takes a processor for a good part of a second. If the queue is full, `Busy` is raised at once.
 """
 
 from __future__ import annotations

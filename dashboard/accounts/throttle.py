@@ -1,7 +1,7 @@
-"""Slow down guessed passwords by name and by address, without locking out the person whom the name belongs to.
+"""Slow down guessed passwords by name and by address, without locking out the owner of the name.
 
 Each attempt takes a token from several buckets, which fill up again with time; a successful one gives them back. Three
-rules keep a person in whose name is known to an attacker:
+rules let a person in although an attacker knows the name:
 
 - A browser that signed in as this person before (`devices`) has a bucket of its own, and no other counts.
 - The first attempt from an address always counts, however many others guess that name elsewhere.
@@ -139,7 +139,7 @@ class Throttle:
 
 
 def _folded(name: str) -> str:
-    """Return the name as accounts are told apart: in one spelling, without case."""
+    """Return the name in one spelling and without case, as accounts are distinguished."""
     return unicodedata.normalize("NFKC", name).casefold()
 
 

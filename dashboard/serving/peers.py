@@ -12,7 +12,7 @@ RETRY_AFTER = 5  # seconds
 
 
 class Crowd:
-    """How many unknown peers each address has; an address is told to come back once it has too many."""
+    """The number of unknown peers of each address, which is limited."""
 
     def __init__(self, most: int) -> None:
         self.most = most

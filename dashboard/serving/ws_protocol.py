@@ -23,7 +23,7 @@ _TEXT = 0x81  # a frame's first byte if it is a whole text message
 _KNOWN = frozenset({0x00, 0x80, 0x01, _TEXT, 0x02, 0x82, 0x88, 0x89, 0x8A})  # what it can be
 _MASKED = 0x80  # in the second byte; the rest of it is the length, or how it is told
 _HEAD = 6  # bytes of the shortest head, its mask included
-_UNKNOWN = 1 << 16  # bytes of an unfinished message that are kept while nobody knows who sends it
+_UNKNOWN = 1 << 16  # bytes of an unfinished message that are kept before its sender is known
 _GOODBYE = 2.0  # seconds for the peer to answer our close
 _LONGER = {126: 2, 127: 8}  # bytes that tell the length where the second byte cannot
 

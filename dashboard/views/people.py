@@ -146,8 +146,8 @@ def _refused(request: HttpRequest, found: Any, do: Callable[[str], None]) -> Htt
     try:
         do(request.POST.get("seen", ""))
     except tuple(_REFUSALS) as refused:
-        told, status = _REFUSALS[type(refused)]
-        return _person(request, get_user_model().objects.get(pk=found.pk), told=told, status=status)
+        message, status = _REFUSALS[type(refused)]
+        return _person(request, get_user_model().objects.get(pk=found.pk), told=message, status=status)
     return None
 
 

@@ -115,17 +115,12 @@ class Direct:
         body = io.BytesIO()
         request = ASGIRequest(scope, body)
         try:
-            request.get_host()
-            await self.view.knock(request)  # type: ignore[attr-defined]
+            await self._check(request)
             if self.view.reads:  # type: ignore[attr-defined]
                 body.write(await body_of(scope, receive))
                 body.seek(0)
         except Problem as problem:
             await respond_early(scope, receive, send, refusal(problem))
-            return
-        except DisallowedHost:
-            refused = refusal(Problem(400, "bad_host", "This host name is not served here."))
-            await respond_early(scope, receive, send, refused)
             return
         told = {name: unquote(part) for name, part in named.items()}
         task = asyncio.ensure_future(self._answered(request, send, told))
@@ -138,16 +133,33 @@ class Direct:
                 task.cancel()
             await asyncio.gather(task, gone, return_exceptions=True)
 
+    async def _check(self, request: Any) -> None:
+        """Check host, method and key by the head alone; raises Problem."""
+        try:
+            request.get_host()
+            await self.view.knock(request)  # type: ignore[attr-defined]
+        except DisallowedHost:
+            raise Problem(400, "bad_host", "This host name is not served here.") from None
+        except Problem:
+            raise
+        except Exception:
+            log.exception("%s %s failed", request.method, request.path)
+            raise _broken() from None
+
     async def _answered(self, request: Any, send: Any, named: dict[str, str]) -> None:
         try:
             response = await self.view(request, **named)
         except Exception:
             log.exception("%s %s failed", request.method, request.path)
-            response = refusal(Problem(500, "internal", "Something went wrong here; it is in the server's log."))
+            response = refusal(_broken())
         try:
             await respond(send, response)
         except Exception as error:  # the client is gone
             log.debug("not sent: %s", error)
+
+
+def _broken() -> Problem:
+    return Problem(500, "internal", "Something went wrong here; it is in the server's log.")
 
 
 async def respond(send: Any, response: Any) -> None:
