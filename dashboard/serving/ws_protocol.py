@@ -71,7 +71,7 @@ class Protocol(WebSocketsSansIOProtocol):
             data = rest
         self._aside = self._aside or (self._asked and self.conn.state is not OPEN)
         at = self._read(data) if self._asked and not self._aside else 0
-        if self.transport.is_closing():  # a frame of this piece was the last that counts
+        if self.transport.is_closing():  # what was read has ended the connection: no frame behind it counts
             rest.clear()
         elif self._aside or not self._asked:
             super().data_received(bytes(data[at:]))

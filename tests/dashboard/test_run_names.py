@@ -142,6 +142,18 @@ def test_cards_of_two_runs_with_one_name_are_told_apart(viewer: Client, both: tu
         assert html.count("<article") == 1 and own in html
 
 
+def test_all_that_a_run_waits_for_is_denied_by_source(viewer: Client, both: tuple[ToolCall, ToolCall]) -> None:
+    for call in both:
+        gate.decide(call.run.source, gate.Asking(run=NAME, call_id="d", tool="wipe", args={"what": "x"}))
+    html = viewer.get("/approvals/").content.decode().split('id="of-runs"')[1].split("</details>")[0]
+    rows = re.findall(r"<li>(.*?)</li>", html, re.DOTALL)
+    assert len(rows) == 2
+    for call in both:
+        (row,) = [row for row in rows if f"of {call.run.source.name}:" in row]
+        asked = call.as_card().approval
+        assert asked is not None and asked.id in row and call.run.url in links(row)
+
+
 def test_attempts_are_looked_for_in_the_call_s_own_run() -> None:
     html = cards.draw(call_of(a_card(ToolCallState.OUTPUT_ERROR, attempt=2)))
     (query,) = {unescape(one) for one in re.findall(r'href="/calls/\?(q=[^"]+)"', html)}
