@@ -70,6 +70,7 @@ async def outcome(kind: type, pieces: list[bytes], early: bytes = b"") -> tuple[
         await receive()
         await ready.wait()
         await send({"type": "websocket.accept"})
+        admit(scope)  # else ours reads no long messages
         while told[-1:] != ["websocket.disconnect"]:
             message = await receive()
             told.append(message.get("text", message.get("bytes", message["type"])))
