@@ -69,3 +69,21 @@ def test_the_choice_is_readable_for_everybody_and_fits_a_phone(server: Any, visi
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         assert not axe.run(page).response["violations"]
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_runs_and_grants_fit_a_phone_and_name_their_sources(server: Any, visit: Open, run: str) -> None:
+    for key in (KEY, server.twin):
+        ask(server, key, run, "HERE")
+    page = visit("/approvals/", viewport={"width": 390, "height": 800})
+    for name in ("automation", "a twin"):
+        card = page.locator(f'article[data-run="{run}"][data-source="{name}"]')
+        card.get_by_text("Remember the answer").click()
+        card.locator("select[name=grant]").select_option("run")
+        card.locator("button[value=approve]").click()
+        page.wait_for_selector(f'article[data-run="{run}"][data-source="{name}"]:not([data-waiting])', state="attached")
+    for path, at in (("/policy/grants/", ""), ("/runs/", "in view")):
+        page.goto(server.base + path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        for name in ("automation", "a twin"):
+            box = page.locator("main tr", has_text=run).get_by_text(f"of {name}", exact=True).bounding_box()
+            assert box and (not at or box["x"] + box["width"] <= 390)

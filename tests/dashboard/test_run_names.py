@@ -22,7 +22,7 @@ from toolcards import gate
 from toolcards.core import facts as f
 from toolcards.core.lifecycle import ToolCallState
 from toolcards.gate import journal, telling
-from toolcards.models import AgentKey, Delivery, Source, ToolCall, Webhook
+from toolcards.models import AgentKey, Delivery, Grant, Source, ToolCall, Webhook
 
 pytestmark = pytest.mark.django_db(transaction=True)
 NAME = "release/7"
@@ -73,6 +73,26 @@ def test_each_run_has_an_address_that_shows_its_own_calls(viewer: Client, both: 
             assert call.run.source.name in html and other not in html
 
 
+def test_the_column_of_a_run_s_name_names_its_source(viewer: Client, both: tuple[ToolCall, ToolCall]) -> None:
+    cells = re.findall(r"<td>(.*?)</td>", viewer.get("/runs/").content.decode(), re.DOTALL)
+    for call in both:
+        (cell,) = [cell for cell in cells if call.run.url in links(cell)]
+        assert f"of {call.run.source.name}<" in cell
+
+
+def test_a_grant_for_a_run_names_the_run_s_source(
+    viewer: Client, both: tuple[ToolCall, ToolCall], a_person: Callable[..., Any]
+) -> None:
+    person = a_person("approver", "ann")
+    for call in both:
+        gate.vote(person, replace(ballot_for(call, "approve"), grant={"kind": "run"}))
+    rows = viewer.get("/policy/grants/").content.decode().split("<tr data-grant")[1:]
+    assert len(rows) == 2
+    for call in both:
+        (row,) = [row for row in rows if call.run.url in links(row)]
+        assert f"of {call.run.source.name}<" in row
+
+
 def test_an_address_without_a_source_lists_the_runs_each_with_its_own_newest_call(
     viewer: Client, both: tuple[ToolCall, ToolCall]
 ) -> None:
@@ -117,7 +137,8 @@ def test_every_link_to_a_run_names_its_source(viewer: Client, both: tuple[ToolCa
     person = a_person("approver", "ann")
     for call in both:
         journal.do(Say(call.run.source, NAME, [f.InputReady("more", "Read", {}, True)]))
-        gate.vote(person, replace(ballot_for(call, "approve"), grant={"scope": "run"}))
+        gate.vote(person, replace(ballot_for(call, "approve"), grant={"kind": "run"}))
+    assert Grant.objects.count() == 2
     seen = 0
     for call in both:
         for page in pages_of(call):
