@@ -72,6 +72,7 @@ def test_the_choice_is_readable_for_everybody_and_fits_a_phone(server: Any, visi
 
 
 def test_runs_and_grants_fit_a_phone_and_name_their_sources(server: Any, visit: Open, run: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     for key in (KEY, server.twin):
         ask(server, key, run, "HERE")
     page = visit("/approvals/", viewport={"width": 390, "height": 800})
@@ -84,6 +85,7 @@ def test_runs_and_grants_fit_a_phone_and_name_their_sources(server: Any, visit: 
     for path, at in (("/policy/grants/", ""), ("/runs/", "in view")):
         page.goto(server.base + path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert not axe.run(page).response["violations"]
         for name in ("automation", "a twin"):
             box = page.locator("main tr", has_text=run).get_by_text(f"of {name}", exact=True).bounding_box()
             assert box and (not at or box["x"] + box["width"] <= 390)
