@@ -122,7 +122,7 @@ class Person:
 
     def __init__(self, port: int) -> None:
         self.port, self.cookies = port, {}
-        self.post("/admin/login/?next=/admin/", {"username": "admin", "password": PASSWORD}, page="/admin/login/")
+        self.post("/login/?next=/admin/", {"username": "admin", "password": PASSWORD}, page="/login/")
 
     def get(self, path: str) -> tuple[int, str]:
         return self._ask("GET", path)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from django.urls.converters import IntConverter
+
+from toolcards.models import Run, run_path
 
 
 class Number(IntConverter):
@@ -13,14 +15,14 @@ class Number(IntConverter):
     regex = "[0-9]{1,18}"
 
 
-def run(name: str) -> str:
-    """Return the address of the run's page; a `/` in its name is encoded, so that `..` in it means nothing."""
-    return f"/runs/{quote(name, safe='')}/"
+def run(name: str, source: str, **query: str | int) -> str:
+    """Return the address of the run's page; `query` is what else it asks for."""
+    return run_path(name, source, **query)
 
 
-def run_socket(name: str) -> str:
-    """Return the address of the run's live socket."""
-    return f"/ws/runs/{quote(name, safe='')}/"
+def run_socket(shown: Run, **query: str | int) -> str:
+    """Return the address of the run's live socket; `query` says which view of the run."""
+    return f"/ws/runs/{quote(shown.name, safe='')}/?{urlencode({'source': shown.source.name} | query)}"
 
 
 def call(public_id: str) -> str:

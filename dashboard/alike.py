@@ -97,8 +97,22 @@ class Alike:
 class OfRun:
     """All that waits of one run, whatever it is: it can be denied at once."""
 
-    name: str
     items: list[Item]
+
+    @property
+    def name(self) -> str:
+        """The run's name, which is unique for its source only."""
+        return self.items[0].call.run.name
+
+    @property
+    def source(self) -> str:
+        """The name of its source."""
+        return self.items[0].call.run.source.name
+
+    @property
+    def url(self) -> str:
+        """Where its page is."""
+        return self.items[0].call.run.url
 
     @property
     def tools(self) -> list[tuple[str, int]]:
@@ -150,7 +164,7 @@ def of_runs(items: Iterable[Item]) -> list[OfRun]:
     found: dict[int, list[Item]] = defaultdict(list)
     for item in items:
         found[item.call.run_id].append(item)
-    return [OfRun(same[0].call.run.name, same[:MOST]) for same in found.values() if len(same) >= LEAST]
+    return [OfRun(same[:MOST]) for same in found.values() if len(same) >= LEAST]
 
 
 # ---------------------------------------------------------------- shapes

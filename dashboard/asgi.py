@@ -13,9 +13,12 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
+from django.conf import settings
 
 from dashboard.live.origin import OriginGuard
 from dashboard.live.routing import websocket_urlpatterns
+from dashboard.serving.bodies import Measured
+from dashboard.serving.requests import Counted
 from toolcards import gate
 from toolcards.transports import background, copying
 from toolcards.transports.routing import AGENT_SOCKET, Machines, agent_socket, nothing_here
@@ -50,4 +53,5 @@ async def lifespan(scope: Any, receive: Any, send: Any) -> None:
             return
 
 
-application = ProtocolTypeRouter({"http": Machines(pages), "websocket": sockets, "lifespan": lifespan})
+router = ProtocolTypeRouter({"http": Machines(Measured(pages)), "websocket": sockets, "lifespan": lifespan})
+application = Counted(router, settings.TOOLCARDS.max_unauthenticated)

@@ -80,6 +80,14 @@ class Environment(BaseSettings):
     max_args: int = Field(256 << 10, gt=0)
     max_depth: int = Field(32, gt=0)
 
+    # Limits on peers before and while they send. Seconds, and numbers for each address
+    head_seconds: float = Field(10, gt=0)
+    body_seconds: float = Field(30, gt=0)
+    stream_seconds: float = Field(3_600, gt=0)
+    max_head: int = Field(64 << 10, ge=1 << 10)
+    max_form: int = Field(1 << 20, gt=0)
+    max_unauthenticated: int = Field(256, gt=0)
+
     # For people who work on Toolcards
     debug: bool = False
     static: Literal["auto", "plain", "hashed"] = "auto"

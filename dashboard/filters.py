@@ -40,6 +40,8 @@ class CallFilters:
     tool: str = ""
     kind: str = ""
     agent: str = ""
+    source: str = ""
+    run: str = ""
 
     @classmethod
     def read(cls, query: str) -> CallFilters:
@@ -57,6 +59,10 @@ class CallFilters:
         rows = ToolCall.objects.shown().filter(**exact)
         if self.agent:
             rows = rows.filter(Q(agent=self.agent) | Q(agent__contains=self.agent))
+        if self.source:
+            rows = rows.filter(run__source__name=self.source)
+        if self.run:
+            rows = rows.filter(run__name=self.run)
         return rows.select_related("run", "run__source").order_by("-pk")
 
     def page(self, size: int, before: int = 0) -> Page:
@@ -84,6 +90,8 @@ class CallFilters:
             return False
         if self.agent and self.agent not in call.agent:
             return False
+        if (self.source and call.run.source.name != self.source) or (self.run and call.run.name != self.run):
+            return False
         return not self.q or self._says(call)
 
     def _says(self, call: ToolCall) -> bool:
@@ -110,6 +118,7 @@ class RunFilters:
 
     status: str = ""
     agent: str = ""
+    source: str = ""
 
     @classmethod
     def read(cls, query: str) -> RunFilters:
@@ -122,7 +131,10 @@ class RunFilters:
     def rows(self) -> QuerySet[Run]:
         """Return the runs that match, newest first."""
         exact = {name: getattr(self, name) for name in ("status", "agent") if getattr(self, name)}
-        return Run.objects.filter(**exact).select_related("source").order_by("-pk")
+        runs = Run.objects.filter(**exact)
+        if self.source:
+            runs = runs.filter(source__name=self.source)
+        return runs.select_related("source").order_by("-pk")
 
     @property
     def set(self) -> list[tuple[str, str, str]]:

@@ -9,7 +9,7 @@ from django import forms
 
 from dashboard.policy import yamltext
 from toolcards.gate import Ballot, Finding
-from toolcards.models import SCOPES
+from toolcards.models import EVERY_SCOPE, READ_ALL, SCOPES
 
 EFFECTS = (("deny", "Deny"), ("ask", "Ask a person"), ("allow", "Allow"))
 
@@ -215,5 +215,8 @@ class KeyForm(forms.Form):
 
     name = forms.CharField(max_length=200, label="Name", help_text="The agent program that will use it.")
     scopes = forms.MultipleChoiceField(
-        choices=[(scope, scope) for scope in SCOPES], initial=list(SCOPES), widget=forms.CheckboxSelectMultiple
+        choices=[(scope, scope) for scope in EVERY_SCOPE],
+        initial=list(SCOPES),
+        widget=forms.CheckboxSelectMultiple,
+        help_text=f"A key reads what its own source did. With {READ_ALL} it also reads every other source.",
     )

@@ -3,10 +3,13 @@
 from collections.abc import Awaitable, Callable
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.conf import settings
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 from django.views.defaults import bad_request
 
+from dashboard.accounts import hashing
 from dashboard.drawing import marks
 from toolcards.records import ACTOR
 
@@ -86,6 +89,30 @@ async def _soon(response: HttpResponse) -> HttpResponse:
     return response
 
 
+class TooBusy:
+    """Answers 429 where a password could not be hashed because too many wait for that."""
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse | Awaitable[HttpResponse]]) -> None:
+        self.get_response = get_response
+        if iscoroutinefunction(get_response):
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
+        """Pass it on."""
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        """See Django."""
+        if not isinstance(exception, hashing.Busy):
+            return None
+        answer = render(request, "429.html", status=429)
+        answer["Retry-After"] = str(hashing.RETRY_AFTER)
+        return answer
+
+
 class Acting:
     """Says who is at work, so that the audit trail can name them for acts deep inside."""
 
@@ -138,18 +165,13 @@ def _person(request: HttpRequest) -> tuple[str, str]:
 
 
 def with_headers(request: HttpRequest, response: HttpResponse) -> HttpResponse:
-    """Return the response with our headers; what a view has set itself stays."""
+    """Return the response with our headers; what a view has set itself stays, but for how it may be cached."""
     admin = request.path.startswith(ADMIN)
     response.headers.setdefault("Content-Security-Policy", POLICY if admin else POLICY + TRUSTED_TYPES)
     response.headers.setdefault("Permissions-Policy", PERMISSIONS)
     response.headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
-    if not response.has_header("Cache-Control") and not cacheable(response):
-        # After signing out, the back button must not show cards again.
+    if not request.path.startswith(settings.STATIC_URL):
+        # Nothing with people's or agents' words stays in a cache: pages, exports and redirects are all like that, and
+        # after signing out, the back button must not show cards again.
         response.headers["Cache-Control"] = "no-store, private"
     return response
-
-
-def cacheable(response: HttpResponse) -> bool:
-    """Tell whether this may stay in a browser's cache: nothing with people's or agents' words may."""
-    kind = response.headers.get("Content-Type", "").partition(";")[0].strip()
-    return kind not in ("text/html", "application/json", "application/problem+json")

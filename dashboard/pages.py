@@ -17,9 +17,12 @@ from dashboard.drawing.story import story
 from dashboard.drawing.timeline import timeline
 from dashboard.filters import CallFilters, Page, RunFilters
 from toolcards.core.lifecycle import ToolCallState
+from toolcards.core.summary import summary
 from toolcards.models import Run, ToolCall
 
-__all__ = ["calls_window", "now", "run_head", "run_rows", "run_window", "story", "timeline", "waiting_window"]
+__all__ = [
+    "calls_window", "newest_call", "now", "run_head", "run_rows", "run_window", "story", "timeline", "waiting_window",
+]  # fmt: skip
 
 CARDS = 200  # articles on a run's page
 PAGE = 50
@@ -84,7 +87,7 @@ class RunRow:
     @property
     def url(self) -> str:
         """Where its page is."""
-        return addresses.run(self.run.name)
+        return self.run.url
 
 
 def run_row(run: Run) -> RunRow:
@@ -101,6 +104,12 @@ def run_rows(filters: RunFilters, *, before: int = 0) -> tuple[list[RunRow], int
     runs = list((rows.filter(pk__lt=before) if before else rows)[: PAGE + 1])
     more = runs[PAGE - 1].pk if len(runs) > PAGE else 0
     return [run_row(run) for run in runs[:PAGE]], more
+
+
+def newest_call(run: Run) -> dict[str, Any] | None:
+    """Return the run's newest call in one line, None without any."""
+    call = ToolCall.objects.shown().filter(run=run).order_by("-ordinal").first()
+    return {"call": call, "summary": summary(call.as_shown_card())} if call else None
 
 
 def run_head(run: Run) -> dict[str, Any]:
@@ -138,7 +147,7 @@ def now() -> dict[str, Any]:
         "finished": [run_row(run) for run in over[:5]],
         "minutes": bars, "peak": max((bar.calls for bar in bars), default=0), "begun": len(begun),
         "shares": shares(Counter(state for _, state in begun)),
-        "failed": [_failure(call) for call in failed.select_related("run").order_by("-pk")[:6]],
+        "failed": [_failure(call) for call in failed.select_related("run__source").order_by("-pk")[:6]],
         "any": Run.objects.exists(),
     }  # fmt: skip
 

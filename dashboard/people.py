@@ -30,6 +30,10 @@ class Stale(Exception):
     """Somebody else has changed the person since they were looked at."""
 
 
+class NotASuperuser(Exception):
+    """Only a superuser, or the command line, changes a superuser."""
+
+
 @transaction.atomic
 def ensure_roles() -> None:
     """Make the three groups, and give them what newer versions have added."""
@@ -45,14 +49,15 @@ def ensure_roles() -> None:
 def create(name: str, *, role: str, password: str = "", groups: Collection[str] = ()) -> User:
     """Make a person; without a password they sign in by link. Raises ValueError if the name is taken or not a name."""
     users = get_user_model()
+    name = users.normalize_username(name)  # as sign-in reads it: one spelling of a name, one person
     try:
         users._meta.get_field("username").run_validators(name)  # nobody is called like a group
     except ValidationError as wrong:
         raise ValueError(" ".join(wrong.messages)) from None
     with transaction.atomic():
         lock()
-        if users.objects.filter(username=name).exists():
-            raise ValueError(f"there is a person called {name} already")
+        if taken := users.objects.filter(username__iexact=name).first():
+            raise ValueError(f"there is a person called {taken.get_username()} already")
         with personlog.as_one("person.created", name):
             person = users.objects.create_user(username=name, password=password or None)
             _put(person, role, groups)
@@ -60,22 +65,38 @@ def create(name: str, *, role: str, password: str = "", groups: Collection[str] 
 
 
 def give(person: User, role: str) -> None:
-    """Make this the person's one role; raises LastAdmin."""
+    """Make this the person's one role, from the command line; raises LastAdmin."""
     with _an_admin_stays(), personlog.as_one("person.changed", person.get_username()):
         _put(person, role, other_groups(person))
 
 
-def change(person: User, *, role: str, groups: Collection[str], seen: str) -> None:
-    """Give the person this role and these other groups, made where there are none; raises LastAdmin, Stale."""
+def change(person: User, *, role: str, groups: Collection[str], seen: str, by: User) -> None:
+    """Give the person this role and these other groups, made where there are none.
+
+    Raises LastAdmin, Stale, NotASuperuser.
+    """
     with _an_admin_stays(), personlog.as_one("person.changed", person.get_username()):
-        _as_seen(person, seen)
+        _as_seen(person, seen, by)
         _put(person, role, groups)
 
 
-def switch(person: User, active: bool, *, seen: str) -> None:
-    """Let the person in, or no more: open pages and sockets of theirs end within seconds; raises LastAdmin, Stale."""
+def link(person: User, base: str, life: int, *, seen: str, by: User) -> str:
+    """Return a new sign-in link for the person; raises Stale (switched off, too), NotASuperuser."""
+    with transaction.atomic():
+        lock()
+        _as_seen(person, seen, by)
+        if not person.is_active:
+            raise Stale
+        return signin.make_link(person, base, life)
+
+
+def switch(person: User, active: bool, *, seen: str, by: User) -> None:
+    """Let the person in, or no more: open pages and sockets of theirs end within seconds.
+
+    Raises LastAdmin, Stale, NotASuperuser.
+    """
     with _an_admin_stays(), personlog.as_one("person.changed", person.get_username()):
-        _as_seen(person, seen)
+        _as_seen(person, seen, by)
         person.is_active = active
         person.save(update_fields=["is_active"])
         if not active:
@@ -106,13 +127,21 @@ def lock() -> None:
     list(Group.objects.select_for_update().filter(name="admin"))
 
 
-def _as_seen(person: User, seen: str) -> None:
+def _as_seen(person: User, seen: str, by: User) -> None:
+    """Read the person again, under the lock; raises NotASuperuser, or Stale if they are not as they were seen."""
     person.refresh_from_db()
+    if not may_change(by, person):
+        raise NotASuperuser
     if seen != state(person):
         raise Stale
 
 
 # ---------------------------------------------------------------- looking at people
+
+
+def may_change(by: User, person: User) -> bool:
+    """Return whether `by` may change this person, as far as superusers are protected from everyone else."""
+    return by.is_superuser or not person.is_superuser
 
 
 def admins() -> QuerySet[User]:

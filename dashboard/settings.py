@@ -41,6 +41,7 @@ MIDDLEWARE = [
     "dashboard.middleware.NoNul",
     "dashboard.middleware.Acting",
     "dashboard.middleware.VisibleAdmin",
+    "dashboard.middleware.TooBusy",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
@@ -129,6 +130,7 @@ LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/login/"
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 
+PASSWORD_HASHERS = ["dashboard.accounts.hashing.BoundedPBKDF2"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
@@ -138,6 +140,7 @@ AUTH_PASSWORD_VALIDATORS = [
 _HOST = "__Host-" if TOOLCARDS.https else ""
 SESSION_COOKIE_NAME = f"{_HOST}toolcards_session"
 CSRF_COOKIE_NAME = f"{_HOST}toolcards_csrf"
+DEVICE_COOKIE_NAME = f"{_HOST}toolcards_device"
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True  # the CSRF token is in the page
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = TOOLCARDS.https

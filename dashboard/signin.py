@@ -2,20 +2,16 @@
 
 import time
 
-from django.conf import settings
-from django.contrib.auth import get_user_model, login
+from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser
 from django.core import signing
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare, salted_hmac
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET
 
 from toolcards.records import Act, write
 
 SALT = "toolcards.signin"
+VIEW = "toolcards.view_toolcall"
 LIFE = 15 * 60  # seconds
 INVITED = 24 * 3600  # seconds: a link for somebody else is sent, and read later
 
@@ -40,36 +36,31 @@ def void_links(user: AbstractBaseUser) -> None:
         get_user_model().objects.filter(pk=user.pk).update(password=user.password)
 
 
-@never_cache
-@require_GET
-def use_link(request: HttpRequest, token: str) -> HttpResponse:
-    """Sign the link's person in and go to the first page; 410 if the link was used or is too old."""
-    if "prefetch" in request.headers.get("Sec-Purpose", ""):
-        return HttpResponse(status=503)  # a browser that looks ahead must not use the link up
-    user = _claim(token)
-    if user is None:
-        return render(request, "registration/link_gone.html", status=410)
-    login(request, user, backend=settings.AUTHENTICATION_BACKENDS[0])
-    return redirect(settings.LOGIN_REDIRECT_URL)
-
-
-def _claim(token: str) -> AbstractBaseUser | None:
-    """Return the person whose link this is, if nobody has used it before."""
+def person_of(token: str) -> AbstractBaseUser | None:
+    """Return the person that the link signs in; None if it was used, has expired, or they may see nothing."""
     try:
         meant = signing.loads(token, salt=SALT, max_age=INVITED)
     except signing.BadSignature:
         return None
     if meant.get("until", 0) < time.time():
         return None
-    users = get_user_model().objects.filter(pk=meant["person"], is_active=True)
-    user = users.first()
-    if user is None or not constant_time_compare(_state(user), meant["state"]):
+    person = get_user_model().objects.filter(pk=meant["person"], is_active=True).first()
+    if person is None or not constant_time_compare(_state(person), meant["state"]):
         return None
-    # Of two clicks at the same moment, one finds the row as it read it.
-    seen = users.filter(last_login=user.last_login) if user.last_login else users.filter(last_login__isnull=True)
-    return user if seen.update(last_login=timezone.now()) else None
+    return person if person.has_perm(VIEW) else None
+
+
+def claim(token: str) -> AbstractBaseUser | None:
+    """Use the link up and return its person, if no one has used it before."""
+    person = person_of(token)
+    if person is None:
+        return None
+    # Of two who press the button at the same moment, one finds the row as it read it.
+    seen = get_user_model().objects.filter(pk=person.pk, is_active=True, last_login=person.last_login)
+    return person if seen.update(last_login=timezone.now()) else None
 
 
 def _state(user: AbstractBaseUser) -> str:
-    """Return a digest of what a sign-in or a new password changes: with it, all older links die."""
-    return salted_hmac(SALT, f"{user.pk}:{user.password}:{user.last_login}", algorithm="sha256").hexdigest()[:32]
+    """Return a digest of what ends all older links: a sign-in, a new password, becoming a superuser."""
+    said = f"{user.pk}:{user.password}:{user.last_login}:{user.is_superuser}"  # who knew a link to less gets no more
+    return salted_hmac(SALT, said, algorithm="sha256").hexdigest()[:32]

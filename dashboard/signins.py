@@ -6,11 +6,13 @@ import time
 from typing import Any
 
 from django.contrib.auth import signals
+from django.contrib.auth.models import User
 from django.dispatch import receiver
 from django.http import HttpRequest
 
 from toolcards.records import Act, write
 
+LONGEST_NAME = 150  # characters
 SINCE = "signed_in_at"  # in a session: epoch seconds of the sign-in that began it
 
 
@@ -39,9 +41,10 @@ def signed_out(sender: Any, request: HttpRequest | None, user: Any, **rest: Any)
 
 @receiver(signals.user_login_failed)
 def refused(sender: Any, credentials: dict[str, Any], request: HttpRequest | None = None, **rest: Any) -> None:
-    """Somebody did not come in. The name is what they typed, so it counts as a detail and not as a person."""
-    typed = str(credentials.get("username", ""))[:100]
-    write(Act("signin.refused", "nobody", detail={"typed": typed} | _where(request)))
+    """A sign-in failed. What was typed as a name is kept only if it is one: it may be a password."""
+    name = User.normalize_username(str(credentials.get("username", ""))[:LONGEST_NAME])
+    typed = {"typed": name} if User.objects.filter(username=name).exists() else {}
+    write(Act("signin.refused", "nobody", detail=typed | _where(request)))
 
 
 def _target(request: HttpRequest | None) -> str:

@@ -2,9 +2,9 @@
 
 from django.contrib import admin
 from django.urls import include, path, register_converter
+from django.views.generic import RedirectView
 
 from dashboard.addresses import Number
-from dashboard.signin import use_link
 from dashboard.views import (
     audit,
     batch,
@@ -44,7 +44,7 @@ LOOKING = [
 
 SIGNING = [
     path("login/", signing.SignIn.as_view(), name="login"),
-    path("login/link/<str:token>/", use_link, name="login-link"),
+    path("login/link/<str:token>/", signing.use_link, name="login-link"),
     path("logout/", signing.SignOut.as_view(), name="logout"),
 ]
 
@@ -144,5 +144,7 @@ urlpatterns = [
     *POLICY,
     *CONNECTING,
     path("", include("toolcards.transports.urls")),  # machines: the API, health, metrics
+    path("admin/login/", signing.to_sign_in),  # one place checks passwords
+    path("admin/password_change/", RedirectView.as_view(pattern_name="password")),
     path("admin/", admin.site.urls),
 ]

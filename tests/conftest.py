@@ -107,6 +107,7 @@ class Say(Action):
 def _nothing_remembered() -> Iterator[None]:
     """Row ids start anew with every test: what processes remember of rows does not."""
     from dashboard import cards
+    from dashboard.accounts import throttle
     from toolcards import anchor, models, verify
     from toolcards.transports import auth, presence
 
@@ -116,6 +117,7 @@ def _nothing_remembered() -> Iterator[None]:
     telling.forget()
     retention._refused.clear()
     auth.forget()
+    throttle.sign_ins.clear()
     presence.connections.clear()
     presence._senders.clear()
     models._shown.clear()

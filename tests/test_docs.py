@@ -17,7 +17,7 @@ from toolcards.adapters import native
 from toolcards.core import facts as f
 from toolcards.core.call import call_json
 from toolcards.core.lifecycle import Card
-from toolcards.models import Approval, Event, Run, ToolCall
+from toolcards.models import EVERY_SCOPE, SCOPES, Approval, Event, Run, ToolCall
 from toolcards.transports import decide, reading
 from toolcards.transports.stream import Teller
 from toolcards.transports.urls import ROUTES
@@ -58,6 +58,11 @@ def test_every_address_of_people_is_written_down() -> None:
     assert names("people") == done
 
 
+def test_every_scope_is_written_down_with_whether_a_key_has_it_by_default() -> None:
+    said = {row[0].strip("`"): row[2] == "yes" for row in table("scopes")}
+    assert said == {scope: scope in SCOPES for scope in EVERY_SCOPE}
+
+
 def test_every_native_frame_is_written_down() -> None:
     union = get_args(get_args(native.Frames)[0])
     done = {
@@ -81,14 +86,17 @@ def test_every_limit_is_written_down() -> None:
     assert {row[0].strip("`"): row[1] for row in table("limits")} == done
 
 
+ERRORS_IN = ("toolcards/transports", "toolcards/adapters", "dashboard/serving")
+
+
 def test_every_error_of_the_transports_is_written_down() -> None:
     done = set()
-    for path in [*(ROOT / "toolcards/transports").glob("*.py"), *(ROOT / "toolcards/adapters").glob("*.py")]:
+    for path in [path for folder in ERRORS_IN for path in (ROOT / folder).glob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
             if (
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Name)
-                and node.func.id in {"Problem", "BadFrame"}
+                and node.func.id in {"Problem", "BadFrame", "Refusal"}
             ):
                 code = node.args[1] if len(node.args) > 1 else None
                 if isinstance(code, ast.Constant):

@@ -23,10 +23,10 @@ from toolcards.showing import redactor
 class ApprovalAdmin(Written):
     """Approvals: answered by actions, each through the gate with the revision that the list showed."""
 
-    list_display = ("tool", "shown_input", "state", "run", "asked_at", "until", "answered_by", "id")
+    list_display = ("tool", "shown_input", "state", "run", "run__source", "asked_at", "until", "answered_by", "id")
     list_display_links = ("id",)
     list_filter = ("state", "asked", "by_kind", "channel", "opener")
-    list_select_related = ("call", "run")
+    list_select_related = ("call", "run__source")
     search_fields = ("id", "call__tool", "call__call_id", "run__name", "by_name")
     ordering = ("-requested_at", "-id")
     actions = ("approve", "deny")

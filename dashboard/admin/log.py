@@ -112,6 +112,7 @@ class ToolCallAdmin(Written):
         "state",
         "kind",
         "run",
+        "run__source",
         "agent",
         "waiting",
         "started_at",
@@ -119,7 +120,7 @@ class ToolCallAdmin(Written):
         "rev",
     )
     list_filter = ("state", "waiting", "kind", "soft", "removed")
-    list_select_related = ("run",)
+    list_select_related = ("run__source",)
     search_fields = ("tool", "call_id", "agent", "run__name")
     ordering = ("-id",)
     fields = (
@@ -157,9 +158,9 @@ class ToolCallAdmin(Written):
 class EventAdmin(Written):
     """The log, newest first."""
 
-    list_display = ("run", "seq", "moment", "ordinal", "type_of_fact", "applied")
+    list_display = ("run", "run__source", "seq", "moment", "ordinal", "type_of_fact", "applied")
     list_filter = ("applied",)
-    list_select_related = ("run",)
+    list_select_related = ("run__source",)
     search_fields = ("run__name",)
     ordering = ("-id",)
     fields = ("run", "seq", "moment", "ordinal", "applied", "shown_fact")

@@ -18,12 +18,15 @@ ALL_RIGHTS = ("is_superuser", "user_permissions")
 
 
 class KeptForm(UserChangeForm):
-    """Django's form, which never leaves a server without an admin."""
+    """Django's form, which never leaves a server without an admin, nor two people with one name."""
 
     def clean(self) -> dict[str, Any]:
         """Refuse to take away what makes this person the only admin."""
         said = super().clean() or self.cleaned_data
         people.lock()
+        others = User.objects.exclude(pk=self.instance.pk)
+        if others.filter(username__iexact=said.get("username", "")).exists():
+            raise ValidationError({"username": "Another account has this name, apart from case."})
         if people.only_admin(User.objects.get(pk=self.instance.pk)) and not self._keeps(said):
             raise ValidationError("This is the only admin. Make somebody else admin first.")
         return dict(said)
@@ -35,7 +38,7 @@ class KeptForm(UserChangeForm):
 
 
 class _Fresh:
-    """Read at any time, changed only shortly after signing in."""
+    """Read at any time, changed only shortly after signing in; superusers only by superusers."""
 
     def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
         """With a fresh sign-in."""
@@ -43,19 +46,29 @@ class _Fresh:
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """With a fresh sign-in."""
-        return fresh(request) and super().has_change_permission(request, obj)  # type: ignore[misc]
+        return _within_reach(request, obj) and fresh(request) and super().has_change_permission(request, obj)  # type: ignore[misc]
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """With a fresh sign-in; never the only admin, nor the roles themselves."""
         kept = (isinstance(obj, User) and people.only_admin(obj)) or (
             isinstance(obj, Group) and obj.name in people.ROLES
         )
-        return not kept and fresh(request) and super().has_delete_permission(request, obj)  # type: ignore[misc]
+        may = not kept and _within_reach(request, obj) and fresh(request)
+        return may and super().has_delete_permission(request, obj)  # type: ignore[misc]
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         """Nobody is deleted by the dozen."""
         actions = super().get_actions(request)  # type: ignore[misc]
         return {name: action for name, action in actions.items() if name != "delete_selected"}
+
+
+def _within_reach(request: HttpRequest, obj: Any) -> bool:
+    """Whether this admin may change that person, or that group with those who are in it."""
+    if isinstance(obj, User):
+        return people.may_change(request.user, obj)  # type: ignore[arg-type]
+    if isinstance(obj, Group) and not request.user.is_superuser:
+        return not obj.user_set.filter(is_superuser=True).exists()
+    return True
 
 
 admin.site.unregister(User)

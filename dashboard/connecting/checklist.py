@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from dashboard import addresses
 from toolcards.models import AgentKey, Approval, Run
 from toolcards.proofs import handed_over
 
@@ -25,10 +24,9 @@ class Step:
 def steps(source: str) -> list[Step]:
     """Return the steps of the source of that name, the newest happening of each."""
     key = AgentKey.objects.live().filter(source__name=source).order_by("-created_at").first()
-    run = Run.objects.filter(source__name=source).order_by("-id").first()
-    asked = (
-        Approval.objects.filter(run__source__name=source, asked=True).select_related("run").order_by("-requested_at")
-    )
+    run = Run.objects.filter(source__name=source).select_related("source").order_by("-id").first()
+    asked = Approval.objects.filter(run__source__name=source, asked=True).order_by("-requested_at")
+    asked = asked.select_related("run__source")
     held, released = asked.first(), asked.filter(handed_over()).first()
     return [
         Step("key", "Key made", key and key.created_at, "Make one here, or let the command make it."),
@@ -45,7 +43,7 @@ def steps(source: str) -> list[Step]:
 
 
 def _to(run: Any) -> str:
-    return addresses.run(run.name) if run else ""
+    return run.url if run else ""
 
 
 def _moment(at: float) -> datetime:

@@ -204,12 +204,6 @@ class Face:
         return f"/calls/?{urlencode({'state': 'output-error', 'tool': self.card.tool.name}, errors='replace')}"
 
     @property
-    def attempts(self) -> str:
-        """Where the other attempts of this call are listed, if there are any."""
-        again = max(self.card.attempt, self.card.occurrence) > 1
-        return f"/calls/?{urlencode({'q': self.card.call_id}, errors='replace')}" if again else ""
-
-    @property
     def anomalies(self) -> list[tuple[str, str, float]]:
         """Code, words and time of what was not right."""
         return [(code, wording.ANOMALIES.get(code, code.replace("-", " ")), at) for code, at in self.card.anomalies]

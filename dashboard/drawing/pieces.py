@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from html import escape
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 from django.utils.safestring import SafeString, mark_safe
 
@@ -37,6 +38,7 @@ class Pieces:
             "id": self.dom, "class": "card full" if face.full else "card", "data-call-id": plain(card.call_id),
             "data-run": plain(call.run.name), "data-state": card.state or ToolCallState.INPUT_STREAMING,
             "data-rev": card.rev, "data-seq": card.seq, "data-ordinal": card.ordinal, "data-pk": call.pk,
+            "data-source": plain(call.run.source.name),
             "data-requested": face.requested_ms, "data-st": look.st, "aria-labelledby": f"{self.dom}-h", "tabindex": -1,
         }  # fmt: skip
         if card.waiting:
@@ -131,11 +133,20 @@ class Pieces:
         )
 
     @property
+    def attempts(self) -> str:
+        """Where the other attempts of this call are listed, if there are any: in its own run, for ids are of a run."""
+        card, run = self.face.card, self.call.run
+        if max(card.attempt, card.occurrence) <= 1:
+            return ""
+        return f"/calls/?{urlencode({'q': card.call_id, 'run': run.name, 'source': run.source.name}, errors='replace')}"
+
+    @property
     def meta(self) -> SafeString:
         """The small print: whose call it is, in which run, when, and how long its parts took."""
-        face, card, name = self.face, self.face.card, self.call.run.name
-        said = [f'<span class="path">{visible(face.path)}</span>'] if face.path else []
-        said.append(f'<a class="runlink" href="{escape(addresses.run(name))}">{visible(name)}</a>')
+        face, card, run = self.face, self.face.card, self.call.run
+        said = [f'<span class="source" title="Source">{visible(run.source.name)}</span>']
+        said += [f'<span class="path">{visible(face.path)}</span>'] if face.path else []
+        said.append(f'<a class="runlink" href="{escape(run.url)}">{visible(run.name)}</a>')
         told = (
             f"step {card.step}" if card.step else "",
             f"attempt {card.attempt}" if card.attempt > 1 else "",

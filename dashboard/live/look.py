@@ -46,7 +46,7 @@ class Looks:
         self._seen: dict[int, int] = {}  # run -> position up to which its calls were looked at
         self._seen_asked: dict[int, int] = {}  # the same for runs of which only calls that people are asked about count
         self._covered: Boards = {}  # the boards of the look before
-        self._runs: dict[int, Run] = {}  # of runs only the name is known: that is all a card needs, and never changes
+        self._runs: dict[int, Run] = {}  # with no more than a card needs: the names of the run and of its source
         self._texts = Texts()
         self._again: set[int] = set()
         self._looked_at = timezone.now()
@@ -128,7 +128,7 @@ class Looks:
             if len(self._runs) + len(unknown) > RUNS:
                 self._runs.clear()
                 unknown = {call.run_id for call in calls}
-            self._runs |= Run.objects.only("name").in_bulk(unknown)
+            self._runs |= Run.objects.select_related("source").only("name", "source__name").in_bulk(unknown)
         there = [call for call in calls if call.run_id in self._runs]
         for call in there:
             call.run = self._runs[call.run_id]

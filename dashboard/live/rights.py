@@ -13,7 +13,7 @@ from django.utils.crypto import constant_time_compare
 
 from dashboard.views.guards import VIEW
 
-SIGNED_OUT, NOT_YOURS, NOT_THERE = 4401, 4403, 4404
+SIGNED_OUT, NOT_YOURS, NOT_THERE, AMBIGUOUS = 4401, 4403, 4404, 4409
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,9 @@ from dashboard.live.board import Board
 from dashboard.live.boards import BOARDS, Me, RunBoard
 from dashboard.live.frames import Frame, partial
 from dashboard.live.origin import STRAIGHT
-from dashboard.live.rights import NOT_THERE, SIGNED_OUT, lost, seat
-from toolcards.models import Run
+from dashboard.live.rights import AMBIGUOUS, NOT_THERE, SIGNED_OUT, lost, seat
+from toolcards.models import AmbiguousRun, Run
+from toolcards.transports.lines import admit
 
 CLOCK = 15.0  # seconds between two signs of life
 
@@ -35,16 +36,17 @@ class LiveSocket(AsyncConsumer):
         await self.send_raw({"type": "websocket.accept"})  # a refused handshake would be retried for ever
         sits = seat(scope)
         code = await sync_to_async(self._barred, thread_sensitive=False)(sits)
-        boards = {} if code else await self.boards()
-        if boards is None or code:
-            await self.send_raw({"type": "websocket.close", "code": code or NOT_THERE})
+        boards = code or await self.boards()
+        if isinstance(boards, int):
+            await self.send_raw({"type": "websocket.close", "code": boards})
             return
         assert sits is not None
+        admit(scope)
         ours = hub.here()
         await self._serve(hub.Watcher(sits, boards, ours.pace), ours, receive)
 
-    async def boards(self) -> Boards | None:
-        """Return what this socket shows; None if there is no such thing."""
+    async def boards(self) -> Boards | int:
+        """Return what this socket shows, or the close code that says why not."""
         raise NotImplementedError
 
     @staticmethod
@@ -82,7 +84,7 @@ class LiveSocket(AsyncConsumer):
 class MeSocket(LiveSocket):
     """On every page: the count of waiting calls, and the board of that page."""
 
-    async def boards(self) -> Boards | None:
+    async def boards(self) -> Boards | int:
         """Return the badge, and the board that the page asked for."""
         query = self.scope.get("query_string", b"").decode("latin-1")
         wanted = parse_qs(query).get("board", [""])[0]
@@ -95,13 +97,17 @@ class MeSocket(LiveSocket):
 class RunSocket(LiveSocket):
     """A run's page."""
 
-    async def boards(self) -> Boards | None:
+    async def boards(self) -> Boards | int:
         """Return the run's board, in the view that the page shows."""
         query = parse_qs(self.scope.get("query_string", b"").decode("latin-1"))
         name = self.scope["url_route"]["kwargs"]["run"]
-        run = await sync_to_async(Run.objects.named, thread_sensitive=False)(name)
-        if run is None:
-            return None
+        source = query.get("source", [""])[0]
+        try:
+            run = await sync_to_async(Run.objects.only_one, thread_sensitive=False)(name, source)
+        except Run.DoesNotExist:
+            return NOT_THERE
+        except AmbiguousRun:
+            return AMBIGUOUS
         view = tab if (tab := query.get("tab", [""])[0]) in ("timeline", "head") else ""
         call = int(number) if (number := query.get("call", [""])[0]).isdecimal() else 0
         return {("run", run.pk, view, call): lambda: RunBoard(run.pk, view, call)}

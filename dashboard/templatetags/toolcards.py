@@ -67,9 +67,9 @@ def seconds(value: Any) -> str:
 
 
 @register.simple_tag
-def run_url(name: str) -> str:
-    """The run's page; its name is the sender's and may hold anything."""
-    return addresses.run(name)
+def run_url(name: str, source: str = "", **query: str | int) -> str:
+    """The run's page; its name is the sender's, may hold anything and belongs to its source."""
+    return addresses.run(name, source, **{key: value for key, value in query.items() if value})
 
 
 @register.simple_tag

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_GET, require_POST
 from dashboard import cards
 from dashboard.views.guards import needs
 from toolcards import verify
-from toolcards.models import ToolCall
+from toolcards.models import Run, ToolCall
 from toolcards.records import Act, AuditQuerySet, AuditRow, write
 from toolcards.transports import copying
 
@@ -33,8 +33,9 @@ def audit(request: HttpRequest) -> HttpResponse:
     names = (*FILTERS, "about", "since", "until", "before")
     given = {name: request.GET.get(name, "").strip()[:200] for name in names}
     rows = list(found(given).order_by("-seq")[: PAGE + 1])
+    sources = _sources(rows)
     context = {
-        "rows": rows[:PAGE],
+        "rows": [(row, sources.get(row.call.partition("-")[0], "")) for row in rows[:PAGE]],
         "next": rows[PAGE - 1].seq if len(rows) > PAGE else None,
         "given": given,
         "verified": verify.last(),
@@ -52,6 +53,12 @@ def _copies() -> list[dict[str, Any]]:
         {"label": copying.label(name), "seq": place.seq, "at": place.number and place.at, "trouble": place.trouble}
         for name, place in known
     ]
+
+
+def _sources(rows: list[AuditRow]) -> dict[str, str]:
+    """Return the names of the sources by run number, for rows about a call: a run's name alone may be of several."""
+    numbers = {number for row in rows if (number := row.call.partition("-")[0]).isdecimal() and len(number) < 19}
+    return {str(pk): name for pk, name in Run.objects.filter(pk__in=numbers).values_list("pk", "source__name")}
 
 
 def _since(verified: verify.Verified | None) -> int:

@@ -37,5 +37,5 @@ def call(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
     """One call, whole, and what happened to it."""
     rows = ToolCall.objects.shown().select_related("run", "run__source")
     found = get_object_or_404(rows, run_id=run, ordinal=ordinal)
-    socket = f"{addresses.run_socket(found.run.name)}?call={ordinal}"
+    socket = addresses.run_socket(found.run, call=ordinal)
     return render(request, "calls/call.html", {"call": found, "story": pages.story(found), "socket": socket})

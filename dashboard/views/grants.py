@@ -26,7 +26,7 @@ MOST = 500
 def grants(request: HttpRequest) -> HttpResponse:
     """All grants that count today, newest first, then those that are over."""
     now = time.time()
-    rows = Grant.objects.select_related("run", "source", "created_by")
+    rows = Grant.objects.select_related("run__source", "source", "created_by")
     live = list(rows.live(now).order_by("-created_at")[:MOST])
     over = rows.exclude(pk__in=[row.pk for row in live]).order_by("-created_at")[:50]
     context = {"live": [(row, _may_end(request.user, row)) for row in live], "over": over}
@@ -58,8 +58,8 @@ def _may_end(person: Any, row: Grant) -> bool:
 def grants_api(request: HttpRequest, pk: str = "") -> HttpResponse:
     """The grants that count; DELETE takes the one back that the address, the query or the body names."""
     if request.method == "GET":
-        rows = Grant.objects.live(time.time()).select_related("run", "source", "created_by").order_by("-created_at")
-        return JsonResponse({"grants": [told(row) for row in rows[:MOST]]})
+        rows = Grant.objects.live(time.time()).select_related("run__source", "source", "created_by")
+        return JsonResponse({"grants": [told(row) for row in rows.order_by("-created_at")[:MOST]]})
     pk = pk or _named(request)
     row = Grant.objects.filter(pk=pk).first() if pk else None
     if row is None:
@@ -90,6 +90,7 @@ def told(row: Grant) -> dict[str, Any]:
         "schema_sha256": row.schema_sha256 or None, "args_sha256": row.args_sha256,
         "pattern": json.loads(row.pattern) if row.pattern else None, "agent": row.agent,
         "run": row.run.name if row.run else None, "source": row.source.name if row.source else None,
+        "run_source": row.run.source.name if row.run else None,
         "by": row.created_by.get_username(), "created_at": row.created_at, "expires_at": row.expires_at or None,
         "used": row.used, "approval": row.approval_id,
     }  # fmt: skip

@@ -13,6 +13,7 @@ from django.middleware.csrf import CsrfViewMiddleware
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 
 from dashboard.forms import read_json
+from toolcards.transports.lines import admit
 
 VIEW = "toolcards.view_toolcall"
 VOTE = "toolcards.vote"
@@ -30,6 +31,7 @@ def needs(right: str = VIEW) -> Callable[[View], View]:
         def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
             if not request.user.has_perm(right):
                 raise PermissionDenied
+            admit(getattr(request, "scope", None))
             return view(request, *args, **kwargs)
 
         return login_required(guarded)
@@ -61,7 +63,10 @@ def api(right: str, *methods: str) -> Callable[[View], View]:
         @wraps(view)
         def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
             refused = _refusal(request, right, methods)
-            return refused or view(request, *args, **kwargs)
+            if refused is not None:
+                return refused
+            admit(getattr(request, "scope", None))
+            return view(request, *args, **kwargs)
 
         return guarded
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import get_user_model, update_session_auth_hash
-from django.contrib.auth.forms import PasswordChangeForm, SetPasswordForm
+from django.contrib.auth.forms import SetPasswordForm
 from django.contrib.auth.models import Group
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -17,6 +18,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard import people as keeping
 from dashboard import signin
+from dashboard.accounts.forms import OwnPasswordForm
 from dashboard.forms import NamesField
 from dashboard.views.emergency import fresh
 from dashboard.views.guards import needs
@@ -25,6 +27,7 @@ RIGHT = "auth.change_user"
 SHOWN = 500
 STALE = "Somebody has changed this person since you looked. Here is how it is now; nothing was changed."
 LAST = "This is the only admin: nobody could keep this server without them. Make somebody else admin first."
+ABOVE = "Only a superuser can change a superuser. Nothing was changed."
 SIGN_IN = "Sign in again first: this needs a fresh sign-in. Nothing was changed."
 ROLE_WORDS = (("viewer", "viewer: looks"), ("approver", "approver: answers too"), ("admin", "admin: everything"))
 
@@ -72,7 +75,7 @@ def people(request: HttpRequest) -> HttpResponse:
         said = form.cleaned_data
         try:
             person = keeping.create(said["name"], role=said["role"], groups=said["groups"])
-            return _person(request, person, link=_link(request, person))
+            return _person(request, person, link=_link(request, person, keeping.state(person)))
         except ValueError as wrong:
             form.add_error("name", f"{wrong}".rstrip(".").capitalize() + ".")
     return _people(request, form, status=422)
@@ -103,7 +106,7 @@ def person(request: HttpRequest, pk: int) -> HttpResponse:
     if not form.is_valid():
         return _person(request, found, form=form, status=422)
     said = form.cleaned_data
-    return _done(request, found, lambda seen: keeping.change(found, **said, seen=seen), "is changed")
+    return _done(request, found, lambda seen: keeping.change(found, **said, seen=seen, by=request.user), "is changed")
 
 
 @require_POST
@@ -118,22 +121,34 @@ def act(request: HttpRequest, pk: int, what: str) -> HttpResponse:
     if what != "link":
         on = what == "on"
         told = "may come in again" if on else "is switched off, and out of all sessions"
-        return _done(request, found, lambda seen: keeping.switch(found, on, seen=seen), told)
-    if not found.is_active or request.POST.get("seen") != keeping.state(found):
-        return _person(request, found, told=STALE, status=412)
-    return _person(request, found, link=_link(request, found))
+        return _done(request, found, lambda seen: keeping.switch(found, on, seen=seen, by=request.user), told)
+    made: list[str] = []
+    refused = _refused(request, found, lambda seen: made.append(_link(request, found, seen)))
+    return refused or _person(request, found, link=made[0])
 
 
-def _done(request: HttpRequest, found: Any, do: Any, told: str) -> HttpResponse:
+def _done(request: HttpRequest, found: Any, do: Callable[[str], None], told: str) -> HttpResponse:
     """Do it for who saw the person as they are, and say what came of it."""
-    try:
-        do(request.POST.get("seen", ""))
-    except keeping.LastAdmin:
-        return _person(request, get_user_model().objects.get(pk=found.pk), told=LAST, status=409)
-    except keeping.Stale:
-        return _person(request, get_user_model().objects.get(pk=found.pk), told=STALE, status=412)
+    refused = _refused(request, found, do)
+    if refused is not None:
+        return refused
     messages.success(request, f"{found.get_username()} {told}.")
     return redirect("person", found.pk)
+
+
+_REFUSALS: dict[type[Exception], tuple[str, int]] = {
+    keeping.LastAdmin: (LAST, 409), keeping.Stale: (STALE, 412), keeping.NotASuperuser: (ABOVE, 403),
+}  # fmt: skip
+
+
+def _refused(request: HttpRequest, found: Any, do: Callable[[str], None]) -> HttpResponse | None:
+    """Do it with what the form says was seen; return the page that says why not, None once it is done."""
+    try:
+        do(request.POST.get("seen", ""))
+    except tuple(_REFUSALS) as refused:
+        message, status = _REFUSALS[type(refused)]
+        return _person(request, get_user_model().objects.get(pk=found.pk), told=message, status=status)
+    return None
 
 
 def _person(
@@ -144,7 +159,7 @@ def _person(
     context = {
         "person": found, "role": keeping.role_of(found), "groups": said["groups"], "seen": keeping.state(found),
         "form": form or PersonForm(initial=said), "link": link, "told": told, "fresh": fresh(request),
-        "only_admin": keeping.only_admin(found),
+        "only_admin": keeping.only_admin(found), "protected": not keeping.may_change(request.user, found),
     }  # fmt: skip
     answer = render(request, "people/person.html", context, status=status)
     if link:
@@ -152,10 +167,10 @@ def _person(
     return answer
 
 
-def _link(request: HttpRequest, found: Any) -> str:
+def _link(request: HttpRequest, found: Any, seen: str) -> str:
     origins = settings.TOOLCARDS.origins
     base = str(origins[0]) if origins else request.build_absolute_uri("/").rstrip("/")
-    return signin.make_link(found, base, signin.INVITED)
+    return keeping.link(found, base, signin.INVITED, seen=seen, by=request.user)
 
 
 # ---------------------------------------------------------------- oneself
@@ -167,8 +182,12 @@ def _link(request: HttpRequest, found: Any) -> str:
 def password(request: HttpRequest) -> HttpResponse:
     """One's own password: who has one says it, who came by link has just come."""
     has_one = request.user.has_usable_password()
-    kind = PasswordChangeForm if has_one else SetPasswordForm
-    form = kind(request.user, request.POST) if request.method == "POST" else kind(request.user)
+    data = request.POST if request.method == "POST" else None
+    form = (
+        OwnPasswordForm(request.user, data, session=request.session.session_key or "")
+        if has_one
+        else SetPasswordForm(request.user, data)
+    )
     allowed, status = has_one or fresh(request), 200
     if request.method == "POST":
         status = 422 if allowed else 401
@@ -176,5 +195,6 @@ def password(request: HttpRequest) -> HttpResponse:
             update_session_auth_hash(request, form.save())
             messages.success(request, "Your password is set. Your other sessions are signed out.")
             return redirect("password")
+        status = 429 if form.has_error("old_password", "later") else status
     context = {"form": form, "allowed": allowed, "has_one": has_one}
     return render(request, "people/password.html", context, status=status)

@@ -129,7 +129,8 @@ class _History:
     def told(self, span: Span) -> dict[str, Any]:
         """Return the summary, and each call that changes (or every one)."""
         listed = list(self._listed(span))
-        rows = ToolCall.objects.select_related("run").defer("card", "text").in_bulk([call.pk for call, _ in listed])
+        rows = ToolCall.objects.select_related("run__source").defer("card", "text")
+        rows = rows.in_bulk([call.pk for call, _ in listed])
         calls = [said | _place(rows[call.pk]) for call, said in listed if call.pk in rows]
         changed = sum(self.counts.values())
         seen = self.judged + self.unknown
@@ -173,4 +174,4 @@ class _History:
 
 
 def _place(call: ToolCall) -> dict[str, Any]:
-    return {"id": call.public_id, "run": call.run.name, "call_id": call.call_id}
+    return {"id": call.public_id, "run": call.run.name, "source": call.run.source.name, "call_id": call.call_id}

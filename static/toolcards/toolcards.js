@@ -24,7 +24,7 @@
     if (!sockets.has(at)) return;
     sockets.set(at, false); judge();
     if (code === 4401) location.assign('/login/?next=' + encodeURIComponent(location.pathname + location.search));
-    if (code === 4403 || code === 4404) sockets.delete(at);
+    if (code === 4403 || code === 4404 || code === 4409) sockets.delete(at);
   };
   const watch = () => {
     if (downSince && Date.now() - downSince > 3000 && body().dataset.live !== 'up') body().dataset.live = 'down';
@@ -169,6 +169,12 @@
     $(first)?.focus();
   };
 
+  const before = ordinal => {  // the address of the page names the run's source, which this page's address may not
+    const url = new URL(document.querySelector('a[data-page]').href);
+    url.searchParams.set('before', ordinal);
+    return url.pathname + url.search;
+  };
+
   Object.assign(window.toolcards, {
     changed(card) { arm(card); flash(card); },
     moved(card) { arm(card); },
@@ -180,16 +186,16 @@
     },
     olderThan(list) {
       const first = list.querySelector('article.card')?.dataset.ordinal, link = $('older');
-      if (first && link) link.href = '?before=' + first;
+      if (first && link) link.href = before(first);
       else if (first) {
         const line = document.createElement('p'), made = document.createElement('a');
-        line.className = 'pager'; made.id = 'older'; made.href = '?before=' + first; made.textContent = 'Older calls';
+        line.className = 'pager'; made.id = 'older'; made.href = before(first); made.textContent = 'Older calls';
         line.append(made); list.before(line);
       }
     },
     strange(fragment) {  // an answer that is no card: most likely the sign-in page
       const signedOut = fragment.querySelector('input[name=password]');
-      if (signedOut) location.assign('/login/?next=' + encodeURIComponent(location.pathname));
+      if (signedOut) location.assign('/login/?next=' + encodeURIComponent(location.pathname + location.search));
       else alert('The answer was not understood. Reload the page.');
     },
     showHeld() { const list = $('board'); if (list && held.size) release(list); },

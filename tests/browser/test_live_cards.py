@@ -224,7 +224,7 @@ def test_many_cards_stay_two_hundred(server: Server, visit: Open, run: str) -> N
     page.wait_for_selector("article[data-call-id=m229]", state="attached")
     until(lambda: page.locator("article").count() == 200)
     assert page.locator("article").last.get_attribute("data-call-id") == "m229"
-    assert page.locator("#older").get_attribute("href").startswith("?before=")
+    assert "?source=automation&before=" in page.locator("#older").get_attribute("href")
 
 
 def test_reading_works_without_scripts(server: Server, visit: Open, run: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+import pytest
+
 from tests.browsing import NEEDS_BROWSER, Open, patient
 from tests.serving import Server
 
@@ -31,6 +33,7 @@ def test_somebody_is_invited_changed_and_switched_off_without_scripts(browser: A
     link = page.locator("[data-link]").inner_text()
     guest = patient(browser.new_context(java_script_enabled=False)).new_page()
     guest.goto(link)
+    guest.get_by_role("button", name=f"Sign in as {name}").click()
     assert guest.url == f"{server.base}/" and name in guest.locator(".who").inner_text()
     page.get_by_role("link", name="People").first.click()
     page.get_by_role("link", name=name).click()
@@ -51,3 +54,16 @@ def test_the_pages_fit_a_phone(visit: Open) -> None:
         page.goto(page.url.split("/settings")[0] + path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         assert page.locator("h1").is_visible()
+
+
+def test_the_page_of_a_link_is_readable_for_everybody(browser: Any, server: Server) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    link = server.manage("person", "link", "admin").stdout.split()[-1]
+    page = patient(browser.new_context(viewport={"width": 390, "height": 800}, reduced_motion="reduce")).new_page()
+    for path in (link, f"{server.base}/login/link/used/", f"{server.base}/login/"):
+        page.goto(path)
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+            assert not axe.run(page).response["violations"], path
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.context.close()

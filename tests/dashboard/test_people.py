@@ -56,6 +56,14 @@ def told(act: str) -> list[dict[str, Any]]:
     return [row.details for row in AuditRow.objects.filter(act=act).order_by("seq")]
 
 
+@pytest.fixture
+def boss(db: None) -> Client:
+    """A superuser, called boss."""
+    client = Client()
+    client.force_login(User.objects.create_superuser("boss", password=PASSWORD))
+    return client
+
+
 def page_of(person: User) -> str:
     return f"/settings/people/{person.pk}/"
 
@@ -74,7 +82,7 @@ def link_in(answer: Any) -> str:
 
 def test_the_page_lists_everybody_with_role_groups_and_last_sign_in(admin: Client, a_person: Any) -> None:
     bea = people.create("bea", role="approver", groups=["sre"])
-    people.switch(bea, False, seen=people.state(bea))
+    people.switch(bea, False, seen=people.state(bea), by=bea)
     page = admin.get("/settings/people/").content.decode()
     row = page.split('data-person-row="bea"')[1].split("</tr>")[0]
     assert "approver" in row and "<code>sre</code>" in row and "never" in row and "off" in row
@@ -105,7 +113,7 @@ def test_somebody_invited_comes_in_once_by_the_link_and_sets_a_password(admin: C
     assert link not in admin.get(page_of(bea)).content.decode() and link not in str(told("person.link"))
     guest, other = Client(), Client()
     path = link.removeprefix("http://testserver")
-    assert guest.get(path).status_code == 302 and guest.get("/approvals/").status_code == 200
+    assert guest.post(path).status_code == 302 and guest.get("/approvals/").status_code == 200
     assert other.get(path).status_code == 410 and b"person link" in other.get(path).content
     wanted = {"new_password1": PASSWORD, "new_password2": PASSWORD}
     assert guest.post("/settings/password/", wanted).status_code == 302
@@ -129,7 +137,8 @@ def test_a_first_password_needs_a_fresh_link_and_the_next_one_the_old(client: Cl
 
 @pytest.mark.parametrize("given", [
     {"name": ""}, {"name": "a-admin"}, {"name": "group:sre"}, {"name": "two words"}, {"role": "king"}, {"role": ""},
-    {"groups": "admin"}, {"groups": "x" * 200}, {"groups": "a\u202eb"}, {"name": "x" * 151},
+    {"name": "\uff41-admin"}, {"name": "A-Admin"}, {"groups": "admin"}, {"groups": "x" * 200},
+    {"groups": "a\u202eb"}, {"name": "x" * 151},
 ])  # fmt: skip
 def test_an_invitation_that_is_wrong_is_refused_beside_its_field(admin: Client, given: dict[str, str]) -> None:
     answer = admin.post("/settings/people/", {"name": "bea", "role": "viewer"} | given)
@@ -198,7 +207,7 @@ def test_of_two_admins_who_switch_each_other_off_one_stays(a_person: Any) -> Non
         try:
             said = people.state(person)
             ready.wait()
-            people.switch(person, False, seen=said)
+            people.switch(person, False, seen=said, by=person)
         except people.LastAdmin:
             refused.append(person)
         finally:
@@ -212,18 +221,76 @@ def test_of_two_admins_who_switch_each_other_off_one_stays(a_person: Any) -> Non
     assert len(refused) == 1 and list(people.admins()) == refused
 
 
-def test_a_superuser_who_is_no_admin_any_more_has_no_rights_left(admin: Client) -> None:
+def test_a_superuser_who_is_no_admin_any_more_has_no_rights_left(admin: Client, boss: Client) -> None:
     root = User.objects.create_superuser("root", password=PASSWORD)
     assert people.role_of(root) == "admin"
-    assert admin.post(page_of(root), {"role": "viewer", "seen": seen(admin, root)}).status_code == 302
+    assert boss.post(page_of(root), {"role": "viewer", "seen": people.state(root)}).status_code == 302
     root = User.objects.get(pk=root.pk)
     assert not root.is_superuser and not root.has_perm("toolcards.vote") and people.role_of(root) == "viewer"
+
+
+def test_an_admin_who_is_no_superuser_changes_nothing_of_one(admin: Client, boss: Client) -> None:
+    root = User.objects.get(username="boss")
+    before, audited = (root.password, people.state(root)), AuditRow.objects.count()
+    html = admin.get(page_of(root)).content.decode()
+    assert "Only a superuser can change this account" in html and "New sign-in link" not in html
+    posts = [
+        (page_of(root), {"role": "viewer", "groups": "sre"}), (page_of(root), {"role": "admin", "groups": "sre"}),
+        (f"{page_of(root)}off/", {}), (f"{page_of(root)}on/", {}), (f"{page_of(root)}link/", {}),
+    ]  # fmt: skip
+    for path, said in posts:
+        answer = admin.post(path, {"seen": people.state(root)} | said)
+        assert answer.status_code == 403 and "Only a superuser" in answer.content.decode(), path
+        assert b"data-link" not in answer.content
+    in_admin_pages = f"/admin/auth/user/{root.pk}"
+    password = {"usable_password": "true", "password1": PASSWORD + "!", "password2": PASSWORD + "!"}
+    change = in_admin(root, username="fallen", groups=[], is_active="", is_staff="")
+    for path, said in (("change/", change), ("password/", password), ("delete/", {"post": "yes"})):
+        assert admin.post(f"{in_admin_pages}/{path}", said).status_code == 403, path
+    assert admin.get(f"{in_admin_pages}/change/").status_code == 200
+    root = User.objects.get(pk=root.pk)
+    assert (root.password, people.state(root)) == before and root.username == "boss"
+    assert AuditRow.objects.count() == audited
+
+
+def test_no_one_is_renamed_to_look_like_another(admin: Client, boss: Client, a_person: Any) -> None:
+    bea = a_person("viewer", "bea")
+    for name in ("BOSS", "Boss", "boss"):
+        answer = admin.post(f"/admin/auth/user/{bea.pk}/change/", in_admin(bea, username=name))
+        assert answer.status_code == 200 and User.objects.get(pk=bea.pk).username == "bea"
+    assert admin.post(f"/admin/auth/user/{bea.pk}/change/", in_admin(bea, username="BEA")).status_code == 302
+
+
+def test_nobody_leaves_a_group_of_superusers_by_its_deletion(admin: Client, boss: Client) -> None:
+    me = User.objects.get(username="a-admin")
+    me.user_permissions.add(*Permission.objects.filter(codename__in=["delete_group", "change_group"]))
+    sre, ops = (Group.objects.create(name=name) for name in ("sre", "ops"))
+    User.objects.get(username="boss").groups.add(sre)
+    assert admin.post(f"/admin/auth/group/{sre.pk}/delete/", {"post": "yes"}).status_code == 403
+    assert admin.post(f"/admin/auth/group/{sre.pk}/change/", {"name": "other"}).status_code == 403
+    assert admin.post(f"/admin/auth/group/{ops.pk}/delete/", {"post": "yes"}).status_code == 302
+
+
+def test_a_superuser_changes_superusers(admin: Client, boss: Client) -> None:
+    root = User.objects.create_superuser("root", password=PASSWORD)
+    assert "New sign-in link" in boss.get(page_of(root)).content.decode()
+    assert link_in(boss.post(f"{page_of(root)}link/", {"seen": people.state(root)}))
+    assert boss.post(f"{page_of(root)}off/", {"seen": people.state(root)}).status_code == 302
+    password = {"usable_password": "true", "password1": PASSWORD + "!", "password2": PASSWORD + "!"}
+    assert boss.post(f"/admin/auth/user/{root.pk}/password/", password).status_code == 302
+
+
+def test_a_link_to_an_account_dies_when_that_becomes_a_superuser(admin: Client, a_person: Any) -> None:
+    bea = a_person("viewer", "bea")
+    path = link_in(admin.post(f"{page_of(bea)}link/", {"seen": seen(admin, bea)})).removeprefix("http://testserver")
+    User.objects.filter(pk=bea.pk).update(is_superuser=True)
+    assert Client().get(path).status_code == 410
 
 
 def test_who_saw_something_else_changes_nothing(admin: Client, a_person: Any) -> None:
     bea = a_person("viewer", "bea")
     old = seen(admin, bea)
-    people.change(bea, role="approver", groups=[], seen=old)
+    people.change(bea, role="approver", groups=[], seen=old, by=bea)
     for path, said in ((page_of(bea), {"role": "admin"}), (f"{page_of(bea)}off/", {}), (f"{page_of(bea)}link/", {})):
         answer = admin.post(path, {"seen": old} | said)
         assert answer.status_code == 412 and "since you looked" in answer.content.decode()
@@ -277,7 +344,8 @@ def test_what_the_django_admin_changes_is_told(admin: Client, a_person: Any) -> 
     assert admin.post("/admin/auth/user/add/", sent | {"username": "carl"}).status_code == 302
     assert last("person.created").details["person"] == "carl" and last("person.created").actor == "a-admin"
     own = {"old_password": PASSWORD, "new_password1": PASSWORD + "!", "new_password2": PASSWORD + "!"}
-    assert admin.post("/admin/password_change/", own).status_code == 302
+    assert admin.get("/admin/password_change/")["Location"] == "/settings/password/"
+    assert admin.post("/settings/password/", own).status_code == 302
     assert last("person.password").details == {"person": "a-admin", "how": "set"}
     assert PASSWORD not in str(list(AuditRow.objects.values_list("detail", flat=True)))
 
@@ -342,7 +410,7 @@ def test_what_commands_change_is_told(capsys: pytest.CaptureFixture[str], monkey
         call_command("person", "create", "group:sre")
     people.give(User.objects.get(username="root"), "admin")
     bea = User.objects.get(username="bea")
-    people.switch(bea, False, seen=people.state(bea))
+    people.switch(bea, False, seen=people.state(bea), by=bea)
     with pytest.raises(CommandError, match="switched off"):
         call_command("person", "link", "bea")
 
@@ -446,7 +514,7 @@ def test_a_server_that_nobody_has_signed_in_to_offers_a_link_at_every_start(clie
     first, second = firstrun.prepare(Environment()), firstrun.prepare(Environment())
     assert first.admin == second.admin and second.admin is not None
     assert told("person.created") == [told("person.created")[0]] and told("person.created")[0]["superuser"] is True
-    assert client.get(signin.make_link(second.admin, "")).status_code == 302
+    assert client.post(signin.make_link(second.admin, "")).status_code == 302
 
 
 def test_a_link_is_printed_for_the_admin_where_nobody_is_named(
@@ -455,7 +523,7 @@ def test_a_link_is_printed_for_the_admin_where_nobody_is_named(
     firstrun.prepare(Environment())
     call_command("person", "link", "--url", "http://testserver")
     link = capsys.readouterr().out.splitlines()[-1]
-    assert client.get(link.removeprefix("http://testserver")).status_code == 302
+    assert client.post(link.removeprefix("http://testserver")).status_code == 302
 
 
 def test_an_old_link_does_not_let_in_and_says_what_to_type(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -474,17 +542,17 @@ def test_only_the_newest_invitation_lets_in_and_none_after_switching_off(client:
     assert client.get(first).status_code == 410
     for active in (False, True):
         bea = User.objects.get(pk=bea.pk)
-        people.switch(bea, active, seen=people.state(bea))
+        people.switch(bea, active, seen=people.state(bea), by=bea)
     assert client.get(second).status_code == 410
-    assert client.get(signin.make_link(User.objects.get(pk=bea.pk), "")).status_code == 302
+    assert client.post(signin.make_link(User.objects.get(pk=bea.pk), "")).status_code == 302
     again = signin.make_link(User.objects.get(pk=bea.pk), "")
     assert client.get("/").status_code == 200  # a new link ends nobody's session
-    assert Client().get(again).status_code == 302 and not told("person.password")
+    assert Client().post(again).status_code == 302 and not told("person.password")
 
 
 def test_an_admin_who_was_switched_off_is_offered_no_link(a_person: Any) -> None:
     firstrun.prepare(Environment())
     a_person("admin", "bea")
     first = User.objects.get(username="admin")
-    people.switch(first, False, seen=people.state(first))
+    people.switch(first, False, seen=people.state(first), by=first)
     assert firstrun.prepare(Environment()).admin is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import pytest
 from channels.db import database_sync_to_async as in_thread
@@ -40,6 +41,18 @@ def cookie(a_person: Any) -> Any:
         return f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
 
     return sign_in
+
+
+@pytest.fixture
+def twin(a_run: Any) -> Any:
+    """Give `await twin(name)`: a run of the source `twin`; returns a key of that source."""
+
+    def make(name: str) -> str:
+        key, secret = AgentKey.objects.issue("twin")
+        a_run(name, source=key.source)
+        return secret
+
+    return in_thread(make)
 
 
 async def test_runs_come_newest_first_in_pages(call: Any, a_run: Any) -> None:
@@ -120,8 +133,6 @@ async def test_what_we_never_gave_out_is_400(call: Any, a_run: Any, path: str) -
 
 @pytest.mark.parametrize("name", ["a/b", "a b", "ü%2F", "..", "r?x#y", "a/calls"])
 async def test_a_run_id_may_hold_any_printable_character(call: Any, a_run: Any, name: str, server: Any) -> None:
-    from urllib.parse import quote
-
     body = {"type": "run.started"}
     path = f"/api/v1/ingest?protocol=native&run={quote(name, safe='')}"
     assert server.request("POST", path, body)[0] == 200
@@ -150,11 +161,53 @@ async def test_strangers_may_not(call: Any, a_run: Any, given: dict[str, str]) -
     assert headers["www-authenticate"] == "Bearer"
 
 
-async def test_a_key_that_can_only_read_sees_every_source_any_other_key_its_own(call: Any, a_run: Any) -> None:
+@pytest.mark.parametrize(
+    ("scopes", "seen"),
+    [(("read",), 0), (("read", "ingest"), 0), (("ingest", "decide", "result", "read"), 0), (("read:all",), 1),
+     (("ingest", "read:all"), 1)],
+)  # fmt: skip
+async def test_only_a_key_with_the_scope_for_it_sees_other_sources(
+    call: Any, a_call: Any, scopes: tuple[str, ...], seen: int
+) -> None:
+    await in_thread(a_call)("approval-requested", run="r")
+    _, other = await in_thread(AgentKey.objects.issue)("other", scopes)
+    for path in ("/api/v1/runs/r", "/api/v1/runs/r/calls", "/api/v1/runs/r/events"):
+        for query in ("", "?source=an+agent"):
+            assert (await call("GET", path + query, key=other))[0] == (200 if seen else 404)
+    assert len((await call("GET", "/api/v1/runs", key=other))[1]["runs"]) == seen
+    assert len((await call("GET", "/api/v1/approvals", key=other))[1]["approvals"]) == seen
+
+
+async def test_a_key_means_its_own_run_whoever_else_uses_the_name(call: Any, a_run: Any, twin: Any) -> None:
     await in_thread(a_run)("r")
-    for scopes, seen in ((("read",), 200), (("read", "ingest"), 404)):
-        _, other = await in_thread(AgentKey.objects.issue)(f"with {len(scopes)}", scopes)
-        assert (await call("GET", "/api/v1/runs/r", key=other))[0] == seen
+    own, everything = await twin("r"), (await in_thread(AgentKey.objects.issue)("twin", ("read:all",)))[1]
+    for path in ("/api/v1/runs/r", "/api/v1/runs/r?source=twin"):
+        for key in (own, everything):
+            assert (await call("GET", path, key=key))[1]["source"] == "twin"
+    assert (await call("GET", "/api/v1/runs/r?source=an+agent", key=own))[0] == 404
+    assert (await call("GET", "/api/v1/runs/r?source=an+agent", key=everything))[1]["source"] == "an agent"
+    assert (await call("GET", "/api/v1/runs/r"))[1]["source"] == "an agent"
+
+
+async def test_who_reads_every_source_chooses_where_several_use_the_name(
+    call: Any, a_run: Any, cookie: Any, twin: Any
+) -> None:
+    await in_thread(a_run)("r")
+    await twin("r")
+    session = await in_thread(cookie)("viewer")
+    _, everything = await in_thread(AgentKey.objects.issue)("watcher", ("read:all",))
+    for who in ({"key": None, "cookie": session}, {"key": everything}):
+        for path in ("/api/v1/runs/r", "/api/v1/runs/r/calls", "/api/v1/runs/r/events"):
+            status, said, _ = await call("GET", path, **who)
+            assert (status, said["error"]["code"]) == (409, "ambiguous_run")
+            assert said["error"]["detail"] == {"sources": ["an agent", "twin"]}
+            assert (await call("GET", f"{path}?source=none", **who))[0] == 404
+        for source in ("an agent", "twin"):
+            run = (await call("GET", f"/api/v1/runs/r?source={quote(source)}", **who))[1]
+            assert run["source"] == source
+            assert run["url"] == f"/runs/r/?source={quote_plus(source)}"
+        only = (await call("GET", "/api/v1/runs?source=twin", **who))[1]["runs"]
+        assert [run["source"] for run in only] == ["twin"]
 
 
 async def test_people_do_not_decide_with_their_session(call: Any, cookie: Any) -> None:

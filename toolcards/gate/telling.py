@@ -10,7 +10,6 @@ import logging
 import time
 from collections.abc import Iterable
 from typing import Any
-from urllib.parse import quote
 
 from toolcards import hooks
 from toolcards.core import facts as f
@@ -137,7 +136,7 @@ def _head(event: str, memory: RunMemory, subject: str, position: int, at: float)
 
 def link_to(memory: RunMemory) -> str:
     """Return the path of the run's page."""
-    return f"/runs/{quote(memory.row.name, safe='')}/"
+    return memory.row.url
 
 
 def _particulars(event: str, card: Card, before: Card | None) -> dict[str, Any]:

@@ -8,16 +8,30 @@ JSON lives in text columns as ASCII, so that NUL and lone surrogates in agents' 
 from toolcards.models.approvals import ANSWERED, Approval, ApprovalQuerySet, Grant, GrantQuerySet, Vote
 from toolcards.models.calls import ToolCall, ToolCallQuerySet, _shown
 from toolcards.models.policies import BreakGlass, Draft, DraftRule, KillSwitch, PolicyVersion
-from toolcards.models.runs import Event, EventQuerySet, LogIsFinal, Run, RunQuerySet
-from toolcards.models.sources import SCOPES, AgentKey, AgentKeyQuerySet, Proof, Receipt, SeenTool, Source, digest_of
+from toolcards.models.runs import AmbiguousRun, Event, EventQuerySet, LogIsFinal, Run, RunQuerySet, run_path
+from toolcards.models.sources import (
+    EVERY_SCOPE,
+    READ_ALL,
+    SCOPES,
+    AgentKey,
+    AgentKeyQuerySet,
+    Proof,
+    Receipt,
+    SeenTool,
+    Source,
+    digest_of,
+)
 from toolcards.outbox import Delivery, Webhook
 from toolcards.records import AuditHead, AuditRow  # Django looks for tables here
 
 __all__ = [
     "ANSWERED",
+    "EVERY_SCOPE",
+    "READ_ALL",
     "SCOPES",
     "AgentKey",
     "AgentKeyQuerySet",
+    "AmbiguousRun",
     "Approval",
     "ApprovalQuerySet",
     "AuditHead",
@@ -45,4 +59,5 @@ __all__ = [
     "Webhook",
     "_shown",
     "digest_of",
+    "run_path",
 ]

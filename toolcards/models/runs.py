@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import quote, urlencode
 
 from django.db import models
 from django.utils import timezone
@@ -18,12 +19,34 @@ from toolcards.vault import CannotOpen, Closed, SealedText
 CLOSED = "cannot-be-opened"  # the oddity of what no key of ours opens
 
 
+class AmbiguousRun(Exception):
+    """Several sources have a run of this name. `runs`: all of them, each with its source, newest first."""
+
+    def __init__(self, runs: list[Run]) -> None:
+        super().__init__(f"{len(runs)} sources have a run named {runs[0].name}")
+        self.runs = runs
+
+    @property
+    def sources(self) -> list[str]:
+        """The names of the sources, in order."""
+        return sorted(run.source.name for run in self.runs)
+
+
 class RunQuerySet(models.QuerySet["Run"]):
     """Runs, by what they are called and how they are."""
 
-    def named(self, name: str) -> Run | None:
-        """Return the run that its sender calls so; the newest where several sources use the name."""
-        return self.select_related("source").filter(name=name).order_by("-id").first()
+    def only_one(self, name: str, source: str = "") -> Run:
+        """Return the run of that name, of that source where one is given.
+
+        Raises Run.DoesNotExist; AmbiguousRun where no source is given and several have the name.
+        """
+        runs = self.select_related("source").filter(name=name).order_by("-id")
+        matches = list(runs.filter(source__name=source) if source else runs)
+        if len(matches) > 1:
+            raise AmbiguousRun(matches)
+        if not matches:
+            raise Run.DoesNotExist(name)
+        return matches[0]
 
     def active(self) -> RunQuerySet:
         """Runs that may still say something."""
@@ -66,10 +89,25 @@ class Run(models.Model):
         return self.name
 
     @property
+    def url(self) -> str:
+        """The path of the run's page, for which `source` must be loaded."""
+        return run_path(self.name, self.source.name)
+
+    @property
     def count_by_state(self) -> dict[str, int]:
         """How many calls are in which state."""
         counts: dict[str, int] = json.loads(self.counts)
         return counts
+
+
+def run_path(name: str, source: str, **query: str | int) -> str:
+    """Return the path of a run's page: a name belongs to its source, so both are in it.
+
+    Without a source the page asks for one where several have the name. A `/` in the name is encoded, so that `..` in
+    it means nothing.
+    """
+    asked = urlencode(({"source": source} if source else {}) | query)
+    return f"/runs/{quote(name, safe='')}/" + (f"?{asked}" if asked else "")
 
 
 class LogIsFinal(Exception):

@@ -13,7 +13,9 @@ from django.utils import timezone
 from toolcards.records import Act, write
 from toolcards.vault import SealedText
 
-SCOPES = ("ingest", "decide", "result", "read")
+SCOPES = ("ingest", "decide", "result", "read")  # what a key gets unless it is created with others
+READ_ALL = "read:all"  # also what other sources did; no key has it by default
+EVERY_SCOPE = (*SCOPES, READ_ALL)
 
 
 def digest_of(secret: str) -> str:
@@ -100,7 +102,7 @@ class AgentKeyQuerySet(models.QuerySet["AgentKey"]):
 
     def issue(self, name: str, scopes: tuple[str, ...] = SCOPES, secret: str = "") -> tuple[AgentKey, str]:
         """Make a key for the source of that name; return it with its secret, which is not kept."""
-        unknown = set(scopes) - set(SCOPES)
+        unknown = set(scopes) - set(EVERY_SCOPE)
         if unknown:
             raise ValueError(f"unknown scopes: {', '.join(sorted(unknown))}")
         secret = secret or f"tck_{secrets.token_urlsafe(32)}"

@@ -21,7 +21,7 @@ async def runs(request: Any, caller: Caller) -> Any:
 @endpoint("GET", "read", people=True)
 async def run(request: Any, caller: Caller, run: str) -> Any:
     """Return one run."""
-    return await reading.aone_run(caller, run)
+    return await reading.aone_run(caller, run, request.GET)
 
 
 @endpoint("GET", "read", people=True)
@@ -32,14 +32,14 @@ async def calls(request: Any, caller: Caller, run: str) -> Any:
 
 @endpoint("GET", "read", people=True)
 async def approvals(request: Any, caller: Caller) -> Any:
-    """Return a page of approvals; an agent sees its own source's."""
+    """Return a page of approvals; a key sees its own source's unless it has the scope read:all."""
     return await reading.aapprovals_page(caller, request.GET)
 
 
 @endpoint("GET", "read", people=True)
 async def events(request: Any, caller: Caller, run: str) -> Any:
     """Return the run's events: a page of JSON, or the live stream to who accepts text/event-stream."""
-    found = await reading.arun_seen_by(caller, run)
+    found = await reading.arun_seen_by(caller, run, request.GET.get("source", ""))
     if "text/event-stream" not in request.headers.get("Accept", ""):
         return await stream.page(found, reading.cursor_of(request.GET, 2), reading.limit_of(request.GET))
     frames = stream.frames(found, _last_seen(request))

@@ -20,7 +20,7 @@ from django.contrib.auth import get_user
 from django.db import OperationalError
 from django.utils import timezone
 
-from toolcards.models import AgentKey, Source, digest_of
+from toolcards.models import READ_ALL, AgentKey, Source, digest_of
 from toolcards.transports.problems import Problem
 
 log = logging.getLogger(__name__)
@@ -41,8 +41,8 @@ class Caller:
 
     @property
     def reads_only(self) -> Source | None:
-        """The one source whose things this caller may read; None for all: people, and keys that can do nothing else."""
-        return None if self.scopes == {"read"} else self.source
+        """The one source that this caller may read; None for all: people, and keys with the scope `read:all`."""
+        return None if READ_ALL in self.scopes else self.source
 
     @property
     def agent(self) -> Source:
@@ -126,7 +126,8 @@ def _look_up_now(digest: str) -> Caller | None:
     if time.monotonic() - _noted.get(key.pk, -USED_EVERY) >= USED_EVERY:
         _noted[key.pk] = time.monotonic()
         _note_use(key)
-    return Caller(key.source, key.pk, frozenset(key.scopes.split()))
+    scopes = frozenset(key.scopes.split())
+    return Caller(key.source, key.pk, scopes | {"read"} if READ_ALL in scopes else scopes)
 
 
 def _note_use(key: AgentKey) -> None:

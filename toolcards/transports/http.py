@@ -23,6 +23,7 @@ from toolcards.adapters import BadFrame
 from toolcards.gate import Refused
 from toolcards.transports import auth
 from toolcards.transports.auth import Caller
+from toolcards.transports.lines import admit
 from toolcards.transports.problems import Problem, not_found, of_bad_frame, of_refusal
 
 log = logging.getLogger(__name__)
@@ -35,20 +36,25 @@ HEADERS = {
     "Referrer-Policy": "same-origin",
 }
 BEGUN = 1 << 16  # bytes of a body that is too large, for those who must know what it is
-DRAINED = 1 << 20  # bytes of a body nobody wants that are still read, so that the sender hears why
+# Of an unwanted body so much is still read and forgotten, so that its sender sees the answer. Bytes and seconds.
+DRAINED, PATIENCE = 8 << 20, 2.0
 
 
 def endpoint(method: str, *scopes: str, people: bool = False, anybody: bool = False) -> Callable[[View], View]:
-    """Make a view of a function `(request, caller, **named)` that returns JSON, or a response; every no is JSON too."""
+    """Make a view of a function `(request, caller, **named)` that returns JSON, or a response; every no is JSON too.
+
+    `view.knock` checks the method and the key by the head of the request alone; a view that was not knocked at does so
+    itself. `view.reads`: whether it takes a body at all.
+    """
 
     def made(function: View) -> View:
         @csrf_exempt
         @functools.wraps(function)
         async def view(request: Any, **named: str) -> HttpResponse:
             try:
-                if request.method != method and (request.method, method) != ("HEAD", "GET"):
-                    raise Problem(405, "method_not_allowed", f"Use {method}.", headers={"Allow": method})
-                caller = await _caller(request)
+                if not hasattr(request, "caller"):
+                    await knock(request)
+                caller = request.caller
                 if "\0" in "".join(named.values()):  # nothing is called so, and not every database can be asked for it
                     raise not_found()
                 if any("\0" in given for values in request.GET.lists() for given in values[1]):
@@ -62,6 +68,13 @@ def endpoint(method: str, *scopes: str, people: bool = False, anybody: bool = Fa
                 return refusal(of_bad_frame(bad))
             return said if isinstance(said, (HttpResponse, StreamingHttpResponse)) else answer(said)
 
+        async def knock(request: Any) -> None:
+            if request.method != method and (request.method, method) != ("HEAD", "GET"):
+                raise Problem(405, "method_not_allowed", f"Use {method}.", headers={"Allow": method})
+            request.caller = await _caller(request)
+            if request.caller is not None:
+                admit(request.scope if hasattr(request, "scope") else None)
+
         async def _caller(request: Any) -> Caller | None:
             if anybody:
                 return None
@@ -70,6 +83,7 @@ def endpoint(method: str, *scopes: str, people: bool = False, anybody: bool = Fa
             return await auth.agent(request.headers.get("Authorization", ""), *scopes)
 
         view.method, view.scopes, view.people = method, scopes, people  # type: ignore[attr-defined]  # for docs
+        view.knock, view.reads = knock, method != "GET"  # type: ignore[attr-defined]
         return view
 
     return made
@@ -99,14 +113,15 @@ class Direct:
 
     async def __call__(self, scope: Any, receive: Any, send: Any, named: dict[str, str]) -> None:
         """Answer one request; `named` are the parts of the path, still encoded."""
+        body = io.BytesIO()
+        request = ASGIRequest(scope, body)
         try:
-            request = ASGIRequest(scope, io.BytesIO(await body_of(receive)))
-            request.get_host()
+            await self._check(request)
+            if self.view.reads:  # type: ignore[attr-defined]
+                body.write(await body_of(scope, receive, begin=hasattr(self.view, "too_large")))
+                body.seek(0)
         except Problem as problem:
-            await respond(send, await self._instead(scope, problem) or refusal(problem))
-            return
-        except DisallowedHost:
-            await respond(send, refusal(Problem(400, "bad_host", "This host name is not served here.")))
+            await respond_early(scope, receive, send, await self._instead(scope, problem) or refusal(problem))
             return
         told = {name: unquote(part) for name, part in named.items()}
         task = asyncio.ensure_future(self._answered(request, send, told))
@@ -119,22 +134,41 @@ class Direct:
                 task.cancel()
             await asyncio.gather(task, gone, return_exceptions=True)
 
+    async def _check(self, request: Any) -> None:
+        """Check host, method and key by the head alone; raises Problem."""
+        try:
+            request.get_host()
+            await self.view.knock(request)  # type: ignore[attr-defined]
+        except DisallowedHost:
+            raise Problem(400, "bad_host", "This host name is not served here.") from None
+        except Problem:
+            raise
+        except Exception:
+            log.exception("%s %s failed", request.method, request.path)
+            raise _broken() from None
+
     async def _instead(self, scope: Any, problem: Problem) -> HttpResponse | None:
-        """What the view itself answers to a body that is too large; it has the beginning of it."""
+        """Return what the view itself answers to a body that is too large, knowing the beginning of it."""
         instead = getattr(self.view, "too_large", None)
-        begun = problem.told.pop("begun", b"")
-        return await instead(ASGIRequest(scope, io.BytesIO(begun)), problem) if instead else None
+        if instead is None or not isinstance(problem, _TooLarge):
+            return None
+        answered: HttpResponse | None = await instead(ASGIRequest(scope, io.BytesIO(problem.begun)), problem)
+        return answered
 
     async def _answered(self, request: Any, send: Any, named: dict[str, str]) -> None:
         try:
             response = await self.view(request, **named)
         except Exception:
             log.exception("%s %s failed", request.method, request.path)
-            response = refusal(Problem(500, "internal", "Something went wrong here; it is in the server's log."))
+            response = refusal(_broken())
         try:
             await respond(send, response)
         except Exception as error:  # the client is gone
             log.debug("not sent: %s", error)
+
+
+def _broken() -> Problem:
+    return Problem(500, "internal", "Something went wrong here; it is in the server's log.")
 
 
 async def respond(send: Any, response: Any) -> None:
@@ -153,27 +187,64 @@ async def respond(send: Any, response: Any) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-async def body_of(receive: Any) -> bytes:
-    """Return the whole body; raises Problem 413."""
+async def respond_early(scope: Any, receive: Any, send: Any, response: HttpResponse) -> None:
+    """Send a response to a request whose body was not read, then read on for a moment, and close.
+
+    A connection that is closed with bytes unread is reset, and the sender never sees the response.
+    """
+    response["Connection"] = "close"
+    headers = [(name.lower().encode("ascii"), value.encode("latin-1")) for name, value in response.items()]
+    headers.append((b"content-length", str(len(response.content)).encode()))
+    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+    await send({"type": "http.response.body", "body": response.content, "more_body": True})
+    if has_body(scope) and not any(name == b"expect" for name, _ in scope["headers"]):
+        await _drain(receive)
+    await send({"type": "http.response.body", "body": b""})
+
+
+def has_body(scope: Any) -> bool:
+    """Return whether the head of the request announces a body."""
+    return any(name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
+               for name, value in scope["headers"])  # fmt: skip
+
+
+def announced(scope: Any) -> int:
+    """Return how long the body will be as the head says, 0 where it does not."""
+    lengths = [value for name, value in scope["headers"] if name == b"content-length"]
+    return int(lengths[0]) if lengths and lengths[0].isdigit() else 0
+
+
+async def body_of(scope: Any, receive: Any, *, begin: bool = False) -> bytes:
+    """Return the whole body; raises Problem 413, before the first byte where the head says so much.
+
+    `begin`: read as much as is allowed even then; the problem holds the beginning.
+    """
     pieces, size, limit = [], 0, settings.TOOLCARDS.max_body
+    if announced(scope) > limit and not begin:
+        raise _TooLarge(limit)
     while True:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Problem(400, "bad_request", "The body broke off.")
         piece = message.get("body", b"")
         size += len(piece)
         if size > limit:
-            await drain(receive)
-            begun = b"".join([*pieces, piece])[:BEGUN]
-            raise Problem(413, "too_large", f"A body has at most {limit} bytes.", begun=begun)
+            raise _TooLarge(limit, b"".join([*pieces, piece])[:BEGUN])
         pieces.append(piece)
         if not message.get("more_body"):
             return b"".join(pieces)
 
 
-async def drain(receive: Any) -> None:
-    """Read on for a while and forget it: a sender that is cut off does not read our answer."""
-    left = 8 * DRAINED
+class _TooLarge(Problem):
+    def __init__(self, limit: int, begun: bytes = b"") -> None:
+        super().__init__(413, "too_large", f"A body has at most {limit} bytes.")
+        self.begun = begun
+
+
+async def _drain(receive: Any) -> None:
+    left = DRAINED
     try:
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(PATIENCE):
             while left > 0:
                 message = await receive()
                 left -= len(message.get("body", b"")) or 1

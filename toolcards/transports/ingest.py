@@ -25,6 +25,7 @@ from toolcards.gate import Refused
 from toolcards.models import ToolCall
 from toolcards.transports import auth, background, http, origins
 from toolcards.transports.intake import Intake, adapter_of, frames_of, mode_of, run_named
+from toolcards.transports.lines import admit
 from toolcards.transports.presence import Connection
 from toolcards.transports.problems import Problem, of_bad_frame, of_refusal
 
@@ -105,7 +106,8 @@ class IngestConsumer(AsyncConsumer):
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """See ASGI; everything happens in here."""
         background.ensure()
-        self._receive, self._more = receive, True
+        self._receive, self._scope = receive, scope
+        self._more = True
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         given = parse_qs(scope["query_string"].decode("utf-8", "replace"), keep_blank_values=True)
         try:
@@ -114,21 +116,23 @@ class IngestConsumer(AsyncConsumer):
         except Gone:
             return
         except Problem as problem:
-            await self._drained()
             answer = http.refusal(problem)
         except Refused as refused:
-            await self._drained()
             answer = http.refusal(of_refusal(refused))
         except Exception:
             log.exception("ingest failed")
             answer = http.refusal(Problem(500, "internal", "Something went wrong here; send it again."))
         with contextlib.suppress(Exception):  # gone meanwhile
-            await http.respond(send, answer)
+            if self._more and http.has_body(scope):
+                await http.respond_early(scope, receive, send, answer)
+            else:
+                await http.respond(send, answer)
 
     async def _asked(self, method: str, headers: dict[str, str], given: dict[str, str]) -> tuple[Any, ...]:
         if method != "POST":
             raise Problem(405, "method_not_allowed", "Use POST.", headers={"Allow": "POST"})
         caller = await auth.agent(headers.get("authorization", ""), "ingest")
+        admit(self._scope, streams=True)
         splitter = _splitter(headers.get("content-type", ""))
         self._decisions: list[dict[str, Any]] = []
         self._asked_here: list[dict[str, str]] = []
@@ -212,10 +216,6 @@ class IngestConsumer(AsyncConsumer):
             said["error"] = {"code": intake.first_error.code, "message": intake.first_error.message}
         return said
 
-    async def _drained(self) -> None:
-        if self._more:
-            await http.drain(self._receive)
-
     # ------------------------------------------------------------ once per key
 
     async def _once(self, caller: auth.Caller, key: str, work: Any) -> tuple[Any, ...]:
@@ -225,7 +225,6 @@ class IngestConsumer(AsyncConsumer):
                 raise Problem(409, "in_progress", "A request with this Idempotency-Key is still being read.")
             await asyncio.sleep(0.05)
         if before:
-            await self._drained()
             return json.loads(before), 200, {"Idempotency-Replayed": "true"}
         said: dict[str, Any] | None = None
         try:

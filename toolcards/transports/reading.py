@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
-from urllib.parse import quote
 
 from channels.db import database_sync_to_async
 from django.db.models import Q
@@ -13,7 +12,7 @@ from django.db.models import Q
 from toolcards.core.call import call_json, moment
 from toolcards.core.facts import InputDelta
 from toolcards.core.lifecycle import Card, ToolCallState
-from toolcards.models import Approval, Event, Run, ToolCall
+from toolcards.models import AmbiguousRun, Approval, Event, Run, ToolCall
 from toolcards.records import redactor
 from toolcards.transports.auth import Caller
 from toolcards.transports.problems import Problem, not_found
@@ -60,16 +59,29 @@ def one_of(given: Any, name: str, words: Iterable[str]) -> str:
     return word
 
 
-def run_seen_by(caller: Caller, name: str) -> Run:
-    """Return the run of that name; raises Problem 404.
+def run_seen_by(caller: Caller, name: str, source: str = "") -> Run:
+    """Return the run of that name, of that source where one is given; raises Problem 404 or 409.
 
-    An agent sees its own source's runs only, a key that can only read sees all.
+    Without a source, a key means its own source's run. Only people and keys with `read:all` reach other sources.
     """
-    runs = Run.objects.filter(source=caller.reads_only) if caller.reads_only else Run.objects.all()
-    run: Run | None = runs.named(name)
-    if run is None:
+    own = caller.reads_only or (caller.source if not source else None)
+    if own is not None and source in ("", own.name):
+        run: Run | None = Run.objects.select_related("source").filter(source=own, name=name).first()
+        if run is not None:
+            return run
+    if caller.reads_only:
         raise not_found()
-    return run
+    return _only_one(name, source)
+
+
+def _only_one(name: str, source: str) -> Run:
+    try:
+        return Run.objects.only_one(name, source)
+    except Run.DoesNotExist:
+        raise not_found() from None
+    except AmbiguousRun as ambiguous:
+        message = "Several sources have a run of this name. Choose one with ?source=."
+        raise Problem(409, "ambiguous_run", message, sources=ambiguous.sources) from None
 
 
 def run_json(run: Run) -> dict[str, Any]:
@@ -83,7 +95,7 @@ def run_json(run: Run) -> dict[str, Any]:
         "ended_at": moment(run.ended_at.timestamp()) if run.ended_at else None,
         "calls": run.calls,
         "counts": run.count_by_state,
-        "url": f"/runs/{quote(run.name, safe='')}/",
+        "url": run.url,
         "title": redactor().text(run.title),
         "source": run.source.name,
         "mode": run.mode,
@@ -102,6 +114,8 @@ def runs_page(caller: Caller, given: Any) -> dict[str, Any]:
         runs = runs.filter(status=status)
     if agent := given.get("agent", ""):
         runs = runs.filter(Q(agent=agent) | Q(agent="", source__name=agent))
+    if source := given.get("source", ""):
+        runs = runs.filter(source__name=source)
     if cursor:
         runs = runs.filter(id__lt=cursor[0])
     page = list(runs[: limit + 1])
@@ -109,14 +123,14 @@ def runs_page(caller: Caller, given: Any) -> dict[str, Any]:
     return {"runs": [run_json(run) for run in page[:limit]], "next": more}
 
 
-def one_run(caller: Caller, name: str) -> dict[str, Any]:
+def one_run(caller: Caller, name: str, given: Any) -> dict[str, Any]:
     """Return one run."""
-    return run_json(run_seen_by(caller, name))
+    return run_json(run_seen_by(caller, name, given.get("source", "")))
 
 
 def calls_page(caller: Caller, name: str, given: Any) -> dict[str, Any]:
     """Return a page of the run's calls, in order of first sight."""
-    run = run_seen_by(caller, name)
+    run = run_seen_by(caller, name, given.get("source", ""))
     limit, cursor, state = limit_of(given), cursor_of(given), one_of(given, "state", STATES)
     calls = ToolCall.objects.shown().filter(run=run).order_by("ordinal")
     if state:

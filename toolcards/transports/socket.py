@@ -19,6 +19,7 @@ from toolcards import feed, gate
 from toolcards.adapters import BadFrame
 from toolcards.transports import auth, background, origins
 from toolcards.transports.intake import TOO_MANY_GAPS, Intake, adapter_of, frames_of, mode_of, run_named
+from toolcards.transports.lines import admit
 from toolcards.transports.presence import Connection
 from toolcards.transports.problems import Problem
 
@@ -56,6 +57,7 @@ class AgentSocket(AsyncConsumer):
         asked = parse_qs(scope["query_string"].decode("utf-8", "replace"), keep_blank_values=True)
         given = {name: values[-1] for name, values in asked.items()}
         caller = await auth.agent(headers.get(b"authorization", ""), "ingest")
+        admit(scope)
         adapter = adapter_of(given.get("protocol", ""))
         mode = mode_of(given.get("mode", ""), "gate" if adapter.gated else "observe", caller)
         self._connection = Connection(caller, self.end)

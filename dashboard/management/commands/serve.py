@@ -4,6 +4,7 @@ import argparse
 import hashlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -80,7 +81,7 @@ class Command(BaseCommand):
         os.environ.update(TOOLCARDS_HOST=host, TOOLCARDS_PORT=str(port), TOOLCARDS_WORKERS=str(workers))
         return env
 
-    def _bind(self, env: Environment) -> serving.socket.socket:
+    def _bind(self, env: Environment) -> socket.socket:
         try:
             return serving.open_socket(env.host, env.port)
         except OSError as error:

@@ -9,7 +9,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from toolcards.gate import policies
-from toolcards.models import SCOPES, AgentKey
+from toolcards.models import EVERY_SCOPE, SCOPES, AgentKey
 
 
 class Command(BaseCommand):
@@ -22,7 +22,10 @@ class Command(BaseCommand):
         actions = parser.add_subparsers(dest="action", required=True)
         create = actions.add_parser("create", help="make a key; its secret is the last line, and is not kept")
         create.add_argument("name", help="the agent program that will use it")
-        create.add_argument("--scopes", nargs="+", default=list(SCOPES), help=f"some of: {' '.join(SCOPES)} (all)")
+        create.add_argument(
+            "--scopes", nargs="+", default=list(SCOPES),
+            help=f"some of: {' '.join(EVERY_SCOPE)} (default: all but {EVERY_SCOPE[-1]})",
+        )  # fmt: skip
         create.add_argument("--owner", default="", help="the person it works for; answers where a rule lets them")
         create.add_argument("--env", default="", help="where the agent works, as rules name it: prod, dev, …")
         actions.add_parser("list", help="list all keys")
@@ -42,10 +45,10 @@ class Command(BaseCommand):
         if owner and person is None:
             raise CommandError(f"There is no active person called {owner}.")
         try:
-            # In the order of SCOPES, each once, so that equal rights read equal.
+            # In the order of EVERY_SCOPE, each once, so that equal rights read equal.
             key, secret = AgentKey.objects.issue(name, tuple(sorted(set(wanted), key=_place)))
         except ValueError as error:
-            raise CommandError(f"{error}; there are: {' '.join(SCOPES)}") from error
+            raise CommandError(f"{error}; there are: {' '.join(EVERY_SCOPE)}") from error
         key.source.settle(**{name: value for name, value in (("owner", person), ("env", env)) if value})
         if person and policies.default_unanswerable(key.source):
             self.stdout.write(f"Beware: nobody but {owner} could answer what the policy's default asks; as it works")
@@ -68,7 +71,7 @@ class Command(BaseCommand):
 
 
 def _place(scope: str) -> int:
-    return SCOPES.index(scope) if scope in SCOPES else len(SCOPES)
+    return EVERY_SCOPE.index(scope) if scope in EVERY_SCOPE else len(EVERY_SCOPE)
 
 
 def _condition(key: AgentKey) -> str:

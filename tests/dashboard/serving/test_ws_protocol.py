@@ -13,7 +13,9 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from uvicorn.server import ServerState
 from websockets.frames import apply_mask
 
-from dashboard.websocket import Protocol
+from dashboard.serving.peers import Peer
+from dashboard.serving.ws_protocol import Protocol
+from toolcards.transports.lines import admit
 
 MOST = 70_000
 REQUEST = (
@@ -68,6 +70,7 @@ async def outcome(kind: type, pieces: list[bytes], early: bytes = b"") -> tuple[
         await receive()
         await ready.wait()
         await send({"type": "websocket.accept"})
+        admit(scope)  # else ours reads no long messages
         while told[-1:] != ["websocket.disconnect"]:
             message = await receive()
             told.append(message.get("text", message.get("bytes", message["type"])))
@@ -133,6 +136,11 @@ def test_any_bytes_cut_anywhere_mean_the_same(frames: list[bytes], last: list[by
     agree([sent[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(sent)], strict=True)], frames)
 
 
+def test_what_comes_behind_a_frame_that_breaks_the_rules_is_not_answered() -> None:
+    frames = [frame(b"p", PING), frame(b"\xc3("), frame(b"p", PING)]
+    agree([b"".join(frames)], frames)
+
+
 def test_byte_by_byte_it_is_the_same() -> None:
     frames = [frame("añ€".encode()), frame(b"x" * 126), frame(b"p", PING), frame(b"half", 0x01), frame(b"s", 0x80)]
     told, written, closed, _ = agree([bytes([byte]) for byte in b"".join(frames)], frames)
@@ -159,3 +167,37 @@ def test_what_comes_once_we_have_closed_is_not_told(cut: int) -> None:
     pieces = [frame(b"bye"), sent[:cut], sent[cut:]]
     told, _, closed, _ = agree(pieces, pieces)
     assert "late" not in told and closed
+
+
+async def test_a_long_message_waits_outside_until_its_sender_is_known() -> None:
+    peer, wire, told = Peer(), Wire(), []
+    known = asyncio.Event()
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        await known.wait()
+        admit(scope)
+        while told[-1:] != ["websocket.disconnect"]:
+            message = await receive()
+            told.append(message.get("text", message["type"]))
+
+    config = uvicorn.Config(application, ws=Protocol, ws_max_size=1 << 20, lifespan="off", log_config=None)
+    config.load()
+    protocol = Protocol(config, ServerState(), {}, peer=peer)
+    protocol.connection_made(wire)
+    protocol.data_received(REQUEST)
+    await asyncio.sleep(0.01)
+    sent = frame(b"x" * 200_000)
+    protocol.data_received(sent[:60_000])
+    assert wire.paused == 0
+    protocol.data_received(sent[60_000:100_000])
+    assert wire.paused == 1
+    known.set()
+    await asyncio.sleep(0.01)
+    assert wire.paused == 0
+    protocol.data_received(sent[100_000:])
+    await asyncio.sleep(0.01)
+    protocol.connection_lost(None)
+    await asyncio.sleep(0.01)
+    assert told == ["x" * 200_000, "websocket.disconnect"]

@@ -9,20 +9,51 @@ close, and from a frame on that breaks the rules: there websockets knows what to
 from __future__ import annotations
 
 from asyncio import BaseTransport
+from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import apply_mask
+from websockets.http11 import Request
 from websockets.protocol import OPEN
+
+from dashboard.serving.peers import Peer
+from toolcards.transports.lines import LINE
 
 _TEXT = 0x81  # a frame's first byte if it is a whole text message
 _KNOWN = frozenset({0x00, 0x80, 0x01, _TEXT, 0x02, 0x82, 0x88, 0x89, 0x8A})  # what it can be
 _MASKED = 0x80  # in the second byte; the rest of it is the length, or how it is told
 _HEAD = 6  # bytes of the shortest head, its mask included
+_UNKNOWN = 1 << 16  # bytes of an unfinished message that are kept before its sender is known
+_GOODBYE = 2.0  # seconds for the peer to answer our close
 _LONGER = {126: 2, 127: 8}  # bytes that tell the length where the second byte cannot
 
 
 class Protocol(WebSocketsSansIOProtocol):
-    """uvicorn's protocol, with a short way for the usual message."""
+    """uvicorn's protocol, with a short way for the usual message, and little room for who is not known yet."""
+
+    def __init__(self, *given: Any, peer: Peer | None = None, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self._peer = peer or Peer()
+        self.close_timeout = _GOODBYE
+
+    def handle_connect(self, event: Request) -> None:
+        """See uvicorn; the application hears of the connection, and tells it who the peer is."""
+        super().handle_connect(event)
+        if hasattr(self, "scope"):
+            self.scope[LINE] = (self._peer,)  # type: ignore[typeddict-unknown-key]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio.Protocol."""
+        self._peer.close()
+        super().connection_lost(exc)
+
+    async def receive(self) -> Any:
+        """See uvicorn; reads on what was held back while the peer was not known."""
+        if self._held and self._peer.known:
+            self._held = False
+            if not self.read_paused:  # else uvicorn reads on, once the application has taken what is there
+                self.transport.resume_reading()
+        return await super().receive()
 
     def connection_made(self, transport: BaseTransport) -> None:
         """See asyncio.Protocol."""
@@ -30,6 +61,7 @@ class Protocol(WebSocketsSansIOProtocol):
         self._asked = False  # the request of the handshake has come
         self._aside = False  # websockets reads by itself from here on
         self._rest = bytearray()  # of a frame that has not come whole
+        self._held = False  # reading is paused until the peer is known
 
     def data_received(self, data: bytes | bytearray) -> None:
         """See asyncio.Protocol."""
@@ -49,6 +81,9 @@ class Protocol(WebSocketsSansIOProtocol):
         else:
             rest += data[at:]
         self._asked = True
+        if len(rest) > _UNKNOWN and not self._peer.known:
+            self._held = True
+            self.transport.pause_reading()
 
     def _read(self, data: bytes | bytearray) -> int:
         """Read the whole frames in there; return where the first one begins that was not read."""

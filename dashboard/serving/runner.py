@@ -11,8 +11,8 @@ from contextlib import suppress
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
-from dashboard import websocket
 from dashboard.environment import Environment
+from dashboard.serving import http_protocol, ws_protocol
 
 APPLICATION = "dashboard.asgi:application"
 log = logging.getLogger(__name__)
@@ -74,8 +74,8 @@ def run_uvicorn(env: Environment, bound: socket.socket, *, ready: Ready) -> None
     config = Config(
         APPLICATION,
         loop="auto",
-        http="httptools",
-        ws=websocket.Protocol,  # passes back-pressure on to the agent's TCP
+        http=http_protocol.Protocol,  # bounds peers that are not known yet
+        ws=ws_protocol.Protocol,  # passes back-pressure on to the agent's TCP
         ws_max_size=longest_message(env),
         ws_per_message_deflate=False,
         lifespan="auto",
@@ -109,9 +109,8 @@ def _when_listening(bound: socket.socket, ready: Ready) -> None:
 
 def run_daphne(env: Environment, bound: socket.socket, *, ready: Ready) -> None:
     """Serve until a signal comes. Bodies arrive whole, and there is no back-pressure: for development."""
-    from daphne.server import Server as Daphne  # installs Twisted's reactor, so not before it is wanted
-
     from dashboard.asgi import application
+    from dashboard.serving.daphne_server import Daphne  # installs Twisted's reactor, so not before it is wanted
 
     bound.listen(2048)
     bound.set_inheritable(True)

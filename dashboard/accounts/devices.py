@@ -1,0 +1,42 @@
+"""Remember in a browser's cookie who has signed in with it, so that strangers' guesses do not slow them down.
+
+The cookie is signed and lets no one in: it names a bucket of attempts (see `throttle`), good for its own people only.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from django.conf import settings
+from django.core import signing
+from django.http import HttpRequest, HttpResponse
+
+SALT = "toolcards.device"
+LIFE = 365 * 24 * 3600  # seconds
+MOST = 5  # people of one browser
+
+
+def known(request: HttpRequest, person: int | None) -> str:
+    """Return the id of the browser if this person has signed in with it, else the empty string."""
+    name, people = _read(request)
+    return f"{name} {person}" if person in people else ""
+
+
+def remember(request: HttpRequest, response: HttpResponse, person: int) -> None:
+    """Set the cookie that says so."""
+    name, people = _read(request)
+    latest = [person, *(pk for pk in people if pk != person)][:MOST]
+    value = signing.dumps({"id": name or secrets.token_urlsafe(16), "people": latest}, salt=SALT)
+    response.set_cookie(
+        settings.DEVICE_COOKIE_NAME, value, max_age=LIFE, httponly=True, samesite="Lax",
+        secure=settings.SESSION_COOKIE_SECURE,
+    )  # fmt: skip
+
+
+def _read(request: HttpRequest) -> tuple[str, list[int]]:
+    try:
+        said: Any = signing.loads(request.COOKIES.get(settings.DEVICE_COOKIE_NAME, ""), salt=SALT, max_age=LIFE)
+        return str(said["id"]), [int(pk) for pk in said["people"]]
+    except (signing.BadSignature, KeyError, TypeError, ValueError):
+        return "", []

@@ -1,0 +1,74 @@
+"""The forms that check a password, which are all there are: bounded and throttled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
+from django.core.exceptions import ValidationError
+
+from dashboard.accounts import devices, throttle
+from toolcards.records import Act, write
+
+LONGEST_PASSWORD = 4096  # characters
+SLOWLY = "Too many failed attempts. Try again in {} seconds."
+
+
+class SignInForm(AuthenticationForm):
+    """Name and password. Raises TooManyAttempts and Busy, which are no fault of a field."""
+
+    def clean(self) -> dict[str, Any]:
+        """Check the password if the throttle lets this attempt through."""
+        name = self.cleaned_data.get("username")
+        if not name or not self.cleaned_data.get("password"):
+            return self.cleaned_data
+        attempt = self._admitted(name)
+        longest = get_user_model()._meta.get_field("username").max_length or 150
+        if len(name) > longest or len(self.cleaned_data["password"]) > LONGEST_PASSWORD:
+            raise self.get_invalid_login_error()
+        with _counted(attempt):
+            return super().clean()
+
+    def _admitted(self, name: str) -> throttle.Attempt:
+        person = get_user_model().objects.filter(username=name).values_list("pk", flat=True).first()
+        address = str(self.request.META.get("REMOTE_ADDR", ""))
+        try:
+            return throttle.sign_ins.admit(name, address, devices.known(self.request, person))
+        except throttle.TooManyAttempts as refused:
+            if refused.first:
+                detail = {"typed": name} if person else {}
+                write(Act("signin.throttled", "nobody", detail=detail | {"from": address, "seconds": refused.wait}))
+            raise
+
+
+class OwnPasswordForm(PasswordChangeForm):
+    """Change one's own password; wrong old passwords slow down this session and no other."""
+
+    def __init__(self, user: Any, *given: Any, session: str, **more: Any) -> None:
+        super().__init__(user, *given, **more)
+        self._session = session
+
+    def clean_old_password(self) -> str:
+        """Check the old password if the throttle lets this attempt through."""
+        try:
+            attempt = throttle.sign_ins.admit("", "", f"session {self._session}")
+        except throttle.TooManyAttempts as refused:
+            raise ValidationError(SLOWLY.format(refused.wait), code="later") from None
+        with _counted(attempt):
+            return str(super().clean_old_password())
+
+
+@contextmanager
+def _counted(attempt: throttle.Attempt) -> Iterator[None]:
+    """Count the attempt as failed where the password is wrong, and not at all where it could not be checked."""
+    try:
+        yield
+    except ValidationError:
+        raise
+    except BaseException:
+        attempt.refund()
+        raise
+    attempt.succeed()

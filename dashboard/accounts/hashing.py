@@ -1,0 +1,55 @@
+"""Hash passwords in few places at a time: guessing clients wait for each other, and other pages go on.
+
+One hash takes a processor for a good part of a second. If the queue is full, `Busy` is raised at once.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.contrib.auth.hashers import PBKDF2PasswordHasher
+
+PLACES = max(1, (os.cpu_count() or 2) // 4)  # hashes at the same time, in each process
+QUEUE = 8  # who waits for a place
+RETRY_AFTER = 5  # seconds
+
+
+class Busy(Exception):
+    """The queue for hashing is full."""
+
+
+class Places:
+    """So many threads at a time, and so many more that wait."""
+
+    def __init__(self, places: int = PLACES, queue: int = QUEUE) -> None:
+        self._most, self._inside = places + queue, 0
+        self._free, self._lock = threading.Semaphore(places), threading.Lock()
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Hold a place, after waiting for it; raises Busy at once where too many wait."""
+        with self._lock:
+            if self._inside >= self._most:
+                raise Busy
+            self._inside += 1
+        try:
+            with self._free:
+                yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+
+
+places = Places()
+
+
+class BoundedPBKDF2(PBKDF2PasswordHasher):
+    """Django's own hasher, in one of the places; raises Busy."""
+
+    def encode(self, password: str, salt: str, iterations: int | None = None) -> str:
+        """See Django; every check of a password goes through here, too."""
+        with places.one():
+            return str(super().encode(password, salt, iterations))

@@ -1,0 +1,151 @@
+"""Slow down guessed passwords by name and by address, without locking out the owner of the name.
+
+Each attempt takes a token from several buckets, which fill up again with time; a successful one gives them back. Three
+rules let a person in although an attacker knows the name:
+
+- A browser that signed in as this person before (`devices`) has a bucket of its own, and no other counts.
+- The first attempt from an address always counts, however many others guess that name elsewhere.
+- Buckets are never locked, only empty: each says in how many seconds it has a token again.
+
+Everything is in the memory of this process, under keyed digests: names that were typed are not kept in the clear.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+import unicodedata
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from django.utils.crypto import salted_hmac
+
+from dashboard.networks import network
+
+KEPT = 20_000  # buckets in memory; the oldest are forgotten first
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """How many attempts in a row, and the seconds until one more."""
+
+    size: int
+    refill: float
+
+
+DEVICE = Allowance(10, 30.0)  # from a browser that this person has signed in with
+PAIR = Allowance(10, 30.0)  # for one name from one address
+CROWDED = Allowance(1, 300.0)  # the same, while many addresses guess that name
+ADDRESS = Allowance(30, 10.0)  # from one address, whatever the names
+NAME = Allowance(100, 20.0)  # for one name, wherever from: beyond it the name is crowded
+
+
+class TooManyAttempts(Exception):
+    """Too many failed attempts. `wait`: seconds until the next one counts; `first`: this was not said before."""
+
+    def __init__(self, wait: float, first: bool) -> None:
+        super().__init__("too many failed sign-in attempts")
+        self.wait, self.first = math.ceil(wait), first
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """What is spent of an allowance, as of a moment of the clock."""
+
+    spent: float = 0.0
+    at: float = 0.0
+    announced: bool = False  # that it is empty
+
+    def settle(self, allowance: Allowance, now: float) -> None:
+        """Give back what the time since has filled up."""
+        self.spent = max(0.0, self.spent - (now - self.at) / allowance.refill)
+        self.at = now
+        self.announced = self.announced and self.spent > 0
+
+    def wait(self, allowance: Allowance) -> float:
+        """Return the seconds until there is a token; 0 if there is one."""
+        return max(0.0, (self.spent + 1 - allowance.size) * allowance.refill)
+
+
+class Attempt:
+    """One attempt that was let through; it counts as failed unless `succeed` or `refund` is called."""
+
+    def __init__(self, throttle: Throttle, taken: list[str], own: str) -> None:
+        self._throttle, self._taken, self._own = throttle, taken, own
+
+    def succeed(self) -> None:
+        """Give the tokens back, and forget what failed before under this name from here."""
+        self._throttle._return(self._taken, forget=self._own)
+
+    def refund(self) -> None:
+        """Give the tokens back: nothing was tried after all."""
+        self._throttle._return(self._taken)
+
+
+class Throttle:
+    """The buckets of all names, addresses and devices."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._lock = clock, threading.Lock()
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+
+    def admit(self, name: str, address: str, device: str = "") -> Attempt:
+        """Take the tokens of one attempt; raises TooManyAttempts.
+
+        `device`: of a browser that this very person has signed in with before, else empty.
+        """
+        name, address = _digest("name", _folded(name)), _digest("address", network(address))
+        with self._lock:
+            now = self._clock()
+            if device:
+                wanted = [(_digest("device", device), DEVICE)]
+            else:
+                crowded = self._settled(name, NAME, now).wait(NAME) > 0
+                wanted = [(_digest("pair", name + address), CROWDED if crowded else PAIR), (address, ADDRESS)]
+            found = [(self._settled(key, allowance, now), allowance) for key, allowance in wanted]
+            wait = max(bucket.wait(allowance) for bucket, allowance in found)
+            if wait > 0:
+                own = found[0][0]
+                first, own.announced = not own.announced, True
+                raise TooManyAttempts(wait, first)
+            taken = [key for key, _ in wanted] + ([] if device else [name])
+            for key in taken:  # bounded, so that a name is not crowded for days after the last guess
+                self._buckets[key].spent = min(self._buckets[key].spent + 1, 2.0 * NAME.size)
+        return Attempt(self, taken, taken[0])
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._buckets.clear()
+
+    def _settled(self, key: str, allowance: Allowance, now: float) -> _Bucket:
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            bucket = self._buckets[key] = _Bucket(at=now)
+            if len(self._buckets) > KEPT:
+                self._buckets.popitem(last=False)
+        self._buckets.move_to_end(key)
+        bucket.settle(allowance, now)
+        return bucket
+
+    def _return(self, taken: list[str], forget: str = "") -> None:
+        with self._lock:
+            for key in taken:
+                bucket = self._buckets.get(key)
+                if bucket is not None:
+                    bucket.spent = 0.0 if key == forget else max(0.0, bucket.spent - 1)
+
+
+def _folded(name: str) -> str:
+    """Return the name in one spelling and without case, as accounts are distinguished."""
+    return unicodedata.normalize("NFKC", name).casefold()
+
+
+def _digest(kind: str, value: str) -> str:
+    said = value.encode("utf-8", "surrogatepass")
+    return salted_hmac(f"toolcards.throttle.{kind}", said, algorithm="sha256").hexdigest()
+
+
+sign_ins = Throttle()

@@ -1,0 +1,32 @@
+"""Network addresses of peers: what counts as one, and which are our own proxies."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+
+
+def network(address: str) -> str:
+    """Return what counts as one address: of IPv6 the network of a household, for each has 2^64 addresses."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    if parsed.ipv4_mapped:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.ip_network((parsed, 64), strict=False))
+
+
+def is_proxy(address: str, proxies: Iterable[str]) -> bool:
+    """Return whether this is a proxy of ours (`TOOLCARDS_PROXY`), which speaks for many addresses."""
+    for proxy in proxies:
+        if proxy in ("*", address):
+            return True
+        try:
+            if ipaddress.ip_address(address) in ipaddress.ip_network(proxy, strict=False):
+                return True
+        except ValueError:
+            continue
+    return False

@@ -1,0 +1,95 @@
+"""Measure bodies of pages before Django spools them: small ones from strangers, larger ones of people.
+
+Django's handler takes a body in whole before it looks at anything. So the limit is checked here: by the length that the
+head announces, else while the body comes. More than a sign-in form needs is only read of people who are signed in.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from django.conf import settings
+from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpResponse
+from django.template.loader import render_to_string
+
+from dashboard.middleware import with_headers
+from toolcards.transports import auth
+from toolcards.transports.http import announced, has_body, refusal, respond_early
+from toolcards.transports.lines import admit
+from toolcards.transports.problems import Problem
+
+SMALL = 64 << 10  # bytes: a sign-in form, and whatever else needs no session
+LARGE = ("/policy/", "/api/v1/policy/")  # where people send whole documents
+
+
+class Measured:
+    """ASGI application in front of Django's."""
+
+    def __init__(self, pages: Any) -> None:
+        self.pages = pages
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Pass the request on with its body measured, or answer 413, or 401 where a program sends no session."""
+        if not has_body(scope):
+            await self.pages(scope, receive, send)
+            return
+        body = _Body(scope, receive)
+        if await body.fits(announced(scope)):
+            answering = _Sending(send)
+            await self.pages(scope, body.receive, answering.send)
+            if not body.over or answering.began:
+                return
+        await respond_early(scope, receive, send, body.refusal())
+
+
+class _Body:
+    """The body of one request. `over`: it is longer than it may be; `known`: of a person who is signed in."""
+
+    def __init__(self, scope: Any, receive: Any) -> None:
+        self._scope, self._receive = scope, receive
+        self._size, self._most = 0, SMALL
+        self.over = False
+        self.known: bool | None = None
+
+    async def fits(self, size: int) -> bool:
+        """Return whether a body may have that many bytes; whose it is, is only asked if it is not small."""
+        if size <= self._most:
+            return True
+        if self.known is None:
+            person, may = await auth.person_of(ASGIRequest(self._scope, io.BytesIO()))
+            self.known = person is not None and may
+            if self.known:
+                admit(self._scope)
+                env, path = settings.TOOLCARDS, self._scope["path"]
+                self._most = env.max_body if path.startswith(LARGE) else env.max_form
+        self.over = size > self._most
+        return not self.over
+
+    async def receive(self) -> Any:
+        """Give Django the next piece; a body that is too long breaks off."""
+        message = await self._receive()
+        self._size += len(message.get("body", b""))
+        return message if await self.fits(self._size) else {"type": "http.disconnect"}
+
+    def refusal(self) -> HttpResponse:
+        """Return the answer that says why."""
+        if self._scope["path"].startswith("/api/"):
+            if not self.known:
+                return refusal(Problem(401, "signed_out", "Sign in first."))
+            return refusal(Problem(413, "too_large", f"A body has at most {self._most} bytes here."))
+        page = HttpResponse(render_to_string("413.html", {"most": self._most}), status=413)
+        return with_headers(ASGIRequest(self._scope, io.BytesIO()), page)
+
+
+class _Sending:
+    """The way back, and whether it was taken."""
+
+    def __init__(self, send: Any) -> None:
+        self._send, self.began = send, False
+
+    async def send(self, message: Any) -> None:
+        """Pass it on."""
+        self.began = True
+        await self._send(message)

@@ -1,0 +1,101 @@
+"""Daphne with the limits that it can have: on heads and bodies, and on the time until the first head is complete.
+
+Daphne hands a body to the application once it is whole, and keeps it in a file until then. So a key cannot be checked
+before its body: here only what a head says for itself is looked at. A request with neither key nor session may bring
+little, any other one what `TOOLCARDS_MAX_BODY` says; bodies for /api/v1/ingest with a key have no limit. A connection
+that says nothing for a minute is closed by Twisted.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from daphne.http_protocol import HTTPFactory, WebRequest
+from daphne.server import Server  # installs Twisted's reactor
+from django.conf import settings
+from twisted.internet import reactor
+
+from dashboard.serving.bodies import SMALL
+from dashboard.serving.limits import Refusal
+from toolcards.transports.http import DRAINED, PATIENCE
+from toolcards.transports.routing import INGEST
+
+
+class Request(WebRequest):
+    """One request, measured while it comes."""
+
+    _size, _refused = 0, False
+
+    def gotLength(self, length: int | None) -> None:
+        """See Twisted: the head is complete."""
+        self.channel.head_came = True
+        self._most = self._allowance()
+        super().gotLength(None if length is None else min(length, SMALL))
+        if length and length > self._most:
+            self._refuse()
+
+    def handleContentChunk(self, data: bytes) -> None:
+        """See Twisted."""
+        self._size += len(data)
+        if not self._refused and self._size > self._most:
+            self._refuse()
+        elif self._refused and self._size > DRAINED:
+            self.channel.transport.abortConnection()
+        if not self._refused:
+            super().handleContentChunk(data)
+
+    def process(self) -> Any:
+        """See Daphne."""
+        return None if self._refused else super().process()
+
+    def _allowance(self) -> float:
+        path = self.channel._path.partition(b"?")[0].rstrip(b"/")
+        if not self._claims_identity():
+            return SMALL
+        return float("inf") if path == INGEST.encode() else settings.TOOLCARDS.max_body
+
+    def _claims_identity(self) -> bool:
+        cookies = b"; ".join(self.requestHeaders.getRawHeaders(b"Cookie") or ())
+        return self.requestHeaders.hasHeader(b"Authorization") or settings.SESSION_COOKIE_NAME.encode() in cookies
+
+    def _refuse(self) -> None:
+        self._refused, self._size, self.content = True, 0, io.BytesIO()
+        if self.channel._path.startswith(b"/api/") and not self._claims_identity():
+            refusal = Refusal(401, "unauthorized", "Send an agent key, or sign in.")
+        else:
+            refusal = Refusal(413, "too_large", f"A body has at most {self._most} bytes here.")
+        transport = self.channel.transport
+        transport.write(refusal.response)
+        transport.loseWriteConnection()  # reads on for a moment, so that the sender sees the answer
+        reactor.callLater(PATIENCE, transport.abortConnection)  # type: ignore[attr-defined]
+
+
+class Factory(HTTPFactory):
+    """Makes connections that are cut if their first head does not come in time."""
+
+    def buildProtocol(self, address: Any) -> Any:
+        """See Twisted."""
+        protocol = super().buildProtocol(address)
+        protocol.requestFactory = Request
+        reactor.callLater(settings.TOOLCARDS.head_seconds, _cut, protocol)  # type: ignore[attr-defined]
+        return protocol
+
+
+def _cut(protocol: Any) -> None:
+    channel = protocol._channel
+    if channel.transport is not None and not getattr(channel, "head_came", False):
+        channel.transport.abortConnection()
+
+
+class Daphne(Server):
+    """Daphne's server, which makes connections by our factory."""
+
+    @property
+    def http_factory(self) -> Factory:
+        """The factory."""
+        return self._factory
+
+    @http_factory.setter
+    def http_factory(self, _: HTTPFactory) -> None:
+        self._factory = Factory(self)

@@ -1,0 +1,256 @@
+"""uvicorn's HTTP protocol with limits of size and time on all that comes before an answer.
+
+A head must be complete soon and be small. A body may not rest for long, unless the application said that its sender is
+known and streams (`transports.lines`). What is still sent after an answer is read for a moment, so that the sender sees
+the answer, and then the connection ends. An address has only so many connections that are not known yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import math
+from enum import Enum
+from typing import Any
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from dashboard.networks import is_proxy
+from dashboard.serving.limits import HEAD_TOO_LARGE, INVALID, TOO_MANY, TOO_SLOW, Limits, Refusal, limits_of_settings
+from dashboard.serving.peers import Peer
+from toolcards.transports.lines import LINE
+
+HEADERS = 200  # header lines of a request
+PIPELINED = 16  # requests that wait for the answer to the one before
+BARREN = 1 << 18  # bytes in a row of a body that bring nothing of it: chunk extensions, trailers
+LINGER, LEFTOVER = 2.0, 8 << 20  # seconds and bytes that are still read after an answer that came early
+FAREWELL = 10.0  # seconds until a closed connection is gone, though its peer takes nothing
+
+
+class Phase(Enum):
+    """What is being read."""
+
+    REST = "nothing: the request is whole, and the next has not begun"
+    HEAD = "a head, or the wait for the first one"
+    BODY = "a body"
+
+
+class Protocol(HttpToolsProtocol):
+    """One connection."""
+
+    def __init__(self, *given: Any, limits: Limits | None = None, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self._limits, self._peer = limits or limits_of_settings(), Peer()
+        self._phase = Phase.HEAD
+        self._since = self._heard = self.loop.time()  # when the phase began, and when the last bytes came
+        self._stalled = math.inf  # since when the peer takes nothing of what we send
+        self._size = self._barren = 0  # bytes of this phase, and those since the last that brought something
+        self._answered = False  # before the body was whole
+        self._over = False  # what comes is forgotten
+        self._refusal: Refusal | None = None  # raised inside the parser, which raises something else
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """See asyncio.Protocol."""
+        super().connection_made(transport)
+        address = self.client[0] if self.client else ""
+        if not is_proxy(address, self._limits.proxies):
+            peer = self._limits.crowd.enter(address)
+            if peer is None:
+                transport.write(TOO_MANY.response)
+                self._close()
+                return
+            self._peer = peer
+        self.ws_protocol_class = functools.partial(self.ws_protocol_class, peer=self._peer)  # type: ignore[arg-type]
+        self._wake(self._limits.head_seconds)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio.Protocol."""
+        self._peer.close()
+        self._sleep()
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """See asyncio.Protocol."""
+        self._stalled = self.loop.time()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        """See asyncio.Protocol."""
+        self._stalled = math.inf
+        super().resume_writing()
+
+    # ------------------------------------------------------------ reading
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio.Protocol."""
+        if self._phase is Phase.REST and not self._over:
+            self._enter(Phase.HEAD)
+        self._heard = self.loop.time()
+        self._size += len(data)
+        self._barren += len(data)
+        if (self._over or self._answered) and self._size > LEFTOVER:
+            self.transport.abort()
+        if self._over:
+            return
+        self._unset_keepalive_if_required()
+        self._parse(data)
+        if self._phase is Phase.HEAD and self._size > self._limits.max_head:
+            self._end(HEAD_TOO_LARGE)
+        elif self._phase is Phase.BODY and self._barren > BARREN:
+            self._end(INVALID)
+
+    def _parse(self, data: bytes) -> None:
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            if self._should_upgrade():
+                self.handle_websocket_upgrade()
+            else:
+                self._unsupported_upgrade_warning()
+        except httptools.HttpParserError:
+            self._end(self._refusal or INVALID)
+
+    def handle_websocket_upgrade(self) -> None:
+        """Hand the connection over to the socket's protocol, and the peer with it."""
+        self._sleep()
+        self._over = True
+        super().handle_websocket_upgrade()
+
+    def on_message_begin(self) -> None:
+        """See httptools."""
+        if self._phase is not Phase.HEAD:
+            self._enter(Phase.HEAD)
+        super().on_message_begin()
+        self._peer.next_request()
+        self.scope[LINE] = (self._peer,)  # type: ignore[typeddict-unknown-key]
+
+    def on_url(self, url: bytes) -> None:
+        """See httptools."""
+        super().on_url(url)
+        self._check_head()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """See httptools; a trailer is forgotten, since the application has read the head already."""
+        if self._phase is Phase.HEAD:
+            super().on_header(name, value)
+            self._check_head()
+
+    def on_headers_complete(self) -> None:
+        """See httptools."""
+        self._check_head(sum(len(name) + len(value) for name, value in self.headers))
+        if len(self.pipeline) >= PIPELINED:
+            self._raise(INVALID)
+        self._enter(Phase.BODY)
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """See httptools."""
+        self._barren = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """See httptools; a connection that was answered early, and whose body came whole all the same, is kept."""
+        answered = self._answered
+        self._phase, self._answered = Phase.REST, False
+        super().on_message_complete()
+        if answered and not self.transport.is_closing():
+            wait = self.timeout_keep_alive
+            self.timeout_keep_alive_task = self.loop.call_later(wait, self.timeout_keep_alive_handler)
+
+    def on_response_complete(self) -> None:
+        """See uvicorn; an answer that came before its request's end ends the connection soon."""
+        super().on_response_complete()
+        if self._phase is Phase.BODY and not self.pipeline:
+            self._answered, self._size, self._since = True, 0, self.loop.time()
+            self._wake(LINGER)
+
+    def _enter(self, phase: Phase) -> None:
+        self._phase, self._since, self._answered = phase, self.loop.time(), False
+        self._size = self._barren = 0
+        if phase is Phase.HEAD:
+            self._wake(self._limits.head_seconds)
+
+    def _check_head(self, size: int = 0) -> None:
+        if len(self.url) + size > self._limits.max_head or len(self.headers) > HEADERS:
+            self._raise(HEAD_TOO_LARGE)
+
+    def _raise(self, refusal: Refusal) -> None:
+        self._refusal = refusal
+        raise refusal
+
+    # ------------------------------------------------------------ time
+
+    def _wake(self, seconds: float) -> None:
+        self._sleep()
+        self._timer = self.loop.call_later(seconds, self._look)
+
+    def _sleep(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        """End the connection if its time is over, else look again when it could be."""
+        self._timer = None
+        left = self._deadline() - self.loop.time()
+        if self._over or self._answered and left <= 0:
+            self._close()
+        elif left <= 0:
+            self._late()
+        else:
+            self._wake(max(0.05, min(left, self._limits.head_seconds)))
+
+    def _deadline(self) -> float:
+        """Return when, on the loop's clock, the peer will have been too slow."""
+        limits, known = self._limits, self._peer.known
+        if self.transport.is_closing():
+            return self._heard + FAREWELL
+        stalled = math.inf if known else self._stalled + limits.body_seconds
+        if self._phase is Phase.HEAD:
+            return min(stalled, self._since + limits.head_seconds)
+        if self._phase is Phase.REST:
+            return stalled
+        if self._answered:
+            return self._since + LINGER
+        if self.flow.read_paused:  # it is us who do not read
+            self._heard = self.loop.time()
+        rests = limits.stream_seconds if self._peer.streams else limits.body_seconds
+        whole = math.inf if known else self._since + 2 * limits.body_seconds
+        return min(stalled, whole, self._heard + rests)
+
+    def _late(self) -> None:
+        if self.transport.is_closing() or self._stalled < math.inf:
+            self.transport.abort()
+        elif self._phase is Phase.HEAD and not self._size:
+            self._close()  # it never said anything
+        else:
+            self._end(TOO_SLOW)
+
+    # ------------------------------------------------------------ the end
+
+    def _end(self, refusal: Refusal) -> None:
+        """Answer, read on for a moment so that the peer sees it, and close; in the middle of another answer just close.
+
+        A connection that is closed with bytes unread is reset, and the answer is lost with it.
+        """
+        cycle, self._over, self._size = self.cycle, True, 0
+        answering = cycle is not None and cycle.response_started and not cycle.response_complete
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        if answering or self.transport.is_closing():
+            self._close()
+            return
+        self.transport.write(refusal.response)
+        self.transport.write_eof()
+        self.flow.resume_reading()
+        self._wake(LINGER)
+
+    def _close(self) -> None:
+        """Close once what was written is sent; in a while, though the peer does not take it."""
+        self._over = True
+        self._sleep()
+        self.transport.close()
+        self.loop.call_later(FAREWELL, self.transport.abort)

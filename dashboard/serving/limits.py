@@ -1,0 +1,57 @@
+"""What a server process bounds, as the settings say, and how it answers who goes beyond."""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from django.conf import settings
+
+from dashboard.serving.peers import RETRY_AFTER, Crowd
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds and bytes; see the settings of the same names."""
+
+    head_seconds: float
+    body_seconds: float
+    stream_seconds: float
+    max_head: int
+    proxies: tuple[str, ...]
+    crowd: Crowd
+
+
+@functools.cache
+def limits_of_settings() -> Limits:
+    """Return the limits of this process, with one crowd for all its connections; Django must be set up."""
+    env = settings.TOOLCARDS
+    crowd = Crowd(env.max_unauthenticated)
+    return Limits(env.head_seconds, env.body_seconds, env.stream_seconds, env.max_head, env.proxy, crowd)
+
+
+class Refusal(Exception):
+    """A request that is answered before the application sees it."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message = status, code, message
+
+    @property
+    def response(self) -> bytes:
+        """The whole response, in the shape of the API's errors."""
+        body = json.dumps({"error": {"code": self.code, "message": self.message}}).encode()
+        lines = [
+            f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}", "content-type: application/json",
+            f"content-length: {len(body)}", "cache-control: no-store, private", "x-content-type-options: nosniff",
+            "connection: close", *([f"retry-after: {RETRY_AFTER}"] if self.status == 429 else []),
+        ]  # fmt: skip
+        return "\r\n".join([*lines, "", ""]).encode("ascii") + body
+
+
+INVALID = Refusal(400, "bad_request", "Invalid HTTP request.")
+TOO_SLOW = Refusal(408, "too_slow", "The request did not arrive in time.")
+TOO_MANY = Refusal(429, "slow_down", "Too many connections from this address are not authenticated yet.")
+HEAD_TOO_LARGE = Refusal(431, "head_too_large", "The path, cookies and other headers of this request are too long.")

@@ -1,0 +1,112 @@
+"""Passwords are hashed in few places; who finds the queue full is told so, and counts for nothing."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from django.contrib.auth.hashers import check_password, make_password
+from django.test import Client
+
+from dashboard.accounts import hashing
+from dashboard.accounts.hashing import Busy, Places
+from tests.serving import PATIENCE
+
+PASSWORD = "a password for tests"
+
+
+def holding(places: Places, count: int) -> tuple[list[threading.Thread], threading.Event, list[int]]:
+    """Have that many threads ask for a place; the event lets them go, the list grows as they are let in."""
+    leave, inside = threading.Event(), []
+
+    def hold(number: int) -> None:
+        with places.one():
+            inside.append(number)
+            leave.wait(PATIENCE)
+
+    threads = [threading.Thread(target=hold, args=[number]) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    return threads, leave, inside
+
+
+def full(places: Places) -> tuple[list[threading.Thread], threading.Event]:
+    threads, leave, _ = holding(places, places._most)
+    waited = threading.Event()
+    while places._inside < places._most:
+        waited.wait(0.01)
+    return threads, leave
+
+
+def test_only_so_many_hash_at_a_time_and_so_many_wait() -> None:
+    places = Places(places=2, queue=3)
+    threads, leave, inside = holding(places, 5)
+    pause = threading.Event()
+    while places._inside < 5 or len(inside) < 2:
+        pause.wait(0.01)
+    with pytest.raises(Busy), places.one():
+        raise AssertionError("it was let in")
+    assert len(inside) == 2
+    leave.set()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert len(inside) == 5 and places._inside == 0
+    with places.one():
+        pass
+
+
+def test_a_place_is_given_back_whatever_happens_in_it() -> None:
+    places = Places(places=1, queue=0)
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError), places.one():
+            raise ZeroDivisionError
+    assert places._inside == 0
+
+
+@pytest.fixture
+def real_hasher(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.PASSWORD_HASHERS = ["dashboard.accounts.hashing.BoundedPBKDF2"]
+    monkeypatch.setattr(hashing.BoundedPBKDF2, "iterations", 100)
+
+
+@pytest.mark.usefixtures("real_hasher")
+def test_hashes_are_django_s_own() -> None:
+    stored = make_password(PASSWORD)
+    assert stored.startswith("pbkdf2_sha256$") and check_password(PASSWORD, stored)
+
+
+@pytest.fixture
+def crowd(real_hasher: None, monkeypatch: pytest.MonkeyPatch) -> Any:
+    places = Places(places=1, queue=2)
+    monkeypatch.setattr(hashing, "places", places)
+    held: list[Any] = []
+
+    def come() -> None:
+        held.append(full(places))
+
+    yield come
+    for threads, leave in held:
+        leave.set()
+        for thread in threads:
+            thread.join(PATIENCE)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", ["bea", "nobody"])
+def test_who_comes_when_the_queue_is_full_is_told_to_come_back(a_person: Any, crowd: Any, name: str) -> None:
+    a_person("viewer", "bea")
+    crowd()
+    for _ in range(50):  # and is not taken for one who guesses
+        answer = Client().post("/login/", {"username": name, "password": PASSWORD})
+        assert answer.status_code == 429 and answer["Retry-After"] == str(hashing.RETRY_AFTER)
+        assert "Too many people are signing in" in answer.content.decode()
+
+
+@pytest.mark.django_db
+def test_other_pages_that_hash_say_so_too(client: Client, a_person: Any, crowd: Any) -> None:
+    client.force_login(a_person("viewer", "bea"))
+    crowd()
+    said = {"old_password": PASSWORD, "new_password1": "quite another", "new_password2": "quite another"}
+    answer = client.post("/settings/password/", said)
+    assert answer.status_code == 429 and answer["Retry-After"] and "busy" in answer.content.decode()

@@ -1,0 +1,281 @@
+"""Signing in by password and by link: what is refused, what is kept of it, and whom a link names before it is used."""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import Group, User
+from django.db import connection
+from django.test import Client
+
+from dashboard import people, signin
+from dashboard.accounts.throttle import DEVICE, PAIR
+from tests.serving import PATIENCE
+from toolcards.records import AuditRow
+
+pytestmark = pytest.mark.django_db
+PASSWORD = "a password for tests"
+HERE = "127.0.0.1"
+SESSION, DEVICES = settings.SESSION_COOKIE_NAME, settings.DEVICE_COOKIE_NAME
+
+
+@pytest.fixture
+def bea(a_person: Any) -> User:
+    return a_person("approver", "bea")
+
+
+def sign_in(client: Client, name: str = "bea", password: str = PASSWORD, address: str = HERE, **more: str) -> Any:
+    return client.post("/login/", {"username": name, "password": password, **more}, REMOTE_ADDR=address)
+
+
+def told(act: str) -> list[dict[str, Any]]:
+    return [row.details for row in AuditRow.objects.filter(act=act).order_by("seq")]
+
+
+# ---------------------------------------------------------------- guesses
+
+
+def test_guesses_are_slowed_down_and_say_for_how_long(bea: User) -> None:
+    guesser = Client()
+    answers = [sign_in(guesser, password="wrong") for _ in range(PAIR.size + 3)]
+    assert [answer.status_code for answer in answers] == [200] * PAIR.size + [429] * 3
+    assert (
+        0 < int(answers[-1]["Retry-After"]) <= PAIR.refill
+        and "Too many failed attempts" in answers[-1].content.decode()
+    )
+    assert sign_in(guesser).status_code == 429  # not even with the right one: else the answer would tell which it is
+    assert told("signin.throttled") == [{"typed": "bea", "from": "127.0.0.1", "seconds": int(PAIR.refill)}]
+    assert len(told("signin.refused")) == PAIR.size
+
+
+def test_a_name_that_is_not_there_is_slowed_down_alike(bea: User) -> None:
+    for name in ("bea", "nobody"):
+        answers = [sign_in(Client(), name, "wrong", address="10.0.0.7") for _ in range(PAIR.size + 1)]
+        assert [answer.status_code for answer in answers] == [200] * PAIR.size + [429], name
+        assert "nobody" not in str(told("signin.throttled"))
+
+
+def test_who_guesses_a_name_does_not_keep_its_owner_out(bea: User) -> None:
+    known, other = Client(), Client()
+    assert sign_in(known).status_code == 302
+    known.post("/logout/")
+    for n in range(60):
+        for _ in range(PAIR.size + 1):
+            sign_in(Client(), password="wrong", address=f"10.0.0.{n}")
+    for _ in range(PAIR.size + 1):
+        sign_in(Client(), password="wrong")
+    assert sign_in(Client()).status_code == 429
+    assert sign_in(other, address="192.0.2.9").status_code == 302  # from an address without failures
+    assert sign_in(known).status_code == 302  # from the attacker's own address, with a browser that is known
+
+
+def test_a_known_browser_is_known_for_its_own_people_only(bea: User, a_person: Any) -> None:
+    a_person("viewer", "cleo")
+    browser = Client()
+    assert sign_in(browser, "cleo").status_code == 302
+    browser.post("/logout/")
+    for _ in range(PAIR.size):
+        sign_in(browser, password="wrong")
+    assert sign_in(browser).status_code == 429
+    assert sign_in(browser, "cleo").status_code == 302
+
+
+def test_the_cookie_of_a_browser_lets_no_one_in_and_cannot_be_made_up(bea: User) -> None:
+    browser = Client()
+    sign_in(browser)
+    cookie = browser.cookies[DEVICES]
+    assert cookie["httponly"] and cookie["samesite"] == "Lax" and "bea" not in cookie.value
+    stolen = Client()
+    stolen.cookies[DEVICES] = cookie.value
+    assert stolen.get("/").status_code == 302
+    assert sum(sign_in(stolen, password="wrong").status_code == 200 for _ in range(50)) == DEVICE.size
+    forged = Client()
+    forged.cookies[DEVICES] = cookie.value[:-1] + ("A" if cookie.value[-1] != "A" else "B")
+    for _ in range(PAIR.size):
+        sign_in(forged, password="wrong", address="10.3.3.3")
+    assert sign_in(forged, password="wrong", address="10.3.3.3").status_code == 429
+
+
+def test_a_wrong_old_password_is_slowed_down_for_that_session_alone(bea: User) -> None:
+    thief, owner = Client(), Client()
+    thief.force_login(bea)
+    owner.force_login(bea)
+    said = {"new_password1": "quite another", "new_password2": "quite another"}
+    codes = [
+        thief.post("/settings/password/", said | {"old_password": f"{n}"}).status_code for n in range(DEVICE.size + 2)
+    ]
+    assert codes == [422] * DEVICE.size + [429] * 2
+    assert thief.post("/settings/password/", said | {"old_password": PASSWORD}).status_code == 429
+    assert owner.post("/settings/password/", said | {"old_password": PASSWORD}).status_code == 302
+
+
+def test_the_django_admin_has_no_door_of_its_own(bea: User, a_person: Any) -> None:
+    assert Client().get("/admin/", follow=True).redirect_chain[-1][0] == "/login/?next=%2Fadmin%2F"
+    answer = Client().post("/admin/login/?next=/admin/", {"username": "bea", "password": PASSWORD})
+    assert answer.status_code == 302 and SESSION not in answer.cookies
+    viewer, boss = Client(), Client()
+    viewer.force_login(bea)
+    assert viewer.get("/admin/", follow=True).status_code == 403
+    boss.force_login(a_person("admin", "boss"))
+    assert boss.get("/admin/login/?next=/admin/", follow=True).redirect_chain[-1][0] == "/admin/"
+
+
+# ---------------------------------------------------------------- what was typed
+
+
+@pytest.mark.parametrize("typed", ["hunter2-my-real-password", "bea@example.com", "b\u00e9a", "BEA"])
+def test_what_was_typed_as_a_name_is_kept_only_if_it_is_one(
+    bea: User, typed: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(PAIR.size + 2):
+        sign_in(Client(), typed, "wrong")
+    kept = str(list(AuditRow.objects.values_list("detail", "actor"))) + caplog.text
+    assert typed not in kept and told("signin.refused")[0] == {"from": "127.0.0.1", "way": "password"}
+
+
+def test_a_name_that_exists_is_kept_as_it_is_written(bea: User) -> None:
+    sign_in(Client(), "\uff42ea", "wrong")
+    assert told("signin.refused") == [{"typed": "bea", "from": "127.0.0.1", "way": "password"}]
+
+
+@pytest.mark.parametrize(("name", "password"), [
+    ("b" * 10**6, PASSWORD), ("bea", "x" * 10**6), ("bea", PASSWORD + " " * 5000), ("\uff42" * 10**5, "x"),
+    ("\ufdfa" * 50_000, "x"), ("bea", "\ud7ff" * 5000), ("", ""), ("bea", ""), ("bea\u200b", PASSWORD), (" ", PASSWORD),
+])  # fmt: skip
+def test_odd_and_huge_names_and_passwords_do_not_sign_in(bea: User, name: str, password: str) -> None:
+    answer = sign_in(Client(), name, password)
+    assert answer.status_code == 200 and SESSION not in answer.cookies
+
+
+@pytest.mark.parametrize("field", ["username", "password"])
+def test_a_nul_is_refused(bea: User, field: str) -> None:
+    said = {"username": "bea", "password": PASSWORD}
+    assert Client().post("/login/", said | {field: said[field] + "\0"}).status_code == 400
+
+
+def test_a_password_that_is_too_long_is_not_hashed(bea: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(User, "check_password", lambda *given: pytest.fail("it was hashed"))
+    assert sign_in(Client(), password="x" * 5000).status_code == 200
+
+
+# ---------------------------------------------------------------- sessions and where to go on
+
+
+def test_signing_in_begins_another_session(bea: User) -> None:
+    client = Client()
+    client.session["planted"] = True
+    session = client.session
+    session.save()
+    client.cookies[SESSION] = session.session_key
+    for enter in (lambda: sign_in(client), lambda: client.post(signin.make_link(User.objects.get(pk=bea.pk), ""))):
+        before = client.cookies[SESSION].value
+        assert enter().status_code == 302
+        assert client.cookies[SESSION].value != before
+        assert Client(headers={"cookie": f"{SESSION}={before}"}).get("/").status_code == 302
+        client.post("/logout/")
+        client.cookies[SESSION] = before
+
+
+@pytest.mark.parametrize("wanted", [
+    "//evil.example", "/\\evil.example", "https://evil.example/", "javascript:alert(1)", "\t//evil.example", "/login/",
+    "/login/?next=/login/", "/login/link/x/", "/logout/", "/admin/login/?next=/admin/", "///evil.example", "",
+    "/%0d%0aX-Evil:1", "http:///evil.example", "/\r\nX-Evil: 1",
+])  # fmt: skip
+def test_one_goes_on_to_pages_of_ours_only_and_never_round_in_circles(bea: User, wanted: str) -> None:
+    client = Client()
+    answer = sign_in(client, next=wanted)
+    target = answer["Location"]
+    assert (
+        answer.status_code == 302 and target.startswith("/") and not target.startswith(("//", "/\\", "/log", "/admin"))
+    )
+    assert "X-Evil" not in answer
+    again = client.get("/login/", {"next": wanted})
+    assert again.status_code == 302 and again["Location"] == target
+
+
+# ---------------------------------------------------------------- links
+
+
+def test_opening_a_link_names_the_account_and_uses_nothing_up(bea: User) -> None:
+    link = signin.make_link(bea, "")
+    for _ in range(3):
+        for look in (Client().get, Client().head):
+            answer = look(link)
+            assert answer.status_code == 200 and SESSION not in answer.cookies
+    html = Client().get(link).content.decode()
+    assert "Sign in as bea" in html and len(re.findall("<button", html)) == 1 and 'method="post"' in html
+    assert User.objects.get(pk=bea.pk).last_login is None and not told("signin")
+    guest = Client()
+    assert guest.post(link)["Location"] == "/" and guest.get("/approvals/").status_code == 200
+    assert told("signin")[0]["way"] == "link"
+    assert Client().get(link).status_code == 410 and Client().post(link).status_code == 410
+
+
+def test_an_image_on_another_page_does_not_switch_who_is_signed_in(bea: User, a_person: Any) -> None:
+    mine = Client()
+    mine.force_login(a_person("viewer", "cleo"))
+    link = signin.make_link(bea, "")
+    assert "You are signed in as cleo" in mine.get(link).content.decode()
+    assert "cleo" in mine.get("/").content.decode() and "bea" not in mine.get("/").content.decode()
+
+
+def test_a_foreign_page_cannot_press_the_button(bea: User, a_person: Any) -> None:
+    victim = Client(enforce_csrf_checks=True)
+    link = signin.make_link(bea, "")
+    assert victim.post(link).status_code == 403 and SESSION not in victim.cookies
+    token = re.findall(r'name="csrfmiddlewaretoken" value="([^"]+)"', victim.get(link).content.decode())[0]
+    assert victim.post(link, {"csrfmiddlewaretoken": token}).status_code == 302
+
+
+def test_a_browser_that_came_by_a_link_is_known(bea: User) -> None:
+    browser = Client()
+    browser.post(signin.make_link(bea, ""))
+    browser.post("/logout/")
+    for _ in range(PAIR.size + 1):
+        sign_in(Client(), password="wrong")
+    assert sign_in(Client()).status_code == 429 and sign_in(browser).status_code == 302
+
+
+@pytest.mark.parametrize("token", ["", "x", "x:y:z", "\u202e", "a" * 10_000, "../../"])
+def test_a_link_that_was_never_made_is_gone(token: str) -> None:
+    for ask in (Client().get, Client().post):
+        assert ask(f"/login/link/{token}/").status_code in (404, 410)
+
+
+def test_a_link_for_who_was_switched_off_is_gone(bea: User) -> None:
+    link = signin.make_link(bea, "")
+    people.switch(bea, False, seen=people.state(bea), by=bea)
+    assert Client().get(link).status_code == 410 and Client().post(link).status_code == 410
+
+
+def test_an_invitation_of_somebody_without_a_role_is_gone(a_person: Any) -> None:
+    guest = people.create("guest", role="viewer")
+    link = signin.make_link(guest, "", signin.INVITED)
+    assert Client().get(link).status_code == 200
+    guest.groups.clear()
+    assert Client().get(link).status_code == 410 and Client().post(link).status_code == 410
+    guest.groups.add(Group.objects.get(name="approver"))
+    assert Client().post(link).status_code == 302
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_many_who_use_a_link_at_once_one_comes_in(bea: User) -> None:
+    link, ready, codes = signin.make_link(bea, ""), threading.Barrier(8, timeout=PATIENCE), []
+
+    def press() -> None:
+        try:
+            ready.wait()
+            codes.append(Client().post(link).status_code)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=press) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert sorted(codes) == [302] + [410] * 7

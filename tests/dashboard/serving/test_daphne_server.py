@@ -1,0 +1,47 @@
+"""What Daphne can do about peers that it does not know."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.serving import Server
+from tests.wires import DECIDE, HEAD, LOGIN, WITH_KEY, Wire, lives, post
+
+
+@pytest.fixture(scope="module")
+def daphne(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with Server(tmp_path_factory.mktemp("daphne"), server="daphne", head_seconds=1) as running:
+        yield running
+
+
+@pytest.mark.parametrize(("path", "head", "body", "status"), [
+    (DECIDE, HEAD, b"Content-Length: 8000000", 401), (DECIDE, HEAD, b"Transfer-Encoding: chunked", 401),
+    (LOGIN, HEAD, b"Content-Length: 8000000", 413), (LOGIN, HEAD, b"Transfer-Encoding: chunked", 413),
+    (DECIDE, WITH_KEY, b"Content-Length: 9000000", 413), (DECIDE, WITH_KEY, b"Transfer-Encoding: chunked", 413),
+])  # fmt: skip
+def test_daphne_refuses_a_body_by_what_its_head_says(
+    daphne: Server, path: bytes, head: bytes, body: bytes, status: int
+) -> None:
+    with Wire(daphne, post(path, head, body)) as wire:
+        if b"chunked" in body:
+            for _ in range(9 if head == WITH_KEY else 1):
+                wire.send(b"100000\r\n" + b"x" * (1 << 20) + b"\r\n")
+        assert wire.answer()[0] == status
+    assert lives(daphne)
+
+
+def test_daphne_takes_long_bodies_for_ingest(daphne: Server) -> None:
+    line = json.dumps({"type": "text.delta", "text": "x" * 100_000}) + "\n"
+    status, said, _ = daphne.request(
+        "POST", "/api/v1/ingest?protocol=native&run=long", line * 100, Content_Type="application/x-ndjson"
+    )
+    assert (status, said["accepted"]) == (200, 100)
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\n" + HEAD])
+def test_daphne_cuts_off_a_first_head_that_does_not_come_whole(daphne: Server, sent: bytes) -> None:
+    with Wire(daphne, sent) as wire:
+        assert not wire.rest()

@@ -1,0 +1,89 @@
+"""Who is counted, until when, and what is one address."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboard.networks import is_proxy, network
+from dashboard.serving.peers import Crowd, Peer
+from toolcards.transports.lines import LINE, admit
+
+
+def test_an_address_enters_so_often_and_again_when_one_has_gone() -> None:
+    crowd = Crowd(2)
+    first, second = crowd.enter("10.0.0.1"), crowd.enter("10.0.0.1")
+    assert first and second and crowd.enter("10.0.0.1") is None and crowd.enter("10.0.0.2")
+    first.close()
+    first.close()
+    assert crowd.enter("10.0.0.1") and crowd.enter("10.0.0.1") is None
+
+
+def test_who_is_known_is_not_counted() -> None:
+    crowd = Crowd(1)
+    for _ in range(5):
+        peer = crowd.enter("10.0.0.1")
+        assert peer
+        admit({LINE: (peer,)}, streams=True)
+        assert peer.known and peer.streams
+        peer.next_request()
+        assert not (peer.known or peer.streams)
+        peer.close()
+    assert len(crowd) == 0
+
+
+@pytest.mark.parametrize("scope", [None, {}, {LINE: ()}, {LINE: (Peer(),)}])
+def test_a_server_that_keeps_no_lines_is_told_nothing(scope: dict[str, object] | None) -> None:
+    admit(scope)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["10.0.0.1", "10.0.0.2"]), st.booleans()), max_size=40))
+def test_the_crowd_is_empty_once_all_have_gone(moves: list[tuple[str, bool]]) -> None:
+    crowd, inside = Crowd(3), []
+    for address, enters in moves:
+        if enters and (peer := crowd.enter(address)):
+            inside.append(peer)
+        elif inside and not enters:
+            inside.pop().admit()
+        assert len(crowd) == len(inside) <= 6
+    for peer in inside:
+        peer.close()
+    assert len(crowd) == 0 and not crowd._counts
+
+
+def test_threads_do_not_lose_count() -> None:
+    crowd = Crowd(10_000)
+
+    def come_and_go() -> None:
+        for _ in range(500):
+            peer = crowd.enter("10.0.0.1")
+            assert peer
+            peer.close()
+
+    threads = [threading.Thread(target=come_and_go) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(crowd) == 0
+
+
+@pytest.mark.parametrize(("one", "other", "same"), [
+    ("10.0.0.1", "10.0.0.2", False), ("::ffff:10.0.0.1", "10.0.0.1", True), ("2001:db8::1", "2001:db8::ffff:2", True),
+    ("2001:db8::1", "2001:db8:0:1::1", False), ("::1", "127.0.0.1", False), ("", "unix", False),
+    ("fe80::1%eth0", "fe80::2%eth0", True), ("not an address", "not an address", True),
+])  # fmt: skip
+def test_what_counts_as_one_address(one: str, other: str, same: bool) -> None:
+    assert (network(one) == network(other)) is same
+
+
+@pytest.mark.parametrize(("address", "proxies", "is_one"), [
+    ("127.0.0.1", (), False), ("127.0.0.1", ("127.0.0.1",), True), ("10.1.2.3", ("10.0.0.0/8",), True),
+    ("11.1.2.3", ("10.0.0.0/8", "nonsense"), False), ("", ("127.0.0.1",), False), ("10.1.2.3", ("*",), True),
+    ("::1", ("127.0.0.1", "::1"), True), ("2001:db8::1", ("10.0.0.0/8",), False),
+])  # fmt: skip
+def test_which_peers_are_proxies_of_ours(address: str, proxies: tuple[str, ...], is_one: bool) -> None:
+    assert is_proxy(address, proxies) is is_one
