@@ -2,7 +2,8 @@
 
 A head must be complete soon and be small. A body may not rest for long, unless the application said that its sender is
 known and streams (`transports.lines`). What is still sent after an answer is read for a moment, so that the sender sees
-the answer, and then the connection ends. An address has only so many connections that are not known yet.
+the answer, and then the connection ends. An address has only so many connections that are not known yet: beyond that,
+the oldest that keeps us waiting gives way to the newest.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Protocol(HttpToolsProtocol):
         super().connection_made(transport)
         address = self.client[0] if self.client else ""
         if not is_proxy(address, self._limits.proxies):
-            peer = self._limits.crowd.enter(address)
+            peer = self._limits.crowd.enter(address, self._give_way)
             if peer is None:
                 transport.write(TOO_MANY.response)
                 self._close()
@@ -115,7 +116,7 @@ class Protocol(HttpToolsProtocol):
     def handle_websocket_upgrade(self) -> None:
         """Hand the connection over to the socket's protocol, and the peer with it."""
         self._sleep()
-        self._over = True
+        self._over, self._phase = True, Phase.REST
         super().handle_websocket_upgrade()
 
     def on_message_begin(self) -> None:
@@ -247,6 +248,17 @@ class Protocol(HttpToolsProtocol):
         self.transport.write_eof()
         self.flow.resume_reading()
         self._wake(LINGER)
+
+    def _give_way(self) -> bool:
+        """End the connection for a newer one of the same address, unless it is our turn: see Crowd.enter."""
+        cycle = self.cycle
+        answering = cycle is not None and not cycle.response_complete
+        if self._phase is Phase.REST or (self._phase is Phase.HEAD and answering):
+            return False
+        if not self._over:
+            self._end(TOO_MANY)
+        self._close()
+        return True
 
     def _close(self) -> None:
         """Close once what was written is sent; in a while, though the peer does not take it."""

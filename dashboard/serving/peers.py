@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Callable
 
 from dashboard.networks import network
@@ -12,40 +11,67 @@ RETRY_AFTER = 5  # seconds
 
 
 class Crowd:
-    """The number of unknown peers of each address, which is limited."""
+    """The unknown peers of each address, whose number is limited."""
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self._counts: Counter[str] = Counter()
+        self._places: dict[str, dict[Peer, None]] = {}  # oldest first
         self._lock = threading.Lock()
 
-    def enter(self, address: str) -> Peer | None:
-        """Return the newcomer, None if its address has too many already."""
-        place = network(address)
-        with self._lock:
-            if self._counts[place] >= self.most:
-                return None
-            self._counts[place] += 1
-        return Peer(lambda: self._leave(place), counted=True)
+    def enter(self, address: str, give_way: Callable[[], bool] = lambda: False) -> Peer | None:
+        """Return the newcomer, None if its address has too many already, none of which gives way.
 
-    def _leave(self, place: str) -> None:
+        `give_way`: end this connection in favor of a newer one, if it keeps us waiting; return whether it does.
+        """
+        place = network(address)
+        if self._is_full(place):
+            self._make_room(place)
+        peer = Peer(lambda one: self._leave(place, one), give_way, counted=True)
         with self._lock:
-            self._counts[place] -= 1
-            if not self._counts[place]:
-                del self._counts[place]
+            inside = self._places.setdefault(place, {})
+            if len(inside) >= self.most:
+                return None
+            inside[peer] = None
+        return peer
+
+    def _is_full(self, place: str) -> bool:
+        with self._lock:
+            return len(self._places.get(place, ())) >= self.most
+
+    def _make_room(self, place: str) -> None:
+        with self._lock:
+            inside = list(self._places.get(place, ()))
+        for peer in inside:
+            if peer.give_way():
+                peer.close()
+                return
+
+    def _leave(self, place: str, peer: Peer) -> None:
+        with self._lock:
+            inside = self._places.get(place, {})
+            inside.pop(peer, None)
+            if not inside:
+                self._places.pop(place, None)
 
     def __len__(self) -> int:
-        return self._counts.total()
+        return sum(len(inside) for inside in self._places.values())
 
 
 class Peer:
     """One connection or request. `known`: the current request's key or session is good; `streams`: it may rest.
 
-    `counted`: its address is its own; a proxy speaks for many.
+    `counted`: its address is its own; a proxy speaks for many. `give_way`: see Crowd.enter.
     """
 
-    def __init__(self, leave: Callable[[], None] = lambda: None, *, counted: bool = False) -> None:
-        self._leave: Callable[[], None] | None = leave
+    def __init__(
+        self,
+        leave: Callable[[Peer], None] = lambda _: None,
+        give_way: Callable[[], bool] = lambda: False,
+        *,
+        counted: bool = False,
+    ) -> None:
+        self._leave: Callable[[Peer], None] | None = leave
+        self.give_way = give_way
         self._lock, self.counted = threading.Lock(), counted
         self.known = self.streams = False
 
@@ -63,4 +89,4 @@ class Peer:
         with self._lock:
             leave, self._leave = self._leave, None
         if leave is not None:
-            leave()
+            leave(self)

@@ -120,9 +120,9 @@ def test_a_stranger_who_does_not_read_is_cut_off(server: Server) -> None:
 
 def test_an_address_has_only_so_many_connections_that_are_not_known(server: Server) -> None:
     until(lambda: lives(server))
-    wires = [Wire(server) for _ in range(MOST + 20)]
+    wires = [Wire(server, b"GET / HTTP/1.1\r\n") for _ in range(MOST + 20)]
     try:
-        refused = [wire for wire in wires[MOST:] if wire.rest().startswith(b"HTTP/1.1 429 ")]
+        refused = [wire for wire in wires[:20] if wire.rest().startswith(b"HTTP/1.1 429 ")]
         assert len(refused) == 20
         with Wire(server, post(b"/healthz", HEAD, b"Connection: close", method=b"GET"), "127.0.0.2") as elsewhere:
             assert elsewhere.answer()[0] == 200
@@ -130,6 +130,17 @@ def test_an_address_has_only_so_many_connections_that_are_not_known(server: Serv
         for wire in wires:
             wire.socket.close()
     until(lambda: lives(server))
+
+
+@pytest.mark.parametrize("half", [b"", b"GET / HTTP/1.1\r\n", post(LOGIN, HEAD, b"Content-Length: 1000") + b"x"])
+def test_half_sent_requests_keep_nobody_of_their_address_out(tmp_path: Path, half: bytes) -> None:
+    patient = {"head_seconds": 600, "body_seconds": 600}
+    with Server(tmp_path, max_unauthenticated=5, **patient) as server, contextlib.ExitStack() as wires:
+        held = [wires.enter_context(Wire(server, half)) for _ in range(30)]
+        for _ in range(10):
+            assert lives(server)
+            held.append(wires.enter_context(Wire(server, half)))
+        assert all(wire.rest().startswith(b"HTTP/1.1 429 ") for wire in held[:30])
 
 
 def test_known_connections_are_not_counted(server: Server) -> None:

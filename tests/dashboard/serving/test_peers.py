@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -20,6 +21,19 @@ def test_an_address_enters_so_often_and_again_when_one_has_gone() -> None:
     first.close()
     first.close()
     assert crowd.enter("10.0.0.1") and crowd.enter("10.0.0.1") is None
+
+
+def test_the_oldest_that_gives_way_makes_room() -> None:
+    crowd, asked = Crowd(3), []
+
+    def gives_way(name: str, does: bool) -> Callable[[], bool]:
+        return lambda: asked.append(name) or does
+
+    first, second, third = (crowd.enter("10.0.0.1", gives_way(name, name != "a")) for name in "abc")
+    assert first and second and third and crowd.enter("10.0.0.1") and asked == ["a", "b"]
+    assert len(crowd) == 3
+    second.close()
+    assert len(crowd) == 3 and crowd.enter("10.0.0.1") and crowd.enter("10.0.0.1") is None
 
 
 def test_who_is_known_is_not_counted() -> None:
@@ -51,7 +65,7 @@ def test_the_crowd_is_empty_once_all_have_gone(moves: list[tuple[str, bool]]) ->
         assert len(crowd) == len(inside) <= 6
     for peer in inside:
         peer.close()
-    assert len(crowd) == 0 and not crowd._counts
+    assert len(crowd) == 0 and not crowd._places
 
 
 def test_threads_do_not_lose_count() -> None:
