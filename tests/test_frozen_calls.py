@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from toolcards import gate
@@ -323,6 +323,11 @@ def person(an_approver: Any) -> Any:
     max_examples=300, deadline=None, suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
 )  # fmt: skip
+@example(story=[
+    ("decide", "c", "lookup", {"target": "staging"}, None), ("look", 0), ("claim", 0, "right", "a"),
+    ("frame", "observe", {"type": "approval.requested", "call_id": "c", "approval_id": "theirs"}),
+    ("frame", "observe", {"type": "tool.input.available", "call_id": "c", "tool": "deploy", "input": {"target": "x"}}),
+])  # fmt: skip
 @given(story=stories)
 def test_a_permit_hands_out_what_was_approved_and_once(
     db: None, key: AgentKey, policy: Any, person: Any, story: list[Any]

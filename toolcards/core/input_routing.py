@@ -124,6 +124,8 @@ class InputRouter:
         routed: list[Routed] = [(card.ordinal, f.Odd(card.call_id, CHANGED, at=at))]
         if not card.running and not card.preliminary:
             routed.append((card.ordinal, f.Closed(card.call_id, "changed", at=at)))
+        elif card.waiting and card.approval is not None:  # it runs, and the agent has a question of its own
+            routed.append((card.ordinal, f.ApprovalMoved(card.call_id, "superseded", id=card.approval.id, at=at)))
         return routed
 
     def _next_attempt(self) -> int:
