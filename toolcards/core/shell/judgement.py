@@ -201,7 +201,8 @@ def _reason(form: Form, effects: frozenset[str]) -> str:
 
 def _named_effects(form: Form, arguments: Arguments) -> frozenset[str]:
     named = frozenset(effect for effect, flags in form.effects.items() if flags & arguments.names)
-    return named | _marked_effects(form, tuple(word for _, word in arguments.operands))
+    taken = _guessed_effects(form, arguments.taken) if arguments.taken else NOTHING
+    return named | taken | _marked_effects(form, tuple(word for _, word in arguments.operands))
 
 
 def _marked_effects(form: Form, words: tuple[str, ...]) -> frozenset[str]:

@@ -39,7 +39,7 @@ class Arguments:
     """The arguments of a program: options with their values, operands with their positions, and what is not known.
 
     `commands`: where each command begins, and ends, that stands after an option such as `-exec`. `varies`: a word among
-    the unknown ones may expand to options.
+    the unknown ones may expand to options. `taken`: values that look like options, which some versions read as such.
     """
 
     options: list[tuple[str, str]] = field(default_factory=list)
@@ -47,6 +47,7 @@ class Arguments:
     unknown: list[str] = field(default_factory=list)
     commands: list[tuple[int, int]] = field(default_factory=list)
     varies: bool = False
+    taken: list[str] = field(default_factory=list)
 
     @property
     def names(self) -> set[str]:
@@ -166,7 +167,10 @@ class _Reader:
         if self.at >= len(self.words):
             self.arguments.unknown.append(word)
             return
-        self.arguments.options.append((name, self.words[self.at]))
+        value = self.words[self.at]
+        if self.style != "find" and len(value) > 1 and value[0] == "-":
+            self.arguments.taken.append(value)
+        self.arguments.options.append((name, value))
         self.at += 1
 
     def _vary(self, word: str) -> None:
