@@ -243,3 +243,27 @@ def test_the_catalogue_is_in_order():
         assert set(groups) <= {*KINDS, "names", "plain"}
         names = [name for kind in KINDS for name in groups.get(kind, "").split()]
         assert len(names) == len(set(names))
+
+
+OTHER_TOOLS = "KillShell python_repl run_sql wget deploy send_mail browser_close codeReview uninstall_helm_chart"
+
+
+@pytest.mark.parametrize("tool", OTHER_TOOLS.split())
+def test_a_harmless_command_in_an_extra_argument_lets_no_other_tool_run(tool):
+    assert kinds_of(tool)[0] == "execute"
+    for key in ("command", "cmd", "commands", "CommandLine"):
+        assert decide(POLICIES["ask-on-writes"], Question.of(tool, input={key: "ls"})).effect is Effect.ASK
+
+
+@pytest.mark.parametrize(
+    ("match", "answer"),
+    [({}, Effect.ASK), ({"tool": ["*"]}, Effect.ASK), ({"tool": ["my_shell"]}, Effect.ALLOW)],
+)
+def test_a_rule_allows_commands_of_a_tool_that_is_not_known_only_if_it_names_the_tool(match, answer):
+    for rule in (
+        {"effect": "allow", "match": match | {"args": [{"path": "/command", "op": "cmd", "value": "ls"}]}},
+        {"effect": "ask", "match": match, "unless": [{"args": [{"path": "/command", "op": "cmd", "value": "ls"}]}]},
+    ):
+        default = "ask" if rule["effect"] == "allow" else "allow"
+        policy = parse({"default": default, "rules": [{"id": "r", **rule}]})
+        assert decide(policy, Question.of("my_shell", input={"command": "ls"})).effect is answer

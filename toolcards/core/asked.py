@@ -98,8 +98,10 @@ class Asked:
         self.step(_SCRIPT_STEPS + size(value) // _SCRIPT_CHARACTERS)
         return read_command(value, find_tool(self.question.tool).list)
 
-    def why_not_alone(self, path: Path, named: frozenset[str]) -> str:
+    def why_not_alone(self, path: Path, named: frozenset[str], *, names_tool: bool) -> str:
         """Return why other arguments may change what the command at the path does; empty if none does."""
+        if not names_tool and not find_tool(self.question.tool).known:
+            return "the catalogue does not know this tool, so a rule must name it"
         return why_not_alone(self.question.tool, self.question.input, path, named)
 
 

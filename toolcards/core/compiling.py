@@ -38,7 +38,8 @@ def rule(doc: RuleDoc, name: str, sha256: str, ask: AskTerms) -> Rule:
     wide = effect is not Effect.ALLOW
     match = clause(doc.match, wide=wide, at="/match")
     unless = tuple(
-        clause(exception, wide=not wide, at=f"/unless/{number}") for number, exception in enumerate(doc.unless or ())
+        clause(exception, wide=not wide, at=f"/unless/{number}", tools=doc.match.tool)
+        for number, exception in enumerate(doc.unless or ())
     )
     focus = _focus((match, *unless))
     return Rule(
@@ -62,18 +63,22 @@ def rule(doc: RuleDoc, name: str, sha256: str, ask: AskTerms) -> Rule:
     )
 
 
-def clause(doc: ClauseDoc, *, wide: bool, at: str = "") -> Clause:
-    """Return the compiled conditions, cheap ones first. `wide`: doubt is meant to count as a match."""
-    found = [_knowing(condition, doc.args or []) for condition in _conditions(doc, wide, at)]
+def clause(doc: ClauseDoc, *, wide: bool, at: str = "", tools: list[str] | None = None) -> Clause:
+    """Return the compiled conditions, cheap ones first. `wide`: doubt is meant to count as a match.
+
+    `tools`: those that the rule names outside this clause.
+    """
+    names_tool = any(name.strip("*") for name in [*(doc.tool or ()), *(tools or ())])
+    found = [_knowing(condition, doc.args or [], names_tool) for condition in _conditions(doc, wide, at)]
     return Clause(tuple(sorted(found, key=lambda condition: (condition.cost, condition.name))))
 
 
-def _knowing(condition: Condition, arguments: list[ArgumentDoc]) -> Condition:
-    """Return the condition; one on a command knows which other arguments its clause speaks of."""
+def _knowing(condition: Condition, arguments: list[ArgumentDoc], names_tool: bool) -> Condition:
+    """Return the condition; one on a command knows of which tools and other arguments its clause speaks."""
     if not isinstance(condition, Command):
         return condition
     named = {steps_of(one.path)[0] for one in arguments if len(steps_of(one.path)) == 1}
-    return replace(condition, named=frozenset(named - {*condition.path[:1]}))
+    return replace(condition, named=frozenset(named - {*condition.path[:1]}), names_tool=names_tool)
 
 
 _LABELS: tuple[tuple[str, Texts], ...] = (

@@ -187,6 +187,7 @@ class Command:
     """A question about the shell command at a path: what it begins with, or what it does; see `shell.wanted`.
 
     `named`: keys of the input about which other conditions of the same clause say something.
+    `names_tool`: the rule says for which tools it is meant.
     """
 
     path: tuple[str, ...]
@@ -195,6 +196,7 @@ class Command:
     every: bool
     wide: bool
     named: frozenset[str] = frozenset()
+    names_tool: bool = False
     cost: int = 2
 
     @property
@@ -224,7 +226,7 @@ class Command:
             return _TRUTHS[answer]
         asked.step(len(script.segments))
         answer, why = min((self.wanted.ask_narrowly(part) for part in script.segments), key=lambda pair: pair[0])
-        if answer is Answer.YES and (why := asked.why_not_alone(self.path, self.named)):
+        if answer is Answer.YES and (why := asked.why_not_alone(self.path, self.named, names_tool=self.names_tool)):
             answer = Answer.MAYBE
         asked.doubt = asked.doubt or why
         return _TRUTHS[answer]

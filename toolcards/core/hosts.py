@@ -146,6 +146,7 @@ def wanted_network(text: str) -> WantedNetwork:
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([/?#].*)?", re.ASCII | re.DOTALL)
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII)
 _NUMERIC = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
+_LATE_USER = re.compile(r"[?#][^/]*@")  # some programs look for the user name up to the first slash
 _ODD = re.compile(r"[^!-~]|\\")  # blanks, control characters, anything beyond ASCII, backslashes
 
 
@@ -156,7 +157,7 @@ def parsed_url(url: str) -> Endpoint | None:
     """
     match = None if _ODD.search(url) else _URL.fullmatch(url)
     authority = _authority(match[2]) if match and "@" not in match[2] else None
-    if match is None or authority is None:
+    if match is None or authority is None or _LATE_USER.match(match[3] or ""):
         return UNDECIDED
     return _endpoint(match[1].lower(), *authority)
 
@@ -215,8 +216,11 @@ def _name(host: str) -> str:
 
 # ---------------------------------------------------------------- addresses
 
-# NAT64, 6to4 and Teredo: the address of another machine is part of this one.
-_TRANSLATED = tuple(ipaddress.ip_network(text) for text in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32"))
+# NAT64, SIIT, 6to4 and Teredo: the address of another machine is part of this one.
+_TRANSLATED = tuple(
+    ipaddress.ip_network(text)
+    for text in ("64:ff9b::/96", "64:ff9b:1::/48", "::ffff:0:0:0/96", "2002::/16", "2001::/32")
+)
 _ISATAP = frozenset({bytes.fromhex("00005efe"), bytes.fromhex("02005efe")})
 
 

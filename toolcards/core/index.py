@@ -13,6 +13,7 @@ from toolcards.client.common.lookalikes import LONGEST_LETTER
 from toolcards.core import names
 from toolcards.core.asked import Asked
 from toolcards.core.rules import Rule
+from toolcards.core.shell.globs import SIGNS, may_be
 from toolcards.core.shell.words import reachable
 
 
@@ -107,7 +108,7 @@ class _Commands:
         if script is None or script.hidden:
             return self.every  # there is no command, or more may run than can be seen
         found: list[Rule] = []
-        for name in script.mentions & self.programs.keys():
+        for name in script.names_in(self.programs):
             found += _all_below(self.programs[name])
         for name in script.views.keys() & self.programs.keys():
             for view in script.views[name]:
@@ -117,6 +118,13 @@ class _Commands:
 
 def _all_below(node: _Node) -> list[Rule]:
     return [*node.rules, *(rule for below in node.then.values() for rule in _all_below(below))]
+
+
+def _meant(word: str, node: _Node) -> Iterable[str]:
+    """Return the next words of rules that this word may be."""
+    if SIGNS.search(word) is None:
+        return (word,) if word in node.then else ()
+    return [wanted for wanted in node.then if may_be(word, wanted)]
 
 
 def _follow(node: _Node, words: tuple[str, ...], asked: Asked) -> list[Rule]:
@@ -131,7 +139,7 @@ def _follow(node: _Node, words: tuple[str, ...], asked: Asked) -> list[Rule]:
         asked.step(len(words) >> 8)  # nothing for a command of sane length
         after: dict[str, set[int]] = {}
         for place in reachable(words, places):
-            if place < len(words) and words[place] in node.then:
-                after.setdefault(words[place], set()).add(place + 1)
+            for word in _meant(words[place], node) if place < len(words) else ():
+                after.setdefault(word, set()).add(place + 1)
         rest += [(node.then[word], reached) for word, reached in after.items()]
     return found

@@ -89,8 +89,10 @@ def parsed_path(path: str) -> Place | None:
 
 def _upwards(part: str) -> bool:
     """Whether some program may read the name as the directory above, or as more than one name."""
-    if part.isascii() and part[0] not in ". ":
+    if part.isascii() and part[0] not in ". {":
         return False
+    if _GLOB & set(part) and (part[0] == "." or ".." in part):  # some shells find .. by .* or {..,x}
+        return True
     shown = unicodedata.normalize("NFKC", part)
     return bool(_DOTS.match(shown)) or "/" in shown or "\\" in shown
 

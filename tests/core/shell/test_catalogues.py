@@ -104,11 +104,14 @@ def read(words, specification, style="gnu", **more):
         ("az f", "tar", ([("-a", "")], ["f"], ["az"])),
         ("--single x", "long", ([("-single", "x")], [], [])),
         ("-single=x", "long", ([("-single", "x")], [], [])),
+        ("-ax v f", "gnu", ([("-a", "")], ["v", "f"], ["-ax"])),
+        ("-na v f", "gnu", ([("-n", "v"), ("-a", "")], ["f"], [])),
+        ("-an", "gnu", ([("-a", "")], [], ["-an"])),
         (". -single x -y", "find", ([("-single", "x")], ["."], ["-y"])),
     ],
 )
 def test_options_are_read_as_programs_read_them(words, style, expected):
-    assert read(words, "-[ab] -v: -o? -m~ -# --long= --flag -single:", style) == expected
+    assert read(words, "-[ab] -v: -o? -m~ -n! -# --long= --flag -single:", style) == expected
 
 
 def test_a_pattern_may_be_an_option():

@@ -35,6 +35,10 @@ FILES = {
     "a.json": '{"a": 1}',
     "pwn": "#!/bin/sh\npwned\n",
     "parts/one": "#!/bin/sh\npwned\n",
+    "+": "one\n",
+    '1;BEGIN{system("pwned")}': "",
+    "s#a#b#;s#one#pwned#e;s#a#b#": "",
+    "e;pwned": "",
     ".gitconfig": "[user]\n\tname = a\n\temail = a@example.com\n",
 }
 STEPS = """

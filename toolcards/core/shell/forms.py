@@ -30,8 +30,12 @@ _OTHERS = (
     "style",
     "sub",
     "other",
+    "beside",
 )
 _FIELDS = {*_FLAGS, *_OPTIONS, *_PATTERNS, *_RANGES, *_OTHERS, *EFFECTS, "version", "versioned"}
+
+
+_MANY = 10_000
 
 
 class BadCatalogue(Exception):
@@ -47,6 +51,7 @@ class Form:
     its arguments. `then`: how many operands stand before the command that it runs; `line`: the same, joined to a shell
     line; `shows`: options with which it runs nothing; `line_if`: options that make the first operand a shell line.
     `appends`: it adds arguments that are not seen. `elsewhere`: the command is not surely the program of that name.
+    `beside`: options that only look together with one of others.
     `script`: what the harmless part of its language looks like. `code`: it runs code that stands in its arguments;
     `stdin`: it does what is piped into it. `folder`: settings in the current folder change what it runs.
     `neutral` and `arguments`: options and operands that do no more than the command itself.
@@ -57,8 +62,9 @@ class Form:
     looks: frozenset[str] | None = None
     need: frozenset[str] = frozenset()
     operands: re.Pattern[str] | None = None
-    counts: tuple[int, int] = (0, 10_000)
+    counts: tuple[int, int] = (0, _MANY)
     values: re.Pattern[str] | None = None
+    beside: tuple[tuple[frozenset[str], frozenset[str]], ...] = ()
     script: re.Pattern[str] | None = None
     scripts: frozenset[str] = frozenset()
     script_at: int = 0
@@ -88,6 +94,11 @@ class Form:
     kinds: Mapping[str, int] = field(default_factory=dict)
     sub: Mapping[str, Form] = field(default_factory=dict)
     patterns: tuple[tuple[re.Pattern[str], Form], ...] = ()
+
+    @property
+    def limited(self) -> bool:
+        """Whether it takes only so many operands."""
+        return self.counts[1] < _MANY
 
     @property
     def wraps(self) -> bool:
@@ -152,10 +163,13 @@ class _Builder:
             name=self._name,
             anything=row.get("looks") == "*",
             looks=self._options("looks") if "looks" in row else None,
-            need=frozenset(read_specification(row.get("need", ""))),
+            need=self._only(row.get("need", "")),
             script=re.compile(self._languages[row["script"]]) if "script" in row else None,
             script_at=row.get("script_at", 0),
             effects=effects,
+            beside=tuple(
+                (self._only(options), self._only(others)) for options, others in row.get("beside", {}).items()
+            ),
             marks={effect: re.compile(text) for effect, text in row.get("marks", {}).items()},
             rest=frozenset(row.get("rest", "").split()),
             neutral=self._options("neutral") if "neutral" in row else None,
@@ -175,6 +189,9 @@ class _Builder:
             if self._kinds.setdefault(option, kind) != kind:
                 raise ValueError(f"{option} takes a value and takes none")
         return frozenset(kinds)
+
+    def _only(self, text: str) -> frozenset[str]:
+        return frozenset(read_specification(text))
 
     def _operands(self) -> dict[str, Any]:
         """Return how many operands there may be, or what each must look like: `0`, `1-2`, or a pattern."""

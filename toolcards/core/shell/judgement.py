@@ -5,19 +5,18 @@ Reading is narrow: every word must be accounted for, else the command may do all
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from toolcards.core.shell.globs import NO_GLOBS, Globs
+from toolcards.core.shell.inner import inner_commands, scatters
 from toolcards.core.shell.options import Arguments, could_mean, read_arguments
-from toolcards.core.shell.parser import Command, parse_line
+from toolcards.core.shell.parser import Command
 from toolcards.core.shell.programs import EFFECTS, Form, bare_name, find_program, is_plain_name
 
 MAX_DEPTH = 6
 ALL = frozenset(EFFECTS)
 NOTHING: frozenset[str] = frozenset()
-_VARIES = re.compile(r"[*?\[]|\{\}")
-_REPLACES = frozenset({"-I", "-i", "--replace"})
 _STDIN = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 _MOVES = frozenset({"cd", "pushd", "popd", "chdir"})
 _VERBS = {"runs": "run other programs", "deletes": "delete", "writes": "change things", "sends": "send data"}
@@ -47,49 +46,51 @@ class Judgement:
 class Place:
     """A program or sub-command that the first `length` words name.
 
-    `known`: all of them are understood; `safe`: options among them change nothing.
+    `known`: all of them are understood; `safe`: options among them change nothing. `varies`: one of them, or the word
+    after them, stands for names of files. `effects`: those of options among them.
     """
 
     form: Form
     length: int
     known: bool = True
     safe: bool = True
+    varies: bool = False
+    effects: frozenset[str] = NOTHING
 
 
 @lru_cache(maxsize=2_048)
-def judge(words: tuple[str, ...], patterns: frozenset[int] = frozenset(), depth: int = 0) -> Judgement:
-    """Return what the command does. `patterns`: positions of words that may stand for other words."""
-    place = locate(words, patterns)
+def judge(words: tuple[str, ...], globs: Globs = NO_GLOBS, depth: int = 0) -> Judgement:
+    """Return what the command does. `globs`: its words that stand for names of files."""
+    place = locate(words, globs)
     if place is None:
         return Judgement(why="the catalogue does not know this program", may=ALL, loose=True)
     if depth > MAX_DEPTH:
         return Judgement(why="it runs too many programs inside each other", may=ALL, hidden=True)
-    judged = _judge_form(words, patterns, place, depth)
+    judged = _judge_form(words, globs, place, depth)
     if is_plain_name(words[0]):
         return judged
     why = "a program in this folder may be any" if judged.looks else judged.why
     return replace(judged, looks=False, why=why, may=ALL - judged.does, loose=True)
 
 
-def locate(words: tuple[str, ...], patterns: frozenset[int] = frozenset()) -> Place | None:
+def locate(words: tuple[str, ...], globs: Globs = NO_GLOBS) -> Place | None:
     """Return the innermost sub-command that the words name; None if the program is not known."""
     form = find_program(words[0])
     if form is None:
         return None
     place = Place(form, 1)
     while place.form.sub or place.form.patterns:
-        arguments = read_arguments(words, place.length, place.form.kinds, "posix", patterns=patterns)
+        arguments = read_arguments(words, place.length, place.form.kinds, "posix", patterns=globs.leading)
         at, word = arguments.operands[0] if arguments.operands else (len(words), "")
-        known = place.known and not arguments.unknown
-        safe = (
-            place.safe
-            and arguments.names <= (place.form.looks or NOTHING)
-            and not _named_effects(place.form, arguments)
-        )
+        varies = place.varies or any(place.length <= glob <= at for glob in globs.every)
+        known = place.known and not arguments.unknown and not varies
+        named = _named_effects(place.form, arguments) | _guessed_effects(place.form, arguments.unknown)
+        harmless = not named and arguments.names <= (place.form.looks or NOTHING)
+        safe = place.safe and harmless and _values_look(place.form, arguments)
         below = place.form.below(word) if word else None
         if below is None:
-            return Place(place.form, place.length, known and (not word or bool(place.form.need)), safe)
-        place = Place(below, at + 1, known, safe)
+            return Place(place.form, place.length, known and (not word or bool(place.form.need)), safe, varies)
+        place = Place(below, at + 1, known, safe, varies, place.effects | named)
     return place
 
 
@@ -104,19 +105,21 @@ def depends_on_folder(words: tuple[str, ...]) -> bool:
     return form is None or form.folder or any(depends_on_folder(one.words) for one in judge(words).inner)
 
 
-def _judge_form(words: tuple[str, ...], patterns: frozenset[int], place: Place, depth: int) -> Judgement:
+def _judge_form(words: tuple[str, ...], globs: Globs, place: Place, depth: int) -> Judgement:
     form = place.form
     if len(words) == 2 and place.length == 1 and words[1] in form.version:
         return Judgement(looks=True)
     if form.anything:
-        return _judge_anything(words, patterns, place)
+        return _judge_anything(words, globs, place)
     style = "posix" if form.wraps and form.style == "gnu" else form.style
-    arguments = read_arguments(words, place.length, form.kinds, style, form.rest, patterns)
+    arguments = read_arguments(words, place.length, form.kinds, style, form.rest, globs.leading)
     if form.shows & arguments.names and not arguments.unknown:
         return Judgement(looks=True)
-    inner, unread = _inner(words, patterns, form, arguments)
-    inside = [judge(one.words, one.patterns, depth + 1) for one in inner]
-    known = place.known and not arguments.unknown and not unread
+    inner, unread = inner_commands(words, globs, form, arguments)
+    scattered = bool(globs.every) and scatters(words, globs, form, place.length, arguments)
+    unread = unread or (scattered and (form.code or _takes_commands(form)))
+    inside = [judge(one.words, one.globs, depth + 1) for one in inner]
+    known = place.known and not arguments.unknown and not unread and not scattered
     foreign = form.elevates or form.remote or form.elsewhere
     only_looks = known and place.safe and not foreign and _only_looks(form, arguments, bool(inner))
     if only_looks and all(one.looks for one in inside):
@@ -124,13 +127,13 @@ def _judge_form(words: tuple[str, ...], patterns: frozenset[int], place: Place, 
     return _changing(place, arguments, inner, inside, known=known, unread=unread)
 
 
-def _judge_anything(words: tuple[str, ...], patterns: frozenset[int], place: Place) -> Judgement:
+def _judge_anything(words: tuple[str, ...], globs: Globs, place: Place) -> Judgement:
     """Judge a program that only looks whatever its arguments, but for some options."""
     form = place.form
-    does = _guessed_effects(form, words[place.length :])
-    if place.known and place.safe and not does and not (form.effects and patterns):
+    does = _guessed_effects(form, words[place.length :]) | _marked_effects(form, words[place.length :])
+    if place.known and place.safe and not does and not (form.effects and globs.leading):
         return Judgement(looks=True)
-    hidden = "runs" in does or ("runs" in form.effects and bool(patterns))
+    hidden = "runs" in does or ("runs" in form.effects and bool(globs.leading))
     why, may = _reason(form, does or form.may), ALL if hidden else form.may
     return Judgement(False, why, does, may, hidden, loose=not hidden)
 
@@ -148,10 +151,16 @@ def _changing(
     unread: bool,
 ) -> Judgement:
     form = place.form
-    named = _named_effects(form, arguments) | _guessed_effects(form, arguments.unknown)
+    named = place.effects | _named_effects(form, arguments) | _guessed_effects(form, arguments.unknown)
     piped = _reads_stdin(form, arguments, inner)
-    hidden = unread or piped or "runs" in named or (form.code and not _script_looks(form, arguments))
-    hidden = hidden or (arguments.varies and _takes_commands(form))
+    hidden = (
+        unread
+        or piped
+        or "runs" in named
+        or (form.code and (_stands_alone(form, arguments) or not _script_looks(form, arguments)))
+    )
+    hidden = hidden or place.varies or (arguments.varies and _takes_commands(form))
+    hidden = hidden or _guessed_commands(form, arguments.unknown)
     does = form.does | named | (frozenset({"runs"}) if inner or hidden else NOTHING)
     does |= frozenset({"sends"}) if form.remote else NOTHING
     may = ALL if hidden or form.elsewhere or "runs" in form.does else _possible(form, known, bool(inner))
@@ -191,10 +200,13 @@ def _reason(form: Form, effects: frozenset[str]) -> str:
 
 
 def _named_effects(form: Form, arguments: Arguments) -> frozenset[str]:
-    named = {effect for effect, flags in form.effects.items() if flags & arguments.names}
-    operands = [word for _, word in arguments.operands]
-    marked = {effect for effect, mark in form.marks.items() if any(map(mark.fullmatch, operands))}
-    return frozenset(named | marked)
+    named = frozenset(effect for effect, flags in form.effects.items() if flags & arguments.names)
+    taken = _guessed_effects(form, arguments.taken) if arguments.taken else NOTHING
+    return named | taken | _marked_effects(form, tuple(word for _, word in arguments.operands))
+
+
+def _marked_effects(form: Form, words: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(effect for effect, mark in form.marks.items() if any(map(mark.fullmatch, words)))
 
 
 def _guessed_effects(form: Form, words: tuple[str, ...] | list[str]) -> frozenset[str]:
@@ -204,6 +216,12 @@ def _guessed_effects(form: Form, words: tuple[str, ...] | list[str]) -> frozense
         for effect, flags in form.effects.items()
         if any(could_mean(word, flag, form.style) for word in words for flag in flags)
     )
+
+
+def _guessed_commands(form: Form, words: list[str]) -> bool:
+    """Return whether one of these words may be an option that takes a command."""
+    flags = form.lines | form.commands | form.rest
+    return any(could_mean(word, flag, form.style) for word in words for flag in flags)
 
 
 def _reads_stdin(form: Form, arguments: Arguments, inner: tuple[Command, ...]) -> bool:
@@ -223,13 +241,23 @@ def _only_looks(form: Form, arguments: Arguments, runs: bool) -> bool:
     harmless = form.looks | form.scripts | form.lines | form.commands | form.line_if | form.need
     if not arguments.names <= harmless or (form.need and not form.need & arguments.names):
         return False
-    if form.values is not None and not all(form.values.fullmatch(value) for _, value in arguments.options):
+    if _stands_alone(form, arguments) or not _values_look(form, arguments):
         return False
     if runs and (form.wraps or form.rest):
         return True
     if form.stdin:
         return _script_looks(form, arguments)
     return _operands_look(form, arguments) and (form.script is None or _script_looks(form, arguments))
+
+
+def _stands_alone(form: Form, arguments: Arguments) -> bool:
+    """Return whether an option lacks the one that makes it harmless."""
+    names = arguments.names
+    return any(options & names and not others & names for options, others in form.beside)
+
+
+def _values_look(form: Form, arguments: Arguments) -> bool:
+    return form.values is None or all(form.values.fullmatch(value) for _, value in arguments.options)
 
 
 def _operands_look(form: Form, arguments: Arguments) -> bool:
@@ -247,49 +275,3 @@ def _script_looks(form: Form, arguments: Arguments) -> bool:
         scripts = [word for _, word in arguments.operands[form.script_at :]]
         scripts = scripts if form.script_at else scripts[:1]
     return bool(scripts) and all(form.script.fullmatch(text) and "{}" not in text for text in scripts)
-
-
-# ---------------------------------------------------------------- what it runs
-
-
-def _inner(
-    words: tuple[str, ...], patterns: frozenset[int], form: Form, arguments: Arguments
-) -> tuple[tuple[Command, ...], bool]:
-    """Return the commands that stand in the words, and whether some of them cannot be read."""
-    commands = [_part(words, patterns, start, end, form) for start, end in arguments.commands]
-    lines = [value for name, value in arguments.options if name in form.lines | form.commands]
-    operands = _after_assignments(form, arguments.operands)
-    if form.then is not None and len(operands) > form.then[0] and not lines:
-        replaced = next((value or "{}" for name, value in arguments.options if name in _REPLACES), "")
-        commands.append(_part(words, patterns, operands[form.then[0]][0], len(words), form, replaced))
-    if form.line is not None and len(operands) > form.line[0] and not lines:
-        lines.append(" ".join(words[operands[form.line[0]][0] :]))
-    if form.line_if & arguments.names and operands:
-        lines.append(operands[0][1])
-    unread = any(not one.words or not one.words[0] or _VARIES.search(one.words[0]) for one in commands)
-    for line in lines:
-        parsed = parse_line(line)
-        unread = unread or bool(parsed.opaque)
-        commands += parsed.commands
-    return tuple(one for one in commands if one.words and one.words[0]), unread
-
-
-def _part(
-    words: tuple[str, ...], patterns: frozenset[int], start: int, end: int, form: Form, replaced: str = ""
-) -> Command:
-    """Return a part of the words as a command. Where file names take the place of `{}`, words that hold it may vary."""
-    part = words[start:end]
-    shifted = {place - start for place in patterns if start < place < end}
-    shifted |= {place for place, word in enumerate(part) if place and "{}" in word and word != "{}"}
-    shifted |= {place for place, word in enumerate(part) if place and replaced and replaced in word}
-    if form.appends:
-        part, shifted = (*part, "*"), shifted | {len(part)}
-    return Command(" ".join(part), part, frozenset(shifted))
-
-
-def _after_assignments(form: Form, operands: list[tuple[int, str]]) -> list[tuple[int, str]]:
-    """Return the operands without the assignments at their beginning."""
-    at = 0
-    while form.assign is not None and at < len(operands) and form.assign.fullmatch(operands[at][1]):
-        at += 1
-    return operands[at:]

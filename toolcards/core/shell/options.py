@@ -1,9 +1,9 @@
 """Options of a command line, read as the program itself reads them.
 
 A specification is one text of words: `-x` an option, `-x:` one with a value (`-xv` or `-x v`), `-x?` one whose value
-must be attached, `-[abc]` and `-[abc]:` several letters at once, `--long`, `--long=` (`--long=v` or `--long v`),
-`--long?` (`--long=v` or alone), `--long~` (all three), `-#` a number such as `-20`, `-long` and `-long:` for programs
-with one dash.
+must be attached, `-x!` one whose value is always the next word (`-xab v` is `-x v -ab`), `-[abc]` and `-[abc]:` several
+letters at once, `--long`, `--long=` (`--long=v` or `--long v`), `--long?` (`--long=v` or alone), `--long~` (all three),
+`-#` a number such as `-20`, `-long` and `-long:` for programs with one dash.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-NONE, VALUE, ATTACHED, OPTIONAL = 0, 1, 2, 3
+NONE, VALUE, ATTACHED, OPTIONAL, NEXT = 0, 1, 2, 3, 4
 STYLES = ("gnu", "posix", "long", "find", "tar", "bare")
-_GROUP = re.compile(r"-\[(.+)\]([:?~]?)")
-_KINDS = {"": NONE, ":": VALUE, "=": VALUE, "?": ATTACHED, "~": OPTIONAL}
-_FIND_ENDS = (";", "+")
+_GROUP = re.compile(r"-\[(.+)\]([:?~!]?)")
+_KINDS = {"": NONE, ":": VALUE, "=": VALUE, "?": ATTACHED, "~": OPTIONAL, "!": NEXT}
+_ASKS = frozenset({"-ok", "-okdir"})  # find's, whose commands end with `;` alone
 
 
 def read_specification(text: str) -> dict[str, int]:
@@ -27,7 +27,7 @@ def read_specification(text: str) -> dict[str, int]:
         if group is not None:
             kinds.update({f"-{letter}": _KINDS[group[2]] for letter in group[1]})
             continue
-        name = token.rstrip(":=?~")
+        name = token.rstrip(":=?~!")
         if name[:1] not in {"-", "/"} or name in kinds or len(token) - len(name) > 1:
             raise ValueError(f"{token} is no option, or is listed twice")
         kinds[name] = _KINDS[token[len(name) :]]
@@ -39,7 +39,7 @@ class Arguments:
     """The arguments of a program: options with their values, operands with their positions, and what is not known.
 
     `commands`: where each command begins, and ends, that stands after an option such as `-exec`. `varies`: a word among
-    the unknown ones may expand to options.
+    the unknown ones may expand to options. `taken`: values that look like options, which some versions read as such.
     """
 
     options: list[tuple[str, str]] = field(default_factory=list)
@@ -47,6 +47,7 @@ class Arguments:
     unknown: list[str] = field(default_factory=list)
     commands: list[tuple[int, int]] = field(default_factory=list)
     varies: bool = False
+    taken: list[str] = field(default_factory=list)
 
     @property
     def names(self) -> set[str]:
@@ -103,7 +104,7 @@ class _Reader:
             if place in self.patterns:
                 self._vary(word)
             elif word in self.rest:
-                self._command()
+                self._command(word)
             elif word == "-" or not word.startswith("-"):
                 if self.style == "posix":
                     self._operands(place)
@@ -131,7 +132,7 @@ class _Reader:
         kind = self.kinds.get(name)
         if kind is None or (kind == NONE and value is not None):
             self.arguments.unknown.append(word)
-        elif kind == VALUE and value is None:
+        elif kind in {VALUE, NEXT} and value is None:
             self._value(word, name)
         elif kind == OPTIONAL and value is None:
             self._optional(name)
@@ -145,6 +146,9 @@ class _Reader:
             if kind is None:
                 self.arguments.unknown.append(word)
                 return
+            if kind == NEXT:
+                self._value(word, name)
+                continue
             if kind == NONE:
                 self.arguments.options.append((name, ""))
                 continue
@@ -163,7 +167,10 @@ class _Reader:
         if self.at >= len(self.words):
             self.arguments.unknown.append(word)
             return
-        self.arguments.options.append((name, self.words[self.at]))
+        value = self.words[self.at]
+        if self.style != "find" and len(value) > 1 and value[0] == "-":
+            self.arguments.taken.append(value)
+        self.arguments.options.append((name, value))
         self.at += 1
 
     def _vary(self, word: str) -> None:
@@ -191,10 +198,13 @@ class _Reader:
             else:
                 self.arguments.options.append((f"-{letter}", ""))
 
-    def _command(self) -> None:
-        """Note the command after an option, up to `;` or `+`, or to the end."""
-        ends = (place for place in range(self.at, len(self.words)) if self.words[place] in _FIND_ENDS)
+    def _command(self, option: str) -> None:
+        """Note the command after an option, up to `;` or `{} +`, or to the end; any other `+` is not understood."""
+        ends = (place for place in range(self.at, len(self.words)) if self.words[place] in {";", "+"})
         end = next(ends, len(self.words))
+        braced = self.style == "find" and option not in _ASKS and self.words[end - 1] == "{}"
+        if end < len(self.words) and self.words[end] == "+" and not braced:
+            self.arguments.unknown.append("+")
         self.arguments.commands.append((self.at, end))
         self.at = end + 1
 
@@ -206,7 +216,7 @@ class _Reader:
             if place in self.patterns:
                 self._vary(word)
             elif word in self.rest:
-                self._command()
+                self._command(word)
             elif word in {"(", ")", "!", ","}:
                 continue
             elif not word.startswith("-"):

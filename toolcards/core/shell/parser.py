@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import tree_sitter_bash
 from tree_sitter import Language, Parser
 
+from toolcards.core.shell.globs import NO_GLOBS, Globs, is_glob, leads
 from toolcards.core.shell.tokens import (
     HARMLESS_REDIRECT,
     NotPlain,
@@ -54,13 +55,12 @@ _LINES = re.compile(rb"[ \n]*")
 class Command:
     """One command of a line: its exact spelling and its words.
 
-    `patterns` holds the positions of words that may stand for other words, because they begin with a pattern.
-    `redirected`: output goes to another stream or to /dev/null.
+    `globs` are its words that stand for names of files. `redirected`: output goes to another stream or to /dev/null.
     """
 
     text: str
     words: tuple[str, ...]
-    patterns: frozenset[int] = frozenset()
+    globs: Globs = NO_GLOBS
     redirected: bool = False
 
 
@@ -192,7 +192,8 @@ def _check_redirects(body: Node, redirects: list[Node], source: bytes) -> None:
 
 def _command(node: Node, source: bytes, text: str) -> Command:
     words: list[str] = []
-    patterns: list[int] = []
+    globs: list[int] = []
+    leading: list[int] = []
     at = node.start_byte
     for number, child in enumerate(node.children):
         gap = source[at : child.start_byte]
@@ -204,11 +205,13 @@ def _command(node: Node, source: bytes, text: str) -> Command:
         raw = node_text(named)
         if number == 0:
             _check_first(raw, word)
-        elif raw[0] in "*?[":
-            patterns.append(number)
+        elif is_glob(raw):
+            globs.append(number)
+            if leads(raw):
+                leading.append(number)
         words.append(word)
         at = child.end_byte
-    return Command(text, tuple(words), frozenset(patterns))
+    return Command(text, tuple(words), Globs(frozenset(leading), frozenset(globs)) if globs else NO_GLOBS)
 
 
 def _check_first(raw: str, word: str) -> None:

@@ -6,16 +6,17 @@ call harmless. Widely, for ask and deny: whatever it may run, and what it names 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 
+from toolcards.core.shell.globs import NO_GLOBS, SIGNS, Globs, may_be
 from toolcards.core.shell.judgement import ALL, Judgement, depends_on_folder, judge, locate, moves
 from toolcards.core.shell.options import read_arguments
 from toolcards.core.shell.parser import MAX_BYTES, Command, Parsed, parse_line
-from toolcards.core.shell.programs import EFFECTS, all_names
+from toolcards.core.shell.programs import EFFECTS, all_names, bare_name
 from toolcards.core.shell.words import Words, program_names
 from toolcards.core.shell.wrappers import Peeled, peel
 
@@ -38,7 +39,7 @@ class Segment:
 
     text: str
     words: tuple[str, ...] = ()
-    patterns: frozenset[int] = frozenset()
+    globs: Globs = NO_GLOBS
     opaque: str = ""
     line: str = ""
     moved: bool = False
@@ -53,7 +54,7 @@ class Segment:
     @cached_property
     def judgement(self) -> Judgement:
         """Return what it does, by the catalogue."""
-        return judge(self.words, self.patterns) if self.words else Judgement(why=self.opaque, may=ALL, hidden=True)
+        return judge(self.words, self.globs) if self.words else Judgement(why=self.opaque, may=ALL, hidden=True)
 
     @cached_property
     def _peeled(self) -> Peeled:
@@ -76,6 +77,12 @@ class Segment:
         return program_names("\n".join(self.words[1:])) if loose else frozenset()
 
     @cached_property
+    def masks(self) -> tuple[str, ...]:
+        """Return the patterns among its words that may stand for a program that it runs."""
+        loose = not self.opaque and self._peeled.loose and any(map(SIGNS.search, self.words))
+        return tuple(bare_name(word) for word in self.words[1:] if SIGNS.search(word)) if loose else ()
+
+    @cached_property
     def doubt(self) -> str:
         """Return why it does not surely only look; empty if it does."""
         if self.opaque:
@@ -94,13 +101,13 @@ class Segment:
         """Return why a rule that names these first words does not allow the segment; empty if it does."""
         if not self.doubt or self.moved or self.opaque:
             return self.doubt
-        return _why_not_spelled(self.words, self.patterns, len(wanted.words))
+        return _why_not_spelled(self.words, self.globs, len(wanted.words))
 
     def has_effect(self, effect: str) -> Answer:
         """Return whether the command has this effect."""
         sure = effect in self.judgement.does or (self.writes and effect == "writes")
         if self.opaque or self.judgement.loose:
-            sure = sure or any(effect in judge(view, frozenset()).does for view in self.views)
+            sure = sure or any(effect in judge(view, NO_GLOBS).does for view in self.views)
         if sure:
             return Answer.YES
         return Answer.MAYBE if effect in self.possible_effects else Answer.NO
@@ -145,6 +152,13 @@ class Script:
         """Return every name that stands where the catalogue does not know what it is."""
         return frozenset().union(*(part.mentions for part in self.segments))
 
+    def names_in(self, programs: Collection[str]) -> Iterator[str]:
+        """Give those of the programs whose names may stand where the catalogue does not know what it is."""
+        masks = tuple(mask for part in self.segments for mask in part.masks)
+        for name in self.mentions.intersection(programs) if not masks else programs:
+            if not masks or name in self.mentions or any(may_be(mask, name) for mask in masks):
+                yield name
+
     @cached_property
     def effects(self) -> Mapping[str, Answer]:
         """Return for each effect whether any segment has it."""
@@ -156,31 +170,33 @@ class Script:
         return next((part.doubt for part in self.segments if part.doubt), "")
 
 
-def _why_not_spelled(words: tuple[str, ...], patterns: frozenset[int], spelled: int) -> str:
+def _why_not_spelled(words: tuple[str, ...], globs: Globs, spelled: int) -> str:
     """Return why a rule that spells out so many of the words does not allow all of them."""
-    judged, place = judge(words, patterns), locate(words, patterns)
+    judged, place = judge(words, globs), locate(words, globs)
     if judged.looks:
         return ""
     if spelled >= len(words):
         return judged.why if judged.piped else ""
     if place is None or not place.known or spelled < place.length:
         return judged.why
-    if _changes_nothing(words, patterns, place.length, spelled):
+    if _changes_nothing(words, globs, place.length, spelled):
         return ""
     start = len(words) - len(judged.inner[-1].words) if judged.inner else len(words)
     if place.form.then is not None and start < spelled and words[start:] == judged.inner[-1].words:
-        return _why_not_spelled(words[start:], judged.inner[-1].patterns, spelled - start)
+        return _why_not_spelled(words[start:], judged.inner[-1].globs, spelled - start)
     return judged.why
 
 
-def _changes_nothing(words: tuple[str, ...], patterns: frozenset[int], length: int, spelled: int) -> bool:
+def _changes_nothing(words: tuple[str, ...], globs: Globs, length: int, spelled: int) -> bool:
     """Return whether the words after those that a rule spells out change nothing about what the command does."""
-    place = locate(words, patterns)
+    place = locate(words, globs)
     form = place.form if place is not None else None
     if form is None or form.neutral is None:
         return False
-    arguments = read_arguments(words, spelled, form.kinds, form.style, form.rest, patterns)
+    arguments = read_arguments(words, spelled, form.kinds, form.style, form.rest, globs.leading)
     operands = [word for _, word in arguments.operands]
+    if {place for place in globs.every if place >= spelled} - {place for place, _ in arguments.operands}:
+        return False  # a value that becomes several words
     if arguments.unknown or arguments.commands or not arguments.names <= form.neutral | (form.looks or frozenset()):
         return False
     return not operands or (form.arguments is not None and all(map(form.arguments.fullmatch, operands)))
@@ -198,7 +214,7 @@ def read_line(line: str) -> Script:
 def _segments(commands: tuple[Command, ...], line: str) -> Iterator[Segment]:
     moved = False
     for number, command in enumerate(commands, 1):
-        segment = Segment(command.text, command.words, command.patterns, line=line, moved=moved)
+        segment = Segment(command.text, command.words, command.globs, line=line, moved=moved)
         yield segment
         moved = moved or (number < len(commands) and any(map(moves, segment.views)))
 

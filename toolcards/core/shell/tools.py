@@ -32,6 +32,11 @@ class Tool:
     unset: frozenset[str] = frozenset()
     foreign: bool = False
 
+    @property
+    def known(self) -> bool:
+        """Whether the catalogue lists it."""
+        return bool(self.paths) or self.foreign
+
 
 @cache
 def known_tools() -> Mapping[str, Tool]:

@@ -57,7 +57,7 @@ class WantedCommands:
             return Answer.YES
         if script.hidden:
             return Answer.MAYBE
-        named = (words for name in script.mentions & self._programs.keys() for words in self._programs[name])
+        named = (words for name in script.names_in(self._programs) for words in self._programs[name])
         return Answer.MAYBE if any(words.named_in(script.line) for words in named) else Answer.NO
 
 

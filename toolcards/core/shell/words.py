@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from toolcards.core.shell.globs import may_be
 from toolcards.core.shell.parser import parse_line
 from toolcards.core.shell.programs import all_names, bare_name, catalogue
 
@@ -104,7 +105,9 @@ def _follow(words: tuple[str, ...], targets: tuple[str, ...]) -> bool:
     """Return whether the targets words come in this order with nothing but options (and their values) between."""
     places = {0}
     for target in targets:
-        reached = {place + 1 for place in reachable(words, places) if place < len(words) and words[place] == target}
+        reached = {
+            place + 1 for place in reachable(words, places) if place < len(words) and may_be(words[place], target)
+        }
         if not reached:
             return False
         places = reached
@@ -125,9 +128,14 @@ def reachable(words: tuple[str, ...], places: set[int]) -> set[int]:
     return visited
 
 
+def _abbreviates(name: str, flag: str) -> bool:
+    """Return whether many programs read the name as this long option."""
+    return name == flag or (len(name) > 3 and name.startswith("--") and flag.startswith(name))
+
+
 def _has(words: tuple[str, ...], flag: str) -> bool:
     """Return whether the flag is there: alone, with a value, or its letters in any bundle of short ones."""
-    if any(word == flag or word.startswith(flag + "=") for word in words):
+    if any(may_be(word, flag) or _abbreviates(word.partition("=")[0], flag) for word in words):
         return True
     if flag.startswith("--") or not flag[1:].isalpha():
         return False

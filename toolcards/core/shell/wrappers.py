@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from toolcards.core.shell.judgement import NOTHING, Judgement, judge
+from toolcards.core.shell.globs import NO_GLOBS
+from toolcards.core.shell.judgement import Judgement, judge
 from toolcards.core.shell.options import could_mean
 from toolcards.core.shell.parser import parse_line
 from toolcards.core.shell.programs import Form, find_program
@@ -49,7 +50,7 @@ def peel(words: Words) -> Peeled:
         if len(views) >= MAX_VIEWS or depth > MAX_DEPTH:
             return Peeled(tuple(views), True, loose)
         views[view] = None
-        judged = judge(view, NOTHING)  # spelled as segments ask, so that it is judged once
+        judged = judge(view, NO_GLOBS)  # spelled as segments ask, so that it is judged once
         hidden = hidden or judged.hidden or bool(_GLOB.search(view[0]))
         loose = loose or judged.loose
         behind, unread = _behind(view, judged)

@@ -1,0 +1,83 @@
+"""Words that stand for names of files: what they can move, and what they can name."""
+
+import pytest
+
+from toolcards.core.document import parse
+from toolcards.core.policy import Effect, Question, decide
+from toolcards.core.shell.globs import is_glob, leads, may_be
+from toolcards.core.shell.parser import parse_line
+
+
+def judged(effect, words, line, default):
+    match = {"tool": "Bash", "args": [{"path": "/command", "op": "cmd", "value": words}]}
+    policy = parse({"default": default, "rules": [{"id": "r", "effect": effect, "match": match | {"tool": ["Bash"]}}]})
+    return decide(policy, Question.of("Bash", input={"command": line})).effect
+
+
+@pytest.mark.parametrize(
+    ("raw", "glob", "leading"),
+    [
+        ("a", False, False),
+        ("'a*'", False, False),
+        ('"*"', False, False),
+        ("a*", True, False),
+        ("*", True, True),
+        ("''*", True, True),
+        ("\"\"''?x", True, True),
+        ("'a'*", True, False),
+        ("-[x]", True, False),
+    ],
+)
+def test_patterns_are_told_from_quoted_text(raw, glob, leading):
+    assert is_glob(raw) is glob
+    assert (glob and leads(raw)) is leading
+
+
+def test_a_command_knows_which_of_its_words_are_patterns():
+    (command,) = parse_line("sort a* ''* 'b*' c").commands
+    assert command.globs == (frozenset({2}), frozenset({1, 2}))
+    assert command.globs.part(2, 5) == (frozenset({0}), frozenset({0}))
+
+
+@pytest.mark.parametrize(
+    ("word", "target", "same"),
+    [("rm", "rm", True), ("r?", "rm", True), ("r[m]", "rm", True), ("*", "rm", True), ("*.py", "rm", False)],
+)
+def test_a_pattern_may_be_a_name(word, target, same):
+    assert may_be(word, target) is same
+
+
+@pytest.mark.parametrize(
+    ("denied", "line", "answer"),
+    [
+        ("git push", "git pus[h] origin", Effect.DENY),
+        ("git push origin main", "git push origi? main", Effect.DENY),
+        ("git push --force", "git push --forc[e] x", Effect.DENY),
+        ("git push --force", "git push --forc x", Effect.DENY),
+        ("git reset --hard", "git reset --har HEAD", Effect.DENY),
+        ("rm -rf", "rm -r[f] x", Effect.DENY),
+        ("rm", "mytool /bin/r? x", Effect.ASK),
+        ("rm", "mytool -e /bin/r[m] x", Effect.ASK),
+        ("rm", "mytool *.py", Effect.ALLOW),
+        ("rm", "env -u ./p* ls", Effect.ASK),
+        ("rm", "eval ls l*", Effect.ASK),
+        ("rm", "awk 1* f", Effect.ASK),
+        ("kubectl delete", "kubectl -n a* get pods", Effect.ASK),
+        ("rm", "ls *.py src/*", Effect.ALLOW),
+        ("rm", "git add src/*.py", Effect.ALLOW),
+    ],
+)
+def test_a_deny_sees_what_a_pattern_may_name(denied, line, answer):
+    assert judged("deny", denied, line, "allow") is answer
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("git commit", "git commit -m a*"),
+        ("timeout 5 pytest", "timeout 5 pytest -k a*"),
+    ],
+)
+def test_a_value_that_becomes_several_words_is_not_the_command_that_a_rule_spells_out(words, line):
+    assert judged("allow", words, line, "ask") is Effect.ASK
+    assert judged("allow", words, line.replace("a*", "'a*'"), "ask") is Effect.ALLOW
