@@ -10,7 +10,7 @@ export PORT HOST DEMO
 BOOTSTRAP = $(PYTHON) scripts/bootstrap.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-clients bench lint format shell lock vendor check-vendor clean
+.PHONY: help run test test-fast test-clients test-newest bench lint format shell lock vendor check-vendor clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ test-fast: ## only the tests that need no browser and no server
 
 test-clients: ## the tests with real agent libraries
 	@$(BOOTSTRAP) test-clients $(ARGS)
+
+test-newest: ## the same with the newest release of each library (ARGS="--only opencode")
+	@$(BOOTSTRAP) test-newest $(ARGS)
 
 bench: ## measure, print a table, write JSON
 	@$(BOOTSTRAP) bench $(ARGS)

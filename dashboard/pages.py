@@ -12,7 +12,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from dashboard import addresses
-from dashboard.drawing import wording
+from dashboard.drawing import skipped, wording
 from dashboard.drawing.story import story
 from dashboard.drawing.timeline import timeline
 from dashboard.filters import CallFilters, Page, RunFilters
@@ -115,7 +115,8 @@ def newest_call(run: Run) -> dict[str, Any] | None:
 def run_head(run: Run) -> dict[str, Any]:
     """Return what the run page's header says."""
     agents = ToolCall.objects.filter(run=run, removed=False).exclude(agent="").values_list("agent", flat=True)
-    return {"run": run, "row": run_row(run), "agents": sorted(set(agents.distinct()[:20]))}
+    shown = {"run": run, "row": run_row(run), "agents": sorted(set(agents.distinct()[:20]))}
+    return shown | {"skipped": skipped.describe(run.skipped_frames)}
 
 
 # ---------------------------------------------------------------- now

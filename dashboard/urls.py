@@ -101,6 +101,7 @@ EMERGENCY = [
 
 CONNECTING = [
     path("sources/", sources.sources, name="sources"),
+    path("sources/unknown-frames/", sources.unknown_frames, name="unknown-frames"),
     path("sources/keys/", sources.make_key, name="key-new"),
     path("sources/keys/<number:pk>/revoke/", sources.revoke_key, name="key-revoke"),
     path("sources/<number:pk>/", sources.source, name="source"),

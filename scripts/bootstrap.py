@@ -74,6 +74,12 @@ def test_clients(args: list[str]) -> int:
     return pytest("-m", "clients", "tests/clients", *args, env=browser())
 
 
+def test_newest(args: list[str]) -> int:
+    """Run the tests with the newest release of each agent library."""
+    ensure("test")
+    return become(str(PYTHON), "scripts/newest.py", *args, env=browser())
+
+
 def bench(args: list[str]) -> int:
     """Run the benchmarks."""
     if not (ROOT / "bench" / "__main__.py").exists():
@@ -147,6 +153,7 @@ COMMANDS = {
     "test": test,
     "test-fast": test_fast,
     "test-clients": test_clients,
+    "test-newest": test_newest,
     "bench": bench,
     "lint": lint,
     "format": tidy,

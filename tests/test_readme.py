@@ -64,7 +64,15 @@ def test_every_make_target_is_listed() -> None:
 
 @pytest.mark.parametrize(
     "file",
-    ["README.md", "docs/operations.md", "docs/performance.md", "docs/connect-python.md", "docs/connect-javascript.md"],
+    [
+        "README.md",
+        "docs/operations.md",
+        "docs/performance.md",
+        "docs/connect-python.md",
+        "docs/connect-javascript.md",
+        "docs/following.md",
+        "docs/api.md",
+    ],
 )
 def test_links_lead_somewhere(file: str) -> None:
     page = ROOT / file

@@ -9,16 +9,19 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth import get_user_model
-from django.db.models import Count, Max
+from django.db.models import Count, Max, Q, Sum
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.connecting import proving
+from dashboard.drawing import skipped
 from dashboard.forms import KeyForm
 from dashboard.views.guards import KEYS, needs
 from toolcards import health, hooks, proofs
+from toolcards.adapters import ADAPTERS
+from toolcards.core.skipped_frames import SkippedFrames
 from toolcards.gate import policies, tools
 from toolcards.models import AgentKey, Run, Source, ToolCall
 
@@ -39,6 +42,7 @@ class Row:
     protocols: set[str] = field(default_factory=set)
     calls: int = 0
     failed: int = 0
+    skipped: int = 0  # frames of unknown kinds, in runs of the last day
     health: list[health.Badge] = field(default_factory=list)
     held: bool = False  # a call of it was seen to be held and released
 
@@ -83,18 +87,27 @@ def source(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(Source, pk=pk)
     said = f"--url {request.build_absolute_uri('/').rstrip('/')}"
     failed = ToolCall.objects.shown().filter(run__source=row, state="output-error").order_by("-id")[:10]
+    shown = _rows(pk)[0]
     context = {
-        "row": _rows(pk)[0],
+        "row": shown,
         "abilities": proving.abilities(row),
         "probe": proving.command(row, said),
         "runs": Run.objects.filter(source=row).order_by("-id")[:20],
         "failed": failed.select_related("run").defer("card", "text"),
         "key_form": KeyForm(initial={"name": row.name}),
         "tools": row.tools.order_by("name", "id")[:500],
+        "skipped": skipped.describe(_skipped_lately(shown)),
         "unanswerable": policies.default_unanswerable(row),
         "people": get_user_model().objects.filter(is_active=True).order_by("username")[:500],
     }
     return render(request, "sources/source.html", context)
+
+
+@require_GET
+@needs()
+def unknown_frames(request: HttpRequest) -> HttpResponse:
+    """What to do about frames of unknown kinds, and which version each protocol was read from."""
+    return render(request, "sources/unknown_frames.html", {"protocols": ADAPTERS.values()})
 
 
 @require_POST
@@ -146,9 +159,12 @@ def _rows(pk: int | None = None) -> list[Row]:
     wanted = Source.objects.filter(pk=pk) if pk else Source.objects.all()
     rows = {one.pk: Row(one, list(one.keys.all())) for one in wanted.order_by("name").prefetch_related("keys")[:500]}
     kinds = Run.objects.filter(source__in=rows).order_by().values("source", "mode", "protocol")
-    for kind in kinds.annotate(runs=Count("id"), last=Max("updated_at")):
+    recent = Q(updated_at__gte=timezone.now() - LATELY)
+    skips = Sum("skipped", filter=recent, default=0)
+    for kind in kinds.annotate(runs=Count("id"), last=Max("updated_at"), frames=skips):
         row = rows[kind["source"]]
         row.runs += kind["runs"]
+        row.skipped += kind["frames"]
         row.modes.add(kind["mode"])
         row.protocols |= {kind["protocol"]} - {""}
         row.last_run = max(filter(None, (row.last_run, kind["last"])), default=None)
@@ -170,3 +186,13 @@ def _lately(rows: dict[int, Row]) -> list[tuple[int, int, int]]:
         if said["state"] == "output-error":
             counts[said["run__source"]][1] += said["n"]
     return [(pk, calls, failed) for pk, (calls, failed) in counts.items()]
+
+
+def _skipped_lately(row: Row) -> SkippedFrames:
+    """Frames of unknown kinds in the source's runs of the last day; kinds from its latest 1000 such runs."""
+    runs = Run.objects.filter(source=row.source, skipped__gt=0, updated_at__gte=timezone.now() - LATELY)
+    frames = SkippedFrames()
+    for run in runs.order_by("-id").only("skipped", "skipped_kinds")[:1_000]:
+        frames.add(run.skipped_frames)
+    frames.total = max(frames.total, row.skipped)
+    return frames

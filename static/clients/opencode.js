@@ -6,7 +6,8 @@ const SETTINGS = {"url": "http://127.0.0.1:8000", "key": ""} // toolcards-connec
 const STOPPED = "Stopped by Toolcards: " // toolcards/adapters/opencode.py knows this beginning
 const WAIT = 25 // seconds of one long poll
 const KEPT = 5000 // frames kept while the server is away
-const WANTED = /^(session\.(created|idle|error)|message\.part\.delta|permission\.(v2\.)?(asked|replied))$/
+// What the adapter reads, and whatever else is about tools or permissions: unknown kinds are counted on the server.
+const WANTED = /^(session\.(created|idle|error)|message\.part\.delta|permission\..*|.*\b(tool|shell)\b.*)$/
 
 const env = globalThis.process?.env ?? {}
 const url = env.TOOLCARDS_URL || SETTINGS.url

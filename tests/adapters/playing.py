@@ -11,6 +11,7 @@ from toolcards.adapters import ADAPTERS
 from toolcards.adapters.sse import LineSplitter, Splitter
 from toolcards.core import facts as f
 from toolcards.core.board import Board
+from toolcards.core.skipped_frames import Skipped
 
 TRACES = Path(__file__).parents[1] / "traces"
 MANIFEST = json.loads((TRACES / "manifest.json").read_text())
@@ -23,7 +24,7 @@ class Player:
         self.adapter = ADAPTERS[protocol]
         self.board = Board()
         self.log: list[tuple[int, f.AnyFact]] = []
-        self.skipped = 0
+        self.skipped: list[str] = []  # kinds
         self.seen: dict[str, list[str]] = {}
 
     def take(self, fact: f.AnyFact) -> None:
@@ -35,9 +36,10 @@ class Player:
 
     def frame(self, text: str) -> None:
         facts = self.adapter.decode(text)
-        if facts is None:
-            self.skipped += 1
-        for fact in facts or ():
+        if isinstance(facts, Skipped):
+            self.skipped.append(facts.kind)
+            return
+        for fact in facts:
             self.take(fact)
 
     def frames(self, *frames: dict[str, Any] | str) -> Player:

@@ -10,6 +10,7 @@ from playing import Player
 
 from toolcards.adapters import ADAPTERS, Answer, BadFrame
 from toolcards.core import facts as f
+from toolcards.core.skipped_frames import Skipped
 
 CLAUDE = ADAPTERS["claude-code"]
 BASH = {"tool_name": "Bash", "tool_input": {"command": "ls"}}
@@ -105,7 +106,7 @@ def test_the_session_is_the_run() -> None:
 
 
 def test_events_of_the_future_are_skipped_and_notes_teach_nothing() -> None:
-    assert CLAUDE.decode(hook("FromTheFuture")) is None
+    assert CLAUDE.decode(hook("FromTheFuture")) == Skipped("FromTheFuture")
     assert CLAUDE.decode(hook("Notification", message="x")) == []
 
 

@@ -248,6 +248,7 @@ def test_pages_pass_the_accessibility_check(server: Server, visit: Open, run: st
         {"type": "tool.input.available", "call_id": "c3", "tool": "Read", "input": {"path": "x"}},
         {"type": "tool.output.denied", "call_id": "c3", "reason": "no"},
         {"type": "tool.input.started", "call_id": "c4", "tool": "Read"},
+        {"type": "from-the-future"},
     )  # fmt: skip
     many = [f"f{number}" for number in range(9)]  # enough to be folded
     tell(server, run, *[{"type": "tool.input.available", "call_id": one, "tool": "Read", "input": {}} for one in many])
@@ -260,9 +261,9 @@ def test_pages_pass_the_accessibility_check(server: Server, visit: Open, run: st
     paths = [
         path_of(run), f"{path_of(run)}?tab=timeline", f"{path_of(run)}?tab=steps", "/", "/runs/",
         "/calls/?q=" + quote(run), at, f"{at}rule/", "/approvals/", "/approvals/history/", "/policy/", "/policy/draft/",
-        "/policy/rules/new/", "/policy/versions/", "/sources/", "/settings/audit/", "/settings/notify/",
-        "/settings/killswitch/", "/settings/breakglass/", "/settings/people/", "/settings/people/1/",
-        "/settings/password/",
+        "/policy/rules/new/", "/policy/versions/", "/sources/", "/sources/unknown-frames/", "/settings/audit/",
+        "/settings/notify/", "/settings/killswitch/", "/settings/breakglass/", "/settings/people/",
+        "/settings/people/1/", "/settings/password/",
     ]  # fmt: skip
     found = []
     for path in paths:

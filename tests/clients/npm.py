@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.clients import versions
+
 ROOT = Path(__file__).parents[2]
 CACHE = Path(os.environ.get("TOOLCARDS_CLIENTS_DIR") or ROOT / ".clients")
 NODE = "24.21.0"
@@ -21,7 +23,8 @@ def installed(name: str, **packages: str) -> Path:
 
     Keyword names write `@scope/pkg` as `scope__pkg` and `-` as `_`; a Node of our own comes along.
     """
-    wanted = {_named(package): version for package, version in packages.items()} | {"node": NODE}
+    pins = {_named(package): version for package, version in packages.items()} | {"node": NODE}
+    wanted = versions.choose(name, pins)
     folder = CACHE / name
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
@@ -29,6 +32,7 @@ def installed(name: str, **packages: str) -> Path:
         done = folder / "installed.json"
         if not done.exists() or json.loads(done.read_text()) != wanted:
             _install(folder, wanted)
+            versions.note(folder, pins, {package: _version(folder, package) for package in pins})
             done.write_text(json.dumps(wanted))
     return folder / "node_modules"
 
@@ -53,6 +57,11 @@ def _install(folder: Path, wanted: dict[str, str]) -> None:
         pytest.skip("npm is not there")
     if run.returncode:
         raise AssertionError(f"npm could not install {wanted}: {run.stderr[-2000:]}")
+
+
+def _version(folder: Path, package: str) -> str:
+    version: str = json.loads((folder / "node_modules" / package / "package.json").read_text())["version"]
+    return version
 
 
 def _named(keyword: str) -> str:

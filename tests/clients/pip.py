@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.clients import versions
 from tests.clients.npm import CACHE
 
 # One environment for all three: they agree on what they share.
@@ -34,7 +35,8 @@ CLAUDE_AGENT = {"claude-agent-sdk": "0.2.184"}
 
 def python(name: str = "python", packages: dict[str, str] | None = None) -> Path:
     """Return the Python of an environment that has the packages, making it if need be; "" for any version."""
-    wanted = packages or PACKAGES
+    pins = packages or PACKAGES
+    wanted = versions.choose(name, pins)
     folder = CACHE / name
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
@@ -43,14 +45,22 @@ def python(name: str = "python", packages: dict[str, str] | None = None) -> Path
         program = folder / "venv" / "bin" / "python"
         if not done.exists() or json.loads(done.read_text()) != wanted:
             _install(folder / "venv", program, wanted)
+            versions.note(folder, pins, {package: _version(program, package) for package in pins})
             done.write_text(json.dumps(wanted))
     return program
 
 
 def _install(venv: Path, program: Path, packages: dict[str, str]) -> None:
-    wanted = [f"{name}=={version}" if version else name for name, version in packages.items()]
+    wanted = [
+        f"{name}=={version}" if version not in ("", versions.LATEST) else name for name, version in packages.items()
+    ]
     pip = [str(program), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     for command in ([sys.executable, "-m", "venv", "--clear", str(venv)], [*pip, *wanted]):
         run = subprocess.run(command, capture_output=True, text=True, timeout=900, env=os.environ | {"PYTHONPATH": ""})
         if run.returncode:
             raise AssertionError(f"{command} failed: {run.stderr[-2000:]}")
+
+
+def _version(program: Path, package: str) -> str:
+    code = f"import importlib.metadata as m; print(m.version({package.partition('[')[0]!r}))"
+    return subprocess.run([program, "-c", code], capture_output=True, text=True, check=True).stdout.strip()

@@ -17,6 +17,7 @@ from toolcards.adapters import strict
 from toolcards.adapters.base import DEPTH, Adapter, Answer, BadFrame, Facts
 from toolcards.adapters.native import number_of
 from toolcards.core import facts as f
+from toolcards.core.skipped_frames import Skipped
 
 Said = dict[str, Any]
 HOST = f.By("host", "editor")
@@ -27,8 +28,8 @@ _NO_TOOL = re.compile(r"The arguments provided to the tool are invalid: Model tr
 _ENDS: dict[str, f.Outcome] = {"cancelled": "aborted"}
 
 
-def decode(text: str, depth: int = DEPTH) -> Facts | None:
-    """Return the facts of one message; None for a method that is not known here."""
+def decode(text: str, depth: int = DEPTH) -> Facts | Skipped:
+    """Return the facts of one message; Skipped for a method or an update that is not known here."""
     frame = strict.loads(text, depth + 1)
     if not isinstance(frame, dict) or not isinstance(frame.get("msg"), dict):
         raise BadFrame("a frame is {dir, msg}", "not_object")
@@ -40,7 +41,9 @@ def decode(text: str, depth: int = DEPTH) -> Facts | None:
     if frame.get("cancelled") is True:
         _stopped(msg)
     known = _METHODS.get((frame["dir"], method))
-    return known(msg) if known is not None else [] if method.startswith(_QUIET) else None
+    if known is not None:
+        return known(msg)
+    return [] if method in _QUIET or method.startswith(_QUIET_ROOMS) else Skipped(method)
 
 
 def run_of(text: str) -> str:
@@ -117,10 +120,13 @@ def _asked(msg: Said) -> Facts:
     return [*_input(call), asked]
 
 
-def _update(msg: Said) -> Facts | None:
+def _update(msg: Said) -> Facts | Skipped:
     told = _object(_object(msg, "params"), "update")
-    known = _UPDATES.get(_text(told, "sessionUpdate"))
-    return [] if known is None else known(told)
+    kind = _text(told, "sessionUpdate")
+    known = _UPDATES.get(kind)
+    if known is not None:
+        return known(told)
+    return [] if kind in _QUIET_UPDATES else Skipped(f"session/update {kind}".rstrip())
 
 
 def _stopped(msg: Said) -> None:
@@ -207,7 +213,7 @@ def _content(told: Said) -> str:
     return "\n".join(text for text in texts if text)
 
 
-_METHODS: dict[tuple[str, str], Callable[[Said], Facts | None]] = {
+_METHODS: dict[tuple[str, str], Callable[[Said], Facts | Skipped]] = {
     (">", "session/prompt"): _prompt,
     (">", "session/cancel"): _cancel,
     ("<", "session/request_permission"): _asked,
@@ -225,7 +231,20 @@ _STATUS: dict[str, Callable[[Said], Facts]] = {
     "failed": _failed,
     "cancelled": lambda told: [f.Closed(told["toolCallId"], "aborted")],  # version 2
 }
-_QUIET = ("initialize", "authenticate", "logout", "session/", "fs/", "terminal/", "elicitation/", "_", "$/")
+_QUIET = frozenset(
+    {
+        "initialize", "authenticate", "logout", "session/new", "session/load", "session/list", "session/resume",
+        "session/fork", "session/close", "session/delete", "session/set_mode", "session/set_model",
+        "session/set_config_option",
+    }
+)  # fmt: skip
+_QUIET_ROOMS = ("fs/", "terminal/", "elicitation/", "providers/", "nes/", "_", "$/")
+_QUIET_UPDATES = frozenset(
+    {
+        "user_message_chunk", "plan", "available_commands_update", "current_mode_update", "config_option_update",
+        "session_info_update", "usage_update",
+    }
+)  # fmt: skip
 
 
 def _object(said: Any, name: str) -> Said:

@@ -19,6 +19,7 @@ from toolcards.adapters import strict
 from toolcards.adapters.base import Adapter, Answer, BadFrame, Facts
 from toolcards.adapters.frames import Decoder, Frame
 from toolcards.core import facts as f
+from toolcards.core.skipped_frames import Skipped
 
 INTERRUPTED = "The tool call was interrupted before a result was produced."  # Pydantic AI's word for aborted
 _OUTCOMES: dict[str, f.Outcome] = {"stop": "ok", "tool-calls": "ok", "error": "error"}
@@ -298,7 +299,7 @@ class Wrapped(Chunk):
     sequence: int
     chunk: dict[str, Any]
 
-    def facts(self) -> Facts | None:
+    def facts(self) -> Facts | Skipped:
         """What the chunk teaches."""
         return DECODER.of_value(self.chunk)
 

@@ -1,7 +1,7 @@
 """What an adapter is: a name and two pure functions, `decode` and `encode`.
 
 `decode(text)` turns one frame, exactly as it came, into facts: `[]` where a known frame teaches nothing,
-`None` where the frame's type is unknown (skipped and counted), `BadFrame` where it is broken.
+`Skipped(kind)` where the frame's kind is unknown (skipped and counted), `BadFrame` where it is broken.
 `encode(answer)` turns an answer into the object that the protocol itself wants back, or None where it has none.
 """
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from toolcards.core.facts import AnyFact, InputChunk, Piece
+from toolcards.core.skipped_frames import Skipped
 
 DEPTH = 32  # objects and arrays inside each other; the transport passes its own setting
 Facts = list[AnyFact | InputChunk]
@@ -44,7 +45,7 @@ class Answer:
 class Decode(Protocol):
     """`decode`: the facts of one frame; `depth` is how deep its values may be nested."""
 
-    def __call__(self, text: str, depth: int = DEPTH) -> Facts | None:
+    def __call__(self, text: str, depth: int = DEPTH) -> Facts | Skipped:
         """Return the facts of the frame; raises BadFrame."""
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from toolcards.adapters import strict
 from toolcards.adapters.base import DEPTH, Adapter, Answer, BadFrame, Facts
 from toolcards.core import facts as f
+from toolcards.core.skipped_frames import Skipped
 
 ASKS = "Claude Code asks for permission; it can be answered here or where it runs."
 REFUSED = "Claude Code did not run it."
@@ -22,8 +23,8 @@ _CODES = {"Error: No such tool": "no_such_tool", "InputValidationError": "invali
 Said = dict[str, Any]
 
 
-def decode(text: str, depth: int = DEPTH) -> Facts | None:
-    """Return the facts of one hook input; None for an event that is not known here."""
+def decode(text: str, depth: int = DEPTH) -> Facts | Skipped:
+    """Return the facts of one hook input; Skipped for an event that is not known here."""
     said = strict.loads(text, depth)
     if not isinstance(said, dict):
         raise BadFrame("a hook input is one JSON object", "not_object")
@@ -33,7 +34,7 @@ def decode(text: str, depth: int = DEPTH) -> Facts | None:
     if event in _QUIET:
         return []
     known = _EVENTS.get(event)
-    return known(said) if known else None
+    return known(said) if known else Skipped(event)
 
 
 def run_of(text: str) -> str:
@@ -167,7 +168,8 @@ _QUIET = frozenset(
     {
         "Notification", "UserPromptExpansion", "StopFailure", "PreCompact", "PostCompact", "TaskCreated",
         "TaskCompleted", "TeammateIdle", "ConfigChange", "CwdChanged", "FileChanged", "InstructionsLoaded", "Setup",
-        "WorktreeCreate", "WorktreeRemove", "Elicitation", "ElicitationResult",
+        "WorktreeCreate", "WorktreeRemove", "Elicitation", "ElicitationResult", "DirectoryAdded", "MessageDisplay",
+        "PreModelSwitch", "PostModelSwitch",
     }
 )  # fmt: skip
 

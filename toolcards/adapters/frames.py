@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from toolcards.adapters import strict
 from toolcards.adapters.base import DEPTH, BadFrame, Facts
+from toolcards.core.skipped_frames import Skipped
 
 
 class Frame(BaseModel):
@@ -26,7 +27,7 @@ class Frame(BaseModel):
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
     texts: ClassVar[int] = 0
 
-    def facts(self) -> Facts | None:
+    def facts(self) -> Facts | Skipped:
         """Return what the frame teaches; nothing, unless the type says more."""
         return []
 
@@ -40,8 +41,8 @@ class Decoder:
         self._from_value = validator.validate_python
         self._quiet_prefix = quiet_prefix
 
-    def decode(self, text: str, depth: int = DEPTH) -> Facts | None:
-        """Return the frame's facts, None for an unknown type; raises BadFrame."""
+    def decode(self, text: str, depth: int = DEPTH) -> Facts | Skipped:
+        """Return the frame's facts, Skipped for an unknown type; raises BadFrame."""
         try:
             frame = self._from_text(text)
         except (ValidationError, UnicodeError):
@@ -52,14 +53,14 @@ class Decoder:
         expected = 2 * (frame.texts + len(frame.__pydantic_fields_set__))
         if not frame.texts or quotes != expected or '\\\\"' in text:
             strict.loads(text, depth)
-        facts: Facts | None = frame.facts()
+        facts: Facts | Skipped = frame.facts()
         return facts
 
-    def _again(self, text: str, depth: int) -> Facts | None:
+    def _again(self, text: str, depth: int) -> Facts | Skipped:
         """The slow way: for what is broken, unknown, or holds half an emoji."""
         return self.of_value(strict.loads(text, depth))
 
-    def of_value(self, value: Any) -> Facts | None:
+    def of_value(self, value: Any) -> Facts | Skipped:
         """Return the facts of a frame that was already read; raises BadFrame."""
         if not isinstance(value, dict):
             raise BadFrame("a frame is one JSON object", "not_object")
@@ -68,16 +69,18 @@ class Decoder:
             raise BadFrame("type: every frame needs its type, a text", code)
         whole, moved = strict.sheltered(value)
         facts = self._validated(whole)
-        return [_restored(fact) for fact in facts] if facts and moved else facts
+        if not moved:
+            return facts
+        return _restored(facts) if isinstance(facts, Skipped) else [_restored(fact) for fact in facts]
 
-    def _validated(self, value: dict[str, Any]) -> Facts | None:
+    def _validated(self, value: dict[str, Any]) -> Facts | Skipped:
         try:
-            facts: Facts | None = self._from_value(value).facts()
+            facts: Facts | Skipped = self._from_value(value).facts()
             return facts
         except ValidationError as error:
             wrong = error.errors(include_url=False, include_context=False, include_input=False)[0]
         if wrong["type"] == "union_tag_invalid" and not wrong["loc"]:
-            return [] if value["type"].startswith(self._quiet_prefix) else None
+            return [] if value["type"].startswith(self._quiet_prefix) else Skipped(value["type"])
         where = ".".join(str(part) for part in wrong["loc"][1:])
         code = "missing_field" if wrong["type"] == "missing" else "bad_field"
         raise BadFrame(f"{value['type']}: {where}: {wrong['msg']}", code)

@@ -18,6 +18,7 @@ from toolcards.adapters import strict
 from toolcards.adapters.base import DEPTH, Adapter, Answer, BadFrame, Facts
 from toolcards.adapters.frames import Decoder, Frame
 from toolcards.core import facts as f
+from toolcards.core.skipped_frames import Skipped
 
 
 class Native(Frame):
@@ -334,8 +335,8 @@ _DELTA = re.compile(
 _decode = Decoder(Frames).decode
 
 
-def decode(text: str, depth: int = DEPTH) -> Facts | None:
-    """Return the frame's facts, None for an unknown type; raises BadFrame. Reads hot frames without a model."""
+def decode(text: str, depth: int = DEPTH) -> Facts | Skipped:
+    """Return the frame's facts, Skipped for an unknown type; raises BadFrame. Reads hot frames without a model."""
     hot = piece_of(text)
     return _decode(text, depth) if hot is None else [f.InputDelta(*hot[0])]
 

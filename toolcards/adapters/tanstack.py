@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from toolcards.adapters import ag_ui, interrupts, strict
 from toolcards.adapters.base import DEPTH, Adapter, Facts
+from toolcards.core.skipped_frames import Skipped
 
 
-def decode(text: str, depth: int = DEPTH) -> Facts | None:
-    """Return the event's facts, None for an unknown type; raises BadFrame."""
+def decode(text: str, depth: int = DEPTH) -> Facts | Skipped:
+    """Return the event's facts, Skipped for an unknown type; raises BadFrame."""
     if '"chunk"' in text:
         frame = strict.loads(text, depth)
         if isinstance(frame, dict) and "type" not in frame and isinstance(frame.get("chunk"), dict):

@@ -30,7 +30,7 @@ _WRITE_CALL = (
 CALL_GREW = "UPDATE toolcards_toolcall SET rev = %s, seq = %s WHERE run_id = %s AND ordinal = %s"
 _RUN_COLUMNS = (
     "agent", "title", "protocol", "mode", "status", "reason", "updated_at", "ended_at", "alive_until", "seq", "calls",
-    "counts", "context", "numbers",
+    "counts", "skipped", "skipped_kinds", "context", "numbers",
 )  # fmt: skip
 _WRITE_RUN = (  # a run with new facts is one that retention has not seen
     f"UPDATE toolcards_run SET {', '.join(f'{c} = %s' for c in _RUN_COLUMNS)},"

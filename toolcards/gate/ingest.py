@@ -25,9 +25,10 @@ from typing import Any, TypeAlias
 
 from toolcards.core import facts as f
 from toolcards.core import numbers
-from toolcards.core.facts import AnyFact, Piece
+from toolcards.core.facts import Piece
 from toolcards.core.lifecycle import Card
 from toolcards.core.numbers import Number, TooManyGaps
+from toolcards.core.skipped_frames import Skipped
 from toolcards.gate import consulting, journal
 from toolcards.gate.announcing import END_OF_STREAM, announced, how_it_ended
 from toolcards.gate.consulting import Heard, Inquiry
@@ -60,9 +61,10 @@ class Committed:
     refused: int = 0  # frames whose own number left a gap too many
 
 
-# One frame: its facts, or the one piece of input it brought, when it came, and the sender's own number (0 for none).
+# One frame: its facts, the one piece of input it brought, or that its kind is unknown; when it came, and the sender's
+# own number (0 for none).
 # Plain tuples, since ten thousand are made in a second; a piece is made a fact when it is told.
-Frame: TypeAlias = tuple[list[Any] | Piece, float, Number]
+Frame: TypeAlias = tuple[list[Any] | Piece | Skipped, float, Number]
 
 
 class Stream:
@@ -111,8 +113,8 @@ class Stream:
 
     # ------------------------------------------------------------ on the event loop
 
-    def push(self, said: list[AnyFact] | Piece, number: Number = 0) -> None:
-        """Take in one frame: its facts (`[]` where it is only counted) or its piece of input; returns at once."""
+    def push(self, said: list[Any] | Piece | Skipped, number: Number = 0) -> None:
+        """Take in one frame: its facts, its piece of input, or that its kind is unknown; returns at once."""
         if self.error is not None:
             return
         if type(said) is list and len(said) == 1 and type(said[0]) is f.InputDelta:
@@ -227,14 +229,23 @@ class Stream:
             if number and not self._is_new(memory, number):
                 continue
             growing = self._grow(tx, memory, growing)
-            for told, fact in enumerate(said, 1):
+            facts = self._facts(memory, said)
+            for told, fact in enumerate(facts, 1):
                 self._tell(tx, memory, fact, at)
                 if self._inquiries:  # the frame counts once they are answered
-                    self._rest = [(said[told:], at, number), *self._taken[place + 1 :]]
+                    self._rest = [(facts[told:], at, number), *self._taken[place + 1 :]]
                     return
             if number:
                 memory.note(number)
         self._grow(tx, memory, growing)
+
+    @staticmethod
+    def _facts(memory: RunMemory, said: Any) -> list[Any]:
+        """Return the frame's facts; a frame of an unknown kind has none, and is counted."""
+        if type(said) is Skipped:
+            memory.skip(said.kind)
+            return []
+        return said  # type: ignore[no-any-return]
 
     def _is_new(self, memory: RunMemory, number: Number) -> bool:
         """Whether the frame is to be told; one that the run's numbers cannot keep apart from a repeated one is not."""
@@ -264,7 +275,8 @@ class Stream:
 
     def _begin(self, tx: Transaction, memory: RunMemory) -> None:
         """The log of a run begins with its start, whether or not the protocol says so."""
-        first, at = next(((said[0], at) for said, at, _ in self._taken if said), (None, 0.0))
+        told = ((said, at) for said, at, _ in self._taken if said and type(said) is not Skipped)
+        first, at = next(((said[0], at) for said, at in told), (None, 0.0))
         if type(first) is f.RunStarted and not first.agent:
             object.__setattr__(first, "agent", self.agent)
         elif first is not None and type(first) is not f.RunStarted:

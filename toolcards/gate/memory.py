@@ -1,7 +1,7 @@
 """The runs we know by heart: boards kept between transactions, valid only while nobody else wrote the run.
 
-A memory is trusted when its `seq` equals the run row's and retention has not masked the run since, checked
-under the row's lock; else it is loaded anew, so any process may take the next frame of any run.
+A memory is trusted when its `seq` and its skipped frames equal the run row's and retention has not masked the run
+since, checked under the row's lock; else it is loaded anew, so any process may take the next frame of any run.
 """
 
 from __future__ import annotations
@@ -16,11 +16,15 @@ from toolcards.core import numbers
 from toolcards.core.board import Board, Context
 from toolcards.core.lifecycle import Ask, Card
 from toolcards.core.narrating import TAIL, Narrator, Written
+from toolcards.core.skipped_frames import SkippedFrames
+from toolcards.gate.columns import plain
 from toolcards.gate.refusals import Sealed
 from toolcards.models import Event, Run, ToolCall
+from toolcards.records import redactor
 from toolcards.vault import Closed
 
 KEPT = 2_000
+KIND_READ = 1_000  # characters of an unknown kind that are searched for secrets; fewer are kept
 ENDS = {"": "running", "ok": "finished", "not-executed": "finished", "interrupt": "finished"}
 
 
@@ -36,6 +40,7 @@ class RunMemory:
     states: dict[int, str]  # ordinal -> state as counted
     waiting: set[int]
     asks: dict[int, Ask]  # ordinal -> approval as its row has it
+    skipped: SkippedFrames
     text_sizes: dict[int, int] = field(default_factory=dict)  # ordinal -> length of the text in the row
     events: list[tuple[Any, ...]] = field(default_factory=list)
     dirty: set[int] = field(default_factory=set)
@@ -44,9 +49,9 @@ class RunMemory:
     offers: tuple[int, dict[str, Any]] | None = None  # the tools it announced, as `preparing` last read them
 
     @property
-    def written(self) -> tuple[int, bool]:
-        """What the run's row must say, seq and whether its secrets are unmasked, if this memory is still true."""
-        return self.seq, self.row.scrubbed_at is None
+    def written(self) -> tuple[int, bool, int]:
+        """What the run's row says if this memory is still true: seq, whether secrets are unmasked, frames skipped."""
+        return self.seq, self.row.scrubbed_at is None, self.skipped.total
 
     @property
     def status(self) -> str:
@@ -64,6 +69,16 @@ class RunMemory:
         """Keep that the sender's frame was told; numbers may arrive out of order over several sockets."""
         self.touched = True
         numbers.keep(self.numbers, number)
+
+    def skip(self, kind: str) -> None:
+        """Count a frame of a kind that its adapter does not know."""
+        self.touched = True
+        self.skipped.count(kind if kind in self.skipped.kinds else plain(redactor().text(kind[:KIND_READ]), KIND_READ))
+
+    @property
+    def skipped_more(self) -> bool:
+        """Whether frames were skipped since the row was written."""
+        return self.skipped.total != self.row.skipped
 
     def count(self, card: Card) -> None:
         """Keep the number of calls per state; a removed card counts no more."""
@@ -135,6 +150,7 @@ def load(row: Run) -> RunMemory:
         states={},
         waiting=set(),
         asks={card.ordinal: card.approval for card in board.cards.values() if card.approval},
+        skipped=row.skipped_frames,
         text_sizes={call.ordinal: len(call.text) for call in calls},
         narrator=_narrator(row, board),
     )

@@ -82,6 +82,7 @@ class Restore(Action):
         mended = memory.RunMemory(
             row=row, board=board, seq=row.seq, numbers=json.loads(row.numbers), counts=memory.Counter(), states={},
             waiting=set(), asks={o: card.approval for o, card in board.cards.items() if card.approval}, touched=True,
+            skipped=row.skipped_frames,
         )  # fmt: skip
         mended.dirty = set(board.cards)
         for card in board.cards.values():

@@ -182,6 +182,7 @@ class Rewrite(Action):
         written = memory.RunMemory(
             row=row, board=self.board, seq=row.seq, numbers=numbers, counts=Counter(), states={}, waiting=set(),
             asks={ordinal: card.approval for ordinal, card in cards.items() if card.approval}, touched=True,
+            skipped=row.skipped_frames,
         )  # fmt: skip
         written.dirty = set(cards)
         for card in cards.values():

@@ -53,6 +53,7 @@ class Transaction:
         self.extras: dict[str, dict[str, Any]] = {}  # approval id -> columns that the card does not know
         self.after: list[Callable[[], None]] = []  # what needs the written rows, still inside the transaction
         self.answered: set[int] = set()  # runs with an approval that changed
+        self.skipping: set[int] = set()  # runs with frames of unknown kinds
         self.switched = False  # something that holds for every run has changed
         self.told = telling.Told()
         self.steps: list[tuple[str, steplog.Step]] = []
@@ -69,9 +70,9 @@ class Transaction:
         with connection.cursor() as cursor:
             marks = ", ".join(["%s"] * len(pks))
             lock = " ORDER BY id FOR UPDATE" if connection.features.has_select_for_update else ""
-            wanted = f"SELECT id, seq, scrubbed_at IS NULL FROM toolcards_run WHERE id IN ({marks}){lock}"  # noqa: S608
-            cursor.execute(wanted, pks)
-            now = {pk: (seq, bool(raw)) for pk, seq, raw in cursor.fetchall()}
+            columns = "id, seq, scrubbed_at IS NULL, skipped"
+            cursor.execute(f"SELECT {columns} FROM toolcards_run WHERE id IN ({marks}){lock}", pks)  # noqa: S608
+            now = {pk: (seq, bool(raw), skipped) for pk, seq, raw, skipped in cursor.fetchall()}
         for pk in pks:
             memory = memories.recall(pk)
             if memory is not None and now.get(pk) == memory.written:
@@ -98,7 +99,7 @@ class Transaction:
 
     def _enter(self, row: Run) -> RunMemory:
         memory = memories.recall(row.pk)
-        if memory is None or memory.written != (row.seq, row.scrubbed_at is None):
+        if memory is None or memory.written != (row.seq, row.scrubbed_at is None, row.skipped):
             memory = memories.load(row)
             memories.keep(memory)
         self.runs[row.pk] = memory
@@ -222,7 +223,7 @@ class Transaction:
 
     def committed(self) -> list[int]:
         """After the commit: return the bells to ring, and begin anew."""
-        news = [pk for pk, memory in self.runs.items() if memory.events]
+        news = [pk for pk, memory in self.runs.items() if memory.events or pk in self.skipping]
         for memory in self.runs.values():
             memory.events, memory.dirty, memory.touched = [], set(), False
         everybody = [doorbell.EVERY_RUN] if self.switched else []
@@ -272,6 +273,9 @@ class Transaction:
         row.status, row.seq, row.updated_at = status, memory.seq, timezone.now()
         row.calls = sum(memory.counts.values())
         row.counts = json.dumps({state: n for state, n in memory.counts.items() if n})
+        if memory.skipped_more:
+            row.skipped, row.skipped_kinds = memory.skipped.total, memory.skipped.dump_kinds()
+            self.skipping.add(row.pk)
         if memory.events:
             row.scrubbed_at = None
         row.context, row.numbers = memories.context_json(memory.board), json.dumps(memory.numbers)
@@ -279,5 +283,6 @@ class Transaction:
         ended = adapt(row.ended_at) if row.ended_at else None
         return (
             row.agent, row.title, row.protocol, row.mode, row.status, row.reason, adapt(row.updated_at), ended,
-            row.alive_until, row.seq, row.calls, row.counts, row.context, row.numbers, row.seq, row.pk,
+            row.alive_until, row.seq, row.calls, row.counts, row.skipped, row.skipped_kinds, row.context, row.numbers,
+            row.seq, row.pk,
         )  # fmt: skip

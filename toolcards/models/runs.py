@@ -12,7 +12,9 @@ from urllib.parse import quote, urlencode
 from django.db import models
 from django.utils import timezone
 
+from toolcards.core import skipped_frames
 from toolcards.core.facts import AnyFact, Odd, load
+from toolcards.core.skipped_frames import SkippedFrames
 from toolcards.models.sources import Source
 from toolcards.vault import CannotOpen, Closed, SealedText
 
@@ -72,6 +74,8 @@ class Run(models.Model):
     seq = models.BigIntegerField(default=0)
     calls = models.IntegerField(default=0)
     counts = models.TextField(default="{}")  # state -> number of calls
+    skipped = models.BigIntegerField(default=0)  # frames of kinds that the adapter does not know
+    skipped_kinds = models.TextField(default="{}")  # kind -> number of frames (core.skipped_frames)
     context = SealedText(default="{}")  # core.board.Context
     scrubbed_at = models.DateTimeField(null=True, blank=True)  # secrets masked for good; whatever is written unsets it
     # The sender's own frame numbers seen: the highest without a gap, then ranges ahead of it (core.numbers).
@@ -98,6 +102,11 @@ class Run(models.Model):
         """How many calls are in which state."""
         counts: dict[str, int] = json.loads(self.counts)
         return counts
+
+    @property
+    def skipped_frames(self) -> SkippedFrames:
+        """The frames of kinds that the adapter does not know."""
+        return skipped_frames.load(self.skipped, self.skipped_kinds)
 
 
 def run_path(name: str, source: str, **query: str | int) -> str:

@@ -11,6 +11,7 @@ from django.conf import settings
 from toolcards import gate
 from toolcards.adapters import ADAPTERS, Adapter, BadFrame
 from toolcards.core import facts as f
+from toolcards.core.skipped_frames import Skipped
 from toolcards.ids import new_id
 from toolcards.transports.auth import Caller
 from toolcards.transports.problems import Problem
@@ -120,16 +121,16 @@ class Intake:
             return self._grow(*hot, text)
         try:
             facts = self._decode(text, self._depth)
-            if facts:
+            if type(facts) is not Skipped:
                 self._measure(facts, text)
         except BadFrame as bad:
             return self.refuse(bad)
         stream = self.stream or self.open(text)
-        if facts is None:
+        if type(facts) is Skipped:
             self.skipped += 1
         else:
             self.accepted += 1
-        stream.push(facts or [], self._number_of(text) or 0)
+        stream.push(facts, self._number_of(text) or 0)
         return None
 
     def _grow(self, piece: f.Piece, number: int, text: str) -> BadFrame | None:

@@ -95,6 +95,7 @@ def run_json(run: Run) -> dict[str, Any]:
         "ended_at": moment(run.ended_at.timestamp()) if run.ended_at else None,
         "calls": run.calls,
         "counts": run.count_by_state,
+        "skipped": skipped_json(run),
         "url": run.url,
         "title": redactor().text(run.title),
         "source": run.source.name,
@@ -102,6 +103,12 @@ def run_json(run: Run) -> dict[str, Any]:
         "reason": redactor().text(run.reason) or None,
         "seq": run.seq,
     }
+
+
+def skipped_json(run: Run) -> dict[str, Any]:
+    """Return the run's frames of unknown kinds: how many, by kind, and of how many no kind is kept."""
+    frames = run.skipped_frames
+    return {"frames": frames.total, "kinds": dict(frames.by_number()), "other": frames.other}
 
 
 def runs_page(caller: Caller, given: Any) -> dict[str, Any]:

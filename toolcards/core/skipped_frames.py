@@ -1,0 +1,66 @@
+"""Frames of kinds that an adapter does not know: the notice of one, and the bounded count of a run.
+
+Kinds are text of the agent: a run keeps the first `MOST_KINDS` of them, each cut to `LONGEST` characters. Frames of
+further kinds are only counted, as `other`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+MOST_KINDS = 50
+LONGEST = 80
+EMPTY = "(empty)"
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """One frame of a kind that its adapter does not know."""
+
+    kind: str
+
+
+@dataclass(slots=True)
+class SkippedFrames:
+    """How many frames of a run were skipped, in all and by kind."""
+
+    total: int = 0
+    kinds: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def other(self) -> int:
+        """How many were of kinds beyond those that are kept."""
+        return self.total - sum(self.kinds.values())
+
+    def count(self, kind: str) -> None:
+        """Add one frame."""
+        name = shorten(kind)
+        self.total += 1
+        if name in self.kinds or len(self.kinds) < MOST_KINDS:
+            self.kinds[name] = self.kinds.get(name, 0) + 1
+
+    def add(self, frames: SkippedFrames) -> None:
+        """Add the frames of another run."""
+        self.total += frames.total
+        for name, number in frames.kinds.items():
+            if name in self.kinds or len(self.kinds) < MOST_KINDS:
+                self.kinds[name] = self.kinds.get(name, 0) + number
+
+    def by_number(self) -> list[tuple[str, int]]:
+        """Return kinds with their numbers, the most frequent first."""
+        return sorted(self.kinds.items(), key=lambda entry: (-entry[1], entry[0]))
+
+    def dump_kinds(self) -> str:
+        """Return the kinds as JSON."""
+        return json.dumps(self.kinds, separators=(",", ":"))
+
+
+def shorten(kind: str) -> str:
+    """Return a kind as it is kept: cut to `LONGEST` characters, never empty."""
+    return (kind if len(kind) <= LONGEST else kind[: LONGEST - 1] + "…") or EMPTY
+
+
+def load(total: int, kinds: str) -> SkippedFrames:
+    """Return the count of a run's row; `kinds` is the JSON of `dump_kinds`."""
+    return SkippedFrames(total, json.loads(kinds))
