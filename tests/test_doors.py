@@ -130,6 +130,7 @@ PAGES: dict[str, tuple[str, str]] = {
     "settings/people/<number:pk>/<str:what>/": (NO, ADMIN),
     "settings/password/": (VIEWER, VIEWER),
     "sources/": (VIEWER, NO),
+    "sources/unknown-frames/": (VIEWER, NO),
     "sources/keys/": (NO, ADMIN),
     "sources/keys/<number:pk>/revoke/": (NO, ADMIN),
     "sources/<number:pk>/": (VIEWER, NO),
