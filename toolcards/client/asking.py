@@ -3,42 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-import http.client
 import json
 import math
 import os
-import ssl
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from . import mending
-from .answers import Decision, denial, read
+from .answers import Decision, claimed, denial, read
 from .common import repair
+from .http_client import HttpClient, Unreachable
 from .live import ASKED_PATIENCE, Run
 from .mending import Reask
+from .question import AskedCalls, Question
 
 __all__ = ["Toolcards", "Unreachable", "aside"]
 
 POLL = 25.0  # seconds that one question for an answer is held open by the server
-PAUSE = 1.0  # seconds before the next look at a server that is away
-LONGEST = 16 << 20
+PAUSE = 1.0  # seconds before the next look at a server that is away, or that answers at once that nobody has answered
+LONGEST_QUESTION = 7 * 86_400.0  # seconds after which a question that nobody answers is given up in any case
+REUSED = "Another call was asked about under this call id. Give every call an id of its own, or a higher attempt."
 T = TypeVar("T")
-# Waiting calls of async code; threads of our own, so that those of the agent's loop stay free.
-_threads = ThreadPoolExecutor(64, "toolcards")
-
-
-class Unreachable(Exception):
-    """The server did not give a clear answer; for a gate that means no."""
-
-    def __init__(self, message: str, status: int = 0) -> None:
-        super().__init__(message)
-        self.status = status
+_pools: dict[int, ThreadPoolExecutor] = {}  # by process: a forked child has no thread of its parent
 
 
 class Toolcards:
@@ -47,15 +39,12 @@ class Toolcards:
     Without arguments the address and key come from TOOLCARDS_URL and TOOLCARDS_AGENT_KEY.
     """
 
-    def __init__(self, url: str = "", key: str = "", *, timeout: float = 10) -> None:
+    def __init__(self, url: str = "", key: str = "", *, timeout: float = 10, keep_alive: bool = True) -> None:
         self.url = (url or os.environ.get("TOOLCARDS_URL") or "http://127.0.0.1:8000").rstrip("/")
         self.key = key or os.environ.get("TOOLCARDS_AGENT_KEY", "")
         self.timeout = timeout
-        parts = urlsplit(self.url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ValueError(f"{self.url!r} is no address like http://127.0.0.1:8000")
-        self._secure, self._host, self._port = parts.scheme == "https", parts.hostname, parts.port
-        self._path = parts.path
+        self._http = HttpClient(self.url, {"Authorization": f"Bearer {self.key}"}, keep_alive=keep_alive)
+        self._asked = AskedCalls()
 
     # ------------------------------------------------------------ one call
 
@@ -74,14 +63,21 @@ class Toolcards:
 
         `tool` is its name, or an object with `name` and what else is known of it: source, title, kind.
         """
-        about = {"name": tool} if isinstance(tool, str) else dict(tool)
+        try:
+            offered = repair.offers(more.get("tools") or ())
+            question = Question.about(run, call_id, tool, args, attempt=attempt, offered=offered)
+        except (TypeError, ValueError, RecursionError) as error:  # what is no JSON cannot be judged
+            return denial(f"The gate could not be asked: {error}", call_id)
+        if not self._asked.admit(question):
+            return denial(REUSED, call_id, "call_id_reused")
         body = {
-            "v": 1, "run": run, "call_id": call_id, "attempt": attempt, "agent_path": list(agent), "tool": about,
-            "args": args, **more,
+            "v": 1, "run": run, "call_id": call_id, "attempt": attempt, "agent_path": list(agent),
+            "tool": {"name": tool} if isinstance(tool, str) else dict(tool), "args": question.args,
+            "args_sha256": question.args_sha256, **more,
         }  # fmt: skip
         try:
-            return read(self._ask("POST", "/api/v1/calls/decide", body), call_id)
-        except (Unreachable, TypeError, ValueError) as error:  # arguments that are no JSON cannot be judged
+            return read(self._ask("POST", "/api/v1/calls/decide", body), question)
+        except (Unreachable, TypeError, ValueError) as error:
             return denial(f"The gate could not be asked: {error}", call_id)
 
     def wait(self, decision: Decision, *, seconds: float | None = None) -> Decision:
@@ -96,14 +92,22 @@ class Toolcards:
 
     def look(self, decision: Decision, seconds: float = 0) -> Decision:
         """Return the decision as it stands, or once it is answered within `seconds`."""
+        question, began = decision.question, time.monotonic()
+        if not decision.waiting or question is None:
+            return denial("There is no question to wait for.", decision.call_id)
         path = f"/api/v1/approvals/{quote(decision.approval, safe='')}?wait={seconds:.0f}"
         try:
-            return read(self._ask("GET", path, held=seconds), decision.call_id)
+            said = read(self._ask("GET", path, held=seconds), question, "poll")
         except Unreachable as error:
             if 400 <= error.status < 500 and error.status != 429:
                 return denial(f"The gate no longer knows this question: {error}", decision.call_id)
             time.sleep(min(PAUSE, seconds))  # a restart: the question is still there afterwards
             return decision
+        if said.effect != "deny" and said.approval != decision.approval:
+            return denial("The gate answered another question.", decision.call_id)
+        if said.waiting and time.monotonic() - began < PAUSE:  # it was to wait
+            time.sleep(min(PAUSE, seconds))
+        return said
 
     def withdraw(self, decision: Decision) -> bool:
         """Take a question back that a person was asked; whether the server has it."""
@@ -125,16 +129,21 @@ class Toolcards:
 
     def claim(self, decision: Decision) -> Decision:
         """Use up the permit, right before executing; the answer is an allow with the arguments to run, or a deny."""
-        if not decision.allowed or not decision.permit:
+        question = decision.question
+        if not decision.allowed or not decision.permit or question is None:
             return denial(decision.text or "There is no permit.", decision.call_id, decision.code or "gate_error")
-        body = {"call_id": decision.call_id, "args_sha256": decision.args_sha256}
+        tool = question.tool
+        body = {
+            "call_id": question.call_id, "attempt": question.attempt, "args_sha256": decision.args_sha256,
+            "tool": {"name": decision.tool or tool.name, "source": tool.source}, "schema_sha256": tool.schema_sha256,
+        }  # fmt: skip
+        if "call_sha256" in decision.raw:
+            body["call_sha256"] = decision.raw["call_sha256"]
         try:
-            told = self._ask("POST", f"/api/v1/permits/{quote(decision.permit, safe='')}/claim", body)
+            answer = self._ask("POST", f"/api/v1/permits/{quote(decision.permit, safe='')}/claim", body)
         except Unreachable as error:
             return denial(f"The permit could not be used: {error}", decision.call_id)
-        if told.get("state") != "claimed" or told.get("call_id") != decision.call_id or "args" not in told:
-            return denial("The gate's answer was not understood.", decision.call_id)
-        return Decision("allow", **{**_plain(decision), "permit": "", "args": told["args"], "raw": told})
+        return claimed(answer, decision)
 
     def result(
         self, run: str, call_id: str, *, output: Any = None, error: str | Mapping[str, Any] | None = None, **more: Any
@@ -189,16 +198,34 @@ class Toolcards:
         **more: Any,
     ) -> Decision:
         """The same in async code; a cancelled task takes its question back. `reask` is called in a thread of ours."""
-        decision = await aside(self._decided, run, call_id, tool, args, reask, more)
+        decision = await self._unless_stopped(self._decided, run, call_id, tool, args, reask, more)
         waiting = _Waiting(decision, seconds)
         try:
             while waiting.decision.waiting:
                 waiting.saw(await aside(waiting.step(self)))
         except BaseException:
-            _threads.submit(self.withdraw, decision)
+            _pool().submit(self.withdraw, waiting.decision)
             raise
         decision = waiting.decision
-        return await aside(self.claim, decision) if decision.allowed else decision
+        return await self._unless_stopped(self.claim, decision) if decision.allowed else decision
+
+    async def _unless_stopped(self, do: Callable[..., Decision], *args: Any) -> Decision:
+        """Do it in a thread; if the task is cancelled meanwhile, what the server then allows or asks is given back."""
+        work = _pool().submit(do, *args)
+        try:
+            return await asyncio.wrap_future(work)
+        except BaseException:
+            work.add_done_callback(self._give_back)
+            raise
+
+    def _give_back(self, work: Future[Decision]) -> None:
+        if work.cancelled() or work.exception() is not None:
+            return
+        decision = work.result()
+        self.withdraw(decision)
+        if decision.allowed and decision.question is not None and not decision.permit:  # claimed, and not run
+            question = decision.question
+            self.result(question.run, question.call_id, outcome="aborted", attempt=question.attempt)
 
     def _decided(
         self, run: str, call_id: str, tool: str, args: Any, reask: Reask | None, more: dict[str, Any]
@@ -236,38 +263,9 @@ class Toolcards:
     # ------------------------------------------------------------ HTTP
 
     def _ask(self, method: str, path: str, body: Any = None, *, held: float = 0) -> dict[str, Any]:
-        """Return the JSON object of a 200; anything else, a redirect too, is Unreachable."""
+        """Return the JSON object of a 200; raises Unreachable for anything else."""
         data = json.dumps(body, allow_nan=False).encode() if body is not None else None
-        headers = {"Authorization": f"Bearer {self.key}", "Accept": "application/json", "Connection": "close"}
-        headers |= {"Content-Type": "application/json"} if data is not None else {}
-        link = self._link(self.timeout + held)
-        try:
-            link.request(method, self._path + path, body=data, headers=headers)
-            answer = link.getresponse()
-            text = answer.read(LONGEST + 1)
-        except (OSError, http.client.HTTPException, UnicodeError) as error:
-            raise Unreachable(str(error) or type(error).__name__) from error
-        finally:
-            link.close()
-        return _object(answer.status, text)
-
-    def _link(self, timeout: float) -> http.client.HTTPConnection:
-        if not self._secure:
-            return http.client.HTTPConnection(self._host, self._port, timeout=timeout)
-        context = ssl.create_default_context()
-        return http.client.HTTPSConnection(self._host, self._port, timeout=timeout, context=context)
-
-
-def _object(status: int, text: bytes) -> dict[str, Any]:
-    try:
-        said = json.loads(text) if len(text) <= LONGEST else None
-    except ValueError:
-        said = None
-    if status == 200 and isinstance(said, dict):
-        return said
-    error = said.get("error") if isinstance(said, dict) else None
-    told = error.get("message") if isinstance(error, dict) else None
-    raise Unreachable(str(told or f"the server answered {status}"), status)
+        return self._http.request(method, path, data, self.timeout + held)
 
 
 class _Waiting:
@@ -275,7 +273,7 @@ class _Waiting:
 
     def __init__(self, decision: Decision, seconds: float | None) -> None:
         self.decision = decision
-        self._until = math.inf if seconds is None else time.monotonic() + seconds
+        self._until = time.monotonic() + min(math.inf if seconds is None else seconds, LONGEST_QUESTION)
         self._heard = time.monotonic()  # the server's last word
 
     def step(self, cards: Toolcards) -> Callable[[], Decision]:
@@ -294,9 +292,10 @@ class _Waiting:
 
 
 def aside(do: Callable[..., T], *args: Any, **more: Any) -> asyncio.Future[T]:
-    """Do it in a thread of ours; it begins at once."""
-    return asyncio.get_running_loop().run_in_executor(_threads, partial(do, *args, **more))
+    """Do it in a thread of this module, so that those of the agent's loop stay free; it begins at once."""
+    return asyncio.get_running_loop().run_in_executor(_pool(), partial(do, *args, **more))
 
 
-def _plain(decision: Decision) -> dict[str, Any]:
-    return {name: value for name, value in vars(decision).items() if name != "effect"}
+def _pool() -> ThreadPoolExecutor:
+    pool = _pools.get(os.getpid())
+    return pool or _pools.setdefault(os.getpid(), ThreadPoolExecutor(64, "toolcards"))
