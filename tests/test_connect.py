@@ -631,4 +631,4 @@ def test_opencodes_plug_in_runs_nothing_without_a_server(wish: connect.Wish) -> 
     assert OPENCODE.away is not None
     assert OPENCODE.away(wish) == ""
     connect.write(OPENCODE.plan(wish))
-    assert "cannot be reached" in OPENCODE.away(wish)
+    assert "could not be reached" in OPENCODE.away(wish)

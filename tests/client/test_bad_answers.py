@@ -15,6 +15,7 @@ from tests.serving import PATIENCE
 from toolcards.client import Denied, Toolcards, asking, gated
 from toolcards.client.plain import Tools
 
+pytestmark = pytest.mark.slow
 ARGS = {"command": "ls"}
 Client = Callable[[Toolcards], list[Any]]
 

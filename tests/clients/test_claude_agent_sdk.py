@@ -49,7 +49,8 @@ def in_typescript(folder: Path, server: Server) -> list[str]:
         (app / "node_modules").symlink_to(modules)
         (app / "gate.mjs").write_text(texts.text("claude_agent_ts", server.base))
         shutil.copy(ROOT / "tests/clients/javascript/claude_agent.mjs", app)
-        shutil.copy(ROOT / "static/clients/ai-sdk.mjs", app / "toolcards")
+        for module in ("asking.mjs", "answers.mjs"):
+            shutil.copy(ROOT / "static/clients" / module, app / "toolcards")
     return [str(npm.node(modules)), str(app / "claude_agent.mjs")]
 
 

@@ -10,6 +10,7 @@ PIPED = "Any program that prints the SSE bytes of the response will do. Nothing 
 SERVERS_ONLY = "For servers: the key must never reach a browser."
 WRITES_PYTHON = "In the project's folder: writes address and key into .env and copies the client to toolcards/client/."
 WRITES_JAVASCRIPT = "In the app's folder: writes address and key into .env.local and copies {} to toolcards/."
+MODULES = ("ai-sdk.mjs", "mirroring.mjs", "asking.mjs", "answers.mjs")  # static/clients/, each needs those behind it
 UNDOING = "Take the lines out of your code, then this removes exactly what was written:"
 LOAD_ENV = "Start your agent with .env in its environment: set -a; . ./.env; set +a"
 NEXT = "Paste the lines above; Next.js reads .env.local by itself, else: node --env-file=.env.local"
