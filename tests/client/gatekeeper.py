@@ -231,10 +231,10 @@ class _Talk:
         while (text := self._message()) is not None:
             said_frames = json.loads(text)
             for frame in said_frames if isinstance(said_frames, list) else [said_frames]:
-                self.gate.asked.append((frame["type"], frame))
+                self.gate.asked.append((frame.get("type", "frame"), frame))
                 self.frames += 1
                 self.say(json.dumps({"type": "ack", "seq": self.frames, "frames": self.frames}))
-                if frame["type"] in {"tool.input.available", "tool.input.repaired"}:
+                if frame.get("type") in {"tool.input.available", "tool.input.repaired"}:
                     self._decide(frame)
 
     def _decide(self, frame: Json) -> None:

@@ -80,13 +80,16 @@ class Toolcards:
         except (Unreachable, TypeError, ValueError) as error:
             return denial(f"The gate could not be asked: {error}", call_id)
 
-    def wait(self, decision: Decision, *, seconds: float | None = None) -> Decision:
+    def wait(
+        self, decision: Decision, *, seconds: float | None = None, stopped: Callable[[], bool] = lambda: False
+    ) -> Decision:
         """Return the decision once a person, a rule or the clock has answered; a deny after `seconds`.
 
-        Without a word from the server for ASKED_PATIENCE seconds it is a deny, too.
+        Without a word from the server for ASKED_PATIENCE seconds it is a deny, too. Once `stopped()` is true nobody
+        waits for it any more: it is returned as it stands.
         """
         waiting = _Waiting(decision, seconds)
-        while waiting.decision.waiting:
+        while waiting.decision.waiting and not stopped():
             waiting.saw(waiting.step(self)())
         return waiting.decision
 
