@@ -15,7 +15,7 @@ from tests.clients.hole import Hole
 from tests.serving import PATIENCE, until
 from toolcards.acp.questions import Questions
 from toolcards.acp.sessions import Sessions
-from toolcards.client import Toolcards, asking
+from toolcards.client import Toolcards, asking, waiting
 from toolcards.core.canonical import digest
 
 OPTIONS = [
@@ -84,8 +84,9 @@ def outcome(gate: Gate, *, timeout: float = PATIENCE) -> str:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"ASKED_PATIENCE": 0.05, "PAUSE": 0.01, "POLL": 0.2}.items():
-        monkeypatch.setattr(asking, name, value)
+    monkeypatch.setattr(asking, "PAUSE", 0.01)
+    monkeypatch.setattr(waiting, "POLL", 0.2)
+    monkeypatch.setattr(waiting, "ASKED_PATIENCE", 0.05)
 
 
 @pytest.mark.parametrize("effect", ["allow", "ask"])

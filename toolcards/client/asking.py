@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import os
 import time
 import uuid
@@ -18,16 +17,16 @@ from urllib.parse import quote
 from . import mending
 from .answers import Decision, claimed, denial, read
 from .common import repair
+from .connection import ASKED_PATIENCE
 from .http_client import HttpClient, Unreachable
-from .live import ASKED_PATIENCE, Run
+from .live import Run
 from .mending import Reask
 from .question import AskedCalls, Question
+from .waiting import Waiting
 
 __all__ = ["Toolcards", "Unreachable", "aside"]
 
-POLL = 25.0  # seconds that one question for an answer is held open by the server
 PAUSE = 1.0  # seconds before the next look at a server that is away, or that answers at once that nobody has answered
-LONGEST_QUESTION = 7 * 86_400.0  # seconds after which a question that nobody answers is given up in any case
 REUSED = "Another call was asked about under this call id. Give every call an id of its own, or a higher attempt."
 T = TypeVar("T")
 _pools: dict[int, ThreadPoolExecutor] = {}  # by process: a forked child has no thread of its parent
@@ -88,7 +87,7 @@ class Toolcards:
         Without a word from the server for ASKED_PATIENCE seconds it is a deny, too. Once `stopped()` is true nobody
         waits for it any more: it is returned as it stands.
         """
-        waiting = _Waiting(decision, seconds)
+        waiting = Waiting(decision, seconds)
         while waiting.decision.waiting and not stopped():
             waiting.saw(waiting.step(self)())
         return waiting.decision
@@ -122,11 +121,13 @@ class Toolcards:
             return False
         return True
 
-    def _too_late(self, decision: Decision) -> Decision:
+    def too_late(self, decision: Decision) -> Decision:
+        """Take the question back and return the deny of one that nobody answered."""
         self.withdraw(decision)
         return denial("Nobody answered in time.", decision.call_id, "approval_expired")
 
-    def _gone(self, decision: Decision) -> Decision:
+    def gone(self, decision: Decision) -> Decision:
+        """Return the deny of a question whose server has fallen silent."""
         text = f"Toolcards has not answered for {ASKED_PATIENCE:.0f} seconds, so the call may not run."
         return denial(text, decision.call_id, "gate_unavailable")
 
@@ -202,7 +203,7 @@ class Toolcards:
     ) -> Decision:
         """The same in async code; a cancelled task takes its question back. `reask` is called in a thread of ours."""
         decision = await self._unless_stopped(self._decided, run, call_id, tool, args, reask, more)
-        waiting = _Waiting(decision, seconds)
+        waiting = Waiting(decision, seconds)
         try:
             while waiting.decision.waiting:
                 waiting.saw(await aside(waiting.step(self)))
@@ -269,29 +270,6 @@ class Toolcards:
         """Return the JSON object of a 200; raises Unreachable for anything else."""
         data = json.dumps(body, allow_nan=False).encode() if body is not None else None
         return self._http.request(method, path, data, self.timeout + held)
-
-
-class _Waiting:
-    """A question that a person was asked: how it stands, and how long to go on looking."""
-
-    def __init__(self, decision: Decision, seconds: float | None) -> None:
-        self.decision = decision
-        self._until = time.monotonic() + min(math.inf if seconds is None else seconds, LONGEST_QUESTION)
-        self._heard = time.monotonic()  # the server's last word
-
-    def step(self, cards: Toolcards) -> Callable[[], Decision]:
-        """Return what to do next; it may be done in another thread."""
-        now = time.monotonic()
-        if now >= self._until:
-            return partial(cards._too_late, self.decision)
-        if now - self._heard > ASKED_PATIENCE:
-            return partial(cards._gone, self.decision)
-        return partial(cards.look, self.decision, min(POLL, self._until - now))
-
-    def saw(self, decision: Decision) -> None:
-        """Take what came of it; `look` gives back the very decision it was given where the server said nothing."""
-        if decision is not self.decision:
-            self.decision, self._heard = decision, time.monotonic()
 
 
 def aside(do: Callable[..., T], *args: Any, **more: Any) -> asyncio.Future[T]:

@@ -15,7 +15,7 @@ from .answers import Decision, denial
 from .live import Run
 from .tracked_call import TrackedCall
 
-__all__ = ["UNRUN", "CallRegistry", "closed", "refusal", "registry_of"]
+__all__ = ["UNRUN", "CallRegistry", "closed", "refusal", "registry_of", "require_registry"]
 
 KEPT = 16  # ended calls of one id, for streams that lag behind
 UNRUN = "Not run: "  # how our denials begin where a framework has no other way to tell the model
@@ -111,6 +111,13 @@ def registry_of(run: Run | None) -> CallRegistry | None:
     if not isinstance(run.registry, CallRegistry):
         run.registry = CallRegistry(run)
     return run.registry
+
+
+def require_registry(run: Run) -> CallRegistry:
+    """Return the registry of a run that is there."""
+    registry = registry_of(run)
+    assert registry is not None
+    return registry
 
 
 def refusal(decision: Decision) -> str:

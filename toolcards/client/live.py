@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import random
 import uuid
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
@@ -17,23 +16,15 @@ from . import home, wire
 from .answers import Decision, denial
 from .calls import Call
 from .common import repair
-from .common.jsontext import strict_object
+from .connection import Connection
 from .faults import outcome
 from .outbox import BATCH, Outbox
 from .pending import Pending, PendingQuestions, WireIds
 from .question import Question
+from .waiting import LONGEST_QUESTION
 
 __all__ = ["BATCH", "Call", "Run", "current"]
 
-# Close codes after which trying again would be told the same: bad request, key, scope, too large; and a plain HTTP no.
-FAULT = 4000
-FINAL = {FAULT, 4400, 4401, 4403, 4404, 4413, 400, 401, 403, 404}
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds between two tries
-HURRIED_PAUSE = 1.0  # the longest while somebody waits for a decision
-LASTED = 5.0  # seconds after which a connection was a good one
-PATIENCE = 30.0  # seconds without any sign of life after which a connection counts as dead
-ASKED_PATIENCE = 120.0  # seconds without a connection that a question put to a person outlives
-LONGEST_QUESTION = 7 * 86_400.0  # seconds after which a question that nobody answers is given up in any case
 LAST_WORDS = 1.0  # seconds that the end of a run waits for a server that is away
 FIRST_WORDS = 3.0  # and for one that has not said a word yet
 
@@ -76,27 +67,27 @@ class Run:
         heard: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
         self.name, self.agent, self.gate, self.linger, self.offline = run, agent, gate, linger, offline
-        self._native, self._heard = protocol == "native", heard
+        self._native, self._heard = protocol == "native", heard or (lambda said: None)
         query = {"protocol": protocol, "run": run, "agent": agent, "mode": "gate" if gate else "observe"}
         base = url.rstrip("/")
-        self._url = f"{base}/ws/agent/?{urlencode({k: v for k, v in query.items() if v})}"
-        self._key = key
+        address = f"{base}/ws/agent/?{urlencode({k: v for k, v in query.items() if v})}"
         self._hello = {k: v for k, v in {"agent": agent, "title": title, "tools": list(tools)}.items() if v}
         self.offers = repair.offers(tools)
-        self._outbox = Outbox()
-        self._connections = 0
+        self._outbox, self._pending, self._wire_ids = Outbox(), PendingQuestions(), WireIds()
+        self._link = Connection(address, key, self._outbox, self._pending, self._hear)
         self._finished = False
         self.interrupted = False  # something in it was stopped from outside, says whoever saw that
-        self._news, self._hurry, self._empty = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self._pending, self._wire_ids = PendingQuestions(), WireIds()
         self._process = os.getpid()  # the one that has the connection: a forked child has a copy without a thread
         self._task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._away: float | None = None  # since when there is no connection, after a try that failed
         self._before: Run | None = None
         self.registry: Closing | None = None  # see call_registry.registry_of
         self.refused: list[dict[str, Any]] = []  # frames that the server could not use, as it said so
-        self.dead: wire.Closed | None = None  # why the server will never hear this run
+
+    @property
+    def dead(self) -> wire.Closed | None:
+        """Return why the server will never hear this run, if that is so."""
+        return self._link.dead
 
     # ------------------------------------------------------------ beginning and end
 
@@ -126,14 +117,14 @@ class Run:
 
     async def _open(self) -> None:
         self._loop, self._process = asyncio.get_running_loop(), os.getpid()
-        self._task = asyncio.create_task(self._talk())
+        self._task = asyncio.create_task(self._link.talk())
         self.begin()
 
     async def _close(self, error: BaseException | None) -> None:
         if self._elsewhere:
             return
         self.finish(*outcome(error, self.interrupted))
-        patience = LAST_WORDS if self._away else self.linger if self._connections else FIRST_WORDS
+        patience = LAST_WORDS if self._link.away else self.linger if self._link.count else FIRST_WORDS
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.flushed(), min(self.linger, patience))
         if self._task is not None:
@@ -145,7 +136,7 @@ class Run:
 
     def flush(self, seconds: float) -> bool:
         """Wait in this thread, at most so long, until everything is committed; whether it is."""
-        if self._loop is not None and self.dead is None and not self._away and not self._elsewhere:
+        if self._loop is not None and self.dead is None and not self._link.away and not self._elsewhere:
             with contextlib.suppress(TimeoutError):
                 home.done(asyncio.wait_for(self.flushed(), seconds), self._loop)
         return not len(self._outbox)
@@ -153,8 +144,8 @@ class Run:
     async def flushed(self) -> None:
         """Wait until the server has committed everything sent so far; in the loop of the run."""
         while len(self._outbox) and self.dead is None:
-            self._empty.clear()
-            await self._empty.wait()
+            self._link.empty.clear()
+            await self._link.empty.wait()
 
     # ------------------------------------------------------------ what an agent says
 
@@ -162,7 +153,7 @@ class Run:
         """Queue a native frame; it is kept until the server has committed it. From any thread."""
         if self.dead is None and not self._elsewhere:
             self._outbox.add(frame)
-            self._here(self._news.set)
+            self._here(self._link.news.set)
 
     def begin(self) -> None:
         """Say that the run, or another turn of it, begins. Entering the block does it."""
@@ -215,7 +206,7 @@ class Run:
         pending = self._pending.add(question, frame)
         try:
             self.send(frame)
-            self._hurry.set()
+            self._link.hurry.set()
             if self.dead is not None:
                 self._pending.deny_all(f"The gate refused this run: {self.dead.reason or self.dead.code}")
             decision = await self._answered(pending, seconds)
@@ -241,7 +232,7 @@ class Run:
         try:
             await asyncio.wait_for(pending.heard.wait(), first)
         except TimeoutError:
-            why = f" ({self.dead or self._trouble})" if self.dead or self._away else ""
+            why = f" ({self.dead or self._link.trouble})" if self.dead or self._link.away else ""
             text = f"Toolcards gave no answer in time{why}, so the call may not run."
             return denial(text, call_id, "gate_unavailable")
         try:
@@ -249,105 +240,11 @@ class Run:
         except TimeoutError:
             return denial("Nobody answered in time.", call_id, "approval_expired")
 
-    # ------------------------------------------------------------ the connection
-
-    _trouble = ""
-
-    async def _talk(self) -> None:
-        """Connect, again and again, until the run is over or the server says never."""
-        pause, loop = FIRST_PAUSE, asyncio.get_running_loop()
-        while self.dead is None:
-            began = loop.time()
-            why = await self._tried()
-            if why.code in FINAL:
-                return self._give_up(why)
-            self._away, self._trouble = self._away or loop.time(), why.reason or str(why)
-            if loop.time() - self._away > ASKED_PATIENCE:
-                self._pending.deny_all(f"Toolcards cannot be reached ({self._trouble}), so the call may not run.")
-            pause = FIRST_PAUSE if loop.time() - began > LASTED else min(pause * 2, LONGEST_PAUSE)
-            await self._rest(pause * random.uniform(0.7, 1.3))  # noqa: S311 - to spread the callers
-        return None
-
-    async def _rest(self, seconds: float) -> None:
-        """Pause; not long where a call waits, or one begins to."""
-        if self._pending:
-            await asyncio.sleep(min(seconds, HURRIED_PAUSE))
-            return
-        self._hurry.clear()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._hurry.wait(), seconds)
-
-    async def _tried(self) -> wire.Closed:
-        """Connect once and stay as long as it lasts; return why it ended."""
-        try:
-            socket = await wire.connect(self._url, headers={"Authorization": f"Bearer {self._key}"})
-            return await self._connected(socket)
-        except wire.Closed as closed:
-            return closed
-        except (OSError, TimeoutError) as error:
-            return wire.Closed(1006, str(error))
-        except Exception as error:  # ours to mend; until then nobody may wait for ever
-            return wire.Closed(FAULT, f"{type(error).__name__}: {error}")
-
-    async def _connected(self, socket: wire.Socket) -> wire.Closed:
-        """Say everything that is not acknowledged, then what comes; return why the connection ended."""
-        self._outbox.rewind()
-        self._away = None
-        if self._connections:  # decisions may have been lost with the old connection: ask once more
-            for frame in self._pending.frames():
-                self.send(frame)
-        self._connections += 1
-        self._news.set()
-        tasks = [asyncio.create_task(work(socket)) for work in (self._write, self._read, self._watch)]
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            socket.abort()
-        error = next((e for task in done if (e := task.exception())), None)
-        if isinstance(error, wire.Closed):
-            return error
-        if isinstance(error, OSError):
-            return wire.Closed(1006, str(error))
-        raise error or RuntimeError("a connection ended without a reason")
-
-    async def _write(self, socket: wire.Socket) -> None:
-        while True:
-            await self._news.wait()
-            self._news.clear()
-            while message := self._outbox.message():
-                await socket.send(message)
-
-    async def _read(self, socket: wire.Socket) -> None:
-        while True:
-            with contextlib.suppress(ValueError):  # whatever it was, it was no decision
-                self._hear(strict_object((await socket.recv()).encode()))
-
-    async def _watch(self, socket: wire.Socket) -> None:
-        """Notice a server that is gone without saying so."""
-        while True:
-            await asyncio.sleep(PATIENCE / 2)
-            if asyncio.get_running_loop().time() - socket.heard > PATIENCE:
-                raise wire.Closed(1006, "no sign of life")
-            await socket.ping()
-
     def _hear(self, said: dict[str, Any]) -> None:
-        kind = said.get("type")
-        if kind == "ack":
-            self._outbox.acknowledged(said.get("frames"))
-            if not len(self._outbox):
-                self._empty.set()
-        elif kind == "error":
+        if said.get("type") == "error":
             self.refused.append(said)
-        elif kind == "decision" and not self._pending.hear(said) and said.get("run") == self.name and self._heard:
+        elif said.get("type") == "decision" and not self._pending.hear(said) and said.get("run") == self.name:
             self._heard(said)
-
-    def _give_up(self, why: wire.Closed) -> None:
-        self.dead = why
-        self._empty.set()
-        self._pending.deny_all(f"The gate refused this run: {why.reason or why.code}")
 
     def _here(self, do: Any) -> None:
         """Do it in the loop of the run, whatever thread we are in."""

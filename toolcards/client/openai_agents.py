@@ -21,7 +21,7 @@ from typing import Any
 
 from agents import Agent, FunctionTool, RunConfig, RunHooks
 
-from .call_registry import CallRegistry, closed, refusal, registry_of
+from .call_registry import CallRegistry, closed, refusal, registry_of, require_registry
 from .live import Run, current
 from .tracked_call import TrackedCall
 
@@ -83,7 +83,7 @@ def config(run: Run, base: RunConfig | None = None) -> RunConfig:
 
     Only where a tool has no `failure_error_function` of its own. What the model is told stays as it was.
     """
-    registry = _registry(run)
+    registry = require_registry(run)
     base = base or RunConfig()
     before = base.tool_error_formatter
 
@@ -121,7 +121,7 @@ class Watch(RunHooks[Any]):  # type: ignore[misc]  # unknown where the library i
     """Shows the calls of a run: pass as `hooks=`. Nothing in here waits or raises."""
 
     def __init__(self, run: Run) -> None:
-        self._registry = _registry(run)
+        self._registry = require_registry(run)
 
     async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:
         """The model has spoken: its calls are whole."""
@@ -146,7 +146,7 @@ class Watch(RunHooks[Any]):  # type: ignore[misc]  # unknown where the library i
 
 async def streamed(result: Any, run: Run) -> AsyncIterator[Any]:
     """Pass a streamed result's events on, and show text, arguments as they are written, and outputs."""
-    registry = _registry(run)
+    registry = require_registry(run)
     writing: dict[str, TrackedCall] = {}
     if run.finished:
         run.begin()
@@ -198,7 +198,7 @@ async def answered(result: Any, run: Run, *, seconds: float | None = None) -> An
     The SDK takes no edited arguments: a tool that is `gated` runs with them, for another one the call is refused
     with the arguments in words, so that the model can call again.
     """
-    registry = _registry(run)
+    registry = require_registry(run)
     state, items = result.to_state(), list(result.interruptions)
     calls = [registry.enter(item.call_id, item.name, _arguments(item)) for item in items]
     asked = (call.ask(_arguments(item), seconds=seconds, take=False) for call, item in zip(calls, items, strict=True))
@@ -232,12 +232,6 @@ def _invoker(tool: Any) -> Any:
 # ---------------------------------------------------------------- words between us and the SDK
 
 _BROKEN = object()
-
-
-def _registry(run: Run) -> CallRegistry:
-    registry = registry_of(run)
-    assert registry is not None
-    return registry
 
 
 def _parsed(given: str) -> Any:
