@@ -160,7 +160,7 @@ class Gate:
                     _Talk(self, connection, file, path, headers).go()
                     break
                 body = _body(file, headers)
-                answer = self._answer(method, path, json.loads(body) if body else {})
+                answer = self._answer(method, path, body)
                 _send(connection, answer)
                 answered += 1
                 if answer.close or self.idle(answered) or headers.get("connection", "").lower() == "close":
@@ -169,8 +169,13 @@ class Gate:
             connection.shutdown(socket.SHUT_RDWR)
         connection.close()
 
-    def _answer(self, method: str, path: str, body: Json) -> Answer:
-        stage, honest = self._honest(method, urlsplit(path).path, body)
+    def _answer(self, method: str, path: str, raw: bytes) -> Answer:
+        body = json.loads(raw) if raw else {}
+        parts = urlsplit(path).path
+        if parts.endswith("/hooks/claude-code"):
+            stage, honest = "hook", self._hook(body, raw)
+        else:
+            stage, honest = self._honest(method, parts, body)
         self.asked.append((stage, body))
         return self.tamper(stage, honest) or plain(honest, status="200 OK" if stage != "missing" else "404 Not Found")
 
@@ -195,6 +200,23 @@ class Gate:
                 case ["runs", name, "end"]:
                     return "end", {"run": name, "status": "finished", "seq": 1}
         return "missing", {"error": {"code": "not_found", "message": "no such address"}}
+
+    def _hook(self, said: Json, raw: bytes) -> Json:
+        """The output of a hook, with what it answers; a call that is asked about was edited, or approved as it is."""
+        event = said["hook_event_name"]
+        if event not in {"PreToolUse", "PermissionRequest"}:
+            return {"toolcards": {"answers": hashlib.sha256(raw).hexdigest()}}
+        asked = {"run": said["session_id"], "call_id": said.get("tool_use_id", ""), "args": said["tool_input"]}
+        call = self.judge(asked | {"tool": said["tool_name"]})
+        changed = {"updatedInput": call.edited} if call.edited is not None else {}
+        effect = "deny" if call.effect == "deny" else "allow"
+        told: Json = {"permissionDecision": effect, "permissionDecisionReason": f"The test says {effect}.", **changed}
+        if event == "PermissionRequest":
+            told = {"decision": {"behavior": effect, **({"message": "No."} if effect == "deny" else changed)}}
+        bound = {"answers": hashlib.sha256(raw).hexdigest(), **call.bound}
+        silent = call.effect == "default"
+        output = {} if silent else {"hookSpecificOutput": {"hookEventName": event, **told}}
+        return output | {"toolcards": bound}
 
     def _approval(self, name: str) -> Call:
         return next(call for call in self.calls if call.approval == name)

@@ -1,28 +1,45 @@
-"""Claude Code: HTTP hooks in its settings, and the key in their `env` block.
+"""Claude Code: hooks in its settings, and the key in their `env` block.
 
-Tested with @anthropic-ai/claude-code 2.1.329. `onFailure: "block"` needs 2.1.295; older versions run the tool
-when a hook cannot be reached. SessionStart is not sent to HTTP hooks, so a session is first seen at its prompt.
+What gates is a command hook, `toolcards hook`: Claude Code's own HTTP hooks take every 2xx answer, of any type and
+size. What only watches is an HTTP hook that gives up after a second; the program says so. Tested with
+@anthropic-ai/claude-code 2.1.329. `onFailure: "block"` needs 2.1.295; older versions run the tool when a hook takes
+too long. SessionStart is not sent to HTTP hooks, so a session is first seen at its prompt.
 """
 
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from toolcards.connect.base import TAG, Abilities, Change, Recipe, Snippet, Unreadable, Wish, as_json, read_json
+from toolcards.connect import away as no_server
+from toolcards.connect.base import (
+    TAG,
+    Abilities,
+    Change,
+    Recipe,
+    Snippet,
+    Unreadable,
+    Wish,
+    as_json,
+    program,
+    read_json,
+)
 
 HOLD = 930  # seconds that a question is held: longer than the server's own time to answer (900)
 TIMEOUT = HOLD + 30  # the hook's own limit: were it to elapse, older versions would run the tool
+WATCHING = 1  # seconds that a hook which only tells may take, however long the server does
 KEY = "TOOLCARDS_CLAUDE_CODE_KEY"
 PATH = "/api/v1/hooks/claude-code"
 AGENT_SDK = (
     "The app needs no code: it reads the settings that the command writes. Where it reads none (settingSources: []), "
     "ask in its own process: by canUseTool, or by hooks, which see every call. Not both beside the settings."
 )
+FALLBACK = 'echo "The Toolcards hook could not run, so nothing was run." >&2; exit 2'  # 2 blocks, in every version
 BLOCKS = (2, 1, 295)  # the first version that knows onFailure
 GATES = ("PreToolUse", "PermissionRequest")
 OF_TOOLS = ("PostToolUse", "PostToolUseFailure", "PermissionDenied")
@@ -71,37 +88,34 @@ def settings_of(wish: Wish) -> Path:
 
 
 def away(wish: Wish) -> str:
-    """Return what makes this fail closed, as read from the settings and the program; "" where it is not so."""
+    """Return what the gating hook, as it is written, says to a call with no server there; "" where it does not deny."""
     hooks = read_json(settings_of(wish))[1].get("hooks", {})
     for event in GATES:
         ours = [hook for entry in hooks.get(event, []) for hook in entry.get("hooks", []) if _ours(hook)]
         if not ours or any(hook.get("onFailure") != "block" for hook in ours):
             return ""
-    version = installed()
-    if not version or version < BLOCKS:
-        return ""
-    return f'onFailure is "block" in {settings_of(wish)}, and Claude Code {".".join(map(str, version))} goes by it'
+    return no_server.hook(["hook", "claude-code"])
 
 
 def mind(wish: Wish) -> str:
     """Return what is to be said of the program on this computer."""
     version, wanted = installed(), ".".join(map(str, BLOCKS))
     if not version:
-        return f"There is no `claude` on the PATH here. Versions before {wanted} run tools when no server is there."
+        return f"There is no `claude` on the PATH here. Versions before {wanted} run a tool whose hook takes too long."
     if version < BLOCKS:
         found = ".".join(map(str, version))
-        return f"Claude Code {found} runs tools when no server is there. Update it: {wanted} blocks them."
+        return f"Claude Code {found} runs a tool whose hook takes too long. Update it: {wanted} blocks it."
     return ""
 
 
 def installed() -> tuple[int, ...]:
     """Return the version of the program on this computer, () if there is none."""
-    program = shutil.which("claude")
-    if program is None:
+    claude = shutil.which("claude")
+    if claude is None:
         return ()
     try:
         said = subprocess.run(  # noqa: S603 - the program that is being connected
-            [program, "--version"], capture_output=True, text=True, timeout=30
+            [claude, "--version"], capture_output=True, text=True, timeout=30
         ).stdout
     except (OSError, subprocess.SubprocessError):
         return ()
@@ -110,18 +124,27 @@ def installed() -> tuple[int, ...]:
 
 
 def _entry(event: str, url: str) -> dict[str, Any]:
-    gating = event in GATES
-    query = f"?limit={HOLD}&by={TAG}" if gating else f"?by={TAG}"
-    hook: dict[str, Any] = {
+    hook = _gating(url) if event in GATES else _watching(url)
+    return ({"matcher": "*"} if event in GATES + OF_TOOLS else {}) | {"hooks": [hook]}
+
+
+def _gating(url: str) -> dict[str, Any]:
+    """The hook that a tool waits for. Whatever goes wrong in it, starting it included, blocks the tool."""
+    words = [*program(), "hook", "claude-code", "--url", url.rstrip("/"), "--key-env", KEY, "--limit", str(HOLD)]
+    command = f"{shlex.join([*words, '--by', TAG])} || {{ {FALLBACK}; }}"
+    return {"type": "command", "command": command, "timeout": TIMEOUT, "onFailure": "block"}
+
+
+def _watching(url: str) -> dict[str, Any]:
+    """The hook that only tells; its name is what the program shows when it gave up."""
+    return {
         "type": "http",
-        "url": f"{url.rstrip('/')}{PATH}{query}",
+        "url": f"{url.rstrip('/')}{PATH}?by={TAG}",
         "headers": {"Authorization": f"Bearer ${KEY}"},
         "allowedEnvVars": [KEY],
-        "timeout": TIMEOUT if gating else 10,
+        "timeout": WATCHING,
+        "statusMessage": "Telling Toolcards",
     }
-    if gating:
-        hook["onFailure"] = "block"
-    return ({"matcher": "*"} if event in GATES + OF_TOOLS else {}) | {"hooks": [hook]}
 
 
 def _without(said: dict[str, Any]) -> dict[str, Any]:
@@ -152,8 +175,10 @@ def _others(entries: Any) -> Any:
 
 
 def _ours(hook: Any) -> bool:
-    url = hook.get("url") if isinstance(hook, dict) else ""
-    return isinstance(url, str) and f"by={TAG}" in urlsplit(url).query
+    if not isinstance(hook, dict):
+        return False
+    url, command = str(hook.get("url", "")), str(hook.get("command", ""))
+    return f"by={TAG}" in urlsplit(url).query or f" --by {TAG}" in command
 
 
 def _object(said: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
@@ -184,13 +209,14 @@ RECIPE = Recipe(
     version="2.1.329",
     can=Abilities(observe="yes", gate="yes", edit="yes", stream="no"),
     fails="closed",
-    when_away="While Toolcards is away no tool runs: Claude Code blocks the call and says that the hook failed "
-    "(before 2.1.295 it would run the tool).",
+    when_away="While Toolcards is away no tool runs: the hook denies the call and tells the model why.",
     notes=(
         "A deny rule in Claude Code's own settings always wins; an ask rule there asks even after a yes given here.",
         "What only the default allows is left to Claude Code's own rules; if it asks, you can answer there or here.",
         "Input does not stream: a call is seen when it is written.",
         f"A server that takes the call and never answers holds it for {TIMEOUT // 60} minutes; then it is blocked.",
+        "Hooks that only watch give up after a second, and Claude Code says so; what they were to tell may be missing.",
+        "The gating hook starts Toolcards on this computer: connect again if you move or remove it.",
     ),
     plan=plan,
     undo=undo,
