@@ -46,7 +46,7 @@ def hook(words: list[str]) -> str:
     given = {"hook_event_name": "PreToolUse", "session_id": "away", "tool_use_id": "away", "tool_name": "probe"}
     text = json.dumps(given | {"tool_input": {}})
     with nobody() as url:
-        command = [*program(), *words, "--url", url]
+        command = [*program(), "hook", *words, "--url", url]
         try:
             done = subprocess.run(  # noqa: S603 - our own program
                 command, input=text, capture_output=True, text=True, timeout=MOST

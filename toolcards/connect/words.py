@@ -1,6 +1,7 @@
 """Sentences that several recipes share."""
 
-JAVASCRIPT, PYTHON = "docs/connect-javascript.md", "docs/connect-python.md"
+JAVASCRIPT, PYTHON, CODING = "docs/connect-javascript.md", "docs/connect-python.md", "docs/connect-coding-agents.md"
+STARTS_HERE = "The gating hook starts Toolcards on this computer: connect again if you move or remove it."
 OPEN_AND_CLOSED = "gated tools closed, watching open"
 UNCHANGED = "Gated tools do not run and the model is told why; a stream that is only watched is the same, to the byte."
 DENIED = (

@@ -9,29 +9,16 @@ too long. SessionStart is not sent to HTTP hooks, so a session is first seen at 
 from __future__ import annotations
 
 import re
-import shlex
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from toolcards.connect import away as no_server
-from toolcards.connect.base import (
-    TAG,
-    Abilities,
-    Change,
-    Recipe,
-    Snippet,
-    Unreadable,
-    Wish,
-    as_json,
-    program,
-    read_json,
-)
+from toolcards.connect import hooks_file, words
+from toolcards.connect.base import TAG, Abilities, Change, Recipe, Snippet, Wish, as_json, read_json
+from toolcards.connect.hooks_file import HOLD, TIMEOUT
 
-HOLD = 930  # seconds that a question is held: longer than the server's own time to answer (900)
-TIMEOUT = HOLD + 30  # the hook's own limit: were it to elapse, older versions would run the tool
 WATCHING = 1  # seconds that a hook which only tells may take, however long the server does
 KEY = "TOOLCARDS_CLAUDE_CODE_KEY"
 PATH = "/api/v1/hooks/claude-code"
@@ -39,7 +26,6 @@ AGENT_SDK = (
     "The app needs no code: it reads the settings that the command writes. Where it reads none (settingSources: []), "
     "ask in its own process: by canUseTool, or by hooks, which see every call. Not both beside the settings."
 )
-FALLBACK = 'echo "The Toolcards hook could not run, so nothing was run." >&2; exit 2'  # 2 blocks, in every version
 BLOCKS = (2, 1, 295)  # the first version that knows onFailure
 GATES = ("PreToolUse", "PermissionRequest")
 OF_TOOLS = ("PostToolUse", "PostToolUseFailure", "PermissionDenied")
@@ -51,23 +37,18 @@ def plan(wish: Wish) -> list[Change]:
     path = settings_of(wish)
     text, said = read_json(path)
     key = wish.key or key_in(wish)
-    after = _without(said)
-    hooks = _object(after, "hooks", path)
-    for event in (*GATES, *OF_TOOLS, *OF_RUNS):
-        entries = hooks.setdefault(event, [])
-        if not isinstance(entries, list):
-            raise Unreadable(f"{path}: hooks.{event} is not a list. It was not touched.")
-        entries.append(_entry(event, wish.url))
-    _object(after, "env", path)[KEY] = key
-    same = _sorted_away(after) == _sorted_away(said)
-    return [Change(path, text, text if same else as_json(after, text), secret=key)]
+    entries = {event: _entry(event, wish.url) for event in (*GATES, *OF_TOOLS, *OF_RUNS)}
+    after = _without_key(hooks_file.with_ours(said, entries, path))
+    hooks_file.object_in(after, "env", path)[KEY] = key
+    unchanged = hooks_file.same(after, said)
+    return [Change(path, text, text if unchanged else as_json(after, text), secret=key)]
 
 
 def undo(wish: Wish) -> list[Change]:
     """Return the settings without our hooks; a file that held nothing else goes."""
     path = settings_of(wish)
     text, said = read_json(path)
-    after = _without(said)
+    after = _without_key(hooks_file.without_ours(said))
     if after == said:
         return [Change(path, text, text)]
     return [Change(path, text, as_json(after, text) if after else None, secret=key_in(wish))]
@@ -89,12 +70,12 @@ def settings_of(wish: Wish) -> Path:
 
 def away(wish: Wish) -> str:
     """Return what the gating hook, as it is written, says to a call with no server there; "" where it does not deny."""
-    hooks = read_json(settings_of(wish))[1].get("hooks", {})
+    said = read_json(settings_of(wish))[1]
     for event in GATES:
-        ours = [hook for entry in hooks.get(event, []) for hook in entry.get("hooks", []) if _ours(hook)]
+        ours = hooks_file.ours_in(said, event)
         if not ours or any(hook.get("onFailure") != "block" for hook in ours):
             return ""
-    return no_server.hook(["hook", "claude-code"])
+    return no_server.hook(["claude-code"])
 
 
 def mind(wish: Wish) -> str:
@@ -130,8 +111,8 @@ def _entry(event: str, url: str) -> dict[str, Any]:
 
 def _gating(url: str) -> dict[str, Any]:
     """The hook that a tool waits for. Whatever goes wrong in it, starting it included, blocks the tool."""
-    words = [*program(), "hook", "claude-code", "--url", url.rstrip("/"), "--key-env", KEY, "--limit", str(HOLD)]
-    command = f"{shlex.join([*words, '--by', TAG])} || {{ {FALLBACK}; }}"
+    line = ["claude-code", "--url", url.rstrip("/"), "--key-env", KEY, "--limit", str(HOLD)]
+    command = hooks_file.command(line, gates=True)
     return {"type": "command", "command": command, "timeout": TIMEOUT, "onFailure": "block"}
 
 
@@ -147,60 +128,12 @@ def _watching(url: str) -> dict[str, Any]:
     }
 
 
-def _without(said: dict[str, Any]) -> dict[str, Any]:
-    """The settings without anything of ours, and without what that leaves empty."""
-    after = dict(said)
-    if isinstance(said.get("hooks"), dict):
-        hooks = {event: _others(entries) for event, entries in said["hooks"].items()}
-        after["hooks"] = {event: left for event, left in hooks.items() if left or not said["hooks"][event]}
-    if isinstance(said.get("env"), dict):
-        after["env"] = {name: value for name, value in said["env"].items() if name != KEY}
-    for name in ("hooks", "env"):
-        if after.get(name) == {} and said.get(name) != {}:
-            del after[name]
-    return after
-
-
-def _others(entries: Any) -> Any:
-    if not isinstance(entries, list):
-        return entries
-    left = []
-    for entry in entries:
-        hooks = entry.get("hooks") if isinstance(entry, dict) else None
-        if not isinstance(hooks, list) or not any(map(_ours, hooks)):
-            left.append(entry)
-        elif others := [hook for hook in hooks if not _ours(hook)]:
-            left.append(entry | {"hooks": others})
-    return left
-
-
-def _ours(hook: Any) -> bool:
-    if not isinstance(hook, dict):
-        return False
-    url, command = str(hook.get("url", "")), str(hook.get("command", ""))
-    return f"by={TAG}" in urlsplit(url).query or f" --by {TAG}" in command
-
-
-def _object(said: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
-    value = said.get(name, {})
-    if not isinstance(value, dict):
-        raise Unreadable(f"{path}: {name} is not an object. It was not touched.")
-    said[name] = dict(value)
-    inner: dict[str, Any] = said[name]
-    for event, entries in inner.items():
-        inner[event] = list(entries) if isinstance(entries, list) else entries
-    return inner
-
-
-def _sorted_away(said: dict[str, Any]) -> Any:
-    """The settings in a form in which the order of our entries among others' does not count."""
-    hooks = said.get("hooks")
-    if not isinstance(hooks, dict):
+def _without_key(said: dict[str, Any]) -> dict[str, Any]:
+    """The settings without our key, and without an `env` that held nothing else."""
+    if not isinstance(said.get("env"), dict) or KEY not in said["env"]:
         return said
-    ordered = {
-        event: sorted(map(repr, entries)) if isinstance(entries, list) else entries for event, entries in hooks.items()
-    }
-    return said | {"hooks": ordered}
+    env = {name: value for name, value in said["env"].items() if name != KEY}
+    return {name: env if name == "env" else value for name, value in said.items() if name != "env" or env}
 
 
 RECIPE = Recipe(
@@ -216,13 +149,14 @@ RECIPE = Recipe(
         "Input does not stream: a call is seen when it is written.",
         f"A server that takes the call and never answers holds it for {TIMEOUT // 60} minutes; then it is blocked.",
         "Hooks that only watch give up after a second, and Claude Code says so; what they were to tell may be missing.",
-        "The gating hook starts Toolcards on this computer: connect again if you move or remove it.",
+        words.STARTS_HERE,
     ),
     plan=plan,
     undo=undo,
     key_in=key_in,
     place=10,
     by_hand=(Snippet("claude_agent_ts", "In an app on the Claude Agent SDK for TypeScript", AGENT_SDK),),
+    guide=words.CODING,
     road="hooks",
     away=away,
     mind=mind,
