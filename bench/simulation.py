@@ -82,7 +82,8 @@ def fill(calls: int) -> None:
     """Store calls as the gate stores them, without its log: a simulation reads only the calls."""
     from django.utils import timezone
 
-    from toolcards.core.lifecycle import Card, Times, Tool, ToolCallState, dump_card
+    from toolcards.core.card_codec import dump_card
+    from toolcards.core.lifecycle import Card, Times, Tool, ToolCallState
     from toolcards.models import Run, Source, ToolCall
 
     source = Source.objects.create(name="bench")

@@ -19,8 +19,8 @@ from django.template.loader import render_to_string
 from dashboard.drawing import bodies, risk
 from dashboard.drawing.face import Face
 from dashboard.policy.ladder import COMMANDS
-from toolcards.core.commands import parse
 from toolcards.core.lifecycle import Ask, Card
+from toolcards.core.shell.reader import read_line
 from toolcards.models import Approval, ToolCall
 
 LEAST = 2  # calls to a group
@@ -178,7 +178,7 @@ def shape(value: Any, name: str = "") -> Any:
 
 def _programs(line: str) -> tuple[Any, ...]:
     """What a command line runs: of each part the program, its subcommand and its options; else the line itself."""
-    parts = parse(line)
+    parts = read_line(line).segments
     if any(part.opaque for part in parts):
         return (line,)
     return tuple(

@@ -8,7 +8,8 @@ from urllib.parse import parse_qs, urlencode
 
 from django.db.models import Q, QuerySet
 
-from toolcards.core.lifecycle import KINDS, ToolCallState, dump_card
+from toolcards.core.card_codec import dump_card
+from toolcards.core.lifecycle import KINDS, ToolCallState
 from toolcards.models import Run, ToolCall
 
 SEARCHED = 20_000  # calls that one page of a search looks into: what they say is sealed, so no index can help

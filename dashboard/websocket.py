@@ -39,7 +39,9 @@ class Protocol(WebSocketsSansIOProtocol):
             data = rest
         self._aside = self._aside or (self._asked and self.conn.state is not OPEN)
         at = self._read(data) if self._asked and not self._aside else 0
-        if self._aside or not self._asked:
+        if self.transport.is_closing():  # what was read has ended the connection: no frame behind it counts
+            rest.clear()
+        elif self._aside or not self._asked:
             super().data_received(bytes(data[at:]))
             rest.clear()
         elif data is rest:

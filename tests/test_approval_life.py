@@ -142,7 +142,7 @@ async def test_the_kill_switch_answers_sockets_at_once(agent: Any, policy: Any, 
 async def test_another_attempt_with_other_arguments_supersedes(call: Any, policy: Any, an_approver: Any) -> None:
     await in_thread(policy)({"rules": [ASK]})
     _, first, _ = await call("POST", DECIDE, QUESTION)
-    status, said, _ = await call("POST", DECIDE, QUESTION | {"args": {"command": "ls"}})
+    status, said, _ = await call("POST", DECIDE, QUESTION | {"args": {"command": "ls"}, "attempt": 1})
     assert (status, said["error"]["code"]) == (409, "key_reuse")
     _, second, _ = await call("POST", DECIDE, QUESTION | {"args": {"command": "ls"}, "attempt": 2})
     assert second["decision"] == "ask" and second["approval"]["id"] != first["approval"]["id"]

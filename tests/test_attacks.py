@@ -20,6 +20,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from tests.serving import PATIENCE, Server
+from toolcards.core.canonical import digest
 
 DECIDE = "/api/v1/calls/decide"
 FORM = "application/x-www-form-urlencoded"
@@ -381,7 +382,8 @@ def test_terms_hold_at_the_vote_door(site: Server, people: dict[str, Person]) ->
     assert site.get(f"/api/v1/approvals/{approval}")["decision"] == "ask"
     rev = site.get(f"/api/v1/runs/{said['run']}/calls")["calls"][0]["rev"]
     assert ben.vote(approval, form)[0] == 412  # ben saw it before the edit
-    assert ben.vote(approval, form | {"rev": rev})[0] == 200
+    assert ben.vote(approval, form | {"rev": rev})[0] == 412  # the digest of what ann has replaced
+    assert ben.vote(approval, form | {"rev": rev, "args_sha256": digest({"note": "b", "when": 1})})[0] == 200
     told = site.get(f"/api/v1/approvals/{approval}")
     assert (told["decision"], told["args"]) == ("allow", {"note": "b", "when": 1})
     assert "do not send the original again" in told["reason"]["text"]

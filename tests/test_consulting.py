@@ -13,7 +13,8 @@ from asgiref.sync import sync_to_async
 from tests.serving import PATIENCE
 from toolcards import gate, hooks
 from toolcards.core import facts as f
-from toolcards.gate import agents, consulting, journal, telling
+from toolcards.gate import consulting, journal, telling
+from toolcards.gate.decision import Decide
 from toolcards.hooks import registry
 from toolcards.models import AgentKey, Approval, Event, Source, ToolCall
 
@@ -94,7 +95,7 @@ async def test_while_a_plugin_thinks_other_runs_are_decided(agent: Source, slow:
     slow.go.set()
     said = await waits
     assert (said["decision"], bool(said["permit"])) == ("allow", True)
-    assert (await kinds("slow"))[-1] == "decided"
+    assert (await kinds("slow"))[-2:] == ["decided", "permit-moved"]
 
 
 async def test_a_stream_waits_for_its_own_plugins_and_keeps_its_order(agent: Source, slow: Slow) -> None:
@@ -251,13 +252,13 @@ def test_of_two_processes_that_ask_about_one_attempt_the_first_word_counts(
 
     plugins = Says(ANSWERS[first]), Says(ANSWERS[second])
     hooks.register(plugins[0], "ours")
-    inquiries = [journal.do(agents.Decide(agent, asking("r"))) for _ in plugins]
+    inquiries = [journal.do(Decide(agent, asking("r"))) for _ in plugins]
     assert all(isinstance(inquiry, consulting.Inquiry) for inquiry in inquiries)
     one, other = (heard(inquiry, plugin) for inquiry, plugin in zip(inquiries, plugins, strict=True))
-    said = journal.do(agents.Decide(agent, asking("r"), one))
+    said = journal.do(Decide(agent, asking("r"), one))
     before = ToolCall.objects.get().as_card()
     try:
-        again = journal.do(agents.Decide(agent, asking("r"), other))
+        again = journal.do(Decide(agent, asking("r"), other))
     except gate.Refused as late:
         assert first == "a crash" and late.code == "run_ended"
     else:

@@ -64,11 +64,23 @@ def test_asking_the_same_again_gives_the_same_approval(source: Any, policy: Any,
     assert Approval.objects.count() == 1
 
 
-def test_the_same_call_with_other_arguments_is_refused(source: Any, policy: Any) -> None:
+def test_an_attempt_is_refused_with_other_arguments(source: Any, policy: Any, an_approver: Any) -> None:
     policy(ASK)
     gate.decide(source, asking())
-    with pytest.raises(gate.KeyReuse):
-        gate.decide(source, asking(args={"command": "rm -rf /"}))
+    with pytest.raises(gate.KeyReuse) as refused:
+        gate.decide(source, asking(args={"command": "rm -rf /"}, attempt=1))
+    assert refused.value.told["attempt"] == 2
+    assert Approval.objects.get().state == "pending"
+
+
+def test_other_arguments_without_an_attempt_replace_the_open_question(
+    source: Any, policy: Any, an_approver: Any
+) -> None:
+    policy(ASK)
+    first = gate.decide(source, asking())
+    second = gate.decide(source, asking(args={"command": "rm -rf /"}))
+    assert (first["attempt"], second["attempt"], second["decision"]) == (1, 2, "ask")
+    assert Approval.objects.get(id=first["approval"]["id"]).state == "superseded"
 
 
 def test_without_a_policy_nothing_is_allowed(source: Any) -> None:
@@ -146,6 +158,9 @@ def test_one_bad_piece_of_work_does_not_lose_its_neighbours(source: Any, a_run: 
 
     class Broken:
         urgent, error = True, None
+
+        def dequeued(self) -> None:
+            pass
 
         def runs(self) -> list[Any]:
             return []

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolcards.client.common import catalogue
-from toolcards.core.commands import parse
 from toolcards.core.lifecycle import Card
+from toolcards.core.shell.reader import read_line
 
 LEVELS = ("high", "medium", "low")
 MOST = 3  # reasons on a card
@@ -71,7 +71,7 @@ def _reasons(card: Card, severity: str, deletes: bool) -> Iterator[str]:
 
 
 def _command(line: str) -> Iterator[str]:
-    parts = parse(line[: 4 * LONG])
+    parts = read_line(line[: 4 * LONG]).segments
     words = [part.words for part in parts if part.words]
     if _DROPS.search(line) or any(map(_final, words)):
         yield "cannot be undone"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from toolcards.client.common import errors
 from toolcards.core.facts import By
+from toolcards.core.input_routing import CHANGED
 from toolcards.core.lifecycle import Card, Failure, ToolCallState
 
 S = ToolCallState
@@ -63,6 +64,10 @@ SOFT_SENTENCES = {
     "superseded": "A newer question took this one’s place; nothing was run here.",
     "run-error": "The run failed while this call was open. Whether it ran is not known: look before trying again.",
 }
+CHANGED_SENTENCE = (
+    "Changed while you looked: the agent sent another tool or input for this call. "
+    "Nothing ran here; the new call has a card of its own."
+)
 # What a call that somebody has settled by hand says of itself: while nothing else was heard, and after that.
 SETTLED = {
     True: "The agent never said how this ended. Should its own result still come, it takes this one’s place.",
@@ -87,6 +92,7 @@ ANOMALIES = {
     "conflicting-terminal": "Two different endings were reported; the first one counts",
     "late-response": "An answer came after the question was settled, and was ignored",
     "duplicate-terminal": "Its ending was reported twice",
+    CHANGED: "The agent sent another tool or input after this call was decided",
     "cannot-be-opened": "The original cannot be opened: the key that sealed it is not here",
     "protocol-violation": "The agent’s messages about it came in an order that should not happen",
 }
@@ -185,6 +191,8 @@ def try_again(error: Failure) -> str:
 def soft_sentence(card: Card) -> str:
     """Return what the end of a call that we concluded means."""
     cause = card.cause or ""
+    if cause == "superseded" and any(code == CHANGED for code, _ in card.anomalies):
+        return CHANGED_SENTENCE
     written = card.has_input or card.times.available
     return (SOFT_SENTENCES if written else SOFT_SENTENCES | UNWRITTEN_SENTENCES).get(cause, "")
 

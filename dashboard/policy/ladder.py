@@ -15,11 +15,13 @@ from urllib.parse import urlsplit
 from dashboard.policy.pastcalls import Span, past
 from toolcards.client.common import catalogue
 from toolcards.core import document as documents
-from toolcards.core.commands import parse as read_command
 from toolcards.core.document import PolicyError
 from toolcards.core.lifecycle import Card
 from toolcards.core.policy import Policy, decide
 from toolcards.core.redact import masked
+from toolcards.core.shell.advice import why_only_some_forms
+from toolcards.core.shell.reader import read_line
+from toolcards.core.shell.words import read_words
 from toolcards.models import ToolCall
 from toolcards.records import redactor
 
@@ -94,15 +96,21 @@ def _about_input(card: Card) -> Iterator[_Told]:
 def _command(path: str, line: str, others: bool) -> Iterator[_Told]:
     if others:
         yield "command", "the same command", [{"path": path, "op": "eq", "value": line}]
-    parts = read_command(line)
+    parts = read_line(line).segments
     words = [part.words for part in parts]
     if any(part.opaque for part in parts) or not all(all(map(_WORD.fullmatch, said[:2])) for said in words):
         return  # a rule cannot name the programs of a line that cannot be read
     two = list(dict.fromkeys(" ".join(_begin(said)) for said in words))
     one = list(dict.fromkeys(said[0] for said in words))
     if two != one:
-        yield "words", f"commands that start with {_names(two)}", [_cmd(path, two)]
-    yield "program", f"commands that start with {_names(one)}", [_cmd(path, one)]
+        yield "words", f"commands that start with {_names(two)}{_caution(two)}", [_cmd(path, two)]
+    yield "program", f"commands that start with {_names(one)}{_caution(one)}", [_cmd(path, one)]
+
+
+def _caution(values: list[str]) -> str:
+    """Return what a rule that allows such commands does not cover, where the catalogue calls them dangerous."""
+    whys = [why for value in values if (why := why_only_some_forms(tuple(value.split())))]
+    return f" ({whys[0]})" if whys else ""
 
 
 def _begin(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -167,7 +175,8 @@ def counted(found: list[Rung], agent: str, run: str) -> Ladder:
         seen += 1
         if call.question is None:
             continue
-        met = [one["rule"] for one in decide(policy, call.question).would]
+        would = {one["rule"] for one in decide(policy, call.question).would}
+        met = [rung.name for rung in found if rung.name in would and _begins(rung, call.question.input)]
         every.update(met)
         if call.question.agent_path[-1:] == (agent,):
             mine.update(met)
@@ -178,9 +187,27 @@ def counted(found: list[Rung], agent: str, run: str) -> Ladder:
 
 
 def _watching(found: list[Rung]) -> Policy:
-    """Each rung as an allow that only watches: doubt is no match."""
-    rules = [{"id": rung.name, "effect": "allow", "mode": "monitor", "match": rung.match} for rung in found]
+    """Return each rung as an allow that only watches: doubt is no match. What a command begins with is asked apart."""
+    matches = [
+        (rung.name, {key: value for key, value in rung.match.items() if not _of_command(rung, key)}) for rung in found
+    ]
+    rules = [{"id": name, "effect": "allow", "mode": "monitor", "match": match} for name, match in matches]
     return documents.parse({"v": 1, "default": "deny", "rules": rules})
+
+
+def _of_command(rung: Rung, key: str) -> bool:
+    return key == "args" and rung.match["args"][0]["op"] == "cmd"
+
+
+def _begins(rung: Rung, given: Any) -> bool:
+    """Return whether every part of the command begins as the rung says; an allow rule may cover fewer, a deny more."""
+    if not _of_command(rung, "args" if "args" in rung.match else ""):
+        return True
+    argument = rung.match["args"][0]
+    line = given.get(argument["path"][1:]) if isinstance(given, dict) else None
+    wanted = argument["value"] if isinstance(argument["value"], list) else [argument["value"]]
+    parts = read_line(line).segments if isinstance(line, str) else ()
+    return bool(parts) and all(any(part.begins(read_words(text)) for text in wanted) for part in parts)
 
 
 # ---------------------------------------------------------------- the rule

@@ -30,7 +30,7 @@
     clearTimeout(form.arming);
     form.armed = performance.now() + ARMING;
     approve.setAttribute('aria-disabled', 'true');
-    form.arming = setTimeout(() => approve.removeAttribute('aria-disabled'), ARMING);
+    form.arming = setTimeout(() => { form.armed = 0; approve.removeAttribute('aria-disabled'); }, ARMING);  // timers may be early
   };
 
   // After the page has changed: every tick where it was, unless its call is another one by now.

@@ -110,8 +110,11 @@
     unsure(card);
     clearTimeout(card.arming);
     approve.setAttribute('aria-disabled', 'true');
-    card.armed = performance.now() + ARMING;
-    card.arming = setTimeout(() => card.querySelector('button[value=approve]')?.removeAttribute('aria-disabled'), ARMING);
+    const until = card.armed = performance.now() + ARMING;
+    card.arming = setTimeout(() => {
+      if (card.armed === until) card.armed = 0;  // timers may be early
+      card.querySelector('button[value=approve]')?.removeAttribute('aria-disabled');
+    }, ARMING);
   };
   // A high risk takes two presses: the first one turns the button into a question, for four seconds.
   const unsure = card => {

@@ -10,7 +10,7 @@ from playing import TRACES, Player, bodies, texts_of
 
 from toolcards.core import facts as f
 from toolcards.core.board import Board
-from toolcards.core.lifecycle import dump_card
+from toolcards.core.card_codec import dump_card
 
 RECORDED = [pytest.param(*rest, id=f"{name}/{scenario}") for name, scenario, *rest in bodies()]
 BROKEN_RULES = {"protocol-violation", "conflicting-terminal", "late-response", "duplicate-terminal"}

@@ -21,6 +21,8 @@ SAMPLES: list[f.AnyFact] = [
     f.InputInvalid("c", "Bash", "ls", "not an object"),
     f.InputRepaired("c", "Bash", {"command": "ls"}, "ls", "wrapped"),
     f.Decided("c", "ask", reason="because"),
+    f.PermitMoved("c", "issued", "alw_1"),
+    f.ApprovalRebound("c", "0" * 64),
     f.ApprovalAsked("c", source_id="q2"),
     f.ApprovalAsked("c", id="a1", opener="gate"),
     f.ApprovalAnswered("c", True, by=ALICE),

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from toolcards.core import facts as f
 from toolcards.core.board import Board, Context
-from toolcards.core.lifecycle import Card, ToolCallState, dump_card, load_card
+from toolcards.core.card_codec import dump_card, load_card
+from toolcards.core.lifecycle import Card, ToolCallState
 
 S = ToolCallState
 QUICK = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -4,19 +4,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcards.core import commands
 from toolcards.core.document import parse
 from toolcards.core.policy import Effect, Question, decide
+from toolcards.core.shell.reader import read_line
 
 ALLOWED = ["ls", "git status", "git diff", "cat", "echo", "grep", "head", "pytest", "npm test", "find", "rg", "tar",
            "go test", "git", "ssh", "sort", "env", "xargs", "timeout 5", "bash", "sed", "awk"]  # fmt: skip
 
 
-def policy(effect, words, default="deny"):
+def policy(effect, words, default="deny", tool="Bash"):
     condition = {"path": "/command", "op": "cmd", "value": words}
     return parse(
-        {"default": default, "rules": [{"id": "r", "effect": effect, "match": {"tool": "Bash", "args": [condition]}}]}
+        {"default": default, "rules": [{"id": "r", "effect": effect, "match": {"tool": tool, "args": [condition]}}]}
     )
+
+
+def deny_of(tool):
+    return policy("deny", "rm", "allow", tool)
+
+
+def allow_of(tool):
+    return policy("allow", ALLOWED, "ask", tool)
 
 
 ALLOW = policy("allow", ALLOWED, default="ask")
@@ -24,15 +32,15 @@ ALLOW_OPEN = policy("allow", ALLOWED, default="allow")
 DENY_RM = policy("deny", "rm", default="allow")
 
 
-def said(rules, command):
-    return decide(rules, Question.of("Bash", input={"command": command}))
+def said(rules, command, tool="Bash"):
+    return decide(rules, Question.of(tool, input={"command": command}))
 
 
 ATTACKS = [
     "ls; rm -rf x", "ls && rm x", "ls || rm x", "ls | rm x", "ls\nrm x", "ls & rm x", "ls &rm x", "ls&&rm x",
     "ls;rm x",
     "ls $(rm x)", "ls `rm x`", 'echo "$(rm x)"', 'echo "`rm x`"', "echo ${x:=rm}", "cat <(rm x)", "ls > /etc/passwd",
-    "ls >> ~/.bashrc", "cat < /etc/shadow", "cat <<EOF\nrm\nEOF", "cat <<<x", "ls 2>&1", "(rm x)", "{ rm x; }",
+    "ls >> ~/.bashrc", "cat < /etc/shadow", "cat <<EOF\nrm\nEOF", "cat <<<x", "ls 2>x", "(rm x)", "{ rm x; }",
     "if true; then rm x; fi", "for i in a; do rm x; done", "while true; do rm x; done", "! rm x", "FOO=1 rm x",
     "PATH=/tmp ls", "LD_PRELOAD=x ls", "~/ls", "./l?", "*", "[ -n x ]", "[[ -n x ]]", "ls # \nrm x", "# ls",
     "ls \\\nrm x",
@@ -51,7 +59,7 @@ ATTACKS = [
     "tar -xf a -I sh", "tar xf a --to-command=sh", "go test -exec sh", "go test -toolexec sh",
     "ssh -o ProxyCommand=rm x",
     "ssh -oProxyCommand=rm x", "sort --compress-program=rm x", "sort -o x y", "env rm x", "env -S 'rm x'", "xargs rm",
-    "ls | xargs rm", "timeout 5 rm x", "timeout 5 -s9 rm x", "bash -c 'rm x'", "bash", "echo x | bash", "bash -lc ls",
+    "ls | xargs rm", "timeout 5 rm x", "timeout 5 -s9 rm x", "bash -c 'rm x'", "bash", "echo x | bash", "bash -lc ./x",
     "sed -i s/a/b/ x", "sed -n '1e rm x' y", "sed 's/a/rm x/e' y", "awk 'BEGIN{system(\"rm x\")}'", "pytest -p evil",
     "sudo ls", "rm x", "ls x; find . -delete; ls", "git status --porcelain; hg push", "npm test; npm publish",
 ]  # fmt: skip
@@ -71,6 +79,7 @@ ORDINARY = [
     "find . -name '*.py' -type f",
     "echo 'naïve ❤'", "rg -n foo", "tar -tf a.tar", "go test ./...", "grep 'rm -rf' x", "git status&&git diff",
     "sed -n '1,5p' x",
+    "ls 2>&1", "ls missing 2>/dev/null | head", "bash -lc ls", "timeout 5 ls",
     "awk '{print $1}' x", "ls ~/src", "echo a#b", "echo \"a (b) {c} <d>; e & f\"",
 ]  # fmt: skip
 
@@ -111,9 +120,18 @@ def test_a_deny_catches_every_spelling(command):
 def test_a_deny_reads_a_list_of_words():
     for argv in (["rm", "x"], ["bash", "-lc", "ls && rm x"], ["/bin/rm"], ["sudo", "rm", "x"]):
         assert said(DENY_RM, argv).effect is Effect.DENY
-    assert said(DENY_RM, ["ls", "a; rm x"]).effect is Effect.ALLOW
-    assert said(ALLOW, ["ls", "$(rm x)"]).effect is Effect.ALLOW  # no shell reads a list
-    assert said(ALLOW, ["bash", "-c", "ls"]).effect is Effect.ASK
+        assert said(deny_of("shell"), argv, "shell").effect is Effect.DENY
+    assert said(deny_of("shell"), ["ls", "a; rm x"], "shell").effect is Effect.ALLOW
+    assert said(allow_of("shell"), ["ls", "$(rm x)"], "shell").effect is Effect.ALLOW  # no shell reads a list of words
+    assert said(allow_of("shell"), ["bash", "-c", "ls"], "shell").effect is Effect.ALLOW
+    assert said(allow_of("shell"), ["bash", "-c", "ls; rm x"], "shell").effect is Effect.ASK
+
+
+def test_a_list_may_hold_lines_and_is_opaque_where_the_tool_is_not_known():
+    for tool in ("Bash", "my_shell"):
+        assert said(deny_of(tool), ["ls", "rm -rf /"], tool).effect is Effect.DENY
+        assert said(allow_of(tool), ["ls"], tool).effect is Effect.ASK
+        assert said(deny_of(tool), ["ls", "-l"], tool).code == "opaque_command"
 
 
 @pytest.mark.parametrize(
@@ -203,9 +221,9 @@ def test_an_exception_of_an_allow_is_read_widely():
 
 def test_a_wrapper_may_be_allowed_with_what_it_runs():
     rules = policy("allow", ["sudo systemctl status", "timeout 5 pytest", "bash build.sh"], "ask")
-    for command in ("sudo systemctl status nginx", "timeout 5 pytest -q", "bash build.sh --fast"):
+    for command in ("sudo systemctl status nginx", "timeout 5 pytest -q", "bash build.sh"):
         assert said(rules, command).effect is Effect.ALLOW
-    for command in ("sudo systemctl stop nginx", "timeout 5 rm x", "bash -c x build.sh", "bash other.sh"):
+    for command in ("sudo systemctl stop nginx", "timeout 5 rm x", "bash -c x build.sh", "bash build.sh --fast"):
         assert said(rules, command).effect is Effect.ASK
 
 
@@ -218,13 +236,13 @@ def test_padding_hides_nothing(padding):
 
 def test_too_long_a_command_is_opaque():
     assert said(DENY_RM, "ls " + "x" * 8200 + "; rm x").effect is Effect.DENY
-    assert commands.parse("ls " + "x" * 8200)[0].opaque
+    assert read_line("ls " + "x" * 8200).segments[0].opaque
 
 
 @settings(deadline=None)
 @given(st.text(alphabet="rm ls'\"$`\\;&|\n<>(){}#!~*?=-/\t\réx", max_size=40))
 def test_reading_never_fails_and_what_is_allowed_starts_as_allowed(command):
-    parts = commands.parse(command)
+    parts = read_line(command).segments
     assert parts
     if not any(part.opaque for part in parts):
         assert all(part.words and part.words[0] for part in parts)

@@ -33,7 +33,8 @@ def test_an_automatic_question_does_not_replace_a_persons_answer() -> None:
     asked = f.ApprovalAsked("c", "", id="apr_1", opener="gate")
     answered = f.ApprovalAnswered("c", True, id="apr_1", by=f.By("human", "ann"))
     echo = (f.ApprovalAsked("c", "aitxt-1", automatic=True), f.ApprovalAnswered("", True, "aitxt-1"))
-    (card,) = told(READY, f.Decided("c", "ask"), asked, answered, *echo, f.OutputReady("c", 1))
+    claimed = f.ApprovalMoved("c", "claimed", id="apr_1")
+    (card,) = told(READY, f.Decided("c", "ask"), asked, answered, *echo, claimed, f.OutputReady("c", 1))
     assert card.approval is not None and card.approval.by == f.By("human", "ann")
     assert (card.state, card.anomalies) == ("output-available", ())
 

@@ -5,10 +5,12 @@ from hypothesis import strategies as st
 
 from tests.core.test_policy_laws import documents, named, questions
 from toolcards.core.asked import Asked
-from toolcards.core.commands import Wanted, parse, wanted_words
 from toolcards.core.document import parse as compiled
 from toolcards.core.policy import Question, decide
 from toolcards.core.rules import matched, truths
+from toolcards.core.shell.reader import read_line
+from toolcards.core.shell.wanted import WantedCommands
+from toolcards.core.shell.words import read_words
 
 # Few words, so that rules and calls often say the same: options, wrappers, and flags that run what cannot be seen.
 PROGRAMS = ["git", "git", "/usr/bin/git", "GIT.exe", "curl", "rm", "sudo git", "env a=b git", "xargs git", "ssh x git"]
@@ -91,11 +93,12 @@ def test_no_rule_that_matches_is_missing(more, command):
 @settings(deadline=None, max_examples=200)
 @given(st.lists(heads, min_size=1, max_size=5), lines)
 def test_several_words_are_found_as_if_each_were_looked_for(given, line):
-    every = tuple(wanted_words(text) for text in given)
-    for segment in parse(line):
-        assert Wanted(every).spelled(segment) == any(segment.spells(said) for said in every)
-        if not segment.opaque:
-            assert Wanted(every).fitting(segment) == [said for said in every if segment.fits(said)]
+    every = tuple(read_words(text) for text in given)
+    together, each = WantedCommands(every), [WantedCommands((words,)) for words in every]
+    script = read_line(line)
+    assert together.ask_widely(script) == max(one.ask_widely(script) for one in each)
+    for segment in script.segments:
+        assert together.ask_narrowly(segment)[0] == max(one.ask_narrowly(segment)[0] for one in each)
 
 
 def test_a_call_meets_only_the_rules_whose_words_run():

@@ -102,6 +102,10 @@ TABLE = {
         ("１0.0.0.1", NETS, U), ("", NETS, U),
     ],
     "cmd": [("rm x", "rm", T), ("ls", "rm", F), ("ls; sudo rm x", "rm", T)],
+    "effect": [
+        ("rm x", "deletes", T), ("rm x", "writes", T), ("ls", "writes", F), ("ls; sudo rm x", ["sends", "deletes"], T),
+        ("curl x", "sends", T), ("timeout 5 ls", "runs", T), ("ls -l", "none", T), ("make", "runs", T), (5, "runs", F),
+    ],
 }  # fmt: skip
 ROWS = [(op, *row) for op, rows in TABLE.items() for row in rows]
 
@@ -120,6 +124,7 @@ REFUSED = [
     ("path_under", ""), ("path_under", "/a*"), ("host_in", "https://a.com"), ("host_in", "gооd.com"),
     ("host_in", "a b"), ("host_in", "*.10.0.0.1"),
     ("host_in", ""), ("cidr", "10.0.0.1/8"), ("cidr", "x"), ("cmd", " "), ("cmd", []), ("cmd", None),
+    ("effect", "breaks"), ("effect", []), ("effect", None),
 ]  # fmt: skip
 
 

@@ -220,8 +220,8 @@ ARGS = [
     ({"path": "/u/*", "op": "eq", "value": 1, "quant": "all"}, {"u": [1, 2]}, "F"),
     ({"path": "/u/*", "op": "eq", "value": 1, "quant": "any"}, {"u": [1, 2]}, "T"),
     ({"path": "/u/*", "op": "eq", "value": 1}, {"u": [1] * 1001}, "U"),
-    ({"path": "/c/*", "op": "cmd", "value": "ls"}, {"c": ["ls", "rm"]}, "any"),
-    ({"path": "/c/*", "op": "cmd", "value": "ls"}, {"c": ["ls", "ls -l"]}, "T"),
+    ({"path": "/command/*", "op": "cmd", "value": "ls"}, {"command": ["ls", "rm"]}, "any"),
+    ({"path": "/command/*", "op": "cmd", "value": "ls"}, {"command": ["ls", "ls -l"]}, "T"),
 ]  # fmt: skip
 
 
@@ -352,9 +352,9 @@ def test_a_changed_rule_voids_its_grants():
 
 def test_a_pattern_over_commands_covers_every_segment():
     rules = policy(rule("ask"))
-    given = grant(rules, digest="", pattern=pattern([{"path": "/command", "op": "cmd", "value": "git push"}]))
-    assert said(rules, input={"command": "git push origin"}, grants=[given]).effect is Effect.ALLOW
-    for command in ("git push; rm x", "git push $X", "git push --exec=x"):
+    given = grant(rules, digest="", pattern=pattern([{"path": "/command", "op": "cmd", "value": "git log"}]))
+    assert said(rules, input={"command": "git log main"}, grants=[given]).effect is Effect.ALLOW
+    for command in ("git log; rm x", "git log $X", "git log --output=x"):
         assert said(rules, input={"command": command}, grants=[given]).effect is Effect.ASK
 
 
@@ -427,7 +427,8 @@ PACK_TABLE = [
     ("ask-on-writes", "Bash", {"command": "git push"}, "ask"),
     ("ask-on-writes", "Bash", {"command": "find . -delete"}, "ask"),
     ("ask-on-writes", "Bash", {"command": "cat $X"}, "ask"), ("ask-on-writes", "Bash", {}, "ask"),
-    ("ask-on-writes", "Bash", {"command": ["ls", "-l"]}, "allow"),
+    ("ask-on-writes", "shell", {"command": ["ls", "-l"]}, "allow"),
+    ("ask-on-writes", "Bash", {"command": ["ls", "-l"]}, "ask"),
     ("ask-on-writes", "mcp__db__delete_row", {}, "ask"), ("locked-down", "Read", {}, "allow"),
     ("locked-down", "Bash", {"command": "ls"}, "ask"), ("locked-down", "WebFetch", {}, "ask"),
     ("locked-down", "frob", {}, "ask"),

@@ -15,7 +15,8 @@ from toolcards.client.common.jsontext import as_text, parse, same
 from toolcards.core import facts as f
 from toolcards.core import lifecycle
 from toolcards.core.board import Board
-from toolcards.core.lifecycle import KINDS, dump_card, load_card
+from toolcards.core.card_codec import dump_card, load_card
+from toolcards.core.lifecycle import KINDS
 from toolcards.core.rope import Rope
 
 

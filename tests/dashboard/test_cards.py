@@ -12,8 +12,9 @@ from dashboard import cards
 from dashboard.drawing import bodies, marks, wording
 from dashboard.drawing.face import Face
 from toolcards.client.common import errors
+from toolcards.core.card_codec import dump_card
 from toolcards.core.facts import By
-from toolcards.core.lifecycle import TERMINAL, Ask, Card, Failure, Times, Tool, ToolCallState, Verdict, dump_card
+from toolcards.core.lifecycle import TERMINAL, Ask, Card, Failure, Times, Tool, ToolCallState, Verdict
 from toolcards.models import Run, Source, ToolCall
 
 S = ToolCallState

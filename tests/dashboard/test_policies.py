@@ -9,8 +9,10 @@ import pytest
 from django.test import Client
 
 from toolcards import gate
+from toolcards.core.document import parse
 from toolcards.core.packs import PACKS
 from toolcards.core.policy import Question, decide
+from toolcards.core.wording import sentence
 from toolcards.gate import policies
 from toolcards.models import DraftRule, PolicyVersion
 
@@ -214,6 +216,16 @@ def test_trying_a_call_compares_with_the_draft_and_shows_the_nearest_miss(admin:
     assert (active["trial"].effect, draft["trial"].effect) == ("ask", "ask")
     assert draft["trial"].nearest.rule == "no-push"
     assert "Nearest miss" in answer.content.decode()
+
+
+def test_a_rule_about_effects_is_written_read_and_refused(admin: Client, first: PolicyVersion) -> None:
+    save(admin, tool="Bash", path="/command", op="effect", value="deletes\r\nruns", rule_id="no-deletes")
+    rule = policies.draft()["rules"][-1]
+    assert rule["match"]["args"] == [{"path": "/command", "op": "effect", "value": ["deletes", "runs"]}]
+    assert sentence(parse({"rules": [rule]}).rules[0]) == "Deny when Bash.command deletes or runs other programs."
+    assert "deletes\nruns" in admin.get("/policy/rules/no-deletes/").content.decode()
+    answer = save(admin, tool="Bash", path="/command", op="effect", value="explodes", rule_id="x")
+    assert answer.status_code == 422 and "xpects deletes, writes, sends, runs or none" in answer.content.decode()
 
 
 def test_trying_says_what_is_wrong_with_the_arguments(admin: Client, first: PolicyVersion) -> None:

@@ -258,7 +258,10 @@ def test_a_rung_fills_in_the_form_and_the_rule_meets_the_call(
     admin: Client, policy: Any, a_call: Any, rung: str, effect: str
 ) -> None:
     policy("watch")
-    call = a_call(tool="Bash", input={"command": "git push origin", "timeout": 5})
+    line = (
+        "git log origin" if effect == "allow" else "git push origin"
+    )  # what only looks can be allowed by its beginning
+    call = a_call(tool="Bash", input={"command": line, "timeout": 5})
     chosen = {"from": call.public_id, "rung": rung, "effect": effect, "scope": "agent", "expiry": "1h"}
     form = admin.get("/policy/rules/new/", chosen).context["form"]
     said = {field.name: field.value() for field in form}
@@ -271,6 +274,15 @@ def test_a_rung_fills_in_the_form_and_the_rule_meets_the_call(
     assert question is not None
     strict = parse({"v": 1, "default": "ask", "rules": [rule]})
     assert decide(strict, question).effect == effect
+
+
+def test_a_rung_says_what_an_allow_rule_does_not_cover(admin: Client, a_call: Any) -> None:
+    call = a_call(tool="Bash", input={"command": "awk -f prog f && cat f"})
+    words = {rung.name: rung.words for rung in admin.get(f"/calls/{call.public_id}/rule/").context["ladder"].rungs}
+    assert "awk can run other programs" in words["program"] and "harmless forms" in words["program"]
+    harmless = a_call(tool="Bash", input={"command": "cat f | wc -l"}, call_id="c2")
+    words = {rung.name: rung.words for rung in admin.get(f"/calls/{harmless.public_id}/rule/").context["ladder"].rungs}
+    assert words["program"] == "commands that start with “cat” or “wc”"
 
 
 def test_a_rule_from_no_call_is_an_empty_form(admin: Client) -> None:

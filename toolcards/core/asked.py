@@ -6,8 +6,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolcards.core.commands import Segment, segments
 from toolcards.core.question import Question
+from toolcards.core.shell.reader import Script, read_command
+from toolcards.core.shell.tools import find_tool, why_not_alone
 
 MAX_STEPS = 10_000
 MAX_SECONDS = 0.05
@@ -20,14 +21,14 @@ class OverBudget(Exception):
 
 @dataclass(slots=True)
 class Asked:
-    """One question while it is judged: what was looked up, how much was done, whether a command was opaque."""
+    """One question while it is judged: what was looked up, how much was done, and why a command is in doubt."""
 
     question: Question
     steps: int = 0
-    opaque: bool = False
+    doubt: str = ""
     started: float = field(default_factory=time.thread_time)  # a busy machine is not our fault
     found: dict[tuple[str, ...], tuple[Any, ...] | None] = field(default_factory=dict)
-    read: dict[tuple[str, ...], tuple[Segment, ...] | None] = field(default_factory=dict)
+    read: dict[tuple[str, ...], Script | None] = field(default_factory=dict)
 
     def step(self, count: int = 1) -> None:
         """Count work; raise OverBudget when there was too much of it."""
@@ -43,12 +44,20 @@ class Asked:
             self.found[path] = values_at(self.question, path)
         return self.found[path]
 
-    def parts(self, path: tuple[str, ...]) -> tuple[Segment, ...] | None:
-        """Return the segments of the shell command at the path, none if there is none, None if it is no command."""
+    def script(self, path: tuple[str, ...]) -> Script | None:
+        """Return the shell command at the path; None if there is none, or it is no command."""
         if path not in self.read:
             values = self.values(path)
-            self.read[path] = segments(values[0]) if values else values
+            self.read[path] = self.script_of(values[0]) if values else None
         return self.read[path]
+
+    def script_of(self, value: Any) -> Script | None:
+        """Return a shell command of this tool; None if the value is none."""
+        return read_command(value, find_tool(self.question.tool).list)
+
+    def why_not_alone(self, path: tuple[str, ...], named: frozenset[str]) -> str:
+        """Return why other arguments may change what the command at the path does; empty if none does."""
+        return why_not_alone(self.question.tool, self.question.input, path, named)
 
 
 def values_at(question: Question, path: tuple[str, ...]) -> tuple[Any, ...] | None:

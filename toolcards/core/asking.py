@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from toolcards.core import facts as f
-from toolcards.core.lifecycle import Ask, Card, ToolCallState, Verdict
+from toolcards.core.lifecycle import BY_SOURCE, EDITED, Ask, Card, Permit, ToolCallState, Verdict
 
 S = ToolCallState
 
@@ -16,17 +16,46 @@ def judged(card: Card, fact: f.Decided) -> Card:
     verdict = Verdict(
         effect=fact.effect, code=fact.code, reason=fact.reason, rule=fact.rule, version=fact.version, by=fact.by,
         suggest=fact.suggest, would=tuple(fact.would), args_sha256=fact.args_sha256,
+        schema_sha256=fact.schema_sha256, known=fact.known, changed=fact.changed,
     )  # fmt: skip
     return card if verdict == card.decision else card.but(decision=verdict)
+
+
+def permitted(card: Card, fact: f.PermitMoved) -> Card:
+    """Issue the right to run the call, or move it on; a right that is gone never comes back."""
+    permit = card.permit
+    if fact.state == "issued":
+        issued = not card.finished and (permit is None or permit.id != fact.id)
+        return card.but(permit=Permit(fact.id)) if issued else card
+    if permit is None or permit.id != fact.id or fact.state not in _PERMIT_MOVES.get(permit.state, ()):
+        return card
+    return card.but(permit=replace(permit, state=fact.state))
+
+
+_PERMIT_MOVES = {
+    "issued": ("claimed", "void", "expired", "revoked", "superseded"),
+    "claimed": ("succeeded", "failed", "unknown"),
+    "unknown": ("succeeded", "failed"),
+}
+
+
+def voided(card: Card) -> Card:
+    """Take back the right to run a call that has ended, or has run without it."""
+    permit, ask = card.permit, card.approval
+    if permit is not None and permit.state == "issued":
+        card = card.but(permit=replace(permit, state="void"))
+    if ask is not None and ask.opener == "gate" and ask.state == "approved":
+        card = card.but(approval=replace(ask, state="cancelled"))
+    return card
 
 
 def asked(card: Card, fact: f.ApprovalAsked) -> Card:
     """A question is open; the newest one counts, but an agent's never replaces ours."""
     ask = card.approval
-    if ask and card.state is S.APPROVAL_REQUESTED:
+    if ask and card.state in (S.APPROVAL_REQUESTED, S.APPROVAL_RESPONDED):
         if ask.opener == "gate" and fact.opener == "agent":
             return card
-        if _same_question(ask, fact):
+        if card.state is S.APPROVAL_REQUESTED and _same_question(ask, fact):
             return card
     if card.state is None and fact.tool:
         card = card.but(tool=replace(card.tool, name=fact.tool, kind=fact.kind or card.tool.kind))
@@ -54,6 +83,8 @@ def answered(card: Card, fact: f.ApprovalAnswered) -> Card:
     state = "approved" if fact.approved else "denied"
     have = ask.terms.get("need", 1) if fact.approved else ask.have
     settled = replace(ask, state=state, decided_at=fact.at, by=fact.by, reason=fact.reason, have=have)
+    if fact.has_input and fact.args_sha256:
+        settled = replace(settled, args_sha256=fact.args_sha256)
     times = replace(card.times, decided=fact.at)
     if not fact.approved:
         return card.but(
@@ -61,7 +92,11 @@ def answered(card: Card, fact: f.ApprovalAnswered) -> Card:
             times=replace(times, finished=fact.at),
         )  # fmt: skip
     if fact.has_input:
-        card = card.but(original_input=card.shown_input, input=fact.input, has_input=True, repair="edited")
+        repaired = card.repair not in {"", BY_SOURCE}  # what its own source changed was never asked about
+        card = card.but(
+            first_input=card.original_input if repaired else None, original_input=card.shown_input,
+            original_tool=card.original_tool if repaired else "", input=fact.input, has_input=True, repair=EDITED,
+        )  # fmt: skip
     return card.but(state=S.APPROVAL_RESPONDED, approval=settled, times=times)
 
 
@@ -90,8 +125,17 @@ def voted(card: Card, fact: f.Voted) -> Card:
         return card
     counted = replace(ask, have=fact.have)
     if fact.has_edited:
-        counted = replace(counted, edited=fact.edited, has_edited=True, edited_by=fact.by.name)
+        sha256 = fact.args_sha256 or ask.args_sha256
+        counted = replace(counted, edited=fact.edited, has_edited=True, edited_by=fact.by.name, args_sha256=sha256)
     return card if counted == ask else card.but(approval=counted)
+
+
+def rebound(card: Card, fact: f.ApprovalRebound) -> Card:
+    """The question is about another input now; votes name its digest."""
+    ask = card.approval
+    if ask is None or ask.state != "pending" or ask.id != fact.id:
+        return card
+    return card.but(approval=replace(ask, args_sha256=fact.args_sha256))
 
 
 def escalated(card: Card, fact: f.Escalated) -> Card:

@@ -50,4 +50,6 @@ def _how(card: Card, fact: f.RunEnded) -> f.Closing:
             return "cancelled"
         if card.state is S.APPROVAL_RESPONDED and fact.outcome in {"ok", "interrupt"}:
             return "not-executed"
+    elif card.unclaimed and fact.outcome in {"ok", "interrupt"}:
+        return "not-executed"
     return fact.outcome

@@ -62,7 +62,16 @@ def rule(doc: RuleDoc, name: str, sha256: str, ask: AskTerms) -> Rule:
 
 def clause(doc: ClauseDoc, *, wide: bool, at: str = "") -> Clause:
     """Return the compiled conditions, cheap ones first. `wide`: doubt is meant to count as a match."""
-    return Clause(tuple(sorted(_conditions(doc, wide, at), key=lambda condition: (condition.cost, condition.name))))
+    found = [_knowing(condition, doc.args or []) for condition in _conditions(doc, wide, at)]
+    return Clause(tuple(sorted(found, key=lambda condition: (condition.cost, condition.name))))
+
+
+def _knowing(condition: Condition, arguments: list[ArgumentDoc]) -> Condition:
+    """Return the condition; one on a command knows which other arguments its clause speaks of."""
+    if not isinstance(condition, Command):
+        return condition
+    named = {steps_of(one.path)[0] for one in arguments if len(steps_of(one.path)) == 1}
+    return replace(condition, named=frozenset(named - {*condition.path[:1]}))
 
 
 _LABELS: tuple[tuple[str, Callable[[Question], tuple[str, ...]]], ...] = (
@@ -107,7 +116,7 @@ def _argument(doc: ArgumentDoc, wide: bool, at: str) -> Condition:
     path = steps_of(doc.path)
     every = not wide if doc.quant is None else doc.quant == "all"
     if question.command:
-        return Command(path, wanted, every, wide)
+        return Command(path, question, wanted, every, wide)
     return Argument(path, question, wanted, every, wide)
 
 
@@ -123,8 +132,8 @@ def _focus(clauses: tuple[Clause, ...]) -> tuple[str, ...] | None:
 def _heads(match: Clause, focus: tuple[str, ...] | None) -> tuple[tuple[str, ...], ...] | None:
     """Return the programs, each with its first words, of which one must run at the focus for the clause to hold."""
     for command in commands_of(match) if focus is not None else ():
-        heads = tuple(words.head for words in command.wanted)
-        return heads if all(heads) else None
+        if command.wanted.heads is not None:
+            return command.wanted.heads
     return None
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from typing import Any, Protocol
 from zoneinfo import ZoneInfo
 
 from toolcards.core import matchers
 from toolcards.core.asked import Asked
-from toolcards.core.commands import Segment, Wanted, Words, segments
 from toolcards.core.matchers import FALSE, OPAQUE, TRUE, UNKNOWN, Matcher, Truth
 from toolcards.core.question import Question
 from toolcards.core.shapes import compile_glob
+from toolcards.core.shell.reader import Answer, Script, Segment
+from toolcards.core.shell.wanted import WantedCommands, WantedEffects
 
 
 class Condition(Protocol):
@@ -162,63 +162,56 @@ class Argument:
         return values[0] if len(values) == 1 else list(values)
 
 
-@dataclass(frozen=True)
+_TRUTHS = {Answer.NO: FALSE, Answer.MAYBE: OPAQUE, Answer.YES: TRUE}
+
+
+@dataclass(frozen=True, slots=True)
 class Command:
-    """The shell command at a path begins with one of these words; see `commands` for the two readings."""
+    """A question about the shell command at a path: what it begins with, or what it does; see `shell.wanted`.
+
+    `named`: keys of the input about which other conditions of the same clause say something.
+    """
 
     path: tuple[str, ...]
-    wanted: tuple[Words, ...]
+    question: Matcher
+    wanted: WantedCommands | WantedEffects
     every: bool
     wide: bool
+    named: frozenset[str] = frozenset()
     cost: int = 2
-
-    @cached_property
-    def _wanted(self) -> Wanted:
-        return Wanted(self.wanted)
 
     @property
     def name(self) -> str:
         """Return the path and the operator."""
-        return f"{pointer(self.path)} cmd"
+        return f"{pointer(self.path)} {self.question.name}"
 
     def check(self, asked: Asked, segment: Segment | None) -> Truth:
         """Return the answer for one segment, or over all segments of all commands at the path."""
         if segment is not None:
-            return self._of_segment(asked, segment)
+            return self._of_script(asked, segment.alone)
         values = asked.values(self.path)
         if values is None:
             return UNKNOWN
-        answers = [self._of_value(asked, value) for value in values]
+        script = asked.script(self.path) if len(values) == 1 else None
+        answers = [self._of_script(asked, one) for one in ([script] if script else map(asked.script_of, values))]
         if not answers:
             return FALSE
         return min(answers) if self.every else max(answers)
 
-    def _of_value(self, asked: Asked, value: Any) -> Truth:
-        parts = segments(value)
-        if parts is None:
+    def _of_script(self, asked: Asked, script: Script | None) -> Truth:
+        if script is None:
             return UNKNOWN
-        answers = [self._of_segment(asked, part) for part in parts]
-        return max(answers) if self.wide else min(answers)
-
-    def _of_segment(self, asked: Asked, segment: Segment) -> Truth:
-        asked.step(1 + (len(segment.text) >> 13))
         if self.wide:
-            if self._wanted.spelled(segment):
-                return TRUE
-            if segment.hidden:
-                asked.opaque = True
-                return OPAQUE
-            return FALSE
-        if segment.opaque:
-            asked.opaque = True
-            return OPAQUE
-        fitting = self._wanted.fitting(segment)
-        if not fitting:
-            return FALSE
-        if not any(segment.runs_only(words) for words in fitting):
-            asked.opaque = True
-            return OPAQUE
-        return TRUE
+            asked.step(1 + (len(script.line) >> 13))
+            answer = self.wanted.ask_widely(script)
+            asked.doubt = asked.doubt or (script.doubt if answer is Answer.MAYBE else "")
+            return _TRUTHS[answer]
+        asked.step(len(script.segments))
+        answer, why = min((self.wanted.ask_narrowly(part) for part in script.segments), key=lambda pair: pair[0])
+        if answer is Answer.YES and (why := asked.why_not_alone(self.path, self.named)):
+            answer = Answer.MAYBE
+        asked.doubt = asked.doubt or why
+        return _TRUTHS[answer]
 
     def actual(self, asked: Asked) -> Any:
         """Return the command."""

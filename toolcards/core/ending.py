@@ -10,6 +10,7 @@ from toolcards.client.common import errors
 from toolcards.client.common.catalogue import kind_of
 from toolcards.client.common.jsontext import as_text
 from toolcards.core import facts as f
+from toolcards.core.identity import frozen
 from toolcards.core.lifecycle import Ask, ByHand, Card, Failure, ToolCallState
 from toolcards.core.writing import identified
 
@@ -36,7 +37,8 @@ def to_error(card: Card, fact: Any) -> Card:
     if not isinstance(fact, f.InputInvalid):
         return _failed(card, fact.at, failure(card, fact.message, fact.code, fact))
     unknown = fact.dynamic and not card.dynamic and card.state in (S.INPUT_STREAMING, S.INPUT_AVAILABLE)
-    card = identified(card, fact)
+    if not frozen(card):
+        card = identified(card, fact)
     if fact.input is not None and not card.has_input:
         card = card.but(input=fact.input, has_input=True)
     return _failed(card, fact.at, failure(card, fact.message, "no_such_tool" if unknown else fact.code))

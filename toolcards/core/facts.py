@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 Outcome: TypeAlias = Literal["ok", "not-executed", "interrupt", "aborted", "error", "truncated"]
 Closing: TypeAlias = Literal[
-    "ok", "not-executed", "interrupt", "aborted", "error", "truncated", "expired", "superseded", "cancelled"
+    "ok", "not-executed", "interrupt", "aborted", "error", "truncated", "expired", "superseded", "changed", "cancelled"
 ]
 
 
@@ -94,6 +94,7 @@ class InputReady:
     parent_call: str = ""
     per_step: bool = False
     provider_executed: bool = False
+    again: bool = False  # the same call once more, after its run was lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +142,23 @@ class Decided:
     suggest: str = ""
     would: list[dict[str, Any]] = field(default_factory=list)
     args_sha256: str = ""
+    schema_sha256: str = ""  # of the tool's schema that was judged, as the agent named it
+    known: bool = True  # the tool was known then
+    changed: bool = False  # its definition was another one than before
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PermitMoved:
+    """The single-use right to run a call that a rule allowed: issued, then used, void or expired.
+
+    `state`: issued claimed void expired revoked superseded succeeded failed unknown.
+    """
+
+    type: ClassVar[str] = "permit-moved"
+    call_id: str
+    state: str
+    id: str = ""
     at: float = 0.0
 
 
@@ -182,6 +200,7 @@ class ApprovalAnswered:
     by: By = By("host")
     input: Any = None
     has_input: bool = False
+    args_sha256: str = ""  # of the input that was approved, where it was edited
     at: float = 0.0
 
 
@@ -196,6 +215,18 @@ class Voted:
     by: By = By("human")
     edited: Any = None
     has_edited: bool = False
+    args_sha256: str = ""  # of the edited input, which the next votes are about
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRebound:
+    """The agent changed the input of its own open question; `args_sha256` is what votes are about from here on."""
+
+    type: ClassVar[str] = "approval-rebound"
+    call_id: str
+    args_sha256: str
+    id: str = ""
     at: float = 0.0
 
 
@@ -453,9 +484,9 @@ class RunEnded:
 
 
 CallFact: TypeAlias = (
-    InputStarted | InputDelta | InputReady | InputInvalid | InputRepaired | Decided | ApprovalAsked
-    | ApprovalAnswered | Voted | ApprovalMoved | Escalated | OutputPartial | OutputReady | OutputFailed
-    | OutputDenied | OutcomeMarked | SnapshotSeen | Closed | SettledByHand | Removed | Odd
+    InputStarted | InputDelta | InputReady | InputInvalid | InputRepaired | Decided | PermitMoved | ApprovalAsked
+    | ApprovalAnswered | Voted | ApprovalRebound | ApprovalMoved | Escalated | OutputPartial | OutputReady
+    | OutputFailed | OutputDenied | OutcomeMarked | SnapshotSeen | Closed | SettledByHand | Removed | Odd
 )  # fmt: skip
 RunFact: TypeAlias = (
     RunStarted | MessageStarted | LaneStarted | StepStarted | StepFinished | StepReset | TextDelta

@@ -10,6 +10,7 @@ from toolcards.core.asked import values_at
 from toolcards.core.conditions import Argument, Command, Condition, Label, Rate, When
 from toolcards.core.question import Question
 from toolcards.core.rules import Rule
+from toolcards.core.shell.tools import why_not_alone
 
 LARGEST = 2_000  # characters of what was looked at; longer texts are hardly ever the same
 
@@ -23,6 +24,7 @@ class Footprint:
     time: bool = False
     counts: bool = False
     whole: bool = False
+    alone: tuple[tuple[tuple[str, ...], frozenset[str]], ...] = ()  # commands beside which other arguments count
 
     def key(self, question: Question) -> Hashable | None:
         """Return what is looked at in this call; None where it is too much to compare."""
@@ -42,6 +44,7 @@ class Footprint:
             question.known, question.changed, question.can_wait, tuple(seen),
             question.run if self.run else "", question.now if self.time else 0,
             tuple(sorted(question.counts.items())) if self.counts else (),
+            tuple([why_not_alone(question.tool, question.input, path, named) for path, named in self.alone]),
         )  # fmt: skip
 
 
@@ -60,6 +63,7 @@ def footprint(rules: Iterable[Rule]) -> Footprint:
         time=any(isinstance(one, When) for one in found) or any(rule.expires_at for rule in kept),
         counts=any(isinstance(one, Rate) for one in found),
         whole=not all(map(_known, found)),
+        alone=tuple({(one.path, one.named) for one in found if isinstance(one, Command) and not one.wide}),
     )
 
 

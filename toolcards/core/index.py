@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from toolcards.core.asked import Asked
-from toolcards.core.commands import program, reach
 from toolcards.core.rules import Rule
+from toolcards.core.shell.words import reachable
 
 
 class Index:
@@ -73,16 +73,22 @@ class _Commands:
 
     def of(self, asked: Asked, path: tuple[str, ...]) -> list[Rule]:
         """Return the rules of which some words run, in the wide reading, which sees all that the narrow one does."""
-        parts = asked.parts(path)
-        if parts is None or any(part.hidden or part.inline for part in parts):
-            return self.every  # more may run than can be seen
+        if asked.values(path) == ():
+            return []
+        script = asked.script(path)
+        if script is None or script.hidden:
+            return self.every  # there is no command, or more may run than can be seen
         found: list[Rule] = []
-        for part in parts:
-            for view in part.views:
-                node = self.programs.get(program(view[0]))
-                if node is not None:
-                    found += _follow(node, view[1:], asked)
+        for name in script.mentions & self.programs.keys():
+            found += _all_below(self.programs[name])
+        for name in script.views.keys() & self.programs.keys():
+            for view in script.views[name]:
+                found += _follow(self.programs[name], view[1:], asked)
         return found
+
+
+def _all_below(node: _Node) -> list[Rule]:
+    return [*node.rules, *(rule for below in node.then.values() for rule in _all_below(below))]
 
 
 def _follow(node: _Node, words: tuple[str, ...], asked: Asked) -> list[Rule]:
@@ -96,7 +102,7 @@ def _follow(node: _Node, words: tuple[str, ...], asked: Asked) -> list[Rule]:
             continue
         asked.step(len(words) >> 8)  # nothing for a command of sane length
         after: dict[str, set[int]] = {}
-        for place in reach(words, places):
+        for place in reachable(words, places):
             if place < len(words) and words[place] in node.then:
                 after.setdefault(words[place], set()).add(place + 1)
         rest += [(node.then[word], reached) for word, reached in after.items()]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -27,6 +26,7 @@ class ToolCallState(StrEnum):
 TERMINAL = frozenset({ToolCallState.OUTPUT_AVAILABLE, ToolCallState.OUTPUT_ERROR, ToolCallState.OUTPUT_DENIED})
 LEFT_OPEN = frozenset({"truncated", "run-error"})  # causes of an end that tell nothing of the tool
 UNKNOWN_TOOL = "unknown tool"
+BY_SOURCE, EDITED = "by the source", "edited"  # what `Card.repair` says where no repair of ours changed the input
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,17 @@ class Verdict:
     suggest: str = ""
     would: tuple[dict[str, Any], ...] = ()
     args_sha256: str = ""
+    schema_sha256: str = ""
+    known: bool = True
+    changed: bool = False
+
+
+@dataclass(frozen=True)
+class Permit:
+    """The single-use right to run a call that a rule allowed; `state` as in facts.PermitMoved."""
+
+    id: str = ""
+    state: str = "issued"
 
 
 @dataclass(frozen=True)
@@ -152,12 +163,14 @@ class Card:
     removed: bool = False  # its step was reset; kept in the log only
     preliminary: bool = False
     awaiting_client: bool = False
+    gated: bool = False  # it took the place of a judged attempt, so it is judged too, whoever brings its input
     text: Rope = EMPTY
     segment: Rope | None = None  # the input is being written once more (reopen); not shown until it is whole
     resumed: bool = False  # written again after its approval was asked: the producer went on with it
     input: Any = None
     has_input: bool = False
-    original_input: Any = None
+    original_input: Any = None  # before it was repaired, or before a person edited it
+    first_input: Any = None  # before it was repaired, where a person edited it after that
     original_tool: str = ""  # the name as first written, where a repair changed it
     repair: str = ""
     output: Any = None
@@ -173,6 +186,7 @@ class Card:
     by_hand: ByHand | None = None  # kept when a real result comes after it
     approval: Ask | None = None
     decision: Verdict | None = None
+    permit: Permit | None = None
     anomalies: tuple[tuple[str, float], ...] = ()
     times: Times = Times()
 
@@ -210,6 +224,23 @@ class Card:
         )
 
     @property
+    def unclaimed(self) -> bool:
+        """The call may run, and the agent has not taken that right yet."""
+        if self.permit is not None and self.permit.state == "issued":
+            return True
+        ask = self.approval
+        return ask is not None and ask.opener == "gate" and ask.state == "approved"
+
+    @property
+    def running(self) -> bool:
+        """The agent has the right to run the call and has not reported its end."""
+        if self.finished or self.removed or self.decision is None:
+            return False
+        if self.approval is not None and self.approval.opener == "gate":
+            return self.approval.state == "claimed"
+        return self.decision.effect == "allow" and (self.permit is None or self.permit.state == "claimed")
+
+    @property
     def unsettled(self) -> bool:
         """It may have run, and nobody has heard how that ended: a person may say, or a late result does."""
         if not self.soft or self.removed or self.by_hand is not None:
@@ -224,69 +255,3 @@ class Card:
     def shown_input(self) -> Any:
         """The input if it is known, else what streamed of it."""
         return self.input if self.has_input else str(self.text)
-
-
-_PLAIN = tuple(f.name for f in fields(Card) if f.name not in {"text", "segment"})
-_DEFAULTS = Card("").__dict__
-_encoded = json.JSONEncoder(separators=(",", ":")).encode
-_NESTED = {
-    "tool": Tool, "error": Failure, "approval": Ask, "decision": Verdict, "times": Times, "denied_by": By,
-    "by_hand": ByHand,
-}  # fmt: skip
-
-
-def dump_card(card: Card, *, with_text: bool = True) -> str:
-    """Return the card as ASCII JSON for storage; fields at their default are left out."""
-    said: dict[str, Any] = {}
-    values = card.__dict__
-    for name in _PLAIN:
-        value = values[name]
-        if value is not _DEFAULTS[name]:
-            said[name] = _plain(value)
-    if with_text:
-        said["text"] = str(card.text)
-    if card.segment is not None:
-        said["segment"] = str(card.segment)
-    return _encoded(said)
-
-
-def load_card(stored: str, text: str | None = None) -> Card:
-    """Return the card that `dump_card` wrote; `text` where it was stored apart."""
-    said = json.loads(stored)
-    for name, cls in _NESTED.items():
-        if said.get(name) is not None:
-            said[name] = _nested(cls, said[name])
-    said["agent_path"] = tuple(said.get("agent_path", ()))
-    said["anomalies"] = tuple((code, at) for code, at in said.get("anomalies", ()))
-    said["text"] = Rope(said.get("text", "") if text is None else text)
-    if said.get("segment") is not None:
-        said["segment"] = Rope(said["segment"])
-    if said.get("state"):
-        said["state"] = ToolCallState(said["state"])
-    return Card(**said)
-
-
-def _plain(value: Any) -> Any:
-    cls = type(value)
-    if cls in _BLANKS:
-        blank = _BLANKS[cls]
-        shown = {name: getattr(value, name) for name, default in blank if getattr(value, name) is not default}
-        return {name: {"kind": v.kind, "name": v.name} if type(v) is By else v for name, v in shown.items()}
-    return value
-
-
-def _blank(cls: type) -> tuple[tuple[str, Any], ...]:
-    return tuple((f.name, {} if f.default_factory is not MISSING else f.default) for f in fields(cls))
-
-
-_BLANKS = {cls: _blank(cls) for cls in (Tool, Failure, Ask, Verdict, Times, By, ByHand)}
-
-
-def _nested(cls: type, said: dict[str, Any]) -> Any:
-    if said.get("by") is not None:
-        said["by"] = By(**said["by"])
-    if "would" in said:
-        said["would"] = tuple(said["would"])
-    if "escalated" in said:
-        said["escalated"] = tuple((to, at) for to, at in said["escalated"])
-    return cls(**said)

@@ -1,4 +1,4 @@
-"""What the author of a checked policy may have overlooked. Only what is `grave` (nobody could answer) is refused."""
+"""What the author of a checked policy may have overlooked. Only `grave` findings are refused."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from toolcards.core.canonical import digest
-from toolcards.core.commands import wanted_words
 from toolcards.core.document import ArgumentDoc, AskDoc, ClauseDoc, Document, Finding, RuleDoc
 from toolcards.core.rulebook import Policy
 from toolcards.core.rules import AskTerms, Rule
 from toolcards.core.shapes import compile_glob
-from toolcards.core.wrappers import SHELLS, WRAPPERS, name_of
+from toolcards.core.shell.advice import why_only_some_forms
+from toolcards.core.shell.words import read_words
 
 _LOOSE = frozenset({"prefix", "glob", "re2"})
 _LABELS = ("tool", "kind", "source", "agent", "user", "env", "run")
 _Check = Callable[[RuleDoc, Rule], Iterable[tuple[str, str, str]]]
 _CHECKS: list[_Check] = []
+_REFUSED = frozenset({"cmd_operators"})  # such a condition would never match, and its author would not know
 
 
 def lint(
@@ -43,7 +44,7 @@ def lint(
     for number, (rule, compiled) in enumerate(zip(doc.rules, policy.rules, strict=True)):
         at = f"/rules/{number}"
         for check in _CHECKS:
-            findings += [Finding(at + where, code, message) for where, code, message in check(rule, compiled)]
+            findings += [Finding(at + w, c, m, grave=c in _REFUSED) for w, c, m in check(rule, compiled)]
         findings += [Finding(at + w, c, m) for w, c, m in _unknown_tools(rule, known_tools)]
         findings += [Finding(at + w, c, m) for w, c, m in _unknown_arguments(rule, schemas or {})]
         if groups is not None and rule.effect == "ask" and rule.enabled and rule.mode != "monitor":
@@ -98,13 +99,17 @@ def _commands(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[str, str, str]]:
         if argument.op != "cmd":
             continue
         for text in argument.value if isinstance(argument.value, list) else [argument.value]:
-            words = wanted_words(text).words
+            words = read_words(text).words
             if not words:
-                yield where, "cmd_operators", f"“{text}” is not one plain command, so it cannot be told apart reliably."
+                yield (
+                    where,
+                    "cmd_operators",
+                    f"“{text}” is not one plain command, so no command begins with it; name one program.",
+                )
             elif words[-1].endswith("*"):
                 yield where, "cmd_star", f"“{text}”: more words may always follow; leave the * out."
-            elif rule.effect == "allow" and len(words) == 1 and name_of(words[0]) in {*WRAPPERS, *SHELLS}:
-                yield where, "cmd_wrapper", f"“{text}” runs other programs; say which, or every call is asked about."
+            elif rule.effect == "allow" and not where.startswith("/unless") and (why := why_only_some_forms(words)):
+                yield where, "cmd_forms", f"“{text}”: {why}."
             elif rule.effect == "deny" and any(word.startswith("-") for word in words[1:]):
                 yield where, "cmd_flags", f"“{text}”: the same flags can be spelled in other ways (-r -f, --force)."
 

@@ -15,9 +15,11 @@ from typing import Any, TypeAlias
 
 from toolcards.core import shapes
 from toolcards.core.canonical import NotCanonical, canonical
-from toolcards.core.commands import Words, parse, wanted_words
 from toolcards.core.places import UNDECIDED, inside, parsed_address, parsed_host, wanted_host, wanted_path
 from toolcards.core.shapes import TYPES, Shape
+from toolcards.core.shell.reader import Answer, read_command
+from toolcards.core.shell.wanted import WantedCommands, WantedEffects, read_effect
+from toolcards.core.shell.words import Words, read_words
 
 Value: TypeAlias = Any  # the agent's own JSON
 
@@ -215,12 +217,32 @@ def cidr(value: str, wanted: tuple[Any, ...]) -> Truth:
     return UNKNOWN if embedded else FALSE
 
 
-@matcher("cmd", label="runs the command", shape=shapes.each(wanted_words), command=True)
-def cmd(value: Value, wanted: tuple[Words, ...]) -> Truth:
-    """The shell command begins with these words. To allow, every part of the line must be allowed by some rule;
-    to ask or deny, one part is enough, also behind sudo, env or sh -c. Lines that are not plain words are asked about.
+def _wanted_commands(every: list[Words]) -> WantedCommands:
+    return WantedCommands(tuple(every))
+
+
+def _wanted_effects(every: list[str]) -> WantedEffects:
+    return WantedEffects(frozenset(every))
+
+
+@matcher("cmd", label="runs the command", shape=shapes.each(read_words, _wanted_commands), command=True)
+def cmd(value: Value, wanted: WantedCommands) -> Truth:
+    """The shell command begins with these words. To allow, every part of the line must be allowed by some rule, and
+    the words after these must be harmless by the catalogue of programs. To ask or deny, one part is enough, also
+    behind sudo, env or sh -c. Lines that are not plain words are asked about.
     """
-    return Truth(isinstance(value, str) and any(part.spells(words) for part in parse(value) for words in wanted))
+    script = read_command(value)
+    return Truth(script is not None and wanted.ask_widely(script) is Answer.YES)
+
+
+@matcher("effect", label="does", shape=shapes.each(read_effect, _wanted_effects), command=True)
+def effect(value: Value, wanted: WantedEffects) -> Truth:
+    """The shell command deletes, writes, sends, or runs other programs; or none of it: it only looks. Say deletes,
+    writes, sends, runs or none. To ask or deny, it is enough that the effect cannot be excluded; to allow, every
+    part of the line must have these effects and surely no others.
+    """
+    script = read_command(value)
+    return Truth(script is not None and wanted.ask_widely(script) is Answer.YES)
 
 
 def _any(answers: Any) -> Truth:

@@ -6,13 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-# Programs that only look, as first words; flags that run code or write files are caught by `commands`.
-LOOKING = [
-    "ls", "pwd", "cat", "head", "tail", "wc", "file", "stat", "du", "df", "tree", "echo", "which", "whoami", "date",
-    "uname", "grep", "rg", "diff", "cmp", "basename", "dirname", "realpath", "find", "cut", "nl", "true",
-    "git status", "git diff", "git log", "git show", "git blame", "git rev-parse", "git ls-files", "git describe",
-    "git shortlog",
-]  # fmt: skip
+# Where the tools that the catalogue knows take their commands; what only looks, `shell/programs.toml` says.
+COMMANDS = ("/command", "/cmd", "/commands", "/CommandLine", "/action/command", "/action/commands")
+ONLY_LOOKS = [{"args": [{"path": path, "op": "effect", "value": "none"}]} for path in COMMANDS]
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,7 @@ PACKS: dict[str, Pack] = {
                     "id": "ask-execute",
                     "effect": "ask",
                     "match": {"kind": ["execute"]},
-                    "unless": [{"args": [{"path": "/command", "op": "cmd", "value": LOOKING}]}],
+                    "unless": ONLY_LOOKS,
                     "public_reason": "Running a command that may change something needs a person's yes.",
                     "suggest": "Plain commands that only look, such as ls, grep or git status, run without asking.",
                 },

@@ -54,7 +54,7 @@ class _Found:
     deny: list[Rule] = field(default_factory=list)
     ask: list[Rule] = field(default_factory=list)
     allow: list[Rule] = field(default_factory=list)
-    opaque: list[Rule] = field(default_factory=list)  # looked at a command that is not plain
+    opaque: list[tuple[Rule, str]] = field(default_factory=list)  # in doubt about a command, and why
     would: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -108,8 +108,9 @@ def _decide(policy: Policy, question: Question, grants: tuple[Grant, ...]) -> De
     said = _ask(policy, question, found, identity, grants) or rest
     if rest.effect is Effect.DENY and identity is None and all(rule.subordinate for rule in found.ask):
         said = rest
-    if said.effect is Effect.ALLOW and found.opaque:
-        said = _opaque(policy, found.opaque)
+    doubts = _doubts(said, found)
+    if doubts:
+        said = _opaque(policy, doubts)
     return said.but(would=would) if would else said
 
 
@@ -144,6 +145,7 @@ def _ask(
     open_rules = [rule for rule in found.ask if rule.id not in used]
     if open_rules:
         said = _by_rules(Effect.ASK, "rule_asks", open_rules)
+        said = said.but(reason=_explained(said, found))
         terms = open_rules[0].ask
         for rule in open_rules[1:]:
             if rule.ask != open_rules[0].ask:  # hundreds of rules mostly say the same
@@ -154,6 +156,12 @@ def _ask(
         said = Decision(Effect.ASK, names[-1], _TOLD[names[-1]], by=By("default"))
         terms = policy.ask
     return said.but(ask=terms)
+
+
+def _explained(said: Decision, found: _Found) -> str:
+    """Return the reason, and what about the command made the rule ask."""
+    why = next((why for rule, why in found.opaque if rule.id == said.rule), "")
+    return f"{said.reason.removesuffix('.')}: {why}." if why else said.reason
 
 
 def _rest(
@@ -174,13 +182,22 @@ def _rest(
     return Decision(policy.default, "default", reason, by=By("default"))
 
 
-def _opaque(policy: Policy, rules: list[Rule]) -> Decision:
-    rules = _sorted(rules)
-    terms = policy.ask
+def _doubts(said: Decision, found: _Found) -> list[tuple[Rule, str]]:
+    """Return the doubts about a command that a person must settle: those of denies, of allows where none is sure."""
+    if said.effect is Effect.DENY or (said.effect is Effect.ASK and said.code != "default"):
+        return []
+    sure = said.code in {"rule_allowed", "granted"}
+    doubted = {Effect.DENY} if sure else {Effect.DENY, Effect.ALLOW}  # an ask in doubt stands by itself
+    return [doubt for doubt in found.opaque if doubt[0].effect in doubted]
+
+
+def _opaque(policy: Policy, doubts: list[tuple[Rule, str]]) -> Decision:
+    rules, terms = _sorted([rule for rule, _ in doubts]), policy.ask
+    why = next(why for rule, why in doubts if rule is rules[0])
     return Decision(
         Effect.ASK,
         "opaque_command",
-        "This shell command is not plain words, or has flags that run code, so no rule may allow it.",
+        f"No rule can allow this command: {why}.",
         rule=rules[0].id,
         rules=tuple(rule.id for rule in rules),
         by=By("rule", rules[0].id),
@@ -208,14 +225,14 @@ def _look(policy: Policy, asked: Asked, found: _Found) -> None:
     for rule in policy.candidates(asked):
         if not rule.alive(asked.question.now):
             continue
-        asked.opaque = False
+        asked.doubt = ""
         answers = truths(rule, asked)
         if rule.monitor:
             if matched(rule, answers):
                 found.would.append({"rule": rule.id, "effect": rule.effect.value})
             continue
-        if asked.opaque and rule.effect is not Effect.ASK:  # an ask about an opaque command stands by itself
-            found.opaque.append(rule)
+        if asked.doubt:
+            found.opaque.append((rule, asked.doubt))
         if rule.effect is Effect.ALLOW and rule.focus is not None and len(answers) > 1:
             cover.setdefault(rule.focus, []).append((rule, answers))
         elif matched(rule, answers):

@@ -38,6 +38,8 @@ def advance(card: Card, fact: f.AnyFact) -> tuple[Card, bool]:
         return card, False
     if move in _QUIET and all(getattr(after, name) is getattr(card, name) for name in _SHOWN):
         return after, True  # nothing that a reader, or a voter, sees
+    if after.unclaimed and (after.finished or after.preliminary or after.removed):
+        after = asking.voided(after)
     if not after.begun and not after.soft and after.state not in (None, STREAMING):
         after = after.but(begun=True)
     if card.finished and not after.finished and not after.removed:
@@ -140,6 +142,8 @@ _MOVES: dict[str, Callable[[Card, Any], Card]] = {
     "fill": writing.fill,
     "again": asking.again,
     "judged": asking.judged,
+    "permitted": asking.permitted,
+    "rebound": asking.rebound,
     "moved": asking.moved,
     "counted": asking.voted,
     "escalated": asking.escalated,

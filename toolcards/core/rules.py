@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import Any
 
 from toolcards.core.asked import Asked
-from toolcards.core.commands import Segment
 from toolcards.core.conditions import Command, Condition
 from toolcards.core.matchers import FALSE, TRUE, Truth, negate
+from toolcards.core.shell.reader import Segment
 
 REASONS = ("optional", "on_deny", "always")
 GRANTS = ("once", "run", "until")
@@ -182,14 +182,22 @@ class Rule:
 
 
 def parts(rule: Rule, asked: Asked) -> tuple[Segment | None, ...]:
-    """Return what the rule is judged on: each segment of its shell command, or the call as a whole."""
-    return (None,) if rule.focus is None else asked.parts(rule.focus) or (None,)
+    """Return what the rule is judged on: each segment of its shell command, or the call as a whole.
+
+    Where one part is enough and no exception speaks of single ones, the whole says the same at once.
+    """
+    if rule.focus is None or (rule.wide and not rule.unless):
+        return (None,)
+    script = asked.script(rule.focus)
+    return script.segments if script is not None else (None,)
 
 
 def truths(rule: Rule, asked: Asked) -> tuple[Truth, ...]:
     """Return the rule's answer for each of its parts: the conditions hold and no exception does."""
     asked.step()
     truth = every(rule.match.about_call, asked, None)
+    if rule.wide and rule.focus is not None and rule.unless:
+        truth = min(truth, every(rule.match.about_input, asked, None, truth))
     if truth is FALSE:
         return (FALSE,)
     return tuple([_truth(rule, asked, part, truth) for part in parts(rule, asked)])

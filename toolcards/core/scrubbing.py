@@ -22,7 +22,7 @@ from toolcards.core.telling import tells
 _KEPT = frozenset({
     "at", "call_id", "id", "source_id", "lane", "scope", "parent_lane", "parent_call", "message_id", "kind",
     "source", "method", "code", "rule", "effect", "state", "how", "outcome", "channel", "opener", "authority",
-    "phase", "args_sha256", "by",
+    "phase", "args_sha256", "schema_sha256", "by",
 })  # fmt: skip
 _OURS = frozenset({"terms", "would", "tools"})  # policy's words and tools' schemas: names in them are no values
 _VALUES = frozenset({"default", "const", "examples", "example", "enum"})  # where a schema holds values
@@ -172,11 +172,13 @@ def differs(before: Board, after: Board) -> str:
     return ""
 
 
-_SAME = ("call_id", "state", "soft", "preliminary", "cause", "removed", "has_output", "attempt", "step", "times")
+_SAME = (
+    "call_id", "state", "soft", "preliminary", "cause", "removed", "has_output", "attempt", "permit", "step", "times",
+)  # fmt: skip
 _ASK = (
     "id", "source_id", "state", "opener", "automatic", "requested_at", "expires_at", "decided_at", "by", "args_sha256",
 )  # fmt: skip
-_VERDICT = ("effect", "code", "rule", "version", "by", "args_sha256")
+_VERDICT = ("effect", "code", "rule", "version", "by", "args_sha256", "schema_sha256", "known", "changed")
 
 
 def _unlike(card: Card, after: Card) -> str:

@@ -24,11 +24,13 @@ input-delta         IS     IS                more          more        more     
 input-ready         IA     IA                update        update      update        fill       update  fill    fill    fill
 input-repaired      IA     IA                update        update      update        fill       update  fill    fill    fill
 input-invalid       OE     OE                OE            OE          OE            OE         OE      !       fill    !
+permit-moved        .      permitted         permitted     permitted   permitted     permitted  permitted permitted permitted permitted
 decided             .      judged            judged        judged      judged        judged     judged  .       .       .
 approval-asked      AR     AR                AR            AR          again         !          AR      !       !       !
 answered-yes        held   !                 !             AP          .             !          !       !       !       !
 answered-no         held   !                 !             OD          !             !          !       !       !       !
 voted               .      .                 .             counted       .             .          .       .       .       .
+approval-rebound    .      .                 .             rebound     .             .          .       .       .       .
 approval-moved      .      .                 .             moved       moved         moved      moved   moved   moved   moved
 escalated           .      .                 .             escalated   .             .          .       .       .       .
 output-partial      PRE    PRE               PRE           PRE         PRE           PRE        PRE     !       !       !
@@ -45,6 +47,7 @@ closed/error        .      run-error         run-error     run-error   run-error
 closed/truncated    .      truncated         truncated     stay        truncated     truncated  .       .       .       .
 closed/expired      .      .                 .             expired     .             .          .       .       .       .
 closed/superseded   .      .                 .             superseded  .             .          .       .       .       .
+closed/changed      .      .                 superseded    superseded  superseded    .          .       .       .       .
 closed/cancelled    .      .                 .             aborted     aborted       .          .       .       .       .
 settled-by-hand     .      .                 .             .           .             .          by-hand .       .       .
 removed             .      gone              gone          gone        gone          gone       gone    gone    gone    gone

@@ -61,9 +61,19 @@ def _said(clause: ClauseDoc) -> Iterator[str]:
 
 def _argument(argument: ArgumentDoc, subject: str) -> str:
     where = subject + "".join(f".{step}" for step in argument.path.split("/")[1:])
+    if argument.op == "effect":
+        return f"{where} {_effects(argument.value)}"
     label = MATCHERS[argument.op].label
     value = "" if argument.value is None or argument.value is True else " " + _value(argument.value)
     return f"{'every ' if argument.quant == 'all' else ''}{where} {label}{value}"
+
+
+_EFFECTS = {"runs": "runs other programs", "none": "only looks"}
+
+
+def _effects(value: Any) -> str:
+    """Return the effects as verbs: deletes, writes or runs other programs."""
+    return _names([_EFFECTS.get(name, name) for name in (value if isinstance(value, list) else [value])])
 
 
 def _value(value: Any) -> str:

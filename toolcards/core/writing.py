@@ -7,13 +7,12 @@ from typing import Any
 
 from toolcards.client.common.jsontext import parse, same
 from toolcards.core import facts as f
-from toolcards.core.lifecycle import UNKNOWN_TOOL, Card, Tool, ToolCallState
+from toolcards.core.identity import frozen
+from toolcards.core.lifecycle import BY_SOURCE, EDITED, UNKNOWN_TOOL, Card, Tool, ToolCallState
 from toolcards.core.rope import EMPTY, Rope
 
 S = ToolCallState
 MASKED = {"", "An error occurred."}  # texts that say nothing; a later one of the same call may replace them
-BY_SOURCE = "by the source"
-EDITED = "edited"
 _LATE_LIMIT = 16_384  # characters; late pieces of longer inputs wait for the next InputReady
 _CLOSERS = ("}", "]", '"')
 
@@ -34,6 +33,8 @@ def to_available(card: Card, fact: Any) -> Card:
 
 def update(card: Card, fact: Any) -> Card:
     """A newer input replaces the older; the same one again changes nothing that anybody sees."""
+    if frozen(card):  # the board lets only news of the judged value through
+        return card if card.segment is None else card.but(segment=None)
     if isinstance(fact, f.InputRepaired):
         return _repaired(card, fact)
     if card.repair not in {"", BY_SOURCE, EDITED} and _as_first_written(card, fact):
@@ -67,6 +68,8 @@ def more(card: Card, fact: f.InputDelta) -> Card:
     """Late text of an input: into the open segment, or onto an input whose end came too early."""
     if not fact.text:
         return card
+    if frozen(card):
+        return card.but(segment=(card.text if card.segment is None else card.segment).plus(fact.text))
     if card.segment is not None:
         return card.but(segment=card.segment.plus(fact.text))
     if card.has_input:

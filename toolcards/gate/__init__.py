@@ -28,9 +28,9 @@ from toolcards.gate import (
     undoing,
     votes,
 )
-from toolcards.gate.agents import Asking
 from toolcards.gate.announcing import end_of_stream
 from toolcards.gate.consulting import Inquiry
+from toolcards.gate.decision import Asking, Decide
 from toolcards.gate.ingest import Committed, Stream
 from toolcards.gate.policies import Superseded, activate, active_number, draft, replace_draft
 from toolcards.gate.refusals import (
@@ -93,18 +93,18 @@ def reapply(by: str) -> dict[str, int]:
 
 def decide(source: Source, asking: Asking) -> dict[str, Any]:
     """Judge a call before it runs; return the decision object of docs/api.md."""
-    said = journal.do(agents.Decide(source, asking))
+    said = journal.do(Decide(source, asking))
     if isinstance(said, Inquiry):
-        said = journal.do(agents.Decide(source, asking, consulting.ask(said).result()))
+        said = journal.do(Decide(source, asking, consulting.ask(said).result()))
     return _decision(said)
 
 
 async def adecide(source: Source, asking: Asking) -> dict[str, Any]:
     """Judge a call before it runs; return the decision object of docs/api.md. Plug-ins are asked between commits."""
-    said = await journal.submit(agents.Decide(source, asking))
+    said = await journal.submit(Decide(source, asking))
     if isinstance(said, Inquiry):
         heard = await asyncio.shield(asyncio.wrap_future(consulting.ask(said)))
-        said = await journal.submit(agents.Decide(source, asking, heard))
+        said = await journal.submit(Decide(source, asking, heard))
     return _decision(said)
 
 
@@ -136,9 +136,12 @@ def rebuild(check: bool = False) -> list[str]:
     return rebuilding.rebuild(check=check)
 
 
-async def aclaim(source: Source, permit: str, body: dict[str, Any]) -> dict[str, Any]:
-    """Use up a permit; where policy has changed its mind, that is written down and then raised."""
-    answer = await journal.submit(permits.Claim(source, permit, body))
+async def aclaim(source: Source, permit: str, body: dict[str, Any], client: str = "") -> dict[str, Any]:
+    """Use up a permit; where policy has changed its mind, that is written down and then raised.
+
+    The same `client` claiming the same call again gets the same answer until the result is in.
+    """
+    answer = await journal.submit(permits.Claim(source, permit, body, client))
     if isinstance(answer, Refused):
         raise answer
     return dict(answer)

@@ -1,199 +1,19 @@
-"""What agents ask over HTTP: may I, this came of it, never mind, I am here, I am done."""
+"""Agent HTTP commands: look, withdraw, heartbeat, end."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any
 
 from toolcards.core import facts as f
-from toolcards.core.canonical import NotCanonical, digest
-from toolcards.core.lifecycle import Card, ToolCallState
-from toolcards.core.repair import Offer
-from toolcards.core.writing import BY_SOURCE, EDITED
-from toolcards.gate.answers import answer, iso
-from toolcards.gate.consulting import Heard, Inquiry
-from toolcards.gate.digests import digest_of_input
-from toolcards.gate.judge import USE_TTL, judge
+from toolcards.gate.answers import answer, effect_of_question, iso
 from toolcards.gate.memory import RunMemory
-from toolcards.gate.permits import forfeit, new_permit, permit_object, with_permit
-from toolcards.gate.preparing import offered, stopped
-from toolcards.gate.refusals import Invalid, KeyReuse, TooLate
+from toolcards.gate.permits import forfeit, with_permit
+from toolcards.gate.refusals import TooLate
 from toolcards.gate.transaction import Transaction, plain
 from toolcards.gate.work import OfSource
-from toolcards.ids import new_id
-from toolcards.models import Approval, Source, ToolCall
+from toolcards.models import Approval, Source
 
 BEAT_LEASE = 60.0  # seconds without a heartbeat after which a run that has beaten once counts as lost
-S = ToolCallState
-
-
-@dataclass(frozen=True, slots=True)
-class Asking:
-    """One question "may this call run?", as the agent put it."""
-
-    run: str
-    call_id: str
-    tool: str
-    args: Any
-    attempt: int = 1
-    agent_path: tuple[str, ...] = ()
-    tool_source: str = ""
-    schema_sha256: str = ""
-    args_sha256: str = ""
-    env: str = ""
-    note: str = ""
-    can_wait: bool = True
-    idempotency_key: str = ""
-    protocol: str = "native"
-    kind: str = ""
-    title: str = ""
-    tools: tuple[dict[str, Any], ...] = ()  # those offered to the model, as `run.started` would announce them
-    lease: float | None = None
-    extras: dict[str, Any] = field(default_factory=dict)
-
-
-class Decide(OfSource):
-    """Judge a call before it runs; asking the same again gets the same answer.
-
-    The answer is an Inquiry where plug-ins must be asked first: then the same again with what they say, as `heard`.
-    """
-
-    def __init__(self, source: Source, asking: Asking, heard: Heard | None = None) -> None:
-        super().__init__(source, asking.run)
-        self.asking, self.heard = asking, heard
-
-    def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
-        asking, now = self.asking, tx.now
-        sha256 = _checked_digest(asking)
-        agent = plain(" › ".join(asking.agent_path[:1]), 200)
-        memory = tx.run(self.source.pk, asking.run, protocol=asking.protocol, mode="gate", agent=agent)
-        if asking.lease is not None:
-            memory.row.alive_until, memory.touched = now + asking.lease, True
-        if memory.seq == 0:
-            tx.tell(memory, f.RunStarted(agent=(asking.agent_path or ("",))[0], at=now))
-        self._announce(tx, memory)
-        card = memory.board.find(asking.call_id)
-        if card and card.decision and card.attempt >= asking.attempt:
-            if sha256 not in _digests(card):
-                raise KeyReuse("This call was already asked for with other arguments; use a new call_id or attempt.")
-            if _lapsed(card):
-                self._judge(tx, memory, card)  # the run came back: its question is asked anew
-            else:
-                tx.after.append(lambda: self._stands(memory, card))
-            return
-        self._judge(tx, memory, self._heard_of(card) if self.heard else self._introduced(tx, memory))
-
-    def _announce(self, tx: Transaction, memory: RunMemory) -> None:
-        """Write down the tools that the run had not announced so."""
-        if not self.asking.tools or memory.board.context.ended:
-            return
-        known = offered(memory)
-        new = [said for said in self.asking.tools if (offer := Offer.of(said)) and known.get(offer.name) != offer]
-        if new:
-            tx.tell(memory, f.RunStarted(tools=new, at=tx.now))
-
-    def _stands(self, memory: RunMemory, card: Card) -> None:
-        """What was decided, once its permit is written, which may be of this very transaction."""
-        self.answer = with_permit(memory, memory.board.cards[card.ordinal], attempt=self.asking.attempt)
-
-    def _heard_of(self, card: Card | None) -> Card:
-        """The call that plug-ins were asked about, as long as it is still that call and somebody waits for it."""
-        assert self.heard is not None
-        if card is None or card.removed or card.finished:
-            raise TooLate("The call ended while plug-ins were asked about it.", code="run_ended")
-        if not self.heard.inquiry.about(self.heard.inquiry.run, card, digest_of_input(card)):
-            raise KeyReuse("This call was asked for again with other arguments; use a new call_id or attempt.")
-        return card
-
-    def _introduced(self, tx: Transaction, memory: RunMemory) -> Card:
-        asking = self.asking
-        key = plain(asking.idempotency_key, 300)
-        if key and Approval.objects.filter(run_id=memory.row.pk, idempotency_key=key).exists():
-            raise KeyReuse("This idempotency_key was used for another call of the run.")
-        ready = f.InputReady(
-            asking.call_id, asking.tool, asking.args, True, tx.now, asking.attempt, title=asking.title,
-            source=asking.tool_source, kind=asking.kind, lane=_lane(tx, memory, asking.agent_path),
-        )  # fmt: skip
-        changed = tx.tell(memory, ready)
-        return changed[-1]
-
-    def _judge(self, tx: Transaction, memory: RunMemory, card: Card) -> None:
-        asking = self.asking
-        extras = {
-            "attempt": asking.attempt, "schema_sha256": asking.schema_sha256,
-            "idempotency_key": plain(asking.idempotency_key, 300),
-        } | asking.extras  # fmt: skip
-        said = judge(
-            tx, memory, card, channel="http", at=tx.now, can_wait=asking.can_wait, extras=extras, heard=self.heard
-        )
-        if isinstance(said, Inquiry):
-            self.answer = said
-            return
-        card = memory.board.cards[card.ordinal]
-        if said is None:
-            raise TooLate("This call has already ended.", code="used")
-        if said["decision"] == "allow" and not (card.approval and card.approval.opener == "gate"):
-            self._permit(tx, memory, card, extras)
-            return
-        self.answer = said | {"attempt": asking.attempt}
-
-    def _permit(self, tx: Transaction, memory: RunMemory, card: Card, extras: dict[str, Any]) -> None:
-        """A rule allowed it: a row of its own carries the single-use right to run it."""
-
-        def write() -> None:
-            call = ToolCall.objects.only("id").get(run_id=memory.row.pk, ordinal=card.ordinal)
-            verdict = card.decision
-            assert verdict is not None
-            row = Approval.objects.create(
-                id=new_id("alw"), run_id=memory.row.pk, call_id=call.pk, asked=False, state="approved",
-                args_sha256=verdict.args_sha256, by_kind=verdict.by.kind, by_name=plain(verdict.by.name, 200),
-                requested_at=tx.now, decided_at=tx.now, permit=new_permit(), permit_expires_at=tx.now + USE_TTL,
-                **extras,
-            )  # fmt: skip
-            self.answer = answer(memory, card, permit=permit_object(row), attempt=self.asking.attempt)
-
-        tx.after.append(write)
-
-
-def _lapsed(card: Card) -> bool:
-    """Whether what was said of the call is over without its having run."""
-    if not card.soft or stopped(card):
-        return False
-    ask = card.approval
-    return ask.state in {"cancelled", "expired"} if ask and ask.opener == "gate" else card.cause == "truncated"
-
-
-def _digests(card: Card) -> set[str]:
-    """The hashes of what was asked: as judged, and as first written where we repaired it."""
-    known = {card.decision.args_sha256} if card.decision else set()
-    if card.repair not in {"", BY_SOURCE, EDITED}:
-        try:
-            known.add(digest(card.original_input))
-        except NotCanonical:
-            return known
-    return known
-
-
-def _checked_digest(asking: Asking) -> str:
-    try:
-        sha256 = digest(asking.args)
-    except NotCanonical as error:
-        raise Invalid(f"The arguments cannot be judged: {error}") from error
-    if asking.args_sha256 and asking.args_sha256.lower() != sha256:
-        raise Invalid("args_sha256 is not the hash of args.", detail={"expected": sha256})
-    return sha256
-
-
-def _lane(tx: Transaction, memory: RunMemory, path: tuple[str, ...]) -> str:
-    """The lane of a sub-agent's path; the first name of the path is the run's own agent."""
-    lane = ""
-    for depth in range(2, len(path) + 1):
-        parent, lane = lane, " › ".join(path[:depth])
-        if lane not in memory.board.context.lanes:
-            tx.tell(memory, f.LaneStarted(lane=lane, name=path[depth - 1], parent_lane=parent, at=tx.now))
-    return lane
 
 
 class Look(OfSource):
@@ -213,13 +33,15 @@ class Look(OfSource):
         memory = tx.existing(row.run_id)
         card = memory.board.cards[row.call.ordinal]
         said = with_permit(memory, card)
-        if card.approval is None or card.approval.id != row.id:  # a newer question has other arguments
+        if card.approval is None or card.approval.id != row.id:  # policy asks more strictly than this question did
             stands = {"id": row.id, "state": row.state, "need": 1, "have": 0, "decide_by": iso(row.expires_at)}
             said |= {"decision": "deny", "permit": None, "approval": stands, "args_sha256": row.args_sha256}
-            said["reason"] = {"code": "superseded", "text": "The call was asked for anew.", "suggest": ""}
+            said["reason"] = {"code": "superseded", "text": "A newer question replaced this one.", "suggest": ""}
         elif row.state == "approved" and said["permit"] is None and row.channel == "http" and not row.claimed_at:
             held = {**said["approval"], "state": "pending", "have": 0}  # may still be taken back: not told yet
             said |= {"decision": "ask", "approval": held}
+        if row.opener == "agent":
+            said["decision"] = effect_of_question(card)
         self.answer = said
 
 
@@ -244,7 +66,9 @@ class Withdraw(OfSource):
                 self.answer = answer(memory, card)
                 return
             raise TooLate(f"This approval is {row.state}.", code="used" if row.claimed_at else "expired")
-        tx.tell(memory, f.Closed(card.call_id, "cancelled", reason="The agent withdrew the question.", at=tx.now))
+        withdrawn = f.Closed(card.call_id, "cancelled", reason="The agent withdrew the question.", at=tx.now)
+        if card.approval and card.approval.id == row.id:
+            tx.tell(memory, withdrawn, card)
         Approval.objects.filter(id=row.id).update(state="cancelled")
         self.answer = answer(memory, memory.board.cards[card.ordinal])
 

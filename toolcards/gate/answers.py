@@ -8,16 +8,14 @@ from typing import Any
 
 from toolcards.core import facts as f
 from toolcards.core import repair
-from toolcards.core.lifecycle import Card, ToolCallState
+from toolcards.core.lifecycle import BY_SOURCE, EDITED, Card, ToolCallState
 from toolcards.core.reducer import DECLINED
-from toolcards.core.writing import BY_SOURCE, EDITED
 from toolcards.gate import policies
-from toolcards.gate.digests import digest_of_input
+from toolcards.gate.digests import digest_of_call, digest_of_input
 from toolcards.gate.memory import RunMemory
 from toolcards.gate.preparing import offered, refused_by, stopped
 
 S = ToolCallState
-_EFFECTS = {S.OUTPUT_DENIED: "deny", S.APPROVAL_REQUESTED: "ask"}
 _CODES = {
     "human": {"deny": "approval_denied", "allow": "approved"},
     "timeout": {"deny": "approval_expired"},
@@ -31,19 +29,36 @@ _TEXTS = {
     "approved": "A person approved",
     "edited": "A reviewer changed this call: run it with `args`, and do not send the original again",
     "run_ended": "The run was stopped.",
+    "superseded": "The call changed while it was decided, so this answer is void. Ask again.",
+    "used": "The call ended before this answer was used, so there is nothing to run.",
 }
 
 
 def effect_of(card: Card) -> str:
-    """Return the decision as it stands: allow, deny or ask."""
-    if card.state in _EFFECTS:
-        return _EFFECTS[card.state]
-    if stopped(card):
+    """Return our decision as it stands: allow, deny or ask."""
+    ask, permit = card.approval, card.permit
+    if card.state is S.OUTPUT_DENIED or stopped(card):
         return "deny"
-    withdrawn = card.soft and card.by_hand is None
-    if withdrawn and card.approval and card.approval.opener == "gate" and card.approval.state != "approved":
-        return "deny"  # the question was withdrawn: nobody said yes
-    return "allow" if card.decision else "deny"
+    if ask is not None and (ask.opener == "gate" or card.decision is None):
+        return effect_of_question(card)
+    if card.decision is None or (permit is not None and permit.state in _PERMIT_GONE):
+        return "deny"
+    return "allow" if card.decision.effect == "allow" else "deny"
+
+
+def effect_of_question(card: Card) -> str:
+    """Return what became of the call's question: ask while it is open, allow after a yes, else deny."""
+    ask = card.approval
+    if ask is None or card.state is S.OUTPUT_DENIED:
+        return "deny"
+    if ask.state == "pending":
+        return "ask" if card.state is S.APPROVAL_REQUESTED else "deny"
+    lost = ask.state == "unknown" and card.soft and card.by_hand is None
+    return "allow" if ask.state in _APPROVED and not lost else "deny"
+
+
+_APPROVED = frozenset({"approved", "claimed", "succeeded", "failed", "unknown"})
+_PERMIT_GONE = frozenset({"void", "expired", "revoked", "superseded"})
 
 
 def answer(memory: RunMemory, card: Card, **more: Any) -> dict[str, Any]:
@@ -57,7 +72,10 @@ def answer(memory: RunMemory, card: Card, **more: Any) -> dict[str, Any]:
             "decision_id": f"dec_{memory.row.pk}-{card.ordinal}-{ask.id if ask else verdict.version if verdict else 0}",
             "run": memory.row.name,
             "call_id": card.call_id,
-            "args_sha256": verdict.args_sha256 if verdict and card.repair != "edited" else digest_of_input(card),
+            "args_sha256": digest_of_input(card),
+            "call_sha256": digest_of_call(card),
+            "tool": {"name": card.tool.name, "source": card.tool.source},
+            "attempt": card.attempt,
             "policy": {"version": verdict.version, "sha256": _sha256(verdict.version)} if verdict else None,
             "by": {"kind": by.kind, "name": by.name, "ids": [by.name] if by.name else []},
             "reason": {"code": _code(card), "text": _text(card), "suggest": _suggest(card)},
@@ -129,9 +147,19 @@ def _not_begun(card: Card) -> bool:
     return card.soft and card.approval is not None and card.approval.state == "expired"
 
 
+def _permit_gone(card: Card) -> bool:
+    """Return whether a rule's permit was not used in time, or not before the call ended."""
+    return card.permit is not None and card.permit.state in _PERMIT_GONE and card.state is not S.OUTPUT_DENIED
+
+
 def _over(card: Card) -> bool:
-    """Whether the run ended, or went on, around the question, whatever somebody had answered."""
+    """Return whether the call ended before the question was answered or its answer used."""
     return card.approval is not None and card.approval.state in {"cancelled", "superseded"}
+
+
+def _replaced(card: Card) -> bool:
+    """Return whether another tool or input took this call's place."""
+    return card.cause == "superseded" or bool(card.approval and card.approval.state == "superseded")
 
 
 def _code(card: Card) -> str:
@@ -140,8 +168,12 @@ def _code(card: Card) -> str:
         return card.error.code
     if _not_begun(card):
         return "permit_expired"
+    if effect == "deny" and _replaced(card):
+        return "superseded"
+    if effect == "deny" and _permit_gone(card):
+        return "permit_expired" if card.permit and card.permit.state == "expired" else "run_ended"
     if effect == "deny" and _over(card):
-        return "run_ended"
+        return "used" if card.hard else "run_ended"
     if effect == "deny" and card.approval and card.approval.state == "unknown":
         return "lost"
     answered = _CODES.get(_by(card).kind, {}).get(effect)

@@ -43,6 +43,24 @@ def seen(memory: RunMemory, fact: f.AnyFact, before: Card | None, card: Card) ->
     return acts
 
 
+def permit_moved(memory: RunMemory, fact: f.AnyFact, card: Card) -> list[Act]:
+    """Return what became of a rule's permit, as the trail names it."""
+    permit = card.permit
+    if permit is None or permit.state not in _PERMITS:
+        return []
+    act, by = _PERMITS[permit.state]
+    name = memory.row.source.name if by == "agent" else ""
+    return [about(memory, card, act, by, name, fact.at, permit.id)]
+
+
+_PERMITS = {
+    "claimed": ("claim", "agent"),
+    "void": ("permit.cancelled", "gate"),
+    "expired": ("permit.expired", "timeout"),
+    "revoked": ("permit.revoked", "gate"),
+}
+
+
 def about(
     memory: RunMemory, card: Card, act: str, kind: str, name: str, at: float, approval: str = "", **detail: Any
 ) -> Act:

@@ -75,7 +75,7 @@ class Expire(Action):
         memory = tx.existing(row.run_id)
         card = memory.board.cards[row.call.ordinal]
         if card.approval and card.approval.id == row.id and card.waiting:
-            tx.tell(memory, f.Closed(card.call_id, "expired", reason="Nobody answered in time.", at=tx.now))
+            tx.tell(memory, f.Closed(card.call_id, "expired", reason="Nobody answered in time.", at=tx.now), card)
         else:
             Approval.objects.filter(id=row.id).update(state="expired", by_kind="timeout")
 
@@ -102,7 +102,7 @@ class Escalate(Action):
         Approval.objects.filter(id=row.id).update(terms=json.dumps(asdict(told)))  # once, whoever's clock it was
         new = list(dict.fromkeys(to for _, to in due if to not in dict(card.approval.escalated)))
         if new:
-            tx.tell(memory, f.Escalated(card.call_id, new, id=row.id, at=tx.now))
+            tx.tell(memory, f.Escalated(card.call_id, new, id=row.id, at=tx.now), card)
 
 
 class LapsePermit(Action):

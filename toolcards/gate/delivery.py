@@ -7,6 +7,7 @@ from typing import Any
 from toolcards.adapters import ADAPTERS, Answer
 from toolcards.core import facts as f
 from toolcards.core.lifecycle import Card
+from toolcards.gate.answers import effect_of_question
 from toolcards.gate.memory import RunMemory
 from toolcards.gate.permits import lapse, lapsed, with_permit
 from toolcards.gate.rechecking import rechecked
@@ -42,9 +43,9 @@ class Take(Action):
                 return  # asked anew: the answer to that is owed now
         said: dict[str, Any] = with_permit(memory, card)
         if row.opener == "agent":
-            said |= _replies(memory, card)
+            said |= {"decision": effect_of_question(card)} | _replies(memory, card)
         if card.approval and card.approval.state == "approved":
-            tx.tell(memory, f.ApprovalMoved(card.call_id, "claimed", id=row.id, at=tx.now))
+            tx.tell(memory, f.ApprovalMoved(card.call_id, "claimed", id=row.id, at=tx.now), card)
             Approval.objects.filter(id=row.id).update(claimed_at=tx.now)
         self.answer = said
 
@@ -81,8 +82,10 @@ class GiveBack(Action):
         row = Approval.objects.filter(id=self.approval).first()
         if row is None:
             return
+        memory = tx.existing(row.run_id)
+        card = memory.board.cards[row.call.ordinal]
+        if card.finished or card.approval is None or card.approval.id != row.id:
+            return  # the call went on without this answer
         if row.state == "claimed":
-            memory = tx.existing(row.run_id)
-            card = memory.board.cards[row.call.ordinal]
-            tx.tell(memory, f.ApprovalMoved(card.call_id, "approved", id=row.id, at=tx.now))
+            tx.tell(memory, f.ApprovalMoved(card.call_id, "approved", id=row.id, at=tx.now), card)
         Approval.objects.filter(id=row.id).update(delivered_at=None, claimed_at=0)

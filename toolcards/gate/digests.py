@@ -1,4 +1,4 @@
-"""The hash that binds an answer to an input."""
+"""The hashes that bind an answer to an input, and a permit to a whole call."""
 
 from __future__ import annotations
 
@@ -17,3 +17,16 @@ def digest_of_input(card: Card) -> str:
         return digest(card.shown_input)
     except NotCanonical:
         return digest(json.dumps(card.shown_input, sort_keys=True))
+
+
+def digest_of_call(card: Card) -> str:
+    """Return the lower-case hex SHA-256 that binds a permit: tool, server, schema and input of a judged call.
+
+    It is taken over the RFC 8785 form of `{"args", "schema_sha256", "tool": {"name", "source"}}`.
+    """
+    schema_sha256 = card.decision.schema_sha256 if card.decision else ""
+    tool = {"name": card.tool.name, "source": card.tool.source}
+    try:
+        return digest({"args": card.shown_input, "schema_sha256": schema_sha256, "tool": tool})
+    except NotCanonical:
+        return digest(json.dumps([card.shown_input, schema_sha256, tool], sort_keys=True))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import threading
 import time
 from collections import deque
@@ -31,8 +32,9 @@ from toolcards.gate import consulting, journal
 from toolcards.gate.announcing import END_OF_STREAM, announced, how_it_ended
 from toolcards.gate.consulting import Heard, Inquiry
 from toolcards.gate.digests import digest_of_input
-from toolcards.gate.judge import judge
+from toolcards.gate.judge import begin_again, judge
 from toolcards.gate.memory import RunMemory
+from toolcards.gate.permits import forfeit
 from toolcards.gate.preparing import stopped
 from toolcards.gate.transaction import Transaction, plain
 from toolcards.models import Source
@@ -41,6 +43,7 @@ PORTION = 1_000  # frames of one stream that one commit takes: its neighbours' a
 # So many frames of one stream in one commit, or of all streams not yet committed, are a flood: then the neighbouring
 # pieces of an input are written together.
 FLOOD, PRESSURE = 16, 250
+AFTER_STREAM = 3_600.0  # seconds of silence after which a run counts as lost whose stream ended with questions open
 HELD_MOST = 500  # frames that a held stream takes in before its connection is read no further
 _DECIDABLE = (f.InputReady, f.InputRepaired)
 _RAN = (f.OutputReady, f.OutputPartial)
@@ -85,7 +88,8 @@ class Stream:
         self.patience = patience  # seconds that the agent waits for an answer at most, 0 for as long as it takes
         self.run_pk = 0
         self.seq = 0
-        self.touched: set[int] = set()  # ordinals of the calls that its frames spoke of
+        self.touched: set[int] = set()  # ordinals of the calls that its committed frames spoke of
+        self._touching: set[int] = set()  # the same of this commit
         self.error: Exception | None = None  # once set, nothing more is taken: what is not acked was not written
         self._on_commit, self._on_failure = on_commit, on_failure
         self._loop = asyncio.get_running_loop()
@@ -162,29 +166,41 @@ class Stream:
         """See journal.Work."""
         return [(self.source.pk, self.run_name)]
 
+    def dequeued(self) -> None:
+        """See journal.Work. Not a part of `apply`, which a failing batch repeats: it would be queued twice then."""
+        with self._queueing:
+            self._queued = False
+
     def apply(self, tx: Transaction) -> None:
         """See journal.Work."""
-        self._queued = False
         if self._held:
             return
         pending = self._pending
         self._taken += [pending.popleft() for _ in range(min(len(pending), PORTION - len(self._taken)))]
         self._decisions, self._asked, self._inquiries, self._rest = [], [], [], []
-        self._refused = 0
+        self._refused, self._touching = 0, set()
         if self.error is not None:  # a frame before these was lost: they must not be written after the gap
             raise self.error
         memory = tx.run(
             self.source.pk, self.run_name, protocol=self.protocol, agent=plain(self.agent, 200), mode=self.mode
         )
         self.run_pk = memory.row.pk
-        self._leasing = len(self._leases)
-        if self._leasing:
-            memory.row.alive_until, memory.touched = self._leases[self._leasing - 1], True
         if memory.seq == 0:
             self._begin(tx, memory)
         self._heard_of(tx, memory)
         self._tell_all(tx, memory)
+        self._lease(tx, memory)
         self.seq = memory.seq
+
+    def _lease(self, tx: Transaction, memory: RunMemory) -> None:
+        """Write until when the agent counts as there; a stream that has ended may leave questions behind."""
+        self._leasing = len(self._leases)
+        if not self._leasing:
+            return
+        until = self._leases[self._leasing - 1]
+        if until == math.inf and not memory.board.context.ended:
+            until = tx.now + AFTER_STREAM
+        memory.row.alive_until, memory.touched = until, True
 
     def _heard_of(self, tx: Transaction, memory: RunMemory) -> None:
         """Judge what plug-ins were asked about; not what has ended, or was changed, since."""
@@ -241,7 +257,7 @@ class Stream:
                 growing = [((call_id, "".join([said[1] for said, _, _ in growing])), at, number)]
         for (call_id, text), at, _ in growing:
             for card in tx.tell(memory, f.InputDelta(call_id, text, at)):
-                self.touched.add(card.ordinal)
+                self._touching.add(card.ordinal)
         return []
 
     def _begin(self, tx: Transaction, memory: RunMemory) -> None:
@@ -255,7 +271,7 @@ class Stream:
     def _tell(self, tx: Transaction, memory: RunMemory, fact: Any, at: float) -> None:
         if type(fact) is f.RunEnded and fact.reason == END_OF_STREAM:
             ended = how_it_ended(memory)
-            if ended is None:
+            if ended is None or self._leaves_others(tx, memory, ended, at):
                 return
             fact = ended
         object.__setattr__(fact, "at", at)  # ours alone until it is told
@@ -263,19 +279,47 @@ class Stream:
             announced(tx, memory, fact, self.channel)
         if type(fact) is f.RunStarted and fact.title:
             memory.row.title = plain(fact.title, 500)
-        for card in tx.tell(memory, fact):
-            self.touched.add(card.ordinal)
+        spoken_of = tx.tell(memory, fact)
+        for card in spoken_of:
+            self._touching.add(card.ordinal)
             if type(fact) is f.ApprovalAsked and fact.votable and card.approval and card.approval.id == fact.id:
                 self._asked.append({"id": fact.id, "source_id": fact.source_id, "call_id": card.call_id})
-            if self.mode == "gate" and isinstance(fact, _DECIDABLE) and card.call_id == fact.call_id:
-                self._judge(tx, memory, memory.board.cards[card.ordinal], at)
-        if self.mode == "gate" and isinstance(fact, _RAN):
+        if isinstance(fact, _DECIDABLE):
+            self._decide(tx, memory, spoken_of, fact, at)
+        elif self.mode == "gate" and isinstance(fact, _RAN):
             self._ungoverned(tx, memory, fact, at)
         if type(fact) is f.RunEnded:
             memory.row.reason = plain(fact.reason, 2000)
+            forfeit(tx, memory)
+
+    def _leaves_others(self, tx: Transaction, memory: RunMemory, ended: f.RunEnded, at: float) -> bool:
+        """End only what this stream began, if calls that were judged elsewhere go on; return whether any do."""
+        touched = self.touched | self._touching
+        open_cards = [card for card in memory.board.open_cards() if not card.soft]
+        theirs = (card.ordinal for card in open_cards if card.decision)  # an agent that polls is alive
+        others = {ordinal for ordinal in theirs if self.mode != "gate" or ordinal not in touched}
+        if not others:
+            return False
+        for card in open_cards:
+            if card.ordinal in touched and card.ordinal not in others:
+                tx.tell(memory, f.Closed(card.call_id, ended.outcome, reason=ended.reason, at=at), card)
+        return True
+
+    def _decide(self, tx: Transaction, memory: RunMemory, spoken_of: list[Card], fact: Any, at: float) -> None:
+        """Judge a call whose input is complete: on a gate stream, and wherever it replaced a judged one."""
+        calls = [card for card in spoken_of if card.call_id == fact.call_id]
+        if not calls:
+            return
+        card = memory.board.cards[max(card.ordinal for card in calls)]
+        if self.mode == "gate" and card.soft:  # its run ended, and the agent asks about it again
+            given = fact.input if getattr(fact, "has_input", True) else card.input
+            card = begin_again(tx, memory, card, f.InputReady(card.call_id, fact.tool, given, True, at))
+        if self.mode == "gate" or (card.gated and card.decision is None):
+            self._judge(tx, memory, card, at)
 
     def _judge(self, tx: Transaction, memory: RunMemory, card: Card, at: float, heard: Heard | None = None) -> None:
-        said = judge(tx, memory, card, channel=self.channel, at=at, patience=self.patience, heard=heard)
+        channel = self.channel if self.mode == "gate" else "http"  # who watches takes no answers
+        said = judge(tx, memory, card, channel=channel, at=at, patience=self.patience, heard=heard)
         if isinstance(said, Inquiry):
             self._inquiries.append(said)
         elif said is not None:
@@ -298,6 +342,7 @@ class Stream:
             self._leases.clear()  # nobody waits for them now, and in line for them the stream would fail for ever
         else:
             self._committed += len(done)
+            self.touched |= self._touching
             self._heard = []
             self._pending.extendleft(reversed(rest))
             for _ in range(self._leasing):

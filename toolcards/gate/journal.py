@@ -31,6 +31,10 @@ class Work(Protocol):
 
     urgent: bool
 
+    def dequeued(self) -> None:
+        """Called once for each time it was queued, before it is applied: from here on it may be queued again."""
+        ...
+
     def runs(self) -> Iterable[tuple[int, str]]:
         """The (source, name) of the runs it will touch, as far as it knows."""
         ...
@@ -172,7 +176,9 @@ class Writer:
             while not self._urgent and (left := until - time.monotonic()) > 0:
                 self._ready.wait(left)
             works, self._queue, self._urgent, self._busy = self._queue, [], False, True
-            return works
+        for work in works:
+            work.dequeued()
+        return works
 
 
 WRITER = Writer()

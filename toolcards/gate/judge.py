@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -51,11 +51,11 @@ def judge(
     An Inquiry where plug-ins must be asked first: nothing is decided yet; come again with what they say, as `heard`.
     None where the call has already ended with a result. `patience`: seconds that the agent waits at most, if not 0.
     """
-    args_sha256 = digest_of_input(card)
     if card.hard and card.state is not S.OUTPUT_DENIED:
         return answer(memory, card) if stopped(card) else None
-    if card.decision and card.decision.args_sha256 == args_sha256 and not card.soft or card.state is S.OUTPUT_DENIED:
+    if card.decision or card.state is S.OUTPUT_DENIED:
         return answer(memory, card)
+    args_sha256 = digest_of_input(card)
     ready = prepared(tx, memory, card, at, args_sha256, heard)
     if isinstance(ready, Inquiry):
         return ready
@@ -64,22 +64,44 @@ def judge(
         return answer(memory, card)
     args_sha256 = digest_of_input(card)
     schema_sha256 = str((extras or {}).get("schema_sha256", ""))
-    decision = _decided(memory, card, can_wait=can_wait, at=at, schema_sha256=schema_sha256)
-    tx.tell(memory, decided(card, decision, args_sha256, at))
+    seen = _tool_seen(memory, card, schema_sha256)
+    decision = _decided(memory, card, seen, can_wait=can_wait, at=at)
+    tx.tell(memory, decided(card, decision, args_sha256, at, seen), card)
     _used(decision, at)
     if decision.effect == Effect.DENY:
-        tx.tell(memory, f.OutputDenied(card.call_id, reason=decision.reason, by=decision.by, at=at))
+        tx.tell(memory, f.OutputDenied(card.call_id, reason=decision.reason, by=decision.by, at=at), card)
     elif decision.effect == Effect.ASK:
         ask(tx, memory, card, decision, args_sha256, channel=channel, at=at, patience=patience, extras=extras or {})
     return answer(memory, memory.board.cards[card.ordinal])
 
 
-def decided(card: Card, decision: Decision, args_sha256: str, at: float) -> f.Decided:
-    """Return the fact that says what policy said of the call."""
+@dataclass(frozen=True, slots=True)
+class ToolSeen:
+    """What the source had shown of the call's tool when it was judged; frozen with the call."""
+
+    schema_sha256: str = ""
+    known: bool = True
+    changed: bool = False
+
+
+def decided(card: Card, decision: Decision, args_sha256: str, at: float, seen: ToolSeen | None = None) -> f.Decided:
+    """Return the fact that records a decision; `seen` is what the card says where it was judged before."""
+    seen = seen or seen_then(card)
     return f.Decided(
         card.call_id, decision.effect, decision.code, decision.reason, decision.rule, decision.version, decision.by,
-        decision.suggest, list(decision.would), args_sha256, at,
+        decision.suggest, list(decision.would), args_sha256, seen.schema_sha256, seen.known, seen.changed, at,
     )  # fmt: skip
+
+
+def seen_then(card: Card) -> ToolSeen:
+    """Return what was known of the call's tool when it was judged."""
+    verdict = card.decision
+    return ToolSeen(verdict.schema_sha256, verdict.known, verdict.changed) if verdict else ToolSeen()
+
+
+def _tool_seen(memory: RunMemory, card: Card, schema_sha256: str) -> ToolSeen:
+    known = card.tool.name in memory.board.context.kinds or catalogue.knows(card.tool.name)
+    return ToolSeen(schema_sha256, known, _changed(memory, card, schema_sha256))
 
 
 def _used(decision: Decision, at: float) -> None:
@@ -90,7 +112,7 @@ def _used(decision: Decision, at: float) -> None:
         switches.passed(broken)
 
 
-def _decided(memory: RunMemory, card: Card, *, can_wait: bool, at: float, schema_sha256: str = "") -> Decision:
+def _decided(memory: RunMemory, card: Card, seen: ToolSeen, *, can_wait: bool, at: float) -> Decision:
     """What the active policy says; without one, or if it fails, the answer is no."""
     if not card.has_input and len(card.text):
         return _refused("invalid_args", "The arguments are not valid JSON, so they cannot be judged.")
@@ -117,8 +139,8 @@ def _decided(memory: RunMemory, card: Card, *, can_wait: bool, at: float, schema
         has_input=card.has_input,
         run=memory.row.name,
         now=at,
-        known=card.tool.name in memory.board.context.kinds or catalogue.knows(card.tool.name),
-        changed=_changed(memory, card, schema_sha256),
+        known=seen.known,
+        changed=seen.changed,
         can_wait=can_wait,
         counts=_counts(policy, memory, card, at),
     )
@@ -198,7 +220,7 @@ def ask(
         "channel": channel, "use_ttl": use_ttl, "version": decision.version, "rules": json.dumps(asking(decision)),
         "terms": json.dumps(asdict(terms)) if terms else "{}",
     } | extras  # fmt: skip
-    tx.tell(memory, asked)
+    tx.tell(memory, asked, card)
     return asked.id
 
 
@@ -212,6 +234,23 @@ def shown_terms(terms: AskTerms | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def judge_again(memory: RunMemory, card: Card, at: float, *, schema_sha256: str = "") -> Decision:
-    """Return what the policy that is active now says of the call; nothing is decided by it."""
-    return _decided(memory, card, can_wait=True, at=at, schema_sha256=schema_sha256)
+def judge_again(memory: RunMemory, card: Card, at: float) -> Decision:
+    """Return what the active policy says of the judged call, on what was frozen with it; decides nothing."""
+    return _decided(memory, card, seen_then(card), can_wait=True, at=at)
+
+
+def begin_again(tx: Transaction, memory: RunMemory, card: Card, ready: f.InputReady) -> Card:
+    """Begin a call once more after its run was lost, as it is asked for now; return the new card."""
+    again = replace(
+        ready, tool=ready.tool or card.tool.name, source=ready.source or card.tool.source, lane=card.lane,
+        attempt=card.attempt, again=True,
+    )  # fmt: skip
+    return tx.tell(memory, again)[-1]
+
+
+def lapsed(card: Card) -> bool:
+    """Return whether the run was lost before the judged call ran, so that it may be asked about again."""
+    if not card.soft or stopped(card) or card.cause == "superseded":
+        return False
+    ask = card.approval
+    return ask.state in {"cancelled", "expired"} if ask and ask.opener == "gate" else card.cause == "truncated"

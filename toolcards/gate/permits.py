@@ -11,14 +11,14 @@ from django.conf import settings
 
 from toolcards.core import facts as f
 from toolcards.core.lifecycle import Card
-from toolcards.gate import audit
 from toolcards.gate.answers import answer, iso
+from toolcards.gate.digests import digest_of_call, digest_of_input
 from toolcards.gate.memory import RunMemory
 from toolcards.gate.rechecking import rechecked
 from toolcards.gate.refusals import Changed, TooLate, Unknown
 from toolcards.gate.transaction import Transaction
 from toolcards.gate.work import OfSource
-from toolcards.models import Approval, Source
+from toolcards.models import AgentKey, Approval, Source
 
 NOT_BEGUN = "Approved, but not executed in time."
 NEVER_BEGUN = "Allowed, but never executed."
@@ -27,9 +27,9 @@ NEVER_BEGUN = "Allowed, but never executed."
 class Claim(OfSource):
     """Use up a permit, right before executing: once, for exactly the arguments that were allowed."""
 
-    def __init__(self, source: Source, permit: str, body: dict[str, Any]) -> None:
+    def __init__(self, source: Source, permit: str, body: dict[str, Any], client: str = "") -> None:
         super().__init__(source, "")
-        self.permit, self.body = permit, body
+        self.permit, self.body, self.client = permit, body, client
 
     def runs(self) -> Iterable[tuple[int, str]]:
         """See journal.Work."""
@@ -41,46 +41,87 @@ class Claim(OfSource):
         if row is None:
             raise Unknown("There is no such permit.")
         memory = tx.existing(row.run_id)
+        row.refresh_from_db()  # the run is locked now: no other claim and no end comes between
         card = memory.board.cards[row.call.ordinal]
-        self._check(row, card, tx.now)
+        if row.claimed_at and self._is_repeated(row, card):
+            self.answer = _claimed(memory, row, card)
+            return
+        self._check_usable(row, card, tx.now)
+        self._check_bound(row, card)
         refused = rechecked(tx, memory, row, card)
         if refused is not None:  # raised by the door, once it is written down
             self.answer = refused
             return
-        row.claimed_at, row.state = tx.now, "claimed"
-        row.save(update_fields=["claimed_at", "state"])
-        if card.approval and card.approval.id == row.id:
-            tx.tell(memory, f.ApprovalMoved(card.call_id, "claimed", id=row.id, at=tx.now))
-        else:  # allowed without a question, so that no fact of the call says it
-            tx.acts.append(audit.about(memory, card, "claim", "agent", self.source.name, tx.now, row.id))
-        self.answer = {
-            "permit": row.permit, "call_id": card.call_id, "state": "claimed", "args_sha256": row.args_sha256,
-            "args": card.input,
-        }  # fmt: skip
+        row.claimed_at, row.claimed_by, row.state = tx.now, self.client, "claimed"
+        row.save(update_fields=["claimed_at", "claimed_by", "state"])
+        if row.asked:
+            tx.tell(memory, f.ApprovalMoved(card.call_id, "claimed", id=row.id, at=tx.now), card)
+        else:
+            tx.tell(memory, f.PermitMoved(card.call_id, "claimed", row.id, tx.now), card)
+        self.answer = _claimed(memory, row, memory.board.cards[card.ordinal])
 
-    def _check(self, row: Approval, card: Card, now: float) -> None:
-        body = self.body
+    def _is_repeated(self, row: Approval, card: Card) -> bool:
+        """Return whether the client that claimed asks for its lost answer, while the call runs."""
+        return bool(self.client) and row.claimed_by == self.client and card.running and self._names(row, card)
+
+    def _check_usable(self, row: Approval, card: Card, now: float) -> None:
+        """Raise TooLate unless the permit is unused and its call still waits for it."""
         if row.claimed_at:
             raise TooLate("This permit was used.", code="used")
         if row.state != "approved":
             late = {"expired": "expired", "cancelled": "run_ended"}.get(row.state, "revoked")
             raise TooLate(f"This permit is {row.state}.", code=late)
-        if row.permit_expires_at and row.permit_expires_at < now:
+        if row.permit_expires_at and row.permit_expires_at <= now:
             raise TooLate("This permit has expired.", code="expired")
-        if body.get("call_id") != card.call_id or str(body.get("args_sha256", "")).lower() != row.args_sha256:
-            raise Changed("The permit is for another call or other arguments.", code="args_mismatch")
-        if row.schema_sha256 and body.get("schema_sha256") != row.schema_sha256:
+        if card.finished or card.preliminary or card.removed or not _is_current(row, card):
+            raise TooLate("The call has ended or was replaced, so its permit is void.", code="run_ended")
+        if row.key_id and not AgentKey.objects.live().filter(pk=row.key_id).exists():
+            raise TooLate("The key that asked for this permit was revoked.", code="revoked")
+
+    def _check_bound(self, row: Approval, card: Card) -> None:
+        """Raise Changed unless the claim names the very call that was allowed."""
+        if not self._names(row, card):
+            raise Changed("The permit is for another call, tool or input.", code="args_mismatch")
+        if row.schema_sha256 and self.body.get("schema_sha256") != row.schema_sha256:
             raise Changed("The tool's schema is not the one that was judged.", code="schema_changed")
+        if digest_of_input(card) != row.args_sha256:
+            raise Changed("The call is not the one that was allowed.", code="integrity")
+
+    def _names(self, row: Approval, card: Card) -> bool:
+        body = self.body
+        wanted = {
+            "call_id": card.call_id, "args_sha256": row.args_sha256, "call_sha256": digest_of_call(card),
+            "attempt": row.attempt, "tool": card.tool.name, "tool_source": card.tool.source,
+        }  # fmt: skip
+        given = {name: body.get(name) for name in wanted if body.get(name) is not None}
+        return {"call_id", "args_sha256"} <= given.keys() and all(given[name] == wanted[name] for name in given)
+
+
+def _is_current(row: Approval, card: Card) -> bool:
+    """Return whether the card still carries this very right to run."""
+    if row.asked:
+        return card.approval is not None and card.approval.id == row.id and card.approval.state == "approved"
+    return card.permit is not None and card.permit.id == row.id and card.permit.state == "issued"
+
+
+def _claimed(memory: RunMemory, row: Approval, card: Card) -> dict[str, Any]:
+    """Return what may run now: the frozen bytes."""
+    return {
+        "permit": row.permit, "run": memory.row.name, "call_id": card.call_id, "attempt": row.attempt,
+        "state": "claimed", "args_sha256": row.args_sha256, "call_sha256": digest_of_call(card),
+        "tool": {"name": card.tool.name, "source": card.tool.source}, "args": card.input,
+    }  # fmt: skip
 
 
 def forfeit(tx: Transaction, memory: RunMemory) -> None:
-    """The run is over: what rules allowed may not begin any more, and of what has begun nobody knows the end."""
-    allowed = Approval.objects.filter(run=memory.row.pk, asked=False)
-    unused = allowed.filter(state="approved", claimed_at=0)
-    for pk, ordinal in unused.values_list("id", "call__ordinal"):
-        tx.acts.append(audit.about(memory, memory.board.cards[ordinal], "permit.cancelled", "gate", "", tx.now, pk))
-    unused.update(state="cancelled")
-    allowed.filter(state="claimed").update(state="unknown")
+    """Void what rules allowed and nobody claimed, since the run is over; what runs has an unknown end."""
+    for card in list(memory.board.cards.values()):
+        if card.permit is not None and card.permit.state in _FORFEITED:
+            moved = f.PermitMoved(card.call_id, _FORFEITED[card.permit.state], card.permit.id, tx.now)
+            tx.tell(memory, moved, card)
+
+
+_FORFEITED = {"issued": "void", "claimed": "unknown"}
 
 
 def use_clock(row: Approval, now: float) -> dict[str, Any]:
@@ -98,12 +139,12 @@ def lapse(tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> None
     """Approved, but not begun in time: the right is gone, and the agent is told so if it comes for its answer."""
     Approval.objects.filter(id=row.id).update(state="expired")
     if card.approval and card.approval.id == row.id:
-        tx.tell(memory, f.ApprovalMoved(card.call_id, "expired", id=row.id, at=tx.now))
-        tx.tell(memory, f.Closed(card.call_id, "cancelled", reason=NOT_BEGUN, at=tx.now))
-        return
-    tx.acts.append(audit.about(memory, card, "permit.expired", "timeout", "", tx.now, row.id, reason=NEVER_BEGUN))
-    if not card.hard:  # a rule had allowed it
-        tx.tell(memory, f.Closed(card.call_id, "truncated", reason=NEVER_BEGUN, at=tx.now))
+        tx.tell(memory, f.ApprovalMoved(card.call_id, "expired", id=row.id, at=tx.now), card)
+        tx.tell(memory, f.Closed(card.call_id, "cancelled", reason=NOT_BEGUN, at=tx.now), card)
+    elif card.permit is not None and card.permit.id == row.id:  # a rule had allowed it
+        tx.tell(memory, f.PermitMoved(card.call_id, "expired", row.id, tx.now), card)
+        if not card.finished:
+            tx.tell(memory, f.Closed(card.call_id, "truncated", reason=NEVER_BEGUN, at=tx.now), card)
 
 
 def lapsed(row: Approval, now: float) -> bool:

@@ -13,9 +13,8 @@ import time
 from toolcards import hooks
 from toolcards.core import facts as f
 from toolcards.core import happenings, repair
-from toolcards.core.lifecycle import Card
+from toolcards.core.lifecycle import BY_SOURCE, Card
 from toolcards.core.repair import Offer, Trouble
-from toolcards.core.writing import BY_SOURCE
 from toolcards.gate import audit
 from toolcards.gate.consulting import Heard, Inquiry
 from toolcards.gate.digests import digest_of_input
@@ -80,7 +79,7 @@ def _mended(tx: Transaction, memory: RunMemory, card: Card, at: float) -> Card:
     if mended is None:
         return _invalid(tx, memory, card, trouble, at)
     told = f.InputRepaired(card.call_id, mended.tool, mended.input, card.shown_input, mended.method, at=at)
-    tx.tell(memory, told)
+    tx.tell(memory, told, card)
     tx.took("repair", memory, card, time.perf_counter() - began)
     return memory.board.cards[card.ordinal]
 
@@ -90,7 +89,7 @@ def _invalid(tx: Transaction, memory: RunMemory, card: Card, trouble: Trouble, a
     message = trouble.message(offered(memory))
     if any(other.error and other.error.message == message for other in memory.board.cards.values()):
         message += AGAIN
-    tx.tell(memory, f.InputInvalid(card.call_id, card.tool.name, card.input, message, trouble.code, at))
+    tx.tell(memory, f.InputInvalid(card.call_id, card.tool.name, card.input, message, trouble.code, at), card)
     return _refused(tx, memory, card, at)
 
 
@@ -139,12 +138,12 @@ def _stopped_by(
         reason = said.reason or "A plug-in said no."
         tx.tell(memory, f.Decided(
             card.call_id, "deny", "plugin_veto", reason, by=by, suggest=said.suggest, args_sha256=args_sha256, at=at,
-        ))  # fmt: skip
-        tx.tell(memory, f.OutputDenied(card.call_id, reason=reason, by=by, at=at))
+        ), card)  # fmt: skip
+        tx.tell(memory, f.OutputDenied(card.call_id, reason=reason, by=by, at=at), card)
         return
     tx.tell(memory, f.OutputFailed(
         card.call_id, said.reason, said.fault.code, said.fault.retryable, "plugin", "before", at,
-    ))  # fmt: skip
+    ), card)  # fmt: skip
     _refused(tx, memory, card, at, said.plugin)
 
 
@@ -152,8 +151,9 @@ def _replaced(tx: Transaction, memory: RunMemory, card: Card, said: hooks.Verdic
     """A plug-in's input is checked as the agent's own was; one that does not fit is a crash of the plug-in."""
     if repair.check(card.tool.name, said.input, offered(memory)) is not None:
         message = f"The plug-in {said.plugin} put an input in place that the tool cannot use."
-        tx.tell(memory, f.OutputFailed(card.call_id, message, "plugin_crash", False, "plugin", "before", at))
+        tx.tell(memory, f.OutputFailed(card.call_id, message, "plugin_crash", False, "plugin", "before", at), card)
         _refused(tx, memory, card, at, said.plugin)
         return
     method = f"plug-in {said.plugin}"
-    tx.tell(memory, f.InputRepaired(card.call_id, card.tool.name, said.input, None, method, at=at, again=True))
+    replaced = f.InputRepaired(card.call_id, card.tool.name, said.input, None, method, at=at, again=True)
+    tx.tell(memory, replaced, card)

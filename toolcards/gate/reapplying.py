@@ -42,7 +42,7 @@ class Reapply(Action):
 
 
 def _again(tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> str:
-    now = judge_again(memory, card, tx.now, schema_sha256=row.schema_sha256)
+    now = judge_again(memory, card, tx.now)
     if now.effect is Effect.DENY:
         refuse(tx, memory, row, card, now)
         return "denied"
@@ -56,6 +56,6 @@ def _again(tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> str
 
 
 def _allow(tx: Transaction, memory: RunMemory, row: Approval, card: Card, now: Decision) -> None:
-    tx.tell(memory, decided(card, now, digest_of_input(card), tx.now))
+    tx.tell(memory, decided(card, now, digest_of_input(card), tx.now), card)
     tx.extras[row.id] = use_clock(row, tx.now)
-    tx.tell(memory, f.ApprovalAnswered(card.call_id, True, id=row.id, reason=now.reason, by=now.by, at=tx.now))
+    tx.tell(memory, f.ApprovalAnswered(card.call_id, True, id=row.id, reason=now.reason, by=now.by, at=tx.now), card)

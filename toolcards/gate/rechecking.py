@@ -23,7 +23,7 @@ def rechecked(tx: Transaction, memory: RunMemory, row: Approval, card: Card, *, 
 
     `again` False: nobody can wait for another answer, so that a stricter question is a no.
     """
-    now = judge_again(memory, card, tx.now, schema_sha256=row.schema_sha256)
+    now = judge_again(memory, card, tx.now)
     if now.effect is Effect.DENY:
         refuse(tx, memory, row, card, now)
         return Changed(f"Policy denies this call by now: {now.reason}", code="policy_changed")
@@ -40,18 +40,25 @@ def rechecked(tx: Transaction, memory: RunMemory, row: Approval, card: Card, *, 
 def refuse(tx: Transaction, memory: RunMemory, row: Approval, card: Card, now: Decision) -> None:
     """Take the answer back and end the call with a denial."""
     state = "revoked" if row.state == "approved" else "denied"
-    tx.tell(memory, decided(card, now, digest_of_input(card), tx.now))
+    _void_permit(tx, memory, row, card, "revoked")
+    tx.tell(memory, decided(card, now, digest_of_input(card), tx.now), card)
     if state == "revoked" and card.approval and card.approval.id == row.id:
-        tx.tell(memory, f.ApprovalMoved(card.call_id, state, id=row.id, at=tx.now))
-    tx.tell(memory, f.OutputDenied(card.call_id, reason=now.reason, by=now.by, at=tx.now))
+        tx.tell(memory, f.ApprovalMoved(card.call_id, state, id=row.id, at=tx.now), card)
+    tx.tell(memory, f.OutputDenied(card.call_id, reason=now.reason, by=now.by, at=tx.now), card)
     Approval.objects.filter(id=row.id).update(state=state, decided_at=row.decided_at or tx.now)
 
 
 def ask_anew(tx: Transaction, memory: RunMemory, row: Approval, card: Card, now: Decision) -> str:
     """Open another question about the same call in place of the row's; return its id."""
     sha256 = digest_of_input(card)
-    tx.tell(memory, decided(card, now, sha256, tx.now))
+    _void_permit(tx, memory, row, card, "superseded")
+    tx.tell(memory, decided(card, now, sha256, tx.now), card)
     kept = {name: getattr(row, name) for name in ("attempt", "schema_sha256", "idempotency_key")}
     asked = ask(tx, memory, card, now, sha256, channel=row.channel, at=tx.now, extras=kept)
     Approval.objects.filter(id=row.id).update(state="superseded")
     return asked
+
+
+def _void_permit(tx: Transaction, memory: RunMemory, row: Approval, card: Card, state: str) -> None:
+    if card.permit is not None and card.permit.id == row.id:
+        tx.tell(memory, f.PermitMoved(card.call_id, state, row.id, tx.now), card)

@@ -7,6 +7,7 @@ from typing import Any
 from toolcards.core import facts as f
 from toolcards.core.lifecycle import Card, ToolCallState
 from toolcards.gate.memory import RunMemory
+from toolcards.gate.preparing import stopped
 from toolcards.gate.refusals import Unknown
 from toolcards.gate.transaction import Transaction
 from toolcards.gate.work import OfSource
@@ -27,9 +28,7 @@ class Result(OfSource):
     def apply(self, tx: Transaction) -> None:
         """See journal.Work."""
         memory = self._run(tx)
-        card = memory.board.find(self.call_id)
-        if card is None:
-            raise Unknown("There is no such call in this run.")
+        card = self._meant(memory)
         rows = Approval.objects.filter(run_id=memory.row.pk, call__ordinal=card.ordinal)
         row = rows.order_by("-requested_at").first()
         if not card.hard:
@@ -39,16 +38,37 @@ class Result(OfSource):
         card = memory.board.cards[card.ordinal]
         self.answer = {"run": memory.row.name, "call_id": card.call_id, "state": str(card.state), "seq": memory.seq}
 
+    def _meant(self, memory: RunMemory) -> Card:
+        """Return the attempt that the result is of: as named, else the one that runs, else the newest."""
+        board, attempt = memory.board, self.body.get("attempt")
+        cards = [board.cards[ordinal] for ordinal in reversed(board.ordinals(self.call_id))]
+        cards = [card for card in cards if not card.removed]
+        named = [card for card in cards if attempt in (card.attempt, *_asked_attempts(memory, card))] if attempt else []
+        usable = [card for card in named if not stopped(card)]  # a call that was never judged cannot have a result
+        running = [card for card in usable or cards if card.running]
+        chosen = (*running, *named, *cards)
+        if not chosen:
+            raise Unknown("There is no such call in this run.")
+        return chosen[0]
+
     def _conclude(self, tx: Transaction, memory: RunMemory, card: Card, row: Approval | None) -> None:
         if not _governed(card, row):
-            tx.tell(memory, f.Odd(card.call_id, "ungoverned", at=tx.now))
-        tx.tell(memory, _outcome(card.call_id, self.body, tx.now))
+            tx.tell(memory, f.Odd(card.call_id, "ungoverned", at=tx.now), card)
+        tx.tell(memory, _outcome(card.call_id, self.body, tx.now), card)
         moved = {"ok": "succeeded", "error": "failed"}.get(str(self.body.get("outcome")), "unknown")
         no_news = moved == "unknown" and card.by_hand is not None  # a person knew more
         if row is not None and row.claimed_at and not no_news:
             Approval.objects.filter(id=row.id).update(state=moved)
-            if card.approval and card.approval.id == row.id:
-                tx.tell(memory, f.ApprovalMoved(card.call_id, moved, id=row.id, at=tx.now))
+            if row.asked:
+                tx.tell(memory, f.ApprovalMoved(card.call_id, moved, id=row.id, at=tx.now), card)
+            else:
+                tx.tell(memory, f.PermitMoved(card.call_id, moved, row.id, tx.now), card)
+
+
+def _asked_attempts(memory: RunMemory, card: Card) -> list[int]:
+    """Return the attempts under which agents asked about the card."""
+    rows = Approval.objects.filter(run_id=memory.row.pk, call__ordinal=card.ordinal)
+    return list(rows.values_list("attempt", flat=True))
 
 
 def _governed(card: Card, row: Approval | None) -> bool:

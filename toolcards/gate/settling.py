@@ -93,7 +93,6 @@ class SettleByHand(Action):
         tx.acts.append(
             audit.about(memory, card, "settled", by.kind, by.name, tx.now, about, outcome=self.said.outcome, note=note)
         )
-        # What a rule had allowed has a row of its own, which no card knows of.
-        rows = Approval.objects.filter(run=memory.row.pk, call__ordinal=card.ordinal, asked=False, state="unknown")
-        rows.update(state=self.said.outcome)
-        tx.tell(memory, f.SettledByHand(card.call_id, self.said.outcome, note, by, tx.now))  # type: ignore[arg-type]
+        if card.permit is not None and card.permit.state == "unknown":
+            tx.tell(memory, f.PermitMoved(card.call_id, self.said.outcome, card.permit.id, tx.now), card)
+        tx.tell(memory, f.SettledByHand(card.call_id, self.said.outcome, note, by, tx.now), card)  # type: ignore[arg-type]

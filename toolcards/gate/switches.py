@@ -74,10 +74,12 @@ class Throw(Action):
             memory = tx.existing(row.run_id)
             card = memory.board.cards[row.call.ordinal]
             ours = card.approval is None or card.approval.id == row.id
+            if card.permit is not None and card.permit.id == row.id:
+                tx.tell(memory, f.PermitMoved(card.call_id, "revoked", row.id, tx.now), card)
             if not card.hard and ours:
                 if row.state == "approved" and card.approval and card.approval.id == row.id:
-                    tx.tell(memory, f.ApprovalMoved(card.call_id, "revoked", id=row.id, at=tx.now))
-                tx.tell(memory, f.OutputDenied(card.call_id, reason=STOPPED, by=by, at=tx.now))
+                    tx.tell(memory, f.ApprovalMoved(card.call_id, "revoked", id=row.id, at=tx.now), card)
+                tx.tell(memory, f.OutputDenied(card.call_id, reason=STOPPED, by=by, at=tx.now), card)
             Approval.objects.filter(id=row.id).update(
                 state="denied" if row.state == "pending" else "revoked", by_kind="kill_switch", by_name=self.by
             )

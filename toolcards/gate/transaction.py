@@ -14,10 +14,11 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from toolcards import anchor, doorbell
+from toolcards.core.card_codec import dump_card
 from toolcards.core.facts import (
     AnyFact,
     ApprovalAsked,
-    By,
+    ApprovalRebound,
     Decided,
     InputDelta,
     Odd,
@@ -27,13 +28,14 @@ from toolcards.core.facts import (
     dump,
 )
 from toolcards.core.happenings import matters
-from toolcards.core.lifecycle import Ask, Card, dump_card
-from toolcards.gate import audit, steplog, telling, tools
+from toolcards.core.lifecycle import Card
+from toolcards.gate import approval_rows, audit, steplog, telling, tools
 from toolcards.gate import memory as memories
 from toolcards.gate.columns import CALL_GREW, append, ascii_text, found_by, moment, plain, write_calls, write_runs
+from toolcards.gate.digests import digest_of_input
 from toolcards.gate.memory import RunMemory
 from toolcards.ids import new_id
-from toolcards.models import Approval, Run, ToolCall
+from toolcards.models import Run
 from toolcards.records import Act, AuditRow, redactor
 
 TEXT_GROWTH = 1.25  # a streaming text is written again only when it grew by this much (models.ToolCall)
@@ -54,6 +56,7 @@ class Transaction:
         self.switched = False  # something that holds for every run has changed
         self.told = telling.Told()
         self.steps: list[tuple[str, steplog.Step]] = []
+        self.permits: dict[str, str] = {}  # approval id of a rule's permit -> its new state
         self.acts: list[Act] = []  # what the audit trail will say of this transaction
 
     # ------------------------------------------------------------ runs
@@ -103,10 +106,13 @@ class Transaction:
 
     # ------------------------------------------------------------ facts
 
-    def tell(self, memory: RunMemory, fact: AnyFact) -> list[Card]:
-        """Write the fact down and apply it; return the cards it spoke of, as they are now."""
+    def tell(self, memory: RunMemory, fact: AnyFact, about: Card | None = None) -> list[Card]:
+        """Write the fact down and apply it; return the cards it spoke of, as they are now.
+
+        `about`: the very card, where the caller knows it. Without it the fact's call id finds the newest one.
+        """
         board, spoken_of = memory.board, []
-        for ordinal, routed in board.route(fact):
+        for ordinal, routed in board.route(fact, about.ordinal if about else 0):
             if type(routed) is ApprovalAsked and not routed.id:
                 object.__setattr__(routed, "id", new_id("apr"))
             if memory.narrator.unsettled is not None:
@@ -124,9 +130,27 @@ class Transaction:
                         self._noted(memory, before, card, routed)
                 if (applied and type(routed) in _WATCHED) or card.approval is not (before and before.approval):
                     self.acts += audit.seen(memory, routed, before, card)
+                if card.permit is not (before and before.permit):
+                    self._move_permit(memory, routed, card)
+                if card.waiting and card.has_input and (before is None or card.input is not before.input):
+                    self._rebind(memory, card, routed.at)
             elif type(routed) in _RUNS:
                 self._noted_run(memory, routed)
         return spoken_of
+
+    def _rebind(self, memory: RunMemory, card: Card, at: float) -> None:
+        """Bind an agent's own open question to the input that the agent has changed, so that votes name it."""
+        ask = card.approval
+        assert ask is not None
+        if ask.opener == "agent" and (sha256 := digest_of_input(card)) != ask.args_sha256:
+            self.tell(memory, ApprovalRebound(card.call_id, sha256, ask.id, at), card)
+
+    def _move_permit(self, memory: RunMemory, fact: AnyFact, card: Card) -> None:
+        """Keep what became of a rule's permit, for its row and for the audit trail."""
+        assert card.permit is not None
+        if card.permit.state != "issued":
+            self.permits[card.permit.id] = card.permit.state
+            self.acts += audit.permit_moved(memory, fact, card)
 
     def _settled(self, memory: RunMemory, ordinal: int, fact: AnyFact) -> None:
         """What others will be told of a call whose end had to wait for this fact."""
@@ -176,11 +200,12 @@ class Transaction:
             if events:
                 append(cursor, events)
             self._write_calls(cursor, told)
-            asked = [(memory, card) for memory in told for card in self._asks_changed(memory)]
+            asked = [(memory, card) for memory in told for card in approval_rows.changed(memory)]
             self.answered = {memory.row.pk for memory, _ in asked}
             write_runs(cursor, [self._run_row(memory) for memory in told])
         for memory, card in asked:
-            self._write_approval(memory, card)
+            approval_rows.write(memory, card, self.extras)
+        approval_rows.move_permits(self.permits)
 
     def _finish(self) -> None:
         for afterwards in self.after:
@@ -255,39 +280,4 @@ class Transaction:
         return (
             row.agent, row.title, row.protocol, row.mode, row.status, row.reason, adapt(row.updated_at), ended,
             row.alive_until, row.seq, row.calls, row.counts, row.context, row.numbers, row.seq, row.pk,
-        )  # fmt: skip
-
-    # ------------------------------------------------------------ approvals
-
-    def _asks_changed(self, memory: RunMemory) -> list[Card]:
-        cards = (memory.board.cards[ordinal] for ordinal in sorted(memory.dirty))
-        return [card for card in cards if card.approval and memory.asks.get(card.ordinal) is not card.approval]
-
-    def _write_approval(self, memory: RunMemory, card: Card) -> None:
-        """The row says what the card says; a newer question supersedes the older one of the same call."""
-        ask, before = card.approval, memory.asks.get(card.ordinal)
-        assert ask is not None
-        by = ask.by or By("")
-        if before is not None and before.id != ask.id:
-            Approval.objects.filter(id=before.id, state__in=("pending", "approved")).update(state="superseded")
-        said = {
-            "state": ask.state, "by_kind": by.kind, "by_name": plain(by.name, 200), "decided_at": ask.decided_at,
-            "reason": ascii_text(redactor().text(ask.reason)), "expires_at": ask.expires_at,
-        }  # fmt: skip
-        extras = self.extras.get(ask.id, {})
-        if before is None or before.id != ask.id:
-            self._open_approval(memory, card, ask, {"channel": "none"} | extras | said)
-        else:
-            Approval.objects.filter(id=ask.id).update(**said, **extras)
-        memory.asks[card.ordinal] = ask
-
-    def _open_approval(self, memory: RunMemory, card: Card, ask: Ask, columns: dict[str, Any]) -> None:
-        call = ToolCall.objects.only("id").get(run_id=memory.row.pk, ordinal=card.ordinal)
-        Approval.objects.update_or_create(
-            id=ask.id,
-            defaults=columns
-            | {
-                "run_id": memory.row.pk, "call_id": call.pk, "opener": ask.opener, "args_sha256": ask.args_sha256,
-                "requested_at": ask.requested_at, "asked": not ask.automatic,
-            },
         )  # fmt: skip

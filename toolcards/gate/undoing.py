@@ -76,5 +76,5 @@ class TakeBack(Action):
             Grant.objects.filter(pk=grant.pk).update(revoked_at=tx.now)
             told = {"grant": grant.id, "rule": grant.rule, "tool": grant.tool}
             tx.acts.append(Act("grant.revoked", by.kind, by.name, detail=told, at=tx.now))
-        tx.tell(memory, f.ApprovalMoved(card.call_id, "revoked", id=row.id, at=tx.now))
-        tx.tell(memory, f.OutputDenied(card.call_id, reason=TAKEN_BACK, by=by, at=tx.now))
+        tx.tell(memory, f.ApprovalMoved(card.call_id, "revoked", id=row.id, at=tx.now), card)
+        tx.tell(memory, f.OutputDenied(card.call_id, reason=TAKEN_BACK, by=by, at=tx.now), card)

@@ -19,6 +19,7 @@ from toolcards.core.lifecycle import Ask, Card
 from toolcards.core.policy import AskTerms, Effect
 from toolcards.core.redact import masked
 from toolcards.gate import audit, grants
+from toolcards.gate.digests import digest_of_input
 from toolcards.gate.judge import judge_again
 from toolcards.gate.memory import RunMemory
 from toolcards.gate.people import identities
@@ -114,7 +115,7 @@ class CastVote(Action):
             raise TooLate("Too late: the time for an answer is over.", code="expired")
         if ballot.rev != card.rev:
             raise Changed("The call has changed since you saw it. Look again.", code="stale_rev")
-        if ballot.args_sha256 != row.args_sha256:
+        if ballot.args_sha256 != _drawn_digest(card):
             raise Changed("These are not the arguments you saw. Look again.", code="args_mismatch")
         views = (view_sha256(redactor().card(card)), view_sha256(card))  # who may reveal has seen the other one
         if ballot.view_sha256 and ballot.view_sha256 not in views:
@@ -174,7 +175,11 @@ class CastVote(Action):
         have = have if have is not None else (card.approval or Ask()).have
         value = json.loads(row.edited) if edited else None
         tx.extras[row.id] = {"edited": row.edited}
-        tx.tell(memory, f.Voted(card.call_id, have, id=row.id, by=by, edited=value, has_edited=edited, at=tx.now))
+        sha256 = digest(value) if edited else ""
+        counted = f.Voted(
+            card.call_id, have, id=row.id, by=by, edited=value, has_edited=edited, args_sha256=sha256, at=tx.now
+        )
+        tx.tell(memory, counted, card)
 
     def _settle(
         self, tx: Transaction, memory: RunMemory, row: Approval, card: Card, terms: AskTerms, approved: bool
@@ -182,11 +187,11 @@ class CastVote(Action):
         ballot, edited = self.ballot, bool(row.edited) and approved
         extras: dict[str, Any] = {"note": ballot.note, "edited": row.edited}
         value = json.loads(row.edited) if edited else None
-        if edited:
-            extras["args_sha256"] = digest(value)
         if approved:
             extras |= use_clock(row, tx.now)
         tx.extras[row.id] = extras
+        if edited:
+            row.args_sha256 = digest(value)  # what a grant covers is what was approved
         if approved and ballot.grant:
             given = grants.give(row, card, self.person, ballot.grant, terms.grants, tx.now)
             for grant in given:
@@ -194,12 +199,11 @@ class CastVote(Action):
                 who = self.person.get_username()
                 tx.acts.append(audit.about(memory, card, "grant.given", "human", who, tx.now, row.id, **told))
         by = f.By("human", self.person.get_username())
-        tx.tell(
-            memory,
-            f.ApprovalAnswered(
-                card.call_id, approved, id=row.id, reason=ballot.reason, by=by, input=value, has_input=edited, at=tx.now
-            ),
-        )
+        answered = f.ApprovalAnswered(
+            card.call_id, approved, id=row.id, reason=ballot.reason, by=by, input=value, has_input=edited,
+            args_sha256=digest(value) if edited else "", at=tx.now,
+        )  # fmt: skip
+        tx.tell(memory, answered, card)
 
     # ------------------------------------------------------------ edit and approve
 
@@ -214,6 +218,8 @@ class CastVote(Action):
             raise Invalid(f"The edited input cannot be used: {error}", code="invalid_edit") from error
         if sha256 == row.args_sha256:
             raise Invalid("Nothing was edited.", code="invalid_edit")
+        if type(edited) is not type(card.input):
+            raise Invalid("The edited input must be of the same JSON type.", code="invalid_edit")
         changed = [change.pointer for change in diff(card.input, edited)]
         barred = [p for p in changed if not any(p == e or p.startswith(f"{e}/") or e == "" for e in terms.editable)]
         if barred or not terms.editable:
@@ -222,10 +228,18 @@ class CastVote(Action):
         if wrong is not None:
             why = wrong.message(offered(memory))
             raise Invalid(f"The edited input does not fit the tool: {why}", code="invalid_edit")
-        again = judge_again(memory, card.but(input=edited, has_input=True), now, schema_sha256=row.schema_sha256)
+        again = judge_again(memory, card.but(input=edited, has_input=True), now)
         if again.effect == Effect.DENY:
             raise Invalid("Policy denies the edited call.", code="invalid_edit")
         row.edited = json.dumps(edited)
+
+
+def _drawn_digest(card: Card) -> str:
+    """Return the digest of the input that a vote is about: as edited so far, else as the call has it."""
+    ask = card.approval
+    if ask is not None and ask.has_edited:
+        return digest(ask.edited)
+    return digest_of_input(card)
 
 
 def _legible(name: str) -> str:

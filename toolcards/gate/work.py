@@ -21,6 +21,9 @@ class Action:
         self.error: Exception | None = None
         self.done: Callable[[], None] = lambda: None
 
+    def dequeued(self) -> None:
+        """See journal.Work."""
+
     def runs(self) -> Iterable[tuple[int, str]]:
         """See journal.Work."""
         return ()

@@ -62,6 +62,8 @@ class Approval(models.Model):
     permit = models.CharField(max_length=60, blank=True, db_index=True)
     permit_expires_at = models.FloatField(default=0)
     claimed_at = models.FloatField(default=0)
+    claimed_by = models.CharField(max_length=200, blank=True)  # the client, so that a lost answer can be given again
+    key_id = models.BigIntegerField(null=True, blank=True)  # the agent key that asked; a permit ends with its key
     objects = ApprovalQuerySet.as_manager()
 
     class Meta:

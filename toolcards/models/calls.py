@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from django.db import models
 
+from toolcards.core.card_codec import load_card
 from toolcards.core.facts import InputDelta
-from toolcards.core.lifecycle import Card, Times, Tool, ToolCallState, load_card
+from toolcards.core.lifecycle import Card, Times, Tool, ToolCallState
 from toolcards.core.rope import Rope
 from toolcards.models.runs import CLOSED, Event, Run
 from toolcards.records import redactor

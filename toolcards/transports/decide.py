@@ -61,7 +61,7 @@ class DecideBody(Body):
 
     idempotency_key: str = Field("", max_length=300)
     call_id: str = Field(min_length=1)
-    attempt: Attempt = 1
+    attempt: Attempt | None = None
     agent_path: list[str] = Field(default_factory=list, max_length=32)
     tool: AskedTool | Annotated[str, Field(min_length=1, max_length=300)]
     args: Any = Field(default_factory=dict)
@@ -79,7 +79,22 @@ class ClaimBody(BaseModel):
     model_config = ConfigDict(strict=True)
     call_id: str
     args_sha256: str
+    call_sha256: str | None = None
+    attempt: Attempt | None = None
+    tool: AskedTool | Annotated[str, Field(min_length=1, max_length=300)] | None = None
     schema_sha256: str = ""
+    claim_id: str = Field("", max_length=100)
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """What the claim names of the call, as gate.aclaim takes it."""
+        tool = AskedTool(name=self.tool) if isinstance(self.tool, str) else self.tool
+        source = tool.source if tool is self.tool and tool and "source" in tool.model_fields_set else None
+        return {
+            "call_id": self.call_id, "args_sha256": self.args_sha256.lower(), "attempt": self.attempt,
+            "call_sha256": self.call_sha256.lower() if self.call_sha256 else None, "tool": tool.name if tool else None,
+            "tool_source": source, "schema_sha256": self.schema_sha256,
+        }  # fmt: skip
 
 
 class ResultError(BaseModel):
@@ -126,6 +141,7 @@ async def decide(request: Any, caller: Caller) -> Any:
         agent_path=tuple(body.agent_path), tool_source=tool.source, schema_sha256=tool.schema_sha256,
         args_sha256=body.args_sha256, env=body.labels.env, note=body.agent_note, can_wait=body.can_wait,
         idempotency_key=body.idempotency_key, kind=tool.kind, title=tool.title, tools=tuple(body.tools),
+        key=caller.key,
     )  # fmt: skip
     said = await gate.adecide(caller.agent, asking)
     if said["decision"] != "ask" or not said["approval"] or not body.wait_ms:
@@ -148,7 +164,8 @@ async def approval(request: Any, caller: Caller, approval: str) -> Any:
 @endpoint("POST", "decide")
 async def claim(request: Any, caller: Caller, permit: str) -> Any:
     """Use up a permit, right before the call runs."""
-    return await gate.aclaim(caller.agent, permit, _read(request, ClaimBody).model_dump())
+    body = _read(request, ClaimBody)
+    return await gate.aclaim(caller.agent, permit, body.named, _client(request, caller, body.claim_id))
 
 
 @endpoint("POST", "result")
@@ -176,6 +193,14 @@ async def end(request: Any, caller: Caller, run: str) -> Any:
     """End the run."""
     body = _read(request, EndBody) if request.body.strip() else EndBody()
     return await gate.aend(caller.agent, run, body.outcome, body.reason)
+
+
+def _client(request: Any, caller: Caller, claim_id: str) -> str:
+    """Return who claims: the key with the client's own id of this claim, else with its connection; "" if unknown."""
+    port = request.META.get("REMOTE_PORT")
+    if not claim_id and not port:
+        return ""
+    return f"{caller.key} " + (f"id {claim_id}" if claim_id else f"at {request.META.get('REMOTE_ADDR')}:{port}")
 
 
 def gate_text(value: Any) -> bytes:

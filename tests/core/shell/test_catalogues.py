@@ -1,0 +1,243 @@
+"""The catalogues of programs and tools say only what can be meant."""
+
+import pytest
+
+from toolcards.core.document import parse
+from toolcards.core.lint import lint
+from toolcards.core.packs import PACKS
+from toolcards.core.policy import Effect, Question, decide
+from toolcards.core.shell.advice import why_only_some_forms
+from toolcards.core.shell.forms import BadCatalogue
+from toolcards.core.shell.options import Arguments, read_arguments, read_specification
+from toolcards.core.shell.programs import Catalogue, all_names, catalogue, find_program
+from toolcards.core.shell.tools import known_tools, why_not_alone
+
+SHELL = ("Bash", "/command")
+
+
+def test_every_form_says_what_it_does():
+    """A form that never only looks must say what it does, or may do, or runs."""
+    for name, program in catalogue().names.items():
+        for form in program.all_forms():
+            runs = form.wraps or form.rest or form.sub or form.patterns
+            assert form.anything or form.looks is not None or form.does or form.may or runs, f"{form.name} ({name})"
+            assert all(low <= high for low, high in (form.counts, form.then or (0, 0), form.line or (0, 0)))
+
+
+def test_hundreds_of_programs_are_known():
+    assert len(catalogue().names) > 700
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"lokks": "-a"},
+        {"looks": "a"},
+        {"looks": "-a -a"},
+        {"looks": "-a", "writes": "-a"},
+        {"looks": "-a", "other": "-a:"},
+        {"does": "breaks"},
+        {"style": "odd"},
+        {"script": "cobol"},
+        {"values": "("},
+        {"looks": "@none"},
+        {"sub": {"x": {"lokks": ""}}},
+    ],
+)
+def test_a_row_that_cannot_be_meant_is_refused(row):
+    with pytest.raises(BadCatalogue):
+        Catalogue({"programs": {"x": row}})
+
+
+def test_a_program_that_stands_there_twice_is_refused():
+    with pytest.raises(BadCatalogue):
+        Catalogue({"programs": {"x y": {"looks": "*"}, "y": {"does": "writes"}}})
+
+
+@pytest.mark.parametrize(
+    ("word", "names"),
+    [
+        ("python3.11", ("python3.11", "python3", "python")),
+        ("/usr/bin/python2", ("python2", "python")),
+        ("gcc-12", ("gcc-12", "gcc")),
+        ("lua5.4", ("lua5.4", "lua5", "lua")),
+        ("rm", ("rm",)),
+        ("RM.EXE", ("rm",)),
+        ("sha256sum", ("sha256sum",)),
+        ("mytool2", ("mytool2",)),
+    ],
+)
+def test_a_version_of_a_program_is_that_program(word, names):
+    assert all_names(word) == names
+    assert find_program("/lib64/ld-linux-x86-64.so.2") is find_program("ld-linux-x86-64.so.2") is not None
+
+
+def read(words, specification, style="gnu", **more):
+    found = read_arguments(tuple(words.split()), 0, read_specification(specification), style, **more)
+    return found.options, [word for _, word in found.operands], found.unknown
+
+
+@pytest.mark.parametrize(
+    ("words", "style", "expected"),
+    [
+        ("-ab f", "gnu", ([("-a", ""), ("-b", "")], ["f"], [])),
+        ("f -a", "gnu", ([("-a", "")], ["f"], [])),
+        ("f -a", "posix", ([], ["f", "-a"], [])),
+        ("-v x f", "gnu", ([("-v", "x")], ["f"], [])),
+        ("-avx f", "gnu", ([("-a", ""), ("-v", "x")], ["f"], [])),
+        ("-oxa", "gnu", ([("-o", "xa")], [], [])),
+        ("-o x", "gnu", ([("-o", "")], ["x"], [])),
+        ("--long=x", "gnu", ([("--long", "x")], [], [])),
+        ("--long x f", "gnu", ([("--long", "x")], ["f"], [])),
+        ("--lon=x", "gnu", ([], [], ["--lon=x"])),
+        ("--flag=x", "gnu", ([], [], ["--flag=x"])),
+        ("-z", "gnu", ([], [], ["-z"])),
+        ("-az", "gnu", ([("-a", "")], [], ["-az"])),
+        ("-- -z", "gnu", ([], ["-z"], [])),
+        ("- -a", "gnu", ([("-a", "")], ["-"], [])),
+        ("-v", "gnu", ([], [], ["-v"])),
+        ("-12 f", "gnu", ([("-#", "12")], ["f"], [])),
+        ("-m x", "gnu", ([("-m", "x")], [], [])),
+        ("-m -a", "gnu", ([("-m", ""), ("-a", "")], [], [])),
+        ("av x f", "tar", ([("-a", ""), ("-v", "x")], ["f"], [])),
+        ("va x f", "tar", ([("-v", "x"), ("-a", "")], ["f"], [])),
+        ("az f", "tar", ([("-a", "")], ["f"], ["az"])),
+        ("--single x", "long", ([("-single", "x")], [], [])),
+        ("-single=x", "long", ([("-single", "x")], [], [])),
+        (". -single x -y", "find", ([("-single", "x")], ["."], ["-y"])),
+    ],
+)
+def test_options_are_read_as_programs_read_them(words, style, expected):
+    assert read(words, "-[ab] -v: -o? -m~ -# --long= --flag -single:", style) == expected
+
+
+def test_a_pattern_may_be_an_option():
+    assert read("x -a *", "-a", patterns=frozenset({2}))[2] == ["*"]
+    assert read("-- *", "-a", patterns=frozenset({1}))[1] == ["*"]
+    assert Arguments().names == set()
+
+
+ALONE = [
+    (*SHELL, {"command": "ls"}, True),
+    (*SHELL, {"command": "ls", "description": "x", "timeout": 1, "run_in_background": True}, True),
+    (*SHELL, {"command": "ls", "env": {}}, False),
+    (*SHELL, {"command": "ls", "cwd": ""}, False),
+    (*SHELL, {"command": "ls", "workdir": "x"}, False),
+    (*SHELL, {"command": "ls", "shell": "x"}, False),
+    (*SHELL, {"command": "ls", "dangerouslyDisableSandbox": True}, False),
+    (*SHELL, {"command": "ls", "dangerouslyDisableSandbox": False}, True),
+    (*SHELL, {"command": "ls", "Description": "x"}, False),
+    (*SHELL, {"command": "ls", "description ": "x"}, False),
+    (*SHELL, {"command": "ls", "": 1}, False),
+    ("Bash", "/cmd", {"cmd": "ls"}, False),
+    ("bash ", "/command", {"command": "ls", "timeout": 1}, True),
+    ("shell", "/command", {"command": ["ls"], "timeout_ms": 1}, True),
+    ("exec_command", "/cmd", {"cmd": "ls", "yield_time_ms": 1}, True),
+    ("exec_command", "/cmd", {"cmd": "ls", "workdir": "/"}, False),
+    ("local_shell", "/action/command", {"action": {"type": "exec", "command": ["ls"], "env": {}}}, True),
+    ("local_shell", "/action/command", {"action": {"type": "exec", "command": ["ls"], "env": {"A": "1"}}}, False),
+    ("terminal", "/commands", {"commands": ["ls"]}, True),
+    ("run_terminal_cmd", "/command", {"command": "ls", "is_background": False}, True),
+    ("PowerShell", "/command", {"command": "ls"}, False),
+    ("python", "/command", {"command": "ls"}, False),
+    ("my_tool", "/command", {"command": "ls", "description": "x"}, True),
+    ("my_tool", "/command", {"command": "ls", "mode": "x"}, False),
+    ("my_tool", "/a/b", {"a": {"b": "ls"}}, True),
+    ("my_tool", "/a/b", {"a": {"b": "ls", "c": 1}}, False),
+    ("my_tool", "/a/b", {"a": {"b": "ls"}, "c": 1}, False),
+    ("mcp__evil__bash", "/command", {"command": "ls", "run_in_background": True}, False),
+]
+
+
+@pytest.mark.parametrize(("tool", "path", "given", "alone"), ALONE)
+def test_only_known_arguments_may_stand_next_to_a_command(tool, path, given, alone):
+    assert (why_not_alone(tool, given, tuple(path.split("/")[1:])) == "") is alone
+    for op, value in (("cmd", "ls"), ("effect", "none")):
+        match = {"tool": tool, "args": [{"path": path, "op": op, "value": value}]}
+        policy = parse({"default": "ask", "rules": [{"id": "r", "effect": "allow", "match": match}]})
+        assert (decide(policy, Question.of(tool, input=given)).effect is Effect.ALLOW) is alone
+
+
+def test_a_rule_may_speak_of_another_argument_itself():
+    args = [{"path": "/command", "op": "cmd", "value": "ls"}, {"path": "/cwd", "op": "eq", "value": "/srv"}]
+    policy = parse(
+        {"default": "ask", "rules": [{"id": "r", "effect": "allow", "match": {"tool": "Bash", "args": args}}]}
+    )
+    for cwd, effect in (("/srv", Effect.ALLOW), ("/tmp", Effect.ASK)):
+        assert decide(policy, Question.of("Bash", input={"command": "ls", "cwd": cwd})).effect is effect
+    assert decide(policy, Question.of("Bash", input={"command": "ls", "cwd": "/srv", "env": {}})).effect is Effect.ASK
+
+
+def test_the_decision_says_why():
+    policy = parse(
+        {
+            "default": "ask",
+            "rules": [
+                {
+                    "id": "r",
+                    "effect": "allow",
+                    "match": {"args": [{"path": "/command", "op": "cmd", "value": ["awk", "mytool", "ls"]}]},
+                }
+            ],
+        }
+    )
+    for given, why in (
+        ({"command": "awk -f prog"}, "awk can run other programs"),
+        ({"command": "mytool x"}, "the catalogue does not know this program"),
+        ({"command": "ls", "cwd": "/"}, "the argument cwd may change what runs"),
+        ({"command": "ls $X"}, "it holds $"),
+    ):
+        decision = decide(policy, Question.of("Bash", input=given))
+        assert decision.effect is Effect.ASK and why in decision.reason
+
+
+MARKED = [
+    {"command": "secret-word x"},
+    {"command": "/opt/secret-word/ls"},
+    {"command": "ls secret-word; awk -f secret-word"},
+    {"command": "timeout 5 secret-word"},
+    {"command": "awk 'BEGIN{system(\"secret-word\")}'"},
+    {"command": "ls $secret-word"},
+    {"command": "secret-word=1 ls"},
+    {"command": "ls", "secret-word": 1},
+    {"command": ["ls", "secret-word"]},
+    {"command": "git secret-word"},
+    {"command": "npm run secret-word > secret-word"},
+    {"command": "python -m secret-word"},
+]
+
+
+@pytest.mark.parametrize("given", MARKED)
+@pytest.mark.parametrize("effect", ["allow", "ask", "deny"])
+def test_reasons_hold_nothing_that_the_agent_wrote(given, effect):
+    """They are stored in the clear, and stand on pages as our words."""
+    for op, value in (("cmd", ["ls", "awk", "git", "npm", "python"]), ("effect", "none")):
+        match = {"args": [{"path": "/command", "op": op, "value": value}]}
+        for rule in ({"match": match}, {"unless": [match]} if effect != "allow" else {"match": match}):
+            policy = parse({"default": "ask", "rules": [{"id": "r", "effect": effect} | rule]})
+            assert "secret-word" not in decide(policy, Question.of("Bash", input=given)).reason
+
+
+def test_the_starter_policy_says_what_about_the_command_it_asks_for():
+    policy = parse(PACKS["ask-on-writes"].document)
+    for line, why in (("awk -f prog", "awk can run other programs"), ("rm x", "rm can delete or change things")):
+        assert decide(policy, Question.of("Bash", input={"command": line})).reason.endswith(f": {why}.")
+
+
+def test_a_sure_allow_outweighs_another_in_doubt():
+    def rule(name, value):
+        return {"id": name, "effect": "allow", "match": {"args": [{"path": "/command", "op": "cmd", "value": value}]}}
+
+    policy = parse({"default": "ask", "rules": [rule("a", "git"), rule("b", "git push origin")]})
+    assert decide(policy, Question.of("Bash", input={"command": "git push origin"})).rules == ("b",)
+
+
+def test_the_lint_names_the_programs_that_a_rule_does_not_wholly_allow():
+    assert "run other programs" in why_only_some_forms(("awk",)) and "does not know" in why_only_some_forms(("mytool",))
+    assert why_only_some_forms(("cat",)) == "" and why_only_some_forms(("grep", "-r")) == ""
+    doc = {"rules": [{"effect": "deny", "match": {"args": [{"path": "/command", "op": "cmd", "value": "a; rm"}]}}]}
+    assert [(one.code, one.grave) for one in lint(parse(doc))] == [("cmd_operators", True)]
+
+
+def test_a_tool_has_one_row():
+    assert known_tools()["*"].paths == () and all(name == name.lower() for name in known_tools())

@@ -1,0 +1,21 @@
+"""Everyday commands that only look run without a question under the starter policy."""
+
+import pytest
+
+from tests.core.shell.samples import read_lines
+from toolcards.core.document import parse
+from toolcards.core.packs import PACKS
+from toolcards.core.policy import Effect, Question, decide
+
+PACK = parse(PACKS["ask-on-writes"].document)
+EVERYDAY = read_lines("everyday")
+
+
+@pytest.mark.parametrize("line", EVERYDAY)
+def test_an_everyday_command_is_allowed(line):
+    decision = decide(PACK, Question.of("Bash", input={"command": line, "description": "look", "timeout": 5}))
+    assert decision.effect is Effect.ALLOW, decision.reason
+
+
+def test_there_are_enough_of_them():
+    assert len(set(EVERYDAY)) >= 100

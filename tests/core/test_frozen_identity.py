@@ -1,0 +1,158 @@
+"""A judged call is frozen: what contradicts it begins a new attempt, what repeats it changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.core.samples import play
+from toolcards.core import facts as f
+from toolcards.core.board import Board
+from toolcards.core.lifecycle import Card
+
+ARGS = {"target": "production", "force": True}
+TEXT = '{"force": true, "target": "production"}'
+JUDGED = [f.InputReady("c", "deploy", ARGS, True, source="ops"), f.Decided("c", "ask")]
+ASKED = [*JUDGED, f.ApprovalAsked("c", id="a1", opener="gate", votable=True, args_sha256="0" * 64)]
+APPROVED = [*ASKED, f.ApprovalAnswered("c", True, id="a1", by=f.By("human", "ann"))]
+CLAIMED = [*APPROVED, f.ApprovalMoved("c", "claimed", id="a1")]
+ALLOWED = [JUDGED[0], f.Decided("c", "allow"), f.PermitMoved("c", "issued", "alw_1")]
+
+REPEATS: dict[str, list[Any]] = {
+    "its start": [f.InputStarted("c", "deploy")],
+    "its start with another title": [f.InputStarted("c", "deploy", title="Harmless")],
+    "all of its text": [f.InputStarted("c", "deploy"), f.InputDelta("c", TEXT), f.InputReady("c")],
+    "pieces of its text": [f.InputDelta("c", TEXT[:9]), f.InputDelta("c", TEXT[9:20])],
+    "the same input in another order": [f.InputReady("c", "deploy", dict(reversed(ARGS.items())), True)],
+    "the same input as text": [f.InputReady("c", "deploy", TEXT, True)],
+    "the same input without a name": [f.InputReady("c", "", ARGS, True)],
+    "the same input as a repair": [f.InputRepaired("c", "deploy", ARGS, {"target": "x"}, "by magic")],
+    "the same server": [f.InputReady("c", "deploy", ARGS, True, source="ops")],
+    "a kind": [f.InputReady("c", "deploy", ARGS, True, kind="read")],
+    "tools that the run offers": [f.RunStarted(tools=[{"name": "deploy", "input_schema": {"type": "string"}}])],
+    "a question of the agent's own": [f.ApprovalAsked("c", source_id="theirs", input={"target": "staging"}, tool="x")],
+    "a step": [f.StepStarted(step=3)],
+}
+CONTRADICTIONS: dict[str, list[Any]] = {
+    "another input": [f.InputReady("c", "deploy", {"target": "staging"}, True)],
+    "another tool": [f.InputReady("c", "read_docs", ARGS, True)],
+    "another server": [f.InputReady("c", "deploy", ARGS, True, source="evil")],
+    "true for 1": [f.InputReady("c", "deploy", ARGS | {"force": 1}, True)],
+    "a repair": [f.InputRepaired("c", "deploy", {"target": "staging"}, ARGS, "x")],
+    "a repair to another tool": [f.InputRepaired("c", "read_docs", ARGS, ARGS, "x")],
+    "a start of another tool": [f.InputStarted("c", "read_docs")],
+    "text of another input": [f.InputDelta("c", '{"target": "st')],
+    "a start and text of another input": [f.InputStarted("c", "deploy"), f.InputDelta("c", '{"target":"staging"}')],
+    "half of its text as the whole": [f.InputStarted("c", "deploy"), f.InputDelta("c", TEXT[:9]), f.InputReady("c")],
+    "more behind its text": [f.InputStarted("c", "deploy"), f.InputDelta("c", TEXT + ","), f.InputReady("c")],
+    "another input that was invalid": [f.InputInvalid("c", "deploy", {"target": "staging"}, "x")],
+    "another attempt": [f.InputReady("c", "deploy", ARGS, True, attempt=2)],
+    "a chunk of another input": [f.InputChunk("c", "deploy", '{"x"')],
+}
+
+
+def shown(card: Card) -> tuple[Any, ...]:
+    """What a person decides on."""
+    return (
+        card.tool,
+        card.input,
+        card.has_input,
+        card.agent_path,
+        card.original_input,
+        card.repair,
+        card.rev,
+        card.state,
+    )
+
+
+def card_of(board: Board, ordinal: int = 1) -> Card:
+    return board.cards[ordinal]
+
+
+@pytest.mark.parametrize("before", [ASKED, APPROVED, CLAIMED, ALLOWED], ids=["asked", "approved", "claimed", "allowed"])
+@pytest.mark.parametrize("facts", REPEATS.values(), ids=REPEATS.keys())
+def test_news_of_the_same_input_changes_nothing(before: list[Any], facts: list[Any]) -> None:
+    if before is ALLOWED and isinstance(facts[0], f.ApprovalAsked):
+        pytest.skip("what a rule allowed may still be asked about where the agent runs")
+    board = play(*before)
+    known = shown(card_of(board))
+    play(*facts, board=board)
+    assert len(board.cards) == 1
+    assert shown(card_of(board)) == known
+    assert card_of(board).anomalies == ()
+
+
+@pytest.mark.parametrize("before", [ASKED, APPROVED, ALLOWED], ids=["asked", "approved", "allowed"])
+@pytest.mark.parametrize("facts", CONTRADICTIONS.values(), ids=CONTRADICTIONS.keys())
+def test_another_input_ends_the_question_and_is_a_new_attempt(before: list[Any], facts: list[Any]) -> None:
+    board = play(*before)
+    known = shown(card_of(board))[:6]
+    play(*facts, board=board)
+    old, new = card_of(board), card_of(board, 2)
+    assert shown(old)[:6] == known
+    assert (old.state, old.soft, old.cause) == ("output-error", True, "superseded")
+    assert [code for code, _ in old.anomalies] == ["changed-after-decision"]
+    assert not old.unclaimed
+    assert old.approval is None or old.approval.state == "superseded"
+    assert (new.call_id, new.attempt, new.decision, new.approval) == ("c", 2, None, None)
+    assert new.gated
+
+
+@pytest.mark.parametrize("facts", CONTRADICTIONS.values(), ids=CONTRADICTIONS.keys())
+def test_a_call_that_runs_goes_on_beside_another_attempt(facts: list[Any]) -> None:
+    board = play(*CLAIMED, *facts)
+    assert (card_of(board).state, card_of(board).running) == ("approval-responded", True)
+    assert [code for code, _ in card_of(board).anomalies] == ["changed-after-decision"]
+    play(f.OutputReady("c", "done"), board=board)
+    assert (card_of(board).state, card_of(board).output) == ("output-available", "done")
+    assert card_of(board, 2).state != "output-available"
+
+
+def test_text_that_began_before_the_call_was_judged_goes_on_after_it() -> None:
+    board = play(f.InputStarted("c", "deploy"), f.InputDelta("c", TEXT[:9]), *ASKED, f.InputDelta("c", TEXT[9:]))
+    assert len(board.cards) == 1
+    play(f.InputReady("c"), board=board)
+    assert len(board.cards) == 1
+    assert card_of(board).waiting
+
+
+def test_what_was_written_under_the_old_call_is_the_input_of_the_new_one() -> None:
+    pieces = [f.InputDelta("c", '{"target":'), f.InputDelta("c", '"staging"}'), f.InputReady("c")]
+    board = play(*ASKED, f.InputStarted("c", "deploy"), *pieces)
+    assert card_of(board, 2).input == {"target": "staging"}
+
+
+def test_an_edited_call_takes_news_of_what_was_edited_and_of_what_became_of_it() -> None:
+    edited = {"target": "staging"}
+    answered = f.ApprovalAnswered("c", True, id="a1", by=f.By("human", "ann"), input=edited, has_input=True)
+    for news in (ARGS, edited):
+        board = play(*ASKED, answered, f.InputReady("c", "deploy", news, True))
+        assert (len(board.cards), card_of(board).input) == (1, edited)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        f.OutputReady("c", 1), f.OutputFailed("c", "x"), f.OutputDenied("c"), f.OutputPartial("c", 1), f.StepReset(),
+        f.RunEnded(), f.RunEnded(outcome="aborted"), f.RunEnded(outcome="truncated"), f.RunEnded(outcome="error"),
+        f.InputInvalid("c", "deploy", ARGS, "x"), f.SnapshotSeen("c", "done"),
+    ],
+    ids=lambda fact: fact.type,
+)  # fmt: skip
+@pytest.mark.parametrize("before", [ALLOWED, APPROVED], ids=["by a rule", "by a person"])
+def test_the_right_to_run_dies_with_the_call(before: list[Any], end: Any) -> None:
+    board = play(*before)
+    assert card_of(board).unclaimed
+    play(end, board=board)
+    assert not card_of(board).unclaimed
+    play(f.PermitMoved("c", "claimed", "alw_1"), board=board)
+    assert card_of(board).permit is None or card_of(board).permit.state == "void"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("before", [ALLOWED, APPROVED], ids=["by a rule", "by a person"])
+def test_a_result_without_a_claim_is_ungoverned(before: list[Any]) -> None:
+    board = play(*before, f.OutputReady("c", 1))
+    assert [code for code, _ in card_of(board).anomalies] == ["ungoverned"]
+    board = play(*before[:-1], *before[-1:], f.OutputFailed("c", "refused"))
+    assert card_of(board).anomalies == ()

@@ -1,0 +1,83 @@
+"""One refused piece of a group commit touches no other: every frame is written once, in its order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.serving import PATIENCE
+from toolcards import gate
+from toolcards.core import facts as f
+from toolcards.gate import journal, memory
+from toolcards.gate.refusals import Unknown
+from toolcards.gate.work import Action
+from toolcards.models import Event, Run, Source
+
+pytestmark = pytest.mark.django_db(transaction=True)
+STREAMS = 3
+
+
+class Refuser(Action):
+    """Work that is refused, at its place in the batch or at its end; frames come in while it is tried."""
+
+    def __init__(self, push: Callable[[int], None], streams: list[int], *, late: bool) -> None:
+        super().__init__()
+        self.push, self.streams, self.late = push, streams, late
+
+    def apply(self, tx: Any) -> None:
+        if self.streams:
+            self.push(self.streams.pop())
+        if not self.late:
+            raise Unknown("There is no such thing.")
+        tx.after.append(self._refuse)
+
+    def _refuse(self) -> None:
+        raise Unknown("There is no such thing.")
+
+
+# One batch: frames of streams, and pieces that are refused while others push more.
+pieces = st.one_of(
+    st.tuples(st.just("frames"), st.integers(0, STREAMS - 1), st.integers(1, 3)),
+    st.tuples(st.just("refused"), st.booleans(), st.lists(st.integers(0, STREAMS - 1), max_size=2)),
+)
+batches = st.lists(st.lists(pieces, min_size=1, max_size=5), min_size=1, max_size=5)
+_runs = iter(range(10**9))
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(story=batches)
+def test_frames_are_written_once_whatever_else_is_refused(source: Source, story: list[Any]) -> None:
+    name = f"r{next(_runs)}"
+    wanted = asyncio.run(play(source, name, story))
+    for number, texts in enumerate(wanted):
+        run = Run.objects.filter(name=f"{name}-{number}").first()
+        written = [event.said for event in Event.objects.after(run, 0)] if run else []
+        assert [fact.text for fact in written if isinstance(fact, f.TextDelta)] == texts
+
+
+async def play(source: Source, name: str, story: list[Any]) -> list[list[str]]:
+    """Hand the batches to the writer; return the texts that each stream took in, in their order."""
+    memory.forget_all()
+    streams = [gate.open_stream(source, f"{name}-{number}", protocol="native") for number in range(STREAMS)]
+    wanted: list[list[str]] = [[] for _ in streams]
+
+    def push(number: int) -> None:
+        wanted[number].append(str(len(wanted[number])))
+        streams[number].push([f.TextDelta(text=wanted[number][-1])])
+
+    for batch in story:
+        for kind, first, second in batch:
+            if kind == "frames":
+                for _ in range(second):
+                    push(first)
+            else:
+                journal.WRITER.put(Refuser(push, list(second), late=first))
+        assert await asyncio.to_thread(gate.drain, PATIENCE)
+    for stream in streams:
+        await asyncio.wait_for(stream.settle(), PATIENCE)
+    return wanted

@@ -1,0 +1,123 @@
+"""One word of a line that the grammar has read, why it is not plain, and what can be seen of opaque lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+HARMLESS_REDIRECT = re.compile(rb"[12]?>&[12]|(?:[12]|&)?>>? ?/dev/null")
+_BARE = re.compile(r"(?:[^\x00-\x20\x7f-\U0010ffff$`\\<>(){}'\";|&!]|\{\})+|!=?|\\[;()!]")
+_SINGLE = re.compile(r"'[^'\x00-\x1f\x7f]*'")
+_DOUBLE = re.compile(r'"[^"\x00-\x1f\x7f-\U0010ffff$`\\!]*"')
+_WRITES = re.compile(rb"[0-9]*(?:>|>>|&>|&>>|>\||<>|>&) *[^&0-9 ]")
+_WORDS = frozenset({"word", "number", "concatenation", "raw_string", "string"})
+
+
+class NotPlain(Exception):
+    """The line is not plain; the message says why."""
+
+
+def read_word(node: Node) -> str:
+    """Return what the program is given for this word."""
+    text = node_text(node)
+    if node.type in {"word", "number"} and _BARE.fullmatch(text):
+        return text.removeprefix("\\")
+    if node.type == "raw_string" and _SINGLE.fullmatch(text):
+        return text[1:-1]
+    if node.type == "string" and _DOUBLE.fullmatch(text):
+        return text[1:-1]
+    if node.type == "concatenation":
+        return _concatenated(node, text)
+    return refuse(node)
+
+
+def _concatenated(node: Node, text: str) -> str:
+    pieces: list[str] = []
+    at = node.start_byte
+    children = list(node.children)
+    while children:
+        piece = children.pop(0)
+        if piece.start_byte != at:
+            refuse(node)
+        if node_text(piece) == "{" and children and node_text(children[0]) == "}":  # `{}` stands for itself
+            piece = children.pop(0)
+            pieces.append("{}")
+        elif piece.type == "concatenation" or node_text(piece)[0] in "!\\":
+            refuse(node)
+        else:
+            pieces.append(read_word(piece))
+        at = piece.end_byte
+    if at != node.end_byte or not pieces:
+        refuse(node)
+    return "".join(pieces)
+
+
+_REASONS = {
+    "comment": "it holds a comment",
+    "&": "it runs something in the background",
+    "|&": "it redirects input or output",
+    "file_redirect": "it redirects input or output",
+    "heredoc_redirect": "it holds a here-document",
+    "herestring_redirect": "it redirects input or output",
+    "redirected_statement": "it redirects input or output",
+    "variable_assignment": "it begins with an assignment or nothing",
+    "command_substitution": "it holds a command substitution",
+    "simple_expansion": "it holds $ outside single quotes",
+    "expansion": "it holds $ outside single quotes",
+    "subshell": "it holds ( outside single quotes",
+    "compound_statement": "it holds { outside single quotes",
+    "negated_command": "it begins with the keyword !",
+    "test_command": "it begins with the keyword [",
+}
+
+
+def refuse(node: Node) -> NoReturn:
+    """Raise NotPlain with what about this part of the line is not plain."""
+    text = node_text(node)
+    odd = next((char for char in text if char in "$`\\<>(){}!" or not " " <= char < "\x7f"), "")
+    shown = odd if " " < odd < "\x7f" else f"U+{ord(odd):04X}" if odd else node.type.replace("_", " ")
+    raise NotPlain(_REASONS.get(node.type, f"it holds {shown} outside single quotes"))
+
+
+def node_text(node: Node) -> str:
+    """Return the spelling of a part of the line."""
+    return (node.text or b"").decode("utf-8", "replace")
+
+
+def glimpses(root: Node) -> Iterator[tuple[str, ...]]:
+    """Give the words of every command in the tree; words that are not plain keep their spelling."""
+    for node in _nodes(root):
+        if node.type == "command":
+            words = [_glimpse(child) for child in node.children if child.type in {*_WORDS, "command_name"}]
+            if words and words[0]:
+                yield tuple(words)
+
+
+def _glimpse(node: Node) -> str:
+    inner = node.children[0] if node.type == "command_name" and node.children else node
+    try:
+        return read_word(inner)
+    except NotPlain:
+        return re.sub(r"['\"\\]", "", node_text(inner))
+
+
+def writes_a_file(root: Node) -> bool:
+    """Return whether a redirection in the tree writes a file."""
+    return any(
+        node.type == "file_redirect"
+        and _WRITES.match(node.text or b"")
+        and not HARMLESS_REDIRECT.fullmatch(node.text or b"")
+        for node in _nodes(root)
+    )
+
+
+def _nodes(root: Node) -> Iterator[Node]:
+    rest = [root]
+    while rest:
+        node = rest.pop()
+        yield node
+        rest += reversed(node.children)
