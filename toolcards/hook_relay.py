@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from toolcards.client.common.canonical import digest
+from toolcards.client.common.canonical import call_digest, digest
 from toolcards.client.common.jsontext import strict_object
 from toolcards.client.http_client import HttpClient, Unreachable
 
@@ -126,15 +126,31 @@ def _bound(answer: Said, hook: Said, data: bytes, told: Said) -> Any:
     """Return the input that may run; raises NotBound unless the answer is to these bytes, this call and that input."""
     bound = answer.get("toolcards")
     runs = told.get("updatedInput", hook.get("tool_input"))
-    wanted = {"answers": hashlib.sha256(data).hexdigest(), "run": hook.get("session_id"), "args_sha256": digest(runs)}
-    if "tool_use_id" in hook:
-        wanted["call_id"] = hook["tool_use_id"]
     if not isinstance(runs, dict) or not isinstance(bound, dict):
         raise NotBound("it does not say what it answers")
+    name, source = hook.get("tool_name"), _source(bound, hook)
+    wanted = {
+        "answers": hashlib.sha256(data).hexdigest(), "run": hook.get("session_id"), "args_sha256": digest(runs),
+        "call_sha256": call_digest(runs, name=name, source=source),
+    }  # fmt: skip
+    if "tool_use_id" in hook:
+        wanted["call_id"] = hook["tool_use_id"]
+    if type(bound.get("attempt")) is not int or bound["attempt"] < 1:
+        raise NotBound("it names no attempt")
     for name, value in wanted.items():
         if not isinstance(value, str) or bound.get(name) != value:
             raise NotBound(f"its {name} is not that of this call")
     return runs
+
+
+def _source(bound: Said, hook: Said) -> str:
+    """Return the server that the judged tool comes from; raises NotBound unless it is the tool of this call."""
+    tool = bound.get("tool")
+    if not isinstance(tool, dict) or not isinstance(tool.get("source"), str) or not isinstance(tool.get("name"), str):
+        raise NotBound("it names no tool")
+    if tool["name"] != hook.get("tool_name"):
+        raise NotBound("it is for another tool")
+    return str(tool["source"])
 
 
 def _specific(answer: Said, event: str) -> Said:

@@ -20,14 +20,6 @@ const MOST = 10_000; // values in arguments
 const DEEPEST_ANSWER = 200;
 const EFFECTS = ['allow', 'deny', 'ask'];
 
-// Fields that servers before the frozen call leave out, by kind of answer. One that is there must be right all the same.
-// Remove a name, and answers without it are refused.
-const MAY_BE_MISSING = {
-  decision: ['call_sha256'],
-  poll: ['call_sha256'],
-  claim: ['call_sha256', 'run', 'attempt', 'tool'],
-};
-
 /** An answer that cannot be used; the message says why. */
 export class NotBound extends Error {
   name = 'NotBound';
@@ -36,6 +28,22 @@ export class NotBound extends Error {
 // ---------------------------------------------------------------- one whole answer
 
 const JSON_TYPE = /^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?$/i;
+
+/** Return the JSON object of a 200; throws an Error with `status` for another one, and NotBound. @param {Promise<Response>} sent */
+export async function answered(sent) {
+  const answer = await sent;
+  if (answer.status !== 200 || answer.redirected) {
+    const said = await objectOf(answer).catch(() => ({}));
+    const told = typeof said.error?.message === 'string' ? said.error.message.slice(0, 2000) : `it answered ${answer.status}`;
+    throw Object.assign(new Error(told), { status: answer.status });
+  }
+  return objectOf(answer);
+}
+
+/** Return whether the server refused, so that asking again gets no other answer. @param {any} error */
+export function isFinal({ status = 0 }) {
+  return status >= 400 && status < 500 && status !== 429;
+}
 
 /** Return the JSON object of an HTTP answer; throws NotBound where it is not whole, too long, compressed or no JSON.
  * @param {Response} answer */
@@ -208,8 +216,7 @@ export async function decisionFor(answer, question, kind) {
   same(answer, 'run', question.run);
   same(answer, 'call_id', question.callId);
   if (answer.decision === 'deny') return answer; // obeyed whatever else it says
-  const optional = MAY_BE_MISSING[kind];
-  same(answer, 'attempt', question.attempt, optional);
+  same(answer, 'attempt', question.attempt);
   if (answer.decision === 'ask') {
     if (!text(answer.approval?.id)) throw new NotBound('it asks a person, but does not say where to wait');
     // An edit that may still be undone shows in polls, and a repair in all answers, before there is an allow for it.
@@ -219,40 +226,44 @@ export async function decisionFor(answer, question, kind) {
   const tool = toolOf(answer, question);
   const args = 'args' in answer ? answer.args : question.args;
   same(answer, 'args_sha256', await digest(args));
-  same(answer, 'call_sha256', await callDigest(args, tool), optional);
+  same(answer, 'call_sha256', await callDigest(args, tool));
   return answer;
 }
 
 /** Check the answer to a claim: the same permit, call, digest, arguments and tool; throws NotBound.
  * @param {Record<string, any>} answer @param {Record<string, any>} decision @param {Question} question */
 export async function checkClaim(answer, decision, question) {
-  const optional = MAY_BE_MISSING.claim;
   if (answer.state !== 'claimed') throw new NotBound('it does not say that the permit was claimed');
   same(answer, 'permit', decision.permit.id);
   same(answer, 'call_id', question.callId);
-  same(answer, 'run', question.run, optional);
-  same(answer, 'attempt', question.attempt, optional);
+  same(answer, 'run', question.run);
+  same(answer, 'attempt', question.attempt);
   same(answer, 'args_sha256', decision.args_sha256);
   if (!('args' in answer) || (await digest(answer.args)) !== decision.args_sha256) {
     throw new NotBound('its arguments are not those of its digest');
   }
-  if (!('tool' in answer) && !optional.includes('tool')) throw new NotBound('it names no tool');
-  same(answer, 'call_sha256', await callDigest(answer.args, toolOf(answer, question)), optional);
+  const tool = toolOf(answer, question);
+  if (tool.source !== toolOf(decision, question).source) throw new NotBound('it is for another tool');
+  same(answer, 'call_sha256', await callDigest(answer.args, tool));
+}
+
+/** Return the reason for the model. @param {any} said @returns {string} */
+export function words(said) {
+  const parts = [said.reason?.text, said.reason?.suggest].filter((part) => typeof part === 'string' && part);
+  return parts.join(' ').slice(0, 8000) || 'The gate did not allow this call.';
 }
 
 /** The tool that the answer speaks of, which must be the one asked about. @param {Record<string, any>} answer
  * @param {Question} question @returns {Tool} */
 function toolOf(answer, { tool }) {
-  if (!('tool' in answer)) return tool;
-  const said = typeof answer.tool === 'string' ? { name: answer.tool } : answer.tool;
-  const source = text(said?.source) || tool.source;
-  if (said?.name !== tool.name || (tool.source && source !== tool.source)) throw new NotBound('it is for another tool');
+  const { name, source } = plainObject(answer.tool) ? answer.tool : {};
+  if (typeof name !== 'string' || typeof source !== 'string') throw new NotBound('it names no tool');
+  if (name !== tool.name || (tool.source && source !== tool.source)) throw new NotBound('it is for another tool');
   return { ...tool, source };
 }
 
-/** @param {Record<string, any>} answer @param {string} name @param {unknown} wanted @param {string[]} [optional] */
-function same(answer, name, wanted, optional = []) {
-  if (!Object.hasOwn(answer, name) && optional.includes(name)) return;
+/** @param {Record<string, any>} answer @param {string} name @param {unknown} wanted */
+function same(answer, name, wanted) {
   if (!Object.hasOwn(answer, name) || answer[name] !== wanted) throw new NotBound(`its ${name} is not that of this call`);
 }
 

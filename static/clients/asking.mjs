@@ -26,10 +26,11 @@
  *   `call` names the call as the server knows it: for `result`
  */
 
-import { NotBound, asSent, checkClaim, decisionFor, digest, objectOf, questionOf } from './answers.mjs';
+import { NotBound, answered, asSent, checkClaim, decisionFor, digest, isFinal, questionOf, words } from './answers.mjs';
 
 const POLL = 25; // seconds that one question for an answer is held open by the server
 const LATE = 10_000; // ms beyond that after which a server counts as gone
+const CLAIMS = 3; // times that one claim is sent while its answer is lost
 const PAUSE = 1_000; // ms before the next look at a server that is away, or that answers at once that nobody has answered
 const SILENT = 120_000; // ms without a usable word after which a question is given up
 const NO = 'The approval gate could not be reached, so nothing was run.';
@@ -142,8 +143,7 @@ class Asking {
     try {
       answer = await request(this.options, 'GET', path, undefined, seconds);
     } catch (error) {
-      const status = /** @type {any} */ (error).status ?? 0;
-      if (this.options.signal?.aborted || (status >= 400 && status < 500 && status !== 429)) throw error;
+      if (this.options.signal?.aborted || isFinal(error)) throw error;
       await this.rest();
       return undefined;
     }
@@ -159,13 +159,11 @@ class Asking {
     if (typeof said.permit?.id !== 'string' || !said.permit.id) {
       return this.denied('This call was allowed once before; it is not run a second time.');
     }
-    const { name, source, schema_sha256 } = question.tool;
     const body = {
-      call_id: question.callId, attempt: question.attempt, args_sha256: said.args_sha256, tool: { name, source },
-      schema_sha256, ...('call_sha256' in said ? { call_sha256: said.call_sha256 } : {}),
+      call_id: question.callId, attempt: question.attempt, args_sha256: said.args_sha256, call_sha256: said.call_sha256,
+      tool: said.tool, schema_sha256: question.tool.schema_sha256, claim_id: crypto.randomUUID(),
     };
-    const path = `/api/v1/permits/${encodeURIComponent(said.permit.id)}/claim`;
-    await checkClaim(await request(options, 'POST', path, body), said, question);
+    await checkClaim(await this.claim(said.permit.id, body), said, question);
     if (options.signal?.aborted) {
       result(call, { outcome: 'aborted' }, options);
       return this.denied(STOPPED);
@@ -175,6 +173,19 @@ class Asking {
     const kept = !edited && (await digest(asSent(call.args))) === question.argsSha256;
     const args = edited ? said.args : kept ? call.args : question.args;
     return { allowed: true, reason: words(said), args, edited: !kept, by: String(said.by?.kind ?? ''), call };
+  }
+
+  /** Send the claim; where its answer is lost, the same one again. @param {string} permit @param {object} body */
+  async claim(permit, body) {
+    const path = `/api/v1/permits/${encodeURIComponent(permit)}/claim`;
+    for (let left = CLAIMS - 1; ; left--) {
+      try {
+        return await request(this.options, 'POST', path, body);
+      } catch (error) {
+        if (!left || this.options.signal?.aborted || isFinal(error)) throw error;
+        await pause(PAUSE);
+      }
+    }
   }
 
   /** @param {string} reason @returns {Verdict} */
@@ -195,12 +206,6 @@ class Asking {
     const work = request({ ...this.options, signal: undefined }, 'POST', path, {}).catch(() => {});
     this.options.waitUntil?.(work);
   }
-}
-
-/** @param {any} said @returns {string} */
-function words(said) {
-  const parts = [said.reason?.text, said.reason?.suggest].filter((part) => typeof part === 'string' && part);
-  return parts.join(' ').slice(0, 8000) || 'The gate did not allow this call.';
 }
 
 // ---------------------------------------------------------------- ids that come again
@@ -266,24 +271,13 @@ export async function request(options, method, path, body, held = 0) {
     stop.aborted ? failed() : stop.addEventListener('abort', failed, { once: true });
   });
   try {
-    const work = exchanged((options.fetch ?? fetch)(base(options) + path, /** @type {any} */ (init)));
+    const work = answered((options.fetch ?? fetch)(base(options) + path, /** @type {any} */ (init)));
     work.catch(() => {}); // where it comes later than the end
     return await Promise.race([work, /** @type {Promise<never>} */ (stopped)]);
   } finally {
     clearTimeout(timer);
     late.abort(new Error('over')); // nobody reads on
   }
-}
-
-/** @param {Promise<Response>} sent */
-async function exchanged(sent) {
-  const answer = await sent;
-  if (answer.status !== 200 || answer.redirected) {
-    const said = await objectOf(answer).catch(() => ({}));
-    const told = typeof said.error?.message === 'string' ? said.error.message.slice(0, 2000) : `it answered ${answer.status}`;
-    throw Object.assign(new Error(told), { status: answer.status });
-  }
-  return objectOf(answer);
 }
 
 /** @param {{ url?: string }} options */

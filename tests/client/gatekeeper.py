@@ -61,7 +61,7 @@ class Call:
     permit: str
     approval: str = ""
     edited: Any = None
-    claimed: bool = False
+    claimed: str = ""  # by the claim of this id
 
     @property
     def runs(self) -> Any:
@@ -73,6 +73,7 @@ class Call:
         """What binds an answer to the call."""
         return {
             "run": self.run, "call_id": self.call_id, "attempt": self.attempt, "args_sha256": digest(self.runs),
+            "tool": {"name": self.tool, "source": self.source},
             "call_sha256": call_digest(self.runs, name=self.tool, source=self.source),
         }  # fmt: skip
 
@@ -94,8 +95,7 @@ class Call:
 
     def claim(self) -> Json:
         """The answer to a claim."""
-        tool = {"name": self.tool, "source": self.source}
-        return {"permit": self.permit, "state": "claimed", **self.bound, "tool": tool, "args": self.runs}
+        return {"permit": self.permit, "state": "claimed", **self.bound, "args": self.runs}
 
 
 Tamper = Callable[[str, Any], "Answer | None"]
@@ -177,7 +177,8 @@ class Gate:
         else:
             stage, honest = self._honest(method, parts, body)
         self.asked.append((stage, body))
-        return self.tamper(stage, honest) or plain(honest, status="200 OK" if stage != "missing" else "404 Not Found")
+        status = {"missing": "404 Not Found", "claim": "410 Gone"}[stage] if "error" in honest else "200 OK"
+        return self.tamper(stage, honest) or plain(honest, status=status)
 
     def _honest(self, method: str, path: str, body: Any) -> tuple[str, Any]:
         parts = [unquote(part) for part in path.split("/")[3:]]
@@ -191,7 +192,10 @@ class Gate:
                     return "poll", self._approval(name).decision("allow")
                 case ["permits", name, "claim"]:
                     call = next(call for call in self.calls if call.permit == name)
-                    call.claimed = True
+                    claim_id = body.get("claim_id") or "none"
+                    if call.claimed not in {"", claim_id}:
+                        return "claim", {"error": {"code": "used", "message": "This permit was used."}}
+                    call.claimed = claim_id
                     return "claim", call.claim()
                 case ["calls", name, "result"]:
                     return "result", {"call_id": name, "state": "output-available"}

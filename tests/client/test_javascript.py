@@ -90,6 +90,7 @@ def test_a_claim_names_attempt_tool_and_both_digests(node: Node, gate: Gate, run
     node.play(client="runs", url=gate.url, run=run, calls=[LOOKUP])
     (call,) = gate.calls
     (claim,) = (body for stage, body in gate.asked if stage == "claim")
+    assert claim.pop("claim_id")
     assert claim == {
         "call_id": "call_0", "attempt": 1, "args_sha256": call.bound["args_sha256"], "schema_sha256": "",
         "tool": {"name": "lookup", "source": ""}, "call_sha256": call.bound["call_sha256"],
@@ -169,13 +170,33 @@ def test_no_connection_is_used_twice_so_that_none_is_met_closed(node: Node, gate
     assert gate.connections >= 10
 
 
-@pytest.mark.parametrize("stage", ["decide", "claim"])
-def test_a_connection_that_closes_without_an_answer_is_not_tried_again(
-    node: Node, gate: Gate, run: str, stage: str
+def test_a_question_whose_connection_closes_without_an_answer_is_not_asked_again(
+    node: Node, gate: Gate, run: str
 ) -> None:
-    gate.tamper = lambda now, honest: Answer([]) if now == stage else None
+    gate.tamper = lambda now, honest: Answer([]) if now == "decide" else None
     told = node.play(client="runs", url=gate.url, run=run, calls=[LOOKUP])
-    assert told["ran"] == [] and gate.stages().count(stage) == 1
+    assert told["ran"] == [] and gate.stages().count("decide") == 1
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(("lost", "ran"), [(1, 1), (2, 1), (3, 0)])
+def test_a_claim_whose_answer_is_lost_is_sent_again_unchanged(
+    node: Node, gate: Gate, run: str, client: str, lost: int, ran: int
+) -> None:
+    def tamper(stage: str, honest: Any) -> Answer | None:
+        return Answer([]) if stage == "claim" and gate.stages().count("claim") <= lost else None
+
+    gate.tamper = tamper
+    told = node.play(client=client, url=gate.url, run=run, calls=[LOOKUP], haste=10)
+    claims = [body for stage, body in gate.asked if stage == "claim"]
+    assert len(told["ran"]) == ran and len(claims) == min(lost + 1, 3)
+    assert claims[0]["claim_id"] and all(claim == claims[0] for claim in claims)
+
+
+def test_a_claim_that_is_refused_is_not_sent_again(node: Node, gate: Gate, run: str) -> None:
+    gate.tamper = lambda now, honest: plain({}, status="410 Gone") if now == "claim" else None
+    told = node.play(client="runs", url=gate.url, run=run, calls=[LOOKUP])
+    assert told["ran"] == [] and gate.stages().count("claim") == 1
 
 
 # ---------------------------------------------------------------- what cannot be judged

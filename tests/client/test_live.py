@@ -10,7 +10,7 @@ from websockets.exceptions import ConnectionClosed
 
 from tests.serving import PATIENCE
 from toolcards.client import Denied, Toolcards, live
-from toolcards.core.canonical import digest
+from toolcards.core.canonical import call_digest, digest
 
 
 class Script:
@@ -44,7 +44,10 @@ async def ack_all(script, socket):
 
 
 async def decide(socket, call_id, decision, judged, **more):
-    bound = {"run": "r1", "call_id": call_id, "attempt": 1, "args_sha256": digest(judged)}
+    bound = {
+        "run": "r1", "call_id": call_id, "attempt": 1, "tool": {"name": "bash", "source": ""},
+        "args_sha256": digest(judged), "call_sha256": call_digest(judged, name="bash"),
+    }  # fmt: skip
     await socket.send(json.dumps({"type": "decision", "decision": decision, **bound, **more}))
 
 

@@ -19,15 +19,6 @@ EFFECTS = ("allow", "deny", "ask")
 LONGEST_TEXT = 8_000  # characters of a reason that reach the model
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
-# Fields that servers before the frozen call leave out, by kind of answer. One that is there must be right all the
-# same. Remove a name, and answers without it are refused.
-MAY_BE_MISSING: dict[str, frozenset[str]] = {
-    "decision": frozenset({"call_sha256"}),  # of `decide`
-    "poll": frozenset({"call_sha256"}),  # of `approvals/{id}`
-    "message": frozenset({"call_sha256", "attempt"}),  # over a socket
-    "claim": frozenset({"call_sha256", "run", "attempt", "tool"}),
-}
-
 
 class Denied(Exception):
     """The call may not run; the message is fit for the model's eyes."""
@@ -65,6 +56,11 @@ class Decision:
         return self.effect == "allow"
 
     @property
+    def attempt(self) -> int:
+        """The attempt that it answers: results name it, too."""
+        return self.question.attempt if self.question is not None else 1
+
+    @property
     def waiting(self) -> bool:
         """A person is asked."""
         return self.effect == "ask"
@@ -78,7 +74,7 @@ def denial(text: str, call_id: str = "", code: str = "gate_error") -> Decision:
 def read(answer: Any, question: Question, kind: str = "decision") -> Decision:
     """Return the server's decision object as a Decision; a deny where it is not plainly about this question.
 
-    `kind` is the row of MAY_BE_MISSING: how the answer came.
+    `kind` is how it came: `decision` (of `decide`), `poll` (of `approvals/{id}`) or `message` (over a socket).
     """
     try:
         return _decision(answer, question, kind)
@@ -91,14 +87,13 @@ def claimed(answer: Any, decision: Decision) -> Decision:
     question = decision.question
     assert question is not None
     try:
-        _claim(answer, decision, question, MAY_BE_MISSING["claim"])
+        _claim(answer, decision, question)
     except NotBound as error:
         return denial(f"The gate's answer to the claim cannot be used: {error}", decision.call_id)
     return replace(decision, permit="", args=answer["args"], raw=answer)
 
 
 def _decision(answer: Any, question: Question, kind: str) -> Decision:
-    optional = MAY_BE_MISSING[kind]
     if not isinstance(answer, Mapping) or answer.get("decision") not in EFFECTS:
         raise NotBound("it is no decision")
     effect: str = answer["decision"]
@@ -107,14 +102,14 @@ def _decision(answer: Any, question: Question, kind: str) -> Decision:
     approval, permit, reason = (_part(answer, name) for name in ("approval", "permit", "reason"))
     tool = question.tool
     if effect != "deny":  # a deny is obeyed whatever else it says
-        _same(answer, "attempt", question.attempt, optional)
+        _same(answer, "attempt", question.attempt)
     if effect == "ask" and not _text(approval, "id"):
         raise NotBound("it asks a person, but does not say where to wait")
     # An edit that may still be undone shows in polls, and a repair in all answers, before there is an allow for it.
     if effect == "ask" and kind != "poll" and "repair" not in answer:
         _same(answer, "args_sha256", question.args_sha256)
     if effect == "allow":
-        tool = _allowed(answer, question, optional)
+        tool = _allowed(answer, question)
     return Decision(
         effect=effect,
         call_id=question.call_id,
@@ -132,53 +127,44 @@ def _decision(answer: Any, question: Question, kind: str) -> Decision:
     )
 
 
-def _allowed(answer: Mapping[str, Any], question: Question, optional: frozenset[str]) -> Tool:
+def _allowed(answer: Mapping[str, Any], question: Question) -> Tool:
     """Return the tool that may run; raises NotBound where its arguments are not those of the digests."""
     tool = _tool(answer, question)
     args = answer.get("args", question.args)
     _same(answer, "args_sha256", _digest(args))
-    _same(answer, "call_sha256", question.digest_of(args, tool), optional)
+    _same(answer, "call_sha256", question.digest_of(args, tool))
     return tool
 
 
-def _claim(answer: Any, decision: Decision, question: Question, optional: frozenset[str]) -> None:
+def _claim(answer: Any, decision: Decision, question: Question) -> None:
     if not isinstance(answer, Mapping) or answer.get("state") != "claimed":
         raise NotBound("it does not say that the permit was claimed")
     _same(answer, "permit", decision.permit)
     _same(answer, "call_id", question.call_id)
-    _same(answer, "run", question.run, optional)
-    _same(answer, "attempt", question.attempt, optional)
+    _same(answer, "run", question.run)
+    _same(answer, "attempt", question.attempt)
     _same(answer, "args_sha256", decision.args_sha256)
     if "args" not in answer or _digest(answer["args"]) != decision.args_sha256:
         raise NotBound("its arguments are not those of its digest")
-    if "tool" not in answer and "tool" not in optional:
-        raise NotBound("it names no tool")
-    allowed = replace(question.tool, name=decision.tool or question.tool.name)
-    tool = _tool(answer, question) if "tool" in answer else allowed
-    if tool.name != allowed.name:
+    tool = _tool(answer, question)
+    if tool != _tool(decision.raw, question):
         raise NotBound("it is for another tool")
-    _same(answer, "call_sha256", question.digest_of(answer["args"], tool), optional)
+    _same(answer, "call_sha256", question.digest_of(answer["args"], tool))
 
 
 def _tool(answer: Mapping[str, Any], question: Question) -> Tool:
     """Return the tool that the answer speaks of: the one asked about, or one that was offered in its place."""
-    if "tool" not in answer:
-        return question.tool
-    said = answer["tool"]
-    named = {"name": said} if isinstance(said, str) else said
-    asked = question.tool
-    if not isinstance(named, Mapping) or not _text(named, "name"):
+    named, asked = answer.get("tool"), question.tool
+    if not isinstance(named, Mapping) or not _text(named, "name") or not isinstance(named.get("source"), str):
         raise NotBound("it names no tool")
-    name, source = _text(named, "name"), _text(named, "source") or asked.source
+    name, source = _text(named, "name"), _text(named, "source")
     if (name != asked.name and name not in question.offered) or (asked.source and source != asked.source):
         raise NotBound("it is for another tool")
     return replace(asked, name=name, source=source)
 
 
-def _same(answer: Mapping[str, Any], name: str, wanted: str | int, optional: frozenset[str] = frozenset()) -> None:
-    """Raise NotBound unless the field has exactly this value; one of `optional` may be missing."""
-    if name not in answer and name in optional:
-        return
+def _same(answer: Mapping[str, Any], name: str, wanted: str | int) -> None:
+    """Raise NotBound unless the field has exactly this value."""
     value = answer.get(name)
     if type(value) is not type(wanted) or value != wanted:
         raise NotBound(f"its {name} is not that of this call")

@@ -8,10 +8,9 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import replace
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote
 
 from . import mending
@@ -22,14 +21,14 @@ from .http_client import HttpClient, Unreachable
 from .live import Run
 from .mending import Reask
 from .question import AskedCalls, Question
+from .threads import aside, pool
 from .waiting import Waiting
 
-__all__ = ["Toolcards", "Unreachable", "aside"]
+__all__ = ["Toolcards", "Unreachable"]
 
+CLAIMS = 3  # times that one claim is sent while its answer is lost
 PAUSE = 1.0  # seconds before the next look at a server that is away, or that answers at once that nobody has answered
 REUSED = "Another call was asked about under this call id. Give every call an id of its own, or a higher attempt."
-T = TypeVar("T")
-_pools: dict[int, ThreadPoolExecutor] = {}  # by process: a forked child has no thread of its parent
 
 
 class Toolcards:
@@ -101,7 +100,7 @@ class Toolcards:
         try:
             said = read(self._ask("GET", path, held=seconds), question, "poll")
         except Unreachable as error:
-            if 400 <= error.status < 500 and error.status != 429:
+            if _is_final(error):
                 return denial(f"The gate no longer knows this question: {error}", decision.call_id)
             time.sleep(min(PAUSE, seconds))  # a restart: the question is still there afterwards
             return decision
@@ -132,28 +131,44 @@ class Toolcards:
         return denial(text, decision.call_id, "gate_unavailable")
 
     def claim(self, decision: Decision) -> Decision:
-        """Use up the permit, right before executing; the answer is an allow with the arguments to run, or a deny."""
+        """Use up the permit, right before executing; the answer is an allow with the arguments to run, or a deny.
+
+        If the answer is lost, the same claim is sent again under its `claim_id`; another claim of the permit is denied.
+        """
         question = decision.question
         if not decision.allowed or not decision.permit or question is None:
             return denial(decision.text or "There is no permit.", decision.call_id, decision.code or "gate_error")
-        tool = question.tool
         body = {
             "call_id": question.call_id, "attempt": question.attempt, "args_sha256": decision.args_sha256,
-            "tool": {"name": decision.tool or tool.name, "source": tool.source}, "schema_sha256": tool.schema_sha256,
+            "call_sha256": decision.raw["call_sha256"], "tool": decision.raw["tool"],
+            "schema_sha256": question.tool.schema_sha256, "claim_id": uuid.uuid4().hex,
         }  # fmt: skip
-        if "call_sha256" in decision.raw:
-            body["call_sha256"] = decision.raw["call_sha256"]
         try:
-            answer = self._ask("POST", f"/api/v1/permits/{quote(decision.permit, safe='')}/claim", body)
+            answer = self._claimed(f"/api/v1/permits/{quote(decision.permit, safe='')}/claim", body)
         except Unreachable as error:
             return denial(f"The permit could not be used: {error}", decision.call_id)
         return claimed(answer, decision)
 
+    def _claimed(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Send a claim until it is answered, CLAIMS times at most; raises Unreachable."""
+        for left in reversed(range(CLAIMS)):
+            try:
+                return self._ask("POST", path, body)
+            except Unreachable as error:
+                if not left or _is_final(error):
+                    raise
+                time.sleep(PAUSE)
+        raise AssertionError("unreachable")
+
     def result(
         self, run: str, call_id: str, *, output: Any = None, error: str | Mapping[str, Any] | None = None, **more: Any
     ) -> bool:
-        """Tell what came of the call: an output, or an error (a message, or a `faults.fault`); whether it was heard."""
-        body: dict[str, Any] = {"run": run, "attempt": 1, "outcome": "ok" if error is None else "error", **more}
+        """Report an output, or an error (a message, or a `faults.fault`); return whether the server has it.
+
+        `more` may hold `attempt`, the decision's; without it, it is the one that was asked about last under this id.
+        """
+        attempt = self._asked.latest(run, call_id)
+        body: dict[str, Any] = {"run": run, "attempt": attempt, "outcome": "ok" if error is None else "error", **more}
         told = error if isinstance(error, Mapping) else {"message": error}
         body |= {"output": output} if error is None else {"error": dict(told)}
         try:
@@ -208,14 +223,14 @@ class Toolcards:
             while waiting.decision.waiting:
                 waiting.saw(await aside(waiting.step(self)))
         except BaseException:
-            _pool().submit(self.withdraw, waiting.decision)
+            pool().submit(self.withdraw, waiting.decision)
             raise
         decision = waiting.decision
         return await self._unless_stopped(self.claim, decision) if decision.allowed else decision
 
     async def _unless_stopped(self, do: Callable[..., Decision], *args: Any) -> Decision:
         """Do it in a thread; if the task is cancelled meanwhile, what the server then allows or asks is given back."""
-        work = _pool().submit(do, *args)
+        work = pool().submit(do, *args)
         try:
             return await asyncio.wrap_future(work)
         except BaseException:
@@ -272,11 +287,6 @@ class Toolcards:
         return self._http.request(method, path, data, self.timeout + held)
 
 
-def aside(do: Callable[..., T], *args: Any, **more: Any) -> asyncio.Future[T]:
-    """Do it in a thread of this module, so that those of the agent's loop stay free; it begins at once."""
-    return asyncio.get_running_loop().run_in_executor(_pool(), partial(do, *args, **more))
-
-
-def _pool() -> ThreadPoolExecutor:
-    pool = _pools.get(os.getpid())
-    return pool or _pools.setdefault(os.getpid(), ThreadPoolExecutor(64, "toolcards"))
+def _is_final(error: Unreachable) -> bool:
+    """Return whether the server refused, so that asking again gets no other answer."""
+    return 400 <= error.status < 500 and error.status != 429

@@ -10,13 +10,14 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from .answers import Decision, Denied
-from .asking import Toolcards, aside
+from .asking import Toolcards
 from .common.jsontext import same
 from .faults import aborted, fault
 from .hooks import Attempt
 from .jsonable import short
 from .live import current
 from .outputs import BadOutput, trouble
+from .threads import aside
 
 __all__ = ["gated"]
 
@@ -87,10 +88,10 @@ class _Guard:
             output = self._fitting(self.function(*bound.args, **bound.kwargs))
         except BaseException as error:
             heard.failed(error)
-            self.cards.result(run, call_id, **_outcome(error))
+            self.cards.result(run, call_id, attempt=allowed.attempt, **_outcome(error))
             raise
         heard.ok(output)
-        self.cards.result(run, call_id, output=short(output))
+        self.cards.result(run, call_id, attempt=allowed.attempt, output=short(output))
         return output
 
     async def acall(self, args: Any, kwargs: Any) -> Any:
@@ -108,12 +109,12 @@ class _Guard:
             output = self._fitting(await self.function(*bound.args, **bound.kwargs))
         except BaseException as error:
             heard.failed(error)
-            telling = aside(self.cards.result, run, call_id, **_outcome(error))
+            telling = aside(self.cards.result, run, call_id, attempt=allowed.attempt, **_outcome(error))
             if not aborted(error):  # a cancelled task does not wait any more
                 await telling
             raise
         heard.ok(output)
-        await aside(self.cards.result, run, call_id, output=short(output))
+        await aside(self.cards.result, run, call_id, attempt=allowed.attempt, output=short(output))
         return output
 
     def _fitting(self, output: Any) -> Any:

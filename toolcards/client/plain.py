@@ -17,7 +17,6 @@ from typing import Any, get_origin, get_type_hints
 
 from . import mending
 from .answers import Decision
-from .asking import aside
 from .call_registry import CallRegistry, closed, refusal, registry_of
 from .common.catalogue import kind_of
 from .common.jsontext import parse
@@ -26,6 +25,7 @@ from .faults import aborted
 from .jsonable import jsonable
 from .live import Run, current
 from .outputs import BadOutput, trouble
+from .threads import aside
 from .tracked_call import TrackedCall
 
 __all__ = ["Answer", "Tools"]

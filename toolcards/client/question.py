@@ -87,12 +87,21 @@ class AskedCalls:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._identities: OrderedDict[tuple[str, str, int], str] = OrderedDict()
+        self._latest: OrderedDict[tuple[str, str], int] = OrderedDict()
 
     def admit(self, question: Question) -> bool:
         """Remember the question; return False if another call was asked about under its id."""
         key = (question.run, question.call_id, question.attempt)
         with self._lock:
             known = self._identities.setdefault(key, question.call_sha256)
-            if len(self._identities) > REMEMBERED:
-                self._identities.popitem(last=False)
+            if known == question.call_sha256:
+                self._latest[question.run, question.call_id] = question.attempt
+            for memory in (self._identities, self._latest):
+                if len(memory) > REMEMBERED:
+                    memory.popitem(last=False)
         return known == question.call_sha256
+
+    def latest(self, run: str, call_id: str) -> int:
+        """Return the attempt that was asked about last, 1 where none was."""
+        with self._lock:
+            return self._latest.get((run, call_id), 1)

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from .answers import Decision, Denied, denial
-from .asking import aside
 from .calls import Call
 from .common import errors
 from .common.repair import Mended
@@ -17,6 +16,7 @@ from .faults import aborted, stopped
 from .hooks import Attempt, anybody
 from .jsonable import jsonable
 from .outputs import BadOutput
+from .threads import aside
 
 __all__ = ["TrackedCall", "as_text", "running"]
 

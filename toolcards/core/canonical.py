@@ -7,9 +7,10 @@ from toolcards.client.common.canonical import (
     MAX_INTEGER,
     MAX_NODES,
     NotCanonical,
+    call_digest,
     canonical,
     digest,
     escape,
 )
 
-__all__ = ["MAX_DEPTH", "MAX_INTEGER", "MAX_NODES", "NotCanonical", "canonical", "digest", "escape"]
+__all__ = ["MAX_DEPTH", "MAX_INTEGER", "MAX_NODES", "NotCanonical", "call_digest", "canonical", "digest", "escape"]

@@ -31,6 +31,7 @@ MARGIN = 10.0  # seconds before the host's limit at which we answer ourselves: a
 LATE = 3.0  # seconds that the clock may be late
 SILENT: dict[str, Any] = {}  # no opinion: the program goes by its own rules
 _SPOKEN = frozenset({"human", "rule", "grant", "break_glass"})  # whose yes is one; a default is no opinion
+_BINDING = ("run", "call_id", "attempt", "tool", "args_sha256", "call_sha256")
 BOUND = "toolcards"  # what an answer is to, for senders that check it: see toolcards/hook_relay.py
 NO_ONE = "No one answered in time."
 BROKEN = "Toolcards could not decide: {} Nothing runs without a decision."
@@ -109,7 +110,7 @@ def _bound(request: Any, output: dict[str, Any]) -> dict[str, Any]:
 
 
 def _call_of(said: dict[str, Any]) -> dict[str, Any]:
-    return {BOUND: {name: said[name] for name in ("run", "call_id", "attempt", "args_sha256") if name in said}}
+    return {BOUND: {name: said[name] for name in _BINDING if name in said}}
 
 
 def _limit(given: str) -> float:
