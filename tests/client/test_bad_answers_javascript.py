@@ -25,12 +25,12 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
         yield running
 
 
-def ran(node: Node, client: str, row: BadAnswer | None, stage: str, *, haste: float = 1) -> list[Any]:
+def ran(node: Node, client: str, row: BadAnswer | None, stage: str, *, haste: float = 1, late: float = 1) -> list[Any]:
     """A run of its own each time: the modules remember ids."""
     run = f"run-{uuid.uuid4().hex}"
     call = {"tool": "bash", "id": "c1", "args": ARGS}
     with Gate({"bash": "ask" if stage == "poll" else "allow"}, tamper=tampering(row, stage)) as gate:
-        told = node.play(client=client, url=gate.url, run=run, calls=[call], haste=haste)
+        told = node.play(client=client, url=gate.url, run=run, calls=[call], haste=haste, late=late)
         assert stage in gate.stages(), told  # else nothing bad was said
     assert len(told["ran"]) + len(told["said"]) == 1
     return list(told["ran"])
@@ -59,7 +59,7 @@ def test_without_a_server_nothing_runs(node: Node, client: str) -> None:
 def test_nothing_runs_and_nobody_waits_for_ever_on_an_answer_that_does_not_end(
     node: Node, client: str, row: BadAnswer, stage: str
 ) -> None:
-    assert ran(node, client, row, stage, haste=HASTE) == []
+    assert ran(node, client, row, stage, haste=HASTE, late=HASTE) == []
 
 
 @pytest.mark.parametrize("client", CLIENTS)

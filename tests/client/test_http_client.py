@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import threading
@@ -112,7 +113,8 @@ def test_an_answer_too_many_is_for_no_later_question(pause: float) -> None:
         if stage != "decide" or honest["call_id"] != "c1":
             return None
         bait = dict(honest, call_id="c2", decision="allow")
-        return Answer([plain(honest).pieces[0], *([pause] if pause else []), plain(bait).pieces[0]], close=False)
+        first, second = (response(json.dumps(each).encode()) for each in (honest, bait))
+        return Answer([first, pause, second] if pause else [first + second], close=False)
 
     with Gate({"bash": "deny"}, tamper=twice) as gate:
         cards = client(gate)
