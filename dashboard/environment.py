@@ -26,7 +26,9 @@ Secrets = Annotated[tuple[SecretStr, ...], NoDecode]
 class Environment(BaseSettings):
     """The TOOLCARDS_* variables. Seconds and bytes, unless the name says otherwise."""
 
-    model_config = SettingsConfigDict(env_prefix="TOOLCARDS_", env_ignore_empty=True, extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="TOOLCARDS_", env_ignore_empty=True, extra="ignore", frozen=True, allow_inf_nan=False
+    )
 
     # Where things are
     data_dir: Path = BASE_DIR / "var" if CHECKOUT else DATA_HOME
@@ -52,6 +54,7 @@ class Environment(BaseSettings):
     grace: float = Field(30, ge=0)
     decide_ttl: float = Field(900, gt=0)
     handover_seconds: float = Field(0, ge=0)
+    required_plugins: Names = ()  # plug-ins that have to guard every call; without one, calls are denied
 
     # How long what is kept
     secrets_ttl: float = Field(86_400, ge=0)
@@ -78,7 +81,7 @@ class Environment(BaseSettings):
     log: Literal["console", "json"] = "console"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
-    @field_validator("allowed_hosts", "origins", "proxy", "webhook_private", mode="before")
+    @field_validator("allowed_hosts", "origins", "proxy", "webhook_private", "required_plugins", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         """Accept what people write into an environment variable: names between commas."""

@@ -420,3 +420,25 @@ def test_a_new_policy_is_applied_to_waiting_calls_only_where_that_is_chosen(
         assert set(first.values_list("state", flat=True)) == states
     told = gate.decide(source, asking)
     assert (told["decision"], told["by"]["kind"]) == ("allow", "rule") and told["permit"]
+
+
+MINUTES: list[bytes] = [
+    b"0", b"-0", b"-5", b"1e308", b"1e999", b"NaN", b"Infinity",
+    b'"nan"', b'"inf"', b'"60abc"', b'"5"', b'""', b"true", b"false",
+    b"null", b"[]", b"{}", b"481", b"480.0001", b"1" + b"0" * 400,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("minutes", MINUTES, ids=lambda text: text[:12].decode())
+def test_glass_is_broken_for_a_number_of_minutes_or_not_at_all(minutes: bytes, a_person: Any, client: Client) -> None:
+    client.force_login(a_person("admin"))
+    body = b'{"on": true, "reason": "x", "minutes": ' + minutes + b"}"
+    answer = client.post("/api/v1/breakglass", body, content_type="application/json")
+    assert answer.status_code in {400, 422} and answer.json()["error"]["message"]
+    assert client.get("/api/v1/breakglass").json() == {"on": False}
+    text = minutes.decode().strip('"')
+    if text:  # an empty field of the form is the usual hour
+        page = client.post("/settings/breakglass/", {"to": "on", "reason": "x", "minutes": text})
+        assert (page.status_code, client.get("/api/v1/breakglass").json()["on"]) == (
+            (302, True) if text == "5" else (422, False)
+        )

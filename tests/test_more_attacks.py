@@ -78,7 +78,7 @@ NEAR = [
     "http:\\\\169.254.169.254\\", "http://metadata.google.internal/", "http://[::127.0.0.1]/", "http://127.0.0.1.nip.io/",
 ]  # fmt: skip
 LISTS: list[Any] = [
-    ["/data/x", "/etc/y"], {"a": "/data/x", "b": "/etc/y"}, "/data/x", [["/data/x"]], ["/data/x", None], ["/data/x"] * 2000,
+    ["/data/x", "/etc/y"], {"a": "/data/x", "b": "/etc/y"}, "/data/x", [["/data/x"]], ["/data/x", None], ["/data/x"] * 2000 + ["/etc/y"],
     [],
 ]  # fmt: skip
 COUNTS = ["true", '"1"', "[1]", "null", "1e-400", "{}", '"\\u0661"', "1.0000000001"]
@@ -92,6 +92,7 @@ REFUSED = [
 def test_no_rule_lets_these_pass(site: Server) -> None:
     assert ask(site, "bash", {"command": "ls"})["decision"] == "allow"  # the tool's first server is none
     assert ask(site, "browse", {"url": "http://93.184.216.34/"})["decision"] == "allow"
+    assert ask(site, "all_of", {"paths": ["/data/x"] * 2000})["decision"] == "allow"
     passed = [(tool, args) for tool, args in REFUSED if ask(site, tool, args)["decision"] not in {"ask", "deny"}]
     assert not passed
 

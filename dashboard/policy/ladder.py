@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from posixpath import dirname
 from typing import Any
-from urllib.parse import urlsplit
 
 from dashboard.policy.pastcalls import Span, past
 from toolcards.client.common import catalogue
 from toolcards.core import document as documents
 from toolcards.core.document import PolicyError
+from toolcards.core.hosts import parsed_url
 from toolcards.core.lifecycle import Card
 from toolcards.core.policy import Policy, decide
 from toolcards.core.redact import masked
@@ -70,9 +70,9 @@ def rungs(card: Card) -> list[Rung]:
         tool["source"] = [card.tool.source]
     found = [Rung(name, words, tool | {"args": args}) for name, words, args in _about_input(card)]
     found.append(Rung("tool", f"any call of {card.tool.name}", tool))
-    kind = catalogue.kind_of(card.tool.name)
-    if kind != "other":
-        found.append(Rung("kind", f"any tool of kind {kind}", {"kind": [kind]}))
+    kinds = catalogue.kinds_of(card.tool.name, card.tool.source, claimed=card.tool.kind)
+    if len(kinds) == 1 and kinds != ("other",):
+        found.append(Rung("kind", f"any tool of kind {kinds[0]}", {"kind": [kinds[0]]}))
     return [rung for rung in found if _understood(rung)]
 
 
@@ -135,14 +135,11 @@ def _path(path: str, place: str, others: bool) -> Iterator[_Told]:
 
 
 def _url(path: str, place: str, others: bool) -> Iterator[_Told]:
-    try:
-        host = urlsplit(place).hostname or ""
-    except ValueError:
-        return
     if others:
         yield "url", "the same address", [{"path": path, "op": "eq", "value": place}]
-    if host and _WORD.fullmatch(host):
-        yield "host", f"anything on {host}", [{"path": path, "op": "host_in", "value": host}]
+    found = parsed_url(place)
+    if found is not None:
+        yield "host", f"anything on {found.name}", [{"path": path, "op": "host_in", "value": found.name}]
 
 
 def _secret(given: Any) -> bool:

@@ -15,6 +15,7 @@ from django.db.models.functions import Length
 
 from toolcards.core.lifecycle import Card
 from toolcards.core.policy import Question
+from toolcards.core.question import facts_of
 from toolcards.core.redact import masked
 from toolcards.core.secrets import OPEN
 from toolcards.gate.people import identities
@@ -92,9 +93,10 @@ def past(span: Span) -> Iterator[PastCall]:
         for (pk, run, ordinal, tool, *_), stored in zip(young, cards, strict=True):
             if run not in runs:  # deleted since, and its calls with it
                 continue
-            name, source, env, owner = runs[run]
+            name, source, env, owner, program = runs[run]
             said = _read(stored)
-            question = _question(said, _MARK in stored, run=name, source=source, env=env, user=people[owner])
+            whose = {"run": name, "env": env, "user": people[owner], "program": program}
+            question = _question(said, _MARK in stored, source, whose)
             yield PastCall(pk, f"{run}-{ordinal}", tool, question, _answered(said))
         last, left = chunk[-1][0], left - len(young)
 
@@ -108,9 +110,9 @@ class _People(dict[int | None, tuple[str, ...]]):
         return self[owner]
 
 
-def _runs(ids: set[int]) -> dict[int, tuple[str, str, str, int | None]]:
-    """Return name, source, environment and owner of each run; asked apart, for many calls share one run."""
-    columns = ("name", "source__name", "source__env", "source__owner_id")
+def _runs(ids: set[int]) -> dict[int, tuple[str, str, str, int | None, str]]:
+    """Return name, source, environment, owner and program of each run."""
+    columns = ("name", "source__name", "source__env", "source__owner_id", "protocol")
     return {row[0]: row[1:] for row in Run.objects.filter(id__in=ids).values_list("id", *columns)}
 
 
@@ -122,17 +124,23 @@ def _read(stored: str) -> dict[str, Any]:
     return said if isinstance(said, dict) else {}
 
 
-def _question(
-    said: dict[str, Any], marked: bool, *, run: str, source: str, env: str, user: tuple[str, ...]
-) -> Question | None:
-    given = said.get("original_input") if said.get("repair") == "edited" else said.get("input")
-    if not said.get("has_input") or (marked and masked(given)):
+def _question(stored: dict[str, Any], marked: bool, source: str, whose: dict[str, Any]) -> Question | None:
+    given = stored.get("original_input") if stored.get("repair") == "edited" else stored.get("input")
+    if not stored.get("has_input") or (marked and masked(given)):
         return None
-    tool, times = said.get("tool") or {}, said.get("times") or {}
+    tool, times = stored.get("tool") or {}, stored.get("times") or {}
+    verdict = stored.get("decision") or {}
     return Question.of(
-        tool.get("name", ""), source=tool.get("source", ""), agent_path=tuple(said.get("agent_path") or (source,)),
-        env=env, user=user, input=given, run=run, now=times.get("available") or times.get("started") or 0.0,
+        tool.get("name", ""), source=tool.get("source", ""), claimed=tool.get("kind", ""),
+        agent_path=tuple(stored.get("agent_path") or (source,)), input=given, known=verdict.get("known", True),
+        changed=verdict.get("changed", False),
+        **whose | _moment(verdict.get("moment"), times.get("available") or times.get("started") or 0.0),
     )  # fmt: skip
+
+
+def _moment(recorded: dict[str, Any] | None, otherwise: float) -> dict[str, Any]:
+    """Return the recorded facts of the moment, or only the time."""
+    return facts_of(recorded) if recorded else {"now": otherwise}
 
 
 _YES = frozenset({"approved", "claimed", "succeeded", "failed", "unknown"})
@@ -149,15 +157,18 @@ def _answered(said: dict[str, Any]) -> str:
 def question_of(call: ToolCall, card: Card) -> Question:
     """Return what policy is asked about one call; whether its arguments are known is said there."""
     given = card.original_input if card.repair == "edited" else card.input
-    source = call.run.source
+    source, verdict = call.run.source, card.decision
+    whose = {"env": source.env, "user": identities(source.owner) if source.owner else ()}
     return Question.of(
         card.tool.name,
         source=card.tool.source,
+        program=call.run.protocol,
+        claimed=card.tool.kind,
         agent_path=card.agent_path or (source.name,),
-        env=source.env,
-        user=identities(source.owner) if source.owner else (),
         input=given,
         has_input=card.has_input and not masked(given),
         run=call.run.name,
-        now=card.times.available or card.times.started,
+        known=verdict.known if verdict else True,
+        changed=verdict.changed if verdict else False,
+        **whose | _moment(verdict.moment if verdict else None, card.times.available or card.times.started),
     )

@@ -17,13 +17,14 @@ from django.db import connections
 from dashboard.policy.pastcalls import PastCall, Span, past, slices
 from toolcards.core.asked import Asked
 from toolcards.core.footprint import footprint
-from toolcards.core.matchers import FALSE
 from toolcards.core.policy import Decision, Policy, Question, decide
 from toolcards.core.rules import truths
+from toolcards.core.truth import FALSE
 
 EXAMPLES = 20
 GROUPS = 200
 ANSWERS = 4_000  # that are remembered of each policy
+CHEAP = 1_000  # steps of the rules that differ; calls that cost more are judged by both policies
 EVERY = 0.2  # seconds between two looks at the clock's hands: progress told, cancelling heard
 
 
@@ -222,18 +223,21 @@ def _rules(policy: Policy) -> dict[tuple[Any, ...], Any]:
 
 
 def touches(rules: Policy, question: Question) -> bool:
-    """Return whether one of the rules has a say in the call: it may match, or it meets a command it cannot read."""
+    """Return whether one of the rules has a say in the call: it may match, or it meets a command it cannot read.
+
+    Rules that never match a large call may still cost so much that the others cannot be finished.
+    """
     asked = Asked(question)
     try:
         for rule in rules.candidates(asked):
             if not rule.alive(question.now):
                 continue
-            asked.opaque = False
-            if any(answer is not FALSE for answer in truths(rule, asked)) or asked.opaque:
+            asked.doubt = ""
+            if any(answer is not FALSE for answer in truths(rule, asked)) or asked.doubt:
                 return True
     except Exception:  # whatever goes wrong, both policies say it themselves
         return True
-    return False
+    return asked.steps > CHEAP
 
 
 # ---------------------------------------------------------------- on several cores

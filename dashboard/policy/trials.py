@@ -9,7 +9,8 @@ from typing import Any
 
 from toolcards.client.common import catalogue
 from toolcards.core.policy import Decision, Policy, Question, decide
-from toolcards.models import ToolCall
+from toolcards.gate import tools
+from toolcards.models import SeenTool, ToolCall
 from toolcards.records import redactor
 
 
@@ -24,7 +25,6 @@ def question_about(
     has: bool = True,
 ) -> Question:
     """Return the question that such a call would be."""
-    known = catalogue.knows(tool) or ToolCall.objects.filter(tool=tool).exists()
     return Question.of(
         tool,
         source=source,
@@ -33,8 +33,17 @@ def question_about(
         has_input=has,
         run=run,
         now=at or time.time(),
-        known=known,
+        known=_is_known(tool, source),
     )
+
+
+def _is_known(tool: str, source: str) -> bool:
+    """Return whether the tool is known: listed, known last time, or announced."""
+    if catalogue.knows(tool, source):
+        return True
+    newest = ToolCall.objects.shown().filter(tool=tool[:300]).order_by("-id").first()
+    verdict = newest.as_card().decision if newest else None
+    return verdict.known if verdict else SeenTool.objects.filter(name=tool[:300], how=tools.ANNOUNCED).exists()
 
 
 # ---------------------------------------------------------------- one call

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 import time
 from typing import Any
 
@@ -23,6 +25,8 @@ THROW = "toolcards.throw_killswitch"
 BREAK = "toolcards.break_glass"
 FRESH = 300.0  # seconds since the sign-in
 SHOWN = 200
+DEFAULT_MINUTES, LARGEST = 60, 1_000_000  # the gate refuses far fewer
+_NUMBER = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?", re.ASCII)
 
 
 # ---------------------------------------------------------------- pages
@@ -66,11 +70,20 @@ def _break(request: HttpRequest, said: Any) -> dict[str, Any]:
         return gate.break_glass(by, "", 0)
     if not fresh(request):
         raise gate.NotAllowed("Sign in again first: this needs a fresh sign-in.", code="reauth", status=401)
-    try:
-        minutes = float(said.get("minutes") or 60)
-    except (TypeError, ValueError):
-        raise gate.Invalid("Minutes must be a number.", code="invalid_minutes") from None
-    return gate.break_glass(by, str(said.get("reason") or ""), minutes if minutes else -1.0)
+    reason = said.get("reason", "")
+    if not isinstance(reason, str):
+        raise gate.Invalid("The reason is text.", code="invalid_body")
+    return gate.break_glass(by, reason, _minutes(said.get("minutes", DEFAULT_MINUTES)))
+
+
+def _minutes(value: Any) -> float:
+    """Return the minutes in a form's text or a JSON number; raises Invalid."""
+    if isinstance(value, str):
+        text = value.strip() or str(DEFAULT_MINUTES)
+        value = float(text) if _NUMBER.fullmatch(text) else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise gate.Invalid("Minutes must be a number above 0.", code="invalid_minutes")
+    return float(min(value, LARGEST))
 
 
 def fresh(request: HttpRequest) -> bool:
@@ -117,8 +130,8 @@ def breakglass_api(request: HttpRequest) -> HttpResponse:
     said = _body(request)
     if not isinstance(said, dict) or not isinstance(said.get("on"), bool) or set(said) - {"on", "reason", "minutes"}:
         return fault(422, "invalid_body", 'Send {"on": true or false, "reason", "minutes"}.')
-    if isinstance(said.get("minutes"), bool):
-        return fault(422, "invalid_minutes", "Minutes must be a number.")
+    if isinstance(said.get("minutes"), str):
+        return fault(422, "invalid_minutes", "Minutes must be a number above 0.")
     try:
         return JsonResponse(_break(request, said | {"to": "on" if said["on"] else "off"}) | {"on": said["on"]})
     except Refused as refused:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any
 
@@ -85,7 +86,9 @@ def _named(request: HttpRequest) -> str:
 def told(row: Grant) -> dict[str, Any]:
     """Return the grant as JSON; times are epoch seconds."""
     return {
-        "id": row.pk, "rule": row.rule, "tool": row.tool, "args_sha256": row.args_sha256, "agent": row.agent,
+        "id": row.pk, "rule": row.rule, "tool": row.tool, "server": row.server or None,
+        "schema_sha256": row.schema_sha256 or None, "args_sha256": row.args_sha256,
+        "pattern": json.loads(row.pattern) if row.pattern else None, "agent": row.agent,
         "run": row.run.name if row.run else None, "source": row.source.name if row.source else None,
         "by": row.created_by.get_username(), "created_at": row.created_at, "expires_at": row.expires_at or None,
         "used": row.used, "approval": row.approval_id,

@@ -18,7 +18,7 @@ from django.views.decorators.http import require_GET, require_POST
 from dashboard.connecting import proving
 from dashboard.forms import KeyForm
 from dashboard.views.guards import KEYS, needs
-from toolcards import health, proofs
+from toolcards import health, hooks, proofs
 from toolcards.gate import policies, tools
 from toolcards.models import AgentKey, Run, Source, ToolCall
 
@@ -72,7 +72,7 @@ def sources(request: HttpRequest) -> HttpResponse:
 
 
 def _page(request: HttpRequest, *, form: KeyForm | None = None, status: int = 200, **made: Any) -> HttpResponse:
-    context = {"rows": _rows(), "key_form": form or KeyForm(), **made}
+    context = {"rows": _rows(), "plugins": hooks.statuses(), "key_form": form or KeyForm(), **made}
     return render(request, "sources/sources.html", context, status=status)
 
 

@@ -112,7 +112,7 @@ def rewritten(answer: Any, args: Any = None) -> Any:
 
 READER = {**WEATHER, "name": "read_file"}
 READERS = repair.offers(
-    [READER, WEATHER, MAIL, {"name": "Read", "input_schema": {"required": ["path"]}}, {"name": "list_files"}]
+    [READER, WEATHER, MAIL, {"name": "Read", "input_schema": {"required": ["path"]}}, {"name": "list_users"}]
 )
 
 

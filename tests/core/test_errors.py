@@ -159,7 +159,7 @@ CASES = [
 # The page of the design, typed in: row, codes, whose fault, again (yes, no, ? if idempotent, - if nothing was written),
 # and what the tool may have done where the page says so.
 PAGE = """
-3 plugin_veto plugin no | 4 plugin_crash plugin no | 5 plugin_timeout plugin yes | 6 after_hook_crash plugin no confirmed
+3 plugin_veto plugin no | 4 plugin_crash plugin no | 5 plugin_timeout plugin yes | 5 plugin_missing plugin no | 6 after_hook_crash plugin no confirmed
 7 policy_denied runtime no | 7 kill_switch runtime no | 8 approval_denied runtime no
 9 approval_expired runtime no | 9 permit_expired runtime no | 9 permit_revoked runtime no | 10 integrity runtime no
 11 gate_unavailable runtime yes | 12 no_such_tool runtime no | 13 invalid_input tool no
@@ -338,7 +338,7 @@ def test_what_an_agent_said_stands_and_the_table_fills_in_the_rest() -> None:
 
 
 def test_every_row_has_words_and_known_values() -> None:
-    assert len(errors.TABLE) == 36
+    assert len(errors.TABLE) == 37
     for row in errors.TABLE.values():
         assert row.authority in errors.AUTHORITIES
         assert row.again in {"yes", "no", "idempotent", "unwritten"}

@@ -32,6 +32,9 @@ def found(*rules, **more):
         ({"effect": "ask", "match": cmd("git push"), "unless": [cmd("git push --dry-run*", "glob")]},
         [("/unless/0/args/0", "loose_exception")]),
         ({"effect": "allow", "match": {"rate": {"over": 1, "per": "1m"}}}, [("/match/rate", "rate_of_allow")]),
+        ({"effect": "allow", "match": {"args": [{"path": "/p", "op": "path_under", "value": ["/a", "~/b"]}]}},
+         [("/match/args/0", "never_matches")]),
+        ({"effect": "deny", "match": {"args": [{"path": "/p", "op": "path_under", "value": "~/.ssh"}]}}, []),
         ({"effect": "deny", "match": cmd("rm")}, []), ({"effect": "ask", "match": {"tool": "x"}}, []),
     ],
 )  # fmt: skip

@@ -168,7 +168,7 @@ def test_rules_for_critical_things_offer_no_lasting_grant():
 
 
 MATCHES = [
-    ({"tool": "git_*"}, {"tool": "git_push"}, 1), ({"tool": "git_*"}, {"tool": "Git_push"}, 0),
+    ({"tool": "git_*"}, {"tool": "git_push"}, 1), ({"tool": "git_*"}, {"tool": "Git_push"}, 1),
     ({"tool": ["x", "Bash"]}, {}, 1),
     ({"tool": "*"}, {}, 1), ({"tool": "B?sh"}, {}, 0), ({"tool": "ash"}, {}, 0), ({"kind": "execute"}, {}, 1),
     ({"kind": "read"}, {}, 0),
@@ -219,7 +219,7 @@ ARGS = [
     ({"path": "/u/*/h", "op": "eq", "value": 1}, {"u": {"p": {"h": 1}, "q": {"h": 1}}}, "T"),
     ({"path": "/u/*", "op": "eq", "value": 1, "quant": "all"}, {"u": [1, 2]}, "F"),
     ({"path": "/u/*", "op": "eq", "value": 1, "quant": "any"}, {"u": [1, 2]}, "T"),
-    ({"path": "/u/*", "op": "eq", "value": 1}, {"u": [1] * 1001}, "U"),
+    ({"path": "/u/*", "op": "eq", "value": 1}, {"u": [1] * 10_001}, "U"),
     ({"path": "/command/*", "op": "cmd", "value": "ls"}, {"command": ["ls", "rm"]}, "any"),
     ({"path": "/command/*", "op": "cmd", "value": "ls"}, {"command": ["ls", "ls -l"]}, "T"),
 ]  # fmt: skip
@@ -308,7 +308,8 @@ def grant(rules, name="r0", **more):
     [
         ({}, 1), ({"rule": "r1"}, 0), ({"rule": "default"}, 0), ({"rule_sha256": "x"}, 0), ({"tool": "Read"}, 0),
         ({"digest": digest({})}, 0), ({"run": "1"}, 1),
-        ({"run": "2"}, 0), ({"source": "s"}, 0), ({"agent": "a"}, 1), ({"agent": "b"}, 0),
+        ({"run": "2"}, 0), ({"server": "s"}, 0), ({"schema": "s"}, 0), ({"agent": "boss/a"}, 1),
+        ({"agent": "a"}, 0), ({"agent": "boss"}, 0), ({"agent": "b"}, 0),
         ({"expires_at": NOON + 1}, 1), ({"expires_at": NOON}, 0),
         ({"digest": ""}, 0), ({"digest": "", "any_input": True}, 1),
         ({"digest": "", "pattern": pattern([{"path": "/a", "op": "eq", "value": 1}])}, 1),
@@ -377,27 +378,6 @@ def test_a_lower_layer_can_only_be_stricter():
         assert said(combine([upper, named("low_", lower)])).effect == effect
     with pytest.raises(ValueError, match="same rule id"):
         combine([allow, deny])
-
-
-def test_too_much_work_is_an_ask():
-    many = [
-        {"id": f"r{n}", "effect": "allow", "match": {"args": [{"path": "/a/*", "op": "eq", "value": n}]}}
-        for n in range(20)
-    ]
-    decision = said(parse({"default": "allow", "rules": many}), input={"a": list(range(900))})
-    assert (decision.effect, decision.code) == ("ask", "over_budget")
-    assert said(parse({"rules": many}), input={"a": list(range(900))}, can_wait=False).code == "no_approver"
-
-
-def test_a_deny_found_in_time_stands():
-    slow = [
-        {"id": f"r{n:02}", "effect": "allow", "match": {"args": [{"path": "/a/*", "op": "eq", "value": n}]}}
-        for n in range(20)
-    ]
-    assert (
-        said(parse({"rules": [{"id": "0", "effect": "deny"}, *slow]}), input={"a": list(range(900))}).code
-        == "rule_denied"
-    )
 
 
 def test_the_trace_tells_what_every_condition_saw():

@@ -17,10 +17,10 @@ WEATHER = {"type": "object", "properties": {"city": {"type": "string"}, "opts": 
 OFFERED = repair.offers([
     {"name": "get_weather", "input_schema": WEATHER},
     {"name": "delete_file", "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}}},
-    {"name": "clean-up", "kind": "delete"},
+    {"name": "clean-up", "kind": "delete"}, {"name": "purge_cache"},
     {"name": "no_args", "inputSchema": {"type": "object", "additionalProperties": False}},
     {"name": "twin_a"}, {"name": "twin-a"},
-    {"name": "mcp__files__read_file", "parameters": {"type": "object"}},
+    {"name": "mcp__filesystem__read_file", "parameters": {"type": "object"}},
 ])  # fmt: skip
 
 
@@ -30,7 +30,7 @@ OFFERED = repair.offers([
         ("GetWeather", {"city": "Rome"}, ("get_weather", {"city": "Rome"}, "tool name")),
         ("get-weather", {"city": "Rome"}, ("get_weather", {"city": "Rome"}, "tool name")),
         ("functions.get_weather", {"city": "Rome"}, ("get_weather", {"city": "Rome"}, "tool name")),
-        ("read_file", {}, ("mcp__files__read_file", {}, "tool name")),
+        ("read_file", {}, ("mcp__filesystem__read_file", {}, "tool name")),
         ("get_weather", '{"city": "Rome"}', ("get_weather", {"city": "Rome"}, "JSON inside a text")),
         ("get_weather", {"city": "Rome", "x": 1}, ("get_weather", {"city": "Rome"}, "unknown fields dropped")),
         ("get_weather", {"city": "Rome", "opts": "{}"}, ("get_weather", {"city": "Rome", "opts": {}}, "JSON inside a text")),
@@ -52,7 +52,7 @@ def test_what_can_only_have_been_meant_one_way_is_mended(tool: str, value: Any, 
         ("get_wether", {"city": "Rome"}),  # no guessing by likeness
         ("TwinA", {}),  # two candidates
         ("gеt_weather", {"city": "Rome"}),  # a Cyrillic е
-        ("deletefile", {"path": "x"}),  # what it was called says nothing of deleting
+        ("purgecache", {}),  # what it was called says nothing of deleting
         ("CleanUp", {}),  # announced as deleting
         ("get_weather", {}),  # no defaults for what is missing
         ("get_weather", {"city": 42}),  # no guessing of values

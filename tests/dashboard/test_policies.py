@@ -46,9 +46,26 @@ def test_first_run_activates_the_starter_policy_and_copies_it_to_the_draft(db: N
     assert policies.ensure_first() is None
 
 
+FIRST = [
+    (None, "Read", "allow"), (None, "frob", "ask"), (None, "Edit", "ask"), (None, "mcp__evil__view", "ask"),
+    ("allow", "Read", "allow"), ("allow", "frob", "allow"), ("allow", "Edit", "ask"), ("allow",
+    "mcp__evil__delete_it", "ask"),
+    ("ask", "Read", "ask"), ("ask", "frob", "ask"), ("deny", "Read", "deny"), ("deny", "frob", "deny"), ("deny",
+    "Edit", "ask"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("default", "tool", "effect"), FIRST)
+def test_the_first_policy_has_the_default_that_was_set_also_for_unknown_tools(
+    default: str | None, tool: str, effect: str, db: None
+) -> None:
+    policies.ensure_first(default)
+    assert decide(policies.active(), Question.of(tool, known=False)).effect == effect
+
+
 def test_the_page_says_the_model_and_every_rule_in_a_sentence(admin: Client, first: PolicyVersion) -> None:
     page = admin.get("/policy/").content.decode()
-    assert "Deny beats ask, ask beats allow. If nothing matches: allow." in page
+    assert "Deny beats ask, ask beats allow. If nothing matches: ask." in page
     for rule in policies.active().rules:
         assert f'data-rule="{rule.id}"' in page
     assert ">Add rule</button>" in page
@@ -112,7 +129,7 @@ def test_what_is_wrong_is_said_beside_the_field(
     errors = answer.context["form"].errors
     assert list(errors) == [field] and says in " ".join(errors[field])
     shown = answer.content.decode()
-    assert "errorlist" in shown and DraftRule.objects.count() == 3
+    assert "errorlist" in shown and DraftRule.objects.count() == len(PACKS["ask-on-writes"].document["rules"])
 
 
 def test_a_rule_survives_the_way_through_its_form(admin: Client, first: PolicyVersion) -> None:
@@ -154,7 +171,7 @@ def test_rules_are_switched_and_removed(admin: Client, first: PolicyVersion) -> 
 
 def test_the_default_is_changed_in_the_draft(admin: Client, first: PolicyVersion) -> None:
     admin.post("/policy/draft/default/", {"default": "deny"})
-    assert policies.draft()["default"] == "deny" and policies.active().default == "allow"
+    assert policies.draft()["default"] == "deny" and policies.active().default == "ask"
 
 
 def test_whom_the_agent_works_for_is_let_answer_the_default_in_the_draft(admin: Client, first: PolicyVersion) -> None:
@@ -210,11 +227,11 @@ def test_trying_a_call_shows_the_verdict_the_rule_and_each_condition(admin: Clie
 
 
 def test_trying_a_call_compares_with_the_draft_and_shows_the_nearest_miss(admin: Client, first: PolicyVersion) -> None:
-    save(admin, tool="Bash", path="/command", op="cmd", value="git push", rule_id="no-push")
-    answer = admin.post("/policy/try/", {"tool": "Bash", "args": '{"command": "git pull"}'})
+    save(admin, tool="Edit", path="/file_path", op="path_under", value="/srv", rule_id="no-edit")
+    answer = admin.post("/policy/try/", {"tool": "Edit", "args": '{"file_path": "/home/a"}'})
     active, draft = answer.context["results"]
     assert (active["trial"].effect, draft["trial"].effect) == ("ask", "ask")
-    assert draft["trial"].nearest.rule == "no-push"
+    assert draft["trial"].nearest.rule == "no-edit"
     assert "Nearest miss" in answer.content.decode()
 
 

@@ -179,7 +179,7 @@ async def test_waiting_approvals_are_listed_with_their_calls(call: Any, a_call: 
 async def test_health_is_told_to_everybody(call: Any, key: Any) -> None:
     assert (await call("GET", "/healthz", key=None))[0] == 200
     status, said, _ = await call("GET", "/readyz", key=None)
-    assert (status, said["checks"]) == (200, {"database": True, "channel_layer": True})
+    assert (status, said["checks"]) == (200, {"database": True, "channel_layer": True, "plugins": True})
 
 
 async def test_numbers_are_behind_their_token(call: Any, a_call: Any, limits: Any) -> None:

@@ -14,7 +14,7 @@ from toolcards.connect import blocks
 from toolcards.connect.base import TAG, Change, Unreadable, Wish, read
 
 CLIENT = Path(__file__).parents[1] / "client"
-COMMENTS = {".py": "#", ".mjs": "//"}
+COMMENTS = {".py": "#", ".mjs": "//", ".toml": "#"}
 URL, KEY = "TOOLCARDS_URL", "TOOLCARDS_AGENT_KEY"
 
 
@@ -66,7 +66,8 @@ def modules(*names: str) -> Callable[[], dict[str, Path]]:
 
 def sdk() -> dict[str, Path]:
     """Return what copies the Python client, so that it is imported as `toolcards.client`."""
-    return {f"toolcards/client/{file.relative_to(CLIENT).as_posix()}": file for file in CLIENT.rglob("*.py")}
+    files = [*CLIENT.rglob("*.py"), *CLIENT.rglob("*.toml")]
+    return {f"toolcards/client/{file.relative_to(CLIENT).as_posix()}": file for file in files}
 
 
 def served(name: str) -> Path:

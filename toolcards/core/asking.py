@@ -16,7 +16,7 @@ def judged(card: Card, fact: f.Decided) -> Card:
     verdict = Verdict(
         effect=fact.effect, code=fact.code, reason=fact.reason, rule=fact.rule, version=fact.version, by=fact.by,
         suggest=fact.suggest, would=tuple(fact.would), args_sha256=fact.args_sha256,
-        schema_sha256=fact.schema_sha256, known=fact.known, changed=fact.changed,
+        schema_sha256=fact.schema_sha256, known=fact.known, changed=fact.changed, moment=fact.moment,
     )  # fmt: skip
     return card if verdict == card.decision else card.but(decision=verdict)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from toolcards.core.conditions import Argument, Command, Condition, Rate, When, label, steps_of
+from toolcards.core import names
+from toolcards.core.conditions import Argument, Command, Condition, Label, Rate, Texts, When, label, steps_of
 from toolcards.core.matchers import MATCHERS
 from toolcards.core.question import Question
 from toolcards.core.rules import AskTerms, Clause, Effect, Rule, commands_of
@@ -74,32 +76,60 @@ def _knowing(condition: Condition, arguments: list[ArgumentDoc]) -> Condition:
     return replace(condition, named=frozenset(named - {*condition.path[:1]}))
 
 
-_LABELS: tuple[tuple[str, Callable[[Question], tuple[str, ...]]], ...] = (
-    ("tool", lambda question: (question.tool,)),
-    ("kind", lambda question: (question.kind or "other",)),
-    ("source", lambda question: (question.source,) if question.source else ()),
+_LABELS: tuple[tuple[str, Texts], ...] = (
     ("run", lambda question: (question.run,) if question.run else ()),
     ("env", lambda question: (question.env,) if question.env else ()),
     ("user", lambda question: question.user),
 )
 
+_AgentTexts = tuple[Texts, Texts]  # as spelled, and what that looks like
+_ANYWHERE: _AgentTexts = (lambda q: q.agent_path, lambda q: names.agents_alike(q.agent_path))
+_LEAF: _AgentTexts = (lambda q: q.agent_path[-1:], lambda q: names.agents_alike(q.agent_path[-1:]))
+_source_alike: Texts = attrgetter("names.source_alike")
+
 
 def _conditions(doc: ClauseDoc, wide: bool, at: str) -> Iterator[Condition]:
+    yield from _identity(doc, wide, at)
     for name, get in _LABELS:
         wanted = getattr(doc, name)
         if wanted is not None:
             yield label(name, wanted, get)
-    if doc.agent is not None:
-        anywhere = wide if doc.agent_scope is None else doc.agent_scope == "any_in_path"
-        yield label("agent", doc.agent, lambda asked: asked.agent_path if anywhere else asked.agent_path[-1:])
-    elif doc.agent_scope is not None:
-        raise BadValue(f"{at}/agent_scope", "value", "says nothing without agent")
     if doc.when is not None:
         yield _when(doc.when)
     if doc.rate is not None:
         yield Rate(doc.rate.over, doc.rate.per, doc.rate.scope)
     for number, argument in enumerate(doc.args or ()):
         yield _argument(argument, wide, f"{at}/args/{number}")
+
+
+def _identity(doc: ClauseDoc, wide: bool, at: str) -> Iterator[Condition]:
+    """Give the conditions on names that agents choose."""
+    if doc.tool is not None:
+        yield _tool(doc.tool, wide, with_source=doc.source is not None)
+    if doc.kind is not None:
+        yield label("kind", list(doc.kind), attrgetter("kinds"), every=not wide)
+    if doc.source is not None:
+        yield _named("source", doc.source, lambda q: (q.source,) if q.source else (), _source_alike, wide)
+    if doc.agent is not None:
+        anywhere = wide if doc.agent_scope is None else doc.agent_scope == "any_in_path"
+        yield _named("agent", doc.agent, *(_ANYWHERE if anywhere else _LEAF), wide)
+    elif doc.agent_scope is not None:
+        raise BadValue(f"{at}/agent_scope", "value", "says nothing without agent")
+
+
+def _tool(wanted: list[str], wide: bool, *, with_source: bool) -> Label:
+    def shown(question: Question) -> tuple[str, ...]:
+        return (question.tool,)
+
+    if wide:
+        return label("tool", list(map(names.looks_like, wanted)), attrgetter("names.alike"), show=shown)
+    return label("tool", wanted, attrgetter("names.exact_with_source" if with_source else "names.exact"), show=shown)
+
+
+def _named(name: str, wanted: list[str], spelled: Texts, alike: Texts, wide: bool) -> Label:
+    if not wide:
+        return label(name, wanted, spelled)
+    return label(name, list(map(names.looks_like, wanted)), alike, show=spelled)
 
 
 def _when(doc: WhenDoc) -> When:

@@ -9,12 +9,15 @@ from typing import Any, Protocol
 from zoneinfo import ZoneInfo
 
 from toolcards.core import matchers
-from toolcards.core.asked import Asked
-from toolcards.core.matchers import FALSE, OPAQUE, TRUE, UNKNOWN, Matcher, Truth
+from toolcards.core.asked import CHARACTERS, Asked
+from toolcards.core.matchers import Matcher
 from toolcards.core.question import Question
 from toolcards.core.shapes import compile_glob
 from toolcards.core.shell.reader import Answer, Script, Segment
 from toolcards.core.shell.wanted import WantedCommands, WantedEffects
+from toolcards.core.truth import FALSE, OPAQUE, TRUE, UNKNOWN, Truth
+
+Texts = Callable[[Question], tuple[str, ...]]
 
 
 class Condition(Protocol):
@@ -37,17 +40,27 @@ class Condition(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """The tool, kind, source, environment, user or agent path is one of these, or looks like one."""
+    """The tool, kind, source, environment, user or agent path is one of these, or looks like one.
+
+    `get` gives the texts that are compared, `show` those that people are shown. `every`: all of them must be wanted.
+    """
 
     name: str
     plain: frozenset[str]
     globs: tuple[Callable[[str], bool], ...]
-    get: Callable[[Question], tuple[str, ...]]
+    get: Texts
+    show: Texts
+    every: bool = False
     cost: int = 0
 
     def check(self, asked: Asked, segment: Segment | None) -> Truth:
-        """Return TRUE if any of the texts is wanted; what was not stated is none of them."""
-        for text in self.get(asked.question):
+        """Return TRUE if any of the texts is wanted, or all of them are; what was not stated is none of them."""
+        texts = self.get(asked.question)
+        if self.globs:
+            asked.step(len(self.globs))
+        if self.every:
+            return TRUE if texts and all(map(self._wants, texts)) else FALSE
+        for text in texts:
             if text in self.plain:
                 return TRUE
             for matches in self.globs:
@@ -55,15 +68,18 @@ class Label:
                     return TRUE
         return FALSE
 
+    def _wants(self, text: str) -> bool:
+        return text in self.plain or any(matches(text) for matches in self.globs)
+
     def actual(self, asked: Asked) -> Any:
         """Return the texts."""
-        return list(self.get(asked.question))
+        return list(self.show(asked.question))
 
 
-def label(name: str, wanted: list[str], get: Callable[[Question], tuple[str, ...]]) -> Label:
+def label(name: str, wanted: list[str], get: Texts, *, show: Texts | None = None, every: bool = False) -> Label:
     """Return the condition; `*` in a wanted text stands for anything."""
     globs = tuple(compile_glob(text) for text in wanted if "*" in text)
-    return Label(name, frozenset(text for text in wanted if "*" not in text), globs, get)
+    return Label(name, frozenset(text for text in wanted if "*" not in text), globs, get, show or get, every)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,16 +156,16 @@ class Argument:
         """Return the answer over all values at the path."""
         if segment is not None and self.by_segment:
             return self._of_segment(asked, segment)
-        values = asked.values(self.path)
-        if values is None:
+        readings = asked.readings(self.path, self.question.read)
+        if readings is None:
             return UNKNOWN
-        if not values:
+        if not readings.values:
             return self.question.absent
-        asked.step(len(values))
-        answers = (matchers.ask(self.question, value, self.wanted) for value in values)
-        return min(answers) if self.every else max(answers)
+        asked.step(self.question.steps(readings, self.wanted))
+        return matchers.ask_all(self.question, readings.values, self.wanted, every=self.every)
 
     def _of_segment(self, asked: Asked, segment: Segment) -> Truth:
+        asked.step(matchers.steps_of_text(self.question, segment.text, self.wanted))
         here = matchers.ask(self.question, segment.text, self.wanted)
         if self.wide:
             return max(here, self.check(asked, None))
@@ -163,6 +179,7 @@ class Argument:
 
 
 _TRUTHS = {Answer.NO: FALSE, Answer.MAYBE: OPAQUE, Answer.YES: TRUE}
+_WIDE_STEPS = 4  # what it takes to ask whether a short command may run one that a rule names
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,11 +206,10 @@ class Command:
         """Return the answer for one segment, or over all segments of all commands at the path."""
         if segment is not None:
             return self._of_script(asked, segment.alone)
-        values = asked.values(self.path)
-        if values is None:
+        scripts = asked.scripts(self.path)
+        if scripts is None:
             return UNKNOWN
-        script = asked.script(self.path) if len(values) == 1 else None
-        answers = [self._of_script(asked, one) for one in ([script] if script else map(asked.script_of, values))]
+        answers = [self._of_script(asked, script) for script in scripts]
         if not answers:
             return FALSE
         return min(answers) if self.every else max(answers)
@@ -202,7 +218,7 @@ class Command:
         if script is None:
             return UNKNOWN
         if self.wide:
-            asked.step(1 + (len(script.line) >> 13))
+            asked.step(_WIDE_STEPS + len(script.line) // CHARACTERS)
             answer = self.wanted.ask_widely(script)
             asked.doubt = asked.doubt or (script.doubt if answer is Answer.MAYBE else "")
             return _TRUTHS[answer]

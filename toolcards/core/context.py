@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from toolcards.client.common.catalogue import DANGER
 from toolcards.core import facts as f
 
 _MOST = 1000  # of what an agent may leave lying about in the context
@@ -72,11 +73,23 @@ def _run_started(context: Context, fact: f.RunStarted) -> None:
 
 
 def _claimed_kind(tool: dict[str, Any]) -> str:
-    """What the agent says of its tool, for display only: its kind, else MCP's read-only hint."""
+    """Return the graver of the kind that the agent states and MCP's hints.
+
+    For policy it only adds doubt; it never makes a call look less dangerous.
+    """
+    claimed = tool.get("kind")
+    kind = claimed if isinstance(claimed, str) else ""
     hints = tool.get("annotations")
-    if isinstance(tool.get("kind"), str):
-        return str(tool["kind"])
-    return "read" if isinstance(hints, dict) and hints.get("readOnlyHint") is True else ""
+    hinted = _hinted_kind(hints) if isinstance(hints, dict) else ""
+    return hinted if DANGER.get(hinted, -1) > DANGER.get(kind, -1) else kind
+
+
+def _hinted_kind(hints: dict[str, Any]) -> str:
+    if hints.get("readOnlyHint") is True:
+        return "read"
+    if hints.get("destructiveHint") is True:
+        return "delete"
+    return "edit" if hints.get("readOnlyHint") is False else ""
 
 
 def _message_started(context: Context, fact: f.MessageStarted) -> None:

@@ -106,6 +106,7 @@ Text = Annotated[str, Field(max_length=2_000)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Names = Annotated[list[Name], BeforeValidator(_several), Field(min_length=1, max_length=500)]
 Seconds = Annotated[int, BeforeValidator(_seconds), Field(ge=1, le=31 * 86400)]
+Moment = Annotated[float, Field(ge=1, lt=253_402_300_800)]  # until the end of the year 9999
 Path = Annotated[str, AfterValidator(_path), Field(max_length=500)]
 TimeOfDay = Annotated[str, AfterValidator(_minutes)]
 KindName = Literal["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"]
@@ -189,7 +190,7 @@ class RuleDoc(_Strict):
     mode: Literal["enforce", "monitor"] = "enforce"
     enabled: bool = True
     severity: Literal["low", "medium", "high", "critical"] = "medium"
-    expires_at: Annotated[float | None, BeforeValidator(_moment)] = None
+    expires_at: Annotated[Moment | None, BeforeValidator(_moment)] = None
     match: ClauseDoc = ClauseDoc()
     unless: Annotated[list[ClauseDoc], BeforeValidator(_several), Field(max_length=200)] | None = None
     ask: AskDoc | None = None

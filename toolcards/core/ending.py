@@ -49,7 +49,9 @@ def failure(card: Card, message: str, code: str = "", said: f.OutputFailed | Non
     if not code and not card.has_input and str(card.text).lstrip()[:1] in _JSON_BEGINS:
         code = "invalid_input"  # what was written is no JSON: nothing can have run
     authority, retryable, phase = (said.authority, said.retryable, said.phase) if said else ("", None, "")
-    told = errors.stated(code, authority=authority, retryable=retryable, phase=phase, kind=kind_of(card.tool.name))
+    told = errors.stated(
+        code, authority=authority, retryable=retryable, phase=phase, kind=kind_of(card.tool.name, card.tool.source)
+    )
     after_ms = errors.waiting_time(said.after_ms) if said else None
     return Failure(message, told.code, told.retryable, told.authority, told.phase, after_ms)
 

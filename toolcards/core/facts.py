@@ -129,7 +129,10 @@ class InputRepaired:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """Policy judged the call; what it said, by which rule of which version, and why."""
+    """Policy judged the call; what it said, by which rule of which version, and why.
+
+    `moment` holds what else the answer depended on (Question.moment), so that it can be found again.
+    """
 
     type: ClassVar[str] = "decided"
     call_id: str
@@ -146,6 +149,7 @@ class Decided:
     known: bool = True  # the tool was known then
     changed: bool = False  # its definition was another one than before
     at: float = 0.0
+    moment: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

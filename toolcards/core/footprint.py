@@ -40,7 +40,7 @@ class Footprint:
                 return None
             seen.append(told)
         return (
-            question.tool, question.source, question.kind, question.agent_path, question.env, question.user,
+            question.tool, question.source, question.kinds, question.agent_path, question.env, question.user,
             question.known, question.changed, question.can_wait, tuple(seen),
             question.run if self.run else "", question.now if self.time else 0,
             tuple(sorted(question.counts.items())) if self.counts else (),

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from toolcards.client.common.lookalikes import LONGEST_LETTER
+from toolcards.core import names
 from toolcards.core.asked import Asked
 from toolcards.core.rules import Rule
 from toolcards.core.shell.words import reachable
@@ -18,8 +20,8 @@ class Index:
     """Rules by the command they name, else by the tool, else by the kind of tool."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
-        self.tools: dict[str, list[Rule]] = {}
-        self.starts: dict[str, list[Rule]] = {}  # what stands before the first * of a tool
+        self.wide = _Tools()  # by skeleton: rules that ask or deny
+        self.exact = _Tools()  # as spelled: rules that allow
         self.kinds: dict[str, list[Rule]] = {}
         self.commands: dict[tuple[str, ...], _Commands] = {}  # by the path of a shell command
         self.rest: list[Rule] = []
@@ -27,9 +29,8 @@ class Index:
             if rule.heads is not None and rule.focus is not None:
                 self.commands.setdefault(rule.focus, _Commands()).add(rule, rule.heads)
             elif rule.tools:
-                for name in set(rule.tools):
-                    start, star, _ = name.partition("*")
-                    (self.starts if star else self.tools).setdefault(start, []).append(rule)
+                spelled = map(names.looks_like, rule.tools) if rule.wide else rule.tools
+                (self.wide if rule.wide else self.exact).add(rule, set(spelled))
             elif rule.kinds:
                 for kind in set(rule.kinds):
                     self.kinds.setdefault(kind, []).append(rule)
@@ -39,13 +40,40 @@ class Index:
     def of(self, asked: Asked) -> Iterable[Rule]:
         """Return the rules that could match, each once."""
         question = asked.question
-        found = [*self.rest, *self.kinds.get(question.kind or "other", ()), *self.tools.get(question.tool, ())]
-        if self.starts:
-            for length in range(min(len(question.tool), 200) + 1):
-                found += self.starts.get(question.tool[:length], ())
+        found = [
+            *self.rest,
+            *self.wide.of(question.names.alike),
+            *self.exact.of(question.names.exact_with_source),
+        ]
+        if self.kinds:
+            for kind in question.kinds:
+                found += self.kinds.get(kind, ())
         for path, commands in self.commands.items():
             found += commands.of(asked, path)
         return {rule.id: rule for rule in found}.values()
+
+
+class _Tools:
+    """Rules by the tools that they name."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, list[Rule]] = {}
+        self.starts: dict[str, list[Rule]] = {}  # what stands before the first *
+
+    def add(self, rule: Rule, wanted: Iterable[str]) -> None:
+        for name in wanted:
+            start, star, _ = name.partition("*")
+            (self.starts if star else self.names).setdefault(start, []).append(rule)
+
+    def of(self, spellings: Iterable[str]) -> list[Rule]:
+        """Return the rules that name one of these; a rule may come twice."""
+        found: list[Rule] = []
+        for name in spellings:
+            found += self.names.get(name, ())
+            if self.starts:  # a name in a rule has at most 200 characters
+                for length in range(min(len(name), 200 * LONGEST_LETTER) + 1):
+                    found += self.starts.get(name[:length], ())
+        return found
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Protocol
 
-from toolcards.client.common.catalogue import display_kind
+from toolcards.client.common.catalogue import DANGER, display_kind
 from toolcards.core import facts as f
 from toolcards.core.context import Context
 from toolcards.core.identity import contradicts, delta_contradicts, frozen, late_text
@@ -154,10 +154,12 @@ class InputRouter:
     def _of_kind(self, fact: Any, card: Card | None) -> Any:
         """The fact with the kind its card will show: a log must not depend on tomorrow's catalogue."""
         known = fact.tool or (card.tool.name if card else "")
-        claimed = fact.kind or self._board.context.kinds.get(known, "")
+        announced = self._board.context.kinds.get(known, "")
+        claimed = max(fact.kind, announced, key=lambda kind: DANGER.get(kind, -1))
         if not claimed and card and card.tool.name == known:
             claimed = card.tool.kind
-        kind = display_kind(known, claimed)
+        source = getattr(fact, "source", "") or (card.tool.source if card else "")
+        kind = display_kind(known, claimed, source)
         return replace(fact, kind=kind) if kind != fact.kind else fact
 
     def _route_chunk(self, fact: f.InputChunk) -> list[Routed]:

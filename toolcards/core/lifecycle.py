@@ -96,6 +96,7 @@ class Verdict:
     schema_sha256: str = ""
     known: bool = True
     changed: bool = False
+    moment: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,16 @@ def _too_late(ask: AskDoc | None, terms: AskTerms) -> Iterator[tuple[str, str, s
 
 
 @_check
+def _home(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[str, str, str]]:
+    if rule.effect != "allow":
+        return
+    for where, argument in _arguments(rule):
+        values = argument.value if isinstance(argument.value, list) else [argument.value]
+        if argument.op == "path_under" and where.startswith("/match") and any(str(v).startswith("~") for v in values):
+            yield where, "never_matches", "Where ~ leads is not certain, so this allows nothing; name the whole path."
+
+
+@_check
 def _commands(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[str, str, str]]:
     for where, argument in _arguments(rule):
         if argument.op != "cmd":

@@ -1,50 +1,85 @@
 """What a rule may ask about one value of a call's input; one registered function per question.
 
 To add a question: write `name(value, wanted) -> Truth` under `@matcher(...)` with a docstring (the editor
-shows it as help) and add rows to its table in the tests. The value is the agent's and hostile: whoever
-cannot tell says UNKNOWN, which counts as a match for ask and deny and as none for allow.
+shows it as help) and add rows to its table in the tests. The value is the agent's and hostile: a matcher that
+cannot tell answers UNKNOWN, which counts as a match for ask and deny and as none for allow.
+
+`reads` names how a value is understood before rules ask about it (a URL taken apart, for example). That happens once
+a value, not once a rule; where it is UNREADABLE the answer is UNKNOWN.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from enum import Enum
+from json.encoder import encode_basestring as quoted
 from typing import Any, TypeAlias
 
 from toolcards.core import shapes
-from toolcards.core.canonical import NotCanonical, canonical
-from toolcards.core.places import UNDECIDED, inside, parsed_address, parsed_host, wanted_host, wanted_path
+from toolcards.core.asked import CHARACTERS, UNREADABLE, Reader, Readings
+from toolcards.core.canonical import MAX_INTEGER, NotCanonical, canonical
+from toolcards.core.hosts import (
+    Endpoint,
+    WantedHost,
+    WantedNetwork,
+    parsed_address,
+    parsed_url,
+    wanted_host,
+    wanted_network,
+)
+from toolcards.core.paths import Place, inside, parsed_path, wanted_path
 from toolcards.core.shapes import TYPES, Shape
 from toolcards.core.shell.reader import Answer, read_command
 from toolcards.core.shell.wanted import WantedCommands, WantedEffects, read_effect
 from toolcards.core.shell.words import Words, read_words
+from toolcards.core.truth import FALSE, TRUE, UNDECIDED, UNKNOWN, Truth, truth_of
 
 Value: TypeAlias = Any  # the agent's own JSON
 
 MAX_TEXT = 64 * 1024
 
 
-class Truth(float, Enum):
-    """Yes, no, or cannot tell; `min` is AND, `max` is OR.
-
-    OPAQUE is the softer "cannot tell": a shell command that is not plain and does not spell the words asked for.
-    """
-
-    FALSE = 0.0
-    OPAQUE = 0.25
-    UNKNOWN = 0.5
-    TRUE = 1.0
+# ---------------------------------------------------------------- how values are read
 
 
-FALSE, OPAQUE, UNKNOWN, TRUE = Truth.FALSE, Truth.OPAQUE, Truth.UNKNOWN, Truth.TRUE
-_NOT = {FALSE: TRUE, TRUE: FALSE, OPAQUE: UNKNOWN, UNKNOWN: UNKNOWN}
+def _as_it_is(value: Value) -> Any:
+    return value
 
 
-def negate(truth: Truth) -> Truth:
-    """Return the opposite; what cannot be told stays so."""
-    return _NOT[truth]
+def _text(value: Value) -> Any:
+    """Return a text of sane length and Unicode."""
+    if type(value) is not str or len(value) > MAX_TEXT:
+        return UNREADABLE
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return UNREADABLE
+    return value
+
+
+def _canonical(value: Value) -> Any:
+    """Return the RFC 8785 bytes."""
+    # Short cuts: there may be thousands of plain texts and whole numbers.
+    if type(value) is str and value.isascii() and "\0" not in value:
+        return quoted(value).encode()
+    if type(value) is int and -MAX_INTEGER <= value <= MAX_INTEGER:
+        return b"%d" % value
+    try:
+        return canonical(value)
+    except NotCanonical:
+        return UNREADABLE
+
+
+def _parsed(parse_text: Callable[[str], Any]) -> Reader:
+    """Return a reader of texts that `parse_text` understands."""
+
+    def read(value: Value) -> Any:
+        text = _text(value)
+        place = UNDECIDED if text is UNREADABLE else parse_text(text)
+        return UNREADABLE if place is UNDECIDED else place
+
+    return read
 
 
 # ---------------------------------------------------------------- the registry
@@ -58,10 +93,16 @@ class Matcher:
     label: str
     help: str
     shape: Shape
-    test: Callable[[Value, Any], Truth]
+    test: Callable[[Any, Any], Truth]
     absent: Truth = FALSE  # the answer where the path leads nowhere
-    text_only: bool = False  # the value must be a text of sane length and Unicode
-    command: bool = False  # judged per segment of a shell command; see conditions.CommandCondition
+    read: Reader = _as_it_is
+    scans: bool = False  # each alternative of a rule reads the text from end to end
+    command: bool = False  # judged per segment of a shell command; see conditions.Command
+
+    def steps(self, readings: Readings, wanted: Any) -> int:
+        """Return what it costs to ask about all of these values."""
+        alternatives = len(wanted) if isinstance(wanted, tuple) else 1
+        return alternatives * (readings.steps if self.scans else len(readings.values))
 
 
 MATCHERS: dict[str, Matcher] = {}
@@ -69,13 +110,20 @@ Test: TypeAlias = Callable[[Any, Any], Truth]
 
 
 def matcher(
-    name: str, *, label: str, shape: Shape, absent: Truth = FALSE, text_only: bool = False, command: bool = False
+    name: str,
+    *,
+    label: str,
+    shape: Shape,
+    absent: Truth = FALSE,
+    reads: Reader = _as_it_is,
+    scans: bool = False,
+    command: bool = False,
 ) -> Callable[[Test], Test]:
     """Register a question under its name."""
 
     def register(test: Test) -> Test:
         words = " ".join((test.__doc__ or "").split())
-        MATCHERS[name] = Matcher(name, label, words, shape, test, absent, text_only, command)
+        MATCHERS[name] = Matcher(name, label, words, shape, test, absent, reads, scans, command)
         return test
 
     return register
@@ -83,55 +131,65 @@ def matcher(
 
 def ask(question: Matcher, value: Value, wanted: Any) -> Truth:
     """Return the matcher's answer about a value that is there."""
-    if question.text_only and not _sane(value):
-        return UNKNOWN
-    return question.test(value, wanted)
+    reading = question.read(value)
+    return UNKNOWN if reading is UNREADABLE else question.test(reading, wanted)
 
 
-def _sane(value: Value) -> bool:
-    """Whether the value is a text we dare to judge."""
-    if type(value) is not str or len(value) > MAX_TEXT:
-        return False
-    return value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value)
+def ask_all(question: Matcher, readings: tuple[Any, ...], wanted: Any, *, every: bool) -> Truth:
+    """Return AND or OR of the answers about all readings, of which there is one."""
+    decisive = FALSE if every else TRUE
+    answer = TRUE if every else FALSE
+    weigh = min if every else max
+    for reading in readings:
+        truth = UNKNOWN if reading is UNREADABLE else question.test(reading, wanted)
+        if truth is decisive:
+            return truth
+        answer = weigh(answer, truth)
+    return answer
+
+
+def steps_of_text(question: Matcher, text: str, wanted: Any) -> int:
+    """Return what it costs to ask about one text."""
+    return question.steps(Readings((text,), 1 + len(text) // CHARACTERS), wanted)
 
 
 # ---------------------------------------------------------------- the questions
 
 
-@matcher("eq", label="is", shape=shapes.JSON)
-def eq(value: Value, wanted: bytes) -> Truth:
+@matcher("eq", label="is", shape=shapes.JSON, reads=_canonical)
+def eq(value: bytes, wanted: bytes) -> Truth:
     """The value is exactly this: same type, same content (1 is 1.0 but neither true nor "1")."""
-    try:
-        return Truth(canonical(value) == wanted)
-    except NotCanonical:
-        return UNKNOWN
+    return truth_of(value == wanted)
 
 
-@matcher("in", label="is one of", shape=shapes.JSON_LIST)
-def is_in(value: Value, wanted: frozenset[bytes]) -> Truth:
+@matcher("in", label="is one of", shape=shapes.JSON_LIST, reads=_canonical)
+def is_in(value: bytes, wanted: frozenset[bytes]) -> Truth:
     """The value is exactly one of these."""
-    try:
-        return Truth(canonical(value) in wanted)
-    except NotCanonical:
-        return UNKNOWN
+    return truth_of(value in wanted)
 
 
-@matcher("prefix", label="starts with", shape=shapes.TEXTS, text_only=True)
+@matcher("prefix", label="starts with", shape=shapes.TEXTS, reads=_text)
 def prefix(value: str, wanted: tuple[str, ...]) -> Truth:
     """The text starts with this. For shell commands use `cmd`: a prefix says nothing about what follows."""
-    return Truth(value.startswith(wanted))
+    return truth_of(value.startswith(wanted))
 
 
-@matcher("glob", label="looks like", shape=shapes.GLOBS, text_only=True)
+@matcher("glob", label="looks like", shape=shapes.GLOBS, reads=_text, scans=True)
 def glob(value: str, wanted: tuple[Callable[[str], bool], ...]) -> Truth:
     """The whole text looks like this, where * stands for anything and nothing else is special."""
-    return Truth(any(matches(value) for matches in wanted))
+    for matches in wanted:
+        if matches(value):
+            return TRUE
+    return FALSE
 
 
-@matcher("re2", label="matches the pattern", shape=shapes.PATTERNS, text_only=True)
+@matcher("re2", label="matches the pattern", shape=shapes.PATTERNS, reads=_text, scans=True)
 def full_match(value: str, wanted: tuple[Any, ...]) -> Truth:
     """The whole text matches this RE2 regular expression."""
-    return Truth(any(pattern.fullmatch(value) is not None for pattern in wanted))
+    for pattern in wanted:
+        if pattern.fullmatch(value) is not None:
+            return TRUE
+    return FALSE
 
 
 @matcher("exists", label="is there", shape=shapes.NOTHING)
@@ -150,71 +208,59 @@ def absent(value: Value, wanted: None) -> Truth:
 def has_type(value: Value, wanted: frozenset[str]) -> Truth:
     """The value is a string, number, integer, boolean, object, array or null."""
     if value is None:
-        return Truth("null" in wanted)
+        return truth_of("null" in wanted)
     name = TYPES.get(type(value))
     if name is None:
         return UNKNOWN
     whole = name == "number" and float(value).is_integer()
-    return Truth(name in wanted or (whole and "integer" in wanted))
+    return truth_of(name in wanted or (whole and "integer" in wanted))
 
 
 @matcher("len_gt", label="is longer than", shape=shapes.COUNT)
 def len_gt(value: Value, wanted: int) -> Truth:
     """The text has more characters, or the list or object more entries, than this."""
-    return Truth(len(value) > wanted) if isinstance(value, str | list | dict) else UNKNOWN
+    return truth_of(len(value) > wanted) if isinstance(value, str | list | dict) else UNKNOWN
 
 
 @matcher("gt", label="is more than", shape=shapes.NUMBER)
 def gt(value: Value, wanted: float) -> Truth:
     """The number is greater than this; a number written as text cannot be told."""
-    return Truth(value > wanted) if _comparable(value) else UNKNOWN
+    return truth_of(value > wanted) if _comparable(value) else UNKNOWN
 
 
 @matcher("lt", label="is less than", shape=shapes.NUMBER)
 def lt(value: Value, wanted: float) -> Truth:
     """The number is less than this; a number written as text cannot be told."""
-    return Truth(value < wanted) if _comparable(value) else UNKNOWN
+    return truth_of(value < wanted) if _comparable(value) else UNKNOWN
 
 
 def _comparable(value: Value) -> bool:
     return type(value) in (int, float) and not math.isnan(value)
 
 
-@matcher("path_under", label="is a path under", shape=shapes.each(wanted_path), text_only=True)
-def path_under(value: str, wanted: tuple[Any, ...]) -> Truth:
-    """The path is this directory or below it, by its spelling alone. Paths with .., links of /proc, or a
+@matcher("path_under", label="is a path under", shape=shapes.each(wanted_path), reads=_parsed(parsed_path))
+def path_under(value: Place, wanted: tuple[Place, ...]) -> Truth:
+    """The path is this directory or below it, by its spelling alone. Paths with .., a leading ~, links of /proc, or a
     base we do not know cannot be told.
     """
-    return _any(inside(value, place) for place in wanted)
+    return _any(inside(value, directory) for directory in wanted)
 
 
-@matcher("host_in", label="is a URL whose host is", shape=shapes.each(wanted_host), text_only=True)
-def host_in(value: str, wanted: tuple[tuple[str, int | None], ...]) -> Truth:
-    """The value is a URL whose host is one of these; *.example.com means every host below example.com.
-    A URL without scheme, with a user name, or that programs read in different ways cannot be told.
+@matcher("host_in", label="is a URL whose host is", shape=shapes.each(wanted_host), reads=_parsed(parsed_url))
+def host_in(value: Endpoint, wanted: tuple[WantedHost, ...]) -> Truth:
+    """The value is an http or https URL, on the default port, whose host is one of these. *.example.com means every
+    host below example.com; example.com:8443, example.com:* and ssh://example.com name other ports and schemes.
+    Other ways to the same host, and URLs that programs read in different ways, cannot be told.
     """
-    place = parsed_host(value)
-    if place is None:
-        return UNKNOWN
-    host, port = place
-    return Truth(
-        any(
-            (host.endswith(name[1:]) if name.startswith("*.") else host == name) and (want is None or want == port)
-            for name, want in wanted
-        )
-    )
+    return _any(host.covers(value) for host in wanted)
 
 
-@matcher("cidr", label="is an address in", shape=shapes.NETWORKS, text_only=True)
-def cidr(value: str, wanted: tuple[Any, ...]) -> Truth:
-    """The IP address, or the address in the URL, lies in one of these networks. A host name cannot be told."""
-    found = parsed_address(value)
-    if found is None:
-        return UNKNOWN
-    address, embedded = found
-    if any(address in network for network in wanted):
-        return TRUE
-    return UNKNOWN if embedded else FALSE
+@matcher("cidr", label="is an address in", shape=shapes.each(wanted_network), reads=_parsed(parsed_address))
+def cidr(value: Endpoint, wanted: tuple[WantedNetwork, ...]) -> Truth:
+    """The IP address, or the address in an http or https URL on the default port, lies in one of these networks.
+    10.0.0.0/8:8080 and 10.0.0.0/8:* name other ports. A host name cannot be told.
+    """
+    return _any(network.covers(value) for network in wanted)
 
 
 def _wanted_commands(every: list[Words]) -> WantedCommands:
@@ -232,7 +278,7 @@ def cmd(value: Value, wanted: WantedCommands) -> Truth:
     behind sudo, env or sh -c. Lines that are not plain words are asked about.
     """
     script = read_command(value)
-    return Truth(script is not None and wanted.ask_widely(script) is Answer.YES)
+    return truth_of(script is not None and wanted.ask_widely(script) is Answer.YES)
 
 
 @matcher("effect", label="does", shape=shapes.each(read_effect, _wanted_effects), command=True)
@@ -242,10 +288,10 @@ def effect(value: Value, wanted: WantedEffects) -> Truth:
     part of the line must have these effects and surely no others.
     """
     script = read_command(value)
-    return Truth(script is not None and wanted.ask_widely(script) is Answer.YES)
+    return truth_of(script is not None and wanted.ask_widely(script) is Answer.YES)
 
 
-def _any(answers: Any) -> Truth:
+def _any(answers: Iterable[bool | None]) -> Truth:
     best = FALSE
     for answer in answers:
         if answer is True:

@@ -9,6 +9,15 @@ from typing import Any
 # Where the tools that the catalogue knows take their commands; what only looks, `shell/programs.toml` says.
 COMMANDS = ("/command", "/cmd", "/commands", "/CommandLine", "/action/command", "/action/commands")
 ONLY_LOOKS = [{"args": [{"path": path, "op": "effect", "value": "none"}]} for path in COMMANDS]
+ALLOW_LOOKING = [
+    {
+        "id": "allow-looking-at" + path.replace("/", "-"),
+        "effect": "allow",
+        "match": {"kind": ["execute"]} | only_looks,
+        "public_reason": "This command is known to only look.",
+    }
+    for path, only_looks in zip(COMMANDS, ONLY_LOOKS, strict=True)
+]
 
 
 @dataclass(frozen=True)
@@ -28,40 +37,47 @@ PACKS: dict[str, Pack] = {
     ),
     "ask-on-writes": Pack(
         "Ask before changes",
-        "Reading and searching run at once. Editing, deleting, moving and shell commands that do more than look wait "
-        "for your answer.",
+        "Tools that are known to only read, search or fetch run at once, and so do shell commands that only look. "
+        "Everything else needs approval, also tools that Toolcards does not know.",
         {
             "v": 1,
-            "default": "allow",
+            "default": "ask",
             "rules": [
                 {
                     "id": "ask-edit",
                     "effect": "ask",
                     "match": {"kind": ["edit", "move"]},
-                    "public_reason": "Changing files needs a person's yes.",
+                    "public_reason": "Changes require approval.",
                 },
                 {
                     "id": "ask-delete",
                     "effect": "ask",
                     "severity": "high",
                     "match": {"kind": ["delete"]},
-                    "public_reason": "Deleting needs a person's yes.",
+                    "public_reason": "Deletions require approval.",
                 },
                 {
                     "id": "ask-execute",
                     "effect": "ask",
                     "match": {"kind": ["execute"]},
                     "unless": ONLY_LOOKS,
-                    "public_reason": "Running a command that may change something needs a person's yes.",
-                    "suggest": "Plain commands that only look, such as ls, grep or git status, run without asking.",
+                    "public_reason": "This command may change something, so it requires approval.",
+                    "suggest": "Plain commands that only look, such as ls, grep or git status, do not need approval.",
                 },
+                {
+                    "id": "allow-looking",
+                    "effect": "allow",
+                    "match": {"kind": ["read", "search", "think", "fetch"]},
+                    "public_reason": "This tool is known to only look.",
+                },
+                *ALLOW_LOOKING,
             ],
         },
     ),
     "locked-down": Pack(
         "Locked down",
-        "Only tools known to read, search or think run at once. Everything else waits for your "
-        "answer, and what no rule answers is refused.",
+        "Only tools that are known to read, search or think run at once. Everything else needs approval, and what no "
+        "rule covers is denied.",
         {
             "v": 1,
             "default": "deny",
@@ -79,7 +95,7 @@ PACKS: dict[str, Pack] = {
                     "effect": "ask",
                     "severity": "high",
                     "match": {"kind": ["edit", "delete", "move", "execute", "fetch", "switch_mode", "other"]},
-                    "public_reason": "Everything but reading needs a person's yes.",
+                    "public_reason": "Everything except reading requires approval.",
                 },
             ],
         },

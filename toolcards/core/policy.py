@@ -1,31 +1,38 @@
 """What policy says about a call: kill switch > deny > unsatisfied ask > allow > default. Rule order changes nothing.
 
 Exceptions are written as `unless` on the strict rule; no rule is stronger for being more specific, first or last.
-What cannot be told counts as a match for ask and deny, and as none for allow (`matchers.Truth`).
+What cannot be told counts as a match for ask and deny, and as none for allow (`truth.Truth`). The same goes for what
+cannot be finished within the limit of steps: see `_unfinished`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any, TypeAlias
 
-from toolcards.core.asked import Asked, OverBudget
+from toolcards.core.asked import MAX_STEPS
+from toolcards.core.evaluation import Findings, evaluate, trace
 from toolcards.core.facts import By
 from toolcards.core.grants import Grant, granted
-from toolcards.core.matchers import OPAQUE, TRUE, Truth
 from toolcards.core.question import Question
 from toolcards.core.rulebook import Policy, combine
-from toolcards.core.rules import AskTerms, Effect, Rule, explained, matched, truths
+from toolcards.core.rules import AskTerms, Effect, Rule
 
 __all__ = ["AskTerms", "Decision", "Effect", "Grant", "Policy", "Question", "Rule", "combine", "decide"]
 
 Eligible: TypeAlias = int | Callable[[AskTerms], int] | None
+Identity: TypeAlias = tuple[str, Effect]  # what the tool's own identity demands: the code, and the effect
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What policy said and why. `rules` are all rules behind the effect; `ask` is set when a person is wanted."""
+    """What policy said and why. `rules` are all rules behind the effect; `ask` is set when a person is wanted.
+
+    `complete`: every rule that could have been stricter was evaluated. `moment`: what else the answer depended on
+    (Question.moment), where it is recorded.
+    """
 
     effect: Effect
     code: str
@@ -39,23 +46,19 @@ class Decision:
     ask: AskTerms | None = None
     trace: tuple[dict[str, Any], ...] = ()
     grants: tuple[str, ...] = ()
+    complete: bool = True
+    moment: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def liftable(self) -> bool:
+        """Whether break-glass may lift it: a question that was fully evaluated."""
+        return self.complete and (self.effect is Effect.ASK or self.code == "no_approver")
 
     def but(self, **changes: Any) -> Decision:
         """Return this decision with some fields changed; a copy of one __dict__, as of a Card."""
         said = object.__new__(Decision)
         object.__setattr__(said, "__dict__", self.__dict__ | changes)
         return said
-
-
-@dataclass(slots=True)
-class _Found:
-    """What the rules said."""
-
-    deny: list[Rule] = field(default_factory=list)
-    ask: list[Rule] = field(default_factory=list)
-    allow: list[Rule] = field(default_factory=list)
-    opaque: list[tuple[Rule, str]] = field(default_factory=list)  # in doubt about a command, and why
-    would: list[dict[str, Any]] = field(default_factory=list)
 
 
 def decide(
@@ -66,21 +69,23 @@ def decide(
     kill_switch: bool = False,
     eligible: Eligible = None,
     explain: bool = False,
+    limit: int = MAX_STEPS,
 ) -> Decision:
     """Return what policy says. Never raises: whatever goes wrong inside is a deny with code `gate_error`.
 
     `eligible` is the number of people who could answer, or a function of the ask's terms; None is not checked.
     `explain` adds a trace of every rule and condition; it holds the looked-at values, so redact before showing.
+    `limit` is the number of steps that evaluation may take (see `asked`); beyond it the code is `over_budget`.
     """
     if kill_switch:
         return Decision(Effect.DENY, "kill_switch", "All tool calls are stopped.", by=By("kill_switch"))
     try:
         if policy is None:
             return Decision(Effect.DENY, "gate_error", "There is no active policy.", by=By("gate_error"))
-        said = _decide(policy, question, tuple(grants)).but(version=policy.version)
+        said = _decide(policy, question, tuple(grants), limit).but(version=policy.version)
         if said.effect is Effect.ASK:
             said = _someone(said, question, eligible)
-        return said.but(trace=_trace(policy, question)) if explain else said
+        return said.but(trace=trace(policy, question, limit)) if explain else said
     except Exception as error:  # unclear answers deny
         reason = f"The policy could not be evaluated ({type(error).__name__})."
         return Decision(Effect.DENY, "gate_error", reason, by=By("gate_error"), version=getattr(policy, "version", 0))
@@ -89,29 +94,49 @@ def decide(
 # ---------------------------------------------------------------- the order
 
 
-def _decide(policy: Policy, question: Question, grants: tuple[Grant, ...]) -> Decision:
-    asked, found = Asked(question), _Found()
-    try:
-        _look(policy, asked, found)
-    except OverBudget:
-        if not found.deny:
-            reason = "Judging this call took too long, so a person should look."
-            terms = replace(policy.ask, grants=("once",))
-            return Decision(Effect.ASK, "over_budget", reason, by=By("default"), ask=terms)
-    would = tuple(sorted(found.would, key=lambda told: str(told["rule"])))
+def _decide(policy: Policy, question: Question, grants: tuple[Grant, ...], limit: int) -> Decision:
+    findings = evaluate(policy, question, limit)
     identity = _identity(policy, question)
-    if found.deny:
-        return _by_rules(Effect.DENY, "rule_denied", found.deny).but(would=would)
+    said = _denial(findings, identity)
+    if said is None:
+        rest = _rest(policy, question, findings, identity, grants)
+        said = _ask(policy, question, findings, identity, grants) or rest
+        if rest.effect is Effect.DENY and identity is None and all(rule.subordinate for rule in findings.ask):
+            said = rest
+        asks = said.effect is Effect.ASK and said is not rest  # no allow could have changed that
+        if findings.unfinished is Effect.ASK or (findings.unfinished and not asks):
+            said = _unfinished(policy, findings.left, rest)
+        elif doubts := _doubts(said, findings):
+            said = _opaque(policy, doubts)
+    return said.but(would=findings.would) if findings.would else said
+
+
+def _denial(findings: Findings, identity: Identity | None) -> Decision | None:
+    """Return the deny of the rules or of the tool's identity, if any."""
+    if findings.unfinished is Effect.DENY:
+        reason = "The rules that deny could not be evaluated completely for a call of this size, so it is denied."
+        return Decision(Effect.DENY, "over_budget", reason, by=By("default"), complete=False)
+    if findings.deny:
+        return _by_rules(Effect.DENY, "rule_denied", findings.deny)
     if identity is not None and identity[1] is Effect.DENY:
-        return Decision(Effect.DENY, identity[0], _TOLD[identity[0]], by=By("default"), would=would)
-    rest = _rest(policy, question, found, identity, grants)
-    said = _ask(policy, question, found, identity, grants) or rest
-    if rest.effect is Effect.DENY and identity is None and all(rule.subordinate for rule in found.ask):
-        said = rest
-    doubts = _doubts(said, found)
-    if doubts:
-        said = _opaque(policy, doubts)
-    return said.but(would=would) if would else said
+        return Decision(Effect.DENY, identity[0], _TOLD[identity[0]], by=By("default"))
+    return None
+
+
+def _unfinished(policy: Policy, left: tuple[Rule, ...], rest: Decision) -> Decision:
+    """Return an answer as strict as any complete evaluation could give.
+
+    A default that denies stays; else a person is asked, on the terms of every rule that could have asked.
+    """
+    reason = "The rules could not be evaluated completely for a call of this size"
+    if rest.effect is Effect.DENY:
+        reason = f"{reason}, and the default is to deny."
+        return Decision(Effect.DENY, "over_budget", reason, by=By("default"), complete=False)
+    asking = (rule.ask for rule in left if rule.effect is Effect.ASK)
+    terms = replace(reduce(AskTerms.union, asking, policy.ask), grants=("once",))
+    return Decision(
+        Effect.ASK, "over_budget", f"{reason}, so approval is required.", by=By("default"), ask=terms, complete=False
+    )
 
 
 _TOLD = {
@@ -120,7 +145,7 @@ _TOLD = {
 }
 
 
-def _identity(policy: Policy, question: Question) -> tuple[str, Effect] | None:
+def _identity(policy: Policy, question: Question) -> Identity | None:
     """Return the strictest that the tool's identity demands; nothing where the document leaves it to the default."""
     demands: list[tuple[str, Effect]] = []
     if question.changed and policy.changed_tool in {Effect.ASK, Effect.DENY}:
@@ -131,21 +156,25 @@ def _identity(policy: Policy, question: Question) -> tuple[str, Effect] | None:
 
 
 def _ask(
-    policy: Policy, question: Question, found: _Found, identity: tuple[str, Effect] | None, grants: tuple[Grant, ...]
+    policy: Policy,
+    question: Question,
+    findings: Findings,
+    identity: Identity | None,
+    grants: tuple[Grant, ...],
 ) -> Decision | None:
     """Return the ask of everything that asks and is not granted; an allow if all of it is; None if nothing asks."""
-    names = [rule.id for rule in found.ask]
+    names = [rule.id for rule in findings.ask]
     if identity is not None and identity[1] is Effect.ASK:
         names.append(identity[0])
     if not names:
         return None
     used = {name: grant for name in names if (grant := granted(name, policy.rule_sha256(name), question, grants))}
     if len(used) == len(names):
-        return _by_grants(used, found.ask)
-    open_rules = [rule for rule in found.ask if rule.id not in used]
+        return _by_grants(used, findings.ask)
+    open_rules = [rule for rule in findings.ask if rule.id not in used]
     if open_rules:
         said = _by_rules(Effect.ASK, "rule_asks", open_rules)
-        said = said.but(reason=_explained(said, found))
+        said = said.but(reason=_explained(said, findings))
         terms = open_rules[0].ask
         for rule in open_rules[1:]:
             if rule.ask != open_rules[0].ask:  # hundreds of rules mostly say the same
@@ -158,18 +187,22 @@ def _ask(
     return said.but(ask=terms)
 
 
-def _explained(said: Decision, found: _Found) -> str:
+def _explained(said: Decision, findings: Findings) -> str:
     """Return the reason, and what about the command made the rule ask."""
-    why = next((why for rule, why in found.opaque if rule.id == said.rule), "")
+    why = next((why for rule, why in findings.opaque if rule.id == said.rule), "")
     return f"{said.reason.removesuffix('.')}: {why}." if why else said.reason
 
 
 def _rest(
-    policy: Policy, question: Question, found: _Found, identity: tuple[str, Effect] | None, grants: tuple[Grant, ...]
+    policy: Policy,
+    question: Question,
+    findings: Findings,
+    identity: Identity | None,
+    grants: tuple[Grant, ...],
 ) -> Decision:
     """Return what an allow rule says, else the default."""
-    if found.allow:
-        return _by_rules(Effect.ALLOW, "rule_allowed", found.allow)
+    if findings.allow:
+        return _by_rules(Effect.ALLOW, "rule_allowed", findings.allow)
     if identity is not None and identity == ("unknown_tool", Effect.ALLOW):
         return Decision(Effect.ALLOW, "unknown_tool", "Tools not seen before are allowed.", by=By("default"))
     if policy.default is Effect.ASK:
@@ -182,13 +215,13 @@ def _rest(
     return Decision(policy.default, "default", reason, by=By("default"))
 
 
-def _doubts(said: Decision, found: _Found) -> list[tuple[Rule, str]]:
+def _doubts(said: Decision, findings: Findings) -> list[tuple[Rule, str]]:
     """Return the doubts about a command that a person must settle: those of denies, of allows where none is sure."""
     if said.effect is Effect.DENY or (said.effect is Effect.ASK and said.code != "default"):
         return []
     sure = said.code in {"rule_allowed", "granted"}
     doubted = {Effect.DENY} if sure else {Effect.DENY, Effect.ALLOW}  # an ask in doubt stands by itself
-    return [doubt for doubt in found.opaque if doubt[0].effect in doubted]
+    return [doubt for doubt in findings.opaque if doubt[0].effect in doubted]
 
 
 def _opaque(policy: Policy, doubts: list[tuple[Rule, str]]) -> Decision:
@@ -216,43 +249,6 @@ def _someone(said: Decision, question: Question, eligible: Eligible) -> Decision
     return said.but(effect=Effect.DENY, code="no_approver", reason=reason, by=By("no_approver"), ask=None)
 
 
-# ---------------------------------------------------------------- what the rules say
-
-
-def _look(policy: Policy, asked: Asked, found: _Found) -> None:
-    """Ask every rule that could match; what was found so far stays when it takes too long."""
-    cover: dict[tuple[str, ...], list[tuple[Rule, tuple[Truth, ...]]]] = {}
-    for rule in policy.candidates(asked):
-        if not rule.alive(asked.question.now):
-            continue
-        asked.doubt = ""
-        answers = truths(rule, asked)
-        if rule.monitor:
-            if matched(rule, answers):
-                found.would.append({"rule": rule.id, "effect": rule.effect.value})
-            continue
-        if asked.doubt:
-            found.opaque.append((rule, asked.doubt))
-        if rule.effect is Effect.ALLOW and rule.focus is not None and len(answers) > 1:
-            cover.setdefault(rule.focus, []).append((rule, answers))
-        elif matched(rule, answers):
-            _file(found, rule, answers)
-    for pairs in cover.values():
-        if all(TRUE in column for column in zip(*(answers for _, answers in pairs), strict=True)):
-            found.allow += [rule for rule, answers in pairs if TRUE in answers]
-
-
-def _file(found: _Found, rule: Rule, answers: tuple[Truth, ...]) -> None:
-    if rule.effect is Effect.DENY:
-        if max(answers) is OPAQUE:  # an opaque command that does not spell the denied words is asked about
-            return
-        found.deny.append(rule)
-    elif rule.effect is Effect.ASK:
-        found.ask.append(rule)
-    else:
-        found.allow.append(rule)
-
-
 def _by_rules(effect: Effect, code: str, rules: list[Rule]) -> Decision:
     rules = _sorted(rules)
     first = rules[0]
@@ -265,12 +261,6 @@ def _sorted(rules: list[Rule]) -> list[Rule]:
     """Return the rules, the one to name first: highest layer, gravest, then by id."""
     order = ("critical", "high", "medium", "low").index
     return sorted(rules, key=lambda rule: (rule.layer, order(rule.severity), rule.id))
-
-
-def _trace(policy: Policy, question: Question) -> tuple[dict[str, Any], ...]:
-    return tuple(
-        explained(rule, Asked(question)) for rule in sorted(policy.rules, key=lambda rule: rule.id) if rule.enabled
-    )
 
 
 def _by_grants(used: Mapping[str, Grant], rules: list[Rule]) -> Decision:

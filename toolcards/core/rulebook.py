@@ -61,9 +61,13 @@ class Policy:
     def rule_sha256(self, rule: str) -> str:
         """Return the content hash that a grant for this rule must name; "" if there is no such rule."""
         if rule in BUILT_IN:
-            terms = self.document.get("default_ask")
-            return digest({"builtin": rule} | ({"ask": terms} if terms else {}))
+            return self._built_in[rule]
         return self._by_id[rule].sha256 if rule in self._by_id else ""
+
+    @cached_property
+    def _built_in(self) -> dict[str, str]:
+        terms = self.document.get("default_ask")
+        return {name: digest({"builtin": name} | ({"ask": terms} if terms else {})) for name in BUILT_IN}
 
 
 def combine(layers: Sequence[Policy], *, version: int = 0) -> Policy:

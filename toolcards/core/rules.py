@@ -8,10 +8,10 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-from toolcards.core.asked import Asked
+from toolcards.core.asked import Asked, OverBudget
 from toolcards.core.conditions import Command, Condition
-from toolcards.core.matchers import FALSE, TRUE, Truth, negate
 from toolcards.core.shell.reader import Segment
+from toolcards.core.truth import FALSE, OPAQUE, TRUE, Truth, negate
 
 REASONS = ("optional", "on_deny", "always")
 GRANTS = ("once", "run", "until")
@@ -208,29 +208,34 @@ def _truth(rule: Rule, asked: Asked, part: Segment | None, truth: Truth) -> Trut
     for clause in rule.unless:
         if truth is FALSE:
             break
+        asked.step()
         truth = min(truth, negate(clause.check(asked, part)))
     return truth
 
 
-def matched(rule: Rule, answers: tuple[Truth, ...]) -> bool:
-    """Return whether the answers make the rule count: one part is enough for ask and deny, allow needs them all."""
-    return any(answer is not FALSE for answer in answers) if rule.wide else all(answer is TRUE for answer in answers)
+def counts(rule: Rule, answers: tuple[Truth, ...]) -> bool:
+    """Return whether the answers make the rule decide: one part is enough for ask and deny.
+
+    An opaque command that does not spell the denied words is asked about instead: see Findings.opaque.
+    """
+    if not rule.wide:
+        return all(answer is TRUE for answer in answers)
+    surest = answers[0] if len(answers) == 1 else max(answers)
+    return surest is not FALSE and not (surest is OPAQUE and rule.effect is Effect.DENY)
 
 
 def explained(rule: Rule, asked: Asked) -> dict[str, Any]:
-    """Return what each condition said, with the values looked at (they may hold secrets)."""
-    found = [_shown(rule, "match", condition, asked) for condition in rule.match.conditions]
-    for number, clause in enumerate(rule.unless):
-        found += [_shown(rule, f"unless/{number}", condition, asked) for condition in clause.conditions]
-    answers = truths(rule, asked)
-    return {
-        "rule": rule.id,
-        "effect": rule.effect.value,
-        "monitor": rule.monitor,
-        "matched": matched(rule, answers),
-        "truth": _word(max(answers) if rule.wide else min(answers)),
-        "conditions": tuple(found),
-    }
+    """Return what each condition says, with the values looked at (they may hold secrets)."""
+    told = {"rule": rule.id, "effect": rule.effect.value, "monitor": rule.monitor}
+    try:
+        answers = truths(rule, asked)
+        conditions = [_shown(rule, "match", condition, asked) for condition in rule.match.conditions]
+        for number, clause in enumerate(rule.unless):
+            conditions += [_shown(rule, f"unless/{number}", condition, asked) for condition in clause.conditions]
+    except OverBudget:
+        return told | {"matched": False, "truth": "unknown", "conditions": ()}
+    truth = _word(max(answers) if rule.wide else min(answers))
+    return told | {"matched": counts(rule, answers), "truth": truth, "conditions": tuple(conditions)}
 
 
 def _shown(rule: Rule, clause: str, condition: Condition, asked: Asked) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from typing import Any
 import re2
 
 from toolcards.core.canonical import NotCanonical, canonical
-from toolcards.core.places import networks
 
 MAX_PATTERN = 1_000
 
@@ -113,4 +112,3 @@ NUMBER = Shape("number", _number)
 COUNT = Shape("number", _count)
 NOTHING = Shape("nothing", _nothing)
 TYPE_NAMES = Shape("types", each(_type_name, frozenset).prepare)
-NETWORKS = Shape("lines", lambda given: networks(_texts(given)))

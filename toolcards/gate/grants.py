@@ -11,23 +11,34 @@ from django.db import models, transaction
 from django.db.models import F
 
 from toolcards.core import document, policy
+from toolcards.core.canonical import NotCanonical, digest
+from toolcards.core.grants import agent_scope
 from toolcards.core.lifecycle import Card
 from toolcards.gate import policies
 from toolcards.gate.columns import plain
+from toolcards.gate.digests import digest_of_input
 from toolcards.gate.refusals import Invalid, Unknown
 from toolcards.ids import new_id
-from toolcards.models import Approval, Grant, Run
+from toolcards.models import Approval, Grant, PolicyVersion, Run
 from toolcards.records import Act, write
 
 UNTIL_MINUTES = 15
 LONGEST_MINUTES = 8 * 60
 
 
-def for_call(tool: str, run: Run, now: float) -> list[policy.Grant]:
-    """Return the live grants that may count for this tool in this run, as policy wants them."""
+def for_call(question: policy.Question, run: Run, now: float) -> list[policy.Grant]:
+    """Return the live grants that may count for this call in this run, as policy wants them."""
     here = models.Q(run=None) | models.Q(run=run)
-    rows = Grant.objects.live(now).filter(here, tool=plain(tool, 300), source=run.source_id).select_related("run")
-    return [_judged(row) for row in rows[:500]]
+    meant = models.Q(args_sha256=_digest(question)) | ~models.Q(pattern="")
+    rows = Grant.objects.live(now).filter(here & meant, tool=plain(question.tool, 300), source=run.source_id)
+    return [_judged(row) for row in rows.select_related("run").order_by("-created_at", "id")[:500]]
+
+
+def _digest(question: policy.Question) -> str:
+    try:
+        return digest(question.input) if question.has_input else ""
+    except NotCanonical:
+        return ""
 
 
 def _judged(row: Grant) -> policy.Grant:
@@ -37,6 +48,8 @@ def _judged(row: Grant) -> policy.Grant:
         tool=row.tool,
         digest=row.args_sha256,
         pattern=document.pattern(json.loads(row.pattern)) if row.pattern else None,
+        server=row.server,
+        schema=row.schema_sha256,
         run=row.run.name if row.run else "",
         agent=row.agent,
         expires_at=row.expires_at,
@@ -60,30 +73,59 @@ def named(decision: policy.Decision) -> policy.Decision:
 def give(
     row: Approval, card: Card, person: Any, wish: dict[str, Any], offered: tuple[str, ...], now: float
 ) -> list[Grant]:
-    """Make the grants that a person wished for with their yes: one a rule that asked, for these very arguments."""
+    """Create the grants that a voter asks for, one per rule that asked.
+
+    They cover the arguments as shown and name the tool with its server and schema, and each rule with its content, as
+    they were when the call was judged.
+    """
     kind = str(wish.get("kind", "once"))
     if kind == "once":
         return []
+    if row.opener == "agent":  # no rule of ours asked
+        offered = ()
     if kind not in offered or kind not in {"run", "until"}:
         raise Invalid("This grant is not offered here.", code="invalid_grant")
     expires_at = now + _minutes(wish) * 60 if kind == "until" else 0.0
-    active = policies.active()
+    asking = _asking_policy(row)
     names = json.loads(row.rules) or ["default"]
+    source, tool = row.run.source, card.tool
     return [
         Grant.objects.create(
-            id=new_id("gra"), rule=name, rule_sha256=active.rule_sha256(name), tool=plain(card.tool.name, 300),
-            args_sha256=row.args_sha256, run=row.run if kind == "run" else None, source=row.run.source,
-            agent=plain(card.agent_path[-1], 200) if card.agent_path else "", approval=row, created_by=person,
-            created_at=now, expires_at=expires_at,
+            id=new_id("gra"), rule=name, rule_sha256=asking.rule_sha256(name), tool=plain(tool.name, 300),
+            server=plain(_server(card), 300), schema_sha256=_schema(card), args_sha256=_shown_digest(row, card),
+            run=row.run if kind == "run" else None, source=source,
+            agent=agent_scope(card.agent_path or (source.name,)), approval=row, created_by=person, created_at=now,
+            expires_at=expires_at,
         )
         for name in names
     ]  # fmt: skip
 
 
+def _asking_policy(row: Approval) -> policy.Policy:
+    """Return the policy that asked; the person has not seen a later one."""
+    version = PolicyVersion.objects.filter(number=row.version).first()
+    return policies.compiled(version) if version else policies.active()
+
+
+def _server(card: Card) -> str:
+    return policy.Question.of(card.tool.name, source=card.tool.source).names.server
+
+
+def _schema(card: Card) -> str:
+    return str(card.decision.moment.get("schema", "")) if card.decision else ""
+
+
+def _shown_digest(row: Approval, card: Card) -> str:
+    """Return the digest of the input that the person approved."""
+    return digest(json.loads(row.edited)) if row.edited else digest_of_input(card)
+
+
 def _minutes(wish: dict[str, Any]) -> float:
+    value = wish.get("minutes")
+    value = UNTIL_MINUTES if value in (None, "") else value
     try:
-        minutes = float(wish.get("minutes") or UNTIL_MINUTES)
-    except (TypeError, ValueError):
+        minutes = float("nan") if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
         raise Invalid("Minutes must be a number.", code="invalid_grant") from None
     if not 0 < minutes <= LONGEST_MINUTES:
         raise Invalid(f"Between 1 and {LONGEST_MINUTES} minutes.", code="invalid_grant")

@@ -90,6 +90,7 @@ def decided(card: Card, decision: Decision, args_sha256: str, at: float, seen: T
     return f.Decided(
         card.call_id, decision.effect, decision.code, decision.reason, decision.rule, decision.version, decision.by,
         decision.suggest, list(decision.would), args_sha256, seen.schema_sha256, seen.known, seen.changed, at,
+        dict(decision.moment),
     )  # fmt: skip
 
 
@@ -100,7 +101,8 @@ def seen_then(card: Card) -> ToolSeen:
 
 
 def _tool_seen(memory: RunMemory, card: Card, schema_sha256: str) -> ToolSeen:
-    known = card.tool.name in memory.board.context.kinds or catalogue.knows(card.tool.name)
+    tool = card.tool
+    known = tool.name in memory.board.context.kinds or catalogue.knows(tool.name, tool.source, memory.row.protocol)
     return ToolSeen(schema_sha256, known, _changed(memory, card, schema_sha256))
 
 
@@ -132,6 +134,8 @@ def _decided(memory: RunMemory, card: Card, seen: ToolSeen, *, can_wait: bool, a
     question = Question.of(
         card.tool.name,
         source=card.tool.source,
+        program=memory.row.protocol,
+        claimed=card.tool.kind,
         agent_path=card.agent_path or (source.name,),
         env=source.env,
         user=identities(source.owner) if source.owner else (),
@@ -141,29 +145,34 @@ def _decided(memory: RunMemory, card: Card, seen: ToolSeen, *, can_wait: bool, a
         now=at,
         known=seen.known,
         changed=seen.changed,
+        schema=seen.schema_sha256 or _announced_schema(memory, card),
         can_wait=can_wait,
         counts=_counts(policy, memory, card, at),
     )
     decision = policies_core.decide(
         policy,
         question,
-        grants=grants.for_call(card.tool.name, memory.row, at),
+        grants=grants.for_call(question, memory.row, at),
         kill_switch=switches.killed(),
         eligible=lambda terms: eligible(terms, source),
     )
-    return _through_the_glass(grants.named(decision), at)
+    return _through_the_glass(grants.named(decision), at).but(moment=question.moment)
 
 
 def _changed(memory: RunMemory, card: Card, schema_sha256: str) -> bool:
     """Whether the tool is another one than the source has shown under this name before."""
-    offer = offered(memory).get(card.tool.name)
-    shown = [(tools.ASKED, schema_sha256), (tools.ANNOUNCED, tools.schema_digest(offer.schema) if offer else "")]
+    shown = [(tools.ASKED, schema_sha256), (tools.ANNOUNCED, _announced_schema(memory, card))]
     return tools.changed(memory.row.source_id, plain(card.tool.name, 300), shown, card.tool.source)
 
 
+def _announced_schema(memory: RunMemory, card: Card) -> str:
+    offer = offered(memory).get(card.tool.name)
+    return tools.schema_digest(offer.schema) if offer else ""
+
+
 def _through_the_glass(decision: Decision, at: float) -> Decision:
-    """Break-glass turns an ask (or an ask that nobody could answer) into a recorded allow; a deny it cannot lift."""
-    if decision.effect != Effect.ASK and decision.code != "no_approver":
+    """Break-glass turns a question into a recorded allow; a deny, or what was not fully evaluated, it cannot lift."""
+    if not decision.liftable:
         return decision
     broken = switches.glass(at)
     if broken is None:

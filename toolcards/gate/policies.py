@@ -83,7 +83,7 @@ def check(document: Any) -> list[Finding]:
     """Return what deserves a second look; raise PolicyError for what is wrong, or could be answered by nobody."""
     policy = documents.parse(document)
     known = ToolCall.objects.order_by().values_list("tool", flat=True).distinct()[:2000]
-    tools = {*known, *catalogue.KNOWN} if known else ()
+    tools = {*known, *catalogue.own_tools()} if known else ()
     found = lint(
         policy, known_tools=tools, groups=_voters(), people=_everybody(), voters=_answering(),
         owners=set(Source.objects.exclude(owner=None).values_list("owner__username", flat=True)),
@@ -154,13 +154,18 @@ def activate(
 
 @transaction.atomic
 def ensure_first(default: str | None = None) -> PolicyVersion | None:
-    """Activate the starter policy where there is no version at all, and begin the draft as its copy."""
+    """Activate the starter policy where there is no version at all, and begin the draft as its copy.
+
+    `default` is the effect that people set for what no rule covers. The policy's own allows are exceptions from its own
+    default, so they are left out then: what they cover has the effect that was set.
+    """
     if PolicyVersion.objects.exists():
         return None
     pack = PACKS[FIRST_PACK]
     document = json.loads(json.dumps(dict(pack.document)))
     if default:
         document["default"] = default
+        document["rules"] = [rule for rule in document["rules"] if rule["effect"] != Effect.ALLOW]
     version = activate(document, author=FIRST_AUTHOR, note=f"Starter policy: {pack.title}.", expected_active=0)
     replace_draft(document, author=FIRST_AUTHOR)
     return version

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Any
+
+from django.conf import settings
 
 from toolcards import hooks
 from toolcards.core import facts as f
 from toolcards.core import happenings, repair
+from toolcards.core.canonical import NotCanonical, canonical
 from toolcards.core.lifecycle import BY_SOURCE, Card
 from toolcards.core.repair import Offer, Trouble
 from toolcards.gate import audit
@@ -35,7 +39,7 @@ def prepared(
     A call that cannot be used has ended now. `args_sha256`: as it was asked.
     """
     card = _mended(tx, memory, card, at)
-    if card.hard or not (heard or hooks.plugins("before")):
+    if card.hard or not (heard or hooks.guarded()):
         return card
     shown = digest_of_input(card)
     if heard is None or not heard.inquiry.about(memory.row.pk, card, shown):
@@ -149,11 +153,24 @@ def _stopped_by(
 
 def _replaced(tx: Transaction, memory: RunMemory, card: Card, said: hooks.Verdict, at: float) -> None:
     """A plug-in's input is checked as the agent's own was; one that does not fit is a crash of the plug-in."""
-    if repair.check(card.tool.name, said.input, offered(memory)) is not None:
-        message = f"The plug-in {said.plugin} put an input in place that the tool cannot use."
+    wrong = _beyond_limits(said.input)
+    if not wrong and repair.check(card.tool.name, said.input, offered(memory)) is not None:
+        wrong = "the tool cannot use it"
+    if wrong:
+        message = f"The plug-in {said.plugin} returned an input in place of the agent's, but {wrong}."
         tx.tell(memory, f.OutputFailed(card.call_id, message, "plugin_crash", False, "plugin", "before", at), card)
         _refused(tx, memory, card, at, said.plugin)
         return
     method = f"plug-in {said.plugin}"
     replaced = f.InputRepaired(card.call_id, card.tool.name, said.input, None, method, at=at, again=True)
     tx.tell(memory, replaced, card)
+
+
+def _beyond_limits(value: Any) -> str:
+    """Return which limit on inputs the value exceeds, "" for none."""
+    limits = settings.TOOLCARDS
+    try:
+        size = len(canonical(value, max_depth=limits.max_depth))
+    except NotCanonical as error:
+        return f"it cannot be judged ({error})"
+    return f"it has more than {limits.max_args} bytes" if size > limits.max_args else ""

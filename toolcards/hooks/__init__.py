@@ -13,12 +13,13 @@
 
 Every method is optional and gets a copy of its own. `before` is asked ahead of the decision and has 2 seconds, and
 while it thinks only its own call waits; the others run afterwards, have 2 seconds too, and whatever they do changes
-nothing.
+nothing. A plug-in with `before` is a guard: where it cannot be asked, gated calls are denied.
 """
 
-from toolcards.hooks.registry import LIMIT, Plugin, Veto, clear, plugins, register
+from toolcards.hooks.registry import LIMIT, Plugin, Status, Veto, clear, guarded, plugins, register, statuses, troubles
 from toolcards.hooks.running import Verdict, consult, crashed, no_time, observe
 
 __all__ = [
-    "LIMIT", "Plugin", "Verdict", "Veto", "clear", "consult", "crashed", "no_time", "observe", "plugins", "register",
+    "LIMIT", "Plugin", "Status", "Verdict", "Veto", "clear", "consult", "crashed", "guarded", "no_time", "observe",
+    "plugins", "register", "statuses", "troubles",
 ]  # fmt: skip

@@ -1,17 +1,27 @@
-"""Who is plugged in: by entry point, or registered in this process."""
+"""Plug-ins by entry point or registration, and the guards that are missing.
+
+A guard is a plug-in that hears `before`. One that cannot be loaded, or that TOOLCARDS_REQUIRED_PLUGINS names and that
+is missing, denies every gated call until it is back. What an entry point that cannot be loaded would have heard is not
+known, so it counts as a guard.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
+
+from django.conf import settings
 
 log = logging.getLogger(__name__)
 GROUP = "toolcards.hooks"
 LIMIT = 2.0  # seconds that a plug-in has for one call
+LOAD_LIMIT = 10.0  # seconds that all plug-ins have to be loaded; a later one is plugged in when it is ready
 
 
 class Veto(Exception):
@@ -37,8 +47,21 @@ class Plugin:
         return method if callable(method) else None
 
 
-_lock = threading.Lock()
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The state of one plug-in: ready, loading, broken, missing or hanging."""
+
+    name: str
+    guards: bool
+    state: str = "ready"
+    why: str = ""
+
+
+_lock = threading.Lock()  # of the four below
+_loading = threading.Lock()  # held while the installed plug-ins are loaded
 _registered: dict[str, Plugin] = {}
+_absent: dict[str, Status] = {}  # installed, but not loaded
+_hanging: Counter[str] = Counter()  # guards whose time was over and that have not come back
 _loaded = False
 
 
@@ -59,7 +82,8 @@ def register(target: Any, name: str = "") -> Callable[[], None]:
 def plugins(event: str = "") -> list[Plugin]:
     """Return the plug-ins, those that hear the event if one is given, in the order of their names."""
     _load()
-    found = sorted(_registered.values(), key=lambda plugin: plugin.name)
+    with _lock:
+        found = sorted(_registered.values(), key=lambda plugin: plugin.name)
     return [plugin for plugin in found if plugin.hears(event)] if event else found
 
 
@@ -67,21 +91,103 @@ def clear() -> None:
     """Unplug everything (tests)."""
     with _lock:
         _registered.clear()
+        _absent.clear()
+        _hanging.clear()
+
+
+# ---------------------------------------------------------------- guards
+
+
+def guarded() -> bool:
+    """Return whether calls go to guards first, or are denied without them."""
+    return bool(plugins("before") or absent_guards())
+
+
+def absent_guards() -> list[Status]:
+    """Return the guards that cannot be asked; each denies every gated call."""
+    _load()
+    with _lock:
+        absent, present = dict(_absent), dict(_registered)
+    for name in settings.TOOLCARDS.required_plugins:
+        if name in present and not present[name].hears("before"):
+            absent[name] = Status(name, True, "missing", "It is required as a guard and has no `before`.")
+        elif name not in present and name not in absent:
+            absent[name] = Status(name, True, "missing", "It is required and not installed.")
+    return [absent[name] for name in sorted(absent)]
+
+
+def statuses() -> list[Status]:
+    """Return the states of all plug-ins, those in trouble first."""
+    absent = absent_guards()
+    named = {status.name for status in absent}
+    with _lock:
+        hanging = {name for name, count in _hanging.items() if count > 0}
+    slow = "It has not answered within its time limit."
+    present = [
+        Status(one.name, True, "hanging", slow) if one.name in hanging else Status(one.name, bool(one.hears("before")))
+        for one in plugins()
+        if one.name not in named
+    ]
+    return [*absent, *sorted(present, key=lambda status: (status.state == "ready", status.name))]
+
+
+def troubles() -> list[Status]:
+    """Return the guards that are not in force or do not answer."""
+    return [status for status in statuses() if status.guards and status.state != "ready"]
+
+
+def hangs(name: str, change: int) -> None:
+    """Count a guard's calls that are late: 1 for one more, -1 when one returns."""
+    with _lock:
+        _hanging[name] += change
+
+
+# ---------------------------------------------------------------- loading
 
 
 def _load() -> None:
-    """Load the installed plug-ins, once; one that cannot be loaded is told in the log and left out."""
+    """Load the installed plug-ins once.
+
+    Each loads in its own thread, so an import that hangs delays the others by LOAD_LIMIT at most.
+    """
     global _loaded
     if _loaded:
         return
-    with _lock:
+    with _loading:
         if _loaded:
             return
+        threads = [threading.Thread(target=_load_one, args=entry, daemon=True) for entry in _installed()]
+        for thread in threads:
+            thread.start()
+        deadline = time.monotonic() + LOAD_LIMIT
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
         _loaded = True
-        for entry in entry_points(group=GROUP):
-            try:
-                found = entry.load()
-                target = found() if isinstance(found, type) else found
-                _registered.setdefault(entry.name, Plugin(entry.name, target))
-            except Exception:
-                log.exception("hooks: the plug-in %s cannot be loaded", entry.name)
+
+
+def _installed() -> list[tuple[str, EntryPoint]]:
+    """Return the entry points by unique name and mark them as loading."""
+    entries: dict[str, EntryPoint] = {}
+    for entry in entry_points(group=GROUP):
+        name, number = entry.name, 2
+        while name in entries:  # two packages may use one name
+            name, number = f"{entry.name}-{number}", number + 1
+        entries[name] = entry
+    with _lock:
+        _absent.update({name: Status(name, True, "loading", "It is still being loaded.") for name in entries})
+    return list(entries.items())
+
+
+def _load_one(name: str, entry: EntryPoint) -> None:
+    try:
+        target = entry.load()
+        plugin = Plugin(name, target() if isinstance(target, type) else target)
+    except BaseException as error:  # whatever it raises, it is no guard now
+        log.exception("hooks: the plug-in %s cannot be loaded; gated calls are denied", name)
+        why = f"It cannot be loaded ({type(error).__name__})."
+        with _lock:
+            _absent[name] = Status(name, True, "broken", why)
+        return
+    with _lock:
+        _absent.pop(name, None)
+        _registered.setdefault(name, plugin)

@@ -1,4 +1,7 @@
-"""Calls plug-ins: each with a copy of its own, in a thread of its own, for a limited time."""
+"""Calls plug-ins, each in its own thread and for a limited time.
+
+Every plug-in has threads of its own, apart for guarding and for watching: one that hangs takes nobody else's.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,13 @@ from typing import Any
 from toolcards.client.common import errors, raised
 from toolcards.core import happenings
 from toolcards.hooks import registry
-from toolcards.hooks.registry import Plugin, Veto
+from toolcards.hooks.registry import Plugin, Status, Veto
 
 log = logging.getLogger(__name__)
-STUCK_MOST = 32  # threads of plug-ins at the same time, those that never come back included
-_stuck = threading.Semaphore(STUCK_MOST)
+# Threads of one plug-in at the same time, those that never come back included. As many calls are asked about at once.
+GUARDING, WATCHING = 16, 8
+_slots: dict[tuple[str, bool], threading.Semaphore] = {}
+_lock = threading.Lock()
 
 
 class TimedOut(Exception):
@@ -43,7 +48,10 @@ class Verdict:
 
 
 def consult(payload: dict[str, Any]) -> Verdict:
-    """Ask every plug-in that hears `before`, one after the other; the first no ends it."""
+    """Ask every guard, one after the other; the first denial ends it."""
+    absent = registry.absent_guards()
+    if absent:
+        return missing(absent[0])
     given, changed_by = payload.get("input"), ""
     for plugin in registry.plugins("before"):
         try:
@@ -66,6 +74,13 @@ def observe(plugin: Plugin, payload: dict[str, Any]) -> str:
         log.warning("hooks: %s failed at %s: %s (%s)", plugin.name, payload["event"], code, type(error).__name__)
         return code
     return ""
+
+
+def missing(status: Status) -> Verdict:
+    """Return the denial for a guard that cannot be asked."""
+    log.error("hooks: a call is denied, since the guard %s is %s", status.name, status.state)
+    fault = errors.fault("plugin_missing")
+    return Verdict(fault, f"{fault.title}: {status.name}. {status.why} Nothing ran.", "", status.name)
 
 
 def no_time() -> Verdict:
@@ -107,26 +122,54 @@ def _called(plugin: Plugin, event: str, payload: dict[str, Any]) -> Any:
     method = plugin.hears(event)
     if method is None:
         return None
-    if not _stuck.acquire(timeout=registry.LIMIT):
+    guards = event == "before"
+    slots = _slots_of(plugin.name, guards)
+    if not slots.acquire(timeout=registry.LIMIT if guards else 0):
         raise TimedOut
-    outcome: dict[str, Any] = {}
-    done = threading.Event()
-    thread = threading.Thread(
-        target=_run, args=(method, copy.deepcopy(payload), outcome, done), name=f"hook {plugin.name}", daemon=True
-    )
-    thread.start()
-    if not done.wait(registry.LIMIT):
+    turn = _Turn(plugin.name, guards, slots)
+    threading.Thread(
+        target=turn.run, args=(method, copy.deepcopy(payload)), name=f"hook {plugin.name}", daemon=True
+    ).start()
+    if not turn.done.wait(registry.LIMIT) and turn.give_up():
         raise TimedOut
-    if "error" in outcome:
-        raise outcome["error"]
-    return outcome.get("said")
+    if turn.error is not None:
+        raise turn.error
+    return turn.answer
 
 
-def _run(method: Callable[..., Any], payload: Any, outcome: dict[str, Any], done: threading.Event) -> None:
-    try:
-        outcome["said"] = method(payload)
-    except BaseException as error:
-        outcome["error"] = error
-    finally:
-        _stuck.release()
-        done.set()
+def _slots_of(name: str, guards: bool) -> threading.Semaphore:
+    with _lock:
+        return _slots.setdefault((name, guards), threading.Semaphore(GUARDING if guards else WATCHING))
+
+
+class _Turn:
+    """One call of a plug-in, in its own thread."""
+
+    def __init__(self, name: str, guards: bool, slots: threading.Semaphore) -> None:
+        self.name, self.guards, self.slots = name, guards, slots
+        self.done = threading.Event()
+        self.answer: Any = None
+        self.error: BaseException | None = None
+        self.late = False
+
+    def run(self, method: Callable[..., Any], payload: Any) -> None:
+        """Call the plug-in's method and release the slot afterwards."""
+        try:
+            self.answer = method(payload)
+        except BaseException as error:
+            self.error = error
+        finally:
+            with _lock:
+                self.done.set()
+                late = self.late
+            self.slots.release()
+            if late and self.guards:
+                registry.hangs(self.name, -1)
+
+    def give_up(self) -> bool:
+        """Stop waiting; return whether the call is still running."""
+        with _lock:
+            self.late = not self.done.is_set()
+        if self.late and self.guards:
+            registry.hangs(self.name, 1)
+        return self.late

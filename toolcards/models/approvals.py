@@ -104,9 +104,11 @@ class Grant(models.Model):
     """A person's yes in advance: it satisfies exactly one ask rule, for these arguments, in this scope, until then."""
 
     id = models.CharField(primary_key=True, max_length=40)
-    rule = models.CharField(max_length=80)
+    rule = models.CharField(max_length=100)
     rule_sha256 = models.CharField(max_length=64)
     tool = models.CharField(max_length=300, db_index=True)
+    server = models.CharField(max_length=300, blank=True)  # where the tool comes from
+    schema_sha256 = models.CharField(max_length=64, blank=True)  # of the tool, as it was judged
     args_sha256 = models.CharField(max_length=64, blank=True)
     pattern = models.TextField(blank=True)  # conditions like a rule's `args`
     run = models.ForeignKey(Run, on_delete=models.CASCADE, null=True, blank=True, related_name="grants")

@@ -7,6 +7,7 @@ import hmac
 from collections.abc import Iterator
 from typing import Any
 
+from asgiref.sync import sync_to_async
 from channels.db import database_sync_to_async
 from channels.layers import get_channel_layer
 from django.conf import settings
@@ -17,7 +18,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import CollectorRegistry
 
-from toolcards import gate
+from toolcards import gate, hooks
 from toolcards.models import Approval, Run, ToolCall
 from toolcards.transports import presence
 from toolcards.transports.http import HEADERS, endpoint
@@ -32,10 +33,18 @@ async def healthz(request: Any, caller: None) -> Any:
 
 @endpoint("GET", anybody=True)
 async def readyz(request: Any, caller: None) -> Any:
-    """Database and channel layer answer too."""
-    checks = {"database": await _answers(_database()), "channel_layer": await _answers(_channel_layer())}
+    """Database and channel layer answer too, and all guards are available."""
+    troubles = await _guard_troubles()
+    checks = {
+        "database": await _answers(_database()),
+        "channel_layer": await _answers(_channel_layer()),
+        "plugins": not troubles,
+    }
     if not all(checks.values()):
-        raise Problem(503, "not_ready", "Not ready.", **checks)
+        reasons = [{"check": name, "reason": "no answer"} for name, holds in checks.items() if not holds]
+        reasons = [one for one in reasons if one["check"] != "plugins"]
+        reasons += [{"check": "plugins", "plugin": one.name, "reason": one.state} for one in troubles]
+        raise Problem(503, "not_ready", "Not ready.", **checks, reasons=reasons)
     return {"status": "ready", "checks": checks}
 
 
@@ -65,6 +74,16 @@ def _query() -> None:
 
 
 _database = database_sync_to_async(_query, thread_sensitive=False)
+_troubles = sync_to_async(hooks.troubles, thread_sensitive=False)
+
+
+async def _guard_troubles() -> list[hooks.Status]:
+    """Return the guards that are not available, within 3 seconds."""
+    try:
+        async with asyncio.timeout(3):
+            return await _troubles()
+    except TimeoutError:
+        return [hooks.Status("*", guards=True, state="loading")]
 
 
 async def _channel_layer() -> None:

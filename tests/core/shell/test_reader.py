@@ -189,8 +189,7 @@ def ruled(count, effect="deny", **more):
 def test_many_shells_in_one_line_use_up_no_budget(shell, name):
     line = "; ".join([shell] * int(name)) + "; rm x"
     policy, question = ruled(300), Question.of("Bash", input={"command": line})
-    # While the budget counts CPU time too, a busy machine may use it up; steps are the same each time.
-    decision = next(one for one in (decide(policy, question) for _ in range(5)) if one.code != "over_budget")
+    decision = decide(policy, question)
     assert (decision.effect, decision.rule) == (Effect.DENY, "zz-rm")
 
 

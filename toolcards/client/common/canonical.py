@@ -27,13 +27,13 @@ class NotCanonical(ValueError):
         self.why = why
 
 
-def canonical(value: object, *, max_nodes: int = MAX_NODES) -> bytes:
+def canonical(value: object, *, max_nodes: int = MAX_NODES, max_depth: int = MAX_DEPTH) -> bytes:
     """Return the value as RFC 8785 bytes; raise NotCanonical for what JSON cannot say in one way.
 
-    Refused: NaN and infinities, integers beyond 2^53-1, lone surrogates, U+0000, more than 32 levels or
+    Refused: NaN and infinities, integers beyond 2^53-1, lone surrogates, U+0000, more than 32 levels (`max_depth`) or
     10,000 values (`max_nodes`), and everything that is not plain JSON.
     """
-    if _check(value, max_nodes):
+    if _check(value, max_nodes, max_depth):
         return "".join(_spell(value)).encode()
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     return text.encode()
@@ -60,7 +60,7 @@ def escape(token: str) -> str:
     return token.replace("~", "~0").replace("/", "~1")
 
 
-def _check(value: object, max_nodes: int) -> bool:
+def _check(value: object, max_nodes: int, max_depth: int) -> bool:
     """Raise NotCanonical, or return True where json.dumps would spell it differently from RFC 8785."""
     special = False
     nodes = 0
@@ -81,8 +81,8 @@ def _check(value: object, max_nodes: int) -> bool:
             if not -MAX_INTEGER <= item <= MAX_INTEGER:
                 raise NotCanonical(pointer, "integers beyond 2^53-1 lose digits; send them as strings")
         elif kind is dict or kind is list:
-            if depth > MAX_DEPTH:
-                raise NotCanonical(pointer, f"more than {MAX_DEPTH} levels deep")
+            if depth > max_depth:
+                raise NotCanonical(pointer, f"more than {max_depth} levels deep")
             if kind is list:
                 rest.extend((child, f"{pointer}/{index}", depth + 1) for index, child in enumerate(item))
                 continue

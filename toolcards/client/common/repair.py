@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .catalogue import DANGER as DANGER
 from .catalogue import KINDS, kind_of
 from .findings import Finding, Findings, escaped
 from .jsondiff import diff
@@ -20,9 +21,6 @@ from .jsontext import same
 
 _ROUNDS = 3  # a text that holds an object which has a key too many takes two
 _NAMES_TOLD = 30
-DANGER = {kind: rank for rank, kinds in enumerate(
-    ("read search think", "fetch", "switch_mode other", "edit move", "delete", "execute")) for kind in kinds.split()
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

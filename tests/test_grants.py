@@ -1,0 +1,206 @@
+"""A grant covers what was shown when it was given: these bytes, of this tool, server and schema, for this agent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.conftest import Say
+from toolcards import gate
+from toolcards.core import facts as f
+from toolcards.gate import grants, journal, policies
+from toolcards.models import AgentKey, Grant, Source, ToolCall
+
+pytestmark = pytest.mark.django_db
+ASK = {"id": "r", "effect": "ask", "match": {"tool": ["deploy"]}}
+ASKING: dict[str, Any] = {"default": "allow", "rules": [ASK]}
+ARGS = {"target": "staging"}
+
+
+def asked(source: Source, call_id: str, run: str = "r", **more: Any) -> dict[str, Any]:
+    asking = {"tool": "deploy", "args": ARGS, **more}
+    return gate.decide(source, gate.Asking(run=run, call_id=call_id, **asking))
+
+
+def granted(person: Any, call_id: str = "c", kind: Any = "until", **more: Any) -> Grant:
+    """Approve the waiting call, and allow the same in advance."""
+    vote(person, call_id, kind, **more)
+    return Grant.objects.get()
+
+
+def vote(person: Any, call_id: str, kind: Any, decision: str = "approve", **more: Any) -> None:
+    call = ToolCall.objects.get(call_id=call_id)
+    card = call.as_card()
+    edited = {"edited_args": more.pop("edited")} if "edited" in more else {}
+    ballot = gate.Ballot(
+        card.approval.id, decision, card.rev, card.approval.args_sha256, grant={"kind": kind, **more}, **edited
+    )
+    gate.vote(person, ballot)
+
+
+SHOWN = {"tool_source": "ci", "schema_sha256": "a" * 64, "agent_path": ("boss", "deployer")}
+OTHERS: dict[str, tuple[dict[str, Any], bool]] = {
+    "the same": ({}, True), "the same, spelled otherwise": ({"args": {"target": "\u0073taging"}}, True),
+    "other arguments": ({"args": {"target": "production"}}, False), "more arguments": ({"args": ARGS | {"x": None}},
+    False),
+    "no arguments": ({"args": {}}, False), "another tool": ({"tool": "Deploy"}, False),
+    "another server": ({"tool_source": "evil"}, False), "no server": ({"tool_source": ""}, False),
+    "another schema": ({"schema_sha256": "b" * 64}, False), "no schema": ({"schema_sha256": ""}, False),
+    "another agent": ({"agent_path": ("boss", "intern")}, False), "another parent": ({"agent_path": ("boss", "x",
+    "deployer")}, False),
+    "a sub-agent": ({"agent_path": ("boss", "deployer", "sub")}, False), "the parent": ({"agent_path": ("boss",)},
+    False),
+    "the leaf alone": ({"agent_path": ("deployer",)}, False), "a joined name": ({"agent_path": ("boss/deployer",)},
+    False),
+    "another run": ({"run": "other"}, True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("other", "covered"), OTHERS.values(), ids=OTHERS)
+def test_a_grant_covers_the_call_that_was_shown_and_no_other(
+    other: dict[str, Any], covered: bool, policy: Any, source: Source, an_approver: Any
+) -> None:
+    policy(ASKING)
+    assert asked(source, "c", **SHOWN)["decision"] == "ask"
+    granted(an_approver)
+    told = asked(source, "d", **(SHOWN | other))
+    assert (told["decision"], told["by"]["kind"]) == (("allow", "grant") if covered else ("ask", "rule"))
+
+
+def test_a_grant_for_a_run_ends_with_it_and_one_for_a_source_counts_for_no_other(
+    policy: Any, source: Source, an_approver: Any
+) -> None:
+    policy(ASKING)
+    other = AgentKey.objects.ensure("tck_of_another_agent_0123456789abcdefghij", name="another").source
+    asked(source, "c")
+    granted(an_approver, kind="run")
+    assert asked(source, "d")["decision"] == "allow" and asked(source, "e", run="other")["decision"] == "ask"
+    assert asked(other, "f", run="r")["decision"] == "ask"
+
+
+def test_a_grant_that_came_with_an_edit_covers_what_the_person_wrote(
+    policy: Any, source: Source, an_approver: Any
+) -> None:
+    policy(ASKING)
+    asked(source, "c", args={"target": "production"})
+    granted(an_approver, decision="edit", edited=ARGS)
+    assert asked(source, "d", args=ARGS)["decision"] == "allow"
+    assert asked(source, "e", args={"target": "production"})["decision"] == "ask"
+
+
+def test_a_grant_answers_the_rule_that_asked_as_it_was_then(policy: Any, source: Source, an_approver: Any) -> None:
+    stricter = {"default": "allow", "rules": [ASK | {"severity": "high"}]}
+    policy(ASKING)
+    asked(source, "c")
+    asked(source, "d")
+    policy(stricter)  # between the question and its answer
+    granted(an_approver)
+    assert asked(source, "e")["decision"] == "ask"
+    policy(ASKING)  # a rollback: the very rule that the person saw
+    assert asked(source, "f")["decision"] == "allow"
+    policy({"default": "allow", "rules": [ASK, {"id": "s", "effect": "ask"}]})
+    assert asked(source, "g")["decision"] == "ask"  # one rule of two
+    policy({"default": "allow", "rules": [ASK, {"id": "no", "effect": "deny"}]})
+    assert asked(source, "h")["decision"] == "deny"
+
+
+def test_a_grant_counts_until_its_time_is_over_and_until_it_is_revoked(
+    policy: Any, source: Source, an_approver: Any
+) -> None:
+    policy(ASKING)
+    asked(source, "c")
+    row = granted(an_approver)
+    assert asked(source, "d")["decision"] == "allow" and Grant.objects.get().used == 1
+    Grant.objects.update(expires_at=row.created_at)
+    assert asked(source, "e")["decision"] == "ask"
+    Grant.objects.update(expires_at=row.expires_at)
+    for _ in range(2):
+        grants.revoke(row.pk, "ann")
+    assert asked(source, "f")["decision"] == "ask"
+
+
+def test_the_same_vote_twice_gives_one_grant(policy: Any, source: Source, an_approver: Any) -> None:
+    policy(ASKING)
+    asked(source, "c")
+    for _ in range(2):
+        vote(an_approver, "c", "until")
+    assert Grant.objects.count() == 1
+
+
+def test_a_tool_announced_with_another_schema_is_not_the_tool_that_was_shown(
+    policy: Any, source: Source, an_approver: Any, a_run: Any
+) -> None:
+    policy(ASKING)
+
+    def announce(**properties: Any) -> None:
+        schema = {"type": "object", "properties": properties}
+        journal.do(Say(source, "r", [f.RunStarted(agent="bot", tools=[{"name": "deploy", "input_schema": schema}])]))
+
+    announce(target={"type": "string"})
+    assert asked(source, "c")["decision"] == "ask"
+    granted(an_approver)
+    assert asked(source, "d")["decision"] == "allow"
+    announce(target={"type": "string"}, force={"type": "boolean"})
+    assert asked(source, "e")["decision"] == "ask"
+
+
+def test_many_other_grants_do_not_crowd_one_out(policy: Any, source: Source, an_approver: Any) -> None:
+    policy(ASKING)
+    asked(source, "c")
+    row = granted(an_approver)
+    fields = {name: getattr(row, name) for name in ("rule", "rule_sha256", "tool", "source", "agent", "created_by")}
+    Grant.objects.bulk_create(
+        Grant(id=f"gra_{n}", args_sha256=f"{n:064}", created_at=row.created_at + n, **fields) for n in range(600)
+    )
+    assert asked(source, "d")["decision"] == "allow"
+
+
+def test_a_grant_can_answer_a_rule_with_the_longest_name(policy: Any, source: Source, an_approver: Any) -> None:
+    policy({"default": "allow", "rules": [ASK | {"id": "r" * 100}]})
+    asked(source, "c")
+    assert Grant._meta.get_field("rule").max_length >= 100 and granted(an_approver).rule == "r" * 100
+
+
+MINUTES: list[Any] = [
+    0,
+    -1,
+    "nan",
+    "inf",
+    "-inf",
+    1e9,
+    "1e999",
+    True,
+    False,
+    [],
+    {},
+    "15m",
+    10**400,
+    float("nan"),
+    480.01,
+]
+
+
+@pytest.mark.parametrize("minutes", MINUTES, ids=repr)
+def test_minutes_that_are_none_are_refused(minutes: Any, policy: Any, source: Source, an_approver: Any) -> None:
+    policy(ASKING)
+    asked(source, "c")
+    with pytest.raises(gate.Invalid) as refused:
+        vote(an_approver, "c", "until", minutes=minutes)
+    assert refused.value.code == "invalid_grant" and refused.value.status == 422
+    assert not Grant.objects.exists() and ToolCall.objects.get().state == "approval-requested"
+
+
+@pytest.mark.parametrize("minutes", [None, "", 0.01, "480", 480])
+def test_minutes_within_the_limits_are_kept(minutes: Any, policy: Any, source: Source, an_approver: Any) -> None:
+    policy(ASKING)
+    asked(source, "c")
+    row = granted(an_approver, minutes=minutes)
+    assert abs(row.expires_at - row.created_at - float(minutes or 15) * 60) < 1
+
+
+def test_versions_of_the_policy_are_found_for_a_grant(policy: Any, source: Source, an_approver: Any) -> None:
+    policy(ASKING)
+    asked(source, "c")
+    row = granted(an_approver)
+    assert row.rule_sha256 == policies.active().rule_sha256("r") and row.agent == source.name

@@ -1,0 +1,94 @@
+"""Simulation and "why" ask the same question again: with what was known when the call was judged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dashboard.policy import trials
+from dashboard.policy.pastcalls import Span, past, question_of
+from dashboard.policy.why import why
+from toolcards import gate
+from toolcards.core.policy import decide
+from toolcards.gate import policies
+from toolcards.models import ToolCall
+
+pytestmark = pytest.mark.django_db
+
+
+def rule(effect: str, **match: Any) -> dict[str, Any]:
+    return {"effect": effect, "match": match}
+
+
+MOMENTS: dict[str, dict[str, Any]] = {
+    "an unknown tool": {"default": "allow", "unknown_tool": "ask"},
+    "an unknown tool that is denied": {"default": "allow", "unknown_tool": "deny"},
+    "an environment": {"default": "allow", "rules": [rule("deny", env=["prod"])]},
+    "the owner": {"default": "allow", "rules": [rule("deny", user=["a-approver"])]},
+    "a rate": {"default": "allow", "rules": [rule("deny", rate={"over": 0, "per": "1h"})]},
+    "a rate that is not reached": {"default": "deny", "rules": [
+        rule("allow"), rule("deny", rate={"over": 1, "per": "1h", "scope": "source"})]},
+    "an input beyond all limits": {"default": "allow", "rules": [
+        rule("deny", args=[{"path": "/many/*", "op": "glob", "value": [f"*a*b*{n}" for n in range(50)]}])]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("document", MOMENTS.values(), ids=MOMENTS)
+def test_what_happened_is_what_a_simulation_and_why_say(
+    document: dict[str, Any], policy: Any, source: Any, a_person: Any
+) -> None:
+    policy(document)
+    a_person("approver", "somebody-else")
+    source.env, source.owner = "prod", a_person("approver")
+    source.save()
+    args = {"many": ["x" * 8] * 9_000 if "many" in str(document) else []}
+    told = gate.decide(source, gate.Asking(run="r", call_id="c", tool="frob", args=args))
+    source.env, source.owner = "dev", None
+    source.save()
+    for number in range(3):  # what comes later changes nothing of what was
+        gate.decide(source, gate.Asking(run="r", call_id=f"later-{number}", tool="frob", args={}))
+    call = ToolCall.objects.select_related("run__source__owner").get(call_id="c")
+    question = question_of(call, call.as_card())
+    seen = [one.question for one in past(Span()) if one.pk == call.pk and one.question]
+    assert seen or args["many"]  # what is that large is counted, not judged
+    for asked in (question, *seen):
+        again = decide(policies.active(), asked)
+        assert (again.effect, again.code) == (told["decision"], told["reason"]["code"])
+    shown = why(call)
+    assert shown.trial is not None and not shown.differs and shown.recorded == told["decision"]
+
+
+def test_a_tried_call_is_of_a_known_tool_where_the_newest_one_was(policy: Any, source: Any, a_person: Any) -> None:
+    a_person("approver")
+    policy({"default": "allow", "unknown_tool": "ask"})
+    assert gate.decide(source, gate.Asking(run="r", call_id="c", tool="frob", args={}))["decision"] == "ask"
+    assert trials.try_call(policies.active(), trials.question_about("frob", {})).effect == "ask"
+    assert trials.try_call(policies.active(), trials.question_about("Read", {})).effect == "allow"
+
+
+@pytest.mark.parametrize("count", [990, 9_900])
+def test_break_glass_lifts_no_question_that_was_not_fully_judged(
+    count: int, policy: Any, source: Any, a_person: Any
+) -> None:
+    slow = {"path": "/files/*", "op": "glob", "value": [f"*a*b*{n}" for n in range(60)]}
+    policy({"default": "ask", "rules": [rule("allow", args=[slow])]})
+    gate.break_glass(a_person("admin").username, "an incident", 5)
+    told = gate.decide(source, gate.Asking(run="r", call_id="c", tool="files", args={"files": ["/x"] * count}))
+    if count == 990:
+        assert (told["decision"], told["by"]["kind"]) == ("allow", "break_glass")
+    else:
+        assert (told["decision"], told["reason"]["code"], told["permit"]) == ("ask", "over_budget", None)
+
+
+def test_padding_takes_no_deny_out_of_force_not_even_behind_broken_glass(
+    policy: Any, source: Any, a_person: Any
+) -> None:
+    rules = [rule("deny", tool=["files"], args=[{"path": "/files/*/path", "op": "path_under", "value": f"/s{n}"}])
+             for n in range(12)]  # fmt: skip
+    policy({"default": "deny", "rules": [*rules, {"id": "zz", **rule("deny", tool=["files"])}]})
+    gate.break_glass(a_person("admin").username, "an incident", 5)
+    for number, size in enumerate((1, 990, 4_900)):
+        asking = gate.Asking(run="r", call_id=f"c{number}", tool="files", args={"files": [{"path": "/x"}] * size})
+        told = gate.decide(source, asking)
+        assert (told["decision"], told["reason"]["code"], told["by"]["ids"]) == ("deny", "rule_denied", ["zz"])

@@ -1,0 +1,36 @@
+"""Three-valued answers: yes, no, or cannot tell."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+UNDECIDED: Final = None  # in place of a value or a bool that two programs could see differently
+
+
+class Truth(float, Enum):
+    """Yes, no, or cannot tell; `min` is AND, `max` is OR.
+
+    OPAQUE is the softer "cannot tell": a shell command that is not plain and does not spell the words asked for.
+    """
+
+    FALSE = 0.0
+    OPAQUE = 0.25
+    UNKNOWN = 0.5
+    TRUE = 1.0
+
+
+FALSE, OPAQUE, UNKNOWN, TRUE = Truth.FALSE, Truth.OPAQUE, Truth.UNKNOWN, Truth.TRUE
+_NOT = {FALSE: TRUE, TRUE: FALSE, OPAQUE: UNKNOWN, UNKNOWN: UNKNOWN}
+
+
+def negate(truth: Truth) -> Truth:
+    """Return the opposite; what cannot be told stays so."""
+    return _NOT[truth]
+
+
+def truth_of(answer: bool | None) -> Truth:
+    """Return the answer as a Truth, UNKNOWN for UNDECIDED."""
+    if answer is None:
+        return UNKNOWN
+    return TRUE if answer else FALSE
