@@ -53,12 +53,36 @@ def test_gating_hooks_block_when_they_fail_and_outlast_our_hold(wish: connect.Wi
     for event in ("PreToolUse", "PermissionRequest"):
         (entry,) = said["hooks"][event]
         (hook,) = entry["hooks"]
-        assert (entry["matcher"], hook["onFailure"], hook["timeout"]) == ("*", "block", TIMEOUT)
-        assert f"limit={HOLD}" in hook["url"] and HOLD < TIMEOUT
-        assert hook["headers"] == {"Authorization": f"Bearer ${KEY}"}
-    assert "onFailure" not in said["hooks"]["PostToolUse"][0]["hooks"][0]
+        assert (entry["matcher"], hook["type"], hook["onFailure"], hook["timeout"]) == (
+            "*",
+            "command",
+            "block",
+            TIMEOUT,
+        )
+        assert f"hook claude-code --url {wish.url} --key-env {KEY} --limit {HOLD}" in hook["command"]
+        assert HOLD < TIMEOUT and hook["command"].endswith("exit 2; }") and wish.key not in hook["command"]
     assert "SessionStart" not in said["hooks"]
     assert said["env"] == {KEY: wish.key}
+
+
+def test_hooks_that_only_tell_give_up_after_a_second_and_have_a_name_to_be_shown_by(wish: connect.Wish) -> None:
+    connect.write(CLAUDE.plan(wish))
+    hooks = json.loads(settings(wish).read_text())["hooks"]
+    for event in set(hooks) - {"PreToolUse", "PermissionRequest"}:
+        ((hook,),) = [entry["hooks"] for entry in hooks[event]]
+        assert (hook["type"], hook["timeout"], hook["statusMessage"]) == ("http", 1, "Telling Toolcards"), event
+        assert hook["headers"] == {"Authorization": f"Bearer ${KEY}"} and "onFailure" not in hook
+
+
+def test_a_gating_hook_that_cannot_be_started_blocks(wish: connect.Wish) -> None:
+    """Toolcards was moved, or its Python is gone: the shell says so with the exit code that blocks."""
+    connect.write(CLAUDE.plan(wish))
+    command = json.loads(settings(wish).read_text())["hooks"]["PreToolUse"][0]["hooks"][0]["command"]
+    first = command.partition(" ")[0]
+    done = subprocess.run(
+        ["/bin/sh", "-c", command.replace(first, "/nowhere/toolcards", 1)], capture_output=True, text=True
+    )
+    assert done.returncode == 2 and "could not run" in done.stderr
 
 
 def test_a_file_that_holds_a_key_is_its_owners_alone(wish: connect.Wish) -> None:
@@ -600,21 +624,21 @@ def a_claude(folder: Path, version: str, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
 
 
-def test_claude_code_is_closed_by_its_settings_and_its_version(
+def test_claude_code_is_closed_by_its_hook_and_its_settings(
     wish: connect.Wish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert CLAUDE.away is not None and CLAUDE.mind is not None
     a_claude(tmp_path, "2.1.329", monkeypatch)
     assert CLAUDE.away(wish) == ""  # not connected
     connect.write(CLAUDE.plan(wish))
-    assert 'onFailure is "block"' in CLAUDE.away(wish) and "2.1.329" in CLAUDE.away(wish)
+    assert "gave no answer that can be used" in CLAUDE.away(wish)
     assert CLAUDE.mind(wish) == ""
     settings(wish).write_text(settings(wish).read_text().replace('"onFailure": "block"', '"onFailure": "allow"'))
     assert CLAUDE.away(wish) == ""
 
 
 @pytest.mark.parametrize(("version", "said"), [("2.1.294", "Update it"), ("", "no `claude` on the PATH")])
-def test_a_version_that_fails_open_is_said(
+def test_a_version_that_runs_a_tool_whose_hook_takes_too_long_is_said(
     wish: connect.Wish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, said: str
 ) -> None:
     assert CLAUDE.away is not None and CLAUDE.mind is not None
@@ -623,7 +647,7 @@ def test_a_version_that_fails_open_is_said(
     else:
         monkeypatch.setenv("PATH", str(tmp_path))
     connect.write(CLAUDE.plan(wish))
-    assert CLAUDE.away(wish) == "" and said in CLAUDE.mind(wish)
+    assert said in CLAUDE.mind(wish)
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="needs Node.js")
@@ -631,4 +655,4 @@ def test_opencodes_plug_in_runs_nothing_without_a_server(wish: connect.Wish) -> 
     assert OPENCODE.away is not None
     assert OPENCODE.away(wish) == ""
     connect.write(OPENCODE.plan(wish))
-    assert "cannot be reached" in OPENCODE.away(wish)
+    assert "could not be reached" in OPENCODE.away(wish)

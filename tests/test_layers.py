@@ -24,6 +24,7 @@ FLOORS = [
 ]  # fmt: skip
 ALONE = {
     "toolcards.acp",
+    "toolcards.hook_relay",
     "toolcards.client",
     "toolcards.demo",
     "toolcards.connect",

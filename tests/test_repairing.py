@@ -37,7 +37,7 @@ def kinds() -> list[str]:
 def test_a_broken_call_is_mended_and_what_may_run_is_said(offering: None, source: Source) -> None:
     said = ask(source, "Get-Weather", {"city": "Rome", "zzz": 1})
     assert said["decision"] == "allow" and said["permit"]
-    assert (said["tool"], said["args"]) == ({"name": "get_weather"}, {"city": "Rome"})
+    assert (said["tool"], said["args"]) == ({"name": "get_weather", "source": ""}, {"city": "Rome"})
     card = ToolCall.objects.get().as_card()
     assert (card.tool.name, card.original_tool, card.repair) == (
         "get_weather",

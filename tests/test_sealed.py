@@ -77,7 +77,8 @@ def a_story() -> list[Any]:
 
 # Long texts that stay readable: redacted before they are written, of our own making, or what people decided.
 CLEAR = {
-    "AuditRow": {"detail"}, "Run": {"reason", "counts", "numbers", "skipped_kinds"}, "Approval": {"terms", "rules", "reason"},
+    "AuditRow": {"detail"}, "Run": {"reason", "counts", "numbers", "skipped_kinds"},
+    "Approval": {"terms", "rules", "reason"},
     "Grant": {"pattern"}, "KillSwitch": {"reason"}, "BreakGlass": {"reason"}, "PolicyVersion": {"document", "note"},
     "DraftRule": {"body"}, "Draft": {"head"}, "Webhook": {"events", "sources", "escalated_to"},
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The `toolcards` command: Django's management commands, with our settings; and `acp`, which needs neither."""
+"""The `toolcards` command: Django's management commands with our settings; `acp` and `hook`, which need neither."""
 
 import gc
 import os
@@ -15,6 +15,10 @@ def main() -> None:
         from toolcards.acp import main as acp
 
         raise SystemExit(acp(sys.argv[2:]))
+    if sys.argv[1:2] == ["hook"]:
+        from toolcards.hook_relay import main as hook
+
+        raise SystemExit(hook(sys.argv[2:]))
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
     # What is being loaded is no garbage: looking through it all the time takes a tenth of a start.
     gc.set_threshold(200_000, 20, 20)

@@ -1,34 +1,23 @@
 // Toolcards for opencode: shows every tool call, and lets no tool run without the gate's answer.
-// A plug-in file (https://opencode.ai/docs/plugins) without dependencies; `toolcards connect opencode` writes it.
-// Read from and tested with opencode-ai 1.18.33. Whatever goes wrong on the way to an answer is a no.
+// A plug-in file (https://opencode.ai/docs/plugins); `toolcards connect opencode` writes it, with the two modules that it
+// imports, into a folder that opencode does not look for plug-ins in. Read from and tested with opencode-ai 1.18.33.
+// Whatever goes wrong on the way to an answer is a no.
+import { ask, request } from "../toolcards/asking.mjs"
+
 const SETTINGS = {"url": "http://127.0.0.1:8000", "key": ""} // toolcards-connect
 
 const STOPPED = "Stopped by Toolcards: " // toolcards/adapters/opencode.py knows this beginning
 const WAIT = 25 // seconds of one long poll
-const KEPT = 5000 // frames kept while the server is away
+const KEPT = 5000 // frames kept while the server is away, and calls that are known
+const LONGEST = 7 * 86_400 // seconds after which a question that nobody answers is given up in any case
 // What the adapter reads, and whatever else is about tools or permissions: unknown kinds are counted on the server.
 const WANTED = /^(session\.(created|idle|error)|message\.part\.delta|permission\..*|.*\b(tool|shell)\b.*)$/
 
 const env = globalThis.process?.env ?? {}
 const url = env.TOOLCARDS_URL || SETTINGS.url
 const key = env.TOOLCARDS_AGENT_KEY || SETTINGS.key
+const server = { url, key }
 const pause = (ms) => new Promise((done) => setTimeout(done, ms))
-
-async function call(method, path, body, { signal, seconds = 10 } = {}) {
-  const limit = AbortSignal.timeout(seconds * 1000)
-  const answer = await fetch(url + path, {
-    method,
-    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-    body: body === undefined ? undefined : JSON.stringify(body),
-    redirect: "error",
-    signal: signal ? AbortSignal.any([signal, limit]) : limit,
-  })
-  const said = await answer.json().catch(() => null)
-  if (!answer.ok || said === null) {
-    throw Object.assign(new Error(said?.error?.message ?? `it answered ${answer.status}`), { status: answer.status })
-  }
-  return said
-}
 
 // ---------------------------------------------------------------- frames out
 
@@ -68,7 +57,7 @@ class Outbox {
 
   async post(batch) {
     const query = new URLSearchParams({ protocol: "opencode", run: this.run, agent: "opencode", answers: "poll" })
-    const said = await call("POST", `/api/v1/ingest?${query}`, batch)
+    const said = await request(server, "POST", `/api/v1/ingest?${query}`, batch)
     for (const asked of said.asked ?? []) this.answered(asked)
   }
 
@@ -78,43 +67,68 @@ class Outbox {
   }
 }
 
-// ---------------------------------------------------------------- the gate
+// ---------------------------------------------------------------- one id for several calls
 
-async function decided(question, signal) {
-  let said = await call("POST", "/api/v1/calls/decide", { ...question, wait_ms: WAIT * 1000 }, { signal, seconds: WAIT + 10 })
-  while (said.decision === "ask" && said.approval?.id) {
-    signal.approval = said.approval.id
-    said = await patiently(() => call("GET", `/api/v1/approvals/${said.approval.id}?wait=${WAIT}`, undefined, { signal, seconds: WAIT + 10 }), signal)
+// Models use call ids again: in later turns, in parallel, and in sub-agents, whose calls are in the same run. What is
+// known of each call by its session and part; on the wire each has an id of its own: `call_0`, then `call_0#2`.
+class Calls {
+  constructor() {
+    this.known = [] // { session, id, tool, part, wire, gated, over }
+    this.wires = new Set() // run and id of every call
   }
-  return said
-}
 
-// A server that is started anew in the middle of a question still knows it.
-async function patiently(ask, signal) {
-  for (let tries = 0; ; tries++) {
-    try {
-      return await ask()
-    } catch (error) {
-      if (signal.aborted || error.status || tries >= 5) throw error
-      await pause(500 * 2 ** tries)
-    }
+  // The call that an event's part is about.
+  ofPart(run, { sessionID: session, callID: id, tool, id: part }) {
+    const same = (call) => call.session === session && call.id === id
+    const found = this.known.find((call) => same(call) && call.part === part)
+    const begun = () => this.known.find((call) => same(call) && !call.part && call.tool === tool && !call.over)
+    const call = found ?? begun() ?? this.add(run, session, id, tool)
+    call.part ??= part
+    return call
+  }
+
+  // The call that is about to run: it is gated once.
+  gate(run, { sessionID: session, callID: id, tool }) {
+    const waits = (call) => call.session === session && call.id === id && call.tool === tool && !call.gated && !call.over
+    const found = this.known.find(waits)
+    const call = found ?? this.add(run, session, id, tool)
+    call.gated = true
+    return [call, !found]
+  }
+
+  // The newest call of that id, for events that name nothing else.
+  latest(session, id) {
+    return this.known.findLast((call) => call.session === session && call.id === id)
+  }
+
+  add(run, session, id, tool) {
+    let wire = id
+    for (let use = 2; this.wires.has(`${run} ${wire}`); use++) wire = `${id}#${use}`
+    this.wires.add(`${run} ${wire}`)
+    const call = { session, id, tool, wire, gated: false, over: false }
+    this.known.push(call)
+    if (this.known.length > KEPT) this.known.shift()
+    return call
   }
 }
 
-async function claimed(said, signal) {
-  if (!said.permit?.id) throw new Error("there is a yes, but no permit.")
-  const proof = { call_id: said.call_id, args_sha256: said.args_sha256 }
-  await call("POST", `/api/v1/permits/${said.permit.id}/claim`, proof, { signal })
-}
-
-function reasonOf(said) {
-  const { text, suggest } = said.reason ?? {}
-  return [text || "No one allowed it.", suggest].filter(Boolean).join(" ")
-}
+const ENDED = new Set(["completed", "error"])
 
 function replaceArgs(args, edited) {
   for (const name of Object.keys(args)) delete args[name]
   Object.assign(args, edited)
+}
+
+// A server that is started anew in the middle of a question still knows it.
+async function patiently(look) {
+  for (let tries = 0; ; tries++) {
+    try {
+      return await look()
+    } catch (error) {
+      if (error.status || tries >= 5) throw error
+      await pause(500 * 2 ** tries)
+    }
+  }
 }
 
 // ---------------------------------------------------------------- the plug-in
@@ -124,7 +138,7 @@ export const Toolcards = async ({ client }) => {
   const asking = new Map() // session -> the promise that its parent is known
   const outboxes = new Map() // run -> Outbox
   const held = new Map() // session -> the signals of the questions that wait
-  const seen = new Set() // calls that the server has heard of
+  const calls = new Calls()
 
   // A session that began before we listened is asked for, once.
   function introduced(session) {
@@ -146,7 +160,7 @@ export const Toolcards = async ({ client }) => {
 
   function outboxOf(session) {
     const run = runOf(session)
-    if (!outboxes.has(run)) outboxes.set(run, new Outbox(run, (asked) => mirror(asked).catch(() => {})))
+    if (!outboxes.has(run)) outboxes.set(run, new Outbox(run, (asked) => mirror(run, asked).catch(() => {})))
     return outboxes.get(run)
   }
 
@@ -154,42 +168,57 @@ export const Toolcards = async ({ client }) => {
     outboxOf(session).push(frame)
   }
 
-  // A question of opencode's own: if somebody answers it at the server, that answer goes to opencode.
-  async function mirror({ id, source_id: permission }) {
+  // A question of opencode's own: if somebody answers it at the server, that answer goes to opencode. What is not
+  // plainly about that question is no answer.
+  async function mirror(run, { id, source_id: permission }) {
     let said
     do {
-      said = await patiently(() => call("GET", `/api/v1/approvals/${id}?wait=${WAIT}`, undefined, { seconds: WAIT + 10 }), {})
-    } while (said.approval?.id === id && said.approval.state === "pending")
-    const state = said.approval?.id === id ? said.approval.state : ""
-    if (said.by?.kind !== "human" || !["approved", "claimed", "denied"].includes(state)) return
-    const body = state === "denied" ? { reply: "reject", message: reasonOf(said) } : { reply: "once" }
+      const look = () => request(server, "GET", `/api/v1/approvals/${encodeURIComponent(id)}?wait=${WAIT}`, undefined, WAIT)
+      said = await patiently(look)
+      if (said.run !== run || said.approval?.id !== id) return
+    } while (said.approval.state === "pending")
+    if (said.by?.kind !== "human" || !["approved", "claimed", "denied"].includes(said.approval.state)) return
+    const { text, suggest } = said.reason ?? {}
+    const message = [text || "No one allowed it.", suggest].filter(Boolean).join(" ")
+    const body = said.approval.state === "denied" ? { reply: "reject", message } : { reply: "once" }
     const post = client._client.post.bind(client._client)
     await post({ url: "/permission/{id}/reply", path: { id: permission }, body, headers: { "content-type": "application/json" } })
   }
 
   function interrupted(session) {
-    for (const signal of held.get(session) ?? []) signal.stop()
+    for (const stop of held.get(session) ?? []) stop.abort(new Error("the session was interrupted."))
     held.delete(session)
   }
 
-  async function gate(input, args) {
+  // The gate's answer, "" for an allow: then `args` are those to run.
+  async function refusal(session, call, args) {
     const stop = new AbortController()
-    const signal = Object.assign(stop.signal, { stop: () => stop.abort(new Error("the session was interrupted.")) })
-    held.set(input.sessionID, (held.get(input.sessionID) ?? new Set()).add(signal))
-    const question = { run: runOf(input.sessionID), call_id: input.callID, tool: { name: input.tool }, args: args ?? {} }
+    held.set(session, (held.get(session) ?? new Set()).add(stop))
     try {
-      const said = await decided(question, signal)
-      if (said.decision !== "allow") return reasonOf(said)
-      await claimed(said, signal)
-      if (said.args) replaceArgs(args, said.args)
+      const options = { ...server, run: runOf(session), signal: stop.signal, seconds: LONGEST }
+      const said = await ask({ tool: call.tool, callId: call.wire, args: args ?? {} }, options)
+      if (!said.allowed) return said.reason
+      if (said.edited) replaceArgs(args, said.args)
       return ""
-    } catch (error) {
-      if (signal.aborted && signal.approval) await call("POST", `/api/v1/approvals/${signal.approval}/withdraw`, {}).catch(() => {})
-      const away = !error.status && !signal.aborted
-      return away ? `it cannot be reached (${error.message}), and nothing runs without its answer.` : error.message
     } finally {
-      held.get(input.sessionID)?.delete(signal)
+      held.get(session)?.delete(stop)
     }
+  }
+
+  // The event as it is told: with the call's own id.
+  function renamed(session, event) {
+    const told = event.properties ?? {}
+    const part = told.part
+    const where = told.tool ?? told.source
+    if (part?.callID) {
+      const call = calls.ofPart(runOf(session), part)
+      call.over = ENDED.has(part.state?.status)
+      return { ...event, properties: { ...told, part: { ...part, callID: call.wire } } }
+    }
+    const call = where?.callID && calls.latest(session, where.callID)
+    if (!call) return event
+    const name = told.tool ? "tool" : "source"
+    return { ...event, properties: { ...told, [name]: { ...where, callID: call.wire } } }
   }
 
   return {
@@ -200,24 +229,23 @@ export const Toolcards = async ({ client }) => {
       if (!session || !(WANTED.test(event.type) || (event.type === "message.part.updated" && part?.type === "tool"))) return
       if (event.type === "session.created") parents.set(session, told.info?.parentID ?? "")
       else await introduced(session)
-      if (part) seen.add(part.callID)
       if (event.type === "session.error" || event.type === "session.idle") interrupted(session)
-      tell(session, event)
+      tell(session, renamed(session, event))
       if (event.type === "session.idle") await outboxOf(session).flushed()
     },
 
     "tool.execute.before": async (input, output) => {
       if (input.tool === "invalid") return // the model's mistake, told to it by opencode; nothing runs
       await introduced(input.sessionID)
-      if (!seen.has(input.callID)) {
-        seen.add(input.callID)
+      const [call, unseen] = calls.gate(runOf(input.sessionID), input)
+      if (unseen) {
         const state = { status: "running", input: output.args }
-        const part = { type: "tool", tool: input.tool, callID: input.callID, sessionID: input.sessionID, state }
+        const part = { type: "tool", tool: input.tool, callID: call.wire, sessionID: input.sessionID, state }
         tell(input.sessionID, { type: "message.part.updated", properties: { sessionID: input.sessionID, part } })
       }
       await outboxOf(input.sessionID).flushed()
-      const refusal = await gate(input, output.args)
-      if (refusal) throw new Error(STOPPED + refusal)
+      const no = await refusal(input.sessionID, call, output.args)
+      if (no) throw new Error(STOPPED + no)
     },
   }
 }

@@ -1,7 +1,8 @@
 /**
  * Toolcards for TanStack AI (read from `@tanstack/ai` 0.58.0): watch a chat's tool calls, and gate them.
  *
- * For servers; needs `ai-sdk.mjs` beside it and nothing else. The options, and how both sides fail, are written there.
+ * For servers; needs `ai-sdk.mjs`, `mirroring.mjs`, `asking.mjs` and `answers.mjs` beside it and nothing else. The
+ * options, and how both sides fail, are written in `ai-sdk.mjs`.
  *
  *     import { gate, mirror, mirrorRequest } from './tanstack.mjs';
  *     mirrorRequest(body, toolcards);                                            // answers given in the chat
@@ -9,9 +10,10 @@
  *     return mirror(toServerSentEventsResponse(stream), toolcards);              // watch
  *
  * @import { Options } from './ai-sdk.mjs'
+ * @import { Call } from './asking.mjs'
  */
 
-import { ask, mirror as mirrorAny, result, tell } from './ai-sdk.mjs';
+import { ask, fits, mirror as mirrorAny, result, tell } from './ai-sdk.mjs';
 
 /**
  * Return the stream, unchanged, while a copy of it goes to Toolcards: a Response (SSE or NDJSON) or `chat()`'s stream.
@@ -39,26 +41,38 @@ export function mirrorRequest(body, options) {
 }
 
 /**
- * A middleware that asks before each call of a server tool. A person's edit is what runs; a no becomes the call's
- * result, `{"error": reason}`, since a middleware can skip a call but not fail it: Toolcards shows it as denied.
+ * A middleware that asks before each call of a server tool. Put it first: TanStack takes the first middleware's word on
+ * a call, so what another one said before would not be asked about. What runs is what was judged, or a person's edit; a
+ * no becomes the call's result, `{"error": reason}`, since a middleware can skip a call but not fail it: Toolcards shows
+ * it as denied.
  *
  * @param {Options} options
  */
 export function gate(options) {
-  /** @type {Set<string>} */
-  const allowed = new Set();
+  /** @type {{ id: string, call: Call }[]} */
+  const running = []; // several may have one id
+  const skip = (/** @type {string} */ error) => ({ type: 'skip', result: { error } });
   return {
     name: 'toolcards',
-    async onBeforeToolCall(/** @type {any} */ context, /** @type {any} */ { toolName, toolCallId, args }) {
+    async onBeforeToolCall(/** @type {any} */ context, /** @type {any} */ { toolName, toolCallId, args, tool }) {
       const said = await ask({ tool: toolName, callId: toolCallId, args }, { signal: context?.signal, ...options });
-      if (!said.allowed) return { type: 'skip', result: { error: said.reason } };
-      allowed.add(toolCallId);
-      return said.edited ? { type: 'transformArgs', args: said.args } : undefined;
+      if (!said.allowed) return skip(said.reason);
+      try {
+        const runs = said.edited ? await fits(tool, said.args) : said.args;
+        running.push({ id: toolCallId, call: said.call });
+        return { type: 'transformArgs', args: runs };
+      } catch (error) {
+        const message = error instanceof Error ? error.message : String(error);
+        result(said.call, { outcome: 'error', error: { message, code: 'invalid_input' } }, options);
+        return skip(message);
+      }
     },
     onAfterToolCall(/** @type {any} */ _, /** @type {any} */ { toolName, toolCallId, ok, result: output, error }) {
-      if (!allowed.delete(toolCallId)) return;
+      const at = running.findIndex(({ id, call }) => id === toolCallId && call.tool === toolName);
+      if (at < 0) return;
+      const [{ call }] = running.splice(at, 1);
       const message = error instanceof Error ? error.message : String(error ?? '');
-      result({ tool: toolName, callId: toolCallId, args: null }, ok ? { outcome: 'ok', output: output ?? null } : { outcome: 'error', error: { message } }, options);
+      result(call, ok ? { outcome: 'ok', output: output ?? null } : { outcome: 'error', error: { message } }, options);
     },
   };
 }

@@ -1,127 +1,108 @@
-"""Whatever a server answers that is not plainly an allow is a deny, and the gated function does not run."""
+"""What ends a question with a deny: the clock, a server that is gone, forgets or hangs, and what cannot be asked.
+
+Answers that cannot be used are in bad_answers.py.
+"""
+
+from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from tests.client.gatekeeper import Answer, Gate, plain
 from tests.clients.hole import Hole
 from tests.serving import PATIENCE
-from toolcards.client import Denied, Toolcards, asking, gated
+from toolcards.client import Denied, Toolcards, asking, gated, waiting
 from toolcards.client.plain import Tools
 
-ALLOW = {
-    "decision": "allow", "call_id": "c1", "args_sha256": "a" * 64, "reason": {"code": "rule_allowed", "text": "fine"},
-    "by": {"kind": "rule"}, "approval": None, "permit": {"id": "prm_1", "expires_at": None},
-}  # fmt: skip
-ASK = ALLOW | {"decision": "ask", "permit": None, "approval": {"id": "apr_1", "state": "pending"}}
+AWAY = plain({"error": {"code": "away", "message": "later"}}, status="503 Away")
 
 
-@contextlib.contextmanager
-def a_server(*answers):
-    """Serve these (status, headers, body) in order, the last one again and again; give its client and the paths."""
-    left, paths = list(answers), []
+def first(*answers: Answer | None, stage: str = "poll") -> Callable[[str, Any], Answer | None]:
+    """Give these answers in their order at this stage, the last one again and again; None is the honest one."""
+    left = list(answers)
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            paths.append(self.path)
-            self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            status, headers, body = left.pop(0) if len(left) > 1 else left[0]
-            body = body if isinstance(body, bytes) else json.dumps(body).encode()
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def tamper(now: str, honest: Any) -> Answer | None:
+        return None if now != stage else left.pop(0) if len(left) > 1 else left[0]
 
-        do_GET = do_POST
-
-        def log_message(self, *args):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    try:
-        yield Toolcards(f"http://127.0.0.1:{server.server_port}", "key", timeout=PATIENCE), paths
-    finally:
-        server.shutdown()
-        server.server_close()
+    return tamper
 
 
-UNCLEAR = {
-    "a redirect": (302, {"Location": "/elsewhere"}, b""),
-    "a server error": (500, {}, ALLOW),
-    "another success": (201, {}, ALLOW),
-    "no JSON": (200, {}, b"<html>allow</html>"),
-    "a list": (200, {}, [ALLOW]),
-    "an unknown decision": (200, {}, ALLOW | {"decision": "maybe"}),
-    "a boolean decision": (200, {}, ALLOW | {"decision": True}),
-    "no decision": (200, {}, {"call_id": "c1"}),
-    "another call": (200, {}, ALLOW | {"call_id": "c2"}),
-    "a question without a place to wait": (200, {}, ASK | {"approval": None}),
-    "a wrong key": (401, {}, {"error": {"code": "unauthorized", "message": "no"}}),
-}
+def asks(tamper: Callable[[str, Any], Answer | None]) -> Gate:
+    return Gate({"bash": "ask"}, tamper=tamper)
 
 
-@pytest.mark.parametrize("name", UNCLEAR)
-def test_an_unclear_answer_denies(name):
-    with a_server(UNCLEAR[name]) as (cards, paths):
-        decision = cards.decide("r1", "c1", "bash", {"command": "ls"})
-    assert (decision.effect, decision.allowed) == ("deny", False)
-    assert paths == ["/api/v1/calls/decide"]  # and no redirect was followed
+def still_pending(stage: str, honest: Any) -> Answer | None:
+    """Nobody answers, ever."""
+    pending = {"decision": "ask", "approval": {"id": "apr_1", "state": "pending"}, "permit": None}
+    return plain(honest | pending) if stage == "poll" else None
 
 
-def test_no_server_denies():
+def test_no_server_denies() -> None:
     decision = Toolcards("http://127.0.0.1:9", "key", timeout=1).decide("r1", "c1", "bash", {})
     assert decision.effect == "deny"
 
 
-@pytest.mark.parametrize("args", [{"a": object()}, {"a": float("nan")}, {"a": {1, 2}}])
-def test_arguments_that_are_no_json_are_denied(args):
-    with a_server((200, {}, ALLOW)) as (cards, paths):
-        assert cards.decide("r1", "c1", "bash", args).effect == "deny"
-    assert paths == []
+@pytest.mark.parametrize("args", [
+    {"a": object()}, {"a": float("nan")}, {"a": {1, 2}}, {"a": 2**53}, {"a": "\ud800"}, {"\0": 1},
+])  # fmt: skip
+def test_arguments_that_cannot_be_judged_are_denied(args: Any) -> None:
+    with Gate() as gate:
+        assert Toolcards(gate.url, "key").decide("r1", "c1", "bash", args).effect == "deny"
+    assert gate.asked == []
 
 
-def test_an_allow_without_a_permit_cannot_be_claimed():
-    with a_server((200, {}, ALLOW | {"permit": None})) as (cards, _):
-        assert cards.ask("r1", "c1", "bash", {}).effect == "deny"
+def test_over_a_socket_too_and_the_card_says_so() -> None:
+    with Gate() as gate, Toolcards(gate.url, "key").run("r1", linger=PATIENCE) as run:
+        assert run.call("bash", "c1").decision_now({"a": 2**53}).code == "invalid_args"
+        assert run.flush(PATIENCE)
+    assert "tool.input.invalid" in gate.stages() and gate.calls == []
 
 
-@pytest.mark.parametrize("claimed", [(410, {}, {}), (200, {}, {"state": "claimed", "call_id": "c2"}), (200, {}, {})])
-def test_a_permit_that_is_not_plainly_claimed_denies(claimed):
-    with a_server((200, {}, ALLOW), claimed) as (cards, _):
-        assert cards.ask("r1", "c1", "bash", {}).effect == "deny"
-
-
-def test_waiting_ends_after_the_given_seconds():
-    with a_server((200, {}, ASK)) as (cards, _):
+def test_waiting_ends_after_the_given_seconds() -> None:
+    with asks(still_pending) as gate:
+        cards = Toolcards(gate.url, "key", timeout=PATIENCE)
         decision = cards.wait(cards.decide("r1", "c1", "bash", {}), seconds=0.3)
+    assert (decision.effect, decision.code) == ("deny", "approval_expired")
+    assert gate.stages()[-1] == "withdraw"
+
+
+def test_a_question_that_is_asked_for_ever_ends_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "LONGEST_QUESTION", 0.3)
+    with asks(still_pending) as gate:
+        decision = Toolcards(gate.url, "key", timeout=PATIENCE).ask("r1", "c1", "bash", {})
     assert (decision.effect, decision.code) == ("deny", "approval_expired")
 
 
-def test_waiting_outlives_a_restart_of_the_server():
-    with a_server((200, {}, ASK), (503, {}, b""), (200, {}, ALLOW)) as (cards, _):
+def test_a_server_that_does_not_hold_a_poll_is_not_hammered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "PAUSE", 0.25)
+    with asks(still_pending) as gate:
+        Toolcards(gate.url, "key", timeout=PATIENCE).ask("r1", "c1", "bash", {}, seconds=1)
+    assert gate.stages().count("poll") < 10
+
+
+def test_waiting_outlives_a_restart_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "PAUSE", 0.05)
+    with asks(first(AWAY, Answer([]), Answer([b"HTTP/1.1 200 OK\r\nContent-Le"]), None)) as gate:
+        cards = Toolcards(gate.url, "key", timeout=PATIENCE)
         assert cards.wait(cards.decide("r1", "c1", "bash", {}), seconds=PATIENCE).allowed
 
 
-def test_waiting_ends_where_the_server_has_no_more_words(monkeypatch):
+def test_waiting_ends_where_the_server_has_no_more_words(monkeypatch: pytest.MonkeyPatch) -> None:
     """It took the question, then it hangs: nobody waits for ever, however long a person might have had."""
-    monkeypatch.setattr(asking, "ASKED_PATIENCE", 0.5)
+    monkeypatch.setattr(waiting, "ASKED_PATIENCE", 0.5)
     for ask in (Toolcards.ask, lambda cards, *call: asyncio.run(cards.aask(*call))):
-        with a_server((200, {}, ASK), (503, {}, b"")) as (cards, _):
-            decision = ask(cards, "r1", "c1", "bash", {})
+        with asks(first(AWAY)) as gate:
+            decision = ask(Toolcards(gate.url, "key", timeout=PATIENCE), "r1", "c1", "bash", {})
         assert (decision.effect, decision.code) == ("deny", "gate_unavailable")
         assert "has not answered" in decision.text
 
 
-def test_a_server_that_takes_connections_and_never_answers_denies():
+def test_a_server_that_takes_connections_and_never_answers_denies() -> None:
     """By HTTP and by WebSocket, each within its own limit, and it says so."""
-    ran = []
+    ran: list[int] = []
     with Hole() as hole:
         cards = Toolcards(hole.url, "key", timeout=0.5)
         decision = cards.ask("r1", "c1", "bash", {})
@@ -135,26 +116,42 @@ def test_a_server_that_takes_connections_and_never_answers_denies():
     assert ran == [] and hole.swallowed
 
 
-def test_a_forgotten_question_denies_at_once():
-    with a_server((200, {}, ASK), (404, {}, {})) as (cards, _):
+def test_a_forgotten_question_denies_at_once() -> None:
+    with asks(first(plain({}, status="404 Not Found"))) as gate:
+        cards = Toolcards(gate.url, "key", timeout=PATIENCE)
         assert cards.wait(cards.decide("r1", "c1", "bash", {})).effect == "deny"
 
 
-def test_a_denied_function_does_not_run():
-    ran = []
-    with a_server((503, {}, b"")) as (cards, _):
+def test_a_permit_that_expired_meanwhile_denies() -> None:
+    gone = plain({"error": {"code": "expired", "message": "This permit has expired."}}, status="410 Gone")
+    with Gate(tamper=first(gone, stage="claim")) as gate:
+        decision = Toolcards(gate.url, "key", timeout=PATIENCE).ask("r1", "c1", "bash", {})
+    assert decision.effect == "deny" and "expired" in decision.text
 
-        @gated(cards, run="r1")
-        def delete(path):
+
+def test_a_denied_function_does_not_run() -> None:
+    ran: list[str] = []
+    with Gate(tamper=first(AWAY, stage="decide")) as gate:
+
+        @gated(Toolcards(gate.url, "key", timeout=PATIENCE), run="r1")
+        def delete(path: str) -> None:
             ran.append(path)
 
-        with pytest.raises(Denied):
+        with pytest.raises(Denied, match="later"):
             delete("/")
     assert ran == []
 
 
-def test_gated_refuses_generators():
-    def later():
+def test_a_decision_of_no_question_is_neither_waited_for_nor_claimed() -> None:
+    from toolcards.client import Decision
+
+    cards = Toolcards("http://127.0.0.1:9", "key")
+    assert cards.wait(Decision("ask", call_id="c1", approval="apr_1")).effect == "deny"
+    assert cards.claim(Decision("allow", call_id="c1", permit="prm_1")).effect == "deny"
+
+
+def test_gated_refuses_generators() -> None:
+    def later() -> Any:
         yield
 
     with pytest.raises(TypeError, match="generator"):
@@ -162,6 +159,6 @@ def test_gated_refuses_generators():
 
 
 @pytest.mark.parametrize("url", ["ftp://x", "127.0.0.1:8000", "http://"])
-def test_an_address_must_be_one(url):
+def test_an_address_must_be_one(url: str) -> None:
     with pytest.raises(ValueError, match="address"):
         Toolcards(url, "key")

@@ -91,7 +91,7 @@ def test_a_success_a_failure_and_an_interruption_are_told_apart() -> None:
     assert [call.get("outcome") for call in ears.heard if "outcome" in call] == ["ok", "error", "aborted"]
     error = next(call for call in ears.heard if call["event"].endswith("error"))
     assert (error["error"]["code"], error["retryable"], error["authority"]) == ("connect_failed", True, "tool")
-    assert cards.results[1]["error"]["code"] == "connect_failed" and cards.results[2] == {"outcome": "aborted"}
+    assert cards.results[1]["error"]["code"] == "connect_failed" and cards.results[2]["outcome"] == "aborted"
 
 
 def test_a_veto_is_denied_before_anybody_is_asked_and_a_crash_is_no_veto() -> None:

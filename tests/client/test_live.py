@@ -10,6 +10,7 @@ from websockets.exceptions import ConnectionClosed
 
 from tests.serving import PATIENCE
 from toolcards.client import Denied, Toolcards, live
+from toolcards.core.canonical import call_digest, digest
 
 
 class Script:
@@ -39,11 +40,15 @@ async def ack_all(script, socket):
             count += 1
             await socket.send(json.dumps({"type": "ack", "seq": count, "frames": count}))
             if frame["type"] == "tool.input.available":
-                await decide(socket, frame["call_id"], "allow")
+                await decide(socket, frame["call_id"], "allow", frame["input"])
 
 
-async def decide(socket, call_id, decision, **more):
-    await socket.send(json.dumps({"type": "decision", "decision": decision, "call_id": call_id, **more}))
+async def decide(socket, call_id, decision, judged, **more):
+    bound = {
+        "run": "r1", "call_id": call_id, "attempt": 1, "tool": {"name": "bash", "source": ""},
+        "args_sha256": digest(judged), "call_sha256": call_digest(judged, name="bash"),
+    }  # fmt: skip
+    await socket.send(json.dumps({"type": "decision", "decision": decision, **bound, **more}))
 
 
 @contextlib.asynccontextmanager
@@ -93,9 +98,10 @@ async def test_a_lost_decision_is_asked_for_again():
 async def test_a_question_is_no_answer():
     async def asks_then_denies(script, socket):
         await script.frames(socket, 3)
-        await decide(socket, "c1", "ask", approval={"id": "apr_1"})
+        await decide(socket, "c1", "ask", {"command": "rm -r /"}, approval={"id": "apr_1"})
         await asyncio.sleep(0.05)
-        await decide(socket, "c1", "deny", reason={"code": "approval_denied", "text": "A person declined."})
+        declined = {"code": "approval_denied", "text": "A person declined."}
+        await decide(socket, "c1", "deny", {"command": "rm -r /"}, reason=declined)
         await ack_all(script, socket)
 
     async with playing(Script(asks_then_denies), linger=0.1) as run:
@@ -106,7 +112,7 @@ async def test_a_question_is_no_answer():
 async def test_edited_arguments_are_the_ones_to_run():
     async def edits(script, socket):
         await script.frames(socket, 3)
-        await decide(socket, "c1", "allow", args={"command": "ls -l"})
+        await decide(socket, "c1", "allow", {"command": "ls -l"}, args={"command": "ls -l"})
         await ack_all(script, socket)
 
     async with playing(Script(edits), linger=0.1) as run:
@@ -117,7 +123,7 @@ async def test_edited_arguments_are_the_ones_to_run():
 async def test_an_unknown_decision_denies(said):
     async def odd(script, socket):
         await script.frames(socket, 3)
-        await socket.send(json.dumps({"type": "decision", "call_id": "c1", **said}))
+        await socket.send(json.dumps({"type": "decision", "run": "r1", "call_id": "c1", **said}))
         await ack_all(script, socket)
 
     async with playing(Script(odd), linger=0.1) as run:

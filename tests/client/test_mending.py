@@ -18,8 +18,8 @@ from tests.serving import Server
 from toolcards.client import Toolcards, hooks, mending
 from toolcards.client import schema as part
 from toolcards.client.answers import Decision
+from toolcards.client.call_registry import registry_of
 from toolcards.client.common import repair
-from toolcards.client.ledger import ledger_of
 from toolcards.client.plain import Tools
 from toolcards.core import schema as whole
 
@@ -330,10 +330,12 @@ def test_plugins_hear_of_calls_in_a_loop_of_ones_own(
 @pytest.mark.slow
 async def test_a_run_that_ends_settles_what_was_begun(cards: Toolcards, run: str, ears: Ears) -> None:
     async with cards.run(run) as told:
-        ledger = ledger_of(told)
-        assert ledger is not None and (await ledger.ask("a", "get_weather", CITY)).allowed
+        registry = registry_of(told)
+        assert registry is not None
+        assert (await registry.enter("a", "get_weather", CITY).ask(CITY)).allowed
         ears.no = KeyError()
-        assert (await ledger.ask("b", "get_weather", {"city": "Oslo"})).code == "plugin_crash"
+        oslo = {"city": "Oslo"}
+        assert (await registry.enter("b", "get_weather", oslo).ask(oslo)).code == "plugin_crash"
     assert ears.of("a") == ["before", "settled=aborted"]
     assert ears.of("b") == ["before", "error", "settled=error"]
     assert len({said["id"] for said in ears.heard}) == len(ears.heard)

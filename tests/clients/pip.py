@@ -29,6 +29,9 @@ AG_UI = {
     "fastapi": "",
     "uvicorn": "",
 }
+# Those that have no module of ours: their tools are functions with `@gated`. CrewAI is large, so it is apart.
+GATED = {"smolagents": "1.26.0", "mcp": "2.3.0", "google-adk": "2.13.0"}
+CREWAI = {"crewai": "1.15.30"}
 # It brings a Claude Code of its own.
 CLAUDE_AGENT = {"claude-agent-sdk": "0.2.184"}
 

@@ -49,7 +49,8 @@ def in_typescript(folder: Path, server: Server) -> list[str]:
         (app / "node_modules").symlink_to(modules)
         (app / "gate.mjs").write_text(texts.text("claude_agent_ts", server.base))
         shutil.copy(ROOT / "tests/clients/javascript/claude_agent.mjs", app)
-        shutil.copy(ROOT / "static/clients/ai-sdk.mjs", app / "toolcards")
+        for module in ("asking.mjs", "answers.mjs"):
+            shutil.copy(ROOT / "static/clients" / module, app / "toolcards")
     return [str(npm.node(modules)), str(app / "claude_agent.mjs")]
 
 
@@ -198,7 +199,7 @@ def test_without_the_server_nothing_runs_and_the_model_is_told_why(server: Serve
         failed, said = told.results()["toolu_t"]
     finally:
         server.start()
-    assert failed and "ECONNREFUSED" in said and "ECONNREFUSED" in told.place.model.results["toolu_t"]
+    assert failed and "Connection refused" in said and "Connection refused" in told.place.model.results["toolu_t"]
     assert not (told.place.project / "ran.txt").exists()
 
 

@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from tests.client.bad_answers import TABLE
+from tests.client.gatekeeper import Gate
 from tests.clients import claude as claude_code
 from tests.clients import gating, models
 from tests.clients.hole import Hole
@@ -252,8 +254,8 @@ def test_a_server_that_never_answers_lets_nothing_run(claude: Claude) -> None:
     assert "hook" in claude.model.results["toolu_t"]
 
 
-def test_it_is_on_failure_that_keeps_it_closed(server: Server, claude: Claude) -> None:
-    """Without that line Claude Code runs the tool: this is why `connect` writes it, and what older versions do."""
+def test_the_hook_denies_where_the_program_would_run_a_tool_whose_hook_failed(server: Server, claude: Claude) -> None:
+    """Versions before 2.1.295 know no `onFailure`: without a server the hook's own answer is a deny."""
     path = claude.place.settings
     path.write_text(path.read_text().replace('"onFailure": "block"', '"onFailure": "continue"'))
     server.stop()
@@ -261,7 +263,29 @@ def test_it_is_on_failure_that_keeps_it_closed(server: Server, claude: Claude) -
         claude.start("touch", "--allowedTools", "Bash").finish()
     finally:
         server.start()
-    assert (claude.project / "ran.txt").exists()
+    assert not (claude.project / "ran.txt").exists()
+    assert "gave no answer that can be used" in claude.model.results["toolu_t"]
+
+
+LIES = (
+    "status 201 Created", "status 206 Partial Content", "HTML", "compressed though nobody asked", "a bomb", "too long",
+    "too long in chunks", "cut off", "a key twice", "a redirect 307",
+)  # fmt: skip
+
+
+def test_nothing_runs_on_a_bad_answer(program: Path, tmp_path: Path) -> None:
+    """Of these Claude Code's own HTTP hooks run the tool on eight."""
+    with Gate({"Bash": "allow"}) as gate:
+        place = claude_code.place(tmp_path, gate.url, "tck_a_liar_listens")
+        for row in (row for row in TABLE if row.name in LIES):
+            gate.tamper = lambda stage, honest, row=row: row.make(honest) if stage == "hook" else None  # type: ignore[misc]
+            Claude(program, place).start("touch", "--allowedTools", "Bash").finish()
+            assert not (place.project / "ran.txt").exists(), row
+            assert "cannot be used" in place.model.results["toolu_t"] or "can be used" in place.model.results["toolu_t"]
+        gate.tamper = lambda stage, honest: None
+        Claude(program, place).start("touch").finish()
+        assert (place.project / "ran.txt").exists()
+        place.model.close()
 
 
 def test_with_a_key_that_was_revoked_nothing_runs(server: Server, claude: Claude) -> None:

@@ -5,6 +5,7 @@ Same version, scripts and connection as in test_claude_code, which plays the hea
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from tests.clients import claude as claude_code
 from tests.clients import gating
+from tests.clients.hole import Hole
 from tests.clients.terminal import Terminal
 from tests.serving import Server, until
 
@@ -172,5 +174,24 @@ def test_without_the_server_nothing_runs_and_the_model_is_told_why(
         said = session.told("toolu_t")
     finally:
         server.start()
-    assert "hook" in said and "ECONNREFUSED" in said
+    assert "gave no answer that can be used" in said and "Connection refused" in said
     assert not (session.place.project / "ran.txt").exists()
+
+
+def test_a_server_that_hangs_holds_no_hook_that_only_tells_and_the_program_says_so(tmp_path: Path) -> None:
+    """Only the hooks that watch: what gates is not asked here."""
+    with Hole() as hole:
+        place = claude_code.place(tmp_path, hole.url, "tck_nobody_listens")
+        place.at_home()
+        settings = json.loads(place.settings.read_text())
+        for event in ("PreToolUse", "PermissionRequest"):
+            del settings["hooks"][event]
+        place.settings.write_text(json.dumps(settings))
+        command = [str(claude_code.program()), "--session-id", str(uuid.uuid4()), "--model", "claude-sonnet-4-5"]
+        terminal = Terminal([*command, "--allowedTools=Bash", "SCENARIO:success"], cwd=place.project, env=place.env)
+        try:
+            until(lambda: "Done." in terminal.seen, PATIENCE)
+            assert "hook [Telling Toolcards] timed out after 1s" in terminal.seen and hole.swallowed
+        finally:
+            terminal.close()
+            place.model.close()

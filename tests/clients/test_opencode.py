@@ -16,6 +16,9 @@ from typing import Any
 
 import pytest
 
+from tests.client.bad_answers import rows
+from tests.client.gatekeeper import Gate
+from tests.client.test_bad_answers import tampering
 from tests.clients import gating, models, npm
 from tests.clients.hole import Hole
 from tests.clients.models import Call
@@ -52,6 +55,17 @@ SCRIPTS: dict[str, models.Script] = {
         ["Done."],
     ],
     "inner": [[bash("call_in", "echo ask inner")], ["Inner done."]],
+    "nested": [
+        [Call("call_v", "task", {"description": "sub", "prompt": "SCENARIO:same", "subagent_type": "general"})],
+        ["Done."],
+    ],
+    "same": [[bash("call_v", "echo forbidden")], ["Inner done."]],
+    "again": [
+        [bash("call_w", "echo one")],
+        [bash("call_w", "echo forbidden")],
+        [bash("call_w", "echo one")],
+        ["Done."],
+    ],
 }
 
 
@@ -244,6 +258,21 @@ def test_a_sub_agents_call_is_gated_below_it(server: Server, opencode: Opencode)
     assert cards["call_in"]["agent_path"] == ["opencode", "general"]
 
 
+def test_a_sub_agents_call_with_its_parents_id_is_judged_by_itself(server: Server, opencode: Opencode) -> None:
+    cards = ended(server, opencode.start("nested"))
+    judged = {(name, card["tool"]["name"], card["state"]) for name, card in cards.items()}
+    assert judged == {("call_v", "task", "output-available"), ("call_v#2", "bash", "output-denied")}
+
+
+def test_an_id_that_comes_again_is_another_call(server: Server, opencode: Opencode) -> None:
+    cards = ended(server, opencode.start("again"))
+    judged = [(name, card["input"]["command"], card["state"]) for name, card in cards.items()]
+    assert judged == [
+        ("call_w", "echo one", "output-available"), ("call_w#2", "echo forbidden", "output-denied"),
+        ("call_w#3", "echo one", "output-available"),
+    ]  # fmt: skip
+
+
 def test_an_abort_while_a_tool_runs(server: Server, opencode: Opencode) -> None:
     run = opencode.start("long")
     until((opencode.project / "started").exists)
@@ -268,7 +297,7 @@ def test_without_the_server_nothing_runs_and_the_run_is_told_afterwards(server: 
     finally:
         server.start()
     assert not (opencode.project / "ran.txt").exists()
-    assert "Stopped by Toolcards: it cannot be reached" in opencode.model.results["call_t"]
+    assert "could not be reached" in opencode.model.results["call_t"]
     assert ended(server, run)["call_t"]["state"] == "output-denied"
 
 
@@ -278,7 +307,30 @@ def test_a_server_that_never_answers_lets_nothing_run(tmp_path_factory: pytest.T
         until(lambda: "call_t" in opencode.model.results)
         assert not (opencode.project / "ran.txt").exists() and hole.swallowed
         said = opencode.model.results["call_t"]
-    assert "Stopped by Toolcards: it cannot be reached" in said and "timed out" in said, said
+    assert "could not be reached" in said and "timeout" in said, said
+
+
+# Rows of the table of bad answers that depend on the runtime's own HTTP: opencode runs on Bun.
+BUN = (
+    "another call", "another digest", "a key twice", "half of it", "status 201 Created", "status 206 Partial Content",
+    "a redirect 307", "HTML", "compressed though nobody asked", "a bomb", "too long", "too long in chunks", "cut off",
+    "cut off in the middle", "a chunk without an end", "a chunk that is cut off", "nothing at all", "garbage",
+)  # fmt: skip
+
+
+def test_nothing_runs_on_a_bad_answer(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with Gate() as gate, running(gate.url, "tck_a_liar_listens", tmp_path_factory) as opencode:
+        ran = opencode.project / "ran.txt"
+        for row, stage in [case for case in rows("decide") if case[0].name in BUN]:
+            gate.tamper = tampering(row, stage)
+            opencode.model.results.clear()
+            opencode.start("touch")
+            until(lambda: "call_t" in opencode.model.results)
+            assert "Stopped by Toolcards" in opencode.model.results["call_t"], (row, stage)
+            assert not ran.exists(), (row, stage)
+        gate.tamper = lambda stage, honest: None
+        opencode.start("touch")
+        until(ran.exists)
 
 
 def test_what_needs_no_answer_does_not_wait_for_one(server: Server, opencode: Opencode) -> None:

@@ -326,6 +326,33 @@ def test_the_same_id_twice_is_two_calls(server: Server, agent: Program) -> None:
     assert {card["state"] for card in cards.values()} == {"output-available"}
 
 
+def test_parallel_calls_of_one_id_are_judged_one_by_one(server: Server, agent: Program) -> None:
+    run = agent.begin("same-id")
+    told = agent.end()
+    assert ["delete_file", "/forbidden/c"] not in told["ran"], told
+    if agent.framework != "langchain" and told["error"]:  # the others refuse such a turn as a whole
+        assert told["ran"] == [] or agent.framework == "openai_agents", told
+        return
+    cards = settled(server, run)
+    judged = sorted((card["tool"]["name"], card["state"]) for card in cards.values())
+    assert judged == [("delete_file", "output-denied"), ("get_weather", "output-available")], (cards, told)
+    assert told["ran"] == [["get_weather", "Rome"]] and set(cards) == {"call_u", "call_u#2"}, told
+    assert not [card["anomalies"] for card in cards.values() if card["anomalies"]]
+
+
+def test_a_sub_agents_call_with_its_parents_id_is_judged_by_itself(server: Server, agent: Program) -> None:
+    run = agent.begin("nested")
+    told = agent.end()
+    cards = settled(server, run)
+    assert sorted(told["ran"]) == [["delegate", "tidy"], ["get_weather", "Bern"]], told
+    judged = {(name, card["tool"]["name"], card["state"]) for name, card in cards.items()}
+    assert judged == {
+        ("call_v", "delegate", "output-available"), ("call_v#2", "delete_file", "output-denied"),
+        ("call_w", "get_weather", "output-available"),
+    }, (judged, told)  # fmt: skip
+    assert not [card["anomalies"] for card in cards.values() if card["anomalies"]]
+
+
 def test_langchain_without_an_event_loop(server: Server, agent: Program) -> None:
     if agent.framework != "langchain":
         pytest.skip("the others are asynchronous underneath")
@@ -342,6 +369,35 @@ def test_langchain_without_an_event_loop(server: Server, agent: Program) -> None
     run = agent.begin("parallel", "gate-sync")
     agent.end()
     assert settled(server, run)["call_m"]["state"] == "output-denied"
+
+
+@pytest.mark.parametrize("mode", ["alone", "alone-sync"])
+@pytest.mark.parametrize("agent", ["langchain"], indirect=True)
+def test_a_langchain_graph_without_a_with_block_opens_its_run_and_ends_it(
+    server: Server, agent: Program, mode: str
+) -> None:
+    """As a platform runs a graph that it imports: the run begins with the first call, and ends once none comes."""
+
+    def runs() -> list[Any]:
+        found: list[Any] = server.get(f"/api/v1/runs?agent={name}")["runs"]
+        return found
+
+    name = agent.begin("success", mode)
+    told = agent.end()
+    assert told["ran"] == [["get_weather", "Paris"]] and not told["error"], told
+    until(lambda: [run["status"] for run in runs()] == ["finished"])
+    (shown,) = runs()
+    assert shown["run"].startswith(f"{name}-thread-7-")
+    assert gating.calls(server, shown["run"])["call_a"]["state"] == "output-available"
+    agent.begin("deny", mode, agent=name)
+    told = agent.end()
+    assert told["ran"] == [] and "Not in this folder." in told["saw"]["call_g"][1], told
+    until(lambda: [run["status"] for run in runs()] == ["finished", "finished"])
+    agent.begin("ask", f"{mode}-closed", agent=name)
+    asked = until(lambda: next((run for run in runs() if run["status"] == "waiting"), None))
+    gating.vote(server, asked["run"], "approve")
+    assert agent.end()["ran"] == [["delete_file", "/ask/a"]]
+    until(lambda: [run["status"] for run in runs()] == ["finished"] * 3)
 
 
 @pytest.mark.parametrize(("scenario", "call", "events"), [

@@ -16,7 +16,7 @@ from django.test import Client
 
 from dashboard.views import connect
 from tests.serving import PATIENCE
-from toolcards.connect import recipes
+from toolcards.connect import recipes, words
 from toolcards.models import AgentKey, Source
 
 CLIENT = Path(__file__).parents[2] / "toolcards" / "client"
@@ -142,8 +142,9 @@ def test_an_editors_settings_are_json() -> None:
 @pytest.mark.parametrize("name", ["ai_sdk_files", "tanstack_files"])
 def test_the_modules_to_copy_are_fetched_as_printed(server: Any, tmp_path: Path, name: str) -> None:
     _shell(f"cd {tmp_path}\n{connect.text(name, server.base, server.key)}")
-    modules = list((tmp_path / "toolcards").glob("*.mjs"))
-    assert modules and all("export function mirror" in module.read_text() for module in modules)
+    modules = {module.name: module.read_text() for module in (tmp_path / "toolcards").glob("*.mjs")}
+    wanted = {*words.MODULES, *(["tanstack.mjs"] if name == "tanstack_files" else [])}
+    assert set(modules) == wanted and all("export " in text for text in modules.values())
     said = (tmp_path / ".env.local").read_text()
     assert said == f"TOOLCARDS_URL={server.base}\nTOOLCARDS_AGENT_KEY={server.key}\n"
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 from toolcards.acp.lines import read, sift
-from toolcards.acp.questions import Question, Questions, cancelled
+from toolcards.acp.questions import Question, Questions
 from toolcards.acp.sessions import Sessions
 from toolcards.client import Toolcards
 
@@ -143,10 +143,11 @@ class Proxy:
             return
         name = _name(reply["id"])
         with self._first:
-            if not self._sessions.answered(name):
+            result = self._sessions.voted(name, said)
+            if result is None or not self._sessions.answered(name):
                 return
             self._answered.add(name)
-        answer = {"jsonrpc": "2.0", "id": reply["id"], "result": reply.get("result") or cancelled()}
+        answer = {"jsonrpc": "2.0", "id": reply["id"], "result": result}
         self._write_agent(json.dumps(answer).encode() + b"\n")
 
 

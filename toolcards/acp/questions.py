@@ -7,12 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from toolcards.acp.sessions import Sessions, tool_of
+from toolcards.acp.sessions import Sessions
 from toolcards.client import Decision, Toolcards
 
 Said = dict[str, Any]
 T = TypeVar("T")
 FLUSH = 10.0  # seconds that a question waits for what was said before it
+TWICE = "Another request with the same id is open: nothing ran."
 CHANGED = "A person changed the arguments, and this protocol cannot carry them: nothing ran."
 
 
@@ -42,6 +43,9 @@ class Questions:
         told: Said = _of(msg, "params", dict)
         call: Said = _of(told, "toolCall", dict)
         question = Question(msg["id"], str(told.get("sessionId") or ""), _of(told, "options", list), call)
+        if any(each.id == question.id and type(each.id) is type(question.id) for each in self._open):
+            self._reply(question, chosen(question.options, False, TWICE))  # nobody could tell the answers apart
+            return
         self._open.append(question)
         threading.Thread(target=self._decide, args=(question,), daemon=True).start()
 
@@ -67,46 +71,37 @@ class Questions:
         except Exception as error:
             self._answer(question, chosen(question.options, False, f"The gate could not be asked: {error}"))
             return
-        if decision.allowed and decision.args != question.call:
-            self._answer(question, chosen(question.options, False, CHANGED))
-        else:
-            self._answer(question, chosen(question.options, decision.allowed, decision.text))
+        asked = decision.question
+        changed = decision.allowed and (asked is None or decision.args_sha256 != asked.args_sha256)
+        allowed = decision.allowed and not changed
+        taken = self._answer(question, chosen(question.options, allowed, CHANGED if changed else decision.text))
+        if decision.allowed and asked is not None and not (allowed and taken):  # claimed, and not run
+            self._cards.result(asked.run, asked.call_id, outcome="aborted", attempt=asked.attempt)
 
     def _asked(self, question: Question) -> Decision:
         """The gate's final word; the question waits for nothing once it is answered otherwise."""
         run = self._sessions.run(question.session)
         run.flush(FLUSH)
-        call_id, tool, args = self._what(question)
-        attempt = self._attempts[run.name, call_id] = self._attempts.get((run.name, call_id), 0) + 1
+        call = self._sessions.call(question.session, question.call)
+        attempt = self._attempts[run.name, call.id] = self._attempts.get((run.name, call.id), 0) + 1
         decision = question.decision = self._cards.decide(
-            run.name, call_id, tool, args, agent=[run.agent], attempt=attempt
+            run.name, call.id, call.tool, call.args, agent=[run.agent], attempt=attempt
         )
         if question.answered:
             self._cards.withdraw(decision)
-        while decision.waiting and not question.answered:
-            decision = self._cards.look(decision, 25)
-        question.call = args
-        if not decision.allowed or question.answered:
             return decision
-        return self._cards.claim(decision)
+        decision = self._cards.wait(decision, stopped=lambda: question.answered)
+        return self._cards.claim(decision) if decision.allowed and not question.answered else decision
 
-    def _what(self, question: Question) -> tuple[str, dict[str, str], Any]:
-        """The call as it was told so far, with what the request itself says of it."""
-        call_id = str(question.call.get("toolCallId") or "")
-        if not call_id:
-            raise ValueError("the request names no tool call")
-        known = self._sessions.calls.get((question.session, call_id), {})
-        asked = question.call.get("rawInput")
-        args = {**known.get("input", {}), **(asked if isinstance(asked, dict) else {})}
-        return call_id, {"name": known.get("tool") or tool_of(question.call), **_kind(known, question.call)}, args
-
-    def _answer(self, question: Question, result: Said) -> None:
+    def _answer(self, question: Question, result: Said) -> bool:
+        """Answer the agent, unless somebody has; return whether this was the answer."""
         with question.lock:
             if question.answered:
-                return
+                return False
             question.answered = True
         self._open.remove(question)
         self._reply(question, result)
+        return True
 
 
 def chosen(options: list[Any], allowed: bool, reason: str = "") -> Said:
@@ -129,8 +124,3 @@ def cancelled() -> Said:
 def _of(told: Said, name: str, kind: Callable[[], T]) -> T:
     value: Any = told.get(name)
     return value if isinstance(value, type(kind())) else kind()
-
-
-def _kind(*told: Said) -> dict[str, str]:
-    kinds = [each["kind"] for each in told if isinstance(each.get("kind"), str)]
-    return {"kind": kinds[-1]} if kinds else {}

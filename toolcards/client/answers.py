@@ -1,14 +1,23 @@
-"""What the server answered, read so that everything unclear is a no."""
+"""The server's answers, checked against the question: whatever is not plainly an allow for it is a deny.
+
+docs/api.md, section Gating, says which fields an answer has.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-__all__ = ["Decision", "Denied", "denial", "read"]
+from .common.canonical import digest
+from .question import Question, Tool
+
+__all__ = ["Decision", "Denied", "NotBound", "claimed", "denial", "read"]
 
 EFFECTS = ("allow", "deny", "ask")
+LONGEST_TEXT = 8_000  # characters of a reason that reach the model
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class Denied(Exception):
@@ -17,6 +26,10 @@ class Denied(Exception):
     def __init__(self, decision: Decision) -> None:
         super().__init__(decision.text or "This call was denied.")
         self.decision = decision
+
+
+class NotBound(Exception):
+    """An answer that is not plainly about this question; the message says where they differ."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +48,17 @@ class Decision:
     edited: bool = False
     tool: str = ""  # the tool to run where a repair put its name right
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    question: Question | None = field(default=None, repr=False, compare=False)  # what it answers
 
     @property
     def allowed(self) -> bool:
         """It may run."""
         return self.effect == "allow"
+
+    @property
+    def attempt(self) -> int:
+        """The attempt that it answers: results name it, too."""
+        return self.question.attempt if self.question is not None else 1
 
     @property
     def waiting(self) -> bool:
@@ -48,35 +67,121 @@ class Decision:
 
 
 def denial(text: str, call_id: str = "", code: str = "gate_error") -> Decision:
-    """Return the no that we say ourselves, where the server said nothing clear."""
+    """Return a deny of the client's own, where the server gave no clear answer."""
     return Decision("deny", call_id=call_id, code=code, text=text, by="client")
 
 
-def read(answer: Any, call_id: str) -> Decision:
-    """Return the decision object of the server as a Decision; whatever is not plainly one is a deny."""
+def read(answer: Any, question: Question, kind: str = "decision") -> Decision:
+    """Return the server's decision object as a Decision; a deny where it is not plainly about this question.
+
+    `kind` is how it came: `decision` (of `decide`), `poll` (of `approvals/{id}`) or `message` (over a socket).
+    """
+    try:
+        return _decision(answer, question, kind)
+    except NotBound as error:
+        return denial(f"The gate's answer cannot be used: {error}", question.call_id)
+
+
+def claimed(answer: Any, decision: Decision) -> Decision:
+    """Return the allow of a claimed permit, with the arguments to run; a deny where the answer differs from it."""
+    question = decision.question
+    assert question is not None
+    try:
+        _claim(answer, decision, question)
+    except NotBound as error:
+        return denial(f"The gate's answer to the claim cannot be used: {error}", decision.call_id)
+    return replace(decision, permit="", args=answer["args"], raw=answer)
+
+
+def _decision(answer: Any, question: Question, kind: str) -> Decision:
     if not isinstance(answer, Mapping) or answer.get("decision") not in EFFECTS:
-        return denial("The gate's answer was not understood.", call_id)
-    if answer.get("call_id") != call_id:
-        return denial("The gate answered for another call.", call_id)
-    approval, permit = _of(answer, "approval"), _of(answer, "permit")
-    if answer["decision"] == "ask" and not approval.get("id"):
-        return denial("The gate asks a person but does not say where to wait.", call_id)
+        raise NotBound("it is no decision")
+    effect: str = answer["decision"]
+    _same(answer, "run", question.run)
+    _same(answer, "call_id", question.call_id)
+    approval, permit, reason = (_part(answer, name) for name in ("approval", "permit", "reason"))
+    tool = question.tool
+    if effect != "deny":  # a deny is obeyed whatever else it says
+        _same(answer, "attempt", question.attempt)
+    if effect == "ask" and not _text(approval, "id"):
+        raise NotBound("it asks a person, but does not say where to wait")
+    # An edit that may still be undone shows in polls, and a repair in all answers, before there is an allow for it.
+    if effect == "ask" and kind != "poll" and "repair" not in answer:
+        _same(answer, "args_sha256", question.args_sha256)
+    if effect == "allow":
+        tool = _allowed(answer, question)
     return Decision(
-        effect=answer["decision"],
-        call_id=call_id,
-        code=str(_of(answer, "reason").get("code") or ""),
-        text=str(_of(answer, "reason").get("text") or ""),
-        by=str(_of(answer, "by").get("kind") or ""),
-        args_sha256=str(answer.get("args_sha256") or ""),
-        approval=str(approval.get("id") or ""),
-        permit=str(permit.get("id") or ""),
+        effect=effect,
+        call_id=question.call_id,
+        code=_text(reason, "code"),
+        text=_text(reason, "text")[:LONGEST_TEXT],
+        by=_text(_part(answer, "by"), "kind"),
+        args_sha256=_text(answer, "args_sha256"),
+        approval=_text(approval, "id"),
+        permit=_text(permit, "id"),
         args=answer.get("args"),
         edited="args" in answer,
-        tool=str(_of(answer, "tool").get("name") or ""),
+        tool=tool.name if tool.name != question.tool.name else "",
         raw=answer,
+        question=question,
     )
 
 
-def _of(answer: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _allowed(answer: Mapping[str, Any], question: Question) -> Tool:
+    """Return the tool that may run; raises NotBound where its arguments are not those of the digests."""
+    tool = _tool(answer, question)
+    args = answer.get("args", question.args)
+    _same(answer, "args_sha256", _digest(args))
+    _same(answer, "call_sha256", question.digest_of(args, tool))
+    return tool
+
+
+def _claim(answer: Any, decision: Decision, question: Question) -> None:
+    if not isinstance(answer, Mapping) or answer.get("state") != "claimed":
+        raise NotBound("it does not say that the permit was claimed")
+    _same(answer, "permit", decision.permit)
+    _same(answer, "call_id", question.call_id)
+    _same(answer, "run", question.run)
+    _same(answer, "attempt", question.attempt)
+    _same(answer, "args_sha256", decision.args_sha256)
+    if "args" not in answer or _digest(answer["args"]) != decision.args_sha256:
+        raise NotBound("its arguments are not those of its digest")
+    tool = _tool(answer, question)
+    if tool != _tool(decision.raw, question):
+        raise NotBound("it is for another tool")
+    _same(answer, "call_sha256", question.digest_of(answer["args"], tool))
+
+
+def _tool(answer: Mapping[str, Any], question: Question) -> Tool:
+    """Return the tool that the answer speaks of: the one asked about, or one that was offered in its place."""
+    named, asked = answer.get("tool"), question.tool
+    if not isinstance(named, Mapping) or not _text(named, "name") or not isinstance(named.get("source"), str):
+        raise NotBound("it names no tool")
+    name, source = _text(named, "name"), _text(named, "source")
+    if (name != asked.name and name not in question.offered) or (asked.source and source != asked.source):
+        raise NotBound("it is for another tool")
+    return replace(asked, name=name, source=source)
+
+
+def _same(answer: Mapping[str, Any], name: str, wanted: str | int) -> None:
+    """Raise NotBound unless the field has exactly this value."""
+    value = answer.get(name)
+    if type(value) is not type(wanted) or value != wanted:
+        raise NotBound(f"its {name} is not that of this call")
+
+
+def _digest(args: Any) -> str:
+    try:
+        return digest(args)
+    except ValueError as error:
+        raise NotBound(f"its arguments have no canonical form ({error})") from error
+
+
+def _part(answer: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     part = answer.get(name)
     return part if isinstance(part, Mapping) else {}
+
+
+def _text(part: Mapping[str, Any], name: str) -> str:
+    value = part.get(name)
+    return value if isinstance(value, str) else ""

@@ -3,42 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import http.client
 import json
-import math
 import os
-import ssl
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import replace
-from functools import partial
-from typing import Any, TypeVar
-from urllib.parse import quote, urlsplit
+from typing import Any
+from urllib.parse import quote
 
 from . import mending
-from .answers import Decision, denial, read
+from .answers import Decision, claimed, denial, read
 from .common import repair
-from .live import ASKED_PATIENCE, Run
+from .connection import ASKED_PATIENCE
+from .http_client import HttpClient, Unreachable
+from .live import Run
 from .mending import Reask
+from .question import AskedCalls, Question
+from .threads import aside, pool
+from .waiting import Waiting
 
-__all__ = ["Toolcards", "Unreachable", "aside"]
+__all__ = ["Toolcards", "Unreachable"]
 
-POLL = 25.0  # seconds that one question for an answer is held open by the server
-PAUSE = 1.0  # seconds before the next look at a server that is away
-LONGEST = 16 << 20
-T = TypeVar("T")
-# Waiting calls of async code; threads of our own, so that those of the agent's loop stay free.
-_threads = ThreadPoolExecutor(64, "toolcards")
-
-
-class Unreachable(Exception):
-    """The server did not give a clear answer; for a gate that means no."""
-
-    def __init__(self, message: str, status: int = 0) -> None:
-        super().__init__(message)
-        self.status = status
+CLAIMS = 3  # times that one claim is sent while its answer is lost
+PAUSE = 1.0  # seconds before the next look at a server that is away, or that answers at once that nobody has answered
+REUSED = "Another call was asked about under this call id. Give every call an id of its own, or a higher attempt."
 
 
 class Toolcards:
@@ -47,15 +37,12 @@ class Toolcards:
     Without arguments the address and key come from TOOLCARDS_URL and TOOLCARDS_AGENT_KEY.
     """
 
-    def __init__(self, url: str = "", key: str = "", *, timeout: float = 10) -> None:
+    def __init__(self, url: str = "", key: str = "", *, timeout: float = 10, keep_alive: bool = True) -> None:
         self.url = (url or os.environ.get("TOOLCARDS_URL") or "http://127.0.0.1:8000").rstrip("/")
         self.key = key or os.environ.get("TOOLCARDS_AGENT_KEY", "")
         self.timeout = timeout
-        parts = urlsplit(self.url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ValueError(f"{self.url!r} is no address like http://127.0.0.1:8000")
-        self._secure, self._host, self._port = parts.scheme == "https", parts.hostname, parts.port
-        self._path = parts.path
+        self._http = HttpClient(self.url, {"Authorization": f"Bearer {self.key}"}, keep_alive=keep_alive)
+        self._asked = AskedCalls()
 
     # ------------------------------------------------------------ one call
 
@@ -74,36 +61,54 @@ class Toolcards:
 
         `tool` is its name, or an object with `name` and what else is known of it: source, title, kind.
         """
-        about = {"name": tool} if isinstance(tool, str) else dict(tool)
+        try:
+            offered = repair.offers(more.get("tools") or ())
+            question = Question.about(run, call_id, tool, args, attempt=attempt, offered=offered)
+        except (TypeError, ValueError, RecursionError) as error:  # what is no JSON cannot be judged
+            return denial(f"The gate could not be asked: {error}", call_id)
+        if not self._asked.admit(question):
+            return denial(REUSED, call_id, "call_id_reused")
         body = {
-            "v": 1, "run": run, "call_id": call_id, "attempt": attempt, "agent_path": list(agent), "tool": about,
-            "args": args, **more,
+            "v": 1, "run": run, "call_id": call_id, "attempt": attempt, "agent_path": list(agent),
+            "tool": {"name": tool} if isinstance(tool, str) else dict(tool), "args": question.args,
+            "args_sha256": question.args_sha256, **more,
         }  # fmt: skip
         try:
-            return read(self._ask("POST", "/api/v1/calls/decide", body), call_id)
-        except (Unreachable, TypeError, ValueError) as error:  # arguments that are no JSON cannot be judged
+            return read(self._ask("POST", "/api/v1/calls/decide", body), question)
+        except (Unreachable, TypeError, ValueError) as error:
             return denial(f"The gate could not be asked: {error}", call_id)
 
-    def wait(self, decision: Decision, *, seconds: float | None = None) -> Decision:
+    def wait(
+        self, decision: Decision, *, seconds: float | None = None, stopped: Callable[[], bool] = lambda: False
+    ) -> Decision:
         """Return the decision once a person, a rule or the clock has answered; a deny after `seconds`.
 
-        Without a word from the server for ASKED_PATIENCE seconds it is a deny, too.
+        Without a word from the server for ASKED_PATIENCE seconds it is a deny, too. Once `stopped()` is true nobody
+        waits for it any more: it is returned as it stands.
         """
-        waiting = _Waiting(decision, seconds)
-        while waiting.decision.waiting:
+        waiting = Waiting(decision, seconds)
+        while waiting.decision.waiting and not stopped():
             waiting.saw(waiting.step(self)())
         return waiting.decision
 
     def look(self, decision: Decision, seconds: float = 0) -> Decision:
         """Return the decision as it stands, or once it is answered within `seconds`."""
+        question, began = decision.question, time.monotonic()
+        if not decision.waiting or question is None:
+            return denial("There is no question to wait for.", decision.call_id)
         path = f"/api/v1/approvals/{quote(decision.approval, safe='')}?wait={seconds:.0f}"
         try:
-            return read(self._ask("GET", path, held=seconds), decision.call_id)
+            said = read(self._ask("GET", path, held=seconds), question, "poll")
         except Unreachable as error:
-            if 400 <= error.status < 500 and error.status != 429:
+            if _is_final(error):
                 return denial(f"The gate no longer knows this question: {error}", decision.call_id)
             time.sleep(min(PAUSE, seconds))  # a restart: the question is still there afterwards
             return decision
+        if said.effect != "deny" and said.approval != decision.approval:
+            return denial("The gate answered another question.", decision.call_id)
+        if said.waiting and time.monotonic() - began < PAUSE:  # it was to wait
+            time.sleep(min(PAUSE, seconds))
+        return said
 
     def withdraw(self, decision: Decision) -> bool:
         """Take a question back that a person was asked; whether the server has it."""
@@ -115,32 +120,55 @@ class Toolcards:
             return False
         return True
 
-    def _too_late(self, decision: Decision) -> Decision:
+    def too_late(self, decision: Decision) -> Decision:
+        """Take the question back and return the deny of one that nobody answered."""
         self.withdraw(decision)
         return denial("Nobody answered in time.", decision.call_id, "approval_expired")
 
-    def _gone(self, decision: Decision) -> Decision:
+    def gone(self, decision: Decision) -> Decision:
+        """Return the deny of a question whose server has fallen silent."""
         text = f"Toolcards has not answered for {ASKED_PATIENCE:.0f} seconds, so the call may not run."
         return denial(text, decision.call_id, "gate_unavailable")
 
     def claim(self, decision: Decision) -> Decision:
-        """Use up the permit, right before executing; the answer is an allow with the arguments to run, or a deny."""
-        if not decision.allowed or not decision.permit:
+        """Use up the permit, right before executing; the answer is an allow with the arguments to run, or a deny.
+
+        If the answer is lost, the same claim is sent again under its `claim_id`; another claim of the permit is denied.
+        """
+        question = decision.question
+        if not decision.allowed or not decision.permit or question is None:
             return denial(decision.text or "There is no permit.", decision.call_id, decision.code or "gate_error")
-        body = {"call_id": decision.call_id, "args_sha256": decision.args_sha256}
+        body = {
+            "call_id": question.call_id, "attempt": question.attempt, "args_sha256": decision.args_sha256,
+            "call_sha256": decision.raw["call_sha256"], "tool": decision.raw["tool"],
+            "schema_sha256": question.tool.schema_sha256, "claim_id": uuid.uuid4().hex,
+        }  # fmt: skip
         try:
-            told = self._ask("POST", f"/api/v1/permits/{quote(decision.permit, safe='')}/claim", body)
+            answer = self._claimed(f"/api/v1/permits/{quote(decision.permit, safe='')}/claim", body)
         except Unreachable as error:
             return denial(f"The permit could not be used: {error}", decision.call_id)
-        if told.get("state") != "claimed" or told.get("call_id") != decision.call_id or "args" not in told:
-            return denial("The gate's answer was not understood.", decision.call_id)
-        return Decision("allow", **{**_plain(decision), "permit": "", "args": told["args"], "raw": told})
+        return claimed(answer, decision)
+
+    def _claimed(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Send a claim until it is answered, CLAIMS times at most; raises Unreachable."""
+        for left in reversed(range(CLAIMS)):
+            try:
+                return self._ask("POST", path, body)
+            except Unreachable as error:
+                if not left or _is_final(error):
+                    raise
+                time.sleep(PAUSE)
+        raise AssertionError("unreachable")
 
     def result(
         self, run: str, call_id: str, *, output: Any = None, error: str | Mapping[str, Any] | None = None, **more: Any
     ) -> bool:
-        """Tell what came of the call: an output, or an error (a message, or a `faults.fault`); whether it was heard."""
-        body: dict[str, Any] = {"run": run, "attempt": 1, "outcome": "ok" if error is None else "error", **more}
+        """Report an output, or an error (a message, or a `faults.fault`); return whether the server has it.
+
+        `more` may hold `attempt`, the decision's; without it, it is the one that was asked about last under this id.
+        """
+        attempt = self._asked.latest(run, call_id)
+        body: dict[str, Any] = {"run": run, "attempt": attempt, "outcome": "ok" if error is None else "error", **more}
         told = error if isinstance(error, Mapping) else {"message": error}
         body |= {"output": output} if error is None else {"error": dict(told)}
         try:
@@ -189,16 +217,34 @@ class Toolcards:
         **more: Any,
     ) -> Decision:
         """The same in async code; a cancelled task takes its question back. `reask` is called in a thread of ours."""
-        decision = await aside(self._decided, run, call_id, tool, args, reask, more)
-        waiting = _Waiting(decision, seconds)
+        decision = await self._unless_stopped(self._decided, run, call_id, tool, args, reask, more)
+        waiting = Waiting(decision, seconds)
         try:
             while waiting.decision.waiting:
                 waiting.saw(await aside(waiting.step(self)))
         except BaseException:
-            _threads.submit(self.withdraw, decision)
+            pool().submit(self.withdraw, waiting.decision)
             raise
         decision = waiting.decision
-        return await aside(self.claim, decision) if decision.allowed else decision
+        return await self._unless_stopped(self.claim, decision) if decision.allowed else decision
+
+    async def _unless_stopped(self, do: Callable[..., Decision], *args: Any) -> Decision:
+        """Do it in a thread; if the task is cancelled meanwhile, what the server then allows or asks is given back."""
+        work = pool().submit(do, *args)
+        try:
+            return await asyncio.wrap_future(work)
+        except BaseException:
+            work.add_done_callback(self._give_back)
+            raise
+
+    def _give_back(self, work: Future[Decision]) -> None:
+        if work.cancelled() or work.exception() is not None:
+            return
+        decision = work.result()
+        self.withdraw(decision)
+        if decision.allowed and decision.question is not None and not decision.permit:  # claimed, and not run
+            question = decision.question
+            self.result(question.run, question.call_id, outcome="aborted", attempt=question.attempt)
 
     def _decided(
         self, run: str, call_id: str, tool: str, args: Any, reask: Reask | None, more: dict[str, Any]
@@ -236,67 +282,11 @@ class Toolcards:
     # ------------------------------------------------------------ HTTP
 
     def _ask(self, method: str, path: str, body: Any = None, *, held: float = 0) -> dict[str, Any]:
-        """Return the JSON object of a 200; anything else, a redirect too, is Unreachable."""
+        """Return the JSON object of a 200; raises Unreachable for anything else."""
         data = json.dumps(body, allow_nan=False).encode() if body is not None else None
-        headers = {"Authorization": f"Bearer {self.key}", "Accept": "application/json", "Connection": "close"}
-        headers |= {"Content-Type": "application/json"} if data is not None else {}
-        link = self._link(self.timeout + held)
-        try:
-            link.request(method, self._path + path, body=data, headers=headers)
-            answer = link.getresponse()
-            text = answer.read(LONGEST + 1)
-        except (OSError, http.client.HTTPException, UnicodeError) as error:
-            raise Unreachable(str(error) or type(error).__name__) from error
-        finally:
-            link.close()
-        return _object(answer.status, text)
-
-    def _link(self, timeout: float) -> http.client.HTTPConnection:
-        if not self._secure:
-            return http.client.HTTPConnection(self._host, self._port, timeout=timeout)
-        context = ssl.create_default_context()
-        return http.client.HTTPSConnection(self._host, self._port, timeout=timeout, context=context)
+        return self._http.request(method, path, data, self.timeout + held)
 
 
-def _object(status: int, text: bytes) -> dict[str, Any]:
-    try:
-        said = json.loads(text) if len(text) <= LONGEST else None
-    except ValueError:
-        said = None
-    if status == 200 and isinstance(said, dict):
-        return said
-    error = said.get("error") if isinstance(said, dict) else None
-    told = error.get("message") if isinstance(error, dict) else None
-    raise Unreachable(str(told or f"the server answered {status}"), status)
-
-
-class _Waiting:
-    """A question that a person was asked: how it stands, and how long to go on looking."""
-
-    def __init__(self, decision: Decision, seconds: float | None) -> None:
-        self.decision = decision
-        self._until = math.inf if seconds is None else time.monotonic() + seconds
-        self._heard = time.monotonic()  # the server's last word
-
-    def step(self, cards: Toolcards) -> Callable[[], Decision]:
-        """Return what to do next; it may be done in another thread."""
-        now = time.monotonic()
-        if now >= self._until:
-            return partial(cards._too_late, self.decision)
-        if now - self._heard > ASKED_PATIENCE:
-            return partial(cards._gone, self.decision)
-        return partial(cards.look, self.decision, min(POLL, self._until - now))
-
-    def saw(self, decision: Decision) -> None:
-        """Take what came of it; `look` gives back the very decision it was given where the server said nothing."""
-        if decision is not self.decision:
-            self.decision, self._heard = decision, time.monotonic()
-
-
-def aside(do: Callable[..., T], *args: Any, **more: Any) -> asyncio.Future[T]:
-    """Do it in a thread of ours; it begins at once."""
-    return asyncio.get_running_loop().run_in_executor(_threads, partial(do, *args, **more))
-
-
-def _plain(decision: Decision) -> dict[str, Any]:
-    return {name: value for name, value in vars(decision).items() if name != "effect"}
+def _is_final(error: Unreachable) -> bool:
+    """Return whether the server refused, so that asking again gets no other answer."""
+    return 400 <= error.status < 500 and error.status != 429

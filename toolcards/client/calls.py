@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from . import mending, outputs
-from .answers import Decision, Denied
+from .answers import Decision, Denied, denial
 from .common.repair import Mended
 from .faults import blamed, fault
 from .jsonable import short
 from .mending import Reask
+from .question import Question
 
 if TYPE_CHECKING:
     from .live import Run
@@ -23,6 +25,7 @@ class Call:
 
     def __init__(self, run: Run, tool: str, call_id: str) -> None:
         self.run, self.tool, self.id = run, tool, call_id
+        self._asked = False
 
     def delta(self, text: str) -> None:
         """A piece of the input, as the model writes it."""
@@ -40,7 +43,7 @@ class Call:
     async def decision(
         self, args: Any, *, seconds: float | None = None, reask: Reask | None = None, mended: Mended | None = None
     ) -> Decision:
-        """The input is whole: return the final decision, an allow or a deny.
+        """The input is whole: return the final decision, an allow or a deny. A call is asked about once.
 
         A call that the tools offered by the run do not take is mended where there is one way only (the decision has
         the `args` and the `tool` to run), or ends at once. `reask` may write the input once more, see `Toolcards.ask`.
@@ -52,7 +55,10 @@ class Call:
             mended, refused = self._usable(args)
         else:
             refused = None
-        return refused or await self.run.decided(self.id, self._whole(args, mended), seconds)
+        asked = refused or self._question(args, mended)
+        if isinstance(asked, Decision):
+            return asked
+        return _as_mended(await self.run.decided(asked, self._whole(args, mended), seconds), mended)
 
     def decision_now(
         self, args: Any, *, seconds: float | None = None, reask: Reask | None = None, mended: Mended | None = None
@@ -61,7 +67,10 @@ class Call:
         refused = None
         if mended is None:
             mended, refused = self._usable(args, reask)
-        return refused or self.run.decided_now(self.id, self._whole(args, mended), seconds)
+        asked = refused or self._question(args, mended)
+        if isinstance(asked, Decision):
+            return asked
+        return _as_mended(self.run.decided_now(asked, self._whole(args, mended), seconds), mended)
 
     async def allowed(self, args: Any, *, seconds: float | None = None) -> Any:
         """The input is whole: return the arguments to run with once the call is allowed; raise Denied where not."""
@@ -108,6 +117,19 @@ class Call:
         self.invalid(args, refused.text, trouble.code)
         return None, refused
 
+    def _question(self, args: Any, mended: Mended | None) -> Question | Decision:
+        """Return what is asked about, or the deny of what cannot be."""
+        if self._asked:
+            return denial("This call was asked about before; begin another one for that.", self.id, "call_id_reused")
+        self._asked = True
+        tool, args = (self.tool, args) if mended is None else (mended.tool, mended.input)
+        try:
+            return Question.about(self.run.name, self.id, tool, args, offered=self.run.offers)
+        except (TypeError, ValueError, RecursionError) as error:
+            refused = denial(f"The arguments cannot be judged: {error}", self.id, "invalid_args")
+            self.invalid(args, refused.text)
+            return refused
+
     def _whole(self, args: Any, mended: Mended | None = None) -> dict[str, Any]:
         if mended is None:
             return {"type": "tool.input.available", "call_id": self.id, "tool": self.tool, "input": args}
@@ -119,6 +141,13 @@ class Call:
 
     def _say(self, kind: str, **more: Any) -> None:
         self.run.send({"type": kind, "call_id": self.id, **more})
+
+
+def _as_mended(decision: Decision, mended: Mended | None) -> Decision:
+    """What was judged is what runs: where the call was mended, not the arguments as they were written."""
+    if mended is None or not decision.allowed or decision.edited:
+        return decision
+    return replace(decision, args=mended.input, edited=True)
 
 
 def _granted(decision: Decision, args: Any) -> Any:

@@ -10,12 +10,14 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from .answers import Decision, Denied
-from .asking import Toolcards, aside
+from .asking import Toolcards
+from .common.jsontext import same
 from .faults import aborted, fault
 from .hooks import Attempt
 from .jsonable import short
 from .live import current
 from .outputs import BadOutput, trouble
+from .threads import aside
 
 __all__ = ["gated"]
 
@@ -80,15 +82,16 @@ class _Guard:
         except BaseException:  # stopped while it waited
             heard.settled("aborted")
             raise
-        bound = self._allowed(allowed, given, args, kwargs, heard)
+        _unless_denied(allowed, heard)
         try:
+            bound = self._bound(allowed, given, args, kwargs)
             output = self._fitting(self.function(*bound.args, **bound.kwargs))
         except BaseException as error:
             heard.failed(error)
-            self.cards.result(run, call_id, **_outcome(error))
+            self.cards.result(run, call_id, attempt=allowed.attempt, **_outcome(error))
             raise
         heard.ok(output)
-        self.cards.result(run, call_id, output=short(output))
+        self.cards.result(run, call_id, attempt=allowed.attempt, output=short(output))
         return output
 
     async def acall(self, args: Any, kwargs: Any) -> Any:
@@ -100,17 +103,18 @@ class _Guard:
         except BaseException:  # cancelled while it waited
             heard.settled("aborted")
             raise
-        bound = self._allowed(allowed, given, args, kwargs, heard)
+        _unless_denied(allowed, heard)
         try:
+            bound = self._bound(allowed, given, args, kwargs)
             output = self._fitting(await self.function(*bound.args, **bound.kwargs))
         except BaseException as error:
             heard.failed(error)
-            telling = aside(self.cards.result, run, call_id, **_outcome(error))
+            telling = aside(self.cards.result, run, call_id, attempt=allowed.attempt, **_outcome(error))
             if not aborted(error):  # a cancelled task does not wait any more
                 await telling
             raise
         heard.ok(output)
-        await aside(self.cards.result, run, call_id, output=short(output))
+        await aside(self.cards.result, run, call_id, attempt=allowed.attempt, output=short(output))
         return output
 
     def _fitting(self, output: Any) -> Any:
@@ -125,17 +129,17 @@ class _Guard:
         run = self.named or (here.name if here is not None else _run)
         return run, f"call-{uuid.uuid4().hex[:12]}", _by_name(self.signature, args, kwargs)
 
-    def _allowed(self, allowed: Decision, said: Any, args: Any, kwargs: Any, heard: Attempt) -> inspect.BoundArguments:
-        if not allowed.allowed:
-            heard.denied(allowed.code, allowed.text)
-            raise Denied(allowed)
-        if allowed.args == json.loads(json.dumps(said)):
+    def _bound(self, allowed: Decision, given: Any, args: Any, kwargs: Any) -> inspect.BoundArguments:
+        """The arguments as they were passed, unless others were allowed; raises TypeError where those do not fit."""
+        if same(allowed.args, json.loads(json.dumps(given))):
             return self.signature.bind(*args, **kwargs)
-        try:
-            return _bound(self.signature, allowed.args)
-        except TypeError as error:
-            heard.failed(error)
-            raise
+        return _bound(self.signature, allowed.args)
+
+
+def _unless_denied(decision: Decision, heard: Attempt) -> None:
+    if not decision.allowed:
+        heard.denied(decision.code, decision.text)
+        raise Denied(decision)
 
 
 def _outcome(error: BaseException) -> dict[str, Any]:

@@ -44,3 +44,13 @@ def done(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
     except BaseException:
         future.cancel()
         raise
+
+
+def _in_child() -> None:
+    """Take a new lock: the parent may have held the old one when it forked."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

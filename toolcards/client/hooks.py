@@ -21,6 +21,7 @@ import copy
 import itertools
 import json
 import logging
+import os
 import queue
 import threading
 import time
@@ -219,3 +220,13 @@ def _work() -> None:
             log.exception("a plug-in was not told of %s", said["event"])
         finally:
             _queue.task_done()
+
+
+def _in_child() -> None:
+    """Begin with an empty queue: the parent's thread is not here, and it may have held the locks when it forked."""
+    global _queue, _worker, _lock
+    _queue, _worker, _lock = queue.Queue(), None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

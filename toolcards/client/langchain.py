@@ -4,14 +4,14 @@
     with Toolcards().run(agent="scribe") as run:
         agent.invoke({"messages": […]}, config=watched(run))
 
-`Gate` needs nothing but an open run; several middlewares compose, ours belongs first. An agent that pauses with
-LangChain's own `HumanInTheLoopMiddleware` is answered by `resume(result, run)`. Without a `Gate`, open the run with
-`gate=False`. Read from and tested with langchain 1.4.7, langgraph 1.2.22, langchain-core 1.7.2.
+Several middlewares compose, ours belongs first. Without a `with` block `Gate` opens a run for each thread with its
+first call, and ends it after a minute without one, so that a graph may be imported by a platform. An agent that pauses
+with LangChain's own `HumanInTheLoopMiddleware` is answered by `resume(result, run)`. Without a `Gate`, open the run
+with `gate=False`. Read from and tested with langchain 1.4.7, langgraph 1.2.22, langchain-core 1.7.2.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -21,13 +21,16 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import ToolMessage
 from langgraph.errors import GraphBubbleUp
-from langgraph.types import Command
 
 from .answers import Decision
+from .asking import Toolcards
+from .auto_runs import IDLE, AutoRuns
+from .call_registry import CallRegistry, refusal, require_registry
 from .faults import stopped
 from .jsonable import jsonable
-from .ledger import Ledger, closed, ledger_of, refusal
+from .langchain_pauses import aresume, resume
 from .live import Run, current
+from .tracked_call import TrackedCall, running
 
 __all__ = ["Gate", "Watch", "aresume", "resume", "watched"]
 
@@ -40,42 +43,55 @@ def watched(run: Run, config: dict[str, Any] | None = None) -> dict[str, Any]:
 
 
 class Gate(AgentMiddleware):  # type: ignore[misc]  # unknown where the library is not installed
-    """Asks before each tool call, in the run given or in the one whose `with` block the agent runs in.
+    """Asks before each tool call: in the run given, in the one whose `with` block the agent runs in, or in its own.
 
     A denied call is answered with an error message for the model. `seconds`: how long a call waits for a person.
+    Runs of its own, one for each thread, are of `agent` at `cards` (the environment's, unless given); they end after
+    `idle` seconds without a call, by `close`, or with the process.
     """
 
-    def __init__(self, run: Run | None = None, *, seconds: float | None = None) -> None:
+    def __init__(
+        self,
+        run: Run | None = None,
+        *,
+        seconds: float | None = None,
+        cards: Toolcards | None = None,
+        agent: str = "langchain",
+        idle: float = IDLE,
+    ) -> None:
         super().__init__()
         self._run, self._seconds = run, seconds
+        self._runs = AutoRuns(cards, agent=agent, idle=idle)
+
+    def close(self) -> None:
+        """End the runs that were opened without a `with` block."""
+        self._runs.close()
 
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Ask, run with what was allowed, tell what came of it."""
-        ledger = ledger_of(self._run or current())
-        call = request.tool_call
+        wanted = request.tool_call
+        registry = require_registry(self._run or current() or self._runs.run(_thread(request)))
         if request.tool is None:
-            return _unknown(ledger, call, handler(request))
-        if ledger is None:
-            return _message(call, closed())
-        decision = ledger.ask_now(call["id"], call["name"], call["args"], seconds=self._seconds)
+            return _unknown(registry, wanted, handler(request))
+        call = registry.enter(wanted["id"], wanted["name"], wanted["args"])
+        decision = call.ask_now(wanted["args"], seconds=self._seconds)
         if not decision.allowed:
-            return _message(call, decision)
-        with _telling(ledger, call["id"]):
-            return _told(ledger, call["id"], handler(_edited(request, decision)))
+            return _message(wanted, decision)
+        with _telling(call):
+            return _told(call, handler(_edited(request, decision)))
 
     async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         """The same, awaiting."""
-        ledger = ledger_of(self._run or current())
-        call = request.tool_call
+        wanted = request.tool_call
+        registry = require_registry(self._run or current() or await self._runs.arun(_thread(request)))
         if request.tool is None:
-            return _unknown(ledger, call, await handler(request))
-        if ledger is None:
-            return _message(call, closed())
-        decision = await ledger.ask(call["id"], call["name"], call["args"], seconds=self._seconds)
+            return _unknown(registry, wanted, await handler(request))
+        call = registry.enter(wanted["id"], wanted["name"], wanted["args"])
+        decision = await call.ask(wanted["args"], seconds=self._seconds)
         if not decision.allowed:
-            return _message(call, decision)
-        with _telling(ledger, call["id"]):
-            return _told(ledger, call["id"], await handler(_edited(request, decision)))
+            return _message(wanted, decision)
+        with _telling(call):
+            return _told(call, await handler(_edited(request, decision)))
 
 
 class Watch(BaseCallbackHandler):  # type: ignore[misc]  # unknown where the library is not installed
@@ -84,11 +100,9 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # unknown where the lib
     run_inline = True  # tokens in their order
 
     def __init__(self, run: Run) -> None:
-        ledger = ledger_of(run)
-        assert ledger is not None
-        self._ledger = ledger
-        self._writing: dict[tuple[UUID, Any], str] = {}  # (model run, index of the call) -> the call's id
-        self._tools: dict[UUID, str] = {}
+        self._registry = require_registry(run)
+        self._writing: dict[tuple[UUID, Any], TrackedCall] = {}  # (model run, index of the call) -> the call
+        self._tools: dict[UUID, TrackedCall] = {}
 
     def on_llm_new_token(self, token: Any, *, chunk: Any = None, run_id: UUID, **more: Any) -> None:
         """A piece of text, or of a call's arguments."""
@@ -97,16 +111,15 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # unknown where the lib
             for piece in getattr(message, "tool_call_chunks", None) or ():
                 self._piece(run_id, piece)
             if isinstance(token, str) and token:
-                self._ledger.run.text(token)
+                self._registry.run.text(token)
 
     def _piece(self, run_id: UUID, piece: Any) -> None:
         place = (run_id, piece.get("index"))
         if piece.get("id") and piece.get("name"):
-            self._writing[place] = piece["id"]
-            self._ledger.started(piece["id"], piece["name"])
+            self._writing[place] = self._registry.begin(piece["id"], piece["name"])
         call = self._writing.get(place)
-        if call:
-            self._ledger.delta(call, piece.get("args") or "")
+        if call is not None:
+            call.delta(piece.get("args") or "")
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **more: Any) -> None:
         """The model has spoken: its calls are whole."""
@@ -119,31 +132,41 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # unknown where the lib
 
     def _calls(self, message: Any) -> None:
         for call in getattr(message, "tool_calls", None) or ():
-            self._ledger.started(call["id"], call["name"])
-            self._ledger.written(call["id"], call["name"], call["args"])
+            self._registry.written(call["id"], call["name"], call["args"])
         for call in getattr(message, "invalid_tool_calls", None) or ():
             words = call.get("error") or "The arguments are not valid JSON."
-            self._ledger.invalid(call["id"], call["name"] or "", call.get("args"), words)
+            self._registry.invalid(call["id"], call["name"] or "", call.get("args"), words)
 
     def on_tool_start(self, serialized: Any, input_str: str, *, run_id: UUID, **more: Any) -> None:
         """A tool begins; without a call's id it was not a model that called it."""
-        if isinstance(more.get("tool_call_id"), str):
-            self._tools[run_id] = more["tool_call_id"]
+        name, tool = more.get("tool_call_id"), (serialized or {}).get("name", "")
+        if isinstance(name, str):
+            gated = running.get()  # what `Gate` lets run here
+            ours = gated is not None and (gated.name, gated.tool) == (name, tool)
+            call = gated if ours else self._registry.untouched(name, tool)
+            if call is not None:
+                call.taken = True
+                self._tools[run_id] = call
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **more: Any) -> None:
         """A tool answered."""
+        call = self._tools.pop(run_id, None)
         with contextlib.suppress(Exception):
-            _told(self._ledger, self._tools.pop(run_id, ""), output)
+            if call is not None:
+                _told(call, output)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **more: Any) -> None:
         """A tool raised."""
-        if not isinstance(error, GraphBubbleUp):
-            self._ledger.failed(self._tools.pop(run_id, ""), error)
+        call = self._tools.pop(run_id, None)
+        if call is not None and isinstance(error, GraphBubbleUp):
+            call.paused()
+        elif call is not None:
+            call.failed(error)
 
     def on_chain_error(self, error: BaseException, *, parent_run_id: UUID | None = None, **more: Any) -> None:
         """The graph ends; one that was stopped is told apart here, where the interruption is not yet a time-out."""
         if parent_run_id is None and stopped(error):
-            self._ledger.run.interrupted = True
+            self._registry.run.interrupted = True
 
     def on_chain_end(self, outputs: Any, **more: Any) -> None:
         """A node of the graph is done: its messages tell of calls that no tool ever saw."""
@@ -154,92 +177,19 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # unknown where the lib
                     self._unrun(message)
 
     def _unrun(self, message: ToolMessage) -> None:
-        """An error message for a call that is still open: its arguments did not fit, or somebody said no."""
-        call = message.tool_call_id
-        if self._ledger.open(call):
-            self._ledger.broke(call, _words(message), code="tool_reported", retryable=False)
-
-
-# ---------------------------------------------------------------- LangChain's own pause
-
-
-def resume(result: Any, run: Run, *, seconds: float | None = None) -> Command[Any] | None:
-    """Return the answer to a pause of `HumanInTheLoopMiddleware`, from the gate; None where nothing is paused.
-
-    while (answer := resume(result, run)): result = agent.invoke(answer, config)
-    """
-    ledger = ledger_of(run)
-    assert ledger is not None
-    asked = _asked(result)
-    said = [[ledger.ask_now(*call, seconds=seconds) for call in pause.calls] for pause in asked]
-    return _command(ledger, asked, said)
-
-
-async def aresume(result: Any, run: Run, *, seconds: float | None = None) -> Command[Any] | None:
-    """The same, awaiting; several calls are asked about at once."""
-    ledger = ledger_of(run)
-    assert ledger is not None
-    asked = _asked(result)
-    said = [await asyncio.gather(*(ledger.ask(*call, seconds=seconds) for call in pause.calls)) for pause in asked]
-    return _command(ledger, asked, said)
-
-
-class _Pause:
-    """One interrupt: the calls it asks about, and how they are answered."""
-
-    def __init__(self, interrupt: Any, messages: list[Any]) -> None:
-        self.id, value = interrupt.id, interrupt.value
-        self.single = value.get("type") == "tool_approval"
-        wanted = [value] if self.single else value.get("action_requests", [])
-        configs = value.get("review_configs", [])
-        self.allowed = {config["action_name"]: config["allowed_decisions"] for config in configs}
-        open_calls = [dict(call) for message in messages[-1:] for call in getattr(message, "tool_calls", None) or ()]
-        self.calls = [(_id_of(each, open_calls), each["name"], each["args"]) for each in wanted]
-
-    def decision(self, decision: Decision, name: str) -> dict[str, Any]:
-        """The gate's answer in LangChain's words. An edit that is not allowed there is a rejection that says so."""
-        kinds = self.allowed.get(name, ["approve", "edit", "reject"])
-        if not decision.allowed:
-            return {"type": "reject", "message": decision.text or "This call was denied."}
-        if not decision.edited:
-            return {"type": "approve"}
-        if "edit" in kinds:
-            return {"type": "edit", "edited_action": {"name": name, "args": decision.args}}
-        return {"type": "reject", "message": f"A person changed the arguments: call again with {decision.args}"}
-
-
-def _asked(result: Any) -> list[_Pause]:
-    found = getattr(result, "interrupts", None) or (result.get("__interrupt__") if isinstance(result, dict) else None)
-    state = getattr(result, "value", result)
-    messages = state.get("messages", []) if isinstance(state, dict) else getattr(state, "messages", [])
-    wanted = [each for each in found or () if isinstance(getattr(each, "value", None), dict)]
-    return [_Pause(each, messages) for each in wanted if {"action_requests", "type"} & set(each.value)]
-
-
-def _id_of(wanted: Any, open_calls: list[dict[str, Any]]) -> str:
-    """The id of the call that is asked about; a batch names none, so name and arguments tell, in order."""
-    if wanted.get("tool_call_id"):
-        return str(wanted["tool_call_id"])
-    for call in open_calls:
-        if call["name"] == wanted["name"] and call["args"] == wanted["args"]:
-            open_calls.remove(call)
-            return str(call["id"])
-    return ""
-
-
-def _command(ledger: Ledger, asked: list[_Pause], said: list[list[Decision]]) -> Command[Any] | None:
-    if not asked:
-        return None
-    answers: dict[str, Any] = {}
-    for pause, decisions in zip(asked, said, strict=True):
-        for call, _, _ in pause.calls:
-            ledger.settled(call)
-        told = [pause.decision(d, name) for d, (_, name, _) in zip(decisions, pause.calls, strict=True)]
-        answers[pause.id] = told[0] if pause.single else {"decisions": told}
-    return Command(resume=answers)
+        """An error message for a call that nobody ran: its arguments did not fit, or somebody said no."""
+        call = self._registry.untouched(message.tool_call_id, message.name or "")
+        if call is not None:
+            call.broke(_words(message), code="tool_reported", retryable=False)
 
 
 # ---------------------------------------------------------------- words between us and LangChain
+
+
+def _thread(request: Any) -> str:
+    """The conversation that a call belongs to, "" where LangGraph keeps none."""
+    config = getattr(getattr(request, "runtime", None), "config", None) or {}
+    return str((config.get("configurable") or {}).get("thread_id") or "")
 
 
 def _edited(request: Any, decision: Decision) -> Any:
@@ -252,30 +202,33 @@ def _message(call: Any, decision: Decision) -> ToolMessage:
     return ToolMessage(content=refusal(decision), name=call["name"], tool_call_id=call["id"], status="error")
 
 
-def _unknown(ledger: Ledger | None, call: Any, answer: Any) -> Any:
-    if ledger is not None:
-        ledger.invalid(call["id"], call["name"], jsonable(call["args"]), _words(answer), "no_such_tool")
+def _unknown(registry: CallRegistry, wanted: Any, answer: Any) -> Any:
+    registry.invalid(wanted["id"], wanted["name"], jsonable(wanted["args"]), _words(answer), "no_such_tool")
     return answer
 
 
-def _told(ledger: Ledger, call: str, answer: Any) -> Any:
+def _told(call: TrackedCall, answer: Any) -> Any:
     """Tell a tool's answer; an error message means that it did not work."""
     if isinstance(answer, ToolMessage) and answer.status == "error":
-        ledger.broke(call, _words(answer), code="tool_reported", retryable=False)
+        call.broke(_words(answer), code="tool_reported", retryable=False)
     else:
-        ledger.output(call, answer.content if isinstance(answer, ToolMessage) else answer)
+        call.output(answer.content if isinstance(answer, ToolMessage) else answer)
     return answer
 
 
 @contextlib.contextmanager
-def _telling(ledger: Ledger, call: str) -> Any:
+def _telling(call: TrackedCall) -> Any:
+    token = running.set(call)
     try:
         yield
     except GraphBubbleUp:
-        raise  # a pause, not an error: the call goes on later
-    except BaseException as error:
-        ledger.failed(call, error)
+        call.paused()  # no error: the call goes on later
         raise
+    except BaseException as error:
+        call.failed(error)
+        raise
+    finally:
+        running.reset(token)
 
 
 def _words(message: Any) -> str:

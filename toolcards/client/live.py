@@ -1,14 +1,10 @@
-"""A run told over one WebSocket: frames are numbered, kept until committed, and sent again after a reconnect.
-
-One class and one file: what is kept, sent, asked and answered is the state of one connection.
-"""
+"""A run told over one WebSocket: frames are numbered, kept until committed, and sent again after a reconnect."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import random
+import os
 import uuid
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
@@ -17,22 +13,18 @@ from typing import Any, Protocol
 from urllib.parse import urlencode
 
 from . import home, wire
-from .answers import Decision, denial, read
+from .answers import Decision, denial
 from .calls import Call
 from .common import repair
+from .connection import Connection
 from .faults import outcome
 from .outbox import BATCH, Outbox
+from .pending import Pending, PendingQuestions, WireIds
+from .question import Question
+from .waiting import LONGEST_QUESTION
 
 __all__ = ["BATCH", "Call", "Run", "current"]
 
-# Close codes after which trying again would be told the same: bad request, key, scope, too large; and a plain HTTP no.
-FAULT = 4000
-FINAL = {FAULT, 4400, 4401, 4403, 4404, 4413, 400, 401, 403, 404}
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds between two tries
-HURRIED_PAUSE = 1.0  # the longest while somebody waits for a decision
-LASTED = 5.0  # seconds after which a connection was a good one
-PATIENCE = 30.0  # seconds without any sign of life after which a connection counts as dead
-ASKED_PATIENCE = 120.0  # seconds without a connection that a question put to a person outlives
 LAST_WORDS = 1.0  # seconds that the end of a run waits for a server that is away
 FIRST_WORDS = 3.0  # and for one that has not said a word yet
 
@@ -75,26 +67,27 @@ class Run:
         heard: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
         self.name, self.agent, self.gate, self.linger, self.offline = run, agent, gate, linger, offline
-        self._native, self._heard = protocol == "native", heard
+        self._native, self._heard = protocol == "native", heard or (lambda said: None)
         query = {"protocol": protocol, "run": run, "agent": agent, "mode": "gate" if gate else "observe"}
         base = url.rstrip("/")
-        self._url = f"{base}/ws/agent/?{urlencode({k: v for k, v in query.items() if v})}"
-        self._key = key
+        address = f"{base}/ws/agent/?{urlencode({k: v for k, v in query.items() if v})}"
         self._hello = {k: v for k, v in {"agent": agent, "title": title, "tools": list(tools)}.items() if v}
         self.offers = repair.offers(tools)
-        self._outbox = Outbox()
-        self._connections = 0
+        self._outbox, self._pending, self._wire_ids = Outbox(), PendingQuestions(), WireIds()
+        self._link = Connection(address, key, self._outbox, self._pending, self._hear)
         self._finished = False
         self.interrupted = False  # something in it was stopped from outside, says whoever saw that
-        self._news, self._hurry, self._empty = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self._asked: dict[str, _Question] = {}
+        self._process = os.getpid()  # the one that has the connection: a forked child has a copy without a thread
         self._task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._away: float | None = None  # since when there is no connection, after a try that failed
         self._before: Run | None = None
-        self.ledger: Closing | None = None  # see ledger.ledger_of
+        self.registry: Closing | None = None  # see call_registry.registry_of
         self.refused: list[dict[str, Any]] = []  # frames that the server could not use, as it said so
-        self.dead: wire.Closed | None = None  # why the server will never hear this run
+
+    @property
+    def dead(self) -> wire.Closed | None:
+        """Return why the server will never hear this run, if that is so."""
+        return self._link.dead
 
     # ------------------------------------------------------------ beginning and end
 
@@ -123,25 +116,27 @@ class Run:
         home.done(self._close(error), home.home())
 
     async def _open(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._task = asyncio.create_task(self._talk())
+        self._loop, self._process = asyncio.get_running_loop(), os.getpid()
+        self._task = asyncio.create_task(self._link.talk())
         self.begin()
 
     async def _close(self, error: BaseException | None) -> None:
+        if self._elsewhere:
+            return
         self.finish(*outcome(error, self.interrupted))
-        patience = LAST_WORDS if self._away else self.linger if self._connections else FIRST_WORDS
+        patience = LAST_WORDS if self._link.away else self.linger if self._link.count else FIRST_WORDS
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.flushed(), min(self.linger, patience))
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        self._deny_all("The run is over.")
-        if self.ledger is not None:
-            self.ledger.close()
+        self._pending.deny_all("The run is over.")
+        if self.registry is not None:
+            self.registry.close()
 
     def flush(self, seconds: float) -> bool:
         """Wait in this thread, at most so long, until everything is committed; whether it is."""
-        if self._loop is not None and self.dead is None and not self._away:
+        if self._loop is not None and self.dead is None and not self._link.away and not self._elsewhere:
             with contextlib.suppress(TimeoutError):
                 home.done(asyncio.wait_for(self.flushed(), seconds), self._loop)
         return not len(self._outbox)
@@ -149,16 +144,16 @@ class Run:
     async def flushed(self) -> None:
         """Wait until the server has committed everything sent so far; in the loop of the run."""
         while len(self._outbox) and self.dead is None:
-            self._empty.clear()
-            await self._empty.wait()
+            self._link.empty.clear()
+            await self._link.empty.wait()
 
     # ------------------------------------------------------------ what an agent says
 
     def send(self, frame: dict[str, Any]) -> None:
         """Queue a native frame; it is kept until the server has committed it. From any thread."""
-        if self.dead is None:
+        if self.dead is None and not self._elsewhere:
             self._outbox.add(frame)
-            self._here(self._news.set)
+            self._here(self._link.news.set)
 
     def begin(self) -> None:
         """Say that the run, or another turn of it, begins. Entering the block does it."""
@@ -182,171 +177,74 @@ class Run:
         self.send({"type": "text.delta", "text": text})
 
     def call(self, tool: str, call_id: str = "") -> Call:
-        """Begin a tool call."""
-        call = Call(self, tool, call_id or f"call-{uuid.uuid4().hex[:12]}")
+        """Begin a tool call. Its `id` is `call_id`, or one like `call_0#2` where the run had a call of that id."""
+        call = Call(self, tool, self._wire_ids.unique(call_id or f"call-{uuid.uuid4().hex[:12]}"))
         self.send({"type": "tool.input.started", "call_id": call.id, "tool": tool})
         return call
 
-    async def decided(self, call_id: str, frame: dict[str, Any], seconds: float | None = None) -> Decision:
+    async def decided(self, question: Question, frame: dict[str, Any], seconds: float | None = None) -> Decision:
         """Send the frame that completes a call's input and return the final decision: allow or deny."""
-        question = self._decided(call_id, frame, seconds)
-        if self._loop is None or self._loop is home.running_here():
-            return await question
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(question, self._loop))
+        deciding = self._decided(question, frame, seconds)
+        if self._loop is None or self._loop is home.running_here() or self._elsewhere:
+            return await deciding
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(deciding, self._loop))
 
-    def decided_now(self, call_id: str, frame: dict[str, Any], seconds: float | None = None) -> Decision:
+    def decided_now(self, question: Question, frame: dict[str, Any], seconds: float | None = None) -> Decision:
         """The same for a thread without an event loop."""
         if self._loop is None:
             raise RuntimeError("the run has not begun: use it as `with run:`")
-        return home.done(self._decided(call_id, frame, seconds), self._loop)
+        loop = home.home() if self._elsewhere else self._loop
+        return home.done(self._decided(question, frame, seconds), loop)
 
-    async def _decided(self, call_id: str, frame: dict[str, Any], seconds: float | None) -> Decision:
+    async def _decided(self, question: Question, frame: dict[str, Any], seconds: float | None) -> Decision:
         if not self.gate:
             raise RuntimeError("this run is only shown (gate=False): nobody decides on its calls")
-        if call_id in self._asked:
-            return denial("A call with the same id is being decided.", call_id)
-        question = self._asked[call_id] = _Question(frame)
+        if self._elsewhere:
+            return denial("The run was opened in another process, so the call may not run.", question.call_id)
+        if question.call_id in self._pending:
+            return denial("A call with the same id is being decided.", question.call_id)
+        pending = self._pending.add(question, frame)
         try:
             self.send(frame)
-            self._hurry.set()
+            self._link.hurry.set()
             if self.dead is not None:
-                self._deny_all(f"The gate refused this run: {self.dead.reason or self.dead.code}")
-            decision = await self._answered(question, call_id, seconds)
+                self._pending.deny_all(f"The gate refused this run: {self.dead.reason or self.dead.code}")
+            decision = await self._answered(pending, seconds)
         except asyncio.CancelledError:  # the agent no longer waits: the question is taken back
             told = {"message": "The agent stopped waiting.", "code": "aborted"}
-            self.send({"type": "tool.output.error", "call_id": call_id, "error": told})
+            self.send({"type": "tool.output.error", "call_id": question.call_id, "error": told})
             raise
         finally:
-            self._asked.pop(call_id, None)
+            self._pending.drop(pending)
         if decision.by == "client":  # so that the server, once it hears it, asks nobody any more
-            self.send({"type": "tool.output.denied", "call_id": call_id, "reason": decision.text})
+            self.send({"type": "tool.output.denied", "call_id": question.call_id, "reason": decision.text})
         return decision
 
-    async def _answered(self, question: _Question, call_id: str, seconds: float | None) -> Decision:
+    @property
+    def _elsewhere(self) -> bool:
+        """Whether this is a forked child's copy of a run that its parent opened."""
+        return os.getpid() != self._process
+
+    async def _answered(self, pending: Pending, seconds: float | None) -> Decision:
         """Wait a moment for the first word, then for a person as long as it takes."""
+        call_id = pending.question.call_id
         first = self.offline if seconds is None else min(self.offline, seconds)
         try:
-            await asyncio.wait_for(question.heard.wait(), first)
+            await asyncio.wait_for(pending.heard.wait(), first)
         except TimeoutError:
-            why = f" ({self.dead or self._trouble})" if self.dead or self._away else ""
+            why = f" ({self.dead or self._link.trouble})" if self.dead or self._link.away else ""
             text = f"Toolcards gave no answer in time{why}, so the call may not run."
             return denial(text, call_id, "gate_unavailable")
         try:
-            return await asyncio.wait_for(question.answer, seconds)
+            return await asyncio.wait_for(pending.answer, LONGEST_QUESTION if seconds is None else seconds)
         except TimeoutError:
             return denial("Nobody answered in time.", call_id, "approval_expired")
 
-    # ------------------------------------------------------------ the connection
-
-    _trouble = ""
-
-    async def _talk(self) -> None:
-        """Connect, again and again, until the run is over or the server says never."""
-        pause, loop = FIRST_PAUSE, asyncio.get_running_loop()
-        while self.dead is None:
-            began = loop.time()
-            why = await self._tried()
-            if why.code in FINAL:
-                return self._give_up(why)
-            self._away, self._trouble = self._away or loop.time(), why.reason or str(why)
-            if loop.time() - self._away > ASKED_PATIENCE:
-                self._deny_all(f"Toolcards cannot be reached ({self._trouble}), so the call may not run.")
-            pause = FIRST_PAUSE if loop.time() - began > LASTED else min(pause * 2, LONGEST_PAUSE)
-            await self._rest(pause * random.uniform(0.7, 1.3))  # noqa: S311 - to spread the callers
-        return None
-
-    async def _rest(self, seconds: float) -> None:
-        """Pause; not long where a call waits, or one begins to."""
-        if self._asked:
-            await asyncio.sleep(min(seconds, HURRIED_PAUSE))
-            return
-        self._hurry.clear()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._hurry.wait(), seconds)
-
-    async def _tried(self) -> wire.Closed:
-        """Connect once and stay as long as it lasts; return why it ended."""
-        try:
-            socket = await wire.connect(self._url, headers={"Authorization": f"Bearer {self._key}"})
-            return await self._connected(socket)
-        except wire.Closed as closed:
-            return closed
-        except (OSError, TimeoutError) as error:
-            return wire.Closed(1006, str(error))
-        except Exception as error:  # ours to mend; until then nobody may wait for ever
-            return wire.Closed(FAULT, f"{type(error).__name__}: {error}")
-
-    async def _connected(self, socket: wire.Socket) -> wire.Closed:
-        """Say everything that is not acknowledged, then what comes; return why the connection ended."""
-        self._outbox.rewind()
-        self._away = None
-        if self._connections:  # decisions may have been lost with the old connection: ask once more
-            for question in self._asked.values():
-                self.send(question.frame)
-        self._connections += 1
-        self._news.set()
-        tasks = [asyncio.create_task(work(socket)) for work in (self._write, self._read, self._watch)]
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            socket.abort()
-        error = next((e for task in done if (e := task.exception())), None)
-        if isinstance(error, wire.Closed):
-            return error
-        if isinstance(error, OSError):
-            return wire.Closed(1006, str(error))
-        raise error or RuntimeError("a connection ended without a reason")
-
-    async def _write(self, socket: wire.Socket) -> None:
-        while True:
-            await self._news.wait()
-            self._news.clear()
-            while message := self._outbox.message():
-                await socket.send(message)
-
-    async def _read(self, socket: wire.Socket) -> None:
-        while True:
-            try:
-                said = json.loads(await socket.recv())
-            except ValueError:
-                continue  # whatever it was, it was no decision
-            if isinstance(said, dict):
-                self._hear(said)
-
-    async def _watch(self, socket: wire.Socket) -> None:
-        """Notice a server that is gone without saying so."""
-        while True:
-            await asyncio.sleep(PATIENCE / 2)
-            if asyncio.get_running_loop().time() - socket.heard > PATIENCE:
-                raise wire.Closed(1006, "no sign of life")
-            await socket.ping()
-
     def _hear(self, said: dict[str, Any]) -> None:
-        kind = said.get("type")
-        if kind == "ack":
-            self._outbox.acknowledged(said.get("frames"))
-            if not len(self._outbox):
-                self._empty.set()
-        elif kind == "error":
+        if said.get("type") == "error":
             self.refused.append(said)
-        elif kind == "decision":
-            question = self._asked.get(str(said.get("call_id")))
-            if question is not None:
-                question.hear(read(said, str(said["call_id"])))
-            elif self._heard is not None:
-                self._heard(said)
-
-    def _give_up(self, why: wire.Closed) -> None:
-        self.dead = why
-        self._empty.set()
-        self._deny_all(f"The gate refused this run: {why.reason or why.code}")
-
-    def _deny_all(self, text: str) -> None:
-        for call_id, question in self._asked.items():
-            question.hear(denial(text, call_id))
+        elif said.get("type") == "decision" and not self._pending.hear(said) and said.get("run") == self.name:
+            self._heard(said)
 
     def _here(self, do: Any) -> None:
         """Do it in the loop of the run, whatever thread we are in."""
@@ -355,18 +253,3 @@ class Run:
         else:
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
                 self._loop.call_soon_threadsafe(do)
-
-
-class _Question:
-    """A call whose decision is awaited."""
-
-    def __init__(self, frame: dict[str, Any]) -> None:
-        self.frame = frame
-        self.heard = asyncio.Event()  # the server has this question: a person may be reading it
-        self.answer: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
-
-    def hear(self, decision: Decision) -> None:
-        """Take what is said; the first final word counts."""
-        self.heard.set()
-        if not decision.waiting and not self.answer.done():
-            self.answer.set_result(decision)

@@ -19,7 +19,7 @@ from .common.jsontext import same
 from .common.repair import Mended, Offers, Trouble
 from .schema import findings
 
-__all__ = ["Reask", "asked_again", "chosen_again", "places", "refusal", "usable"]
+__all__ = ["Reask", "asked_again", "chosen_again", "places", "refusal", "trouble_with", "usable"]
 
 SECONDS = 10.0  # that a model, asked once more, may take
 REWRITTEN = "written once more"
@@ -41,6 +41,11 @@ def usable(
         if again is not None and _check(tool, again, offers) is None:
             mended = Mended(tool, again, REWRITTEN)
     return mended, None if mended else trouble
+
+
+def trouble_with(tool: str, args: Any, offers: Offers) -> Trouble | None:
+    """Return what keeps the tool from taking these arguments as they are, None where it takes them."""
+    return _check(tool, args, offers)
 
 
 def refusal(trouble: Trouble, offers: Offers, call_id: str) -> Decision:

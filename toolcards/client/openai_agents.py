@@ -16,14 +16,14 @@ import contextlib
 import dataclasses
 import inspect
 import json
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from agents import Agent, FunctionTool, RunConfig, RunHooks
 
-from .answers import Decision
-from .ledger import Ledger, closed, ledger_of, refusal
+from .call_registry import CallRegistry, closed, refusal, registry_of, require_registry
 from .live import Run, current
+from .tracked_call import TrackedCall
 
 __all__ = ["Watch", "answered", "config", "gated", "streamed"]
 
@@ -38,43 +38,43 @@ def gated(tool: FunctionTool, run: Run | None = None, *, seconds: float | None =
     invoke = tool.on_invoke_tool
 
     async def guarded(context: Any, given: str) -> Any:
-        ledger = ledger_of(run or current())
-        if ledger is None:
+        registry = registry_of(run or current())
+        if registry is None:
             return refusal(closed())
         args = _parsed(given)
         if args is _BROKEN:
-            return await _broken(ledger, tool, invoke, context, given)
-        decision = await ledger.ask(context.tool_call_id, tool.name, args, seconds=seconds)
+            return await _broken(registry.started(context.tool_call_id, tool.name), invoke, context, given)
+        call = registry.enter(context.tool_call_id, tool.name, args)
+        decision = await call.ask(args, seconds=seconds)
         if not decision.allowed:
             return refusal(decision)
         if decision.edited:
             given = json.dumps(decision.args)
             context = _with_arguments(context, given)
-        return await _invoked(ledger, invoke, context, given)
+        return await _invoked(call, invoke, context, given)
 
     setattr(guarded, MARK, True)
     return dataclasses.replace(tool, on_invoke_tool=guarded)
 
 
-async def _invoked(ledger: Ledger, invoke: Callable[..., Any], context: Any, given: str) -> Any:
-    call = context.tool_call_id
+async def _invoked(call: TrackedCall, invoke: Callable[..., Any], context: Any, given: str) -> Any:
     try:
         output = await invoke(context, given)
     except BaseException as error:
-        ledger.failed(call, error)
+        call.failed(error)
         raise
-    ledger.output(call, output)  # unless `config`'s formatter has told an error
+    call.output(output)  # unless `config`'s formatter has told an error
     return output
 
 
-async def _broken(ledger: Ledger, tool: FunctionTool, invoke: Any, context: Any, given: str) -> Any:
+async def _broken(call: TrackedCall, invoke: Any, context: Any, given: str) -> Any:
     """Arguments that are no JSON: nobody can judge them, and the SDK itself refuses them."""
     try:
         output = await invoke(context, given)
     except Exception as error:
-        ledger.invalid(context.tool_call_id, tool.name, given, str(error))
+        call.invalid(given, str(error))
         raise
-    ledger.invalid(context.tool_call_id, tool.name, given, str(output))
+    call.invalid(given, str(output))
     return output
 
 
@@ -83,14 +83,13 @@ def config(run: Run, base: RunConfig | None = None) -> RunConfig:
 
     Only where a tool has no `failure_error_function` of its own. What the model is told stays as it was.
     """
-    ledger = ledger_of(run)
-    assert ledger is not None
+    registry = require_registry(run)
     base = base or RunConfig()
     before = base.tool_error_formatter
 
     async def heard(args: Any) -> str | None:
         with contextlib.suppress(Exception):
-            _error(ledger, args)
+            _error(registry, args)
         said = before(args) if before is not None else None
         words: str | None = await said if inspect.isawaitable(said) else said
         return words
@@ -98,15 +97,19 @@ def config(run: Run, base: RunConfig | None = None) -> RunConfig:
     return dataclasses.replace(base, tool_error_formatter=heard)
 
 
-def _error(ledger: Ledger, args: Any) -> None:
+def _error(registry: CallRegistry, args: Any) -> None:
     if args.kind == "tool_not_found":
-        ledger.invalid(args.call_id, args.tool_name, None, args.default_message, "no_such_tool")
-    elif args.kind == "approval_rejected":
-        ledger.denied(args.call_id, args.default_message)
+        registry.invalid(args.call_id, args.tool_name, None, args.default_message, "no_such_tool")
+        return
+    call = registry.find(args.call_id, args.tool_name)
+    if call is None:
+        return
+    if args.kind == "approval_rejected":
+        call.denied(args.default_message)
     elif _is_input(args.error):
-        ledger.broke(args.call_id, str(args.error), code="invalid_input", retryable=False)
+        call.broke(str(args.error), code="invalid_input", retryable=False)
     elif args.error is not None:
-        ledger.failed(args.call_id, args.error)
+        call.failed(args.error)
 
 
 def _is_input(error: Any) -> bool:
@@ -118,42 +121,39 @@ class Watch(RunHooks[Any]):  # type: ignore[misc]  # unknown where the library i
     """Shows the calls of a run: pass as `hooks=`. Nothing in here waits or raises."""
 
     def __init__(self, run: Run) -> None:
-        ledger = ledger_of(run)
-        assert ledger is not None
-        self._ledger = ledger
+        self._registry = require_registry(run)
 
     async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:
         """The model has spoken: its calls are whole."""
         with contextlib.suppress(Exception):
-            names = {getattr(tool, "name", "") for tool in getattr(agent, "tools", ())}
             for item in response.output:
                 if getattr(item, "type", "") == "function_call":
-                    self._called(item, names)
+                    self._called(item)
 
-    def _called(self, item: Any, names: Iterable[str]) -> None:
-        self._ledger.started(item.call_id, item.name)
+    def _called(self, item: Any) -> None:
         args = _parsed(item.arguments)
-        if args is not _BROKEN:
-            self._ledger.written(item.call_id, item.name, args)
+        if args is _BROKEN:
+            self._registry.started(item.call_id, item.name)
+        else:
+            self._registry.written(item.call_id, item.name, args)
 
     async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: Any) -> None:
-        """A tool answered."""
-        call = getattr(context, "tool_call_id", "")
-        if call:
-            self._ledger.output(call, result)
+        """A tool answered; of a gated one that was told before."""
+        call = self._registry.find(getattr(context, "tool_call_id", ""), getattr(tool, "name", ""))
+        if call is not None and not hasattr(_invoker(tool), MARK):
+            call.output(result)
 
 
 async def streamed(result: Any, run: Run) -> AsyncIterator[Any]:
     """Pass a streamed result's events on, and show text, arguments as they are written, and outputs."""
-    ledger = ledger_of(run)
-    assert ledger is not None
-    writing: dict[str, str] = {}
+    registry = require_registry(run)
+    writing: dict[str, TrackedCall] = {}
     if run.finished:
         run.begin()
     try:
         async for event in result.stream_events():
             with contextlib.suppress(Exception):
-                _event(ledger, event, writing)
+                _event(registry, event, writing)
             yield event
     except asyncio.CancelledError:
         run.interrupted = True
@@ -162,14 +162,14 @@ async def streamed(result: Any, run: Run) -> AsyncIterator[Any]:
         run.finish("aborted", "The result was cancelled.")
 
 
-def _event(ledger: Ledger, event: Any, writing: dict[str, str]) -> None:
+def _event(registry: CallRegistry, event: Any, writing: dict[str, TrackedCall]) -> None:
     if event.type == "raw_response_event":
-        _raw(ledger, event.data, writing)
-    elif event.type == "run_item_stream_event" and event.name == "tool_output":
+        _raw(registry, event.data, writing)
+    elif event.type == "run_item_stream_event" and event.name == "tool_output" and not registry.run.gate:
         raw = event.item.raw_item
-        call = str(raw.get("call_id") if isinstance(raw, dict) else raw.call_id)
-        if ledger.open(call) and not ledger.run.gate:
-            ledger.output(call, event.item.output)
+        call = registry.find(str(raw.get("call_id") if isinstance(raw, dict) else raw.call_id))
+        if call is not None:
+            call.output(event.item.output)
 
 
 def _cancelled(result: Any) -> bool:
@@ -180,14 +180,13 @@ def _cancelled(result: Any) -> bool:
     return False
 
 
-def _raw(ledger: Ledger, data: Any, writing: dict[str, str]) -> None:
+def _raw(registry: CallRegistry, data: Any, writing: dict[str, TrackedCall]) -> None:
     if data.type == "response.output_text.delta":
-        ledger.run.text(data.delta)
+        registry.run.text(data.delta)
     elif data.type == "response.output_item.added" and data.item.type == "function_call":
-        writing[data.item.id or data.item.call_id] = data.item.call_id
-        ledger.started(data.item.call_id, data.item.name)
-    elif data.type == "response.function_call_arguments.delta":
-        ledger.delta(writing.get(data.item_id, ""), data.delta)
+        writing[data.item.id or data.item.call_id] = registry.announced(data.item.call_id, data.item.name)
+    elif data.type == "response.function_call_arguments.delta" and data.item_id in writing:
+        writing[data.item_id].delta(data.delta)
 
 
 # ---------------------------------------------------------------- the SDK's own approvals
@@ -199,25 +198,25 @@ async def answered(result: Any, run: Run, *, seconds: float | None = None) -> An
     The SDK takes no edited arguments: a tool that is `gated` runs with them, for another one the call is refused
     with the arguments in words, so that the model can call again.
     """
-    ledger = ledger_of(run)
-    assert ledger is not None
+    registry = require_registry(run)
     state, items = result.to_state(), list(result.interruptions)
-    decisions = await asyncio.gather(*(_asked(ledger, item, seconds) for item in items))
-    for item, decision in zip(items, decisions, strict=True):
+    calls = [registry.enter(item.call_id, item.name, _arguments(item)) for item in items]
+    asked = (call.ask(_arguments(item), seconds=seconds, take=False) for call, item in zip(calls, items, strict=True))
+    for call, item, decision in zip(calls, items, await asyncio.gather(*asked), strict=True):
         if not decision.allowed:
             state.reject(item, rejection_message=decision.text or "This call was denied.")
         elif decision.edited and not _takes_edits(item):
             words = f"A person changed the arguments: call again with {json.dumps(decision.args)}"
-            ledger.denied(item.call_id, words)
+            call.denied(words)
             state.reject(item, rejection_message=words)
         else:
             state.approve(item)
     return state
 
 
-async def _asked(ledger: Ledger, item: Any, seconds: float | None) -> Decision:
+def _arguments(item: Any) -> Any:
     args = _parsed(item.arguments or "{}")
-    return await ledger.ask(item.call_id, item.name, item.arguments if args is _BROKEN else args, seconds=seconds)
+    return item.arguments if args is _BROKEN else args
 
 
 def _takes_edits(item: Any) -> bool:

@@ -17,17 +17,20 @@ from typing import Any, get_origin, get_type_hints
 
 from . import mending
 from .answers import Decision
-from .asking import aside
+from .call_registry import CallRegistry, closed, refusal, registry_of
 from .common.catalogue import kind_of
 from .common.jsontext import parse
 from .common.repair import Mended, Offer
 from .faults import aborted
 from .jsonable import jsonable
-from .ledger import Ledger, closed, ledger_of, refusal
 from .live import Run, current
 from .outputs import BadOutput, trouble
+from .threads import aside
+from .tracked_call import TrackedCall
 
 __all__ = ["Answer", "Tools"]
+
+UNFIT = "A person changed the arguments, and the tool does not take them: nothing ran."
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class Answer:
 class Tools:
     """Functions by their names, plain or async. The arguments may come as JSON text, as a model writes them.
 
+    Several calls may have one id: each is asked about, and told, by itself.
     A call that cannot run as written is mended where there is one way only (docs/hooks.md), else refused at once.
     `outputs`: JSON Schemas of results, by the tool's name. A result that does not fit, that JSON has no form for, or
     that is too long for a model is kept from it: the answer says why (`bad_output`), and `value` has it all the same.
@@ -67,54 +71,70 @@ class Tools:
 
     def call(self, tool: str, args: Any, call_id: str) -> Answer:
         """Ask, run, tell. What the function raises becomes an answer; only being stopped is raised on."""
-        ledger, meant, refused = self._fits(tool, args, call_id)
-        if ledger is None or refused is not None:
+        registry, meant, refused = self._fits(tool, args, call_id)
+        if registry is None or refused is not None:
             return refused or _denied(closed())
-        decision = ledger.ask_now(call_id, tool, _read(args), seconds=self._seconds, mended=_if_changed(meant))
-        if not decision.allowed:
-            return _denied(decision)
+        call = registry.enter(call_id, tool, _read(args))
+        decision = call.ask_now(_read(args), seconds=self._seconds, mended=_if_changed(meant))
+        chosen, refused = self._chosen(call, decision, meant)
+        if refused is not None:
+            return refused
         try:
-            value = self._functions[meant.tool](**_chosen(decision, meant.input))
+            value = self._functions[meant.tool](**chosen)
         except BaseException as error:
-            return _failed(ledger, call_id, error)
-        return self._returned(ledger, call_id, meant.tool, value)
+            return _failed(call, error)
+        return self._returned(call, meant.tool, value)
 
     async def acall(self, tool: str, args: Any, call_id: str) -> Answer:
         """The same, awaiting; a plain function runs in a thread."""
-        ledger, meant, refused = self._fits(tool, args, call_id)
-        if ledger is None or refused is not None:
+        registry, meant, refused = self._fits(tool, args, call_id)
+        if registry is None or refused is not None:
             return refused or _denied(closed())
-        decision = await ledger.ask(call_id, tool, _read(args), seconds=self._seconds, mended=_if_changed(meant))
-        if not decision.allowed:
-            return _denied(decision)
-        function, chosen = self._functions[meant.tool], _chosen(decision, meant.input)
+        call = registry.enter(call_id, tool, _read(args))
+        decision = await call.ask(_read(args), seconds=self._seconds, mended=_if_changed(meant))
+        chosen, refused = self._chosen(call, decision, meant)
+        if refused is not None:
+            return refused
+        function = self._functions[meant.tool]
         try:
             waits = inspect.iscoroutinefunction(function)
             value = await (function(**chosen) if waits else aside(function, **chosen))
         except BaseException as error:
-            return _failed(ledger, call_id, error)
-        return self._returned(ledger, call_id, meant.tool, value)
+            return _failed(call, error)
+        return self._returned(call, meant.tool, value)
 
-    def _returned(self, ledger: Ledger, call_id: str, tool: str, value: Any) -> Answer:
+    def _chosen(self, call: TrackedCall, decision: Decision, meant: Mended) -> tuple[dict[str, Any], Answer | None]:
+        """Return the arguments to run with, or why nothing runs: a deny, or an edit that the tool does not take."""
+        if not decision.allowed:
+            return {}, _denied(decision)
+        if not decision.edited:
+            return meant.input, None
+        trouble = mending.trouble_with(meant.tool, decision.args, self._offers)
+        if trouble is None and isinstance(decision.args, dict):
+            return decision.args, None
+        call.broke(UNFIT, code="invalid_input", retryable=False)
+        return {}, Answer("output-error", UNFIT)
+
+    def _returned(self, call: TrackedCall, tool: str, value: Any) -> Answer:
         why = trouble(value, self._outputs.get(tool), longest=True)
         if why:
-            ledger.broke(call_id, why, code=BadOutput.toolcards_code)
+            call.broke(why, code=BadOutput.toolcards_code)
             return Answer("output-error", f"{BadOutput.toolcards_code}: {why} The tool did run.", value)
-        ledger.output(call_id, value)
+        call.output(value)
         told = jsonable(value)
         return Answer("output-available", told if isinstance(told, str) else json.dumps(told), value)
 
-    def _fits(self, tool: str, args: Any, call_id: str) -> tuple[Ledger | None, Mended, Answer | None]:
-        """The ledger and the call as it can run, or why nothing can: no such tool, arguments that do not fit."""
-        ledger = ledger_of(self._run or current())
+    def _fits(self, tool: str, args: Any, call_id: str) -> tuple[CallRegistry | None, Mended, Answer | None]:
+        """The registry and the call as it can run, or why nothing can: no such tool, arguments that do not fit."""
+        registry = registry_of(self._run or current())
         given = _read(args)
         mended, trouble = mending.usable(tool, given, self._offers, call_id)
         if trouble is None:
-            return ledger, mended or Mended(tool, given, ""), None
+            return registry, mended or Mended(tool, given, ""), None
         words = trouble.message(self._offers)
-        if ledger is not None:
-            ledger.invalid(call_id, tool, jsonable(args), words, trouble.code)
-        return ledger, Mended(tool, given, ""), Answer("output-error", words)
+        if registry is not None:
+            registry.invalid(call_id, tool, jsonable(args), words, trouble.code)
+        return registry, Mended(tool, given, ""), Answer("output-error", words)
 
 
 def _read(args: Any) -> Any:
@@ -151,16 +171,12 @@ def _offer(name: str, function: Callable[..., Any]) -> Offer:
     return Offer(name, kind_of(name), schema)
 
 
-def _chosen(decision: Decision, given: dict[str, Any]) -> dict[str, Any]:
-    return decision.args if decision.edited and isinstance(decision.args, dict) else given
-
-
 def _denied(decision: Decision) -> Answer:
     return Answer("output-denied", refusal(decision))
 
 
-def _failed(ledger: Ledger, call_id: str, error: BaseException) -> Answer:
-    ledger.failed(call_id, error)
+def _failed(call: TrackedCall, error: BaseException) -> Answer:
+    call.failed(error)
     if aborted(error) or not isinstance(error, Exception):
         raise error
     return Answer("output-error", f"{type(error).__name__}: {error}")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -29,11 +30,11 @@ from pydantic_ai.messages import (
     ToolCallPartDelta,
 )
 
-from .answers import Decision
 from .asking import Toolcards
+from .call_registry import CallRegistry, registry_of
 from .faults import stopped
-from .ledger import Ledger, ledger_of
 from .live import Run
+from .tracked_call import TrackedCall, as_text
 
 __all__ = ["Gate", "Watch"]
 
@@ -63,9 +64,9 @@ class Gate(AbstractCapability[Any]):  # type: ignore[misc]  # unknown where the 
         self._cards, self._seconds, self._approvals, self._stream, self._options = (
             cards, seconds, approvals, stream, options,
         )  # fmt: skip
-        self._ledger: Ledger | None = ledger_of(cards) if isinstance(cards, Run) else None
-        self._parts: dict[int, str] = {}
-        self._ran: set[str] = set()  # calls that were let run, or whose approval we gave
+        self._registry: CallRegistry | None = registry_of(cards) if isinstance(cards, Run) else None
+        self._parts: dict[int, TrackedCall] = {}
+        self._told: Counter[tuple[str, str]] = Counter()  # ends that were told before their event comes
 
     @classmethod
     def get_serialization_name(cls) -> str | None:
@@ -98,7 +99,7 @@ class Gate(AbstractCapability[Any]):  # type: ignore[misc]  # unknown where the 
                 raise
         name = getattr(ctx.agent, "name", None) or "pydantic-ai"
         async with self._cards.run(**{"agent": name, "gate": self.gate, **self._options}) as run:
-            self._ledger = ledger_of(run)
+            self._registry = registry_of(run)
             return await handler()
 
     # ------------------------------------------------------------ watching
@@ -106,57 +107,62 @@ class Gate(AbstractCapability[Any]):  # type: ignore[misc]  # unknown where the 
     async def on_event(self, ctx: RunContext[Any], *, event: Any) -> None:
         """Tell the event; never fails the run."""
         tell = _EVENTS.get(type(event))
-        if tell is not None and self._ledger is not None:
+        if tell is not None and self._registry is not None:
             with contextlib.suppress(Exception):
-                tell(self, self._ledger, event)
+                tell(self, self._registry, event)
 
-    def _began(self, ledger: Ledger, event: PartStartEvent) -> None:
+    def _began(self, registry: CallRegistry, event: PartStartEvent) -> None:
         part = event.part
         if isinstance(part, ToolCallPart):
-            self._parts[event.index] = part.tool_call_id
-            ledger.started(part.tool_call_id, part.tool_name)
+            call = self._parts[event.index] = registry.begin(part.tool_call_id, part.tool_name)
             if isinstance(part.args, str):
-                ledger.delta(part.tool_call_id, part.args)
+                call.delta(part.args)
         elif isinstance(part, TextPart) and part.content:
-            ledger.run.text(part.content)
+            registry.run.text(part.content)
 
-    def _grew(self, ledger: Ledger, event: PartDeltaEvent) -> None:
+    def _grew(self, registry: CallRegistry, event: PartDeltaEvent) -> None:
         delta = event.delta
         if isinstance(delta, ToolCallPartDelta):
-            call = delta.tool_call_id or self._parts.get(event.index, "")
-            if isinstance(delta.args_delta, str):
-                ledger.delta(call, delta.args_delta)
+            call = self._parts.get(event.index)
+            if call is not None and isinstance(delta.args_delta, str):
+                call.delta(delta.args_delta)
         elif isinstance(delta, TextPartDelta) and delta.content_delta:
-            ledger.run.text(delta.content_delta)
+            registry.run.text(delta.content_delta)
 
-    def _called(self, ledger: Ledger, event: FunctionToolCallEvent) -> None:
+    def _called(self, registry: CallRegistry, event: FunctionToolCallEvent) -> None:
         part = event.part
-        ledger.started(part.tool_call_id, part.tool_name)
         if event.args_valid:
-            ledger.written(part.tool_call_id, part.tool_name, _args(part))
+            registry.written(part.tool_call_id, part.tool_name, _args(part))
+        else:
+            registry.started(part.tool_call_id, part.tool_name)
 
-    def _returned(self, ledger: Ledger, event: FunctionToolResultEvent) -> None:
+    def _returned(self, registry: CallRegistry, event: FunctionToolResultEvent) -> None:
         part = event.part
-        call, content = part.tool_call_id, getattr(part, "content", None)
+        name, tool = part.tool_call_id, part.tool_name or ""
+        if self._told[name, tool]:
+            self._told[name, tool] -= 1
+            return
+        call, content = registry.find(name, tool), getattr(part, "content", None)
         outcome = getattr(part, "outcome", "retried")
+        if call is None:
+            return
         if outcome == "success":
-            ledger.output(call, content)
+            call.output(content)
         elif outcome == "denied":
-            ledger.denied(call, str(content or ""))
+            call.denied(str(content or ""))
         elif outcome == "failed":
-            ledger.broke(call, _words(part), code="tool_reported", retryable=False)
+            call.broke(_words(part), code="tool_reported", retryable=False)
         elif outcome == "retried":
-            self._retried(ledger, part)
+            self._retried(call, part)
 
-    def _retried(self, ledger: Ledger, part: Any) -> None:
+    def _retried(self, call: TrackedCall, part: Any) -> None:
         """The model is asked to try again: because of its arguments, the tool's name, or the tool itself."""
-        call, words = part.tool_call_id, _words(part)
-        decided = ledger.decided(call)
-        if call in self._ran or (decided is not None and decided.allowed):
-            ledger.broke(call, words, code="tool_reported", retryable=False)
+        words = _words(part)
+        if call.decision is not None and call.decision.allowed:
+            call.broke(words, code="tool_reported", retryable=False)
         else:
             code = "invalid_input" if part.tool_name in self._names else "no_such_tool"
-            ledger.invalid(call, part.tool_name or "", None, words, code)
+            call.invalid(None, words, code)
 
     _names: frozenset[str] = frozenset()
 
@@ -171,38 +177,38 @@ class Gate(AbstractCapability[Any]):  # type: ignore[misc]  # unknown where the 
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: Any, args: dict[str, Any], handler: Any
     ) -> Any:
         """Ask, execute with what was allowed, tell what came of it."""
-        ledger = self._ledger
-        if ledger is None:
+        if self._registry is None:
             return ToolDenied("Toolcards is not connected to this run, so the call may not run.")
-        decision = await ledger.ask(call.tool_call_id, call.tool_name, args, seconds=self._seconds)
+        tracked = self._registry.enter(call.tool_call_id, call.tool_name, _args(call))
+        decision = await tracked.ask(args, seconds=self._seconds)
         if not decision.allowed:
+            self._told[call.tool_call_id, call.tool_name] += 1
             return ToolDenied(decision.text or "This call was denied.")
-        if decision.edited and call.tool_call_id not in self._ran:
-            args_or_no = await self._edited(ctx, call, decision)
+        if decision.edited and as_text(decision.args) != as_text(_args(call)):
+            args_or_no = await self._edited(ctx, tracked, replace(call, args=decision.args))
             if isinstance(args_or_no, ToolDenied):
                 return args_or_no
             args = args_or_no
-        self._ran.add(call.tool_call_id)
         try:
             output = await handler(args)
         except _CONTROL:
             raise  # told by the event that follows
         except BaseException as error:
-            ledger.failed(call.tool_call_id, error)
+            tracked.failed(error)
             raise
-        ledger.output(call.tool_call_id, getattr(output, "return_value", output))
+        tracked.output(getattr(output, "return_value", output))
+        self._told[call.tool_call_id, call.tool_name] += 1
         return output
 
-    async def _edited(self, ctx: RunContext[Any], call: ToolCallPart, decision: Decision) -> Any:
+    async def _edited(self, ctx: RunContext[Any], tracked: TrackedCall, changed: ToolCallPart) -> Any:
         """The edited arguments as the tool takes them; a denial where it does not."""
-        assert self._ledger is not None
         try:
             assert ctx.tool_manager is not None
-            changed = replace(call, args=decision.args)
             new = await ctx.tool_manager.validate_tool_call(changed, approved=True, wrap_validation_errors=False)
             assert new.validated_args is not None
         except Exception as error:
-            self._ledger.broke(call.tool_call_id, str(error), code="invalid_input", retryable=False)
+            tracked.broke(str(error), code="invalid_input", retryable=False)
+            self._told[changed.tool_call_id, changed.tool_name] += 1
             return ToolDenied("A person changed the arguments, and the tool does not take them.")
         return new.validated_args
 
@@ -210,20 +216,20 @@ class Gate(AbstractCapability[Any]):  # type: ignore[misc]  # unknown where the 
         self, ctx: RunContext[Any], *, requests: DeferredToolRequests
     ) -> DeferredToolResults | None:
         """Answer the approvals that tools require; what runs elsewhere is the app's affair."""
-        ledger = self._ledger
-        if ledger is None or not ledger.run.gate or not self._approvals or not requests.approvals:
+        registry = self._registry
+        if registry is None or not registry.run.gate or not self._approvals or not requests.approvals:
             return None
-        answers = await asyncio.gather(*(self._approval(ledger, part) for part in requests.approvals))
+        calls = [registry.enter(part.tool_call_id, part.tool_name, _args(part)) for part in requests.approvals]
+        asked = zip(calls, requests.approvals, strict=True)
+        answers = await asyncio.gather(*(self._approval(call, part) for call, part in asked))
         named = [part.tool_call_id for part in requests.approvals]
-        return DeferredToolResults(approvals=dict(zip(named, answers, strict=True)))
+        return DeferredToolResults(approvals=_one_for_each(named, answers))
 
-    async def _approval(self, ledger: Ledger, part: ToolCallPart) -> Any:
-        args = _args(part)
-        decision = await ledger.ask(part.tool_call_id, part.tool_name, args, seconds=self._seconds)
+    async def _approval(self, call: TrackedCall, part: ToolCallPart) -> Any:
+        decision = await call.ask(_args(part), seconds=self._seconds, take=False)
         if not decision.allowed:
+            self._told[part.tool_call_id, part.tool_name] += 1
             return ToolDenied(decision.text or "This call was denied.")
-        self._ran.add(part.tool_call_id)
-        ledger.settled(part.tool_call_id)
         return ToolApproved(override_args=decision.args) if decision.edited else ToolApproved()
 
 
@@ -231,6 +237,15 @@ class Watch(Gate):
     """Only shows: nothing waits, nothing is denied."""
 
     gate = False
+
+
+def _one_for_each(names: list[str], answers: list[Any]) -> dict[str, Any]:
+    """Return the answers by id. Pydantic AI has one answer for an id: where two calls share it, a deny is for both."""
+    told: dict[str, Any] = {}
+    for name, answer in zip(names, answers, strict=True):
+        if name not in told or isinstance(answer, ToolDenied):
+            told[name] = answer
+    return told
 
 
 def _args(part: ToolCallPart) -> Any:

@@ -18,7 +18,8 @@ _GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _CONTINUATION, _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0, 1, 2, 8, 9, 10
 _CONTROL = {_CLOSE, _PING, _PONG}
 LONGEST_HEADER = 16 << 10
-LONGEST_MESSAGE = 16 << 20
+LONGEST_MESSAGE = 2 << 20  # bytes
+MOST_PARTS = 1_000  # frames of one message
 
 
 class Closed(ConnectionError):
@@ -116,7 +117,7 @@ class Socket:
             if (opcode == _CONTINUATION) != bool(parts):
                 raise await self._fail(1002, "a message began or went on at the wrong time")
             size += len(payload)
-            if size > LONGEST_MESSAGE:
+            if size > LONGEST_MESSAGE or len(parts) >= MOST_PARTS:
                 raise await self._fail(1009, "too long")
             parts.append(payload)
             if final:

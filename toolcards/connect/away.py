@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -10,6 +11,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from toolcards.connect.base import program
 
 MOST = 60  # seconds that it may take
 _PYTHON = """
@@ -36,6 +39,22 @@ def node(folder: Path, program: str) -> str:
     """Return what a JavaScript program says that prints `denied: why`; "" where it does not, or there is no Node.js."""
     found = shutil.which("node")
     return _denied([found, "--input-type=module", "-e", program], folder) if found else ""
+
+
+def hook(words: list[str]) -> str:
+    """Return what our command hook says of a call with no server there; "" where it does not deny."""
+    given = {"hook_event_name": "PreToolUse", "session_id": "away", "tool_use_id": "away", "tool_name": "probe"}
+    text = json.dumps(given | {"tool_input": {}})
+    with nobody() as url:
+        command = [*program(), "hook", *words, "--url", url]
+        try:
+            done = subprocess.run(  # noqa: S603 - our own program
+                command, input=text, capture_output=True, text=True, timeout=MOST
+            )
+            told = json.loads(done.stdout)["hookSpecificOutput"]
+        except (OSError, subprocess.SubprocessError, ValueError, KeyError):
+            return ""
+    return str(told["permissionDecisionReason"]) if told.get("permissionDecision") == "deny" else ""
 
 
 def _denied(command: list[str], folder: Path) -> str:

@@ -7,12 +7,14 @@ import json
 import os
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+CHECKOUT = Path(__file__).parents[2] / "manage.py"
 TAG = "toolcards-connect"  # stands in everything that a recipe writes
 
 
@@ -129,6 +131,13 @@ class Recipe:
     def undo_command(self) -> str:
         """What people type to take it back."""
         return f"{self.command} --undo"
+
+
+def program() -> list[str]:
+    """Return the command of Toolcards itself, with its path: what starts it may know no virtual environment."""
+    found = shutil.which("toolcards")
+    ours = [str(CHECKOUT)] if CHECKOUT.exists() else ["-m", "toolcards"]
+    return [found] if found else [sys.executable, *ours]
 
 
 def read(path: Path) -> str | None:

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from toolcards.client import Decision, Toolcards
+from toolcards.client.question import Question
 
 RUN = "toolcards-probe-"  # how the name of a probe's run begins
 TOOL = "Toolcards probe"
@@ -136,7 +137,9 @@ def _own_question(server: _Server, run: str, wait: float) -> str:
     asked = server.ingest(run, frames, answers="poll").get("asked") or []
     if not asked:
         raise Failed("The server asked nobody: is there somebody who may vote?")
-    said = server.client.wait(Decision("ask", call_id="question", approval=asked[0]["id"]), seconds=wait)
+    question = Question.about(run, "question", TOOL, GIVEN)
+    said = Decision("ask", call_id="question", approval=asked[0]["id"], question=question)
+    said = server.client.wait(said, seconds=wait)
     # A question of the agent's own has no permit, so the decision is never an allow: the approval's state counts.
     approved = (said.raw.get("approval") or {}).get("state") in {"approved", "claimed"}
     if approved:

@@ -31,7 +31,7 @@ class Project:
         folder, path = folder_of(wish), folder_of(wish) / self.env
         text, key = read(path), wish.key or self.key_in(wish)
         lines = f"{URL}={wish.url.rstrip('/')}\n{KEY}={key}"
-        found = [_copied(folder, name, file) for name, file in sorted(self.copies().items())]
+        found = [copied(folder, name, file) for name, file in sorted(self.copies().items())]
         if text is not None and blocks.within(text, self.name) == lines + "\n":
             return [*found, Change(path, text, text, secret=key)]
         return [*found, Change(path, text, blocks.appended(text or "", lines, self.name), secret=key)]
@@ -44,7 +44,7 @@ class Project:
         folder, path = folder_of(wish), folder_of(wish) / self.env
         text = read(path)
         left = blocks.without(text or "", self.name)
-        gone = [] if blocks.others(left) else [_removed(folder, name) for name in sorted(self.copies())]
+        gone = [] if blocks.others(left) else [removed(folder, name) for name in sorted(self.copies())]
         return [*gone, Change(path, text, left or None if text else text, secret=self.key_in(wish))]
 
     def key_in(self, wish: Wish) -> str:
@@ -85,7 +85,8 @@ def mark(suffix: str) -> str:
     return f"{COMMENTS[suffix]} {TAG}: a copy; connecting again renews it, --undo removes it\n"
 
 
-def _copied(folder: Path, name: str, file: Path) -> Change:
+def copied(folder: Path, name: str, file: Path) -> Change:
+    """Return our file as a copy in the folder; raises Unreadable where somebody else's is in the way."""
     path, after = folder / name, mark(file.suffix) + file.read_text("utf-8")
     before = read(path)
     if path.resolve() == file.resolve() or before == file.read_text("utf-8"):
@@ -95,7 +96,8 @@ def _copied(folder: Path, name: str, file: Path) -> Change:
     return Change(path, before, after, copy_of=file.name, within=folder)
 
 
-def _removed(folder: Path, name: str) -> Change:
+def removed(folder: Path, name: str) -> Change:
+    """Return the copy as no file, if it is ours."""
     path = folder / name
     before = read(path)
     ours = before is not None and before.startswith(mark(path.suffix))

@@ -15,6 +15,7 @@ from urllib.parse import quote, urlencode
 from urllib.request import urlopen
 
 from toolcards.client import Closed, Decision, Run, Toolcards, wire
+from toolcards.client.question import Question
 from toolcards.demo.recordings import AGENTS, Recording
 
 STAGGER = 2.0  # seconds between the agents' first runs
@@ -114,7 +115,9 @@ class Player:
 
     async def _decision(self, recording: Recording, run: Run, frame: dict[str, Any]) -> Decision:
         """Send the frame that completes a call and wait, as long as it takes, for the gate to say yes or no."""
-        asking = asyncio.ensure_future(run.decided(frame["call_id"], frame))
+        offered = [tool["name"] for tool in recording.tools]
+        question = Question.about(run.name, frame["call_id"], frame["tool"], frame["input"], offered=offered)
+        asking = asyncio.ensure_future(run.decided(question, frame))
         done, _ = await asyncio.wait({asking}, timeout=1)
         if not done:
             what = frame["input"].get("command", frame["tool"])

@@ -94,7 +94,7 @@ def _put_right(card: Card) -> dict[str, Any]:
     if card.repair in {"", BY_SOURCE, EDITED}:
         return {}
     repaired = {"method": card.repair, "tool": card.tool.name}
-    may = {"args": card.input, "tool": {"name": card.tool.name}} if effect_of(card) == "allow" else {}
+    may = {"args": card.input} if effect_of(card) == "allow" else {}
     return {"repair": repaired, **may}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from toolcards.core.canonical import NotCanonical, digest
+from toolcards.core.canonical import NotCanonical, call_digest, digest
 from toolcards.core.lifecycle import Card
 
 
@@ -25,8 +25,9 @@ def digest_of_call(card: Card) -> str:
     It is taken over the RFC 8785 form of `{"args", "schema_sha256", "tool": {"name", "source"}}`.
     """
     schema_sha256 = card.decision.schema_sha256 if card.decision else ""
-    tool = {"name": card.tool.name, "source": card.tool.source}
+    name, source = card.tool.name, card.tool.source
     try:
-        return digest({"args": card.shown_input, "schema_sha256": schema_sha256, "tool": tool})
+        return call_digest(card.shown_input, name=name, source=source, schema_sha256=schema_sha256)
     except NotCanonical:
+        tool = {"name": name, "source": source}
         return digest(json.dumps([card.shown_input, schema_sha256, tool], sort_keys=True))

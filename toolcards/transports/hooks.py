@@ -7,6 +7,7 @@ says `onFailure: "block"`, which `connect` writes). So whatever goes wrong behin
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 import time
@@ -31,6 +32,8 @@ log = logging.getLogger(__name__)
 LATE = 3.0  # seconds that the clock may be late
 SILENT: dict[str, Any] = {}  # no opinion: the program goes by its own rules
 _SPOKEN = frozenset({"human", "rule", "grant", "break_glass"})  # whose yes is one; a default is no opinion
+_BINDING = ("run", "call_id", "attempt", "tool", "args_sha256", "call_sha256")
+BOUND = "toolcards"  # what an answer is to, for senders that check it: see toolcards/hook_relay.py
 NO_ONE = "No one answered in time."
 BROKEN = "Toolcards could not decide: {} Nothing runs without a decision."
 
@@ -49,7 +52,7 @@ async def claude_code(request: Any, caller: Caller) -> Any:
         return denied
     answered = _ANSWERS.get(hook.event)
     try:
-        return await (answered(hook) if answered else _watched(hook))
+        return _bound(request, await (answered(hook) if answered else _watched(hook)))
     except BadFrame as bad:
         return _refused(hook, f"{bad.message}.", of_bad_frame(bad))
     except (Problem, Refused) as problem:
@@ -76,6 +79,17 @@ async def _too_large(request: Any, problem: Problem) -> HttpResponse | None:
 
 
 claude_code.too_large = _too_large  # type: ignore[attr-defined]
+
+
+def _bound(request: Any, output: dict[str, Any]) -> dict[str, Any]:
+    """Return the output, and what it answers where the sender asks for that; programs know no such field."""
+    call = output.pop(BOUND, {})
+    answers = hashlib.sha256(request.body).hexdigest()
+    return output | {BOUND: {"answers": answers, **call}} if request.GET.get("bound") else output
+
+
+def _call_of(said: dict[str, Any]) -> dict[str, Any]:
+    return {BOUND: {name: said[name] for name in _BINDING if name in said}}
 
 
 def _refused(hook: Hook, why: str, error: Exception) -> Any:
@@ -110,7 +124,7 @@ async def _before(hook: Hook) -> dict[str, Any]:
     said = decisions[-1]
     if said["decision"] == "ask":
         said = await _held(hook, said["approval"]["id"]) or {"decision": "deny"}
-    return _pre_tool_use(said)
+    return _pre_tool_use(said) | _call_of(said)
 
 
 async def _asks(hook: Hook) -> dict[str, Any]:
@@ -119,9 +133,9 @@ async def _asks(hook: Hook) -> dict[str, Any]:
     tool, given = str(hook.said.get("tool_name", "")), hook.said.get("tool_input")
     if not asked:
         said = await gate.astanding(hook.caller.agent, hook.run, tool, given)
-        return _permission(said) if said and said["decision"] in _PLAIN else SILENT
+        return _permission(said) | _call_of(said) if said and said["decision"] in _PLAIN else SILENT
     held = await _held(hook, asked[0]["id"], withdraw=True)
-    return held["reply"] if held and held.get("reply") and held["by"]["kind"] == "human" else SILENT
+    return held["reply"] | _call_of(held) if held and held.get("reply") and held["by"]["kind"] == "human" else SILENT
 
 
 _ANSWERS: dict[str, Callable[[Hook], Awaitable[dict[str, Any]]]] = {"PreToolUse": _before, "PermissionRequest": _asks}

@@ -46,6 +46,9 @@ SCRIPTS: dict[str, list[list[Call]]] = {
     "own-deadline": [[("call_t", "hurried", {"ms": 60_000})]],
     "cancel": [[("call_r", "slow", {"ms": 60_000})]],
     "abort-asking": [[("call_p", "delete_file", {"path": "/ask/b"})]],
+    "same-id": [[("call_u", "get_weather", {"city": "Rome"}), ("call_u", "delete_file", {"path": "/forbidden/c"})]],
+    "nested": [[("call_v", "delegate", {"task": "tidy"})]],
+    "inner": [[("call_v", "delete_file", {"path": "/forbidden/d"}), ("call_w", "get_weather", {"city": "Bern"})]],
     "twice": [[("call_q", "get_weather", {"city": "Rome"})], [("call_q", "get_weather", {"city": "Oslo"})]],
 }
 
@@ -86,6 +89,16 @@ async def drop_table(name: str) -> dict[str, Any]:
     """Drop a table; the app itself wants a person to approve this."""
     RAN.append(["drop_table", name])
     return {"dropped": name}
+
+
+INNER: list[Any] = []  # what plays `inner` as a sub-agent of the same run; each program puts its own here
+
+
+async def delegate(task: str) -> str:
+    """Let a sub-agent do it."""
+    RAN.append(["delegate", task])
+    await INNER[-1]()
+    return "done"
 
 
 class Ears:

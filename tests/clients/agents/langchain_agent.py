@@ -20,6 +20,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from toolcards.client import Toolcards
 from toolcards.client.langchain import Gate, aresume, resume, watched
 
+INNER = {"configurable": {"thread_id": "inner"}}
+
 
 class Scripted(BaseChatModel):
     """Streams what the scenario's script says."""
@@ -89,15 +91,16 @@ def _plain(function: Any) -> Any:
     return waits
 
 
-def build(scenario: str, gate: bool) -> Any:
+def build(scenario: str, gate: bool, middleware: Any = None) -> Any:
     plain = (
         common.get_weather, common.fail, common.slow, common.hurried, common.delete_file, common.drop_table,
+        common.delegate,
     )  # fmt: skip
     tools = [
         StructuredTool.from_function(func=_plain(each), coroutine=each, name=each.__name__, description=each.__doc__)
         for each in plain
     ]
-    middleware: list[Any] = [Gate()] if gate else []
+    middleware = [Gate()] if gate and middleware is None else middleware or []
     if scenario.startswith("own"):
         middleware.append(HumanInTheLoopMiddleware(interrupt_on={"drop_table": True}))
     return create_agent(
@@ -107,10 +110,14 @@ def build(scenario: str, gate: bool) -> Any:
 
 async def play(cards: Toolcards, asked: dict[str, Any], told: dict[str, Any]) -> None:
     gate = asked["mode"] != "observe"
+    if asked["mode"].startswith("alone"):
+        await _alone(cards, asked, told)
+        return
     if asked["mode"] == "gate-sync":
         await asyncio.to_thread(_without_loop, cards, asked, told)
         return
     agent = build(asked["scenario"], gate)
+    common.INNER.append(lambda: build("inner", gate).ainvoke({"messages": [{"role": "user", "content": "go"}]}, INNER))
     with cards.run(asked["run"], agent="scribe", gate=gate, offline=common.OFFLINE) as run:
         config = watched(run, {"configurable": {"thread_id": asked["run"]}})
         try:
@@ -125,6 +132,23 @@ async def play(cards: Toolcards, asked: dict[str, Any], told: dict[str, Any]) ->
                     text = message.content if isinstance(message.content, str) else json.dumps(message.content)
                     told["saw"][message.tool_call_id] = [message.status, text]
         told["output"] = result["messages"][-1].content
+
+
+async def _alone(cards: Toolcards, asked: dict[str, Any], told: dict[str, Any]) -> None:
+    """No `with` block, as where a platform imports the graph; `closed`: an app that says when it is done."""
+    closed = asked["mode"].endswith("closed")
+    gate = Gate(cards=cards, agent=asked.get("agent", asked["run"]), idle=600 if closed else 0.3)
+    agent = build(asked["scenario"], True, [gate])
+    question = {"messages": [{"role": "user", "content": "go"}]}
+    config = {"configurable": {"thread_id": "thread-7"}}
+    if "sync" in asked["mode"]:
+        result = await asyncio.to_thread(agent.invoke, question, config)
+    else:
+        result = await agent.ainvoke(question, config)
+    if closed:
+        await asyncio.to_thread(gate.close)
+    found = [message for message in result["messages"] if isinstance(message, ToolMessage)]
+    told["saw"] = {message.tool_call_id: [message.status, str(message.content)] for message in found}
 
 
 def _without_loop(cards: Toolcards, asked: dict[str, Any], told: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ set_tracing_disabled(True)
 
 
 def build(gate: bool) -> Agent[Any]:
-    functions = (common.get_weather, common.fail, common.slow, common.hurried, common.delete_file)
+    functions = (common.get_weather, common.fail, common.slow, common.hurried, common.delete_file, common.delegate)
     plain = [function_tool(each) for each in functions]
     own = function_tool(common.drop_table, needs_approval=True)
     model = OpenAIChatCompletionsModel("fake-model", AsyncOpenAI(base_url=f"{os.environ['MODEL']}/v1", api_key="none"))
@@ -27,6 +27,7 @@ def build(gate: bool) -> Agent[Any]:
 async def play(cards: Toolcards, asked: dict[str, Any], told: dict[str, Any]) -> None:
     gate = asked["mode"] == "gate"
     agent = build(gate)
+    common.INNER.append(lambda: _drained(Runner.run_streamed(build(gate), "SCENARIO:inner").stream_events()))
     async with cards.run(asked["run"], agent="scribe", gate=gate, offline=common.OFFLINE) as run:
         options = {
             "hooks": Watch(run),

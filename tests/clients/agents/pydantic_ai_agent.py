@@ -9,7 +9,7 @@ from pydantic_ai import Agent, DeferredToolRequests
 from pydantic_ai.messages import ModelRequest, ModelResponse, ToolReturnPart
 from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 
-from toolcards.client import Toolcards
+from toolcards.client import Toolcards, current
 from toolcards.client.pydantic_ai import Gate, Watch
 
 
@@ -29,7 +29,7 @@ def build(scenario: str) -> Agent[None, Any]:
     agent = Agent(
         FunctionModel(stream_function=stream), output_type=[str, DeferredToolRequests], retries=2, name="scribe"
     )
-    for tool in (common.get_weather, common.fail, common.slow, common.hurried, common.delete_file):
+    for tool in (common.get_weather, common.fail, common.slow, common.hurried, common.delete_file, common.delegate):
         agent.tool_plain(tool)
     agent.tool_plain(requires_approval=True)(common.drop_table)
     return agent
@@ -38,6 +38,7 @@ def build(scenario: str) -> Agent[None, Any]:
 async def play(cards: Toolcards, asked: dict[str, Any], told: dict[str, Any]) -> None:
     agent = build(asked["scenario"])
     kind = Gate if asked["mode"] == "gate" else Watch
+    common.INNER.append(lambda: build("inner").run("go", capabilities=[kind(current())]))
     if asked["scenario"].endswith("deadline"):  # in a run that the app has opened itself
         async with cards.run(asked["run"], gate=kind.gate, offline=common.OFFLINE) as run:
             await common.within(asked, agent.run("go", capabilities=[kind(run)]))

@@ -18,6 +18,24 @@ def parse(text: str) -> tuple[bool, Any]:
         return False, None
 
 
+def strict_object(data: bytes) -> dict[str, Any]:
+    """Return the JSON object that these bytes are, in one reading only; raises ValueError for everything else.
+
+    Refused: bytes that are not UTF-8, a key that comes twice, NaN, numbers out of range, half a surrogate pair,
+    and nesting too deep to read.
+    """
+    try:
+        value = json.loads(
+            data.decode("utf-8"), parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_distinct
+        )
+        json.dumps(value, ensure_ascii=False).encode("utf-8")  # raises UnicodeEncodeError for half a pair
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+    if not isinstance(value, dict):
+        raise ValueError("not a JSON object")
+    return value
+
+
 def same(a: Any, b: Any) -> bool:
     """Return whether two JSON values are equal in RFC 8785's sense: 1 is 1.0, but true is not 1."""
     try:
@@ -44,6 +62,13 @@ def _equal(a: Any, b: Any) -> bool:
     if isinstance(a, list) and isinstance(b, list):
         return len(a) == len(b) and all(map(_equal, a, b))
     return bool(a == b)
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("a key comes twice in one object")
+    return value
 
 
 def _refuse(constant: str) -> Any:

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import sys
 from pathlib import Path
 
 from toolcards.connect import blocks, jsonc, words
-from toolcards.connect.base import Abilities, Change, Recipe, Snippet, Unreadable, Wish, read
+from toolcards.connect.base import Abilities, Change, Recipe, Snippet, Unreadable, Wish, program, read
 
 AGENT = ("opencode", "acp")
 SERVERS = "agent_servers"
-CHECKOUT = Path(__file__).parents[3] / "manage.py"
 
 
 def plan(wish: Wish) -> list[Change]:
@@ -60,20 +57,13 @@ def title(wish: Wish) -> str:
 
 
 def _entry(wish: Wish, key: str) -> dict[str, object]:
-    program = _program()
+    ours = program()
     return {
         "type": "custom",
-        "command": program[0],
-        "args": [*program[1:], "acp", "--", *(wish.agent or AGENT)],
+        "command": ours[0],
+        "args": [*ours[1:], "acp", "--", *(wish.agent or AGENT)],
         "env": {"TOOLCARDS_URL": wish.url.rstrip("/"), "TOOLCARDS_AGENT_KEY": key},
     }
-
-
-def _program() -> list[str]:
-    """The proxy's command, with its path: an editor that was started from a menu knows no virtual environment."""
-    found = shutil.which("toolcards")
-    ours = [str(CHECKOUT)] if CHECKOUT.exists() else ["-m", "toolcards"]
-    return [found] if found else [sys.executable, *ours]
 
 
 RECIPE = Recipe(

@@ -1,4 +1,4 @@
-"""The Vercel AI SDK: one module in the chat's route."""
+"""The Vercel AI SDK: a module in the chat's route, and those that it needs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from toolcards.connect import away, words
 from toolcards.connect.base import Abilities, Recipe, Snippet
 from toolcards.connect.project import Project, folder_of, modules
 
-_FILES = Project("ai-sdk", ".env.local", modules("ai-sdk.mjs"))
+_FILES = Project("ai-sdk", ".env.local", modules(*words.MODULES))
 _AWAY = """
 import { ask } from './toolcards/ai-sdk.mjs';
 const said = await ask({ tool: 'probe', callId: 'away', args: {} }, { run: 'away', seconds: 5 });
@@ -18,7 +18,7 @@ RECIPE = Recipe(
     name="ai-sdk",
     title="AI SDK",
     version="ai 7.0.173 and 6.0.326",
-    about=f"One module without dependencies. {words.WRITES_JAVASCRIPT.format('ai-sdk.mjs')}",
+    about=f"Small modules without dependencies. {words.WRITES_JAVASCRIPT.format('ai-sdk.mjs and what it needs')}",
     can=Abilities(
         edit="with gated, the only way to gate in version 6; toolApproval denies the call and tells the model the edit",
         stream="yes",
@@ -37,7 +37,7 @@ RECIPE = Recipe(
         Snippet("ai_sdk_6", "AI SDK 6", "The same without toolApproval."),
     ),
     by_hand=(
-        Snippet("ai_sdk_files", "Without the command", "The module to copy, and what .env.local says."),
+        Snippet("ai_sdk_files", "Without the command", "The modules to copy, and what .env.local says."),
         Snippet("ai_sdk_curl", "Only watching: pipe the stream", words.PIPED),
     ),
     guide=words.JAVASCRIPT,

@@ -1,7 +1,9 @@
-"""Claude Code: HTTP hooks in its settings, and the key in their `env` block.
+"""Claude Code: hooks in its settings, and the key in their `env` block.
 
-Tested with @anthropic-ai/claude-code 2.1.329. `onFailure: "block"` needs 2.1.295; older versions run the tool
-when a hook cannot be reached. SessionStart is not sent to HTTP hooks, so a session is first seen at its prompt.
+What gates is a command hook, `toolcards hook`: Claude Code's own HTTP hooks take every 2xx answer, of any type and
+size. What only watches is an HTTP hook that gives up after a second; the program says so. Tested with
+@anthropic-ai/claude-code 2.1.329. `onFailure: "block"` needs 2.1.295; older versions run the tool when a hook takes
+too long. SessionStart is not sent to HTTP hooks, so a session is first seen at its prompt.
 """
 
 from __future__ import annotations
@@ -11,12 +13,13 @@ import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from toolcards.connect.base import TAG, Abilities, Change, Recipe, Snippet, Unreadable, Wish, as_json, read_json
+from toolcards.connect import away as no_server
+from toolcards.connect import hooks_file, words
+from toolcards.connect.base import TAG, Abilities, Change, Recipe, Snippet, Wish, as_json, read_json
+from toolcards.connect.hooks_file import HOLD, TIMEOUT
 
-HOLD = 930  # seconds that a question is held: longer than the server's own time to answer (900)
-TIMEOUT = HOLD + 30  # the hook's own limit: were it to elapse, older versions would run the tool
+WATCHING = 1  # seconds that a hook which only tells may take, however long the server does
 KEY = "TOOLCARDS_CLAUDE_CODE_KEY"
 PATH = "/api/v1/hooks/claude-code"
 AGENT_SDK = (
@@ -34,23 +37,18 @@ def plan(wish: Wish) -> list[Change]:
     path = settings_of(wish)
     text, said = read_json(path)
     key = wish.key or key_in(wish)
-    after = _without(said)
-    hooks = _object(after, "hooks", path)
-    for event in (*GATES, *OF_TOOLS, *OF_RUNS):
-        entries = hooks.setdefault(event, [])
-        if not isinstance(entries, list):
-            raise Unreadable(f"{path}: hooks.{event} is not a list. It was not touched.")
-        entries.append(_entry(event, wish.url))
-    _object(after, "env", path)[KEY] = key
-    same = _sorted_away(after) == _sorted_away(said)
-    return [Change(path, text, text if same else as_json(after, text), secret=key)]
+    entries = {event: _entry(event, wish.url) for event in (*GATES, *OF_TOOLS, *OF_RUNS)}
+    after = _without_key(hooks_file.with_ours(said, entries, path))
+    hooks_file.object_in(after, "env", path)[KEY] = key
+    unchanged = hooks_file.same(after, said)
+    return [Change(path, text, text if unchanged else as_json(after, text), secret=key)]
 
 
 def undo(wish: Wish) -> list[Change]:
     """Return the settings without our hooks; a file that held nothing else goes."""
     path = settings_of(wish)
     text, said = read_json(path)
-    after = _without(said)
+    after = _without_key(hooks_file.without_ours(said))
     if after == said:
         return [Change(path, text, text)]
     return [Change(path, text, as_json(after, text) if after else None, secret=key_in(wish))]
@@ -71,37 +69,34 @@ def settings_of(wish: Wish) -> Path:
 
 
 def away(wish: Wish) -> str:
-    """Return what makes this fail closed, as read from the settings and the program; "" where it is not so."""
-    hooks = read_json(settings_of(wish))[1].get("hooks", {})
+    """Return what the gating hook, as it is written, says to a call with no server there; "" where it does not deny."""
+    said = read_json(settings_of(wish))[1]
     for event in GATES:
-        ours = [hook for entry in hooks.get(event, []) for hook in entry.get("hooks", []) if _ours(hook)]
+        ours = hooks_file.ours_in(said, event)
         if not ours or any(hook.get("onFailure") != "block" for hook in ours):
             return ""
-    version = installed()
-    if not version or version < BLOCKS:
-        return ""
-    return f'onFailure is "block" in {settings_of(wish)}, and Claude Code {".".join(map(str, version))} goes by it'
+    return no_server.hook(["claude-code"])
 
 
 def mind(wish: Wish) -> str:
     """Return what is to be said of the program on this computer."""
     version, wanted = installed(), ".".join(map(str, BLOCKS))
     if not version:
-        return f"There is no `claude` on the PATH here. Versions before {wanted} run tools when no server is there."
+        return f"There is no `claude` on the PATH here. Versions before {wanted} run a tool whose hook takes too long."
     if version < BLOCKS:
         found = ".".join(map(str, version))
-        return f"Claude Code {found} runs tools when no server is there. Update it: {wanted} blocks them."
+        return f"Claude Code {found} runs a tool whose hook takes too long. Update it: {wanted} blocks it."
     return ""
 
 
 def installed() -> tuple[int, ...]:
     """Return the version of the program on this computer, () if there is none."""
-    program = shutil.which("claude")
-    if program is None:
+    claude = shutil.which("claude")
+    if claude is None:
         return ()
     try:
         said = subprocess.run(  # noqa: S603 - the program that is being connected
-            [program, "--version"], capture_output=True, text=True, timeout=30
+            [claude, "--version"], capture_output=True, text=True, timeout=30
         ).stdout
     except (OSError, subprocess.SubprocessError):
         return ()
@@ -110,72 +105,35 @@ def installed() -> tuple[int, ...]:
 
 
 def _entry(event: str, url: str) -> dict[str, Any]:
-    gating = event in GATES
-    query = f"?limit={HOLD}&by={TAG}" if gating else f"?by={TAG}"
-    hook: dict[str, Any] = {
-        "type": "http",
-        "url": f"{url.rstrip('/')}{PATH}{query}",
-        "headers": {"Authorization": f"Bearer ${KEY}"},
-        "allowedEnvVars": [KEY],
-        "timeout": TIMEOUT if gating else 10,
-    }
-    if gating:
-        hook["onFailure"] = "block"
+    hook = _gating(url) if event in GATES else _watching(url)
     return ({"matcher": "*"} if event in GATES + OF_TOOLS else {}) | {"hooks": [hook]}
 
 
-def _without(said: dict[str, Any]) -> dict[str, Any]:
-    """The settings without anything of ours, and without what that leaves empty."""
-    after = dict(said)
-    if isinstance(said.get("hooks"), dict):
-        hooks = {event: _others(entries) for event, entries in said["hooks"].items()}
-        after["hooks"] = {event: left for event, left in hooks.items() if left or not said["hooks"][event]}
-    if isinstance(said.get("env"), dict):
-        after["env"] = {name: value for name, value in said["env"].items() if name != KEY}
-    for name in ("hooks", "env"):
-        if after.get(name) == {} and said.get(name) != {}:
-            del after[name]
-    return after
+def _gating(url: str) -> dict[str, Any]:
+    """The hook that a tool waits for. Whatever goes wrong in it, starting it included, blocks the tool."""
+    line = ["claude-code", "--url", url.rstrip("/"), "--key-env", KEY, "--limit", str(HOLD)]
+    command = hooks_file.command(line, gates=True)
+    return {"type": "command", "command": command, "timeout": TIMEOUT, "onFailure": "block"}
 
 
-def _others(entries: Any) -> Any:
-    if not isinstance(entries, list):
-        return entries
-    left = []
-    for entry in entries:
-        hooks = entry.get("hooks") if isinstance(entry, dict) else None
-        if not isinstance(hooks, list) or not any(map(_ours, hooks)):
-            left.append(entry)
-        elif others := [hook for hook in hooks if not _ours(hook)]:
-            left.append(entry | {"hooks": others})
-    return left
-
-
-def _ours(hook: Any) -> bool:
-    url = hook.get("url") if isinstance(hook, dict) else ""
-    return isinstance(url, str) and f"by={TAG}" in urlsplit(url).query
-
-
-def _object(said: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
-    value = said.get(name, {})
-    if not isinstance(value, dict):
-        raise Unreadable(f"{path}: {name} is not an object. It was not touched.")
-    said[name] = dict(value)
-    inner: dict[str, Any] = said[name]
-    for event, entries in inner.items():
-        inner[event] = list(entries) if isinstance(entries, list) else entries
-    return inner
-
-
-def _sorted_away(said: dict[str, Any]) -> Any:
-    """The settings in a form in which the order of our entries among others' does not count."""
-    hooks = said.get("hooks")
-    if not isinstance(hooks, dict):
-        return said
-    ordered = {
-        event: sorted(map(repr, entries)) if isinstance(entries, list) else entries for event, entries in hooks.items()
+def _watching(url: str) -> dict[str, Any]:
+    """The hook that only tells; its name is what the program shows when it gave up."""
+    return {
+        "type": "http",
+        "url": f"{url.rstrip('/')}{PATH}?by={TAG}",
+        "headers": {"Authorization": f"Bearer ${KEY}"},
+        "allowedEnvVars": [KEY],
+        "timeout": WATCHING,
+        "statusMessage": "Telling Toolcards",
     }
-    return said | {"hooks": ordered}
+
+
+def _without_key(said: dict[str, Any]) -> dict[str, Any]:
+    """The settings without our key, and without an `env` that held nothing else."""
+    if not isinstance(said.get("env"), dict) or KEY not in said["env"]:
+        return said
+    env = {name: value for name, value in said["env"].items() if name != KEY}
+    return {name: env if name == "env" else value for name, value in said.items() if name != "env" or env}
 
 
 RECIPE = Recipe(
@@ -184,19 +142,21 @@ RECIPE = Recipe(
     version="2.1.329",
     can=Abilities(observe="yes", gate="yes", edit="yes", stream="no"),
     fails="closed",
-    when_away="While Toolcards is away no tool runs: Claude Code blocks the call and says that the hook failed "
-    "(before 2.1.295 it would run the tool).",
+    when_away="While Toolcards is away no tool runs: the hook denies the call and tells the model why.",
     notes=(
         "A deny rule in Claude Code's own settings always wins; an ask rule there asks even after a yes given here.",
         "What only the default allows is left to Claude Code's own rules; if it asks, you can answer there or here.",
         "Input does not stream: a call is seen when it is written.",
         f"A server that takes the call and never answers holds it for {TIMEOUT // 60} minutes; then it is blocked.",
+        "Hooks that only watch give up after a second, and Claude Code says so; what they were to tell may be missing.",
+        words.STARTS_HERE,
     ),
     plan=plan,
     undo=undo,
     key_in=key_in,
     place=10,
     by_hand=(Snippet("claude_agent_ts", "In an app on the Claude Agent SDK for TypeScript", AGENT_SDK),),
+    guide=words.CODING,
     road="hooks",
     away=away,
     mind=mind,

@@ -1,5 +1,6 @@
 """opencode: a plug-in file in its configuration folder, with the server's address and the key in its first lines.
 
+The two modules that it imports go into a folder beside that of the plug-ins, where opencode does not look for any.
 Tested with opencode-ai 1.18.33.
 """
 
@@ -11,8 +12,10 @@ from pathlib import Path
 
 from toolcards.connect import away
 from toolcards.connect.base import TAG, Abilities, Change, Recipe, Unreadable, Wish, read
+from toolcards.connect.project import copied, removed, served
 
 PLUG_IN = "toolcards.js"
+MODULES = ("toolcards/answers.mjs", "toolcards/asking.mjs")
 _AWAY = """
 import {{ Toolcards }} from './{}';
 const hooks = await Toolcards({{ client: {{ session: {{ get: async () => ({{}}) }} }} }});
@@ -25,7 +28,7 @@ _SETTINGS = re.compile(r"^const SETTINGS = (\{.*\}) // " + TAG + "$", re.MULTILI
 
 
 def plan(wish: Wish) -> list[Change]:
-    """Return the plug-in as a file."""
+    """Return the plug-in as a file, and the modules that it imports."""
     path, before = file_of(wish), read(file_of(wish))
     if before is not None and TAG not in before:
         raise Unreadable(f"{path} is there and is not ours. It was not touched.")
@@ -34,14 +37,16 @@ def plan(wish: Wish) -> list[Change]:
     after, found = _SETTINGS.subn(lambda _: f"const SETTINGS = {said} // {TAG}", source(), count=1)
     if not found:
         raise Unreadable("The plug-in has no line for its settings.")
-    return [Change(path, before, after, secret=key)]
+    modules = [copied(folder_of(wish), name, served(Path(name).name)) for name in MODULES]
+    return [*modules, Change(path, before, after, secret=key)]
 
 
 def undo(wish: Wish) -> list[Change]:
-    """Return the plug-in as no file, if it is ours."""
+    """Return the plug-in and its modules as no files, if they are ours."""
     path, before = file_of(wish), read(file_of(wish))
     ours = before is not None and TAG in before
-    return [Change(path, before, None if ours else before, secret=key_in(wish))]
+    gone = [removed(folder_of(wish), name) for name in MODULES]
+    return [*gone, Change(path, before, None if ours else before, secret=key_in(wish))]
 
 
 def key_in(wish: Wish) -> str:
@@ -52,8 +57,12 @@ def key_in(wish: Wish) -> str:
 
 def file_of(wish: Wish) -> Path:
     """Return the file: among the account's plug-ins, or the project's."""
-    folder = wish.project / ".opencode" if wish.project is not None else wish.home / ".config" / "opencode"
-    return folder / "plugin" / PLUG_IN
+    return folder_of(wish) / "plugin" / PLUG_IN
+
+
+def folder_of(wish: Wish) -> Path:
+    """Return opencode's folder: the account's, or the project's."""
+    return wish.project / ".opencode" if wish.project is not None else wish.home / ".config" / "opencode"
 
 
 def seen_away(wish: Wish) -> str:
@@ -64,12 +73,7 @@ def seen_away(wish: Wish) -> str:
 
 def source() -> str:
     """Return the plug-in as it is handed out."""
-    from django.contrib.staticfiles import finders
-
-    found = finders.find("clients/opencode.js")
-    if not found:
-        raise Unreadable("The plug-in is not among the static files of this installation.")
-    return Path(found).read_text("utf-8")
+    return served("opencode.js").read_text("utf-8")
 
 
 RECIPE = Recipe(

@@ -6,7 +6,7 @@ from toolcards.connect import away, words
 from toolcards.connect.base import Abilities, Recipe, Snippet
 from toolcards.connect.project import Project, folder_of, modules
 
-_FILES = Project("tanstack-ai", ".env.local", modules("ai-sdk.mjs", "tanstack.mjs"))
+_FILES = Project("tanstack-ai", ".env.local", modules(*words.MODULES, "tanstack.mjs"))
 _AWAY = """
 import { gate } from './toolcards/tanstack.mjs';
 const call = { toolName: 'probe', toolCallId: 'away', args: {} };
@@ -19,12 +19,13 @@ RECIPE = Recipe(
     name="tanstack-ai",
     title="TanStack AI",
     version="@tanstack/ai 0.58.0",
-    about=f"A middleware for server tools. {words.WRITES_JAVASCRIPT.format('tanstack.mjs and ai-sdk.mjs')}",
+    about=f"A middleware for server tools. {words.WRITES_JAVASCRIPT.format('tanstack.mjs and what it needs')}",
     can=Abilities(edit="yes", stream="yes"),
     fails=words.OPEN_AND_CLOSED,
     when_away=words.UNCHANGED,
     notes=(
         words.SERVERS_ONLY,
+        "gate comes first in middleware: TanStack takes the first middleware's word on a call.",
         "TanStack's own chat shows a denied call as complete, with the reason as its result.",
     ),
     plan=_FILES.plan,

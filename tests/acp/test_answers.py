@@ -1,0 +1,228 @@
+"""What the ACP proxy makes of the gate's answers: an allow for this very call only, calls of one id kept apart."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.client.bad_answers import BadAnswer, rows
+from tests.client.gatekeeper import Gate
+from tests.client.test_bad_answers import tampering
+from tests.clients.hole import Hole
+from tests.serving import PATIENCE, until
+from toolcards.acp.questions import Questions
+from toolcards.acp.sessions import Sessions
+from toolcards.client import Toolcards, asking, waiting
+from toolcards.core.canonical import digest
+
+OPTIONS = [
+    {"optionId": "always", "kind": "allow_always"}, {"optionId": "yes", "kind": "allow_once"},
+    {"optionId": "no", "kind": "reject_once"},
+]  # fmt: skip
+
+
+class Agent:
+    """One session of an agent behind the proxy's two halves; `voted` is what the dashboard tells in a mirror."""
+
+    def __init__(self, url: str, *, timeout: float = PATIENCE) -> None:
+        cards = Toolcards(url, "key", timeout=timeout)
+        self.sessions = Sessions(cards, agent="agent", heard=lambda said: None)
+        self.answers: queue.Queue[tuple[Any, str]] = queue.Queue()
+        self.questions = Questions(
+            cards, self.sessions, lambda question, said: self.answers.put((question.id, _option(said)))
+        )
+
+    def update(self, what: str, call: str, **told: Any) -> None:
+        update = {"sessionUpdate": what, "toolCallId": call, **told}
+        self.sessions.agent_said({"method": "session/update", "params": {"sessionId": "r1", "update": update}})
+
+    def request(self, number: Any, call: str, **told: Any) -> dict[str, Any]:
+        params = {"sessionId": "r1", "options": OPTIONS, "toolCall": {"toolCallId": call, **told}}
+        return {"id": number, "method": "session/request_permission", "params": params}
+
+    def ask(self, number: Any, call: str, **told: Any) -> None:
+        self.questions.ask(self.request(number, call, **told))
+
+    def answer(self) -> tuple[Any, str]:
+        return self.answers.get(timeout=PATIENCE)
+
+
+def _option(said: dict[str, Any]) -> str:
+    outcome = said["outcome"]
+    return str(outcome.get("optionId", outcome["outcome"]))
+
+
+@pytest.fixture
+def agent(gate: Gate) -> Iterator[Agent]:
+    made = Agent(gate.url)
+    yield made
+    made.sessions.close()
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    with Gate({"lookup": "allow", "bash": "allow", "wipe": "deny", "ask": "ask"}) as running:
+        yield running
+
+
+# ---------------------------------------------------------------- bad answers
+
+
+def outcome(gate: Gate, *, timeout: float = PATIENCE) -> str:
+    agent = Agent(gate.url, timeout=timeout)
+    try:
+        agent.update("tool_call", "c1", title="bash", rawInput={"command": "ls"})
+        agent.ask(1, "c1")
+        return agent.answer()[1]
+    finally:
+        agent.questions.withdraw_all()
+        agent.sessions.close()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "PAUSE", 0.01)
+    monkeypatch.setattr(waiting, "POLL", 0.2)
+    monkeypatch.setattr(waiting, "ASKED_PATIENCE", 0.05)
+
+
+@pytest.mark.parametrize("effect", ["allow", "ask"])
+def test_an_honest_gate_is_believed(effect: str) -> None:
+    with Gate({"bash": effect}) as gate:
+        assert outcome(gate) == "yes"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("row", "stage"), rows("decide", "poll", "claim"), ids=str)
+def test_a_bad_answer_allows_nothing(impatient: None, row: BadAnswer, stage: str) -> None:
+    with Gate({"bash": "ask" if stage == "poll" else "allow"}, tamper=tampering(row, stage)) as gate:
+        assert outcome(gate) == "no" and stage in gate.stages()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("row", "stage"), rows("decide", "poll", "claim", sooner=True), ids=str)
+def test_an_answer_that_does_not_end_allows_nothing_and_ends(impatient: None, row: BadAnswer, stage: str) -> None:
+    with Gate({"bash": "ask" if stage == "poll" else "allow"}, tamper=tampering(row, stage)) as gate:
+        assert outcome(gate, timeout=0.4) == "no"
+
+
+def test_without_a_server_nothing_is_allowed() -> None:
+    agent = Agent("http://127.0.0.1:9", timeout=1)
+    agent.ask(1, "c1", title="bash")
+    assert agent.answer()[1] == "no"
+    agent.sessions.close()
+
+
+@pytest.mark.slow
+def test_a_server_that_never_answers_allows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolcards.acp.questions.FLUSH", 0.3)
+    with Hole() as hole:
+        agent = Agent(hole.url, timeout=0.3)
+        agent.ask(1, "c1", title="bash")
+        assert agent.answer()[1] == "no" and hole.swallowed
+        agent.sessions.close()
+
+
+def test_an_edit_cannot_be_carried_and_is_told_as_not_run(agent: Agent, gate: Gate) -> None:
+    gate.edited = {"command": "ls -l"}
+    agent.ask(1, "c1", title="ask", rawInput={"command": "ls"})
+    assert agent.answer()[1] == "no"
+    until(lambda: "result" in gate.stages())
+    assert next(body["outcome"] for stage, body in gate.asked if stage == "result") == "aborted"
+
+
+# ---------------------------------------------------------------- one id for several calls
+
+
+def judged(gate: Gate) -> list[tuple[str, Any, int]]:
+    return [(call.tool, call.args, call.attempt) for call in gate.calls]
+
+
+def test_an_id_that_comes_again_is_judged_as_what_it_is_now(agent: Agent, gate: Gate) -> None:
+    """Neither the tool nor a part of the input of the call that had the id before."""
+    agent.update("tool_call", "1", title="lookup", rawInput={"key": "a", "more": True})
+    agent.ask(1, "1")
+    assert agent.answer() == (1, "yes")
+    agent.update("tool_call_update", "1", status="completed")
+    agent.update("tool_call", "1", title="wipe", rawInput={"key": "b"})
+    agent.ask(2, "1")
+    assert agent.answer() == (2, "no")
+    assert judged(gate) == [("lookup", {"key": "a", "more": True}, 1), ("wipe", {"key": "b"}, 2)]
+
+
+def test_a_request_about_a_call_that_has_ended_is_about_another(agent: Agent, gate: Gate) -> None:
+    agent.update("tool_call", "1", title="lookup", rawInput={"key": "a"})
+    agent.update("tool_call_update", "1", status="failed")
+    agent.ask(1, "1", title="wipe", rawInput={"key": "b"})
+    assert agent.answer() == (1, "no") and judged(gate) == [("wipe", {"key": "b"}, 1)]
+
+
+def test_two_open_calls_of_one_id_are_refused(agent: Agent, gate: Gate) -> None:
+    agent.update("tool_call", "1", title="lookup", rawInput={})
+    agent.update("tool_call", "1", title="wipe", rawInput={})
+    agent.ask(1, "1")
+    assert agent.answer() == (1, "no") and judged(gate) == []
+
+
+def test_what_the_request_itself_says_is_what_is_judged(agent: Agent, gate: Gate) -> None:
+    agent.update("tool_call", "1", title="lookup", rawInput={"key": "a", "more": True})
+    agent.ask(1, "1", name="wipe", rawInput={"key": "b"})
+    assert agent.answer() == (1, "no") and judged(gate) == [("wipe", {"key": "b"}, 1)]
+
+
+def test_a_second_request_with_the_id_of_an_open_one_is_refused(agent: Agent, gate: Gate) -> None:
+    gate.tamper = lambda stage, honest: None
+    agent.ask(7, "1", title="ask")
+    agent.ask(7, "2", title="lookup")
+    first, second = agent.answer(), agent.answer()
+    assert sorted([first, second]) == [(7, "no"), (7, "yes")]
+    assert [tool for tool, _, _ in judged(gate)] == ["ask"]
+
+
+def test_a_request_without_a_call_is_refused(agent: Agent, gate: Gate) -> None:
+    agent.ask(1, "", title="lookup")
+    assert agent.answer() == (1, "no") and judged(gate) == []
+
+
+# ---------------------------------------------------------------- a mirror: the dashboard's word
+
+
+def told(**other: Any) -> dict[str, Any]:
+    """What the server says once a person has approved."""
+    args = {"command": "ls"}
+    outcome = {"outcome": "selected", "optionId": "yes"}
+    said = {
+        "decision": "deny", "run": "r1", "call_id": "c1", "args_sha256": digest(args),
+        "approval": {"id": "apr_1", "state": "approved"}, "reply": {"id": 1, "result": {"outcome": outcome}},
+    }  # fmt: skip
+    return said | other
+
+
+def reply(option: str, outcome: str = "selected") -> dict[str, Any]:
+    return {"id": 1, "result": {"outcome": {"outcome": outcome, **({"optionId": option} if option else {})}}}
+
+
+@pytest.mark.parametrize(("said", "taken"), [
+    ({}, "yes"),
+    ({"approval": {"state": "denied"}, "reply": reply("no")}, "no"),
+    ({"args_sha256": digest({"command": "edited"}), "reply": reply("no")}, "no"),  # an edit is a no
+    ({"reply": reply("", "cancelled")}, "cancelled"),
+    ({"run": "r2"}, None), ({"call_id": "c2"}, None), ({"args_sha256": digest({"command": "rm"})}, None),
+    ({"args_sha256": None}, None), ({"approval": {"state": "denied"}}, None),
+    ({"approval": {"state": "pending"}}, None),
+    ({"approval": None}, None), ({"reply": reply("always")}, None), ({"reply": reply("other")}, None),
+    ({"reply": {"id": 1}}, None), ({"reply": reply("yes", "cancelled")}, None),
+    ({"reply": {"id": 1, "result": []}}, None),
+])  # fmt: skip
+def test_only_an_answer_to_this_very_question_is_passed_on(agent: Agent, said: Any, taken: str | None) -> None:
+    agent.update("tool_call", "c1", title="bash", rawInput={"command": "ls"})
+    agent.sessions.agent_said(agent.request(1, "c1"))
+    result = agent.sessions.voted("1", told(**said))
+    assert (None if result is None else _option(result)) == taken
+
+
+def test_a_question_that_is_not_open_has_no_answer(agent: Agent) -> None:
+    assert agent.sessions.voted("1", told()) is None

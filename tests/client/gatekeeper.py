@@ -1,0 +1,332 @@
+"""A small honest gate on loopback, over HTTP and WebSocket, that a test can make lie in one place.
+
+It speaks in raw bytes, so that broken answers can be said too. `Gate.tamper` gets each answer before it is sent:
+`tamper(stage, honest) -> Answer | None`; None leaves it as it is. Stages: `decide`, `poll`, `claim`, `result`,
+`withdraw`, `end`, and `message` for decisions over a socket.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import json
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from toolcards.client.common.canonical import call_digest, digest
+
+Json = dict[str, Any]
+GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+HEAD = "HTTP/1.1 {status}\r\n{headers}\r\n\r\n"
+
+
+def response(body: bytes, status: str = "200 OK", **headers: str) -> bytes:
+    """Return a whole answer; a header of None is left out. `content_length` and `content_type` are filled in."""
+    given = {"content_type": "application/json", "content_length": str(len(body)), **headers}
+    lines = "\r\n".join(f"{name.replace('_', '-')}: {value}" for name, value in given.items() if value is not None)
+    return HEAD.format(status=status, headers=lines).encode() + body
+
+
+@dataclass
+class Answer:
+    """What is sent: pieces with pauses between them (seconds as floats), and whether the connection ends behind it."""
+
+    pieces: list[bytes | float]
+    close: bool = True
+
+
+def plain(value: Any, *, close: bool = False, **more: Any) -> Answer:
+    """Return an answer that is well formed as HTTP."""
+    return Answer([response(json.dumps(value).encode(), **more)], close)
+
+
+@dataclass
+class Call:
+    """One (run, call id, attempt) as the gate judged it."""
+
+    run: str
+    call_id: str
+    attempt: int
+    tool: str
+    source: str
+    args: Any
+    effect: str
+    permit: str
+    approval: str = ""
+    edited: Any = None
+    claimed: str = ""  # by the claim of this id
+
+    @property
+    def runs(self) -> Any:
+        """The arguments that may run."""
+        return self.args if self.edited is None else self.edited
+
+    @property
+    def bound(self) -> Json:
+        """What binds an answer to the call."""
+        return {
+            "run": self.run, "call_id": self.call_id, "attempt": self.attempt, "args_sha256": digest(self.runs),
+            "tool": {"name": self.tool, "source": self.source},
+            "call_sha256": call_digest(self.runs, name=self.tool, source=self.source),
+        }  # fmt: skip
+
+    def decision(self, effect: str = "") -> Json:
+        """The decision object."""
+        effect = effect or self.effect
+        approval = {"id": self.approval, "state": "pending" if effect == "ask" else "approved"}
+        asked = self.bound
+        if effect == "ask":
+            asked["args_sha256"] = digest(self.args)
+            asked["call_sha256"] = call_digest(self.args, name=self.tool, source=self.source)
+        return {
+            "v": 1, "decision": effect, **asked, "by": {"kind": "rule"},
+            "reason": {"code": f"rule_{effect}", "text": f"The test says {effect}."},
+            "approval": approval if self.approval else None,
+            "permit": {"id": self.permit, "expires_at": None} if effect == "allow" else None,
+            **({"args": self.edited} if effect == "allow" and self.edited is not None else {}),
+        }  # fmt: skip
+
+    def claim(self) -> Json:
+        """The answer to a claim."""
+        return {"permit": self.permit, "state": "claimed", **self.bound, "args": self.runs}
+
+
+Tamper = Callable[[str, Any], "Answer | None"]
+
+
+@dataclass
+class Gate:
+    """The server. `effects` says by tool what policy says; `edited` is what a person makes of a call that is asked."""
+
+    effects: dict[str, str] = field(default_factory=dict)
+    edited: Any = None
+    tamper: Tamper = lambda stage, honest: None
+    idle: Callable[[int], bool] = lambda answered: False  # whether to close behind the n-th answer of a connection
+
+    def __post_init__(self) -> None:
+        self.calls: list[Call] = []
+        self.asked: list[tuple[str, Json]] = []  # stage and body of every request
+        self.connections = 0
+        self._lock = threading.Lock()
+        self._open: list[socket.socket] = []
+
+    def __enter__(self) -> Gate:
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for each in (self._listener, *self._open):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def stages(self) -> list[str]:
+        """What was asked, in order."""
+        return [stage for stage, _ in self.asked]
+
+    # ------------------------------------------------------------ connections
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.connections += 1
+            self._open.append(connection)
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        file = connection.makefile("rb")
+        answered = 0
+        with contextlib.suppress(OSError, ValueError):
+            while head := file.readline():
+                method, path, _ = head.decode().split(" ", 2)
+                headers = {}
+                while (line := file.readline().decode().strip()) != "":
+                    name, _, value = line.partition(":")
+                    headers[name.lower()] = value.strip()
+                if "upgrade" in headers.get("connection", "").lower():
+                    _Talk(self, connection, file, path, headers).go()
+                    break
+                body = _body(file, headers)
+                answer = self._answer(method, path, body)
+                _send(connection, answer)
+                answered += 1
+                if answer.close or self.idle(answered) or headers.get("connection", "").lower() == "close":
+                    break
+        with contextlib.suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
+        connection.close()
+
+    def _answer(self, method: str, path: str, raw: bytes) -> Answer:
+        body = json.loads(raw) if raw else {}
+        parts = urlsplit(path).path
+        if parts.endswith("/hooks/claude-code"):
+            stage, honest = "hook", self._hook(body, raw)
+        else:
+            stage, honest = self._honest(method, parts, body)
+        self.asked.append((stage, body))
+        status = {"missing": "404 Not Found", "claim": "410 Gone"}[stage] if "error" in honest else "200 OK"
+        return self.tamper(stage, honest) or plain(honest, status=status)
+
+    def _honest(self, method: str, path: str, body: Any) -> tuple[str, Any]:
+        parts = [unquote(part) for part in path.split("/")[3:]]
+        with self._lock:
+            match parts:
+                case ["calls", "decide"]:
+                    return "decide", self.judge(body).decision()
+                case ["approvals", name, "withdraw"]:
+                    return "withdraw", self._approval(name).decision("deny")
+                case ["approvals", name]:
+                    return "poll", self._approval(name).decision("allow")
+                case ["permits", name, "claim"]:
+                    call = next(call for call in self.calls if call.permit == name)
+                    claim_id = body.get("claim_id") or "none"
+                    if call.claimed not in {"", claim_id}:
+                        return "claim", {"error": {"code": "used", "message": "This permit was used."}}
+                    call.claimed = claim_id
+                    return "claim", call.claim()
+                case ["calls", name, "result"]:
+                    return "result", {"call_id": name, "state": "output-available"}
+                case ["ingest"]:
+                    return "ingest", {"run": "", "accepted": 1, "skipped": 0, "anomalies": 0, "seq": 1, "calls": []}
+                case ["runs", name, "end"]:
+                    return "end", {"run": name, "status": "finished", "seq": 1}
+        return "missing", {"error": {"code": "not_found", "message": "no such address"}}
+
+    def _hook(self, said: Json, raw: bytes) -> Json:
+        """The output of a hook, with what it answers; a call that is asked about was edited, or approved as it is."""
+        event = said["hook_event_name"]
+        if event not in {"PreToolUse", "PermissionRequest"}:
+            return {"toolcards": {"answers": hashlib.sha256(raw).hexdigest()}}
+        asked = {"run": said["session_id"], "call_id": said.get("tool_use_id", ""), "args": said["tool_input"]}
+        call = self.judge(asked | {"tool": said["tool_name"]})
+        changed = {"updatedInput": call.edited} if call.edited is not None else {}
+        effect = "deny" if call.effect == "deny" else "allow"
+        told: Json = {"permissionDecision": effect, "permissionDecisionReason": f"The test says {effect}.", **changed}
+        if event == "PermissionRequest":
+            told = {"decision": {"behavior": effect, **({"message": "No."} if effect == "deny" else changed)}}
+        bound = {"answers": hashlib.sha256(raw).hexdigest(), **call.bound}
+        silent = call.effect == "default"
+        output = {} if silent else {"hookSpecificOutput": {"hookEventName": event, **told}}
+        return output | {"toolcards": bound}
+
+    def _approval(self, name: str) -> Call:
+        return next(call for call in self.calls if call.approval == name)
+
+    def judge(self, body: Json) -> Call:
+        """Return the call of a question, judged by its tool's name; the same question gets the same answer."""
+        said = body["tool"]
+        tool, source = (said, "") if isinstance(said, str) else (said["name"], said.get("source", ""))
+        attempt = body.get("attempt", 1)
+        for call in self.calls:
+            if (call.run, call.call_id, call.attempt, call.tool) == (body["run"], body["call_id"], attempt, tool):
+                return call
+        number, effect = len(self.calls) + 1, self.effects.get(tool, "allow")
+        call = Call(body["run"], body["call_id"], attempt, tool, source, body.get("args", {}), effect, f"prm_{number}")
+        if effect == "ask":
+            call.approval, call.edited = f"apr_{number}", self.edited
+        self.calls.append(call)
+        return call
+
+
+class _Talk:
+    """One agent socket: acks everything, decides each input that is whole, and answers what a person is asked."""
+
+    def __init__(self, gate: Gate, connection: socket.socket, file: Any, path: str, headers: dict[str, str]) -> None:
+        self.gate, self.connection, self.file, self.headers = gate, connection, file, headers
+        query = dict(pair.split("=", 1) for pair in urlsplit(path).query.split("&"))
+        self.run, self.frames = unquote(query["run"].replace("+", " ")), 0
+
+    def go(self) -> None:
+        key = self.headers["sec-websocket-key"]
+        accept = base64.b64encode(hashlib.sha1(f"{key}{GUID}".encode()).digest()).decode()
+        said = f"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {accept}"
+        self.connection.sendall(HEAD.format(status="101 Switching Protocols", headers=said).encode())
+        while (text := self._message()) is not None:
+            said_frames = json.loads(text)
+            for frame in said_frames if isinstance(said_frames, list) else [said_frames]:
+                self.gate.asked.append((frame.get("type", "frame"), frame))
+                self.frames += 1
+                self.say(json.dumps({"type": "ack", "seq": self.frames, "frames": self.frames}))
+                if frame.get("type") in {"tool.input.available", "tool.input.repaired"}:
+                    self._decide(frame)
+
+    def _decide(self, frame: Json) -> None:
+        with self.gate._lock:
+            call = self.gate.judge({**frame, "run": self.run, "args": frame["input"]})
+        effects = ["ask", "allow"] if call.effect == "ask" else [call.effect]
+        for effect in effects:
+            honest = {"type": "decision", **call.decision(effect)}
+            honest["permit"] = None
+            answer = self.gate.tamper("message", honest)
+            if answer is None:
+                self.say(json.dumps(honest))
+                continue
+            _send(self.connection, answer)
+            if answer.close:
+                raise OSError
+
+    def say(self, text: str) -> None:
+        self.connection.sendall(frame(text.encode()))
+
+    def _message(self) -> str | None:
+        while True:
+            head = self.file.read(2)
+            if len(head) < 2:
+                return None
+            opcode, length = head[0] & 15, head[1] & 127
+            if length == 126:
+                (length,) = struct.unpack("!H", self.file.read(2))
+            elif length == 127:
+                (length,) = struct.unpack("!Q", self.file.read(8))
+            mask = self.file.read(4)
+            data = bytes(byte ^ mask[at % 4] for at, byte in enumerate(self.file.read(length)))
+            if opcode == 8:
+                with contextlib.suppress(OSError):
+                    self.connection.sendall(b"\x88" + bytes([len(data)]) + data)
+                return None
+            if opcode == 9:
+                self.connection.sendall(b"\x8a" + bytes([len(data)]) + data)
+            elif opcode == 1:
+                return data.decode()
+
+
+def frame(payload: bytes, opcode: int = 1) -> bytes:
+    """Return one whole frame as a server sends it."""
+    size = len(payload)
+    if size < 126:
+        return struct.pack("!BB", 0x80 | opcode, size) + payload
+    if size < 1 << 16:
+        return struct.pack("!BBH", 0x80 | opcode, 126, size) + payload
+    return struct.pack("!BBQ", 0x80 | opcode, 127, size) + payload
+
+
+def _body(file: Any, headers: dict[str, str]) -> bytes:
+    if headers.get("transfer-encoding") != "chunked":
+        return bytes(file.read(int(headers.get("content-length", 0))))
+    body = b""
+    while size := int(file.readline(), 16):
+        body += file.read(size)
+        file.readline()
+    file.readline()
+    return body
+
+
+def _send(connection: socket.socket, answer: Answer) -> None:
+    for piece in answer.pieces:
+        if isinstance(piece, float):
+            time.sleep(piece)
+        else:
+            connection.sendall(piece)

@@ -1,0 +1,158 @@
+"""No client of ours runs anything on an answer of the table, nor without one; on an honest answer each does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.client.bad_answers import BadAnswer, rows
+from tests.client.gatekeeper import Answer, Gate
+from tests.clients.hole import Hole
+from tests.serving import PATIENCE
+from toolcards.client import Denied, Toolcards, asking, gated, waiting
+from toolcards.client.plain import Tools
+
+pytestmark = pytest.mark.slow
+ARGS = {"command": "ls"}
+Client = Callable[[Toolcards], list[Any]]
+
+
+def ask(cards: Toolcards) -> list[Any]:
+    said = cards.ask("r1", "c1", "bash", ARGS, seconds=PATIENCE)
+    return [said.args] if said.allowed else []
+
+
+def aask(cards: Toolcards) -> list[Any]:
+    said = asyncio.run(cards.aask("r1", "c1", "bash", ARGS, seconds=PATIENCE))
+    return [said.args] if said.allowed else []
+
+
+def function(cards: Toolcards) -> list[Any]:
+    ran: list[Any] = []
+
+    def bash(command: str) -> None:
+        ran.append({"command": command})
+
+    try:
+        gated(cards, run="r1", seconds=PATIENCE)(bash)("ls")
+    except Denied:
+        return ran
+    return ran
+
+
+CLIENTS: dict[str, Client] = {"ask": ask, "aask": aask, "gated": function}
+
+
+def tampering(row: BadAnswer | None, stage: str) -> Callable[[str, Any], Answer | None]:
+    """Make this stage lie; every time, as long as somebody asks."""
+    return lambda now, honest: row.make(honest) if row is not None and now == stage else None
+
+
+def ran(client: Client, row: BadAnswer | None, stage: str, *, timeout: float = PATIENCE, **more: Any) -> list[Any]:
+    effects = {"bash": "ask" if stage == "poll" else "allow"}
+    with Gate(effects, tamper=tampering(row, stage)) as gate:
+        said = client(Toolcards(gate.url, "key", timeout=timeout, **more))
+        assert stage in gate.stages()  # else nothing bad was said
+        return said
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A poll that gets no usable answer is tried again, for two minutes: here for the time of a few tries."""
+    monkeypatch.setattr(waiting, "ASKED_PATIENCE", 0.05)
+    monkeypatch.setattr(asking, "PAUSE", 0.01)
+    monkeypatch.setattr(waiting, "POLL", 0.2)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("stage", ["decide", "poll"])
+@pytest.mark.parametrize("keep_alive", [True, False])
+def test_an_honest_gate_is_believed(client: str, stage: str, keep_alive: bool) -> None:
+    assert ran(CLIENTS[client], None, stage, keep_alive=keep_alive) == [ARGS]
+
+
+@pytest.mark.parametrize(
+    ("client", "keep_alive"), [("ask", True), ("ask", False), ("aask", True), ("gated", True)], ids=str
+)
+@pytest.mark.parametrize(("row", "stage"), rows("decide", "poll", "claim"), ids=str)
+def test_nothing_runs_on_a_bad_answer(client: str, row: BadAnswer, stage: str, keep_alive: bool) -> None:
+    assert ran(CLIENTS[client], row, stage, keep_alive=keep_alive) == []
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(("row", "stage"), rows("decide", "poll", "claim", sooner=True), ids=str)
+def test_nothing_runs_and_nobody_waits_for_ever_on_an_answer_that_does_not_end(
+    client: str, row: BadAnswer, stage: str
+) -> None:
+    assert ran(CLIENTS[client], row, stage, timeout=0.4) == []
+
+
+# ---------------------------------------------------------------- over a socket
+
+
+def over_socket(url: str, patience: float) -> list[Any]:
+    with Toolcards(url, "key").run("r1", offline=patience / 2, linger=0.2) as run:
+        said = run.call("bash", "c1").decision_now(ARGS, seconds=patience)
+        return [ARGS] if said.allowed else []
+
+
+def over_socket_awaited(url: str, patience: float) -> list[Any]:
+    async def work() -> list[Any]:
+        async with Toolcards(url, "key").run("r1", offline=patience / 2, linger=0.2) as run:
+            said = await run.call("bash", "c1").decision(ARGS, seconds=patience)
+            return [ARGS] if said.allowed else []
+
+    return asyncio.run(work())
+
+
+def by_tools(url: str, patience: float) -> list[Any]:
+    ran: list[Any] = []
+    with Toolcards(url, "key").run("r1", offline=patience / 2, linger=0.2):
+        Tools({"bash": lambda command: ran.append({"command": command})}, seconds=patience).call("bash", ARGS, "c1")
+    return ran
+
+
+SOCKETS = {"call": over_socket, "tools": by_tools, "awaited": over_socket_awaited}
+SOON = 0.6
+
+
+@pytest.mark.parametrize("client", SOCKETS)
+@pytest.mark.parametrize("effect", ["allow", "ask"])
+def test_an_honest_gate_is_believed_over_a_socket(client: str, effect: str) -> None:
+    with Gate({"bash": effect}) as gate:
+        assert SOCKETS[client](gate.url, PATIENCE) == [ARGS]
+
+
+@pytest.mark.parametrize(("client", "effect"), [
+    ("call", "allow"), ("call", "ask"), ("tools", "allow"), ("awaited", "ask"),
+])  # fmt: skip
+@pytest.mark.parametrize("row", [row for row, _ in rows("message")], ids=str)
+def test_nothing_runs_on_a_bad_message(client: str, effect: str, row: BadAnswer) -> None:
+    """At once, or after an honest message that a person is asked."""
+
+    def tamper(stage: str, honest: Any) -> Answer | None:
+        return row.make(honest) if stage == "message" and honest["decision"] == "allow" else None
+
+    with Gate({"bash": effect}, tamper=tamper) as gate:
+        assert SOCKETS[client](gate.url, SOON) == []
+        assert "tool.input.available" in gate.stages()
+
+
+@pytest.mark.parametrize("client", SOCKETS)
+def test_without_a_server_nothing_runs_over_a_socket(client: str) -> None:
+    assert SOCKETS[client]("http://127.0.0.1:9", SOON) == []
+    with Hole() as hole:
+        assert SOCKETS[client](hole.url, SOON) == [] and hole.swallowed
+
+
+# ---------------------------------------------------------------- nobody there
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_without_a_server_nothing_runs(client: str) -> None:
+    assert CLIENTS[client](Toolcards("http://127.0.0.1:9", "key", timeout=1)) == []
+    with Hole() as hole:
+        assert CLIENTS[client](Toolcards(hole.url, "key", timeout=0.3)) == [] and hole.swallowed

@@ -1,0 +1,70 @@
+"""The JavaScript clients against the table of bad answers: nothing runs on any; on an honest answer each runs."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.client.bad_answers import BadAnswer, rows
+from tests.client.gatekeeper import Gate
+from tests.client.javascript import CLIENTS, NODE, Node
+from tests.client.test_bad_answers import tampering
+from tests.clients.hole import Hole
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(NODE is None, reason="needs Node.js")]
+ARGS = {"command": "ls"}
+HASTE = 30  # how much faster the clients' clocks run, so that nobody waits ten seconds for each row
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    with Node(tmp_path_factory.mktemp("node")) as running:
+        yield running
+
+
+def ran(node: Node, client: str, row: BadAnswer | None, stage: str, *, haste: float = 1, late: float = 1) -> list[Any]:
+    """A run of its own each time: the modules remember ids."""
+    run = f"run-{uuid.uuid4().hex}"
+    call = {"tool": "bash", "id": "c1", "args": ARGS}
+    with Gate({"bash": "ask" if stage == "poll" else "allow"}, tamper=tampering(row, stage)) as gate:
+        told = node.play(client=client, url=gate.url, run=run, calls=[call], haste=haste, late=late)
+        assert stage in gate.stages(), told  # else nothing bad was said
+    assert len(told["ran"]) + len(told["said"]) == 1
+    return list(told["ran"])
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("stage", ["decide", "poll"])
+def test_an_honest_gate_is_believed(node: Node, client: str, stage: str) -> None:
+    assert ran(node, client, None, stage) == [["bash", ARGS]]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(("row", "stage"), rows("decide", "poll", "claim"), ids=str)
+def test_nothing_runs_on_a_bad_answer(node: Node, client: str, row: BadAnswer, stage: str) -> None:
+    assert ran(node, client, row, stage, haste=HASTE) == []
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_without_a_server_nothing_runs(node: Node, client: str) -> None:
+    told = node.play(client=client, url="http://127.0.0.1:9", run="r1", calls=[{"tool": "bash", "id": "c", "args": {}}])
+    assert told["ran"] == [] and "could not be reached" in told["said"][0]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(("row", "stage"), rows("decide", "poll", "claim", sooner=True), ids=str)
+def test_nothing_runs_and_nobody_waits_for_ever_on_an_answer_that_does_not_end(
+    node: Node, client: str, row: BadAnswer, stage: str
+) -> None:
+    assert ran(node, client, row, stage, haste=HASTE, late=HASTE) == []
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_server_that_never_answers_is_not_waited_for_for_ever(node: Node, client: str) -> None:
+    call = {"tool": "bash", "id": "c", "args": {}}
+    with Hole() as hole:
+        told = node.play(client=client, url=hole.url, run=uuid.uuid4().hex, calls=[call], haste=HASTE)
+    assert told["ran"] == [] and hole.swallowed

@@ -1,0 +1,190 @@
+"""Connections of the Python client: kept, found closed, tried once more, and never used for another's answer."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.client.gatekeeper import Answer, Gate, plain, response
+from tests.serving import PATIENCE
+from toolcards.client import Toolcards
+from toolcards.client.http_client import MOST_IDLE, HttpClient, Unreachable
+
+Tamper = Callable[[str, Any], Answer | None]
+
+
+def client(gate: Gate, **more: Any) -> Toolcards:
+    return Toolcards(gate.url, "key", timeout=PATIENCE, **more)
+
+
+def asks(cards: Toolcards, number: int) -> bool:
+    return cards.ask("r1", f"c{number}", "bash", {"n": number}).allowed
+
+
+def once(stage: str, answer: Answer, *, after: int = 0) -> Tamper:
+    """Give this answer at this stage one time, after so many honest ones."""
+    left = [after, 1]
+
+    def tamper(now: str, honest: Any) -> Answer | None:
+        if now != stage or not left[1]:
+            return None
+        if left[0]:
+            left[0] -= 1
+            return None
+        left[1] = 0
+        return answer
+
+    return tamper
+
+
+@pytest.mark.parametrize(("keep_alive", "connections"), [(True, 1), (False, 20)])
+def test_connections_are_kept_unless_they_shall_not_be(keep_alive: bool, connections: int) -> None:
+    with Gate() as gate:
+        cards = client(gate, keep_alive=keep_alive)
+        assert all(asks(cards, number) for number in range(10))
+    assert gate.connections == connections
+
+
+def test_a_connection_that_the_server_closed_while_it_idled_is_not_used() -> None:
+    """Where the end has arrived, nothing is even sent: no request is told twice."""
+    with Gate(idle=lambda answered: True) as gate:
+        cards = client(gate)
+        assert all(asks(cards, number) for number in range(5))
+    assert gate.stages() == ["decide", "claim"] * 5
+
+
+@pytest.mark.parametrize("stage", ["decide", "poll", "claim"])
+def test_a_reused_connection_that_closes_without_a_byte_is_tried_once_more(stage: str) -> None:
+    effects = {"bash": "ask" if stage == "poll" else "allow"}
+    with Gate(effects, tamper=once(stage, Answer([]), after=1)) as gate:
+        cards = client(gate)
+        assert asks(cards, 0) and asks(cards, 1)
+    assert gate.stages().count(stage) == 3 and gate.connections == 2
+
+
+def test_it_is_tried_once_more_and_not_twice() -> None:
+    honest = [None]
+
+    def tamper(stage: str, said: Any) -> Answer | None:
+        return honest.pop() if honest else Answer([])
+
+    with Gate(tamper=tamper) as gate:
+        cards = client(gate)
+        assert cards.decide("r1", "c1", "bash", {}).allowed
+        assert not cards.decide("r1", "c2", "bash", {}).allowed
+    assert gate.stages() == ["decide"] * 3
+
+
+@pytest.mark.parametrize(
+    "answer", [Answer([]), Answer([b"H"]), Answer([b"HTTP/1.1 200 OK\r\n"]), Answer([response(b"{}")[:-1]])]
+)
+def test_a_fresh_connection_is_never_tried_again(answer: Answer) -> None:
+    with Gate(tamper=lambda stage, honest: answer) as gate:
+        assert not client(gate).decide("r1", "c1", "bash", {}).allowed
+    assert gate.stages() == ["decide"]
+
+
+@pytest.mark.parametrize("answer", [Answer([b"H"]), Answer([b"HTTP/1.1 200 OK\r\n"]), Answer([response(b"{}")[:-1]])])
+def test_a_reused_connection_that_began_to_answer_is_not_tried_again(answer: Answer) -> None:
+    with Gate(tamper=once("decide", answer, after=1)) as gate:
+        cards = client(gate)
+        assert asks(cards, 0) and not asks(cards, 1)
+    assert gate.stages() == ["decide", "claim", "decide"]
+
+
+def test_a_reused_connection_that_falls_silent_is_not_tried_again() -> None:
+    with Gate(tamper=once("decide", Answer([5.0]), after=1)) as gate:
+        cards = Toolcards(gate.url, "key", timeout=1)
+        assert asks(cards, 0) and not asks(cards, 1)
+    assert gate.stages() == ["decide", "claim", "decide"]
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.3])
+def test_an_answer_too_many_is_for_no_later_question(pause: float) -> None:
+    """The server answers twice; the second one, an allow for the next call, lies in wait on the connection."""
+
+    def twice(stage: str, honest: Any) -> Answer | None:
+        if stage != "decide" or honest["call_id"] != "c1":
+            return None
+        bait = dict(honest, call_id="c2", decision="allow")
+        first, second = (response(json.dumps(each).encode()) for each in (honest, bait))
+        return Answer([first, pause, second] if pause else [first + second], close=False)
+
+    with Gate({"bash": "deny"}, tamper=twice) as gate:
+        cards = client(gate)
+        assert not cards.decide("r1", "c1", "bash", {}).allowed
+        threading.Event().wait(2 * pause)  # so that the bait is there
+        denied = cards.decide("r1", "c2", "bash", {})
+    assert (denied.allowed, denied.code) == (False, "rule_deny")
+    assert gate.connections == 2
+
+
+def test_a_late_answer_is_for_no_later_question() -> None:
+    """The first question timed out; its answer comes while the second is open."""
+    with Gate(tamper=once("decide", Answer([1.0, plain({"decision": "allow", "call_id": "c2"}).pieces[0]]))) as gate:
+        cards = Toolcards(gate.url, "key", timeout=0.3)
+        assert not cards.decide("r1", "c1", "bash", {}).allowed
+        cards.timeout = PATIENCE
+        assert asks(cards, 2)
+    assert gate.connections == 2
+
+
+def test_threads_share_a_client_and_each_gets_its_own_answer() -> None:
+    right: list[bool] = []
+
+    def work(number: int) -> None:
+        for turn in range(10):
+            args = {"n": number, "turn": turn}
+            said = cards.ask("r1", f"c{number}-{turn}", "bash", args)
+            right.append(said.allowed and said.args == args)
+
+    with Gate() as gate:
+        cards = client(gate)
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert right == [True] * 160
+    assert len(cards._http._idle._links) <= MOST_IDLE
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_process_has_connections_of_its_own() -> None:
+    """Two processes on one socket would read each other's answers. Async code works in the child, too."""
+
+    def child(number: int, results: Any) -> None:
+        import asyncio
+
+        said = asyncio.run(cards.aask("r1", f"child-{number}", "bash", {"n": number}))
+        results.put(said.allowed and asks(cards, 100 + number))
+
+    with Gate() as gate:
+        cards = client(gate)
+        assert asks(cards, 0)
+        import asyncio
+
+        assert asyncio.run(cards.aask("r1", "parent", "bash", {})).allowed  # its threads do not exist in the child
+        context = multiprocessing.get_context("fork")
+        results: Any = context.Queue()
+        children = [context.Process(target=child, args=(number, results)) for number in range(3)]
+        for each in children:
+            each.start()
+        assert [results.get(timeout=PATIENCE) for _ in children] == [True] * 3
+        assert asks(cards, 1)
+        for each in children:
+            each.join(PATIENCE)
+    assert gate.connections >= 4
+
+
+@pytest.mark.parametrize("header", ["a\r\nX: y", "ключ"])
+def test_a_key_that_is_no_header_is_unreachable_and_no_crash(header: str) -> None:
+    with Gate() as gate, pytest.raises(Unreachable):
+        HttpClient(gate.url, {"Authorization": f"Bearer {header}"}, keep_alive=True).request("GET", "/", None, 5)

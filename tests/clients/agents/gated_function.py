@@ -1,0 +1,154 @@
+"""One run of a framework that has no module of ours: its tools are functions with `@gated`, in a run's block.
+
+    python gated_function.py <smolagents|mcp|adk|crewai> <ok|deny> <run>
+
+The framework's real agent loop runs with a model that calls the tool once and then ends. Prints one JSON line: the
+paths that the tool ran with, and what the model was given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+from toolcards.client import Denied, Toolcards, gated
+
+PATHS = {"ok": "a.txt", "deny": "echo forbidden"}  # as the policy of gating.py judges them
+ran: list[str] = []
+cards = Toolcards()
+
+
+def in_smolagents(path: str) -> str:
+    from smolagents import ChatMessage, Model, ToolCallingAgent, tool
+    from smolagents.models import ChatMessageToolCall, ChatMessageToolCallFunction
+
+    seen: list[str] = []
+
+    class Fake(Model):
+        def generate(self, messages: Any, **more: Any) -> Any:
+            seen.append(str(messages))
+            name, args = ("delete_file", {"path": path}) if len(seen) == 1 else ("final_answer", {"answer": "done"})
+            function = ChatMessageToolCallFunction(name=name, arguments=args)
+            call = ChatMessageToolCall(id="call_0", type="function", function=function)
+            return ChatMessage(role="assistant", content="", tool_calls=[call])
+
+    @tool
+    @gated(cards)
+    def delete_file(path: str) -> str:
+        """Delete a file.
+
+        Args:
+            path: The file.
+        """
+        ran.append(path)
+        return "deleted"
+
+    ToolCallingAgent(tools=[delete_file], model=Fake(), max_steps=3, verbosity_level=0).run("tidy up")
+    return seen[-1]
+
+
+def in_mcp(path: str) -> str:
+    from mcp import Client
+    from mcp.server.mcpserver import MCPServer
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    server = MCPServer("files")
+
+    @gated(cards, tool="delete_file")
+    async def delete(path: str) -> str:
+        ran.append(path)
+        return "deleted"
+
+    @server.tool()
+    async def delete_file(path: str) -> str:
+        """Delete a file."""
+        try:
+            return await delete(path)
+        except Denied as no:  # MCP hides the text of other exceptions
+            raise ToolError(str(no)) from no
+
+    async def call() -> str:
+        async with Client(server) as client:
+            return str((await client.call_tool("delete_file", {"path": path})).content)
+
+    return asyncio.run(call())
+
+
+def in_adk(path: str) -> str:
+    from google.adk.agents import LlmAgent
+    from google.adk.models import BaseLlm, LlmResponse
+    from google.adk.runners import InMemoryRunner
+    from google.genai import types
+
+    seen: list[str] = []
+
+    class Fake(BaseLlm):
+        async def generate_content_async(self, llm_request: Any, stream: bool = False) -> Any:
+            seen.append(str(llm_request.contents))
+            call = types.Part.from_function_call(name="delete_file", args={"path": path})
+            part = call if len(seen) == 1 else types.Part(text="done")
+            yield LlmResponse(content=types.Content(role="model", parts=[part]))
+
+    @gated(cards)
+    async def delete_file(path: str) -> str:
+        """Delete a file."""
+        ran.append(path)
+        return "deleted"
+
+    def refused(tool: Any, args: Any, tool_context: Any, error: Exception) -> dict[str, str]:
+        return {"error": str(error)}
+
+    agent = LlmAgent(name="scribe", model=Fake(model="fake"), tools=[delete_file], on_tool_error_callback=refused)
+
+    async def run() -> None:
+        runner = InMemoryRunner(agent=agent)
+        await runner.run_debug("tidy up", quiet=True)
+
+    asyncio.run(run())
+    return seen[-1]
+
+
+def in_crewai(path: str) -> str:
+    from crewai import Agent, BaseLLM, Crew, Task
+    from crewai.tools import tool
+
+    seen: list[str] = []
+
+    class Fake(BaseLLM):
+        def call(self, messages: Any, *args: Any, **more: Any) -> str:
+            seen.append(str(messages))
+            if len(seen) == 1:
+                return f"Thought: go\nAction: delete_file\nAction Input: {json.dumps({'path': path})}"
+            return "Thought: I now know the final answer\nFinal Answer: done"
+
+        def supports_function_calling(self) -> bool:
+            return False
+
+    @gated(cards, tool="delete_file")
+    def delete(path: str) -> str:
+        ran.append(path)
+        return "deleted"
+
+    @tool("delete_file")
+    def delete_file(path: str) -> str:
+        """Delete a file."""
+        try:
+            return delete(path)
+        except Denied as no:  # CrewAI calls a tool that raises again, up to six times
+            return f"Not run: {no}"
+
+    agent = Agent(role="scribe", goal="tidy", backstory="", llm=Fake(model="fake"), tools=[delete_file], max_iter=3)
+    Crew(agents=[agent], tasks=[Task(description="tidy up", expected_output="done", agent=agent)]).kickoff()
+    return seen[-1]
+
+
+def main(framework: str, scenario: str, run: str) -> None:
+    work = {"smolagents": in_smolagents, "mcp": in_mcp, "adk": in_adk, "crewai": in_crewai}[framework]
+    with cards.run(run, agent="scribe"):
+        seen = work(PATHS[scenario])
+    print(json.dumps({"ran": ran, "seen": seen}))
+
+
+main(*sys.argv[1:])

@@ -1,0 +1,226 @@
+"""`toolcards hook`: what it lets run is an answer to these very bytes; everything else is a deny."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import subprocess
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.client.bad_answers import BadAnswer, rows
+from tests.client.gatekeeper import Answer, Gate, plain
+from tests.clients.hole import Hole
+from tests.serving import PATIENCE
+from toolcards import hook_relay
+from toolcards.hook_relay import relayed
+
+ROOT = Path(__file__).parents[1]
+ARGS = {"command": "ls"}
+CALL = {"session_id": "s-1", "tool_name": "bash", "tool_input": ARGS, "tool_use_id": "toolu_1"}
+EVENTS = ["PreToolUse", "PermissionRequest"]
+
+
+def options(gate: Gate | str, program: str = "claude-code", limit: float = PATIENCE) -> Namespace:
+    url = gate if isinstance(gate, str) else gate.url
+    return Namespace(program=program, url=url, key_env="NO_SUCH_KEY", key_file=None, limit=limit)
+
+
+def hook(event: str, **more: Any) -> dict[str, Any]:
+    call = dict(CALL)
+    if event == "PermissionRequest":
+        call.pop("tool_use_id")  # it names none
+    return call | {"hook_event_name": event} | more
+
+
+def said(gate: Gate | str, event: str, program: str = "claude-code", *, limit: float = PATIENCE, **more: Any) -> Any:
+    given = hook(event, **more)
+    return relayed(options(gate, program, limit), json.dumps(given).encode(), given)
+
+
+def lets_run(output: dict[str, Any]) -> bool:
+    """Whether the program goes on by it: all but a plain deny."""
+    told = output.get("hookSpecificOutput", {})
+    return told.get("permissionDecision") != "deny" and told.get("decision", {}).get("behavior") != "deny"
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    with Gate({"bash": "allow", "wipe": "deny", "edited": "ask", "silent": "default"}) as running:
+        running.edited = {"command": "ls -l"}
+        yield running
+
+
+# ---------------------------------------------------------------- honest answers, in each program's words
+
+
+@pytest.mark.parametrize(("program", "tool", "wanted"), [
+    ("claude-code", "bash", {"permissionDecision": "allow", "permissionDecisionReason": "The test says allow."}),
+    ("claude-code", "edited", {"permissionDecision": "allow", "permissionDecisionReason": "The test says allow.",
+                               "updatedInput": {"command": "ls -l"}}),
+    ("claude-code", "wipe", {"permissionDecision": "deny", "permissionDecisionReason": "The test says deny."}),
+    ("claude-code", "silent", {}),
+    ("codex", "bash", {}),  # it takes an allow only with other arguments
+    ("codex", "edited", {"permissionDecision": "allow", "updatedInput": {"command": "ls -l"}}),
+    ("codex", "wipe", {"permissionDecision": "deny", "permissionDecisionReason": "The test says deny."}),
+    ("codex", "silent", {}),
+])  # fmt: skip
+def test_before_a_tool(gate: Gate, program: str, tool: str, wanted: Any) -> None:
+    output = said(gate, "PreToolUse", program, tool_name=tool)
+    assert output == ({"hookSpecificOutput": {"hookEventName": "PreToolUse", **wanted}} if wanted else {})
+
+
+@pytest.mark.parametrize(("program", "tool", "wanted"), [
+    ("claude-code", "bash", {"behavior": "allow"}),
+    ("claude-code", "edited", {"behavior": "allow", "updatedInput": {"command": "ls -l"}}),
+    ("claude-code", "wipe", {"behavior": "deny", "message": "No."}),
+    ("codex", "bash", {"behavior": "allow"}),
+    ("codex", "wipe", {"behavior": "deny", "message": "No."}),
+    ("claude-code", "silent", None), ("codex", "silent", None),
+])  # fmt: skip
+def test_where_the_program_asks(gate: Gate, program: str, tool: str, wanted: Any) -> None:
+    output = said(gate, "PermissionRequest", program, tool_name=tool)
+    assert output.get("hookSpecificOutput", {}).get("decision") == wanted
+
+
+def test_codex_takes_no_edit_where_it_asks_so_that_is_a_deny_that_says_it(gate: Gate) -> None:
+    decision = said(gate, "PermissionRequest", "codex", tool_name="edited")["hookSpecificOutput"]["decision"]
+    assert decision["behavior"] == "deny" and '"ls -l"' in decision["message"]
+
+
+@pytest.mark.parametrize("event", ["PostToolUse", "UserPromptSubmit", "Stop", "SessionStart"])
+def test_what_only_tells_decides_nothing_whatever_the_server_answers(gate: Gate, event: str) -> None:
+    gate.tamper = lambda stage, honest: plain({"decision": "block", "hookSpecificOutput": {"additionalContext": "x"}})
+    assert said(gate, event) == {} and gate.stages() == ["hook"]
+
+
+# ---------------------------------------------------------------- bad answers
+
+
+@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize(
+    "row", [row for row, _ in rows("decide") if row.stages == ("decide", "poll", "claim")], ids=str
+)
+def test_a_bad_envelope_lets_nothing_run(event: str, row: BadAnswer) -> None:
+    with Gate({"bash": "allow"}, tamper=lambda stage, honest: row.make(honest)) as gate:
+        assert not lets_run(said(gate, event)) and gate.stages() == ["hook"]
+
+
+@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("row", [row for row, _ in rows("decide", sooner=True)], ids=str)
+def test_an_answer_that_does_not_end_lets_nothing_run(
+    monkeypatch: pytest.MonkeyPatch, event: str, row: BadAnswer
+) -> None:
+    monkeypatch.setattr(hook_relay, "MARGIN", 0.3)
+    with Gate({"bash": "allow"}, tamper=lambda stage, honest: row.make(honest)) as gate:
+        assert not lets_run(said(gate, event, limit=0.1))
+
+
+WRONG: dict[str, Any] = {
+    "no binding": {"toolcards": ...},
+    "an empty binding": {"toolcards": {}},
+    "a binding that is a text": {"toolcards": "yes"},
+    "an answer to other bytes": {"toolcards.answers": "0" * 64},
+    "another run": {"toolcards.run": "s-2"},
+    "another input": {"toolcards.args_sha256": "0" * 64},
+    "no input": {"toolcards.args_sha256": ...},
+    "another call's digest": {"toolcards.call_sha256": "0" * 64},
+    "no call's digest": {"toolcards.call_sha256": ...},
+    "no attempt": {"toolcards.attempt": ...},
+    "an attempt below one": {"toolcards.attempt": 0},
+    "an attempt that is true": {"toolcards.attempt": True},
+    "no tool": {"toolcards.tool": ...},
+    "a tool by its name alone": {"toolcards.tool": "bash"},
+    "another tool": {"toolcards.tool": {"name": "wipe", "source": ""}},
+    "a tool of another server": {"toolcards.tool": {"name": "bash", "source": "elsewhere"}},
+    "other arguments than the digest's": {"updated": {"command": "rm -rf /"}},
+    "arguments that are no object": {"updated": "rm -rf /"},
+    "arguments without a canonical form": {"updated": {"n": 2**60}},
+    "another event": {"hookSpecificOutput.hookEventName": "PostToolUse"},
+    "a field nobody knows": {"continue": True},
+    "no event": {"hookSpecificOutput.hookEventName": ...},
+    "a list": {"hookSpecificOutput": []},
+}
+
+
+def wrong(honest: dict[str, Any], change: dict[str, Any]) -> Answer:
+    answer = copy.deepcopy(honest)
+    for path, value in change.items():
+        where, _, name = path.rpartition(".")
+        part = answer[where] if where else answer
+        if path == "updated":
+            told = answer["hookSpecificOutput"]
+            part, name = told.get("decision", told), "updatedInput"
+        if value is ...:
+            part.pop(name)
+        else:
+            part[name] = value
+    return plain(answer)
+
+
+@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("name", WRONG)
+def test_an_answer_to_something_else_lets_nothing_run(event: str, name: str) -> None:
+    with Gate({"bash": "allow"}, tamper=lambda stage, honest: wrong(honest, WRONG[name])) as gate:
+        assert not lets_run(said(gate, event))
+
+
+@pytest.mark.parametrize("decision", ["ask", "ALLOW", "approve", True, None, ["allow"], ...])
+def test_a_decision_that_is_none_lets_nothing_run(decision: Any) -> None:
+    change = {"hookSpecificOutput.permissionDecision": decision}
+    with Gate({"bash": "allow"}, tamper=lambda stage, honest: wrong(honest, change)) as gate:
+        assert not lets_run(said(gate, "PreToolUse"))
+
+
+def test_silence_for_another_call_is_no_silence_for_this_one(gate: Gate) -> None:
+    """`{}` lets Claude Code's own rules decide, so it must be about this call too."""
+    gate.tamper = lambda stage, honest: wrong(honest, {"toolcards.call_id": "toolu_2"})
+    assert not lets_run(said(gate, "PreToolUse", tool_name="silent"))
+
+
+def test_without_a_server_nothing_runs_and_what_only_tells_says_so() -> None:
+    assert not lets_run(said("http://127.0.0.1:9", "PreToolUse"))
+    assert not lets_run(said("http://127.0.0.1:9", "PermissionRequest"))
+    assert "Stop" in said("http://127.0.0.1:9", "Stop")["systemMessage"]
+
+
+def test_a_server_that_hangs_is_given_up_after_a_second_by_what_only_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert hook_relay.GIVE_UP == 1.0
+    monkeypatch.setattr(hook_relay, "GIVE_UP", 0.2)
+    with Hole() as hole:
+        assert "was not told of PostToolUse" in said(hole.url, "PostToolUse")["systemMessage"] and hole.swallowed
+
+
+# ---------------------------------------------------------------- the command
+
+
+def run(text: str, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "manage.py"), "hook", *words]
+    return subprocess.run(
+        command, input=text, capture_output=True, text=True, timeout=PATIENCE, env=os.environ | env, cwd="/"
+    )
+
+
+def test_the_command_reads_a_hook_and_prints_its_answer(gate: Gate, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("tck_a_key\n")
+    text = json.dumps(hook("PreToolUse"))
+    for more in (["--key-env", "OURS"], ["--key-file", str(tmp_path / "key")]):
+        done = run(text, "claude-code", "--url", gate.url, *more, OURS="tck_a_key")
+        assert json.loads(done.stdout)["hookSpecificOutput"]["permissionDecision"] == "allow", done.stderr
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"a": 1, "a": 2}', '{"a": NaN}', '{"a": "\\ud800"}'])
+def test_what_cannot_be_read_blocks(text: str) -> None:
+    done = run(text, "claude-code", "--url", "http://127.0.0.1:9")
+    assert (done.returncode, done.stdout) == (2, "") and "nothing was run" in done.stderr
+
+
+def test_words_that_it_does_not_know_block() -> None:
+    assert run("{}", "gemini").returncode == 2 and run("{}", "codex", "--no-such").returncode == 2

@@ -1,0 +1,149 @@
+"""RFC 8785 (JCS) bytes of a JSON value and their digest: one spelling for one value, so that people approve bytes.
+
+The server and the Python client share this module; `static/clients/toolcards.mjs` says the same in JavaScript, and
+tests/client/test_canonical.py holds both to one table.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator
+from json.encoder import encode_basestring as quoted
+from typing import Any
+
+MAX_INTEGER = 2**53 - 1
+MAX_DEPTH = 32
+MAX_NODES = 10_000
+
+
+class NotCanonical(ValueError):
+    """The value has no single spelling; `pointer` says where, `why` says what is wrong."""
+
+    def __init__(self, pointer: str, why: str) -> None:
+        super().__init__(f"{pointer or '(the whole value)'}: {why}")
+        self.pointer = pointer
+        self.why = why
+
+
+def canonical(value: object, *, max_nodes: int = MAX_NODES, max_depth: int = MAX_DEPTH) -> bytes:
+    """Return the value as RFC 8785 bytes; raise NotCanonical for what JSON cannot say in one way.
+
+    Refused: NaN and infinities, integers beyond 2^53-1, lone surrogates, U+0000, more than 32 levels (`max_depth`) or
+    10,000 values (`max_nodes`), and everything that is not plain JSON.
+    """
+    if _check(value, max_nodes, max_depth):
+        return "".join(_spell(value)).encode()
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return text.encode()
+
+
+def digest(value: object, *, max_nodes: int = MAX_NODES) -> str:
+    """Return the lower-case hex SHA-256 over the canonical bytes."""
+    return hashlib.sha256(canonical(value, max_nodes=max_nodes)).hexdigest()
+
+
+def call_digest(args: object, *, name: str, source: str = "", schema_sha256: str = "") -> str:
+    """Return `call_sha256`: the digest of a call's arguments, tool, server and schema together.
+
+    Lower-case hex SHA-256 over the RFC 8785 form of `{"args", "schema_sha256", "tool": {"name", "source"}}`. The
+    limits hold for the arguments alone, so what can be judged can be bound.
+    """
+    tool = canonical({"name": name, "source": source})
+    parts = b'{"args":', canonical(args), b',"schema_sha256":', canonical(schema_sha256), b',"tool":', tool, b"}"
+    return hashlib.sha256(b"".join(parts)).hexdigest()
+
+
+def escape(token: str) -> str:
+    """Return one step of a JSON Pointer, escaped."""
+    return token.replace("~", "~0").replace("/", "~1")
+
+
+def _check(value: object, max_nodes: int, max_depth: int) -> bool:
+    """Raise NotCanonical, or return True where json.dumps would spell it differently from RFC 8785."""
+    special = False
+    nodes = 0
+    rest: list[tuple[Any, str, int]] = [(value, "", 1)]
+    while rest:
+        item, pointer, depth = rest.pop()
+        nodes += 1
+        if nodes > max_nodes:
+            raise NotCanonical("", f"more than {max_nodes} values")
+        kind = type(item)
+        if kind is str:
+            _check_text(item, pointer)
+        elif kind is float:
+            special = True
+            if not math.isfinite(item):
+                raise NotCanonical(pointer, "NaN and infinities are not JSON")
+        elif kind is int:
+            if not -MAX_INTEGER <= item <= MAX_INTEGER:
+                raise NotCanonical(pointer, "integers beyond 2^53-1 lose digits; send them as strings")
+        elif kind is dict or kind is list:
+            if depth > max_depth:
+                raise NotCanonical(pointer, f"more than {max_depth} levels deep")
+            if kind is list:
+                rest.extend((child, f"{pointer}/{index}", depth + 1) for index, child in enumerate(item))
+                continue
+            for key, child in item.items():
+                if type(key) is not str:
+                    raise NotCanonical(pointer, "object keys are strings")
+                below = f"{pointer}/{escape(key)}"
+                _check_text(key, below)
+                special = special or not key.isascii()
+                rest.append((child, below, depth + 1))
+        elif item is not None and kind is not bool:
+            raise NotCanonical(pointer, f"{kind.__name__} is not a JSON type")
+    return special
+
+
+def _check_text(text: str, pointer: str) -> None:
+    if "\0" in text:
+        raise NotCanonical(pointer, "U+0000 is not allowed in text")
+    if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
+        raise NotCanonical(pointer, "half of a surrogate pair")
+
+
+def _spell(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        # RFC 8785, 3.2.3: keys are sorted by their UTF-16 code units, not by code points
+        for lead, key in zip(_leads("{"), sorted(value, key=lambda key: key.encode("utf-16-be")), strict=False):
+            yield lead + quoted(key) + ":"
+            yield from _spell(value[key])
+        yield "}" if value else "{}"
+    elif isinstance(value, list):
+        for lead, item in zip(_leads("["), value, strict=False):
+            yield lead
+            yield from _spell(item)
+        yield "]" if value else "[]"
+    elif isinstance(value, float):
+        yield _number(value)
+    else:
+        yield json.dumps(value, ensure_ascii=False)
+
+
+def _leads(first: str) -> Iterator[str]:
+    yield first
+    while True:
+        yield ","
+
+
+def _number(value: float) -> str:
+    """Return the number as ECMAScript's Number.prototype.toString writes it."""
+    if value == 0:
+        return "0"  # -0 too
+    sign = "-" if value < 0 else ""
+    mantissa, _, exponent = repr(abs(value)).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    fraction = "" if fraction == "0" else fraction
+    digits = (whole + fraction).lstrip("0")
+    point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))  # 0.digits × 10^point
+    digits = digits.rstrip("0")
+    if 0 < point <= 21:
+        return sign + (digits.ljust(point, "0") if len(digits) <= point else f"{digits[:point]}.{digits[point:]}")
+    if -6 < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    power = point - 1
+    head = digits[0] + ("." + digits[1:] if len(digits) > 1 else "")
+    return f"{sign}{head}e{'+' if power >= 0 else '-'}{abs(power)}"

@@ -1,0 +1,107 @@
+"""One question to the gate, and the digests that bind an answer to it.
+
+An answer counts only for the call that was asked about: same run, call id, attempt, tool and arguments. `args_sha256`
+is the digest of the arguments alone; `call_sha256` that of arguments, tool, server and schema together. Both are
+lower-case hex SHA-256 over the RFC 8785 form.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .common.canonical import call_digest, digest
+
+__all__ = ["AskedCalls", "Question", "Tool"]
+
+REMEMBERED = 10_000  # calls whose identity a client keeps
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool as the gate judges it: its name, the server it comes from, the digest of its input schema."""
+
+    name: str
+    source: str = ""
+    schema_sha256: str = ""
+
+    @classmethod
+    def read(cls, tool: str | Mapping[str, Any]) -> Tool:
+        """Return the tool of a question: a name, or an object with `name`."""
+        if isinstance(tool, str):
+            return cls(tool)
+        return cls(*(str(tool.get(field) or "") for field in ("name", "source", "schema_sha256")))
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question: may this call run?
+
+    `args` is the JSON value exactly as it is sent. `offered` names the tools that may run in its place where the
+    server repairs the name; without any no other tool may.
+    """
+
+    run: str
+    call_id: str
+    tool: Tool
+    args: Any
+    args_sha256: str
+    attempt: int = 1
+    offered: frozenset[str] = frozenset()
+
+    @classmethod
+    def about(
+        cls,
+        run: str,
+        call_id: str,
+        tool: str | Mapping[str, Any],
+        args: Any,
+        *,
+        attempt: int = 1,
+        offered: Iterable[str] = (),
+    ) -> Question:
+        """Return the question; raises TypeError or ValueError where the arguments have no canonical form."""
+        sent = json.loads(json.dumps(args, allow_nan=False))
+        return cls(run, call_id, Tool.read(tool), sent, digest(sent), attempt, frozenset(offered))
+
+    @property
+    def call_sha256(self) -> str:
+        """Return the digest of the whole call, which must not change while (run, call_id, attempt) stays the same."""
+        return self.digest_of(self.args, self.tool)
+
+    def digest_of(self, args: Any, tool: Tool) -> str:
+        """Return `call_sha256` of other arguments or another tool, as an edit or a repair brings them."""
+        return call_digest(args, name=tool.name, source=tool.source, schema_sha256=tool.schema_sha256)
+
+
+class AskedCalls:
+    """What each (run, call id, attempt) was asked about first: another call under the same id is not the same call.
+
+    A bounded memory of one client; the server keeps the same rule for good.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._identities: OrderedDict[tuple[str, str, int], str] = OrderedDict()
+        self._latest: OrderedDict[tuple[str, str], int] = OrderedDict()
+
+    def admit(self, question: Question) -> bool:
+        """Remember the question; return False if another call was asked about under its id."""
+        key = (question.run, question.call_id, question.attempt)
+        with self._lock:
+            known = self._identities.setdefault(key, question.call_sha256)
+            if known == question.call_sha256:
+                self._latest[question.run, question.call_id] = question.attempt
+            for memory in (self._identities, self._latest):
+                if len(memory) > REMEMBERED:
+                    memory.popitem(last=False)
+        return known == question.call_sha256
+
+    def latest(self, run: str, call_id: str) -> int:
+        """Return the attempt that was asked about last, 1 where none was."""
+        with self._lock:
+            return self._latest.get((run, call_id), 1)
