@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 from django.db import connection, transaction
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from toolcards import anchor, copies, verify, witnesses
@@ -208,6 +208,7 @@ _histories = st.lists(st.sampled_from(STEPS), min_size=1, max_size=14)
 
 
 @settings(max_examples=120)
+@example(history=["restart"], attack="old format", keep=0, restarts=False, goes_on=0)
 @given(
     history=_histories,
     attack=st.sampled_from(ATTACKS),

@@ -201,10 +201,10 @@ _PURPOSE, _FIRST_PURPOSE = "audit.2", "audit"
 
 
 def is_of_first_version() -> bool:
-    """Return whether the trail's last row is of the time before anchors were signed, or there is none."""
+    """Return whether the trail's last row is of the time before anchors were signed."""
     last = AuditRow.objects.order_by("-seq").values_list("key", flat=True).first()
     older = _named_keys((settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS), _FIRST_PURPOSE)
-    return last is None or last in older
+    return last in older
 
 
 @lru_cache(maxsize=4)
