@@ -109,6 +109,26 @@ def test_a_call_that_runs_goes_on_beside_another_attempt(facts: list[Any]) -> No
     assert card_of(board, 2).state != "output-available"
 
 
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [(ARGS | {"cwd": "/"}, "more-arguments"), ({"target": "x", "cwd": "/"}, "changed-after-decision")],
+)
+@pytest.mark.parametrize("after", [[], [f.OutputReady("c", "done")]])
+def test_what_is_reported_of_a_call_that_runs_marks_it_and_begins_no_other(
+    value: dict[str, Any], code: str, after: list[Any]
+) -> None:
+    board = play(*CLAIMED, *after, f.InputReady("c", "", value, True, report=True), f.OutputReady("c", "done"))
+    assert len(board.cards) == 1
+    card = card_of(board)
+    assert (card.input, next(each for each, _ in card.anomalies)) == (ARGS, code)
+    assert str(card.state) == "output-available"
+
+
+def test_a_report_of_another_input_ends_a_question_that_waits() -> None:
+    board = play(*APPROVED, f.InputReady("c", "", ARGS | {"cwd": "/"}, True, report=True))
+    assert [card.cause for card in board.cards.values()] == ["superseded", None]
+
+
 def test_text_that_began_before_the_call_was_judged_goes_on_after_it() -> None:
     board = play(f.InputStarted("c", "deploy"), f.InputDelta("c", TEXT[:9]), *ASKED, f.InputDelta("c", TEXT[9:]))
     assert len(board.cards) == 1

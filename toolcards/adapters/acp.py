@@ -159,12 +159,13 @@ def _changed(told: Said) -> Facts:
     if not _text(told, "toolCallId"):
         raise BadFrame("tool_call_update: toolCallId: Field required", "missing_field")
     ends = _STATUS.get(_text(told, "status"))
-    return [*_input(told), *(ends(told) if ends is not None else ())]
+    report = told.get("sessionUpdate") == "tool_call_update"
+    return [*_input(told, report=report), *(ends(told) if ends is not None else ())]
 
 
-def _input(told: Said) -> Facts:
+def _input(told: Said, *, report: bool = False) -> Facts:
     given = told.get("rawInput")
-    return [f.InputReady(told["toolCallId"], "", given, True)] if given not in (None, {}) else []
+    return [f.InputReady(told["toolCallId"], "", given, True, report=report)] if given not in (None, {}) else []
 
 
 def _running(told: Said) -> Facts:

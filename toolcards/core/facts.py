@@ -95,6 +95,7 @@ class InputReady:
     per_step: bool = False
     provider_executed: bool = False
     again: bool = False  # the same call once more, after its run was lost
+    report: bool = False  # what the wire reports of a call that it told of before: never another call while it runs
 
 
 @dataclass(frozen=True, slots=True)

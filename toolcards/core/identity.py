@@ -61,6 +61,14 @@ def is_input(card: Card, value: Any) -> bool:
     return False
 
 
+def extends(card: Card, value: Any) -> bool:
+    """Return whether the value is the judged input with more members."""
+    known = card.shown_input
+    if not isinstance(known, dict) or not isinstance(value, dict):
+        return False
+    return all(name in value and same(value[name], given) for name, given in known.items())
+
+
 def _names_tool(card: Card, fact: Any) -> bool:
     if fact.tool not in {"", card.tool.name, card.original_tool}:
         return False

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from toolcards.client.common.catalogue import DANGER, display_kind
 from toolcards.core import facts as f
 from toolcards.core.context import Context
-from toolcards.core.identity import contradicts, delta_contradicts, frozen, late_text
+from toolcards.core.identity import contradicts, delta_contradicts, extends, frozen, late_text
 from toolcards.core.lifecycle import Card
 from toolcards.core.reducer import row
 from toolcards.core.rope import EMPTY
@@ -17,6 +17,7 @@ from toolcards.core.transitions import NEXT
 
 Routed = tuple[int, f.AnyFact]
 CHANGED = "changed-after-decision"  # the anomaly of a judged call that was given another tool or input
+MORE = "more-arguments"  # the anomaly of a running call that is reported with more arguments than were judged
 STARTS = (f.InputStarted, f.InputReady, f.InputInvalid, f.InputRepaired)
 _RAN = (f.OutputPartial, f.OutputReady)
 _CHUNK_EXEMPT = (f.OutcomeMarked, f.LaneStarted)  # may come between chunks without ending the call (AG-UI 1.0)
@@ -87,6 +88,9 @@ class InputRouter:
         card = self._board.cards.get(ordinal)
         superseded: list[Routed] = []
         if card is not None and self._is_another(card, fact):
+            if getattr(fact, "report", False) and (card.running or card.finished):  # its result is still of this call
+                code = MORE if extends(card, fact.input) else CHANGED
+                return [(ordinal, f.Odd(card.call_id, code, at=fact.at))]
             text = str(card.segment) if card.segment and not getattr(fact, "has_input", True) else ""
             superseded = self._superseded(card, fact.at)
             ordinal = self._next_attempt()
