@@ -222,7 +222,7 @@ def test_every_shape_is_hidden_as_its_own_kind(data: st.DataObject) -> None:
 ORDINARY = (
     "napi_create_string_latin1", "gsk_ in the middle", "the xai-labs-website-generator-project", "sk-learn and sk-image",
     "rnd_seed_for_the_second_experiment", "e2b_sandbox_template_identifier", "pul-up pul-down", "dp.steps.of.the.pipeline",
-    "SG.getElementById", "key-value store", "re_compile(pattern)", "npm_config_registry=https://registry.npmjs.org",
+    "SG.getElementById", "key-value store", "re_compile(pattern)", "npm_config_registry=https://registry.example.org",
     "AKIRA is a film", "EAA is the European Accessibility Act", "MNO.PQR.STU", "r8_g8b8a8_unorm_srgb", "glsa_ and glc_",
     '{"name": "ann", "value": "north"}', '{"name": "token_count", "value": "12"}', '{"key": "color", "value": "red"}',
     '{"name": "secretary", "value": "bob"}', "- name: LOG_LEVEL\n  value: debug", '{"type": "password", "label": "Password"}',

@@ -1,8 +1,7 @@
 """What a rule may ask about one value of a call's input; one registered function per question.
 
-To add a question: write `name(value, wanted) -> Truth` under `@matcher(...)` with a docstring (the editor
-shows it as help) and add rows to its table in the tests. The value is the agent's and hostile: a matcher that
-cannot tell answers UNKNOWN, which counts as a match for ask and deny and as none for allow.
+To add a question: write `name(value, wanted) -> Truth` under `@matcher(...)` with a docstring, which the editor shows,
+and add rows to its table in the tests. Values are hostile: a matcher that cannot tell answers UNKNOWN.
 
 `reads` names how a value is understood before rules ask about it (a URL taken apart, for example). That happens once
 a value, not once a rule; where it is UNREADABLE the answer is UNKNOWN.

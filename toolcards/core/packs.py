@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,18 @@ class Pack:
     title: str
     summary: str
     document: Mapping[str, Any]
+
+    def with_default(self, default: str | None) -> dict[str, Any]:
+        """Return a copy of the document, with this effect for what no rule covers.
+
+        The policy's allows are exceptions from its own default. With another one they are left out, so that what they
+        cover has the effect that was set.
+        """
+        document: dict[str, Any] = deepcopy(dict(self.document))
+        if default:
+            document["default"] = default
+            document["rules"] = [rule for rule in document["rules"] if rule["effect"] != "allow"]
+        return document
 
 
 PACKS: dict[str, Pack] = {

@@ -154,18 +154,11 @@ def activate(
 
 @transaction.atomic
 def ensure_first(default: str | None = None) -> PolicyVersion | None:
-    """Activate the starter policy where there is no version at all, and begin the draft as its copy.
-
-    `default` is the effect that people set for what no rule covers. The policy's own allows are exceptions from its own
-    default, so they are left out then: what they cover has the effect that was set.
-    """
+    """Activate the starter policy where there is no version at all, and begin the draft as its copy."""
     if PolicyVersion.objects.exists():
         return None
     pack = PACKS[FIRST_PACK]
-    document = json.loads(json.dumps(dict(pack.document)))
-    if default:
-        document["default"] = default
-        document["rules"] = [rule for rule in document["rules"] if rule["effect"] != Effect.ALLOW]
+    document = pack.with_default(default)
     version = activate(document, author=FIRST_AUTHOR, note=f"Starter policy: {pack.title}.", expected_active=0)
     replace_draft(document, author=FIRST_AUTHOR)
     return version
