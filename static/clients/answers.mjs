@@ -226,7 +226,7 @@ export async function decisionFor(answer, question, kind) {
   const tool = toolOf(answer, question);
   const args = 'args' in answer ? answer.args : question.args;
   same(answer, 'args_sha256', await digest(args));
-  same(answer, 'call_sha256', await callDigest(args, tool));
+  agrees(answer, 'call_sha256', await callDigest(args, tool));
   return answer;
 }
 
@@ -236,15 +236,15 @@ export async function checkClaim(answer, decision, question) {
   if (answer.state !== 'claimed') throw new NotBound('it does not say that the permit was claimed');
   same(answer, 'permit', decision.permit.id);
   same(answer, 'call_id', question.callId);
-  same(answer, 'run', question.run);
-  same(answer, 'attempt', question.attempt);
+  agrees(answer, 'run', question.run);
+  agrees(answer, 'attempt', question.attempt);
   same(answer, 'args_sha256', decision.args_sha256);
   if (!('args' in answer) || (await digest(answer.args)) !== decision.args_sha256) {
     throw new NotBound('its arguments are not those of its digest');
   }
-  const tool = toolOf(answer, question);
-  if (tool.source !== toolOf(decision, question).source) throw new NotBound('it is for another tool');
-  same(answer, 'call_sha256', await callDigest(answer.args, tool));
+  const tool = toolOf(decision, question);
+  if ('tool' in answer && toolOf(answer, question).source !== tool.source) throw new NotBound('it is for another tool');
+  agrees(answer, 'call_sha256', await callDigest(answer.args, tool));
 }
 
 /** Return the reason for the model. @param {any} said @returns {string} */
@@ -255,7 +255,8 @@ export function words(said) {
 
 /** The tool that the answer speaks of, which must be the one asked about. @param {Record<string, any>} answer
  * @param {Question} question @returns {Tool} */
-function toolOf(answer, { tool }) {
+export function toolOf(answer, { tool }) {
+  if (!('tool' in answer)) return tool; // a server may leave it out
   const { name, source } = plainObject(answer.tool) ? answer.tool : {};
   if (typeof name !== 'string' || typeof source !== 'string') throw new NotBound('it names no tool');
   if (name !== tool.name || (tool.source && source !== tool.source)) throw new NotBound('it is for another tool');
@@ -265,6 +266,11 @@ function toolOf(answer, { tool }) {
 /** @param {Record<string, any>} answer @param {string} name @param {unknown} wanted */
 function same(answer, name, wanted) {
   if (!Object.hasOwn(answer, name) || answer[name] !== wanted) throw new NotBound(`its ${name} is not that of this call`);
+}
+
+/** As `same`, where the field is there. @param {Record<string, any>} answer @param {string} name @param {unknown} wanted */
+function agrees(answer, name, wanted) {
+  if (name in answer) same(answer, name, wanted);
 }
 
 /** @param {unknown} value */

@@ -26,7 +26,7 @@
  *   `call` names the call as the server knows it: for `result`
  */
 
-import { NotBound, answered, asSent, checkClaim, decisionFor, digest, isFinal, questionOf, words } from './answers.mjs';
+import { NotBound, answered, asSent, callDigest, checkClaim, decisionFor, digest, isFinal, questionOf, toolOf, words } from './answers.mjs';
 
 const POLL = 25; // seconds that one question for an answer is held open by the server
 const LATE = 10_000; // ms beyond that after which a server counts as gone
@@ -159,9 +159,10 @@ class Asking {
     if (typeof said.permit?.id !== 'string' || !said.permit.id) {
       return this.denied('This call was allowed once before; it is not run a second time.');
     }
+    const [tool, runs] = [toolOf(said, question), 'args' in said ? said.args : question.args];
     const body = {
-      call_id: question.callId, attempt: question.attempt, args_sha256: said.args_sha256, call_sha256: said.call_sha256,
-      tool: said.tool, schema_sha256: question.tool.schema_sha256, claim_id: crypto.randomUUID(),
+      call_id: question.callId, attempt: question.attempt, args_sha256: said.args_sha256,
+      call_sha256: await callDigest(runs, tool), tool: { name: tool.name, source: tool.source }, schema_sha256: question.tool.schema_sha256, claim_id: crypto.randomUUID(),
     };
     await checkClaim(await this.claim(said.permit.id, body), said, question);
     if (options.signal?.aborted) {

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.client.bad_answers import BadAnswer, rows
+from tests.client.bad_answers import BRIEF, BadAnswer, rows
 from tests.client.gatekeeper import Answer, Gate
 from tests.clients.hole import Hole
 from tests.serving import PATIENCE
@@ -72,6 +72,12 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("keep_alive", [True, False])
 def test_an_honest_gate_is_believed(client: str, stage: str, keep_alive: bool) -> None:
     assert ran(CLIENTS[client], None, stage, keep_alive=keep_alive) == [ARGS]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(("row", "stage"), rows("decide", "poll", "claim", table=BRIEF), ids=str)
+def test_an_honest_gate_that_says_less_is_believed(client: str, row: BadAnswer, stage: str) -> None:
+    assert ran(CLIENTS[client], row, stage) == [ARGS]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.client.bad_answers import BadAnswer, rows
+from tests.client.bad_answers import BRIEF, BadAnswer, rows
 from tests.client.gatekeeper import Gate
 from tests.client.javascript import CLIENTS, NODE, Node
 from tests.client.test_bad_answers import tampering
@@ -40,6 +40,12 @@ def ran(node: Node, client: str, row: BadAnswer | None, stage: str, *, haste: fl
 @pytest.mark.parametrize("stage", ["decide", "poll"])
 def test_an_honest_gate_is_believed(node: Node, client: str, stage: str) -> None:
     assert ran(node, client, None, stage) == [["bash", ARGS]]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(("row", "stage"), rows("decide", "poll", "claim", table=BRIEF), ids=str)
+def test_an_honest_gate_that_says_less_is_believed(node: Node, client: str, row: BadAnswer, stage: str) -> None:
+    assert ran(node, client, row, stage) == [["bash", ARGS]]
 
 
 @pytest.mark.parametrize("client", CLIENTS)

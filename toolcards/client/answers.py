@@ -13,7 +13,7 @@ from typing import Any
 from .common.canonical import digest
 from .question import Question, Tool
 
-__all__ = ["Decision", "Denied", "NotBound", "claimed", "denial", "read"]
+__all__ = ["Decision", "Denied", "NotBound", "claimed", "denial", "read", "tool_of"]
 
 EFFECTS = ("allow", "deny", "ask")
 LONGEST_TEXT = 8_000  # characters of a reason that reach the model
@@ -132,7 +132,7 @@ def _allowed(answer: Mapping[str, Any], question: Question) -> Tool:
     tool = _tool(answer, question)
     args = answer.get("args", question.args)
     _same(answer, "args_sha256", _digest(args))
-    _same(answer, "call_sha256", question.digest_of(args, tool))
+    _agrees(answer, "call_sha256", question.digest_of(args, tool))
     return tool
 
 
@@ -141,20 +141,28 @@ def _claim(answer: Any, decision: Decision, question: Question) -> None:
         raise NotBound("it does not say that the permit was claimed")
     _same(answer, "permit", decision.permit)
     _same(answer, "call_id", question.call_id)
-    _same(answer, "run", question.run)
-    _same(answer, "attempt", question.attempt)
+    _agrees(answer, "run", question.run)
+    _agrees(answer, "attempt", question.attempt)
     _same(answer, "args_sha256", decision.args_sha256)
     if "args" not in answer or _digest(answer["args"]) != decision.args_sha256:
         raise NotBound("its arguments are not those of its digest")
-    tool = _tool(answer, question)
-    if tool != _tool(decision.raw, question):
+    tool = tool_of(decision)
+    if "tool" in answer and tool != _tool(answer, question):
         raise NotBound("it is for another tool")
-    _same(answer, "call_sha256", question.digest_of(answer["args"], tool))
+    _agrees(answer, "call_sha256", question.digest_of(answer["args"], tool))
+
+
+def tool_of(decision: Decision) -> Tool:
+    """Return the tool that an allow lets run."""
+    assert decision.question is not None
+    return _tool(decision.raw, decision.question)
 
 
 def _tool(answer: Mapping[str, Any], question: Question) -> Tool:
     """Return the tool that the answer speaks of: the one asked about, or one that was offered in its place."""
     named, asked = answer.get("tool"), question.tool
+    if "tool" not in answer:  # a server may leave it out
+        return asked
     if not isinstance(named, Mapping) or not _text(named, "name") or not isinstance(named.get("source"), str):
         raise NotBound("it names no tool")
     name, source = _text(named, "name"), _text(named, "source")
@@ -168,6 +176,12 @@ def _same(answer: Mapping[str, Any], name: str, wanted: str | int) -> None:
     value = answer.get(name)
     if type(value) is not type(wanted) or value != wanted:
         raise NotBound(f"its {name} is not that of this call")
+
+
+def _agrees(answer: Mapping[str, Any], name: str, wanted: str | int) -> None:
+    """Raise NotBound unless the field is left out or has exactly this value."""
+    if name in answer:
+        _same(answer, name, wanted)
 
 
 def _digest(args: Any) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from . import mending
-from .answers import Decision, claimed, denial, read
+from .answers import Decision, claimed, denial, read, tool_of
 from .common import repair
 from .connection import ASKED_PATIENCE
 from .http_client import HttpClient, Unreachable
@@ -138,9 +138,10 @@ class Toolcards:
         question = decision.question
         if not decision.allowed or not decision.permit or question is None:
             return denial(decision.text or "There is no permit.", decision.call_id, decision.code or "gate_error")
+        tool, runs = tool_of(decision), decision.args if decision.edited else question.args
         body = {
             "call_id": question.call_id, "attempt": question.attempt, "args_sha256": decision.args_sha256,
-            "call_sha256": decision.raw["call_sha256"], "tool": decision.raw["tool"],
+            "call_sha256": question.digest_of(runs, tool), "tool": {"name": tool.name, "source": tool.source},
             "schema_sha256": question.tool.schema_sha256, "claim_id": uuid.uuid4().hex,
         }  # fmt: skip
         try:
