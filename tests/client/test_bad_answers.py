@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -135,16 +136,19 @@ def test_an_honest_gate_is_believed_over_a_socket(client: str, effect: str) -> N
 @pytest.mark.parametrize(("client", "effect"), [
     ("call", "allow"), ("call", "ask"), ("tools", "allow"), ("awaited", "ask"),
 ])  # fmt: skip
-@pytest.mark.parametrize("row", [row for row, _ in rows("message")], ids=str)
-def test_nothing_runs_on_a_bad_message(client: str, effect: str, row: BadAnswer) -> None:
-    """At once, or after an honest message that a person is asked."""
+def test_nothing_runs_on_a_bad_message(client: str, effect: str) -> None:
+    """At once, or after an honest message that a person is asked. The rows wait side by side."""
 
-    def tamper(stage: str, honest: Any) -> Answer | None:
-        return row.make(honest) if stage == "message" and honest["decision"] == "allow" else None
+    def outcome(row: BadAnswer) -> tuple[str, list[Any], bool]:
+        def tamper(stage: str, honest: Any) -> Answer | None:
+            return row.make(honest) if stage == "message" and honest["decision"] == "allow" else None
 
-    with Gate({"bash": effect}, tamper=tamper) as gate:
-        assert SOCKETS[client](gate.url, SOON) == []
-        assert "tool.input.available" in gate.stages()
+        with Gate({"bash": effect}, tamper=tamper) as gate:
+            return row.name, SOCKETS[client](gate.url, SOON), "tool.input.available" in gate.stages()
+
+    table = [row for row, _ in rows("message")]
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(outcome, table)) == [(row.name, [], True) for row in table]
 
 
 @pytest.mark.parametrize("client", SOCKETS)
