@@ -49,6 +49,7 @@
       const id = form.parentElement.id, tickets = all(form).map(box => box.value).join('\n');
       now.set(id, tickets);
       if (shown.get(id) !== tickets) arm(form);
+      else if (form.armed) form.querySelector('button[value=approve]')?.setAttribute('aria-disabled', 'true');  // as sent, it has none
       count(form);
     }
     const moved = [...shown.keys()].join() !== [...now.keys()].join();
@@ -113,7 +114,7 @@
       card.focus({preventScroll: true});
       card.scrollIntoView({block: 'nearest'});
     });
-    const here = {childList: true, subtree: true, attributes: true, attributeFilter: ['value']};
+    const here = {childList: true, subtree: true, attributes: true, attributeFilter: ['value', 'aria-disabled']};
     const watch = new MutationObserver(() => { watch.disconnect(); settle(); watch.observe(batch, here); });
     settle();
     watch.observe(batch, here);
