@@ -71,7 +71,7 @@ def test_clients(args: list[str]) -> int:
         say("There are no tests with real agent libraries yet: tests/clients is empty.")
         return 0
     ensure("test")
-    return pytest("-m", "clients", "tests/clients", *args, env=browser())
+    return pytest("-m", "clients", "tests/clients", "tests/client", *args, env=browser())
 
 
 def test_newest(args: list[str]) -> int:

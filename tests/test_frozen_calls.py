@@ -320,7 +320,7 @@ def person(an_approver: Any) -> Any:
 
 
 @settings(
-    max_examples=300, deadline=None, suppress_health_check=list(HealthCheck),
+    max_examples=200, deadline=None, suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
 )  # fmt: skip
 @example(story=[

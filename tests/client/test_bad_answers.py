@@ -82,7 +82,12 @@ def test_an_honest_gate_that_says_less_is_believed(client: str, row: BadAnswer, 
 
 
 @pytest.mark.parametrize(
-    ("client", "keep_alive"), [("ask", True), ("ask", False), ("aask", True), ("gated", True)], ids=str
+    ("client", "keep_alive"),
+    [
+        ("ask", True),
+        *(pytest.param(*each, marks=pytest.mark.clients) for each in [("ask", False), ("aask", True), ("gated", True)]),
+    ],
+    ids=str,
 )
 @pytest.mark.parametrize(("row", "stage"), rows("decide", "poll", "claim"), ids=str)
 def test_nothing_runs_on_a_bad_answer(client: str, row: BadAnswer, stage: str, keep_alive: bool) -> None:
