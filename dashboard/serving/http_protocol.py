@@ -26,6 +26,7 @@ HEADERS = 200  # header lines of a request
 PIPELINED = 16  # requests that wait for the answer to the one before
 BARREN = 1 << 18  # bytes in a row of a body that bring nothing of it: chunk extensions, trailers
 LINGER, LEFTOVER = 2.0, 8 << 20  # seconds and bytes that are still read after an answer that came early
+AGAIN = 0.05  # seconds between the two looks that find a peer too slow
 FAREWELL = 10.0  # seconds until a closed connection is gone, though its peer takes nothing
 
 
@@ -48,7 +49,7 @@ class Protocol(HttpToolsProtocol):
         self._stalled = math.inf  # since when the peer takes nothing of what we send
         self._size = self._barren = 0  # bytes of this phase, and those since the last that brought something
         self._answered = False  # before the body was whole
-        self._over = False  # what comes is forgotten
+        self._over = self._overdue = False  # what comes is forgotten; the time was over at the last look
         self._refusal: Refusal | None = None  # raised inside the parser, which raises something else
         self._timer: asyncio.TimerHandle | None = None
 
@@ -193,9 +194,16 @@ class Protocol(HttpToolsProtocol):
             self._timer = None
 
     def _look(self) -> None:
-        """End the connection if its time is over, else look again when it could be."""
+        """End the connection if its time is over, else look again when it could be.
+
+        The first look past the deadline is followed by a second one: a busy loop reads what has arrived in between.
+        """
         self._timer = None
         left = self._deadline() - self.loop.time()
+        overdue, self._overdue = self._overdue, left <= 0
+        if left <= 0 and not overdue:
+            self._wake(AGAIN)
+            return
         if self._over or self._answered and left <= 0:
             self._close()
         elif left <= 0:
