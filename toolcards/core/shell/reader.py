@@ -154,9 +154,12 @@ class Script:
 
     def names_in(self, programs: Collection[str]) -> Iterator[str]:
         """Give those of the programs whose names may stand where the catalogue does not know what it is."""
-        masks = tuple(mask for part in self.segments for mask in part.masks)
-        for name in self.mentions.intersection(programs) if not masks else programs:
-            if not masks or name in self.mentions or any(may_be(mask, name) for mask in masks):
+        masks = tuple([mask for part in self.segments for mask in part.masks])
+        if not masks:  # few names, and perhaps a thousand programs
+            yield from [name for name in self.mentions if name in programs]
+            return
+        for name in programs:
+            if name in self.mentions or any(may_be(mask, name) for mask in masks):
                 yield name
 
     @cached_property
