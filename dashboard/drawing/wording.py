@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from toolcards.client.common import errors
 from toolcards.core.facts import By
-from toolcards.core.input_routing import CHANGED, MORE
+from toolcards.core.input_routing import CHANGED
 from toolcards.core.lifecycle import Card, Failure, ToolCallState
 
 S = ToolCallState
@@ -93,7 +93,6 @@ ANOMALIES = {
     "late-response": "An answer came after the question was settled, and was ignored",
     "duplicate-terminal": "Its ending was reported twice",
     CHANGED: "The agent sent another tool or input after this call was decided",
-    MORE: "The agent reports more arguments than were decided on",
     "cannot-be-opened": "The original cannot be opened: the key that sealed it is not here",
     "protocol-violation": "The agent’s messages about it came in an order that should not happen",
 }

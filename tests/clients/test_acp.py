@@ -174,8 +174,8 @@ def test_of_two_parallel_calls_one_is_denied(server: Server, agent: Callable[...
     told.play("parallel")
     told.editor.result()
     card(server, told, "call_p1", "output-denied")
-    second = until(lambda: gating.calls(server, told.session).get("call_p2"))
-    assert second["state"] in {"output-available", "output-error", "output-denied"}
+    ends = {"output-available", "output-error", "output-denied"}
+    until(lambda: gating.calls(server, told.session).get("call_p2", {}).get("state") in ends)
 
 
 @pytest.mark.parametrize(("vote", "state"), [("approve", "output-available"), ("deny", "output-denied")])
@@ -185,9 +185,7 @@ def test_a_person_decides(server: Server, agent: Callable[..., Agent], vote: str
     gating.vote(server, told.session, vote)
     told.editor.result()
     shown = card(server, told, "call_ask", state)
-    assert shown["approval"]["state"] == ("succeeded" if vote == "approve" else "denied")
-    # opencode asks about the command alone, and reports it with its folder and description while it runs
-    assert shown["anomalies"] == (["more-arguments"] if vote == "approve" else [])
+    assert shown["approval"]["state"] == ("succeeded" if vote == "approve" else "denied") and not shown["anomalies"]
     assert told.ran is (vote == "approve")
 
 

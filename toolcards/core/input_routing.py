@@ -17,7 +17,6 @@ from toolcards.core.transitions import NEXT
 
 Routed = tuple[int, f.AnyFact]
 CHANGED = "changed-after-decision"  # the anomaly of a judged call that was given another tool or input
-MORE = "more-arguments"  # the anomaly of a running call that is reported with more arguments than were judged
 STARTS = (f.InputStarted, f.InputReady, f.InputInvalid, f.InputRepaired)
 _RAN = (f.OutputPartial, f.OutputReady)
 _CHUNK_EXEMPT = (f.OutcomeMarked, f.LaneStarted)  # may come between chunks without ending the call (AG-UI 1.0)
@@ -89,8 +88,8 @@ class InputRouter:
         superseded: list[Routed] = []
         if card is not None and self._is_another(card, fact):
             if getattr(fact, "report", False) and (card.running or card.finished):  # its result is still of this call
-                code = MORE if extends(card, fact.input) else CHANGED
-                return [(ordinal, f.Odd(card.call_id, code, at=fact.at))]
+                more = extends(card, fact.input)  # agents ask about the command alone, and report its folder, too
+                return [] if more else [(ordinal, f.Odd(card.call_id, CHANGED, at=fact.at))]
             text = str(card.segment) if card.segment and not getattr(fact, "has_input", True) else ""
             superseded = self._superseded(card, fact.at)
             ordinal = self._next_attempt()
