@@ -14,8 +14,8 @@ _reported: set[str] = set()  # runs, so that one run fails one test
 @pytest.fixture(autouse=True)
 def no_frame_is_unknown(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test whose runs have frames of kinds that the adapter does not know."""
-    yield
     server = request.getfixturevalue("server") if "server" in request.fixturenames else None
+    yield
     if not isinstance(server, Server) or server.process is None or server.process.poll() is not None:
         return
     runs = server.request("GET", "/api/v1/runs?limit=200")[1]["runs"]
