@@ -30,9 +30,8 @@ OLDEST = (3, 11)
 # A set contains the ones before it.
 SETS = ["run", "test", "dev"]
 APT_LINE = "sudo apt install python3 python3-venv"
-# Processes share the tests, each with its own data; who is done early takes from the others. Three keep two cores busy,
-# since tests also wait for servers and browsers. `-n 0`: one alone.
-SHARED = ["-n", "3", "--dist", "worksteal"]
+# Two processes share the tests, each with its own data; who is done early takes from the other. `-n 0`: one alone.
+SHARED = ["-n", "2", "--dist", "worksteal"]
 FAST = "not browser and not redis and not postgres and not clients and not slow"
 
 

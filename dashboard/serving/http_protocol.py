@@ -25,7 +25,9 @@ from toolcards.transports.lines import LINE
 HEADERS = 200  # header lines of a request
 PIPELINED = 16  # requests that wait for the answer to the one before
 BARREN = 1 << 18  # bytes in a row of a body that bring nothing of it: chunk extensions, trailers
-LINGER, LEFTOVER = 2.0, 8 << 20  # seconds and bytes that are still read after an answer that came early
+# After an answer that came early, so much is still read: seconds without a byte, seconds in all, and bytes. A body that
+# is just too long must come whole, or its sender sees a broken connection instead of the answer.
+LINGER, LONGEST_LINGER, LEFTOVER = 2.0, 10.0, 16 << 20
 AGAIN = 0.05  # seconds between the two looks that find a peer too slow
 FAREWELL = 10.0  # seconds until a closed connection is gone, though its peer takes nothing
 
@@ -222,7 +224,7 @@ class Protocol(HttpToolsProtocol):
         if self._phase is Phase.REST:
             return stalled
         if self._answered:
-            return self._since + LINGER
+            return min(max(self._since, self._heard) + LINGER, self._since + LONGEST_LINGER)
         if self.flow.read_paused:  # it is us who do not read
             self._heard = self.loop.time()
         rests = limits.stream_seconds if self._peer.streams else limits.body_seconds

@@ -37,7 +37,7 @@ HEADERS = {
 }
 BEGUN = 1 << 16  # bytes of a body that is too large, for those who must know what it is
 # Of an unwanted body so much is still read and forgotten, so that its sender sees the answer. Bytes and seconds.
-DRAINED, PATIENCE = 8 << 20, 2.0
+DRAINED, PATIENCE = 16 << 20, 5.0
 
 
 def endpoint(method: str, *scopes: str, people: bool = False, anybody: bool = False) -> Callable[[View], View]:
