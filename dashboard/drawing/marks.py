@@ -41,7 +41,7 @@ def in_page(html: str) -> str:
 
 
 def _remark(field: str) -> str:
-    """What stands beside a field whose text holds such characters."""
+    """Return the note that is drawn next to a field whose text holds such characters."""
     if replaced(field) == field or 'type="hidden"' in field:
         return ""
     named = sorted({name(sign) for sign in UNSEEN.findall(field) if sign != "\r"})

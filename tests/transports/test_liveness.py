@@ -44,7 +44,7 @@ def status() -> str:
     return str(Run.objects.get().status)
 
 
-async def lost() -> None:
+async def lose_after_grace() -> None:
     """Lose the run, once its last socket has left it the grace time."""
     await until(lambda: Run.objects.filter(alive_until__lt=time.time() + 60).exists())
     await in_thread(lose)()
@@ -57,7 +57,7 @@ async def ask_over_a_socket(agent: Any) -> None:
         await socket.say(other, READY)
         await socket.acked(2)
         await admitted()
-    await lost()
+    await lose_after_grace()
 
 
 async def leave(agent: Any) -> None:
@@ -65,7 +65,7 @@ async def leave(agent: Any) -> None:
     async with agent(run="r") as socket:
         await socket.say({"type": "text.delta", "text": "hi"})
         await socket.acked(1)
-    await lost()
+    await lose_after_grace()
 
 
 async def test_a_yes_given_while_the_agent_is_away_is_there_when_it_comes_back(
