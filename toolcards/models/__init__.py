@@ -8,6 +8,7 @@ JSON lives in text columns as ASCII, so that NUL and lone surrogates in agents' 
 from toolcards.models.approvals import ANSWERED, Approval, ApprovalQuerySet, Grant, GrantQuerySet, Vote
 from toolcards.models.calls import ToolCall, ToolCallQuerySet, _shown
 from toolcards.models.policies import BreakGlass, Draft, DraftRule, KillSwitch, PolicyVersion
+from toolcards.models.pulse import Pulse
 from toolcards.models.runs import AmbiguousRun, Event, EventQuerySet, LogIsFinal, Run, RunQuerySet, run_path
 from toolcards.models.sources import (
     EVERY_SCOPE,
@@ -48,6 +49,7 @@ __all__ = [
     "LogIsFinal",
     "PolicyVersion",
     "Proof",
+    "Pulse",
     "Receipt",
     "Run",
     "RunQuerySet",
