@@ -86,6 +86,7 @@ def configuration(*, style: str, level: str) -> dict[str, Any]:
             "django": {"handlers": [], "level": "INFO", "propagate": True},
             "django.server": {"handlers": [], "level": "WARNING", "propagate": True},
             "django.db.backends": {"level": "WARNING"},  # its debug lines carry parameters
+            "channels_redis": {"level": "CRITICAL"},  # a traceback a second while Redis is away; the relay says it once
             # A line per phase of every call is for machines; on a terminal it would drown everything else.
             "toolcards.steps": {"level": "INFO" if style == "json" or level == "debug" else "WARNING"},
             **{name: {"level": "WARNING"} for name in ("uvicorn", "daphne", "asyncio", "websockets")},

@@ -16,7 +16,8 @@ FLOORS = [
     {
         "toolcards.adapters", "toolcards.models", "toolcards.doorbell", "toolcards.ids", "toolcards.showing",
         "toolcards.records", "toolcards.anchor", "toolcards.witnesses", "toolcards.verify", "toolcards.copies",
-        "toolcards.outbox", "toolcards.hooks", "toolcards.notify", "toolcards.vault",
+        "toolcards.outbox", "toolcards.hooks", "toolcards.notify", "toolcards.vault", "toolcards.outages",
+        "toolcards.relay",
     },
     {"toolcards.gate", "toolcards.feed", "toolcards.health", "toolcards.proofs"},
     {"toolcards.transports", "toolcards.management", "toolcards.cli", "toolcards.__main__"},
@@ -41,6 +42,8 @@ SHARED = {
     "toolcards.witnesses",
     "toolcards.cli",
     "toolcards.vault",
+    "toolcards.outages",
+    "toolcards.relay",
 }
 WRITTEN = {"Run", "Event", "ToolCall", "Approval"}
 WRITING = {

@@ -1,24 +1,17 @@
 """A bell per run: "this run has news". It carries no news itself, so a lost ring costs only a heartbeat.
 
-Rings reach listeners of this process directly and other processes through one channel each of the
-channel layer (Redis); with the in-memory layer there are no other processes to tell.
+Rings reach listeners of this process directly, and those of other processes through the relay.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
-import secrets
 import threading
 from collections.abc import AsyncIterator, Iterable
 
-from asgiref.sync import async_to_sync
-from channels.layers import InMemoryChannelLayer, get_channel_layer
+from toolcards.relay import Relay
 
-log = logging.getLogger(__name__)
-GROUP = "toolcards.doorbell"
-PROCESS = secrets.token_hex(8)
 EVERY_RUN = 0  # what a listener of all runs listens to; rung by itself, something holds for all of them (a switch)
 
 
@@ -29,7 +22,7 @@ def answers_of(run: int) -> int:
 
 _lock = threading.Lock()
 _listeners: set[Listener] = set()
-_relays: dict[asyncio.AbstractEventLoop, asyncio.Task[None]] = {}
+_relay = Relay(lambda runs: _ring_here(runs))
 
 
 class Listener:
@@ -67,15 +60,11 @@ class Listener:
 
 
 def ring(runs: Iterable[int]) -> None:
-    """Say that these runs have news; from any thread, never raises."""
+    """Say that these runs have news; from any thread, never waits, never raises."""
     rung = set(runs)
-    if not rung:
-        return
-    _ring_here(rung)
-    try:
-        _ring_elsewhere(rung)
-    except Exception:  # a broken Redis never fails what was committed
-        log.warning("doorbell: the channel layer is not there; other processes will notice at their heartbeat")
+    if rung:
+        _ring_here(rung)
+        _relay.send(rung)
 
 
 def _ring_here(runs: set[int]) -> None:
@@ -87,57 +76,15 @@ def _ring_here(runs: set[int]) -> None:
             listener.wake(heard)
 
 
-def _ring_elsewhere(runs: set[int]) -> None:
-    layer = get_channel_layer()
-    if layer is None or isinstance(layer, InMemoryChannelLayer):
-        return
-    message = {"type": "ring", "process": PROCESS, "runs": sorted(runs)}
-    for loop in list(_relays):
-        if loop.is_running():
-            loop.call_soon_threadsafe(lambda loop=loop: loop.create_task(_send(layer, message)))
-            return
-    async_to_sync(layer.group_send)(GROUP, message)
-
-
-async def _send(layer: object, message: dict[str, object]) -> None:
-    try:
-        await layer.group_send(GROUP, message)  # type: ignore[attr-defined]
-    except Exception:
-        log.warning("doorbell: ring not sent")
-
-
 @contextlib.asynccontextmanager
 async def listening(*runs: int) -> AsyncIterator[Listener]:
     """Listen to these runs (`EVERY_RUN` for all) for as long as the block lasts."""
     listener = Listener(runs)
     with _lock:
         _listeners.add(listener)
-    _relay_on(asyncio.get_running_loop())
+    _relay.start()
     try:
         yield listener
     finally:
         with _lock:
             _listeners.discard(listener)
-
-
-def _relay_on(loop: asyncio.AbstractEventLoop) -> None:
-    """One channel per process: start the task that passes other processes' rings on."""
-    layer = get_channel_layer()
-    if layer is None or isinstance(layer, InMemoryChannelLayer) or loop in _relays:
-        return
-    _relays[loop] = loop.create_task(_relay(layer))
-
-
-async def _relay(layer: object) -> None:
-    channel = f"{GROUP}.{PROCESS}"
-    while True:
-        try:
-            await layer.group_add(GROUP, channel)  # type: ignore[attr-defined]
-            while True:
-                message = await layer.receive(channel)  # type: ignore[attr-defined]
-                if message.get("process") != PROCESS:
-                    _ring_here(set(message.get("runs", ())))
-        except asyncio.CancelledError:
-            raise
-        except Exception:
-            await asyncio.sleep(1)

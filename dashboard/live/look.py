@@ -19,7 +19,7 @@ from toolcards.doorbell import EVERY_RUN
 from toolcards.models import Run, ToolCall
 
 HEARTBEAT = 2.0  # seconds between two looks without a ring: a lost ring costs this much
-LATELY = timedelta(seconds=HEARTBEAT + 3)  # before a look: what is older has rung and was looked at
+LATELY = timedelta(seconds=HEARTBEAT + 3)  # before a look at all runs: what is older was looked at
 RUNS = 5_000  # newest runs whose position is noted as a board of all calls is opened; as many names are remembered
 AT_ONCE = 50  # runs in one statement
 
@@ -49,11 +49,11 @@ class Looks:
         self._runs: dict[int, Run] = {}  # with no more than a card needs: the names of the run and of its source
         self._texts = Texts()
         self._again: set[int] = set()
-        self._looked_at = timezone.now()
+        self._looked_at, self._looked_everywhere = timezone.now(), time.monotonic()
 
     def begin(self) -> None:
         """What is there already is not news."""
-        self._looked_at = timezone.now()
+        self._looked_at, self._looked_everywhere = timezone.now(), time.monotonic()
         self._seen = dict(Run.objects.active().values_list("pk", "seq"))
         self._seen_asked, self._covered = dict(self._seen), {}
 
@@ -90,10 +90,12 @@ class Looks:
     def _news(self, rung: set[int], boards: Boards) -> News:
         now = timezone.now()
         switched, rung = EVERY_RUN in rung, rung - {EVERY_RUN}
-        if not rung:  # a ring may have been lost
-            changed = Run.objects.filter(updated_at__gte=self._looked_at - LATELY).values_list("pk", "seq")[:2_000]
-            rung = {pk for pk, seq in changed if seq != self._seen.get(pk)}
-        self._looked_at = now
+        # A ring may have been lost, and the runs that do ring must not hide it.
+        if not rung or time.monotonic() - self._looked_everywhere >= HEARTBEAT:
+            since = min(now, self._looked_at) - LATELY
+            changed = Run.objects.filter(updated_at__gte=since).values_list("pk", "seq")[:2_000]
+            rung = rung | {pk for pk, seq in changed if seq != self._seen.get(pk)}
+            self._looked_at, self._looked_everywhere = now, time.monotonic()
         return News(self._calls(rung, boards), frozenset(rung), switched)
 
     def _calls(self, rung: set[int], boards: Boards) -> list[ToolCall]:

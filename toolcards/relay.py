@@ -1,0 +1,167 @@
+"""The bell between processes: a thread that passes rings on over the channel layer, and hears those of the others.
+
+The thread and its event loops belong to nobody else, so that ringing never waits for Redis. Each connection has a loop
+of its own, and what a broken connection leaves behind ends with it. A process hears its own messages too: the echo
+shows that the bell works, in both directions, and an empty message every few seconds keeps showing it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import logging
+import secrets
+import threading
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+from channels.layers import InMemoryChannelLayer, get_channel_layer
+
+from toolcards import outages
+
+log = logging.getLogger(__name__)
+GROUP = "toolcards.doorbell"
+ECHO = 2.0  # seconds within which a message must be back
+IDLE = 2.0  # seconds between two messages when nothing rings
+GAP = 0.02  # seconds between two messages, at least: what rings meanwhile goes into the next one
+PAUSE = 1.0  # seconds between two connections
+MOST = 5_000  # runs that wait to be sent, and in one message: more are lost, which costs them a heartbeat
+
+
+class Relay:
+    """Passes rings on to the other processes, and theirs to `hear`."""
+
+    def __init__(self, hear: Callable[[set[int]], None]) -> None:
+        self._hear = hear
+        self._process = secrets.token_hex(8)
+        self._lock = threading.Lock()
+        self._pending: set[int] = set()
+        self._thread: threading.Thread | None = None
+        self._closing = threading.Event()
+        self._wake: Callable[[], object] = lambda: None
+
+    # ------------------------------------------------------------ from any thread
+
+    def start(self) -> bool:
+        """Connect, unless that is done or there are no others; return whether there may be others."""
+        if self._thread is not None:
+            return True
+        try:
+            layer = get_channel_layer()
+        except Exception as error:  # channels_redis is not installed, for example
+            outages.fail(outages.BELL, error)
+            return False
+        if layer is None or isinstance(layer, InMemoryChannelLayer):
+            return False
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._keep, args=(layer,), name="bell", daemon=True)
+                self._thread.start()
+                atexit.register(self.close)
+        return True
+
+    def send(self, runs: set[int]) -> None:
+        """Have these runs rung in the other processes; returns at once, and never raises."""
+        if not self.start():
+            return
+        with self._lock:
+            if len(self._pending) < MOST:
+                self._pending |= runs
+        self._wake()
+
+    def close(self, seconds: float = 1.0) -> None:
+        """Send what is pending if that takes no longer than this, then end."""
+        self._closing.set()
+        self._wake()
+        if self._thread is not None:
+            self._thread.join(seconds)
+        atexit.unregister(self.close)
+
+    # ------------------------------------------------------------ in its thread
+
+    def _keep(self, layer: Any) -> None:
+        while not self._closing.is_set():
+            try:
+                asyncio.run(self._connect(layer))
+            except TimeoutError:
+                outages.fail(outages.BELL, f"Redis does not answer within {ECHO:g} s")
+            except Exception as error:
+                outages.fail(outages.BELL, error)
+            self._closing.wait(PAUSE)
+
+    async def _connect(self, layer: Any) -> None:
+        """Pass rings on until the connection breaks, which raises, or the relay is closed."""
+        loop, news, echo = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+
+        def wake() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has closed: the next one begins by sending
+                loop.call_soon_threadsafe(news.set)
+
+        async with asyncio.timeout(ECHO):
+            channel = await layer.new_channel()
+            await layer.group_add(GROUP, channel)
+        listening = asyncio.create_task(self._listen(layer, channel, echo))
+        self._wake = wake
+        try:
+            await self._speak(layer, news, echo)
+        finally:
+            listening.cancel()
+            # Before the task notices: it would try to unsubscribe, from a server that may not answer.
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(ECHO):
+                    await layer.flush()
+
+    async def _speak(self, layer: Any, news: asyncio.Event, echo: asyncio.Event) -> None:
+        while True:
+            news.clear()
+            echo.clear()
+            async with asyncio.timeout(ECHO):
+                await layer.group_send(GROUP, {"type": "ring", "process": self._process, "runs": self._taken()})
+            await _until(echo)
+            outages.succeed(outages.BELL)
+            if self._pending:
+                news.set()
+            if self._closing.is_set() and not self._pending:
+                return
+            await asyncio.sleep(GAP)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(IDLE):
+                    await news.wait()
+
+    def _taken(self) -> list[int]:
+        with self._lock:
+            runs = list(islice(self._pending, MOST))
+            self._pending.difference_update(runs)
+        return runs
+
+    async def _listen(self, layer: Any, channel: str, echo: asyncio.Event) -> None:
+        while True:
+            try:
+                message = await layer.receive(channel)
+            except Exception:  # what cannot be unpacked was not sent by us
+                log.debug("bell: a message that cannot be read was ignored")
+                continue
+            if isinstance(message, dict) and message.get("process") == self._process:
+                echo.set()
+            elif runs := _runs_of(message):
+                self._hear(runs)
+
+
+def _runs_of(message: Any) -> set[int]:
+    """Return the runs that the message rings; none where it is not one of ours, for anybody may write to a Redis."""
+    runs = message.get("runs") if isinstance(message, dict) else None
+    if not isinstance(runs, list) or len(runs) > MOST:
+        return set()
+    return {run for run in runs if type(run) is int and abs(run) < 1 << 63}
+
+
+async def _until(echo: asyncio.Event) -> None:
+    """Wait for the echo: in short turns, for a process that was paused itself finds one of them over, and no more."""
+    for _ in range(8):
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ECHO / 8):
+                await echo.wait()
+                return
+    raise TimeoutError
