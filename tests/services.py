@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -58,21 +59,51 @@ def postgres(folder: Path) -> Iterator[str]:
                 _end(process)
 
 
+class Redis:
+    """A Redis server without persistence that can be stopped, paused and started again on its port."""
+
+    def __init__(self, folder: Path) -> None:
+        program = _program("redis-server")
+        if not program:
+            pytest.skip("Redis is not installed")
+        self._held = held_port()
+        self.port = int(self._held.getsockname()[1])
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        options = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+        self._command = [program, *options, "--dir", str(folder)]
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Redis:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.kill()
+        self._held.close()
+
+    def start(self) -> None:
+        """Start it, empty."""
+        self.process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
+        until(lambda: _answers(self.port))
+
+    def kill(self) -> None:
+        """End it at once, paused or not."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(PATIENCE)
+            self.process = None
+
+    def signal(self, number: signal.Signals) -> None:
+        """Pause it (SIGSTOP), or have it go on (SIGCONT)."""
+        assert self.process is not None
+        self.process.send_signal(number)
+
+
 @contextmanager
 def redis(folder: Path) -> Iterator[str]:
     """Run a Redis server without persistence; yield its URL."""
-    server = _program("redis-server")
-    if not server:
-        pytest.skip("Redis is not installed")
-    with held_port() as held:
-        port = int(held.getsockname()[1])
-        options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", str(folder)]
-        with subprocess.Popen([server, *options], stdout=subprocess.DEVNULL) as process:
-            try:
-                until(lambda: _answers(port))
-                yield f"redis://127.0.0.1:{port}/0"
-            finally:
-                _end(process)
+    with Redis(folder) as server:
+        yield server.url
 
 
 def _answers(port: int) -> bool:

@@ -9,6 +9,8 @@ import urllib.parse
 import urllib.request
 from typing import Any
 
+from websockets.sync.client import ClientConnection, connect
+
 from tests.serving import PATIENCE, Server, until
 
 
@@ -17,13 +19,21 @@ class Voter:
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self._browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()))
+        self._jar = http.cookiejar.CookieJar()
+        self._browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(self._jar))
         status, page = self.post("/login/", username="admin", password=server.password, page="/login/")
         assert status == 200 and "csrfmiddlewaretoken" in page, page[:500]
 
     def get(self, path: str) -> str:
         with self._browser.open(self.server.base + path, timeout=2 * PATIENCE) as answer:
             return str(answer.read().decode())
+
+    def watch(self, path: str) -> ClientConnection:
+        """Open a page's socket, as the page does."""
+        cookies = "; ".join(f"{cookie.name}={cookie.value}" for cookie in self._jar)
+        url = self.server.base.replace("http", "ws", 1) + path
+        headers = {"Cookie": cookies, "Origin": self.server.base}
+        return connect(url, additional_headers=headers, max_size=None, compression=None, open_timeout=PATIENCE)
 
     def post(self, path: str, *, page: str, **fields: str) -> tuple[int, str]:
         """Send a form with the CSRF token of that page; follows redirects as a browser does."""

@@ -85,10 +85,11 @@ class Relay:
         while not self._closing.is_set():
             try:
                 asyncio.run(self._connect(layer))
-            except TimeoutError:
-                outages.fail(outages.BELL, f"Redis does not answer within {ECHO:g} s")
             except Exception as error:
-                outages.fail(outages.BELL, error)
+                if self._closing.is_set():  # Python is ending, and what a connection needs may have ended before
+                    return
+                silent = isinstance(error, TimeoutError)
+                outages.fail(outages.BELL, f"Redis does not answer within {ECHO:g} s" if silent else error)
             self._closing.wait(PAUSE)
 
     async def _connect(self, layer: Any) -> None:

@@ -560,3 +560,23 @@ async def test_a_lost_ring_costs_a_heartbeat(
         monkeypatch.setattr(doorbell, "_ring_here", lambda runs: None)
         await say(source, "quiet", f.InputReady("c1", "Bash", {}, True))
         await text_with(opened, 'data-state="input-available"')
+
+
+async def test_runs_that_ring_do_not_hide_one_whose_ring_was_lost(
+    signed_in: Client, a_run: Callable[..., Run], source: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy, quiet = [await sync_to_async(a_run)(name, f.InputStarted("c1", "Bash")) for name in ("busy", "quiet")]
+    ring_here = doorbell._ring_here
+    monkeypatch.setattr(doorbell, "_ring_here", lambda runs: ring_here(runs - {quiet.pk, -quiet.pk}))
+
+    async def ring_on() -> None:
+        while True:
+            doorbell.ring({busy.pk})
+            await asyncio.sleep(0.02)
+
+    async with watching(signed_in, "/ws/runs/quiet/") as opened:
+        await opened.receive_from(timeout=PATIENCE)
+        ringing = asyncio.create_task(ring_on())
+        await say(source, "quiet", f.InputReady("c1", "Bash", {}, True))
+        await text_with(opened, 'data-state="input-available"', seconds=10)
+        ringing.cancel()

@@ -1,0 +1,121 @@
+"""Rings between processes: few messages, sent by a thread that a broken Redis cannot hold up, and that always comes back."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+from redis import Redis as Client
+
+from tests.services import Redis
+from tests.serving import until
+from toolcards import outages, relay
+from toolcards.relay import GROUP, MOST, Relay
+
+CHANNEL = f"toolcards__group__{GROUP}"
+
+
+@pytest.fixture
+def a_redis(tmp_path_factory: pytest.TempPathFactory, settings: Any) -> Iterator[Redis]:
+    """A Redis that the channel layer of this process uses; it does not run yet."""
+    server = Redis(tmp_path_factory.mktemp("redis"))
+    layer = {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer"}
+    settings.CHANNEL_LAYERS = {"default": layer | {"CONFIG": {"hosts": [server.url], "prefix": "toolcards"}}}
+    yield server
+    server.__exit__()
+
+
+@pytest.fixture
+def relays(a_redis: Redis, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Relay, Relay, set[int]]]:
+    """Two processes' relays that give up soon, and what the second one hears."""
+    for name, seconds in (("ECHO", 0.5), ("IDLE", 0.1), ("PAUSE", 0.05)):
+        monkeypatch.setattr(relay, name, seconds)
+    heard: set[int] = set()
+    ours, theirs = Relay(lambda runs: None), Relay(heard.update)
+    yield ours, theirs, heard
+    ours.close()
+    theirs.close()
+    outages.reset()
+
+
+def crosses(relays: tuple[Relay, Relay, set[int]], run: int) -> bool:
+    """Ring the run at one relay, again and again; whether the other one has heard it."""
+    ours, theirs, heard = relays
+    theirs.start()
+    ours.send({run})
+    return run in heard
+
+
+@pytest.mark.redis
+def test_a_ring_crosses_over_whatever_became_of_redis_meanwhile(a_redis: Redis, relays: Any) -> None:
+    assert not crosses(relays, 1)
+    until(lambda: outages.ongoing(outages.BELL))  # there is none yet
+    a_redis.start()
+    until(lambda: crosses(relays, 2))
+    until(lambda: not outages.ongoing(outages.BELL))
+    a_redis.signal(signal.SIGSTOP)
+    until(lambda: outages.ongoing(outages.BELL))
+    for run in range(100_000):  # as quickly as ever, though nobody takes them
+        relays[0].send({run})
+    assert len(relays[0]._pending) <= MOST
+    a_redis.signal(signal.SIGCONT)
+    until(lambda: crosses(relays, 200_003) and not outages.ongoing(outages.BELL))
+    a_redis.kill()
+    until(lambda: outages.ongoing(outages.BELL))
+    a_redis.start()
+    until(lambda: crosses(relays, 200_004) and not outages.ongoing(outages.BELL))
+    with Client.from_url(a_redis.url) as client:
+        client.config_set("maxmemory-policy", "noeviction")
+        client.config_set("maxmemory", 1)
+        client.flushall()
+        client.client_kill_filter(_type="pubsub")
+        until(lambda: crosses(relays, 200_005))
+        assert client.dbsize() == 0  # nothing is kept there
+
+
+@pytest.mark.redis
+def test_many_rings_are_few_messages_and_none_is_lost(a_redis: Redis, relays: Any) -> None:
+    a_redis.start()
+    until(lambda: crosses(relays, 1))
+    with Client.from_url(a_redis.url) as client, client.pubsub() as listening:
+        listening.subscribe(CHANNEL)
+        for _ in range(200):
+            for run in range(2, 400):
+                relays[0].send({run, -run})
+        relays[0].close()  # sends what is pending
+        until(lambda: relays[2] >= {run for run in range(-399, 400) if abs(run) > 1})
+        messages = 0
+        while listening.get_message(timeout=0.1):
+            messages += 1
+    assert messages < 1_000  # of 79,600 rings
+
+
+@pytest.mark.redis
+def test_what_others_write_to_redis_is_no_ring_and_no_harm(a_redis: Redis, relays: Any) -> None:
+    a_redis.start()
+    until(lambda: crosses(relays, 1))
+    with Client.from_url(a_redis.url) as client:
+        for message in (b"", b"\xc1", b"{}", b"\x91" * 3_000, *map(msgpack.packb, WRONG)):
+            client.publish(CHANNEL, message)
+        client.publish(CHANNEL, msgpack.packb({"runs": [7, True, "8", None, 9.0, [10]]}))
+    until(lambda: 7 in relays[2])
+    assert relays[2] == {1, 7} and not outages.ongoing(outages.BELL)
+
+
+WRONG = [None, 1, [1], "ring", {}, {"runs": None}, {"runs": 3}, {"runs": {"4": 4}}, {"runs": [5] * (MOST + 1)}]
+anything = some.recursive(
+    some.none() | some.booleans() | some.integers() | some.floats() | some.text() | some.binary(),
+    lambda inner: some.lists(inner) | some.dictionaries(some.text(), inner),
+)
+
+
+@settings(max_examples=50)
+@given(anything | some.fixed_dictionaries({"runs": anything}))
+def test_only_whole_numbers_that_may_be_runs_are_rung(message: Any) -> None:
+    for run in relay._runs_of(message):
+        assert type(run) is int and -(2**63) < run < 2**63 and run in message["runs"]

@@ -1,0 +1,23 @@
+"""The settings of test servers that never look without a ring: what comes all the same, a bell has brought."""
+
+from django.apps import AppConfig
+
+from tests.settings import *  # noqa: F403 - whatever there is
+from tests.settings import INSTALLED_APPS
+
+
+class Unhurried(AppConfig):
+    """Makes the heartbeats of followers so long that none comes while a test runs."""
+
+    name = "tests.unhurried"
+    label = "unhurried"
+
+    def ready(self) -> None:
+        """Set them before anything follows."""
+        from dashboard.live import hub, look
+        from toolcards import feed
+
+        feed.HEARTBEAT = hub.HEARTBEAT = look.HEARTBEAT = 3600.0
+
+
+INSTALLED_APPS = [*INSTALLED_APPS, "tests.unhurried.Unhurried"]
