@@ -1,4 +1,4 @@
-"""Rings between processes: few messages, sent by a thread that a broken Redis cannot hold up, and that always comes back."""
+"""Rings between processes: few messages, from a thread that a broken Redis cannot hold up and that comes back."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def a_redis(tmp_path_factory: pytest.TempPathFactory, settings: Any) -> Iterator
 @pytest.fixture
 def relays(a_redis: Redis, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Relay, Relay, set[int]]]:
     """Two processes' relays that give up soon, and what the second one hears."""
-    for name, seconds in (("ECHO", 0.5), ("IDLE", 0.1), ("PAUSE", 0.05)):
+    for name, seconds in (("CONNECT", 1.0), ("ECHO", 0.5), ("IDLE", 0.1), ("PAUSE", 0.05)):
         monkeypatch.setattr(relay, name, seconds)
     heard: set[int] = set()
     ours, theirs = Relay(lambda runs: None), Relay(heard.update)

@@ -23,6 +23,7 @@ from toolcards import outages
 
 log = logging.getLogger(__name__)
 GROUP = "toolcards.doorbell"
+CONNECT = 5.0  # seconds that connecting may take: a dozen answers of a slow Redis
 ECHO = 2.0  # seconds within which a message must be back
 IDLE = 2.0  # seconds between two messages when nothing rings
 GAP = 0.02  # seconds between two messages, at least: what rings meanwhile goes into the next one
@@ -89,7 +90,7 @@ class Relay:
                 if self._closing.is_set():  # Python is ending, and what a connection needs may have ended before
                     return
                 silent = isinstance(error, TimeoutError)
-                outages.fail(outages.BELL, f"Redis does not answer within {ECHO:g} s" if silent else error)
+                outages.fail(outages.BELL, "Redis does not answer in time" if silent else error)
             self._closing.wait(PAUSE)
 
     async def _connect(self, layer: Any) -> None:
@@ -100,9 +101,10 @@ class Relay:
             with contextlib.suppress(RuntimeError):  # the loop has closed: the next one begins by sending
                 loop.call_soon_threadsafe(news.set)
 
-        async with asyncio.timeout(ECHO):
+        async with asyncio.timeout(CONNECT):
             channel = await layer.new_channel()
             await layer.group_add(GROUP, channel)
+            await self._say(layer, [])  # over a second connection, which it opens
         listening = asyncio.create_task(self._listen(layer, channel, echo))
         self._wake = wake
         try:
@@ -119,7 +121,7 @@ class Relay:
             news.clear()
             echo.clear()
             async with asyncio.timeout(ECHO):
-                await layer.group_send(GROUP, {"type": "ring", "process": self._process, "runs": self._taken()})
+                await self._say(layer, self._taken())
             await _until(echo)
             outages.succeed(outages.BELL)
             if self._pending:
@@ -130,6 +132,9 @@ class Relay:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(IDLE):
                     await news.wait()
+
+    async def _say(self, layer: Any, runs: list[int]) -> None:
+        await layer.group_send(GROUP, {"type": "ring", "process": self._process, "runs": runs})
 
     def _taken(self) -> list[int]:
         with self._lock:
