@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from django.db import connection, connections
 
+from tests.conftest import Say
 from tests.serving import PATIENCE
 from toolcards import gate
 from toolcards.core import facts as f
-from toolcards.gate import journal
+from toolcards.gate import journal, rebuilding
 from toolcards.gate.work import Action
 from toolcards.models import Approval, Event, LogIsFinal, Run, ToolCall
 
@@ -206,6 +207,22 @@ def test_rebuilding_finds_and_mends_a_call_that_is_found_by_what_it_is_not(
     gate.rebuild()
     assert gate.rebuild(check=True) == []
     assert getattr(ToolCall.objects.get(), column) == getattr(call, column)
+
+
+def test_what_a_server_writes_while_the_check_reads_is_no_difference(
+    a_run: Any, source: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_run("live", f.InputStarted("c1", "Bash"))
+    fold, folded = rebuilding.board_of, []
+
+    def fold_after_news(run: Run) -> Any:
+        if not folded:
+            journal.do(Say(source, "live", [f.InputReady("c1", "Bash", {}, True)]))
+        folded.append(run)
+        return fold(run)
+
+    monkeypatch.setattr(rebuilding, "board_of", fold_after_news)
+    assert gate.rebuild(check=True) == [] and len(folded) == 2
 
 
 def test_rebuilding_finds_and_mends_a_wrong_count(a_call: Any) -> None:

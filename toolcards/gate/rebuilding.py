@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from django.db import transaction
+
 from toolcards.core.board import Board
 from toolcards.core.lifecycle import Card
 from toolcards.gate import journal, memory
@@ -22,7 +24,7 @@ def rebuild(*, check: bool = False) -> list[str]:
     faults: list[str] = []
     for run in Run.objects.order_by("pk").iterator():
         try:
-            found = list(differences(run))
+            found = list(differences(run)) and _standing_differences(run.pk)
         except CannotOpen as error:
             faults.append(f"run {run.name}: {error}")
             continue
@@ -30,6 +32,13 @@ def rebuild(*, check: bool = False) -> list[str]:
         if found and not check:
             journal.do(Restore(run.pk))
     return faults
+
+
+def _standing_differences(pk: int) -> list[str]:
+    """Look again, under the run's lock: what a server wrote between our readings is no difference."""
+    with transaction.atomic():
+        run = Run.objects.select_for_update().filter(pk=pk).first()
+        return list(differences(run)) if run else []
 
 
 def board_of(run: Run) -> tuple[Board, int]:
