@@ -1,8 +1,8 @@
 """The bell between processes: a thread that passes rings on over the channel layer, and hears those of the others.
 
-The thread and its event loops belong to nobody else, so that ringing never waits for Redis. Each connection has a loop
-of its own, and what a broken connection leaves behind ends with it. A process hears its own messages too: the echo
-shows that the bell works, in both directions, and an empty message every few seconds keeps showing it.
+The thread does nothing else, so ringing never waits for Redis. Each connection has an event loop of its own, and what
+a broken connection leaves behind ends with that loop. A process also hears its own messages: this echo shows that the
+bell works in both directions. An empty message every few seconds shows it when nothing rings.
 """
 
 from __future__ import annotations
@@ -51,16 +51,17 @@ class Relay:
             return True
         try:
             layer = get_channel_layer()
-        except Exception as error:  # channels_redis is not installed, for example
+            if layer is None or isinstance(layer, InMemoryChannelLayer):
+                return False
+            with self._lock:
+                if self._thread is None:
+                    thread = threading.Thread(target=self._keep, args=(layer,), name="bell", daemon=True)
+                    thread.start()
+                    self._thread = thread
+                    atexit.register(self.close)
+        except Exception as error:  # channels_redis is not installed, or no thread can be started
             outages.fail(outages.BELL, error)
             return False
-        if layer is None or isinstance(layer, InMemoryChannelLayer):
-            return False
-        with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._keep, args=(layer,), name="bell", daemon=True)
-                self._thread.start()
-                atexit.register(self.close)
         return True
 
     def send(self, runs: set[int]) -> None:
@@ -146,7 +147,7 @@ class Relay:
         while True:
             try:
                 message = await layer.receive(channel)
-            except Exception:  # what cannot be unpacked was not sent by us
+            except Exception:  # no process of ours sends what cannot be unpacked
                 log.debug("bell: a message that cannot be read was ignored")
                 continue
             if isinstance(message, dict) and message.get("process") == self._process:
@@ -156,7 +157,7 @@ class Relay:
 
 
 def _runs_of(message: Any) -> set[int]:
-    """Return the runs that the message rings; none where it is not one of ours, for anybody may write to a Redis."""
+    """Return the runs that the message rings; none if it is malformed: other programs may write to the same Redis."""
     runs = message.get("runs") if isinstance(message, dict) else None
     if not isinstance(runs, list) or len(runs) > MOST:
         return set()
