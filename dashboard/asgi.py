@@ -18,7 +18,7 @@ from django.conf import settings
 from dashboard.live.origin import OriginGuard
 from dashboard.live.routing import websocket_urlpatterns
 from dashboard.serving.bodies import Measured
-from dashboard.serving.requests import Counted
+from dashboard.serving.requests import Counted, Tracked
 from toolcards import gate
 from toolcards.transports import background, copying
 from toolcards.transports.routing import AGENT_SOCKET, Machines, agent_socket, nothing_here
@@ -46,6 +46,7 @@ async def lifespan(scope: Any, receive: Any, send: Any) -> None:
             background.ensure()
             await send({"type": "lifespan.startup.complete"})
         elif message["type"] == "lifespan.shutdown":
+            await application.settle()  # a request that was cancelled may still give an answer or a key back
             await background.stop()
             await sync_to_async(gate.drain, thread_sensitive=False)()
             await sync_to_async(copying.send_due, thread_sensitive=False)(all_of_it=True)
@@ -54,4 +55,4 @@ async def lifespan(scope: Any, receive: Any, send: Any) -> None:
 
 
 router = ProtocolTypeRouter({"http": Machines(Measured(pages)), "websocket": sockets, "lifespan": lifespan})
-application = Counted(router, settings.TOOLCARDS.max_unauthenticated)
+application = Tracked(Counted(router, settings.TOOLCARDS.max_unauthenticated))

@@ -19,6 +19,7 @@ from dashboard.live.frames import Frame, partial
 from dashboard.live.origin import STRAIGHT
 from dashboard.live.rights import AMBIGUOUS, NOT_THERE, SIGNED_OUT, lost, seat
 from toolcards.models import AmbiguousRun, Run
+from toolcards.transports import shutdown
 from toolcards.transports.lines import admit
 
 CLOCK = 15.0  # seconds between two signs of life
@@ -58,7 +59,8 @@ class LiveSocket(AsyncConsumer):
         works = (_until_gone(receive), self._feed(watcher, ours), self._end(watcher), _live(watcher))
         tasks = [asyncio.create_task(work) for work in works]
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            with shutdown.subscription(lambda: watcher.dismiss(shutdown.RECONNECT)):
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             ours.leave(watcher)
             for task in tasks:

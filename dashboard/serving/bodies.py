@@ -37,7 +37,7 @@ class Measured:
             return
         body = _Body(scope, receive)
         if await body.fits(announced(scope)):
-            answering = _Sending(send)
+            answering = Sending(send)
             await self.pages(scope, body.receive, answering.send)
             if not body.over or answering.began:
                 return
@@ -83,7 +83,7 @@ class _Body:
         return with_headers(ASGIRequest(self._scope, io.BytesIO()), page)
 
 
-class _Sending:
+class Sending:
     """The way back, and whether it was taken."""
 
     def __init__(self, send: Any) -> None:

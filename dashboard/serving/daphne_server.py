@@ -2,24 +2,28 @@
 
 Daphne hands a body to the application once it is whole, and keeps it in a file until then. So a key cannot be checked
 before its body: here only what a head says for itself is looked at. A request with neither key nor session may bring
-little, any other one what `TOOLCARDS_MAX_BODY` says; bodies for /api/v1/ingest with a key have no limit. A connection
-that says nothing for a minute is closed by Twisted.
+little, any other one what `TOOLCARDS_MAX_BODY` says; bodies for /api/v1/ingest with a key have no limit. An idle
+connection is kept as long as uvicorn keeps it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import io
 from typing import Any
 
 from daphne.http_protocol import HTTPFactory, WebRequest
 from daphne.server import Server  # installs Twisted's reactor
 from django.conf import settings
-from twisted.internet import reactor
+from twisted.internet import defer, reactor
 
 from dashboard.serving.bodies import SMALL
-from dashboard.serving.limits import Refusal
+from dashboard.serving.limits import IDLE, KEEP_ALIVE, SLACK, Refusal
+from toolcards.transports import shutdown
 from toolcards.transports.http import DRAINED, PATIENCE
 from toolcards.transports.routing import INGEST
+
+_KEPT = (KEEP_ALIVE[0], [KEEP_ALIVE[1]])
 
 
 class Request(WebRequest):
@@ -49,6 +53,16 @@ class Request(WebRequest):
         """See Daphne."""
         return None if self._refused else super().process()
 
+    def handle_reply(self, message: Any) -> None:
+        """See Daphne; the answer says whether the connection is kept, and for how long."""
+        if message.get("type") == "http.response.start" and self.channel is not None:
+            if self.server.stopping:
+                self.channel.persistent = False
+                self.responseHeaders.setRawHeaders(b"connection", [b"close"])
+            elif self.channel.persistent:
+                self.responseHeaders.setRawHeaders(*_KEPT)
+        super().handle_reply(message)
+
     def _allowance(self) -> float:
         path = self.channel._path.partition(b"?")[0].rstrip(b"/")
         if not self._claims_identity():
@@ -77,7 +91,7 @@ class Factory(HTTPFactory):
     def buildProtocol(self, address: Any) -> Any:
         """See Twisted."""
         protocol = super().buildProtocol(address)
-        protocol.requestFactory = Request
+        protocol.requestFactory, protocol.timeOut = Request, IDLE + SLACK
         reactor.callLater(settings.TOOLCARDS.head_seconds, _cut, protocol)  # type: ignore[attr-defined]
         return protocol
 
@@ -89,7 +103,34 @@ def _cut(protocol: Any) -> None:
 
 
 class Daphne(Server):
-    """Daphne's server, which makes connections by our factory."""
+    """Daphne's server, which makes connections by our factory, and lets its applications finish before it stops."""
+
+    def __init__(self, *given: Any, farewell: float, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self.stopping, self._farewell = False, farewell
+        self._ports: list[Any] = []
+
+    def listen_success(self, port: Any) -> None:
+        """See Daphne."""
+        self._ports.append(port)
+        super().listen_success(port)
+
+    def kill_all_applications(self) -> Any:
+        """See Daphne; the applications are notified first, and get `farewell` seconds."""
+        self.stopping = True
+        for port in self._ports:
+            port.stopListening()
+        shutdown.begin()
+        return defer.Deferred.fromFuture(asyncio.ensure_future(self._parted()))
+
+    async def _parted(self) -> None:
+        details = [detail.get("application_instance") for detail in self.connections.values()]
+        running = {task for task in details if task is not None and not task.done()}
+        if running:
+            _, late = await asyncio.wait(running, timeout=self._farewell)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
 
     @property
     def http_factory(self) -> Factory:

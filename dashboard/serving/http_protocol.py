@@ -15,9 +15,9 @@ from enum import Enum
 from typing import Any
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from dashboard.networks import is_proxy
+from dashboard.serving.keep_alive import AGAIN, KeepAliveProtocol
 from dashboard.serving.limits import HEAD_TOO_LARGE, INVALID, TOO_MANY, TOO_SLOW, Limits, Refusal, limits_of_settings
 from dashboard.serving.peers import Peer
 from toolcards.transports.lines import LINE
@@ -28,7 +28,6 @@ BARREN = 1 << 18  # bytes in a row of a body that bring nothing of it: chunk ext
 # After an answer that came early, so much is still read: seconds without a byte, seconds in all, and bytes. A body that
 # is just too long must come whole, or its sender sees a broken connection instead of the answer.
 LINGER, LONGEST_LINGER, LEFTOVER = 2.0, 10.0, 16 << 20
-AGAIN = 0.05  # seconds between the two looks that find a peer too slow
 FAREWELL = 10.0  # seconds until a closed connection is gone, though its peer takes nothing
 
 
@@ -40,7 +39,7 @@ class Phase(Enum):
     BODY = "a body"
 
 
-class Protocol(HttpToolsProtocol):
+class Protocol(KeepAliveProtocol):
     """One connection."""
 
     def __init__(self, *given: Any, limits: Limits | None = None, **more: Any) -> None:
@@ -160,8 +159,7 @@ class Protocol(HttpToolsProtocol):
         self._phase, self._answered = Phase.REST, False
         super().on_message_complete()
         if answered and not self.transport.is_closing():
-            wait = self.timeout_keep_alive
-            self.timeout_keep_alive_task = self.loop.call_later(wait, self.timeout_keep_alive_handler)
+            self.rest()
 
     def on_response_complete(self) -> None:
         """See uvicorn; an answer that came before its request's end ends the connection soon."""
@@ -261,11 +259,9 @@ class Protocol(HttpToolsProtocol):
 
     def _give_way(self) -> bool:
         """End the connection for a newer one of the same address, unless it is our turn: see Crowd.enter."""
-        cycle = self.cycle
-        answering = cycle is not None and not cycle.response_complete
-        if self._phase is Phase.REST or (self._phase is Phase.HEAD and answering):
+        if self.transport.get_protocol() is not self or (self.answering and self._phase is not Phase.BODY):
             return False
-        if not self._over:
+        if not self._over and self._phase is not Phase.REST:  # between two requests there is nothing to answer
             self._end(TOO_MANY)
         self._close()
         return True

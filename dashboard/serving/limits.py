@@ -11,6 +11,11 @@ from django.conf import settings
 
 from dashboard.serving.peers import RETRY_AFTER, Crowd
 
+# Clients that reuse a connection in the moment in which we close it take that for a failed request. So it is kept for
+# longer than any of them keeps it, and for a little longer than we say. Seconds.
+IDLE, SLACK = 75, 5
+KEEP_ALIVE = (b"keep-alive", b"timeout=%d" % IDLE)
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

@@ -1,8 +1,13 @@
-"""Count requests that are not known yet, where the server has not counted their connections: proxies, Daphne."""
+"""All requests of the process: those of unknown peers are counted, and a shutdown waits for those that still write.
+
+Counted here is who comes through a proxy or Daphne; otherwise the server has counted the connection.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import io
+import logging
 from typing import Any
 
 from django.core.handlers.asgi import ASGIRequest
@@ -10,12 +15,55 @@ from django.http import HttpResponse
 from django.template.loader import render_to_string
 
 from dashboard.middleware import with_headers
+from dashboard.serving.bodies import Sending
 from dashboard.serving.peers import RETRY_AFTER, Crowd
-from toolcards.transports.http import refusal, respond_early
+from toolcards.transports import shutdown
+from toolcards.transports.http import refusal, respond, respond_early
 from toolcards.transports.lines import LINE
 from toolcards.transports.problems import Problem
 
+log = logging.getLogger(__name__)
+SETTLE = 2.0  # seconds that requests get to finish once they were cancelled
 MESSAGE = "Too many requests from this address are waiting to be identified."
+
+
+class Tracked:
+    """ASGI application in front of all others: knows which requests run, and answers one that a shutdown cuts off."""
+
+    def __init__(self, application: Any) -> None:
+        self.application = application
+        self._running: set[asyncio.Task[Any]] = set()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Pass the request on."""
+        task = asyncio.current_task()
+        if scope["type"] == "lifespan" or task is None:
+            await self.application(scope, receive, send)
+            return
+        self._running.add(task)
+        try:
+            await (self._answer if scope["type"] == "http" else self.application)(scope, receive, send)
+        except asyncio.CancelledError:
+            if not shutdown.has_begun():
+                raise
+            log.warning("shutdown: %s was cut off", scope["path"])
+        finally:
+            self._running.discard(task)
+
+    async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
+        answering = Sending(send)
+        try:
+            await self.application(scope, receive, answering.send)
+        except asyncio.CancelledError:
+            if shutdown.has_begun() and not answering.began:
+                await respond(send, refusal(shutdown.problem()))
+            raise
+
+    async def settle(self) -> None:
+        """Wait until every request has ended, so that what each of them still writes can be drained."""
+        loop = asyncio.get_running_loop()
+        if running := {task for task in self._running if task.get_loop() is loop}:
+            await asyncio.wait(running, timeout=SETTLE)
 
 
 class Counted:

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import signal
 import socket
 import threading
 from collections.abc import Callable
@@ -13,12 +14,13 @@ from uvicorn.supervisors import Multiprocess
 
 from dashboard.environment import Environment
 from dashboard.serving import http_protocol, ws_protocol
+from dashboard.serving.limits import IDLE, SLACK
 
 APPLICATION = "dashboard.asgi:application"
 log = logging.getLogger(__name__)
 
-# Held polls and live sockets end with the server; what is being written gets this long. Seconds.
-FAREWELL = 3
+# Held polls and live sockets end as soon as the server stops; what is being read or written gets this long. Seconds.
+FAREWELL = 5
 
 Ready = Callable[[], None]
 
@@ -44,6 +46,8 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start listening, then say so."""
         await super().startup(sockets)
+        if hasattr(signal, "SIGHUP"):  # a terminal that is closed stops the server as a signal to stop does
+            signal.signal(signal.SIGHUP, self.handle_exit)
         if self.started:
             self._ready()
 
@@ -85,6 +89,7 @@ def run_uvicorn(env: Environment, bound: socket.socket, *, ready: Ready) -> None
         proxy_headers=bool(env.proxy),
         forwarded_allow_ips=list(env.proxy),
         timeout_graceful_shutdown=FAREWELL,
+        timeout_keep_alive=IDLE + SLACK,
         workers=env.workers,
     )
     if env.workers == 1:
@@ -129,6 +134,7 @@ def run_daphne(env: Environment, bound: socket.socket, *, ready: Ready) -> None:
             websocket_max_message_size=longest_message(env),
             websocket_max_frame_size=longest_message(env),
             application_close_timeout=FAREWELL,
+            farewell=FAREWELL,
             ready_callable=listening,
         ).run()
     finally:

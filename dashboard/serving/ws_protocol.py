@@ -17,6 +17,7 @@ from websockets.http11 import Request
 from websockets.protocol import OPEN
 
 from dashboard.serving.peers import Peer
+from toolcards.transports import shutdown
 from toolcards.transports.lines import LINE
 
 _TEXT = 0x81  # a frame's first byte if it is a whole text message
@@ -25,6 +26,7 @@ _MASKED = 0x80  # in the second byte; the rest of it is the length, or how it is
 _HEAD = 6  # bytes of the shortest head, its mask included
 _UNKNOWN = 1 << 16  # bytes of an unfinished message that are kept before its sender is known
 _GOODBYE = 2.0  # seconds for the peer to answer our close
+_PARTING = 3.0  # seconds of a shutdown that the application has to close by itself
 _LONGER = {126: 2, 127: 8}  # bytes that tell the length where the second byte cannot
 
 
@@ -46,6 +48,18 @@ class Protocol(WebSocketsSansIOProtocol):
         """See asyncio.Protocol."""
         self._peer.close()
         super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """See uvicorn; the application hears of it, acknowledges what it has taken in, and closes by itself."""
+        shutdown.begin()
+        if self.close_sent or not self.handshake_complete:
+            super().shutdown()
+        else:
+            self.loop.call_later(_PARTING, self._part)
+
+    def _part(self) -> None:
+        if not self.disconnected and not self.transport.is_closing():
+            super().shutdown()
 
     async def receive(self) -> Any:
         """See uvicorn; reads on what was held back while the peer was not known."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from toolcards.adapters import ADAPTERS, Answer
 from toolcards.core import facts as f
-from toolcards.core.lifecycle import Card
+from toolcards.core.lifecycle import Card, ToolCallState
 from toolcards.gate.answers import effect_of_question
 from toolcards.gate.memory import RunMemory
 from toolcards.gate.permits import lapse, lapsed, with_permit
@@ -84,8 +84,10 @@ class GiveBack(Action):
             return
         memory = tx.existing(row.run_id)
         card = memory.board.cards[row.call.ordinal]
-        if card.finished or card.approval is None or card.approval.id != row.id:
-            return  # the call went on without this answer
+        if card.approval is None or card.approval.id != row.id:
+            return
+        if card.finished and card.state is not ToolCallState.OUTPUT_DENIED:
+            return  # the call went on without this answer; one that was denied ended by it
         if row.state == "claimed":
             tx.tell(memory, f.ApprovalMoved(card.call_id, "approved", id=row.id, at=tx.now), card)
         Approval.objects.filter(id=row.id).update(delivered_at=None, claimed_at=0)

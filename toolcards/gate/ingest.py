@@ -38,7 +38,7 @@ from toolcards.gate.liveness import come_back, forfeit
 from toolcards.gate.memory import RunMemory
 from toolcards.gate.preparing import stopped
 from toolcards.gate.transaction import Transaction, plain
-from toolcards.models import Source
+from toolcards.models import Approval, Source
 
 PORTION = 1_000  # frames of one stream that one commit takes: its neighbours' acks wait no longer than for that
 # So many frames of one stream in one commit, or of all streams not yet committed, are a flood: then the neighbouring
@@ -336,8 +336,14 @@ class Stream:
         said = judge(tx, memory, card, channel=channel, at=at, patience=self.patience, heard=heard)
         if isinstance(said, Inquiry):
             self._inquiries.append(said)
-        elif said is not None:
+        elif said is not None and not self._owed(memory, card):
             self._decisions.append(said)
+
+    def _owed(self, memory: RunMemory, card: Card) -> bool:
+        """Whether the answer is on its way over a socket already: who asks again is not told twice."""
+        if self.channel != "socket" or card.approval is None or card.waiting:
+            return False
+        return Approval.objects.owed(memory.row.pk, channel=self.channel).filter(id=card.approval.id).exists()
 
     def _ungoverned(self, tx: Transaction, memory: RunMemory, fact: Any, at: float) -> None:
         """A result of a call that nobody decided about, on a connection that should ask first."""

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from toolcards import feed, gate
 from toolcards.adapters import strict
 from toolcards.models import Approval
+from toolcards.transports import shutdown
 from toolcards.transports.auth import Caller
 from toolcards.transports.http import endpoint
 from toolcards.transports.intake import run_named
@@ -146,7 +147,7 @@ async def decide(request: Any, caller: Caller) -> Any:
     said = await gate.adecide(caller.agent, asking)
     if said["decision"] != "ask" or not said["approval"] or not body.wait_ms:
         return said
-    await feed.answered(said["approval"]["id"], min(body.wait_ms / 1000, LONGEST_WAIT))
+    await shutdown.unless_stopping(feed.answered(said["approval"]["id"], min(body.wait_ms / 1000, LONGEST_WAIT)))
     return await gate.alook(caller.agent, said["approval"]["id"])
 
 
@@ -157,7 +158,7 @@ async def approval(request: Any, caller: Caller, approval: str) -> Any:
         raise not_found()
     seconds = _seconds(request.GET.get("wait", "0"))
     if seconds:
-        await feed.answered(approval, seconds)
+        await shutdown.unless_stopping(feed.answered(approval, seconds))
     return await gate.alook(caller.agent, approval)
 
 

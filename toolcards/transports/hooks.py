@@ -19,7 +19,7 @@ from django.http import HttpResponse
 from toolcards import feed, gate
 from toolcards.adapters import ADAPTERS, BadFrame
 from toolcards.gate import Refused
-from toolcards.transports import auth
+from toolcards.transports import auth, shutdown
 from toolcards.transports.auth import Caller
 from toolcards.transports.hookinput import Hook, gating_event, read
 from toolcards.transports.http import answer, endpoint
@@ -35,6 +35,7 @@ _SPOKEN = frozenset({"human", "rule", "grant", "break_glass"})  # whose yes is o
 _BINDING = ("run", "call_id", "attempt", "tool", "args_sha256", "call_sha256")
 BOUND = "toolcards"  # what an answer is to, for senders that check it: see toolcards/hook_relay.py
 NO_ONE = "No one answered in time."
+STOPPING = {"decision": "deny", "reason": {"text": "Toolcards is restarting. Call the tool again in a moment."}}
 BROKEN = "Toolcards could not decide: {} Nothing runs without a decision."
 
 
@@ -192,7 +193,10 @@ async def _held(hook: Hook, approval: str, *, withdraw: bool = False) -> dict[st
     """
     until = time.monotonic() + hook.limit
     try:
-        row = await feed.answered(approval, hook.limit + (0 if withdraw else LATE))
+        row = await shutdown.unless_stopping(feed.answered(approval, hook.limit + (0 if withdraw else LATE)))
+        if row is None:
+            await _taken_back(hook, approval)
+            return None if withdraw else STOPPING
         if row.by_kind == "host":  # the user at the terminal was faster; nothing is owed any more
             return None
         if row.state == "pending" and not withdraw:

@@ -21,7 +21,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from toolcards.adapters import BadFrame
 from toolcards.gate import Refused
-from toolcards.transports import auth
+from toolcards.transports import auth, shutdown
 from toolcards.transports.auth import Caller
 from toolcards.transports.lines import admit
 from toolcards.transports.problems import Problem, not_found, of_bad_frame, of_refusal
@@ -38,6 +38,7 @@ HEADERS = {
 BEGUN = 1 << 16  # bytes of a body that is too large, for those who must know what it is
 # Of an unwanted body so much is still read and forgotten, so that its sender sees the answer. Bytes and seconds.
 DRAINED, PATIENCE = 16 << 20, 5.0
+LAST_BODY, LAST_DRAIN = 2.0, 0.5  # seconds of a shutdown that a body, and the rest of a refused one, are read on
 
 
 def endpoint(method: str, *scopes: str, people: bool = False, anybody: bool = False) -> Callable[[View], View]:
@@ -222,17 +223,21 @@ async def body_of(scope: Any, receive: Any, *, begin: bool = False) -> bytes:
     pieces, size, limit = [], 0, settings.TOOLCARDS.max_body
     if announced(scope) > limit and not begin:
         raise _TooLarge(limit)
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Problem(400, "bad_request", "The body broke off.")
-        piece = message.get("body", b"")
-        size += len(piece)
-        if size > limit:
-            raise _TooLarge(limit, b"".join([*pieces, piece])[:BEGUN])
-        pieces.append(piece)
-        if not message.get("more_body"):
-            return b"".join(pieces)
+    try:
+        async with shutdown.limit(LAST_BODY):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Problem(400, "bad_request", "The body broke off.")
+                piece = message.get("body", b"")
+                size += len(piece)
+                if size > limit:
+                    raise _TooLarge(limit, b"".join([*pieces, piece])[:BEGUN])
+                pieces.append(piece)
+                if not message.get("more_body"):
+                    return b"".join(pieces)
+    except TimeoutError:
+        raise shutdown.problem() from None
 
 
 class _TooLarge(Problem):
@@ -244,7 +249,7 @@ class _TooLarge(Problem):
 async def _drain(receive: Any) -> None:
     left = DRAINED
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE), shutdown.limit(LAST_DRAIN):
             while left > 0:
                 message = await receive()
                 left -= len(message.get("body", b"")) or 1

@@ -23,7 +23,7 @@ from toolcards.adapters import BadFrame
 from toolcards.adapters.sse import LineSplitter, Splitter
 from toolcards.gate import Refused
 from toolcards.models import ToolCall
-from toolcards.transports import auth, background, http, origins
+from toolcards.transports import auth, background, http, origins, shutdown
 from toolcards.transports.intake import Intake, adapter_of, frames_of, mode_of, run_named
 from toolcards.transports.lines import admit
 from toolcards.transports.presence import Connection
@@ -32,6 +32,7 @@ from toolcards.transports.problems import Problem, of_bad_frame, of_refusal
 log = logging.getLogger(__name__)
 SILENCE = 3600.0  # seconds after which a run whose frames come one request each counts as lost
 BROKEN = frozenset({"not_json", "not_object", "not_sse", "duplicate_key"})
+LAST_PIECES = 1.0  # seconds of a shutdown in which a body may still end by itself
 TOGETHER = 60.0  # seconds to wait for a request with the same Idempotency-Key that came before
 
 
@@ -180,19 +181,27 @@ class IngestConsumer(AsyncConsumer):
 
     async def _read(self, intake: Intake, splitter: Any) -> None:
         try:
-            while self._more:
-                message = await self._receive()
-                if message["type"] == "http.disconnect":
-                    raise Gone
-                self._more = message.get("more_body", False)
-                for frame in splitter.feed(message.get("body", b"")):
-                    intake.take(frame)
-                if intake.stream is not None and intake.stream.full:
-                    await intake.stream.room()
+            async with shutdown.limit(LAST_PIECES):
+                await self._read_pieces(intake, splitter)
             for frame in splitter.end():
                 intake.take(frame)
+        except TimeoutError:  # between two frames: what was read is committed, the rest is for the retry
+            if intake.stream is not None:
+                await intake.stream.settle()
+            raise shutdown.problem() from None
         except BadFrame as bad:
             raise of_bad_frame(bad) from None
+
+    async def _read_pieces(self, intake: Intake, splitter: Any) -> None:
+        while self._more:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise Gone
+            self._more = message.get("more_body", False)
+            for frame in splitter.feed(message.get("body", b"")):
+                intake.take(frame)
+            if intake.stream is not None and intake.stream.full:
+                await intake.stream.room()
 
     def _refuse_all(self, intake: Intake) -> None:
         """A body of which nothing could be used at all is no body."""

@@ -17,7 +17,7 @@ from django.conf import settings
 
 from toolcards import feed, gate
 from toolcards.adapters import BadFrame
-from toolcards.transports import auth, background, origins
+from toolcards.transports import auth, background, origins, shutdown
 from toolcards.transports.intake import TOO_MANY_GAPS, Intake, adapter_of, frames_of, mode_of, run_named
 from toolcards.transports.lines import admit
 from toolcards.transports.presence import Connection
@@ -27,6 +27,7 @@ from toolcards.transports.problems import Problem
 # run, and the other way round.
 CHANNELS = {"gate": "socket", "observe": "watch"}
 WAITING = 200  # messages not yet sent at which we stop reading
+LAST_COMMIT = 2.0  # seconds of a shutdown in which what was taken in must be committed to be acknowledged
 
 
 class AgentSocket(AsyncConsumer):
@@ -41,7 +42,8 @@ class AgentSocket(AsyncConsumer):
         self._acked = 0
         self._something, self._sent = asyncio.Event(), asyncio.Event()
         self._end: Problem | None = None
-        self._gone = self._replying = False
+        self._gone = False
+        self._replying: asyncio.Task[None] | None = None  # starts with the first commit
         await receive()  # websocket.connect
         await send({"type": "websocket.accept"})  # a refused handshake could not say why
         try:
@@ -74,7 +76,8 @@ class AgentSocket(AsyncConsumer):
     async def _serve(self, intake: Intake) -> None:
         self._intake = intake
         try:
-            await self._read()
+            with shutdown.subscription(self._come_back_later):
+                await self._read()
         except Problem as problem:
             await self._flushed()
             await self._close(problem)
@@ -91,9 +94,11 @@ class AgentSocket(AsyncConsumer):
 
     async def _read(self) -> None:
         receive, intake, limit = self._receive, self._intake, settings.TOOLCARDS.max_frame
-        while self._end is None:
+        while True:
             message = await receive()
             text = message.get("text")
+            if self._end is not None and message["type"] != "websocket.disconnect":
+                continue  # not taken in and so not acknowledged: what is sent from here on is for the next connection
             if text is None:
                 if message["type"] == "websocket.disconnect":
                     return
@@ -139,13 +144,13 @@ class AgentSocket(AsyncConsumer):
         if told.refused:
             self._tell_wrong(TOO_MANY_GAPS)
         self._something.set()
-        if not self._replying:
-            self._replying = True
+        if self._replying is None and self._end is None:
             stream = self._intake.stream
             assert stream is not None
             if self._intake.made:
                 self._say({"type": "hello", "run": stream.run_name})
-            self._tasks.add(asyncio.ensure_future(self._reply(stream.run_pk)))
+            self._replying = asyncio.ensure_future(self._reply(stream.run_pk))
+            self._tasks.add(self._replying)
 
     def _failed(self, error: Exception) -> None:
         self.end(1011, "What was not acknowledged could not be written. Connect again and send it once more.")
@@ -156,6 +161,25 @@ class AgentSocket(AsyncConsumer):
             self._end = Problem(0, "closed", message, close=code)
             self._something.set()
             self._tasks.add(asyncio.ensure_future(self._close(self._end)))
+
+    def _come_back_later(self) -> None:
+        if self._end is None:
+            self._end = Problem(0, "restarting", shutdown.MESSAGE, close=shutdown.RECONNECT)
+            self._tasks.add(asyncio.ensure_future(self._finish()))
+
+    async def _finish(self) -> None:
+        """Commit and acknowledge what was taken in, let no answer get lost, then ask the agent to reconnect."""
+        stream = self._intake.stream
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(LAST_COMMIT):
+                if stream is not None:
+                    await stream.settle()
+                await self._flushed()
+        if self._replying is not None:
+            self._replying.cancel()
+            await asyncio.gather(self._replying, return_exceptions=True)
+        with contextlib.suppress(Exception):  # the agent may have gone by itself
+            await self._to_client({"type": "websocket.close", "code": shutdown.RECONNECT, "reason": shutdown.MESSAGE})
 
     def _say(self, message: dict[str, Any]) -> None:
         self._outbox.append(message)

@@ -21,6 +21,7 @@ from toolcards.core.narrating import ENDING, Narrator, Unsettled
 from toolcards.core.redact import Stream
 from toolcards.models import Event, Run
 from toolcards.records import redactor
+from toolcards.transports import shutdown
 
 KEEP_ALIVE = 15.0  # seconds
 BREATH = 500  # events replayed before others get a turn (one page of the feed)
@@ -217,10 +218,10 @@ def _released(teller: Teller, held: dict[int, Event]) -> Iterator[Told]:
 
 
 async def frames(run: Run, after: int) -> AsyncIterator[bytes]:
-    """Yield the stream as server-sent events, for ever; what came up to `after` is not told again."""
+    """Yield the stream as server-sent events until the server stops; what came up to `after` is not told again."""
     teller, spoken = Teller(run), time.monotonic()
     yield b": this is the event stream of one run\n\n"
-    async for batch in feed.events(run.pk):
+    async for batch in shutdown.until_stopping(feed.events(run.pk)):
         old = [event for event in batch if event.seq <= after]
         for event in old:
             teller.skip(event)

@@ -1,0 +1,63 @@
+"""How long uvicorn keeps a connection between two requests, and how it parts with one when the server stops.
+
+Clients that reuse a connection in the moment in which it is closed report that as a failed request. So a connection is
+kept longer than any of them keeps it, every answer says for how long, and the last answer says that it is the last.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from dashboard.serving.limits import KEEP_ALIVE
+from toolcards.transports import shutdown
+
+PARTING = 0.5  # seconds of a shutdown in which a connection without a request may still bring one
+AGAIN = 0.05  # seconds in which a busy loop reads what has arrived before it closes
+
+
+class KeepAliveProtocol(HttpToolsProtocol):
+    """uvicorn's protocol, which closes a connection between two requests only."""
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self._last = False  # the next answer is the last one here: the server stops
+
+    @property
+    def answering(self) -> bool:
+        """Whether a request waits for the end of its answer."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def on_headers_complete(self) -> None:
+        """See httptools; the answer says whether the connection is kept, and for how long."""
+        super().on_headers_complete()
+        if not self.answering:
+            return  # an upgrade
+        if self._last:
+            self.cycle.keep_alive = False
+        elif self.cycle.keep_alive:
+            self.cycle.default_headers = [*self.cycle.default_headers, KEEP_ALIVE]
+
+    def rest(self) -> None:
+        """Wait for the next request, as long as a connection is kept."""
+        self._unset_keepalive_if_required()
+        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """See uvicorn; a busy loop first reads what has arrived."""
+        self.timeout_keep_alive_task = self.loop.call_later(AGAIN, super().timeout_keep_alive_handler)
+
+    def shutdown(self) -> None:
+        """See uvicorn; a request that is on its way is still answered, with `Connection: close`."""
+        shutdown.begin()
+        self._last = True
+        if self.answering:
+            self.cycle.keep_alive = False
+        else:
+            self._unset_keepalive_if_required()
+            self.loop.call_later(PARTING, self._part)
+
+    def _part(self) -> None:
+        if not self.answering:
+            self.transport.close()

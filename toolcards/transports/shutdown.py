@@ -1,0 +1,106 @@
+"""The end of this server process: everything that holds a request or a connection open is notified, and finishes.
+
+The server in front of the application calls `begin` once, before it cancels anything. Held polls then answer with the
+state as it is, event streams end, bodies end at a frame boundary, and sockets ask their peers to reconnect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import TypeVar
+from weakref import WeakKeyDictionary
+
+from toolcards.transports.problems import Problem
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+Callback = Callable[[], None]
+
+RECONNECT = 1012  # WebSocket close code: service restart (IANA registry of RFC 6455)
+RETRY_AFTER = 1  # seconds
+MESSAGE = "Toolcards is restarting. Try again in a moment."
+
+
+class _Shutdown:
+    """The state of one event loop."""
+
+    def __init__(self) -> None:
+        self.begun = False
+        self.callbacks: list[Callback] = []
+
+
+_shutdowns: WeakKeyDictionary[asyncio.AbstractEventLoop, _Shutdown] = WeakKeyDictionary()
+
+
+def _here() -> _Shutdown:
+    loop = asyncio.get_running_loop()
+    if loop not in _shutdowns:
+        _shutdowns[loop] = _Shutdown()
+    return _shutdowns[loop]
+
+
+def has_begun() -> bool:
+    """Return whether this event loop is being stopped."""
+    return _here().begun
+
+
+def begin() -> None:
+    """Notify everything on this event loop; later calls change nothing."""
+    here = _here()
+    if here.begun:
+        return
+    here.begun = True
+    for callback in list(here.callbacks):
+        try:
+            callback()
+        except Exception:
+            log.exception("shutdown: a connection could not be notified")
+
+
+def problem() -> Problem:
+    """Return the refusal of a request that cannot be finished any more."""
+    return Problem(503, "restarting", MESSAGE, headers={"Retry-After": str(RETRY_AFTER)})
+
+
+@contextlib.contextmanager
+def subscription(callback: Callback) -> Iterator[None]:
+    """Call back once the shutdown begins, at once if it has begun."""
+    here = _here()
+    here.callbacks.append(callback)
+    try:
+        if here.begun:
+            callback()
+        yield
+    finally:
+        here.callbacks.remove(callback)
+
+
+@contextlib.asynccontextmanager
+async def limit(patience: float = 0.0) -> AsyncIterator[None]:
+    """Raise TimeoutError in the block if it still runs that many seconds after the shutdown began."""
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(None) as timeout:
+        with subscription(lambda: timeout.reschedule(loop.time() + patience)):
+            yield
+
+
+async def unless_stopping(work: Awaitable[T]) -> T | None:
+    """Return what the work returns, None if the shutdown begins before."""
+    with contextlib.suppress(TimeoutError):
+        async with limit():
+            return await work
+    return None
+
+
+async def until_stopping(items: AsyncIterator[T]) -> AsyncIterator[T]:
+    """Yield the items that come before the shutdown begins."""
+    while True:
+        try:
+            async with limit():  # not around the `yield`: the block would belong to the reader's task
+                item = await anext(items)
+        except (TimeoutError, StopAsyncIteration):
+            return
+        yield item
