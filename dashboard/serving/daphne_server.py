@@ -14,6 +14,7 @@ from typing import Any
 
 from daphne.http_protocol import HTTPFactory, WebRequest
 from daphne.server import Server  # installs Twisted's reactor
+from daphne.ws_protocol import WebSocketFactory, WebSocketProtocol
 from django.conf import settings
 from twisted.internet import defer, reactor
 
@@ -85,6 +86,15 @@ class Request(WebRequest):
         reactor.callLater(PATIENCE, transport.abortConnection)  # type: ignore[attr-defined]
 
 
+class Socket(WebSocketProtocol):
+    """A socket that can be closed with every code of the registry."""
+
+    def serverClose(self, code: int | None = None) -> None:
+        """See Daphne; autobahn refuses 1011 and 1012 when an application asks for them."""
+        if self.state == self.STATE_OPEN:
+            self.sendCloseFrame(code=1000 if code is None else code, isReply=False)
+
+
 class Factory(HTTPFactory):
     """Makes connections that are cut if their first head does not come in time."""
 
@@ -131,6 +141,16 @@ class Daphne(Server):
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
+
+    @property
+    def ws_factory(self) -> WebSocketFactory:
+        """The factory of sockets."""
+        return self._ws_factory
+
+    @ws_factory.setter
+    def ws_factory(self, factory: WebSocketFactory) -> None:
+        factory.protocol = Socket
+        self._ws_factory = factory
 
     @property
     def http_factory(self) -> Factory:

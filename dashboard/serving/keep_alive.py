@@ -54,6 +54,7 @@ class KeepAliveProtocol(HttpToolsProtocol):
         self._last = True
         if self.answering:
             self.cycle.keep_alive = False
+            self.cycle.default_headers = self.server_state.default_headers
         else:
             self._unset_keepalive_if_required()
             self.loop.call_later(PARTING, self._part)

@@ -22,6 +22,9 @@ log = logging.getLogger(__name__)
 # Held polls and live sockets end as soon as the server stops; what is being read or written gets this long. Seconds.
 FAREWELL = 5
 
+# A new worker has this long to start before a rolling restart gives up. Seconds.
+STARTING = 60
+
 Ready = Callable[[], None]
 
 
@@ -91,6 +94,7 @@ def run_uvicorn(env: Environment, bound: socket.socket, *, ready: Ready) -> None
         timeout_graceful_shutdown=FAREWELL,
         timeout_keep_alive=IDLE + SLACK,
         workers=env.workers,
+        timeout_worker_healthcheck=STARTING,
     )
     if env.workers == 1:
         Server(config, ready=ready).run(sockets=[bound])

@@ -260,7 +260,7 @@ export async function request(options, method, path, body, held = 0) {
   const stop = options.signal ? AbortSignal.any([options.signal, late.signal]) : late.signal;
   const init = {
     method,
-    headers: { ...headers(options, 'application/json'), accept: 'application/json', 'accept-encoding': 'identity', connection: 'close' },
+    headers: { ...headers(options, 'application/json'), accept: 'application/json', 'accept-encoding': 'identity' },
     body: body === undefined ? undefined : JSON.stringify(body),
     redirect: 'manual',
     keepalive: false,
@@ -287,8 +287,9 @@ export const base = (options) => (options.url ?? environment('TOOLCARDS_URL') ??
 /** @param {string} name @returns {string | undefined} */
 const environment = (name) => /** @type {any} */ (globalThis).process?.env?.[name];
 
-/** @param {{ key?: string }} options @param {string} type */
-export const headers = (options, type) => ({ authorization: `Bearer ${options.key ?? environment('TOOLCARDS_AGENT_KEY') ?? ''}`, 'content-type': type });
+/** The headers of every request: a connection carries one, so none that idled is ever met closed.
+ * @param {{ key?: string }} options @param {string} type */
+export const headers = (options, type) => ({ authorization: `Bearer ${options.key ?? environment('TOOLCARDS_AGENT_KEY') ?? ''}`, 'content-type': type, connection: 'close' });
 
 /** @param {{ onError?: (error: unknown) => void }} options @param {unknown} error */
 export function heard(options, error) {

@@ -52,7 +52,7 @@ export function mirrorRequest(body, options) {
 export function tell(frames, protocol, options) {
   if (!frames.length) return Promise.resolve();
   const body = frames.map((frame) => JSON.stringify(frame)).join('\n') + '\n';
-  const init = { method: 'POST', headers: headers(options, 'application/x-ndjson'), body, signal: AbortSignal.timeout(AFTER) };
+  const init = { method: 'POST', keepalive: false, headers: headers(options, 'application/x-ndjson'), body, signal: AbortSignal.timeout(AFTER) };
   const before = telling.get(options.run) ?? Promise.resolve();
   const work = before
     .then(() => (options.fetch ?? fetch)(ingest({ ...options, protocol }), /** @type {any} */ (init)))
@@ -230,7 +230,7 @@ export class Copy {
     this.cut = new AbortController();
     const sizes = new ByteLengthQueuingStrategy({ highWaterMark: options.limit ?? LIMIT });
     this.body = new ReadableStream({ start: (queue) => void (this.queue = queue) }, sizes);
-    const init = { method: 'POST', headers: headers(options, type), body: this.body, duplex: 'half', signal: this.cut.signal };
+    const init = { method: 'POST', keepalive: false, headers: headers(options, type), body: this.body, duplex: 'half', signal: this.cut.signal };
     const before = Promise.all([telling.get(options.run), first?.sent]);
     this.sent = before
       .then(() => (options.fetch ?? fetch)(ingest(options), /** @type {any} */ (init)))

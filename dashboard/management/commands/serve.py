@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
 
@@ -16,10 +16,11 @@ from django.conf import settings
 from django.contrib.staticfiles.finders import get_finders
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
-from django.db import connections
+from django.db import connection, connections
 
 from dashboard import checks, firstrun, serving, signin
 from dashboard.environment import BASE_DIR, CHECKOUT, Environment
+from dashboard.serving import occupancy
 
 SERVERS = {"uvicorn": serving.run_uvicorn, "daphne": serving.run_daphne}
 
@@ -51,23 +52,39 @@ class Command(BaseCommand):
         bound = self._bind(env)
         base = f"http://{_visible(env.host)}:{bound.getsockname()[1]}"
         try:
-            call_command("migrate", interactive=False, verbosity=0)
-            _collect_static()
-            found = firstrun.prepare(env)
-            link = signin.make_link(found.admin, _public(base)) if found.admin else ""
-            with _demo(base if demo else None) as play:
-                connections.close_all()  # the server's threads open their own
-
-                def ready() -> None:
-                    (settings.TOOLCARDS.data_dir / "address").write_text(base)  # `connect` looks there
-                    self._banner(base, link, found.agent_key)
-                    play()
-
-                SERVERS[server](env, bound, ready=ready)
+            with self._alone(base):
+                self._serve(env, server, bound, base, demo=demo)
         except KeyboardInterrupt:
             pass
         finally:
             bound.close()
+
+    @contextmanager
+    def _alone(self, base: str) -> Iterator[None]:
+        """Be the only server of a SQLite database: two would not see each other's calls. PostgreSQL takes several."""
+        folder = settings.TOOLCARDS.data_dir
+        try:
+            with occupancy.occupy(folder, base) if connection.vendor == "sqlite" else nullcontext():
+                yield
+        except occupancy.Occupied as occupied:
+            raise CommandError(
+                f"Another server uses {folder}: {occupied}. Stop it first, or set TOOLCARDS_DATA_DIR to another folder."
+            ) from None
+
+    def _serve(self, env: Environment, server: str, bound: socket.socket, base: str, *, demo: bool) -> None:
+        call_command("migrate", interactive=False, verbosity=0)
+        _collect_static()
+        found = firstrun.prepare(env)
+        link = signin.make_link(found.admin, _public(base)) if found.admin else ""
+        with _demo(base if demo else None) as play:
+            connections.close_all()  # the server's threads open their own
+
+            def ready() -> None:
+                (settings.TOOLCARDS.data_dir / "address").write_text(base)  # `connect` looks there
+                self._banner(base, link, found.agent_key)
+                play()
+
+            SERVERS[server](env, bound, ready=ready)
 
     def _environment(self, host: str, port: int, workers: int, server: str) -> Environment:
         """Return the environment with the command line's wishes, after refusing those that would do harm."""

@@ -1,0 +1,53 @@
+"""One server for each SQLite data folder: a lock that ends with its process, and names the process that has it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+try:
+    import fcntl
+except ImportError:  # Windows has none
+    fcntl = None  # type: ignore[assignment]
+
+LOCK = "server.lock"
+
+
+class Occupied(Exception):
+    """Another server uses the folder; the message names it."""
+
+
+@contextlib.contextmanager
+def occupy(folder: Path, address: str) -> Iterator[None]:
+    """Keep other servers from using the folder; raises Occupied. After kill -9 the folder is free at once."""
+    if fcntl is None:
+        yield
+        return
+    # Never deleted: a server that waits for a deleted file would not see who made the next one.
+    with (folder / LOCK).open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Occupied(_named(file)) from None
+        except OSError:  # a file system without locks: nothing can be said about others
+            yield
+            return
+        file.truncate(0)
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        json.dump({"pid": os.getpid(), "address": address, "since": since}, file)
+        file.flush()
+        yield
+
+
+def _named(file: Any) -> str:
+    file.seek(0)
+    try:
+        owner = json.load(file)
+        return f"process {owner['pid']} at {owner['address']}, since {owner['since']}"
+    except (ValueError, KeyError, TypeError):  # between its lock and its name
+        return "a server that is just starting"

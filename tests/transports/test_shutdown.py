@@ -1,0 +1,179 @@
+"""SIGTERM while everything is open: each one is told what it needs, and what was acknowledged is there afterwards."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection
+
+from tests.serving import PATIENCE, Server, until
+from tests.wires import INGEST, WITH_KEY, Wire, post
+
+HELD = 50.0  # seconds that the polls and streams below would stay open
+CHUNKED = (b"Transfer-Encoding: chunked", b"Content-Type: application/x-ndjson", b"Idempotency-Key: the-body")
+LINE = '{"type":"text.delta","text":"[%d]"}\n'
+
+
+@dataclass
+class Stopped:
+    """What was heard of a server that was stopped, and the server, which runs again."""
+
+    server: Server
+    name: str
+    seconds: float = 0.0
+    heard: dict[str, Any] = field(default_factory=dict)
+
+
+@pytest.fixture(scope="module", params=["uvicorn", "daphne"])
+def stopped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
+    folder = tmp_path_factory.mktemp(request.param)
+    with Server(folder, server=request.param, default_effect="ask") as server, ThreadPoolExecutor(8) as pool:
+        told = Stopped(server, request.param)
+        futures = {name: pool.submit(hold, server) for name, hold in HOLDERS.items()}
+        until(lambda: all(ready.is_set() or futures[name].done() for name, ready in READY.items()))
+        until(lambda: _waiting(server) >= {"poll", "decide", "events", "hook"} or futures["hook"].done())
+        began = time.monotonic()
+        server.stop()
+        told.seconds = time.monotonic() - began
+        told.heard = {name: _outcome(future) for name, future in futures.items()}
+        for ready in READY.values():
+            ready.clear()
+        server.start()
+        yield told
+
+
+def _outcome(future: Future[Any]) -> Any:
+    try:
+        return future.result(PATIENCE)
+    except Exception as error:
+        return error
+
+
+def _asked(server: Server, call_id: str) -> str:
+    question = {"run": "polls", "call_id": call_id, "tool": "bash", "args": {"command": "git push"}}
+    return str(server.request("POST", "/api/v1/calls/decide", question)[1]["approval"]["id"])
+
+
+def _waiting(server: Server) -> set[str]:
+    return {one["call_id"] for one in server.get("/api/v1/approvals?state=waiting&limit=200")["approvals"]}
+
+
+def _poll(server: Server) -> str:
+    path = f"/api/v1/approvals/{_asked(server, 'poll')}?wait={HELD:.0f}".encode()
+    with Wire(server, post(path, WITH_KEY, method=b"GET")) as wire:
+        assert server.request("GET", "/healthz")[0] == 200  # so the poll was taken in before
+        READY["poll"].set()
+        return wire.rest().decode().lower()
+
+
+def _decide(server: Server) -> tuple[int, str]:
+    question = {"run": "held", "call_id": "decide", "tool": "bash", "args": {"command": "ls"}, "wait_ms": 50_000}
+    READY["decide"].set()
+    status, said, _ = server.request("POST", "/api/v1/calls/decide", question)
+    return status, said["decision"]
+
+
+def _hook(server: Server) -> tuple[int, str]:
+    hook = {
+        "session_id": "hooks", "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_use_id": "hook", "cwd": "/",
+        "tool_input": {"command": "git push"},
+    }  # fmt: skip
+    READY["hook"].set()
+    status, said, _ = server.request("POST", f"/api/v1/hooks/claude-code?limit={HELD:.0f}", hook)
+    return status, said["hookSpecificOutput"]["permissionDecision"]
+
+
+def _events(server: Server) -> tuple[int, str]:
+    _asked(server, "events")
+    READY["events"].set()
+    status, said, _ = server.request("GET", "/api/v1/runs/polls/events", Accept="text/event-stream")
+    return status, said  # read to a proper end, or IncompleteRead
+
+
+def _body(server: Server) -> tuple[int, Any]:
+    with Wire(server, post(INGEST + b"bodies", WITH_KEY, *CHUNKED)) as wire:
+        for number in range(20):
+            line = (LINE % number).encode()
+            wire.send(b"%x\r\n%s\r\n" % (len(line), line))
+        READY["body"].set()
+        return wire.answer()
+
+
+def _acked(socket: ClientConnection, frames: int) -> dict[str, Any]:
+    while True:
+        said = json.loads(socket.recv(timeout=PATIENCE))
+        if said["type"] == "ack" and said["frames"] >= frames:
+            return dict(said)
+
+
+def _socket(server: Server) -> tuple[int, int]:
+    """Send frames until the server goes; return how many of them it acknowledged, and its close code."""
+    acked = 0
+    with server.socket(protocol="native", run="sockets", mode="observe") as socket:
+        socket.send(LINE % 0)
+        try:
+            for number in range(1, 1_000_000):
+                acked = _acked(socket, number)["frames"]
+                READY["socket"].set()
+                socket.send(LINE % number)
+        except ConnectionClosed as closed:
+            return acked, closed.rcvd.code if closed.rcvd else 1006
+    raise AssertionError("it was never closed")
+
+
+HOLDERS: dict[str, Callable[[Server], Any]] = {
+    "poll": _poll, "decide": _decide, "hook": _hook, "events": _events, "body": _body, "socket": _socket,
+}  # fmt: skip
+READY = {name: threading.Event() for name in HOLDERS}
+
+
+def test_the_server_stops_within_its_farewell(stopped: Stopped) -> None:
+    assert stopped.seconds < PATIENCE / 2, "it waited for what it should have ended"
+    log = (stopped.server.data / "server.log").read_text()
+    assert "Traceback" not in log and "Cancel" not in log
+
+
+def test_held_polls_answer_with_the_state_as_it_is(stopped: Stopped) -> None:
+    head, _, body = stopped.heard["poll"].partition("\r\n\r\n")
+    assert head.startswith("http/1.1 200 ") and '"decision": "ask"' in body
+    assert "connection: close" in head and "keep-alive:" not in head
+    assert stopped.heard["decide"] == (200, "ask")
+
+
+def test_a_held_hook_is_denied(stopped: Stopped) -> None:
+    assert stopped.heard["hook"] == (200, "deny")
+
+
+def test_an_event_stream_ends_as_a_whole_response(stopped: Stopped) -> None:
+    status, text = stopped.heard["events"]
+    assert status == 200 and '"call_id":"events"' in text
+
+
+def test_what_was_read_of_a_body_is_committed_and_its_sender_is_told_to_try_again(stopped: Stopped) -> None:
+    if stopped.name == "daphne":
+        pytest.skip("Daphne hands over bodies that are whole")
+    status, said = stopped.heard["body"]
+    assert (status, said["error"]["code"]) == (503, "restarting")
+    events = stopped.server.get("/api/v1/runs/bodies/events?limit=200")["events"]
+    text = "".join(event.get("text", "") for event in events)
+    assert [f"[{number}]" in text for number in range(20)] == [True] * 20
+
+
+def test_a_socket_acknowledges_what_it_took_in_and_is_asked_to_reconnect(stopped: Stopped) -> None:
+    acked, code = stopped.heard["socket"]
+    assert code == 1012
+    events = stopped.server.get("/api/v1/runs/sockets/events?limit=200")["events"]
+    text = "".join(event.get("text", "") for event in events)
+    assert all(text.count(f"[{number}]") == 1 for number in range(min(acked, 150)))
+
+
+def test_questions_are_open_after_the_restart(stopped: Stopped) -> None:
+    assert _waiting(stopped.server) == {"poll", "decide", "events"}  # the hook's was taken back
