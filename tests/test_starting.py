@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving import PATIENCE, ROOT
+from tests.serving import PATIENCE, ROOT, Server
 
 
 def started(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -60,3 +60,15 @@ def test_a_demo_for_a_server_that_is_not_there_ends_and_says_so(tmp_path: Path) 
         url = f"http://127.0.0.1:{held.getsockname()[1]}"
         done = started(tmp_path, "demo", "--url", url, "--key", "tck_x")
     assert done.returncode == 1 and f"nobody answers at {url}" in done.stderr, done.stderr
+
+
+def test_a_second_server_on_a_sqlite_folder_is_refused_and_the_first_is_named(tmp_path: Path) -> None:
+    with Server(tmp_path) as server:
+        assert server.process is not None
+        done = started(tmp_path, "serve", "--port", "0")
+        assert done.returncode == 1 and "Traceback" not in done.stderr
+        assert f"Another server uses {tmp_path}: process {server.process.pid} at {server.base}" in done.stderr
+        assert server.manage("replay", "--check").returncode == 0  # commands may run beside a server
+        server.kill()
+        server.start()  # a lock ends with its process
+        assert server.get("/api/v1/runs")

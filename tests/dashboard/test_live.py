@@ -34,6 +34,7 @@ from toolcards.core import facts as f
 from toolcards.gate import journal
 from toolcards.gate.transaction import TEXT_SMALL
 from toolcards.models import BreakGlass, Run, ToolCall
+from toolcards.transports import shutdown
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ORIGIN = b"http://testserver"
@@ -267,6 +268,13 @@ async def test_a_socket_ends_soon_after_its_right(signed_in: Client, ending: str
         await opened.receive_from(timeout=PATIENCE)
         await sync_to_async(end)()
         assert await close_code(opened) == (4403 if ending == "lose the role" else 4401)
+
+
+async def test_a_server_that_stops_asks_the_page_to_reconnect(signed_in: Client) -> None:
+    async with watching(signed_in, "/ws/me/") as opened:
+        await opened.receive_from(timeout=PATIENCE)
+        shutdown.begin()
+        assert await close_code(opened) == 1012
 
 
 @pytest.mark.parametrize(

@@ -228,6 +228,38 @@ async def test_an_answer_given_while_the_agent_was_away_comes_when_it_is_back(
         assert await socket.silent(0.7)
 
 
+async def test_an_answer_that_is_owed_is_told_once_to_an_agent_that_asks_again(
+    agent: Any, policy: Any, an_approver: Any, ballot: Any
+) -> None:
+    await in_thread(policy)(ASK)
+    async with agent(run="r") as socket:
+        await socket.say(ready())
+        await socket.hear("decision")
+    await in_thread(lambda: gate.vote(an_approver, ballot(ToolCall.objects.get(), "approve")))()
+    async with agent(run="r") as socket:
+        await socket.say(ready())
+        assert (await socket.hear("decision"))["decision"] == "allow"
+        await socket.acked(1)
+        assert await socket.silent(0.7)
+    assert (await Approval.objects.aget()).state == "claimed"
+
+
+@pytest.mark.parametrize("answer", ["approve", "deny"])
+async def test_an_answer_that_was_not_sent_is_told_by_the_next_connection(
+    agent: Any, policy: Any, an_approver: Any, ballot: Any, answer: str
+) -> None:
+    await in_thread(policy)(ASK)
+    async with agent(run="r") as socket:
+        await socket.say(ready())
+        await socket.hear("decision")
+    await in_thread(lambda: gate.vote(an_approver, ballot(ToolCall.objects.get(), answer)))()
+    approval = (await Approval.objects.aget()).id
+    assert await gate.atake(approval)
+    await gate.agive_back(approval)
+    async with agent(run="r") as socket:
+        assert (await socket.hear("decision"))["decision"] == ("allow" if answer == "approve" else "deny")
+
+
 async def test_an_answer_to_the_agents_own_question_goes_out_in_its_own_words(
     agent: Any, an_approver: Any, ballot: Any
 ) -> None:

@@ -45,3 +45,8 @@ def test_daphne_takes_long_bodies_for_ingest(daphne: Server) -> None:
 def test_daphne_cuts_off_a_first_head_that_does_not_come_whole(daphne: Server, sent: bytes) -> None:
     with Wire(daphne, sent) as wire:
         assert not wire.rest()
+
+
+def test_daphne_says_how_long_it_keeps_a_connection(daphne: Server) -> None:
+    assert daphne.request("GET", "/api/v1/runs")[2]["Keep-Alive"] == "timeout=75"
+    assert "Keep-Alive" not in daphne.request("GET", "/api/v1/runs", Connection="close")[2]

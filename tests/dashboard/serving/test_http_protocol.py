@@ -115,6 +115,19 @@ def test_a_stranger_who_does_not_read_is_cut_off(server: Server) -> None:
         until(lambda: watch.poll(0))
 
 
+# ---------------------------------------------------------------- idle connections
+
+
+def test_an_answer_says_how_long_its_connection_is_kept(server: Server) -> None:
+    with Wire(server, 2 * post(b"/api/v1/runs", WITH_KEY, method=b"GET")) as wire:
+        heard = b""
+        while heard.count(b'"next"') < 2:
+            heard += wire.socket.recv(1 << 16)
+        assert heard.lower().count(b"\r\nkeep-alive: timeout=75\r\n") == 2 and b"connection: close" not in heard
+        wire.send(post(b"/api/v1/runs", WITH_KEY, b"Connection: close", method=b"GET"))
+        assert b"keep-alive" not in wire.rest().lower()
+
+
 # ---------------------------------------------------------------- how many
 
 
@@ -159,6 +172,17 @@ def test_known_connections_are_not_counted(server: Server) -> None:
         for wire in wires:
             wire.socket.close()
     assert lives(server)
+
+
+def test_idle_connections_keep_no_one_of_their_address_out(server: Server) -> None:
+    until(lambda: lives(server))
+    ask = post(b"/healthz", HEAD, method=b"GET")
+    with contextlib.ExitStack() as wires:
+        idle = [wires.enter_context(Wire(server, ask)) for _ in range(MOST)]
+        assert all(wire.answer()[0] == 200 for wire in idle)
+        newer = [wires.enter_context(Wire(server, ask)) for _ in range(20)]
+        assert all(wire.answer()[0] == 200 for wire in newer)
+        assert all(wire.rest() == b"" for wire in idle[:20])  # the oldest gave way, between two requests
 
 
 def test_nobody_is_kept_out_for_long(server: Server) -> None:
