@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from dashboard.serving.limits import KEEP_ALIVE
 from toolcards.transports import shutdown
 
-PARTING = 0.5  # seconds of a shutdown in which a connection without a request may still bring one
+PARTING = 1.0  # seconds of a shutdown in which a connection without a request may still bring one
 AGAIN = 0.05  # seconds in which a busy loop reads what has arrived before it closes
 
 

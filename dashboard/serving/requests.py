@@ -20,7 +20,7 @@ from dashboard.serving.peers import RETRY_AFTER, Crowd
 from toolcards.transports import shutdown
 from toolcards.transports.http import refusal, respond, respond_early
 from toolcards.transports.lines import LINE
-from toolcards.transports.problems import Problem
+from toolcards.transports.problems import Problem, restarting
 
 log = logging.getLogger(__name__)
 SETTLE = 2.0  # seconds that requests get to finish once they were cancelled
@@ -56,7 +56,7 @@ class Tracked:
             await self.application(scope, receive, answering.send)
         except asyncio.CancelledError:
             if shutdown.has_begun() and not answering.began:
-                await respond(send, refusal(shutdown.problem()))
+                await respond(send, refusal(restarting()))
             raise
 
     async def settle(self) -> None:

@@ -55,6 +55,25 @@ class Server(uvicorn.Server):
             self._ready()
 
 
+class Supervisor(Multiprocess):
+    """uvicorn's supervisor of workers, which stops in the middle of a rolling restart, too."""
+
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
+        super().__init__(config, sockets)
+        self.should_exit = _Exit(self.signal_queue)
+
+
+class _Exit(threading.Event):
+    """Set, or about to be: uvicorn handles a signal only once the restart before it is over."""
+
+    def __init__(self, signals: list[int]) -> None:
+        super().__init__()
+        self._signals = signals
+
+    def is_set(self) -> bool:
+        return super().is_set() or not {signal.SIGTERM, signal.SIGINT}.isdisjoint(self._signals)
+
+
 def open_socket(host: str, port: int) -> socket.socket:
     """Return a socket bound to the address; port 0 takes a free one. Raises OSError if it is taken."""
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -100,7 +119,7 @@ def run_uvicorn(env: Environment, bound: socket.socket, *, ready: Ready) -> None
         Server(config, ready=ready).run(sockets=[bound])
         return
     threading.Thread(target=_when_listening, args=(bound, ready), daemon=True).start()
-    Multiprocess(config, sockets=[bound]).run()
+    Supervisor(config, sockets=[bound]).run()
 
 
 def _when_listening(bound: socket.socket, ready: Ready) -> None:

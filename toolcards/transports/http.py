@@ -24,7 +24,7 @@ from toolcards.gate import Refused
 from toolcards.transports import auth, shutdown
 from toolcards.transports.auth import Caller
 from toolcards.transports.lines import admit
-from toolcards.transports.problems import Problem, not_found, of_bad_frame, of_refusal
+from toolcards.transports.problems import Problem, not_found, of_bad_frame, of_refusal, restarting
 
 log = logging.getLogger(__name__)
 View = Callable[..., Awaitable[Any]]
@@ -237,7 +237,7 @@ async def body_of(scope: Any, receive: Any, *, begin: bool = False) -> bytes:
                 if not message.get("more_body"):
                     return b"".join(pieces)
     except TimeoutError:
-        raise shutdown.problem() from None
+        raise restarting() from None
 
 
 class _TooLarge(Problem):

@@ -27,7 +27,7 @@ from toolcards.transports import auth, background, http, origins, shutdown
 from toolcards.transports.intake import Intake, adapter_of, frames_of, mode_of, run_named
 from toolcards.transports.lines import admit
 from toolcards.transports.presence import Connection
-from toolcards.transports.problems import Problem, of_bad_frame, of_refusal
+from toolcards.transports.problems import Problem, of_bad_frame, of_refusal, restarting
 
 log = logging.getLogger(__name__)
 SILENCE = 3600.0  # seconds after which a run whose frames come one request each counts as lost
@@ -188,7 +188,7 @@ class IngestConsumer(AsyncConsumer):
         except TimeoutError:  # between two frames: what was read is committed, the rest is for the retry
             if intake.stream is not None:
                 await intake.stream.settle()
-            raise shutdown.problem() from None
+            raise restarting() from None
         except BadFrame as bad:
             raise of_bad_frame(bad) from None
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from toolcards.adapters import BadFrame
 from toolcards.gate import Refused
+from toolcards.transports.shutdown import MESSAGE
 
 TOO_MUCH = frozenset({"too_large", "too_deep"})
 
@@ -54,3 +55,8 @@ def of_bad_frame(bad: BadFrame) -> Problem:
 def not_found() -> Problem:
     """No such thing, or not yours."""
     return Problem(404, "not_found", "There is no such thing here, or it is not yours to see.")
+
+
+def restarting() -> Problem:
+    """Return the refusal of a request that the end of this process cuts off."""
+    return Problem(503, "restarting", MESSAGE, headers={"Retry-After": "1"})

@@ -2,6 +2,7 @@
 
 The server in front of the application calls `begin` once, before it cancels anything. Held polls then answer with the
 state as it is, event streams end, bodies end at a frame boundary, and sockets ask their peers to reconnect.
+Worker processes import this before Django is set up.
 """
 
 from __future__ import annotations
@@ -13,14 +14,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
-from toolcards.transports.problems import Problem
-
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 Callback = Callable[[], None]
 
 RECONNECT = 1012  # WebSocket close code: service restart (IANA registry of RFC 6455)
-RETRY_AFTER = 1  # seconds
 MESSAGE = "Toolcards is restarting. Try again in a moment."
 
 
@@ -58,11 +56,6 @@ def begin() -> None:
             callback()
         except Exception:
             log.exception("shutdown: a connection could not be notified")
-
-
-def problem() -> Problem:
-    """Return the refusal of a request that cannot be finished any more."""
-    return Problem(503, "restarting", MESSAGE, headers={"Retry-After": str(RETRY_AFTER)})
 
 
 @contextlib.contextmanager

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from websockets.frames import apply_mask
 
 from dashboard.serving.peers import Peer
 from dashboard.serving.ws_protocol import Protocol
+from tests.serving import PATIENCE, ROOT
 from toolcards.transports.lines import admit
 
 MOST = 70_000
@@ -201,3 +204,8 @@ async def test_a_long_message_waits_outside_until_its_sender_is_known() -> None:
     protocol.connection_lost(None)
     await asyncio.sleep(0.01)
     assert told == ["x" * 200_000, "websocket.disconnect"]
+
+
+def test_worker_processes_can_load_the_protocols_before_django_is_set_up() -> None:
+    command = [sys.executable, "-c", "import dashboard.serving; import django.apps; assert not django.apps.apps.ready"]
+    subprocess.run(command, cwd=ROOT, check=True, timeout=PATIENCE)
