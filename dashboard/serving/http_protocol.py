@@ -168,6 +168,11 @@ class Protocol(KeepAliveProtocol):
             self._answered, self._size, self._since = True, 0, self.loop.time()
             self._wake(LINGER)
 
+    @property
+    def busy(self) -> bool:
+        """See KeepAliveProtocol."""
+        return self.answering or (self._phase is Phase.HEAD and self._size > 0)
+
     def _enter(self, phase: Phase) -> None:
         self._phase, self._since, self._answered = phase, self.loop.time(), False
         self._size = self._barren = 0

@@ -6,6 +6,7 @@ kept longer than any of them keeps it, every answer says for how long, and the l
 
 from __future__ import annotations
 
+import select
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -14,7 +15,7 @@ from dashboard.serving.limits import KEEP_ALIVE
 from toolcards.transports import shutdown
 
 PARTING = 1.0  # seconds of a shutdown in which a connection without a request may still bring one
-AGAIN = 0.05  # seconds in which a busy loop reads what has arrived before it closes
+AGAIN = 0.05  # seconds in which a busy loop reads what has arrived, before it looks once more
 
 
 class KeepAliveProtocol(HttpToolsProtocol):
@@ -28,6 +29,11 @@ class KeepAliveProtocol(HttpToolsProtocol):
     def answering(self) -> bool:
         """Whether a request waits for the end of its answer."""
         return self.cycle is not None and not self.cycle.response_complete
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request is being read or answered."""
+        return self.answering
 
     def on_headers_complete(self) -> None:
         """See httptools; the answer says whether the connection is kept, and for how long."""
@@ -45,8 +51,19 @@ class KeepAliveProtocol(HttpToolsProtocol):
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
 
     def timeout_keep_alive_handler(self) -> None:
-        """See uvicorn; a busy loop first reads what has arrived."""
-        self.timeout_keep_alive_task = self.loop.call_later(AGAIN, super().timeout_keep_alive_handler)
+        """See uvicorn; close the connection, unless a request is on its way that a busy loop has not read yet."""
+        self.timeout_keep_alive_task = None
+        if self.busy or self.transport.is_closing():
+            return
+        if self._unread():
+            self.timeout_keep_alive_task = self.loop.call_later(AGAIN, self.timeout_keep_alive_handler)
+        else:
+            self.transport.close()
+
+    def _unread(self) -> bool:
+        watch = select.poll()
+        watch.register(self.transport.get_extra_info("socket").fileno(), select.POLLIN)
+        return bool(watch.poll(0))
 
     def shutdown(self) -> None:
         """See uvicorn; a request that is on its way is still answered, with `Connection: close`."""
@@ -57,8 +74,4 @@ class KeepAliveProtocol(HttpToolsProtocol):
             self.cycle.default_headers = self.server_state.default_headers
         else:
             self._unset_keepalive_if_required()
-            self.loop.call_later(PARTING, self._part)
-
-    def _part(self) -> None:
-        if not self.answering:
-            self.transport.close()
+            self.timeout_keep_alive_task = self.loop.call_later(PARTING, self.timeout_keep_alive_handler)
