@@ -62,6 +62,14 @@ class Supervisor(Multiprocess):
         super().__init__(config, sockets)
         self.should_exit = _Exit(self.signal_queue)
 
+    def restart_all(self) -> None:
+        """See uvicorn, which gives a new worker no more time to start than a running one to say that it is alive."""
+        alive, self.config.timeout_worker_healthcheck = self.config.timeout_worker_healthcheck, STARTING
+        try:
+            super().restart_all()
+        finally:
+            self.config.timeout_worker_healthcheck = alive
+
 
 class _Exit(threading.Event):
     """Set, or about to be: uvicorn handles a signal only once the restart before it is over."""
@@ -113,7 +121,6 @@ def run_uvicorn(env: Environment, bound: socket.socket, *, ready: Ready) -> None
         timeout_graceful_shutdown=FAREWELL,
         timeout_keep_alive=IDLE + SLACK,
         workers=env.workers,
-        timeout_worker_healthcheck=STARTING,
     )
     if env.workers == 1:
         Server(config, ready=ready).run(sockets=[bound])
