@@ -65,7 +65,7 @@ def test_a_demo_for_a_server_that_is_not_there_ends_and_says_so(tmp_path: Path) 
 def test_a_second_server_on_a_sqlite_folder_is_refused_and_the_first_is_named(tmp_path: Path) -> None:
     with Server(tmp_path) as server:
         assert server.process is not None
-        done = started(tmp_path, "serve", "--port", "0")
+        done = started(tmp_path, "serve", f"--port={server.base.rpartition(':')[2]}")  # more to the point than the port
         assert done.returncode == 1 and "Traceback" not in done.stderr
         assert f"Another server uses {tmp_path}: process {server.process.pid} at {server.base}" in done.stderr
         assert server.manage("replay", "--check").returncode == 0  # commands may run beside a server

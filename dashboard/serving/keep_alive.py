@@ -61,6 +61,8 @@ class KeepAliveProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def _unread(self) -> bool:
+        if not hasattr(select, "poll"):  # Windows
+            return False
         watch = select.poll()
         watch.register(self.transport.get_extra_info("socket").fileno(), select.POLLIN)
         return bool(watch.poll(0))

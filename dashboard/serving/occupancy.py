@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,13 @@ class Occupied(Exception):
 
 
 @contextlib.contextmanager
-def occupy(folder: Path, address: str) -> Iterator[None]:
-    """Keep other servers from using the folder; raises Occupied. After kill -9 the folder is free at once."""
+def occupy(folder: Path) -> Iterator[Callable[[str], None]]:
+    """Keep other servers from using the folder; raises Occupied. After kill -9 the folder is free at once.
+
+    Yields a function that takes the server's address, once it has one.
+    """
     if fcntl is None:
-        yield
+        yield lambda address: None
         return
     # Never deleted: a server that waits for a deleted file would not see who made the next one.
     with (folder / LOCK).open("a+", encoding="utf-8") as file:
@@ -35,13 +38,17 @@ def occupy(folder: Path, address: str) -> Iterator[None]:
         except BlockingIOError:
             raise Occupied(_named(file)) from None
         except OSError:  # a file system without locks: nothing can be said about others
-            yield
+            yield lambda address: None
             return
-        file.truncate(0)
         since = datetime.now(UTC).isoformat(timespec="seconds")
-        json.dump({"pid": os.getpid(), "address": address, "since": since}, file)
-        file.flush()
-        yield
+
+        def write(address: str) -> None:
+            file.truncate(0)
+            json.dump({"pid": os.getpid(), "address": address, "since": since}, file)
+            file.flush()
+
+        write("an address that it has yet to take")
+        yield write
 
 
 def _named(file: Any) -> str:

@@ -7,8 +7,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, nullcontext, suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -49,23 +49,22 @@ class Command(BaseCommand):
         for name in ("SIGTERM", "SIGHUP"):
             if hasattr(signal, name):  # Windows knows less
                 signal.signal(getattr(signal, name), lambda number, frame: sys.exit(0))
-        bound = self._bind(env)
-        base = f"http://{_visible(env.host)}:{bound.getsockname()[1]}"
-        try:
-            with self._alone(base):
-                self._serve(env, server, bound, base, demo=demo)
-        except KeyboardInterrupt:
-            pass
-        finally:
-            bound.close()
+        with self._alone() as announce, closing(self._bind(env)) as bound, suppress(KeyboardInterrupt):
+            base = f"http://{_visible(env.host)}:{bound.getsockname()[1]}"
+            announce(base)
+            self._serve(env, server, bound, base, demo=demo)
 
     @contextmanager
-    def _alone(self, base: str) -> Iterator[None]:
+    def _alone(self) -> Iterator[Callable[[str], None]]:
         """Be the only server of a SQLite database: two would not see each other's calls. PostgreSQL takes several."""
         folder = settings.TOOLCARDS.data_dir
         try:
-            with occupancy.occupy(folder, base) if connection.vendor == "sqlite" else nullcontext():
-                yield
+            with (
+                occupancy.occupy(folder)
+                if connection.vendor == "sqlite"
+                else nullcontext(lambda address: None) as announce
+            ):
+                yield announce
         except occupancy.Occupied as occupied:
             raise CommandError(
                 f"Another server uses {folder}: {occupied}. Stop it first, or set TOOLCARDS_DATA_DIR to another folder."
