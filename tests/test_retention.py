@@ -25,7 +25,7 @@ from toolcards.core.canonical import digest
 from toolcards.core.redact import Redactor, masked
 from toolcards.core.scrubbing import Scrub, differs, fold
 from toolcards.gate import journal, memory, rebuilding, retention
-from toolcards.gate.receipts import Answer, Reserve
+from toolcards.gate.receipts import OnKey, Reserve
 from toolcards.models import Approval, AuditRow, Event, Receipt, Run, Source, ToolCall
 
 GITHUB = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
@@ -258,8 +258,8 @@ def test_old_runs_are_deleted_with_all_that_was_theirs(
 
 
 def _answered(source: Source, key: str, days_ago: float) -> None:
-    journal.do(Reserve(source, key))
-    journal.do(Answer(source, key, '{"said": "something"}'))
+    held = journal.do(Reserve(source, key, {}))
+    journal.do(OnKey(lambda tx: held.answer('{"said": "something"}')))
     Receipt.objects.filter(key=key).update(created_at=timezone.now() - timedelta(days=days_ago))
 
 
@@ -276,7 +276,8 @@ def test_old_receipts_are_forgotten_in_small_rounds_and_counted(
     assert [row.key for row in Receipt.objects.order_by("pk")] == ["k3", "k4"]
     rows = AuditRow.objects.filter(act="retention").order_by("seq")
     assert [row.details["deleted"]["receipts"] for row in rows] == [2, 1]
-    assert journal.do(Reserve(source, "k0")) == "" and journal.do(Reserve(source, "k3")) == '{"said": "something"}'
+    assert journal.do(Reserve(source, "k0", {})).untouched
+    assert journal.do(Reserve(source, "k3", {})) == '{"said": "something"}'
 
 
 @pytest.mark.parametrize(("said", "kept"), [
@@ -312,12 +313,12 @@ def test_what_is_sealed_opens_with_older_keys_too_and_not_with_others(settings: 
 
 
 def test_receipts_are_sealed_and_given_back(source: Source) -> None:
-    journal.do(Reserve(source, "k"))
-    journal.do(Answer(source, "k", '{"said": "something"}'))
+    held = journal.do(Reserve(source, "k", {}))
+    journal.do(OnKey(lambda tx: held.answer('{"said": "something"}')))
     with connection.cursor() as cursor:
         cursor.execute("SELECT answer FROM toolcards_receipt")
         assert cursor.fetchone()[0].startswith(vault.MARK)
-    assert journal.do(Reserve(source, "k")) == '{"said": "something"}'
+    assert journal.do(Reserve(source, "k", {})) == '{"said": "something"}'
     assert Receipt.objects.filter(answer="").count() == 0
 
 

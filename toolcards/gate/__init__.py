@@ -32,7 +32,9 @@ from toolcards.gate.announcing import end_of_stream
 from toolcards.gate.consulting import Inquiry
 from toolcards.gate.decision import Asking, Decide
 from toolcards.gate.ingest import Committed, Stream
+from toolcards.gate.keyed_stream import KeyedStream
 from toolcards.gate.policies import Superseded, activate, active_number, draft, replace_draft
+from toolcards.gate.receipts import HeldKey
 from toolcards.gate.refusals import (
     AlreadyAnswered,
     Changed,
@@ -50,6 +52,7 @@ from toolcards.models import Source
 sweep = clock.sweep
 retain = retention.retain
 open_stream = Stream
+open_keyed_stream = KeyedStream
 drain = journal.WRITER.drain
 
 
@@ -120,15 +123,28 @@ async def alook(source: Source, approval: str) -> dict[str, Any]:
     return dict(await journal.submit(agents.Look(source, approval)))
 
 
-async def areserve(source: Source, key: str) -> str | None:
-    """Reserve an idempotency key: "" if it is ours now, its answer if it has one, None if somebody is at it."""
-    reserved: str | None = await journal.submit(receipts.Reserve(source, key))
+async def areserve(source: Source, key: str, request: dict[str, str]) -> HeldKey | str | None:
+    """Reserve an idempotency key; return its answer if it has one, None while another request holds it.
+
+    Raises KeyReuse if the key was used with another `request`: what the query says, by name.
+    """
+    reserved: HeldKey | str | None = await journal.submit(receipts.Reserve(source, key, request))
     return reserved
 
 
-async def areceipt(source: Source, key: str, answer: str) -> None:
-    """Write down what a reserved key was answered; "" releases it."""
-    await journal.submit(receipts.Answer(source, key, answer))
+async def arenew(key: HeldKey) -> None:
+    """Keep a held key for another lease; raises Refused once another request has taken it over."""
+    await journal.submit(receipts.OnKey(key.renew))
+
+
+async def areceipt(key: HeldKey, answer: str) -> None:
+    """Write down what a held key was answered; raises Refused if another request has taken it over."""
+    await journal.submit(receipts.OnKey(lambda tx: key.answer(answer)))
+
+
+async def arelease(key: HeldKey, *, forget: bool) -> None:
+    """Let go of a held key, so that the next request continues its body; `forget`: begins a new one."""
+    await journal.submit(receipts.OnKey(lambda tx: key.release(forget=forget)))
 
 
 def rebuild(check: bool = False) -> list[str]:
@@ -190,9 +206,10 @@ async def astanding(source: Source, run: str, tool: str, given: Any) -> dict[str
 
 
 __all__ = [
-    "AlreadyAnswered", "Asking", "Ballot", "Changed", "Committed", "Finding", "Invalid", "KeyReuse", "NotAllowed",
-    "Refused", "Stream", "Superseded", "TooLate", "Unknown", "abeat", "aclaim", "activate", "active_number", "adecide",
-    "aend", "aexpire", "agive_back", "alook", "areceipt", "areserve", "aresult", "astanding", "atake", "awithdraw",
-    "backlog", "break_glass", "decide", "draft", "drain", "end_of_stream", "open_stream", "reapply", "rebuild",
-    "replace_draft", "retain", "settle", "sweep", "take_back", "throw", "vote",
+    "AlreadyAnswered", "Asking", "Ballot", "Changed", "Committed", "Finding", "HeldKey", "Invalid", "KeyReuse",
+    "KeyedStream", "NotAllowed", "Refused", "Stream", "Superseded", "TooLate", "Unknown", "abeat", "aclaim", "activate",
+    "active_number", "adecide", "aend", "aexpire", "agive_back", "alook", "areceipt", "arelease", "arenew", "areserve",
+    "aresult", "astanding", "atake", "awithdraw", "backlog", "break_glass", "decide", "draft", "drain", "end_of_stream",
+    "open_keyed_stream", "open_stream", "reapply", "rebuild", "replace_draft", "retain", "settle", "sweep", "take_back",
+    "throw", "vote",
 ]  # fmt: skip

@@ -103,6 +103,7 @@ class Stream:
         self._inquiries: list[Inquiry] = []
         self._heard: list[Heard] = []
         self._held = self._queued = False
+        self._applied = False  # this commit wrote what waited; not while the stream is held
         self._queueing = threading.Lock()
         self._committed = 0
         self._pushed = 0
@@ -175,7 +176,8 @@ class Stream:
 
     def apply(self, tx: Transaction) -> None:
         """See journal.Work."""
-        if self._held:
+        self._applied = not self._held
+        if not self._applied:
             return
         pending = self._pending
         self._taken += [pending.popleft() for _ in range(min(len(pending), PORTION - len(self._taken)))]
@@ -216,6 +218,9 @@ class Stream:
 
     def _tell_all(self, tx: Transaction, memory: RunMemory) -> None:
         """Tell every frame's facts; in a flood, neighbouring pieces of one input together."""
+        if self._inquiries:  # a call changed while plug-ins were asked about it
+            self._rest = list(self._taken)
+            return
         flood, growing = len(self._taken) >= FLOOD or journal.WRITER.backlog >= PRESSURE, []
         for place, frame in enumerate(self._taken):
             said, at, number = frame
@@ -353,6 +358,8 @@ class Stream:
 
     def settled(self, error: Exception | None) -> None:
         """See journal.Work."""
+        if error is None and not self._applied:  # frames that came while it is held wait for `heard`
+            return
         taken, self._taken = self._taken, []
         rest = self._rest if error is None else []
         done = taken[: len(taken) - len(rest)]

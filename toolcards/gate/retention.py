@@ -29,7 +29,7 @@ from toolcards.gate import journal, memory, receipts
 from toolcards.gate.columns import ascii_text, rewrite
 from toolcards.gate.transaction import Transaction
 from toolcards.gate.work import Action
-from toolcards.models import Approval, Event, Receipt, Run, ToolCall, Vote
+from toolcards.models import Approval, Event, Receipt, ReceiptPart, Run, ToolCall, Vote
 from toolcards.records import Act, AuditRow, redactor
 from toolcards.vault import Closed
 
@@ -198,6 +198,7 @@ class Rewrite(Action):
                 (Approval.objects.filter(run=row), ("edited", "reason", "note")),
                 (Vote.objects.filter(approval__run=row), ("reason", "note")),
                 (own.exclude(answer=""), ("answer",)),
+                (ReceiptPart.objects.filter(receipt__in=own), ("body",)),
             )
             for found in rows.iterator()
         )

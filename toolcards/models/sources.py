@@ -169,15 +169,37 @@ class AgentKey(models.Model):
 
 
 class Receipt(models.Model):
-    """What an `Idempotency-Key` was answered; the same key is given the same answer."""
+    """A request with an `Idempotency-Key`: its answer, or how far its body was applied and who reads it now.
+
+    A body is read under a lease: `holder` is the token of the request that reads it, empty where none does. `frames`
+    counts the whole frames applied so far; `facts_left` is how many facts of the next one are still to be applied, None
+    where it has not begun. `digest` covers all of these frames, `request` the query of the request.
+    """
 
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+")
     key = models.CharField(max_length=200)
     answer = SealedText()
     created_at = models.DateTimeField(default=timezone.now)
+    request = models.CharField(max_length=64, default="", blank=True)
+    run = models.CharField(max_length=200, default="", blank=True)
+    frames = models.BigIntegerField(default=0)
+    facts_left = models.IntegerField(null=True, blank=True)
+    digest = models.CharField(max_length=64, default="", blank=True)
+    holder = models.CharField(max_length=32, default="", blank=True)
+    held_until = models.FloatField(default=0)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["source", "key"], name="receipt_key")]
 
     def __str__(self) -> str:
         return self.key
+
+
+class ReceiptPart(models.Model):
+    """What one commit adds to the answer of a body that is not whole yet; deleted once the answer is there."""
+
+    receipt = models.ForeignKey(Receipt, on_delete=models.CASCADE, related_name="parts")
+    body = SealedText()
+
+    def __str__(self) -> str:
+        return f"part of {self.receipt_id}"

@@ -5,12 +5,12 @@ A Channels consumer rather than a Django view, since Django hands a body over on
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import logging
 import math
 import time
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -23,7 +23,7 @@ from toolcards.adapters import BadFrame
 from toolcards.adapters.sse import LineSplitter, Splitter
 from toolcards.gate import Refused
 from toolcards.models import ToolCall
-from toolcards.transports import auth, background, http, origins, shutdown
+from toolcards.transports import auth, background, http, keyed_bodies, origins, shutdown
 from toolcards.transports.intake import Intake, adapter_of, frames_of, mode_of, run_named
 from toolcards.transports.lines import admit
 from toolcards.transports.presence import Connection
@@ -33,7 +33,6 @@ log = logging.getLogger(__name__)
 SILENCE = 3600.0  # seconds after which a run whose frames come one request each counts as lost
 BROKEN = frozenset({"not_json", "not_object", "not_sse", "duplicate_key"})
 LAST_PIECES = 1.0  # seconds of a shutdown in which a body may still end by itself
-TOGETHER = 60.0  # seconds to wait for a request with the same Idempotency-Key that came before
 
 
 class Gone(Exception):
@@ -143,16 +142,19 @@ class IngestConsumer(AsyncConsumer):
         if len(key) > 200:
             raise Problem(400, "bad_key", "An Idempotency-Key has at most 200 characters.")
 
-        async def work() -> dict[str, Any]:
+        async def work(make: Callable[..., Intake] = Intake) -> dict[str, Any]:
             connection = Connection(caller)
-            intake = Intake(
+            intake = make(
                 caller, adapter, run=run, agent=given.get("agent", ""), mode=mode,
                 channel="poll" if given.get("answers") == "poll" else "http",
                 on_open=connection.sends, on_commit=self._committed,
             )  # fmt: skip
             return await self._take_in(intake, splitter, connection)
 
-        return await self._once(caller, key, work) if key else (await work(),)
+        if not key:
+            return (await work(),)
+        named = ("protocol", "run", "agent", "mode", "answers")
+        return await keyed_bodies.once(caller, key, {name: given.get(name, "") for name in named}, work)
 
     def _committed(self, told: gate.Committed) -> None:
         self._decisions.extend(told.decisions)
@@ -167,17 +169,14 @@ class IngestConsumer(AsyncConsumer):
             await self._read(intake, splitter)
             if not (intake.accepted or intake.skipped):
                 self._refuse_all(intake)
-            if intake.stream is None:
-                intake.open()
+            intake.end()
             assert intake.stream is not None
-            if intake.adapter.body_is_stream:
-                intake.stream.push([gate.end_of_stream()])
             await intake.stream.settle()
             # A whole stream may rest for days until somebody answers what it asked.
             lease = math.inf if intake.adapter.body_is_stream else SILENCE
         finally:
             connection.close(lease=lease)
-        return await self._said(intake, started)
+        return await self._said(intake, intake.since or started)
 
     async def _read(self, intake: Intake, splitter: Any) -> None:
         try:
@@ -200,6 +199,8 @@ class IngestConsumer(AsyncConsumer):
             self._more = message.get("more_body", False)
             for frame in splitter.feed(message.get("body", b"")):
                 intake.take(frame)
+            if intake.stream is not None and intake.stream.error is not None:
+                raise intake.stream.error
             if intake.stream is not None and intake.stream.full:
                 await intake.stream.room()
 
@@ -224,23 +225,6 @@ class IngestConsumer(AsyncConsumer):
         if intake.first_error is not None:
             said["error"] = {"code": intake.first_error.code, "message": intake.first_error.message}
         return said
-
-    # ------------------------------------------------------------ once per key
-
-    async def _once(self, caller: auth.Caller, key: str, work: Any) -> tuple[Any, ...]:
-        until = time.monotonic() + TOGETHER
-        while (before := await gate.areserve(caller.agent, key)) is None:
-            if time.monotonic() > until:
-                raise Problem(409, "in_progress", "A request with this Idempotency-Key is still being read.")
-            await asyncio.sleep(0.05)
-        if before:
-            return json.loads(before), 200, {"Idempotency-Replayed": "true"}
-        said: dict[str, Any] | None = None
-        try:
-            said = await work()
-            return (said,)
-        finally:
-            await asyncio.shield(gate.areceipt(caller.agent, key, json.dumps(said) if said else ""))
 
 
 def _touched_now(run: int, ordinals: list[int], since: float) -> tuple[list[dict[str, str]], int]:

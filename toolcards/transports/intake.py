@@ -13,6 +13,7 @@ from toolcards.adapters import ADAPTERS, Adapter, BadFrame
 from toolcards.core import facts as f
 from toolcards.core.skipped_frames import Skipped
 from toolcards.ids import new_id
+from toolcards.models import Source
 from toolcards.transports.auth import Caller
 from toolcards.transports.problems import Problem
 
@@ -101,6 +102,7 @@ class Intake:
         self.caller, self.adapter, self.run, self.mode = caller, adapter, run, mode
         self.accepted = self.skipped = self.refused = 0
         self.made = False  # the run's name is ours
+        self.since = 0.0  # when the body began, if an earlier request did
         self.first_error: BadFrame | None = None
         self.stream: gate.Stream | None = None
         self._agent, self._channel = agent, channel
@@ -166,7 +168,7 @@ class Intake:
             self.run = run_named(self.adapter.run_of(first))
         if not self.run:
             self.run, self.made = new_id("run"), True
-        self.stream = gate.open_stream(
+        self.stream = self._open_stream(
             self.caller.agent, self.run, protocol=self.adapter.name, agent=self._agent, mode=self.mode,
             channel=self._channel, on_commit=self._committed, on_failure=self._on_failure,
         )  # fmt: skip
@@ -174,6 +176,15 @@ class Intake:
         for _ in range(self.refused):
             self.stream.push([])  # those before the first that could be read count in the acks too
         return self.stream
+
+    def end(self) -> None:
+        """Push the end of a body, where that is the end of the stream; opens the stream of a body without frames."""
+        stream = self.stream or self.open()
+        if self.adapter.body_is_stream:
+            stream.push([gate.end_of_stream()])
+
+    def _open_stream(self, source: Source, run: str, **options: Any) -> gate.Stream:
+        return gate.open_stream(source, run, **options)
 
     def _measure(self, facts: list[Any], text: str) -> None:
         """Refuse arguments beyond the limit, streamed or whole."""
