@@ -13,6 +13,7 @@ from django.test import override_settings
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from tests.serving import PATIENCE, Server, until
+from tests.wires import WITH_KEY, Wire, post
 from toolcards.models import Event
 
 AGENTS, ENOUGH = 10, 5_000  # agents, and acknowledged frames of all of them before the plug is pulled
@@ -87,8 +88,22 @@ def _numbers(fact: dict[str, Any]) -> list[int]:
     return [int(fact["call_id"][1:]) * 10 + 1] if fact["type"] == "input-started" else []
 
 
-def test_a_crash_and_restart_keep_a_question(tmp_path: Any) -> None:
-    with Server(tmp_path, default_effect="ask") as server:
+TEXTS = [f'{{"type": "text.delta", "text": "<{number}>"}}\n' for number in range(40)]
+KEYED = "/api/v1/ingest?protocol=native&run=keyed"
+
+
+def _begun(server: Server, frames: list[str]) -> Wire:
+    """Return a connection that has sent the beginning of a keyed body, once all of it is in the log."""
+    head = WITH_KEY + b"Content-Type: application/x-ndjson\r\nIdempotency-Key: k\r\nTransfer-Encoding: chunked\r\n"
+    piece = "".join(frames).encode()
+    wire = Wire(server, post(KEYED.encode(), head) + b"%x\r\n%s\r\n" % (len(piece), piece))
+    until(lambda: f"<{len(frames) - 1}>" in str(server.request("GET", "/api/v1/runs/keyed/events")[1]))
+    return wire
+
+
+def test_a_crash_and_restart_keep_a_question_and_a_keyed_body(tmp_path: Any) -> None:
+    with Server(tmp_path, default_effect="ask") as server, contextlib.ExitStack() as open_wires:
+        open_wires.enter_context(_begun(server, TEXTS[:20]))
         question = {"run": "r", "call_id": "c", "tool": "bash", "args": {"command": "ls"}}
         _, asked, _ = server.request("POST", "/api/v1/calls/decide", question)
         assert asked["decision"] == "ask", asked
@@ -96,4 +111,11 @@ def test_a_crash_and_restart_keep_a_question(tmp_path: Any) -> None:
         server.start()
         _, again, _ = server.request("POST", "/api/v1/calls/decide", question)
         assert again["approval"]["id"] == asked["approval"]["id"]
+        headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": "k"}
+        status, told, _ = server.request("POST", KEYED, "".join(TEXTS), **headers)
+        assert (status, told.get("accepted")) == (200, 40), told
+        events = server.get("/api/v1/runs/keyed/events?limit=200")["events"]
+        assert re.findall(r"<\d+>", "".join(event.get("text", "") for event in events)) == [
+            f"<{number}>" for number in range(40)
+        ]
         assert until(lambda: server.get("/api/v1/approvals?state=waiting")["approvals"])

@@ -33,6 +33,7 @@ POLICY = {
     ],
 }
 FRAME = {"type": "text.delta", "text": "x"}
+FINISHED = {"type": "run.finished", "outcome": "success"}
 
 
 class Body:
@@ -140,7 +141,7 @@ FRAMES = st.one_of(
     st.builds(lambda call: {"type": "tool.output.available", "call_id": call, "output": 1}, CALLS),
     st.builds(lambda call: {"type": "approval.requested", "call_id": call, "approval_id": f"of-{call}"}, CALLS),
     st.builds(lambda number: {"n": number, "type": "text.delta", "text": f"n{number}"}, st.integers(1, 9)),
-    st.sampled_from(["{broken", '{"type": "of.tomorrow"}', '{"type": "text.delta"}', {"type": "run.finished"}]),
+    st.sampled_from(["{broken", '{"type": "of.tomorrow"}', '{"type": "text.delta"}', FINISHED]),
 )  # fmt: skip
 BREAKS = st.tuples(
     st.sampled_from(["hang-up", "paused", "overtaken"]), st.floats(0, 1), st.booleans(), st.integers(1, 4)
@@ -290,6 +291,22 @@ async def test_a_body_that_is_still_read_holds_its_key(secret: str, monkeypatch:
     assert (status, said["error"]["code"]) == (409, "in_progress") and second.headers["retry-after"] == "5"
     first.say(b"", more=False)
     assert (await first.answer())[0] == 200
+
+
+async def test_a_paused_process_writes_no_more_once_another_took_its_key_over(secret: str) -> None:
+    first = Body(secret, "k")
+    first.say(BEGUN)
+    await first.written()
+    await end_lease("k")
+    second = Body(secret, "k")
+    second.say(BEGUN)
+    await second.written()
+    first.say(lines(FRAME), more=False)
+    status, said = await first.answer()
+    assert (status, said["error"]["code"]) == (409, "in_progress")
+    second.say(lines(FRAME), more=False)
+    assert (await second.answer())[0] == 200
+    assert [fact["text"] async for fact in _texts("r")] == ["x", "y", "z", "x"]
 
 
 @pytest.mark.parametrize("seconds", [-1, 3600])
