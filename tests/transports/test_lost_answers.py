@@ -36,7 +36,9 @@ async def twice(call: Any, method: str, path: str, body: Any = None) -> tuple[in
 
 
 @pytest.mark.parametrize("effect", ["allow", "ask", "deny"])
-async def test_a_call_that_is_asked_about_again_is_decided_once(call: Any, policy: Any, effect: str) -> None:
+async def test_a_call_that_is_asked_about_again_is_decided_once(
+    call: Any, policy: Any, an_approver: Any, effect: str
+) -> None:
     await sync_to_async(policy)({"default": effect})
     status, said = await twice(call, "POST", DECIDE, ASKED)
     assert (status, said["decision"]) == (200, effect)
@@ -94,7 +96,7 @@ async def test_a_result_that_is_sent_again_is_written_once(call: Any, policy: An
     assert status == 200
 
 
-async def test_a_question_is_withdrawn_once(call: Any, policy: Any) -> None:
+async def test_a_question_is_withdrawn_once(call: Any, policy: Any, an_approver: Any) -> None:
     await sync_to_async(policy)({"default": "ask"})
     asked = (await call("POST", DECIDE, ASKED))[1]
     status, said = await twice(call, "POST", f"/api/v1/approvals/{asked['approval']['id']}/withdraw")

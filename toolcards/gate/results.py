@@ -34,7 +34,8 @@ class Result(OfSource):
         rows = Approval.objects.filter(run_id=memory.row.pk, call__ordinal=card.ordinal)
         row = rows.order_by("-requested_at").first()
         if not card.hard:
-            self._conclude(tx, memory, card, row)
+            if not self._is_repeated(card, row):
+                self._conclude(tx, memory, card, row)
         elif card.state is S.OUTPUT_DENIED and self.body.get("outcome") in ("ok", "error"):
             self._conclude(tx, memory, card, row)  # it ran all the same: that is written down
         card = memory.board.cards[card.ordinal]
@@ -52,6 +53,12 @@ class Result(OfSource):
         if not chosen:
             raise Unknown("There is no such call in this run.")
         return chosen[0]
+
+    def _is_repeated(self, card: Card, row: Approval | None) -> bool:
+        """Return whether the same end without a result is written down already: aborted, or unknown."""
+        said = _outcome(card.call_id, self.body, 0.0)
+        concluded = row is None or not row.claimed_at or row.state == "unknown"
+        return isinstance(said, f.Closed) and card.soft and card.cause == said.how and concluded
 
     def _conclude(self, tx: Transaction, memory: RunMemory, card: Card, row: Approval | None) -> None:
         if not _governed(card, row):
