@@ -253,14 +253,20 @@ export function ended(options) {
 
 /** Return the JSON object of a 200: whole, at most 2 MiB, within `held` seconds and LATE. Throws for everything else.
  * Connections are not reused where the runtime can be told so, so none that idled is ever met closed.
- * @param {Omit<Options, 'run'>} options @param {string} method @param {string} path @param {object} [body] @param {number} [held]
+ * `once`: an Idempotency-Key. @param {Omit<Options, 'run'> & { once?: string }} options @param {string} method @param {string} path
+ * @param {object} [body] @param {number} [held]
  * @returns {Promise<Record<string, any>>} */
 export async function request(options, method, path, body, held = 0) {
   const late = new AbortController();
   const stop = options.signal ? AbortSignal.any([options.signal, late.signal]) : late.signal;
   const init = {
     method,
-    headers: { ...headers(options, 'application/json'), accept: 'application/json', 'accept-encoding': 'identity' },
+    headers: {
+      ...headers(options, 'application/json'),
+      ...(options.once && { 'idempotency-key': options.once }),
+      accept: 'application/json',
+      'accept-encoding': 'identity',
+    },
     body: body === undefined ? undefined : JSON.stringify(body),
     redirect: 'manual',
     keepalive: false,

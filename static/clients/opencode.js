@@ -38,26 +38,28 @@ class Outbox {
 
   async send() {
     await pause(20)
-    for (let tries = 0; this.frames.length; ) {
-      const batch = this.frames.slice(0, 200)
+    for (let tries = 0, batch = [], once = ""; this.frames.length; ) {
+      if (!batch.length) [batch, once] = [this.frames.slice(0, 200), crypto.randomUUID()] // the same in every try
       try {
-        await this.post(batch)
+        await this.post(batch, once)
         tries = 0
       } catch (error) {
-        if (error.status >= 400 && error.status < 500 && error.status !== 429) tries = 0 // it will never be taken
+        // 409: the try before is still being read there. Any other refusal is final.
+        if (error.status >= 400 && error.status < 500 && ![409, 429].includes(error.status)) tries = 0
         else {
           await pause(Math.min(30_000, 500 * 2 ** tries++))
           continue
         }
       }
       this.frames = this.frames.filter((frame) => !batch.includes(frame))
+      batch = []
     }
     this.sending = null
   }
 
-  async post(batch) {
+  async post(batch, once) {
     const query = new URLSearchParams({ protocol: "opencode", run: this.run, agent: "opencode", answers: "poll" })
-    const said = await request(server, "POST", `/api/v1/ingest?${query}`, batch)
+    const said = await request({ ...server, once }, "POST", `/api/v1/ingest?${query}`, batch)
     for (const asked of said.asked ?? []) this.answered(asked)
   }
 
