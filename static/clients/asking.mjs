@@ -252,7 +252,6 @@ export function ended(options) {
 // ---------------------------------------------------------------- HTTP
 
 /** Return the JSON object of a 200: whole, at most 2 MiB, within `held` seconds and LATE. Throws for everything else.
- * Connections are not reused where the runtime can be told so, so none that idled is ever met closed.
  * `once`: an Idempotency-Key. @param {Omit<Options, 'run'> & { once?: string }} options @param {string} method @param {string} path
  * @param {object} [body] @param {number} [held]
  * @returns {Promise<Record<string, any>>} */
@@ -261,12 +260,7 @@ export async function request(options, method, path, body, held = 0) {
   const stop = options.signal ? AbortSignal.any([options.signal, late.signal]) : late.signal;
   const init = {
     method,
-    headers: {
-      ...headers(options, 'application/json'),
-      ...(options.once && { 'idempotency-key': options.once }),
-      accept: 'application/json',
-      'accept-encoding': 'identity',
-    },
+    headers: { ...headers(options, 'application/json'), ...(options.once && { 'idempotency-key': options.once }), accept: 'application/json', 'accept-encoding': 'identity' },
     body: body === undefined ? undefined : JSON.stringify(body),
     redirect: 'manual',
     keepalive: false,
@@ -301,7 +295,5 @@ export const headers = (options, type) => ({ authorization: `Bearer ${options.ke
 export function heard(options, error) {
   try {
     options.onError?.(error);
-  } catch {
-    // watching disturbs nobody
-  }
+  } catch {} // watching disturbs nobody
 }
