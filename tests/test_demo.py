@@ -15,6 +15,7 @@ import pytest
 
 from tests.serving import KEY, PATIENCE, ROOT, Server, until
 from tests.voting import Voter
+from toolcards.demo.player import Player, Refused
 from toolcards.demo.recordings import AGENTS, RUNS
 
 RECORDINGS = [recording for recordings in AGENTS for recording in recordings]
@@ -122,6 +123,11 @@ def test_a_wrong_key_is_told_in_one_line(server: Server) -> None:
     said = demo.communicate(timeout=2 * PATIENCE)[0]
     assert demo.returncode == 1
     assert "The demo was not played" in said and "Traceback" not in said
+
+
+async def test_a_refusal_is_one_exception_and_no_group_of_them(server: Server) -> None:
+    with pytest.raises(Refused):
+        await Player(server.base, "tck_wrong", lambda line: None, speed=50).play()
 
 
 def test_every_recording_is_played() -> None:

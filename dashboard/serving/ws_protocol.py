@@ -61,6 +61,12 @@ class Protocol(WebSocketsSansIOProtocol):
         if not self.disconnected and not self.transport.is_closing():
             super().shutdown()
 
+    def handle_ping(self) -> None:
+        """See uvicorn; a ping that comes after our close gets no answer."""
+        answer = self.conn.data_to_send()
+        if not self.close_sent:
+            self.transport.write(b"".join(answer))
+
     async def receive(self) -> Any:
         """See uvicorn; reads on what was held back while the peer was not known."""
         if self._held and self._peer.known:

@@ -112,6 +112,11 @@ BROKEN = [
     ("a key twice, inside", '{"type":"x","a":[{"b":1,"b":1}]}', "duplicate_key"),
     ("a key twice, escaped once", '{"type":"x","a":1,"\\u0061":2}', "duplicate_key"),
     ("too deep", '{"type":"x","a":%s}' % ("[" * 40 + "]" * 40), "too_deep"),
+    # Pythons differ in how deep they read before they complain, and of what.
+    ("too deep, and never closed", '{"type":"x","a":' + "[" * 5000, "too_deep"),
+    ("too deep, and broken at the end", '{"type":"x","a":%s x}' % ("[" * 40 + "]" * 40), "too_deep"),
+    ("brackets in a text are no depth", '{"type":"x","a":"' + "[" * 40 + '\\"' + "[" * 40 + '" x}', "not_json"),
+    ("brackets behind the fault are no depth", '{"type":"x" x "a":%s}' % ("[" * 40 + "]" * 40), "not_json"),
     ("far too deep", '{"type":"x","a":%s}' % ("[" * 200_000 + "]" * 200_000), "too_deep"),
 ]  # fmt: skip
 

@@ -325,7 +325,13 @@ async def test_an_interrupted_session_leaves_nothing_open(tell: Any, under: Any)
 
 @pytest.mark.parametrize(
     ("body", "status", "code"),
-    [("{", 400, "not_json"), ("[]", 400, "not_object"), ('{"hook_event_name":"Stop"}', 400, "missing_field")],
+    [
+        ("{", 400, "not_json"),
+        ("[]", 400, "not_object"),
+        ('{"hook_event_name":"Stop"}', 400, "missing_field"),
+        ('{"hook_event_name":' + "[" * 5000, 413, "too_deep"),
+        ('{"hook_event_name":"Stop","session_id":"s","more":' + "[" * 20_000 + "]" * 20_000 + "}", 413, "too_deep"),
+    ],
 )
 async def test_what_no_claude_code_ever_sent_is_refused(call: Any, body: str, status: int, code: str) -> None:
     found, said, _ = await call("POST", HOOKS, body)

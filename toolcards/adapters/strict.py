@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from toolcards.adapters.base import DEPTH, BadFrame
 
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.?)*+"?|[\[{]|[\]}]', re.DOTALL)  # a string is passed over whole
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SHELTER = re.compile("[\U0010f800-\U0010ffff]")
 _TO_SHELTER = {0xD800 + i: 0x10F800 + i for i in range(0x800)}
@@ -24,15 +25,24 @@ def loads(text: str, depth: int = DEPTH) -> Any:
     """Return the value of the text; raises BadFrame with a code that says what is wrong with it."""
     try:
         value = _DECODER.decode(text)
-    except RecursionError:
-        raise BadFrame(f"nested deeper than {depth} levels", "too_deep") from None
     except BadFrame:
         raise
-    except ValueError as error:
-        raise BadFrame(f"not JSON: {error}", "not_json") from None
+    except (RecursionError, ValueError) as error:
+        raise refusal(text, error, depth) from None
     if text.count("{") + text.count("[") > depth and deeper(value, depth):
         raise BadFrame(f"nested deeper than {depth} levels", "too_deep")
     return value
+
+
+def refusal(text: str, error: Exception, depth: int = DEPTH) -> BadFrame:
+    """Return what to raise for a text that json could not read.
+
+    How deep json reads before it gives up differs between Pythons: what is nested too deep is too deep on all of them,
+    whatever else is wrong with it further on.
+    """
+    if isinstance(error, RecursionError) or _opened(text[: getattr(error, "pos", None)]) > depth:
+        return BadFrame(f"nested deeper than {depth} levels", "too_deep")
+    return BadFrame(f"not JSON: {error}", "not_json")
 
 
 def maybe(text: str) -> Any:
@@ -72,6 +82,16 @@ def _translated(value: Any, table: dict[int, Any]) -> Any:
     if isinstance(value, list):
         return [_translated(inner, table) for inner in value]
     return value
+
+
+def _opened(text: str) -> int:
+    """Return how many brackets are open at once, at most, in the text's beginning."""
+    level = most = 0
+    for found in _BRACKETS.finditer(text):
+        sign = found[0]
+        level += (sign in "[{") - (sign in "]}")
+        most = max(most, level)
+    return most
 
 
 def deeper(value: Any, depth: int) -> bool:

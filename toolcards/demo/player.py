@@ -43,9 +43,14 @@ class Player:
     async def play(self) -> None:
         """Play every agent's runs, `rounds` times; raises Refused where no server answers, or not to this key."""
         await asyncio.to_thread(self._somebody_answers)
-        async with asyncio.TaskGroup() as group:
-            for number, recordings in enumerate(AGENTS):
-                group.create_task(self._agent(recordings, number * STAGGER))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number, recordings in enumerate(AGENTS):
+                    group.create_task(self._agent(recordings, number * STAGGER))
+        except BaseExceptionGroup as wrong:
+            # Not `except*`: before Python 3.11.4 what is raised in there comes out as a group.
+            refused = wrong.subgroup(Refused)
+            raise _first(refused or wrong) from wrong
 
     def _somebody_answers(self) -> None:
         until, wrong = time.monotonic() + START_PATIENCE, ""
@@ -151,6 +156,14 @@ class Player:
             self._tell(recording, f"lost the server: {str(error) or type(error).__name__}")
             return
         self._tell(recording, f"ends {name} ({recording.status})")
+
+
+def _first(group: BaseExceptionGroup[Any]) -> BaseException:
+    """Return the first exception of a group that is no group itself."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 async def _acknowledged(socket: wire.Socket, frames: int) -> None:

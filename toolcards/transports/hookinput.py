@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from toolcards.adapters import BadFrame
+from toolcards.adapters import BadFrame, strict
 from toolcards.transports.auth import Caller
 from toolcards.transports.intake import run_named
 from toolcards.transports.problems import Problem
@@ -87,10 +87,8 @@ def _members(text: str) -> list[tuple[str, Any]]:
 
     try:
         value = json.loads(text, object_pairs_hook=keep)
-    except RecursionError:
-        raise BadFrame("nested too deep", "too_deep") from None
-    except ValueError as error:
-        raise BadFrame(f"not JSON: {error}", "not_json") from None
+    except (RecursionError, ValueError) as error:
+        raise strict.refusal(text, error) from None
     if not isinstance(value, dict):
         raise BadFrame("a hook input is one JSON object with hook_event_name", "not_object")
     return outermost

@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 
 from toolcards import gate
-from toolcards.adapters import ADAPTERS, Adapter, BadFrame
+from toolcards.adapters import ADAPTERS, Adapter, BadFrame, strict
 from toolcards.core import facts as f
 from toolcards.core.skipped_frames import Skipped
 from toolcards.ids import new_id
@@ -60,10 +60,8 @@ def frames_of(text: str) -> list[str]:
             start = at
             try:
                 _, at = _raw(text, at)
-            except RecursionError:
-                raise BadFrame("nested too deep", "too_deep") from None
-            except ValueError as error:
-                raise BadFrame(f"not JSON: {error}", "not_json") from None
+            except (RecursionError, ValueError) as error:
+                raise strict.refusal(text, error, settings.TOOLCARDS.max_depth + 1) from None
             frames.append(text[start:at])
             at = _past(text, at)
             if text[at : at + 1] != ",":

@@ -38,9 +38,9 @@ class Command(BaseCommand):
         self._say(f"Playing the demo into {player.url} (Ctrl+C stops it)")
         try:
             asyncio.run(_until_told(player))
-        except* Refused as group:
-            raise CommandError(f"The demo was not played: {group.exceptions[0]}") from None
-        except* (KeyboardInterrupt, asyncio.CancelledError):
+        except Refused as error:
+            raise CommandError(f"The demo was not played: {error}") from None
+        except (KeyboardInterrupt, asyncio.CancelledError):
             self._say("Stopped; the runs were ended as aborted.")
 
     def _say(self, line: str) -> None:
