@@ -52,5 +52,5 @@ check-vendor: ## compare the vendored files with their checksums (no network)
 	@$(PYTHON) scripts/vendor.py --check
 
 clean: ## remove the virtual environment and caches; data in var/ stays
-	rm -rf .venv .venv.lock .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage htmlcov build dist *.egg-info
+	rm -rf .venv .venv.lock .tools .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage htmlcov build dist *.egg-info
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

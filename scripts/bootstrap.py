@@ -56,7 +56,7 @@ def run(args: list[str]) -> int:
 def test(args: list[str]) -> int:
     """Run all tests but those with real agent libraries."""
     ensure("test")
-    return pytest("-m", "not clients", *SHARED, *args, env=browser())
+    return pytest("-m", "not clients", *SHARED, *args, env=programs())
 
 
 def test_fast(args: list[str]) -> int:
@@ -71,13 +71,13 @@ def test_clients(args: list[str]) -> int:
         say("There are no tests with real agent libraries yet: tests/clients is empty.")
         return 0
     ensure("test")
-    return pytest("-m", "clients", "tests/clients", "tests/client", *args, env=browser())
+    return pytest("-m", "clients", "tests/clients", "tests/client", *args, env=programs())
 
 
 def test_newest(args: list[str]) -> int:
     """Run the tests with the newest release of each agent library."""
     ensure("test")
-    return become(str(PYTHON), "scripts/newest.py", *args, env=browser())
+    return become(str(PYTHON), "scripts/newest.py", *args, env=programs())
 
 
 def bench(args: list[str]) -> int:
@@ -144,6 +144,8 @@ def lock(args: list[str]) -> int:
             options += ["--custom-compile-command", "make lock", "--quiet", *args]
             files = ["-o", f"requirements/{name}.txt", f"requirements/{name}.in"]
             call(side / "uv", "pip", "compile", *options, *files, must=True)
+        options += ["--no-deps", "-o", "requirements/programs.txt"]
+        call(side / "uv", "pip", "compile", *options, "requirements/programs.in", must=True)
     return 0
 
 
@@ -276,12 +278,13 @@ def fingerprint(name: str) -> str:
 # ---------------------------------------------------------------- running things
 
 
-def browser() -> dict[str, str]:
-    """Find or install what the browser and server tests need; return it as environment for the tests."""
-    found = subprocess.run([PYTHON, "scripts/browser.py"], stdout=subprocess.PIPE, text=True)
+def programs() -> dict[str, str]:
+    """Find or bring what the tests drive: a browser, servers, Node.js; return the environment of the tests."""
+    with alone():
+        found = subprocess.run([PYTHON, "scripts/programs.py"], stdout=subprocess.PIPE, text=True)
     if found.returncode:
         raise SystemExit(found.returncode)
-    return {"TOOLCARDS_BROWSER": found.stdout.strip()} if found.stdout.strip() else {}
+    return dict(line.split("=", 1) for line in found.stdout.splitlines())
 
 
 def pytest(*args: str, env: dict[str, str] | None = None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +13,9 @@ import pytest
 
 from tests.serving import PATIENCE, Server
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
-NEEDS_BROWSER = [pytest.mark.browser, pytest.mark.skipif(BROWSER is None, reason="no browser")]
+NAMES = (os.environ.get("TOOLCARDS_BROWSER", ""), "chromium-headless-shell", "chromium", "google-chrome")
+BROWSER = next(filter(None, map(shutil.which, NAMES)), None)
+NEEDS_BROWSER = [pytest.mark.browser, pytest.mark.skipif(BROWSER is None, reason="not here: a browser")]
 QUIET = ("WebSocket", "net::ERR", "htmx:ws:error")  # what a browser itself says while a server is away
 
 Open = Callable[..., Any]

@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -83,6 +84,25 @@ def pytest_configure_node(node: Any) -> None:
     """Start a worker of pytest-xdist without our settings: it would read them before it has a folder of its own."""
     forgotten = "import os; [os.environ.pop(name, 0) for name in ('DJANGO_SETTINGS_MODULE', 'TOOLCARDS_DATA_DIR')]"
     node.gateway.remote_exec(forgotten).waitclose()
+
+
+_not_run: Counter[str] = Counter()
+NOT_HERE = "not here: "
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> Iterator[None]:
+    """Count the tests that were skipped because a program is missing."""
+    if report.skipped and isinstance(report.longrepr, tuple) and NOT_HERE in report.longrepr[2]:
+        _not_run[report.longrepr[2].partition(NOT_HERE)[2]] += 1
+    yield
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Say what was not run where it cannot be missed: in the last lines."""
+    if _not_run and not hasattr(config, "workerinput"):
+        for program, count in sorted(_not_run.items()):
+            sys.stdout.write(f"NOT RUN: {count} tests that need {program}, which is not here\n")
 
 
 class Say(Action):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
+import pwd
 import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,34 +26,56 @@ def _program(name: str) -> str | None:
     return shutil.which(name) or (str(newest[0]) if newest else None)
 
 
-def _as_postgres(command: list[str]) -> list[str]:
-    """PostgreSQL refuses to run as root: then it runs as its own user."""
-    return ["runuser", "-u", "postgres", "--", *command] if os.geteuid() == 0 else command
+def _unprivileged() -> str | None:
+    """PostgreSQL refuses to run as root: return the user that it runs as then, its own or one that is everywhere."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        return pwd.getpwnam("postgres").pw_name
+    except KeyError:
+        return "nobody"
+
+
+@functools.cache
+def _within_reach(program: str) -> str:
+    """Return the program where every user can start it: a checkout in root's home is closed to others."""
+    real = Path(program).resolve()
+    tools = Path(__file__).parents[1] / ".tools"
+    if os.geteuid() != 0 or not real.is_relative_to(tools):
+        return program
+    return str(_copied(tools / real.relative_to(tools).parts[0]) / Path(*real.relative_to(tools).parts[1:]))
+
+
+@functools.cache
+def _copied(package: Path) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="toolcards-programs-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder.chmod(0o755)
+    return Path(shutil.copytree(package, folder / package.name))
 
 
 @contextmanager
 def postgres(folder: Path) -> Iterator[str]:
     """Run a PostgreSQL server; yield the URL of an empty database."""
-    initdb, server, createdb = (_program(name) for name in ("initdb", "postgres", "createdb"))
-    if not (initdb and server and createdb):
-        pytest.skip("PostgreSQL is not installed")
+    found = [_program(name) for name in ("initdb", "postgres", "createdb")]
+    if not all(found):
+        pytest.skip("not here: PostgreSQL")
+    initdb, server, createdb = (_within_reach(program) for program in found if program)
+    user = _unprivileged()
     data = folder / "postgres"
     data.mkdir()
-    if os.geteuid() == 0:
+    if user:
         for part in (folder, *folder.parents):
             if str(part).startswith("/tmp/"):
                 part.chmod(part.stat().st_mode | 0o011)
-        shutil.chown(data, "postgres", "postgres")
-    subprocess.run(
-        _as_postgres([initdb, "-D", str(data), "-A", "trust", "-U", "cards", "-E", "UTF8"]),
-        check=True,
-        capture_output=True,
-    )
+        shutil.chown(data, user)
+    made = [initdb, "-D", str(data), "-A", "trust", "-U", "cards", "-E", "UTF8"]
+    subprocess.run(made, check=True, capture_output=True, user=user, cwd=data)
     with held_port() as held:
         port = str(held.getsockname()[1])
         options = ["-D", str(data), "-p", port, "-k", str(data), "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]
         with subprocess.Popen(
-            _as_postgres([server, *options]), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [server, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, user=user, cwd=data
         ) as process:
             try:
                 made = [createdb, "-h", "127.0.0.1", "-p", port, "-U", "cards", "cards"]
@@ -65,7 +91,7 @@ class Redis:
     def __init__(self, folder: Path) -> None:
         program = _program("redis-server")
         if not program:
-            pytest.skip("Redis is not installed")
+            pytest.skip("not here: Redis")
         self._held = held_port()
         self.port = int(self._held.getsockname()[1])
         self.url = f"redis://127.0.0.1:{self.port}/0"

@@ -413,7 +413,7 @@ def test_a_copy_is_told_in_one_line(project: connect.Wish) -> None:
 @pytest.mark.parametrize("recipe", [recipe for recipe in LIBRARIES if recipe.away], ids=lambda recipe: recipe.name)
 def test_what_was_copied_runs_nothing_without_a_server(project: connect.Wish, recipe: connect.Recipe) -> None:
     if "ai-sdk.mjs" in str([change.path for change in recipe.plan(project)]) and not shutil.which("node"):
-        pytest.skip("needs Node.js")
+        pytest.skip("not here: Node.js")
     assert recipe.away is not None
     assert recipe.away(project) == ""  # not connected: nothing was seen
     connect.write(recipe.plan(project))
@@ -650,7 +650,7 @@ def test_a_version_that_runs_a_tool_whose_hook_takes_too_long_is_said(
     assert said in CLAUDE.mind(wish)
 
 
-@pytest.mark.skipif(not shutil.which("node"), reason="needs Node.js")
+@pytest.mark.skipif(not shutil.which("node"), reason="not here: Node.js")
 def test_opencodes_plug_in_runs_nothing_without_a_server(wish: connect.Wish) -> None:
     assert OPENCODE.away is not None
     assert OPENCODE.away(wish) == ""

@@ -14,7 +14,7 @@ from tests.client.javascript import CLIENTS, NODE, Node
 from tests.client.test_bad_answers import tampering
 from tests.clients.hole import Hole
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(NODE is None, reason="needs Node.js")]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(NODE is None, reason="not here: Node.js")]
 ARGS = {"command": "ls"}
 # Each client against the whole table is a matter of `make test-clients`; `make test` has the two that differ most.
 EACH = [each if each in ("runs", "opencode") else pytest.param(each, marks=pytest.mark.clients) for each in CLIENTS]

@@ -40,7 +40,7 @@ TABLE: dict[str, str | None] = {
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     if NODE is None:
-        pytest.skip("needs Node.js")
+        pytest.skip("not here: Node.js")
     with Node(tmp_path_factory.mktemp("node")) as running:
         yield running
 

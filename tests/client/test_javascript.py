@@ -14,7 +14,7 @@ from tests.client.gatekeeper import Answer, Gate, plain
 from tests.client.javascript import CLIENTS, NODE, Node
 from tests.serving import PATIENCE, until
 
-pytestmark = pytest.mark.skipif(NODE is None, reason="needs Node.js")
+pytestmark = pytest.mark.skipif(NODE is None, reason="not here: Node.js")
 EDITING = ["runs", "gated", "tanstack", "opencode"]  # those that can run other arguments than the model's
 LOOKUP, WIPE = {"tool": "lookup", "id": "call_0", "args": {}}, {"tool": "wipe", "id": "call_0", "args": {}}
 

