@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote, urlencode
 
 from django.urls.converters import IntConverter
 
 from toolcards.models import Run, run_path
 
+_NUMBER = re.compile("[0-9]{1,18}")
+
 
 class Number(IntConverter):
     """A number in an address, as long as databases count: beyond that there is nothing, and SQLite would raise."""
 
-    regex = "[0-9]{1,18}"
+    regex = _NUMBER.pattern
+
+
+def read_number(text: str) -> int | None:
+    """Return the number that a query or a form has, as in an address; None for everything else.
+
+    `str.isdigit` alone is true for "²", which `int` refuses, and `int` refuses thousands of digits.
+    """
+    return int(text) if _NUMBER.fullmatch(text) else None
+
+
+def read_public_id(text: str) -> tuple[int, int] | None:
+    """Return the run and the ordinal that a call's public id names; None for what is no such id."""
+    run, _, ordinal = (read_number(part) for part in text.partition("-"))
+    return None if run is None or ordinal is None else (run, ordinal)
 
 
 def run(name: str, source: str, **query: str | int) -> str:

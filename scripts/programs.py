@@ -152,8 +152,7 @@ def bring_browser() -> None:
             return bytes(brotli.decompress(package.extractfile(parts[name]).read()))  # type: ignore[union-attr]
 
         for archive in ("al2023.tar.br", "fonts.tar.br"):
-            with tarfile.open(fileobj=io.BytesIO(part(archive))) as inner:
-                inner.extractall(folder, filter="data")
+            unpack(part(archive), folder)
         (folder / "chromium").write_bytes(part("chromium.br"))
     (folder / "fonts.conf").write_text(FONTS.format(folder))
     script = folder / "start.sh"
@@ -163,6 +162,18 @@ def bring_browser() -> None:
     )
     (folder / "chromium").chmod(0o755)
     link(script, "chromium")
+
+
+def unpack(archive: bytes, folder: Path) -> None:
+    """Write the archive's files into the folder; `extractall` has no safe way before Python 3.11.4."""
+    with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+        for each in files:
+            content = files.extractfile(each)
+            target = (folder / each.name).resolve()
+            if content is None or not target.is_relative_to(folder.resolve()):
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content.read())
 
 
 def installed(package: str) -> Path:

@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 
-from dashboard import signins
+from dashboard import addresses, signins
 from dashboard.admin.log import Written, clock, pretty
 from dashboard.drawing import marks
 from toolcards import gate
@@ -114,11 +114,11 @@ class ApprovalAdmin(Written):
 
 def _ballot(request: HttpRequest, approval: str, decision: str) -> Ballot:
     """The vote for what the list showed; without that it is for nothing, and is refused as stale."""
-    rev = request.POST.get(f"rev-{approval}", "")
+    rev = addresses.read_number(request.POST.get(f"rev-{approval}", ""))
     return Ballot(
         approval=approval,
         decision=decision,
-        rev=int(rev) if rev.isdigit() else -1,
+        rev=-1 if rev is None else rev,
         args_sha256=request.POST.get(f"sha-{approval}", ""),
         signed_in_at=signins.since(request),
     )

@@ -12,6 +12,7 @@ from urllib.parse import parse_qs
 from asgiref.sync import sync_to_async
 from channels.consumer import AsyncConsumer
 
+from dashboard import addresses
 from dashboard.live import hub
 from dashboard.live.board import Board
 from dashboard.live.boards import BOARDS, Me, RunBoard
@@ -111,7 +112,7 @@ class RunSocket(LiveSocket):
         except AmbiguousRun:
             return AMBIGUOUS
         view = tab if (tab := query.get("tab", [""])[0]) in ("timeline", "head") else ""
-        call = int(number) if (number := query.get("call", [""])[0]).isdecimal() else 0
+        call = addresses.read_number(query.get("call", [""])[0]) or 0
         return {("run", run.pk, view, call): lambda: RunBoard(run.pk, view, call)}
 
 

@@ -13,7 +13,7 @@ from django.shortcuts import render
 from django.utils.safestring import mark_safe
 from django.views.decorators.http import require_GET, require_POST
 
-from dashboard import cards
+from dashboard import addresses, cards
 from dashboard.views.guards import needs
 from toolcards import verify
 from toolcards.models import Run, ToolCall
@@ -57,7 +57,7 @@ def _copies() -> list[dict[str, Any]]:
 
 def _sources(rows: list[AuditRow]) -> dict[str, str]:
     """Return the names of the sources by run number, for rows about a call: a run's name alone may be of several."""
-    numbers = {number for row in rows if (number := row.call.partition("-")[0]).isdecimal() and len(number) < 19}
+    numbers = {named[0] for row in rows if (named := addresses.read_public_id(row.call))}
     return {str(pk): name for pk, name in Run.objects.filter(pk__in=numbers).values_list("pk", "source__name")}
 
 
@@ -78,8 +78,8 @@ def found(given: dict[str, str]) -> AuditQuerySet:
         rows = rows.filter(at__gte=since)
     if (until := _moment(given.get("until", ""))) is not None:
         rows = rows.filter(at__lte=until)
-    before = given.get("before", "")
-    return rows.filter(seq__lt=int(before)) if before.isdecimal() and len(before) < 19 else rows
+    before = addresses.read_number(given.get("before", ""))
+    return rows if before is None else rows.filter(seq__lt=before)
 
 
 def _moment(text: str) -> int | None:
@@ -117,10 +117,11 @@ def _lines() -> Iterator[str]:
 @needs(REVEAL)
 def reveal(request: HttpRequest, public_id: str) -> HttpResponse:
     """Show one call with nothing masked, to this person, now; that they looked is written down first."""
-    run, _, ordinal = public_id.partition("-")
-    if not (run.isdecimal() and ordinal.isdecimal() and len(public_id) < 36):
+    named = addresses.read_public_id(public_id)
+    if named is None:
         raise Http404
-    call = ToolCall.objects.select_related("run", "run__source").filter(run_id=int(run), ordinal=int(ordinal)).first()
+    run, ordinal = named
+    call = ToolCall.objects.select_related("run", "run__source").filter(run_id=run, ordinal=ordinal).first()
     if call is None:
         raise Http404
     detail = {"call_id": call.call_id, "tool": call.tool}

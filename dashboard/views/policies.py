@@ -10,6 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from dashboard import addresses
 from dashboard.forms import ActivateForm, DefaultForm, ImportForm, SimulationForm, TryForm
 from dashboard.policy import blast, ladder, rulepages, simjobs, yamltext
 from dashboard.policy.ruleform import RuleForm, in_fields
@@ -75,14 +76,11 @@ def export(request: HttpRequest) -> HttpResponse:
             raise Http404
         document, name = policies.draft(), "draft"
     else:
-        rows = (
-            PolicyVersion.objects.filter(number=int(wanted))
-            if wanted.isdecimal()
-            else PolicyVersion.objects.filter(active=True)
-        )
-        row = rows.first()
-        if row is None:
+        number = addresses.read_number(wanted)
+        if wanted and number is None:
             raise Http404
+        chosen = {"active": True} if number is None else {"number": number}
+        row = get_object_or_404(PolicyVersion, **chosen)
         document, name = json.loads(row.document), f"v{row.number}"
     form = "yaml" if request.GET.get("as") == "yaml" else "json"
     if form == "yaml":

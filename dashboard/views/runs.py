@@ -72,5 +72,4 @@ def _choice(request: HttpRequest, name: str, runs: list[Run], missing: str = "")
 
 def number(request: HttpRequest, name: str) -> int:
     """Return a number of the query; 0 for everything else."""
-    text = request.GET.get(name, "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 18 else 0
+    return addresses.read_number(request.GET.get(name, "")) or 0

@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 
+from dashboard import addresses
 from dashboard.forms import TryForm
 from dashboard.policy import rulepages, trials
 from dashboard.views.guards import EDIT_POLICY, needs
@@ -56,11 +57,11 @@ def _of_call(public_id: str) -> dict[str, Any]:
 
 def called(public_id: str) -> ToolCall | None:
     """Return the call with that id, None if there is none."""
-    run, _, ordinal = public_id.partition("-")
-    if not (run.isdecimal() and ordinal.isdecimal() and len(public_id) < 30):
+    named = addresses.read_public_id(public_id)
+    if named is None:
         return None
     rows = ToolCall.objects.shown().select_related("run", "run__source")
-    return rows.filter(run_id=int(run), ordinal=int(ordinal)).first()
+    return rows.filter(run_id=named[0], ordinal=named[1]).first()
 
 
 def tries() -> list[ToolCall]:
