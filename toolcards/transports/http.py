@@ -166,6 +166,9 @@ class Direct:
             await respond(send, response)
         except Exception as error:  # the client is gone
             log.debug("not sent: %s", error)
+        finally:
+            if isinstance(response, StreamingHttpResponse):
+                response.close()  # its pieces may never have been asked for
 
 
 def _broken() -> Problem:

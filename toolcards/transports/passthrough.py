@@ -44,6 +44,7 @@ HEARTBEAT = 2.0
 OURS = frozenset({
     "authorization", "cookie", "host", "content-length", "connection", "transfer-encoding", "accept", "te",
     "accept-encoding", "origin", "expect", "upgrade", "keep-alive", "content-type", "proxy-authorization",
+    "proxy-connection", "proxy-authenticate", "trailer",
 })  # fmt: skip
 FOR_AGENT = "x-upstream-authorization"
 TOLD = ("approved", "denied", "expired")  # the answers that an agent is owed; it need not hear of other ends
@@ -58,24 +59,27 @@ async def run(request: Any, caller: Caller, upstream: str) -> Any:
     if not name:
         raise Problem(400, "missing_field", "threadId: Field required")
     mirror = Mirror(caller, name, upstream)
+    exchange: upstreams.Exchange | None = None
     try:
         asked = await mirror.answered(asked)
         exchange = await upstreams.post(url, json.dumps(asked).encode(), _headers(request))
+        kind, coding = exchange.headers.get("content-type", ""), exchange.headers.get("content-encoding", "identity")
+        if not (exchange.status == 200 and kind.startswith("text/event-stream") and coding == "identity"):
+            mirror.over = True  # protobuf, say: it goes by all the same
+            await mirror.give_back()
+        headers = HEADERS | {"Content-Type": kind or "application/octet-stream", "X-Accel-Buffering": "no"}
+        headers |= {"Content-Encoding": coding} if coding != "identity" else {}
+        return StreamingHttpResponse(Relay(exchange, mirror), status=exchange.status, headers=headers)
     except upstreams.Unreachable as error:
         await mirror.give_back()
         await mirror.close(f.RunEnded(outcome="error", reason=f"The agent: {error}."))
         raise Problem(502, "upstream", f"The agent {upstream} gave no answer: {error}.") from None
     except BaseException:
+        if exchange is not None:
+            exchange.close()
         await mirror.give_back()
         await mirror.close(None)
         raise
-    kind, coding = exchange.headers.get("content-type", ""), exchange.headers.get("content-encoding", "identity")
-    if not (exchange.status == 200 and kind.startswith("text/event-stream") and coding == "identity"):
-        mirror.over = True  # protobuf, say: it goes by all the same
-        await mirror.give_back()
-    headers = HEADERS | {"Content-Type": kind or "application/octet-stream", "X-Accel-Buffering": "no"}
-    headers |= {"Content-Encoding": coding} if coding != "identity" else {}
-    return StreamingHttpResponse(_relayed(exchange, mirror), status=exchange.status, headers=headers)
 
 
 @endpoint("GET", "ingest")
@@ -94,20 +98,37 @@ async def resume(request: Any, caller: Caller, upstream: str) -> Any:
     return {"run": name, "waiting": standing.waiting, "resume": entries}
 
 
-async def _relayed(exchange: upstreams.Exchange, mirror: Mirror) -> AsyncIterator[bytes]:
-    end: f.RunEnded | None = f.RunEnded(outcome="aborted", reason="The client went away.")
-    try:
-        async for piece in exchange.pieces():
-            await mirror.see(piece)
-            yield piece
-        end = gate.end_of_stream()
-    except upstreams.Unreachable as error:
-        log.info("upstream: %s", error)
-        end = gate.end_of_stream()
-        raise
-    finally:
-        exchange.close()
-        await asyncio.shield(mirror.close(end))
+class Relay:
+    """The body of our answer: the agent's, piece by piece. It ends once, also if it was never begun."""
+
+    def __init__(self, exchange: upstreams.Exchange, mirror: Mirror) -> None:
+        self._exchange, self._mirror = exchange, mirror
+        self._loop = asyncio.get_running_loop()
+        self._end: f.RunEnded = f.RunEnded(outcome="aborted", reason="The client went away.")
+        self._ending: asyncio.Task[None] | None = None
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for piece in self._exchange.pieces():
+                await self._mirror.see(piece)
+                yield piece
+            self._end = gate.end_of_stream()
+        except upstreams.Unreachable as error:
+            log.info("upstream: %s", error)
+            self._end = gate.end_of_stream()
+            raise
+        finally:
+            await asyncio.shield(self._finish())
+
+    def close(self) -> None:
+        """Hang up and end the mirror; Django calls this at the end of every response, from any thread."""
+        self._loop.call_soon_threadsafe(self._finish)
+
+    def _finish(self) -> asyncio.Task[None]:
+        if self._ending is None:
+            self._exchange.close()
+            self._ending = self._loop.create_task(self._mirror.close(self._end))
+        return self._ending
 
 
 class Mirror:
@@ -118,10 +139,14 @@ class Mirror:
         self._connection = Connection(caller)
         self._splitter = Splitter(settings.TOOLCARDS.max_frame)
         self._taken: list[str] = []
-        self._intake = Intake(
-            caller, ADAPTERS["ag-ui"], run=name, agent=agent, mode="observe", channel="poll",
-            on_open=self._connection.sends,
-        )  # fmt: skip
+        try:
+            self._intake = Intake(
+                caller, ADAPTERS["ag-ui"], run=name, agent=agent, mode="observe", channel="poll",
+                on_open=self._connection.sends,
+            )  # fmt: skip
+        except BaseException:
+            self._connection.close()
+            raise
 
     async def answered(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Write down what the request answers; return it with what was answered here, if all is answered."""
@@ -248,7 +273,9 @@ def _read(body: bytes) -> dict[str, Any]:
 
 
 def _headers(request: Any) -> dict[str, str]:
-    kept = {name.lower(): value for name, value in request.headers.items() if name.lower() not in OURS}
+    # What `Connection` names is for one hop, as these are.
+    hop = {name.strip().lower() for name in request.headers.get("Connection", "").split(",")}
+    kept = {name.lower(): value for name, value in request.headers.items() if name.lower() not in OURS | hop}
     theirs = kept.pop(FOR_AGENT, "")
     more = {"authorization": theirs} if theirs else {}
     fixed = {"content-type": "application/json", "accept": "text/event-stream", "accept-encoding": "identity"}

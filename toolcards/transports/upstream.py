@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 import httptools
 
 CONNECT = 10.0  # seconds
+INTERIM = frozenset({*range(100, 200)} - {101})  # statuses of answers that another one follows; 101 leaves HTTP
+INTERIM_MOST = 20
 SILENCE = 600.0  # seconds without a byte after which an answer counts as broken off
 
 
@@ -34,6 +36,8 @@ class Exchange:
         self._reader, self._writer = reader, writer
         self._parser = httptools.HttpResponseParser(self)
         self._begun = False
+        self._fault = ""
+        self._interim = 0
         self._bodies: list[bytes] = []
 
     async def pieces(self) -> AsyncIterator[bytes]:
@@ -63,7 +67,10 @@ class Exchange:
             if data:
                 self._parser.feed_data(data)
         except (OSError, TimeoutError, httptools.HttpParserError) as error:
-            raise Unreachable(f"its answer broke off: {type(error).__name__}") from error
+            if not self.whole and not self._fault:  # what is wrong behind the answer is no part of it
+                raise Unreachable(f"its answer broke off: {type(error).__name__}") from error
+        if self._fault:
+            raise Unreachable(self._fault)
 
     def _ended_by_closing(self) -> bool:
         framed = "content-length" in self.headers or "chunked" in self.headers.get("transfer-encoding", "")
@@ -73,20 +80,33 @@ class Exchange:
     # ------------------------------------------------------------ httptools
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """See httptools."""
-        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+        """See httptools; trailers, and a second answer, are not part of the head."""
+        if not self._begun:
+            self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         """See httptools."""
-        self.status, self._begun = self._parser.get_status_code(), True
+        if self._begun:
+            return
+        self.status = self._parser.get_status_code()
+        if self.status in INTERIM and self._interim < INTERIM_MOST:
+            self._interim += 1
+        elif 200 <= self.status < 600:
+            self._begun = True
+        else:
+            self._fault = f"its answer has the status {self.status:03d}"
 
     def on_body(self, body: bytes) -> None:
-        """See httptools."""
-        self._bodies.append(body)
+        """See httptools; what follows the whole answer is dropped."""
+        if not self.whole:
+            self._bodies.append(body)
 
     def on_message_complete(self) -> None:
-        """See httptools."""
-        self.whole = True
+        """See httptools; an interim answer is over, and the next one is the answer."""
+        if self._begun:
+            self.whole = True
+        else:
+            self.headers.clear()
 
 
 async def post(url: str, body: bytes, headers: Mapping[str, str]) -> Exchange:
