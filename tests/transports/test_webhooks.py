@@ -3,6 +3,7 @@
 # ruff: noqa: E501 - tables are read across
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
@@ -12,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from channels.db import database_sync_to_async
 from standardwebhooks.webhooks import Webhook as Verifier
 
 from tests.serving import PATIENCE
@@ -242,3 +244,43 @@ def test_two_dispatchers_send_it_once(webhook: Webhook, receiver: Receiver, a_ru
     pk, now = Delivery.objects.get().pk, time.time() + 1
     assert Delivery.objects.take(pk, now, 30) and not Delivery.objects.take(pk, now, 30)
     assert Delivery.objects.take(pk, now + 31, 30)  # whoever took it died
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_receiver_that_never_answers_delays_no_other(receiver: Receiver, limits: Any) -> None:
+    with Receiver() as silent:
+        silent.pause = 0.05  # drips a header now and then, and never ends
+        limits(webhook_private=(receiver.host, silent.host))
+        threading.Thread(target=silent.serve_forever, args=(0.05,), daemon=True).start()
+        good, bad = await database_sync_to_async(_two_webhooks)(receiver.url, silent.url)
+        followed = asyncio.create_task(dispatching.follow())
+        try:
+            for nth in range(3):  # each comes after the silent one was asked
+                await database_sync_to_async(_owed)(bad, f"b{nth}")
+                await _reached(lambda: len(silent.heard) == 1)
+                await database_sync_to_async(_owed)(good, f"g{nth}")
+                await _reached(lambda nth=nth: len(receiver.heard) == nth + 1)
+            assert len(silent.heard) == 1  # it is still being waited for, by one thread
+        finally:
+            followed.cancel()
+            silent.shutdown()
+            silent.server_close()
+            await asyncio.gather(followed, return_exceptions=True)
+
+
+def _two_webhooks(*urls: str) -> list[Webhook]:
+    return [Webhook.objects.create(name=url, url=url) for url in urls]
+
+
+def _owed(webhook: Webhook, event_id: str) -> None:
+    Delivery.objects.create(
+        webhook=webhook, target=str(webhook.pk), event_id=event_id, event="tool.failed", payload="{}", next_at=0,
+        created_at=0,
+    )  # fmt: skip
+    telling.forget()
+
+
+async def _reached(true: Any) -> None:
+    async with asyncio.timeout(PATIENCE / 3):
+        while not true():
+            await asyncio.sleep(0.02)

@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 import random
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from channels.db import database_sync_to_async
-from django.db import close_old_connections, transaction
+from django.db import connections, transaction
 
 from toolcards import hooks
 from toolcards.core import happenings as h
@@ -34,7 +35,8 @@ from toolcards.transports.webhooks import Hostile, NotDelivered
 log = logging.getLogger(__name__)
 LEASE = 30.0  # seconds that a delivery is held by who took it
 BATCH = 100
-AT_ONCE = 4
+AT_ONCE, SLOW_AT_ONCE = 8, 4  # targets served at once, and how many of them may have been slow
+SLOW, TURN = 2.0, 5.0  # seconds: a delivery that took longer is slow; a turn ends after so many
 PRUNE_EVERY = 3600.0
 _pruned = 0.0
 IDLE, BREATH = 1.0, 0.2  # seconds: to look without news, and between two looks
@@ -45,40 +47,84 @@ _GONE = 410
 
 async def follow() -> None:
     """Send whatever is to be told, as soon as it is written, for ever. One task per event loop."""
-    async with listening(EVERY_RUN) as bell:
-        while True:
-            await bell.wait(IDLE)
-            try:
-                await _round()
-            except Exception:  # the database may be away for a while
-                log.exception("dispatch: this round failed")
-            await asyncio.sleep(BREATH)
+    turns = Turns()
+    begin = database_sync_to_async(turns.begin, thread_sensitive=False)
+    try:
+        async with listening(EVERY_RUN) as bell:
+            while True:
+                await bell.wait(IDLE)
+                try:
+                    await begin()
+                except Exception:  # the database may be away for a while
+                    log.exception("dispatch: this round failed")
+                await asyncio.sleep(BREATH)
+    finally:
+        turns.close()
 
 
-def _round_now() -> None:
-    global _pruned
-    if telling.anybody():
-        while dispatch() == BATCH:
-            pass
-    if time.monotonic() - _pruned > PRUNE_EVERY:
-        _pruned = time.monotonic()
-        prune()
+class Turns:
+    """Serves each target in a turn of its own, in order, so that none waits for another that is slow.
 
+    There are as many turns at once as threads. Targets that were slow have half of them: the others always find one.
+    """
 
-_round = database_sync_to_async(_round_now, thread_sensitive=False)
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="deliver")
+        self._lock = threading.Lock()
+        self._busy: set[str] = set()
+        self._slow: set[str] = set()
+
+    def begin(self) -> None:
+        """Give a turn to every target that something is due for, as long as there are threads."""
+        global _pruned
+        if telling.anybody():
+            with self._lock:
+                without = self._busy | (self._slow if len(self._busy & self._slow) >= SLOW_AT_ONCE else set())
+            for target in Delivery.objects.due(time.time()).exclude(target__in=without).values_list("target")[:BATCH]:
+                self._begin_one(target[0])
+        if time.monotonic() - _pruned > PRUNE_EVERY:
+            _pruned = time.monotonic()
+            prune()
+
+    def close(self) -> None:
+        """Begin no more turns."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _begin_one(self, target: str) -> None:
+        with self._lock:
+            full = len(self._busy) >= AT_ONCE
+            held_back = target in self._slow and len(self._busy & self._slow) >= SLOW_AT_ONCE
+            if full or held_back or target in self._busy:
+                return
+            self._busy.add(target)
+        self._pool.submit(self._turn, target)
+
+    def _turn(self, target: str) -> None:
+        slow, began = False, time.monotonic()
+        try:
+            while not slow and time.monotonic() - began < TURN:
+                pks = list(Delivery.objects.due(time.time()).filter(target=target).values_list("pk", flat=True)[:BATCH])
+                for pk in pks:
+                    sending = time.monotonic()
+                    _send(pk, time.time())
+                    slow = time.monotonic() - sending > SLOW
+                    if slow or time.monotonic() - began >= TURN:
+                        break
+                if not pks:
+                    break
+        except Exception:
+            log.exception("dispatch: a turn of %s failed", target)
+        finally:
+            connections.close_all()  # the thread may have nothing to do for long
+            with self._lock:
+                self._busy.discard(target)
+                (self._slow.add if slow else self._slow.discard)(target)
 
 
 def dispatch(now: float | None = None) -> int:
-    """Send what is due, in order per target; return how many were taken."""
+    """Send what is due now, one after the other; return how many were taken."""
     now = time.time() if now is None else now
-    due = list(Delivery.objects.due(now).values_list("pk", "target")[:BATCH])
-    by_target: dict[str, list[int]] = {}
-    for pk, target in due:
-        by_target.setdefault(target, []).append(pk)
-    if len(by_target) <= 1:
-        return sum(_send_all(pks, now) for pks in by_target.values())
-    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="deliver") as pool:
-        return sum(pool.map(lambda pks: _in_thread(pks, now), by_target.values()))
+    return sum(_send(pk, now) for pk in list(Delivery.objects.due(now).values_list("pk", flat=True)[:BATCH]))
 
 
 def prune(now: float | None = None) -> int:
@@ -87,17 +133,6 @@ def prune(now: float | None = None) -> int:
     gone, _ = Delivery.objects.filter(done_at__lt=now - KEEP_DAYS * 86_400).delete()
     more, _ = Delivery.objects.filter(webhook=None, done_at__lt=now - 86_400).delete()
     return gone + more
-
-
-def _in_thread(pks: list[int], now: float) -> int:
-    try:
-        return _send_all(pks, now)
-    finally:
-        close_old_connections()
-
-
-def _send_all(pks: list[int], now: float) -> int:
-    return sum(_send(pk, now) for pk in pks)
 
 
 def _send(pk: int, now: float) -> bool:
