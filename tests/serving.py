@@ -145,6 +145,11 @@ class Server:
         )
 
 
+def with_curl() -> dict[str, str]:
+    """Return an environment in which printed commands find a curl: the machine's, else a stand-in."""
+    return os.environ | {"PATH": os.pathsep.join([os.environ["PATH"], str(ROOT / "tests/programs")])}
+
+
 @functools.cache
 def migrated() -> Path:
     """Return a database with all tables and nobody in it, made once for all servers: it takes most of a second."""

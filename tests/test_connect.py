@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from tests.serving import PATIENCE, Server
+from tests.serving import PATIENCE, Server, with_curl
 from toolcards import connect
 from toolcards.connect import probe as probing
 from toolcards.connect.programs.claude_code import HOLD, KEY, TIMEOUT
@@ -563,7 +563,9 @@ def test_the_printed_requests_run_once_they_are_pasted(server: Server, tmp_path:
     said = ran("curl", *words)
     asks = said[said.index("curl -sS") :].split("\n\n")[0]
     program = f"set -a; . ./.env; set +a; {asks}"
-    done = subprocess.run(["bash", "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=2 * PATIENCE)
+    done = subprocess.run(
+        ["bash", "-c", program], cwd=tmp_path, env=with_curl(), capture_output=True, text=True, timeout=2 * PATIENCE
+    )
     assert json.loads(done.stdout)["decision"] == "ask", done.stderr
 
 

@@ -15,7 +15,7 @@ import pytest
 from django.test import Client
 
 from dashboard.views import connect
-from tests.serving import PATIENCE
+from tests.serving import PATIENCE, with_curl
 from toolcards.connect import recipes, words
 from toolcards.models import AgentKey, Source
 
@@ -200,6 +200,6 @@ def test_piping_a_stream_works_as_printed(server: Any, name: str, trace: str) ->
 
 
 def _shell(text: str) -> str:
-    done = subprocess.run(["bash", "-c", text], capture_output=True, text=True, timeout=2 * PATIENCE)
+    done = subprocess.run(["bash", "-c", text], env=with_curl(), capture_output=True, text=True, timeout=2 * PATIENCE)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -246,6 +246,14 @@ def test_two_dispatchers_send_it_once(webhook: Webhook, receiver: Receiver, a_ru
     assert Delivery.objects.take(pk, now + 31, 30)  # whoever took it died
 
 
+@pytest.mark.parametrize(("text", "seconds"), [
+    ("7", 7.0), ("0", 0.0), ("99999999999999999999", 3600.0), ("9" * 5000, 3600.0), ("²", None), ("٣", None), ("", None),
+    ("-1", None), ("1.5", None), ("soon", None), ("Wed, 21 Oct 2026 07:28:00 GMT", None),
+])  # fmt: skip
+def test_only_a_number_of_seconds_puts_off_the_next_try(text: str, seconds: float | None) -> None:
+    assert webhooks._seconds(text) == seconds
+
+
 @pytest.mark.django_db(transaction=True)
 async def test_a_receiver_that_never_answers_delays_no_other(receiver: Receiver, limits: Any) -> None:
     with Receiver() as silent:
@@ -262,6 +270,10 @@ async def test_a_receiver_that_never_answers_delays_no_other(receiver: Receiver,
                 await _reached(lambda nth=nth: len(receiver.heard) == nth + 1)
             assert len(silent.heard) == 1  # it is still being waited for, by one thread
         finally:
+            silent.pause = 0.0  # now it ends, with too many headers
+            ended = database_sync_to_async(Delivery.objects.filter(target=str(bad.pk)).exclude(error="").exists)
+            while not await ended():
+                await asyncio.sleep(0.02)
             followed.cancel()
             silent.shutdown()
             silent.server_close()
