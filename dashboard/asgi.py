@@ -8,6 +8,7 @@ from django.core.asgi import get_asgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
 pages = get_asgi_application()  # sets Django up, so before everything below
 
+from contextlib import suppress
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -20,7 +21,9 @@ from dashboard.live.routing import websocket_urlpatterns
 from dashboard.serving.bodies import Measured
 from dashboard.serving.requests import Counted, Tracked
 from toolcards import gate
+from toolcards.database import excuse
 from toolcards.transports import background, copying
+from toolcards.transports.problems import AGAIN
 from toolcards.transports.routing import AGENT_SOCKET, Machines, agent_socket, nothing_here
 
 # People's sockets: same origin only, signed in by session.
@@ -35,7 +38,15 @@ async def sockets(scope: Any, receive: Any, send: Any) -> None:
         return
     # Asked before who it is, so that an agent with a mistyped address is not told that its key is at fault.
     known = any(route.pattern.match(scope["path"].removeprefix("/")) for route in websocket_urlpatterns)
-    await (browser_sockets if known else nothing_here)(scope, receive, send)
+    try:
+        await (browser_sockets if known else nothing_here)(scope, receive, send)
+    except Exception as error:
+        if not excuse(error):
+            raise
+        with suppress(Exception):  # it may have been accepted already, or be gone
+            await send({"type": "websocket.accept"})
+        with suppress(Exception):
+            await send({"type": "websocket.close", "code": AGAIN})
 
 
 async def lifespan(scope: Any, receive: Any, send: Any) -> None:

@@ -54,6 +54,14 @@ def _without_refused_traces(record: logging.LogRecord) -> bool:
     return True
 
 
+def _without_outages(record: logging.LogRecord) -> bool:
+    """Drop what Django says of each request that finds the database away: `toolcards.outages` says it once."""
+    from toolcards.database import excuse
+
+    error = record.exc_info[1] if record.exc_info else None
+    return getattr(record, "status_code", 0) != 503 and not (error is not None and excuse(error))
+
+
 def configuration(*, style: str, level: str) -> dict[str, Any]:
     """Return Django's LOGGING: lines for people (`console`) or for machines (`json`)."""
     configure_structlog()
@@ -71,7 +79,10 @@ def configuration(*, style: str, level: str) -> dict[str, Any]:
                 ],
             }
         },
-        "filters": {"refused": {"()": lambda: _without_refused_traces}},
+        "filters": {
+            "refused": {"()": lambda: _without_refused_traces},
+            "outages": {"()": lambda: _without_outages},
+        },
         # The level stands here too: the loggers below have their own, and pass on what the root would not.
         "handlers": {
             "console": {
@@ -84,6 +95,7 @@ def configuration(*, style: str, level: str) -> dict[str, Any]:
         "root": {"handlers": ["console"], "level": level.upper()},
         "loggers": {
             "django": {"handlers": [], "level": "INFO", "propagate": True},
+            "django.request": {"filters": ["outages"]},
             "django.server": {"handlers": [], "level": "WARNING", "propagate": True},
             "django.db.backends": {"level": "WARNING"},  # its debug lines carry parameters
             "channels_redis": {"level": "CRITICAL"},  # a traceback a second while Redis is away; the relay says it once

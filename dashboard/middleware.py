@@ -1,16 +1,21 @@
 """Says in every answer what a browser may do with it (run our scripts, and nothing else), and who is at work."""
 
+import asyncio
+import sys
+import time
 from collections.abc import Awaitable, Callable
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.conf import settings
 from django.core.exceptions import BadRequest
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
-from django.views.defaults import bad_request
+from django.template.loader import render_to_string
+from django.views.defaults import bad_request, server_error
 
 from dashboard.accounts import hashing
 from dashboard.drawing import marks
+from toolcards.database import LONGEST_PAUSE, PATIENCE, RETRY_AFTER, excuse
 from toolcards.records import ACTOR
 
 ADMIN = "/admin/"
@@ -90,7 +95,10 @@ async def _soon(response: HttpResponse) -> HttpResponse:
 
 
 class TooBusy:
-    """Answers 429 where a password could not be hashed because too many wait for that."""
+    """Answers 429 where too many wait for a password to be hashed, 503 while the database is away.
+
+    A page that only reads is tried again for a few seconds first.
+    """
 
     sync_capable = True
     async_capable = True
@@ -102,15 +110,53 @@ class TooBusy:
 
     def __call__(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
         """Pass it on."""
-        return self.get_response(request)
+        if iscoroutinefunction(self):
+            return self._answer(request)
+        until = time.monotonic() + PATIENCE
+        while True:
+            response = self.get_response(request)
+            if not _is_worth_another_try(request, response, until):
+                return response
+            time.sleep(LONGEST_PAUSE)
+
+    async def _answer(self, request: HttpRequest) -> HttpResponse:
+        until = time.monotonic() + PATIENCE
+        while True:
+            response = await self.get_response(request)  # type: ignore[misc]
+            if not _is_worth_another_try(request, response, until):
+                return response
+            await asyncio.sleep(LONGEST_PAUSE)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """See Django."""
+        if excuse(exception):
+            response = unavailable(request)
+            response.away = True  # type: ignore[attr-defined]
+            return response
         if not isinstance(exception, hashing.Busy):
             return None
         answer = render(request, "429.html", status=429)
         answer["Retry-After"] = str(hashing.RETRY_AFTER)
         return answer
+
+
+def unavailable(request: HttpRequest) -> HttpResponse:
+    """Return what people and their programs get while the database is away. It reads nothing itself."""
+    headers = {"Retry-After": str(RETRY_AFTER)}
+    if request.path.startswith("/api/"):
+        error = {"code": "unavailable", "message": "The database is not available right now. Send the request again."}
+        return JsonResponse({"error": error}, status=503, headers=headers)
+    return HttpResponse(render_to_string("503.html"), status=503, headers=headers)
+
+
+def broken(request: HttpRequest) -> HttpResponse:
+    """Answer what no view could: Django's 500, or 503 where a middleware found the database away."""
+    error = sys.exc_info()[1]
+    return unavailable(request) if error is not None and excuse(error) else server_error(request)
+
+
+def _is_worth_another_try(request: HttpRequest, response: HttpResponse, until: float) -> bool:
+    return hasattr(response, "away") and request.method in ("GET", "HEAD") and time.monotonic() < until
 
 
 class Acting:

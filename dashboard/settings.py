@@ -82,7 +82,7 @@ def _sqlite(name: str | Path) -> dict[str, object]:
         "CONN_MAX_AGE": None,
         "OPTIONS": {
             "transaction_mode": "IMMEDIATE",  # a reader that turns writer half-way cannot wait, it fails
-            "timeout": 20,
+            "timeout": 5,  # seconds to wait for a lock; the journal then tries again
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=4000",
         },
         # A file, since the journal writes through a connection of its own.
@@ -103,9 +103,13 @@ def _database(url: str) -> dict[str, object]:
         raise ImproperlyConfigured(said)
     if parsed["ENGINE"].endswith("sqlite3"):
         return _sqlite(parsed["NAME"])
-    # Persistent connections are tied to threads, which ASGI makes and drops: a pool instead.
-    pool = {"min_size": 2, "max_size": 12, "timeout": 10}
-    return {**parsed, "CONN_MAX_AGE": 0, "OPTIONS": {**parsed.get("OPTIONS", {}), "pool": pool}}
+    # A thread has its connection for one request: ASGI makes threads and drops them. Our backend keeps idle ones.
+    return {
+        **parsed,
+        "ENGINE": "toolcards.postgresql",
+        "CONN_MAX_AGE": 0,
+        "OPTIONS": {"connect_timeout": 5, "tcp_user_timeout": 10_000, **parsed.get("OPTIONS", {})},
+    }
 
 
 DATABASES = {"default": _database(TOOLCARDS.database_url)}

@@ -149,3 +149,5 @@ urlpatterns = [
     path("admin/password_change/", RedirectView.as_view(pattern_name="password")),
     path("admin/", admin.site.urls),
 ]
+
+handler500 = "dashboard.middleware.broken"

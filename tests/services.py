@@ -54,35 +54,90 @@ def _copied(package: Path) -> Path:
     return Path(shutil.copytree(package, folder / package.name))
 
 
+def _postgres(name: str) -> str:
+    """Return one of PostgreSQL's programs, which are all there."""
+    program = _program(name)
+    assert program
+    return _within_reach(program)
+
+
+class Postgres:
+    """A PostgreSQL server that tests stop and start: `url` is that of an empty database."""
+
+    def __init__(self, folder: Path) -> None:
+        self.data = folder / "postgres"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._held = held_port()
+        self.port = int(self._held.getsockname()[1])
+        self.url = f"postgres://cards@127.0.0.1:{self.port}/cards"
+
+    def create(self) -> None:
+        """Make its files and start it."""
+        if not all(_program(name) for name in ("initdb", "postgres", "createdb", "psql")):
+            pytest.skip("not here: PostgreSQL")
+        self.data.mkdir()
+        if user := _unprivileged():
+            for part in self.data.parents:
+                if str(part).startswith("/tmp/"):
+                    part.chmod(part.stat().st_mode | 0o011)
+            shutil.chown(self.data, user)
+        made = [_postgres("initdb"), "-D", str(self.data), "-A", "trust", "-U", "cards", "-E", "UTF8"]
+        subprocess.run(made, check=True, capture_output=True, user=user, cwd=self.data)
+        self.start(_postgres("createdb"), "cards")
+
+    def start(self, *first: str) -> None:
+        """Start it; return once it answers (to this program of PostgreSQL, else to a query)."""
+        options = ["-D", str(self.data), "-p", str(self.port), "-k", str(self.data)]
+        options += ["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]
+        with (self.data.parent / "postgres.log").open("ab") as log:
+            command = [_postgres("postgres"), *options]
+            user = _unprivileged()
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, user=user, cwd=self.data)
+        program, *rest = first or (_postgres("psql"), "-d", "cards", "-c", "SELECT 1")
+        command = [program, "-h", "127.0.0.1", "-p", str(self.port), "-U", "cards", *rest]
+        until(lambda: subprocess.run(command, capture_output=True).returncode == 0)
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """End it: SIGINT is its "fast" way, SIGQUIT its "immediate" one, after which it recovers from its log."""
+        if self._process is not None:
+            os.kill(int((self.data / "postmaster.pid").read_text().split()[0]), how)  # not what made it another user's
+            try:
+                self._process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+
+    def end_sessions(self) -> None:
+        """End the session of everybody who is connected, as an administrator may."""
+        others = (
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'cards' AND pid <> pg_backend_pid()"
+        )
+        command = [_postgres("psql"), "-h", "127.0.0.1", "-p", str(self.port), "-U", "cards", "-c", others, "cards"]
+        subprocess.run(command, check=True, capture_output=True)
+
+    def close(self) -> None:
+        """End it for good."""
+        self.stop()
+        self._held.close()
+
+
+@contextmanager
+def postgres_server(folder: Path) -> Iterator[Postgres]:
+    """Run a PostgreSQL server that can be stopped."""
+    server = Postgres(folder)
+    try:
+        server.create()
+        yield server
+    finally:
+        server.close()
+
+
 @contextmanager
 def postgres(folder: Path) -> Iterator[str]:
     """Run a PostgreSQL server; yield the URL of an empty database."""
-    found = [_program(name) for name in ("initdb", "postgres", "createdb")]
-    if not all(found):
-        pytest.skip("not here: PostgreSQL")
-    initdb, server, createdb = (_within_reach(program) for program in found if program)
-    user = _unprivileged()
-    data = folder / "postgres"
-    data.mkdir()
-    if user:
-        for part in (folder, *folder.parents):
-            if str(part).startswith("/tmp/"):
-                part.chmod(part.stat().st_mode | 0o011)
-        shutil.chown(data, user)
-    made = [initdb, "-D", str(data), "-A", "trust", "-U", "cards", "-E", "UTF8"]
-    subprocess.run(made, check=True, capture_output=True, user=user, cwd=data)
-    with held_port() as held:
-        port = str(held.getsockname()[1])
-        options = ["-D", str(data), "-p", port, "-k", str(data), "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]
-        with subprocess.Popen(
-            [server, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, user=user, cwd=data
-        ) as process:
-            try:
-                made = [createdb, "-h", "127.0.0.1", "-p", port, "-U", "cards", "cards"]
-                until(lambda: subprocess.run(made, capture_output=True).returncode == 0)
-                yield f"postgres://cards@127.0.0.1:{port}/cards"
-            finally:
-                _end(process)
+    with postgres_server(folder) as server:
+        yield server.url
 
 
 class Redis:

@@ -17,7 +17,7 @@ FLOORS = [
         "toolcards.adapters", "toolcards.models", "toolcards.doorbell", "toolcards.ids", "toolcards.showing",
         "toolcards.records", "toolcards.anchor", "toolcards.witnesses", "toolcards.verify", "toolcards.copies",
         "toolcards.outbox", "toolcards.hooks", "toolcards.notify", "toolcards.vault", "toolcards.outages",
-        "toolcards.relay",
+        "toolcards.relay", "toolcards.database", "toolcards.postgresql",
     },
     {"toolcards.gate", "toolcards.feed", "toolcards.health", "toolcards.proofs"},
     {"toolcards.transports", "toolcards.management", "toolcards.cli", "toolcards.__main__"},
@@ -44,6 +44,7 @@ SHARED = {
     "toolcards.vault",
     "toolcards.outages",
     "toolcards.relay",
+    "toolcards.database",
 }
 WRITTEN = {"Run", "Event", "ToolCall", "Approval"}
 WRITING = {

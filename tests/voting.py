@@ -35,6 +35,13 @@ class Voter:
         headers = {"Cookie": cookies, "Origin": self.server.base}
         return connect(url, additional_headers=headers, max_size=None, compression=None, open_timeout=PATIENCE)
 
+    def refused(self, path: str) -> tuple[int, str]:
+        """Return the status and the page of an address that is not served now."""
+        try:
+            return 200, self.get(path)
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
     def post(self, path: str, *, page: str, **fields: str) -> tuple[int, str]:
         """Send a form with the CSRF token of that page; follows redirects as a browser does."""
         found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', self.get(page))

@@ -25,6 +25,7 @@ from django.db import connection
 
 from toolcards.core import anchors
 from toolcards.core.anchors import GENESIS, Anchor, End, NotOurs
+from toolcards.database import excuse
 from toolcards.showing import derived
 
 log = logging.getLogger(__name__)
@@ -250,8 +251,9 @@ def _is_in_table(end: End) -> bool:
 def _write_soon() -> None:
     try:
         write()
-    except Exception:  # the file system or the database may be away for a while
-        log.exception("audit: the anchor could not be written")
+    except Exception as error:  # the file system or the database may be away for a while
+        if not excuse(error):
+            log.exception("audit: the anchor could not be written")
     finally:
         connection.close()  # this thread's own
 

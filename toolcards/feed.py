@@ -6,6 +6,7 @@ A lost ring costs one heartbeat; a slow follower sees the latest state instead o
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -16,6 +17,7 @@ from weakref import WeakKeyDictionary
 from django.conf import settings
 
 from toolcards.adapters import ADAPTERS
+from toolcards.database import PATIENCE, excuse, keep_reading
 from toolcards.doorbell import EVERY_RUN, answers_of, listening
 from toolcards.models import Approval, Event, ToolCall
 
@@ -27,7 +29,12 @@ async def events(run: int, after: int = 0) -> AsyncIterator[list[Event]]:
     """Yield the run's events after that position, in order, in batches, for ever; an empty batch is a heartbeat."""
     async with listening(run) as bell:
         while True:
-            batch = [event async for event in Event.objects.after(run, after)[:PAGE]]
+            try:
+                batch = await _read_events(run, after, PAGE)
+            except Exception as error:
+                if not excuse(error):
+                    raise
+                batch = []  # the heartbeat comes, and the next look
             if batch:
                 after = batch[-1].seq
                 yield batch
@@ -35,6 +42,15 @@ async def events(run: int, after: int = 0) -> AsyncIterator[list[Event]]:
                 await bell.wait(HEARTBEAT)
                 if not batch:
                     yield []
+
+
+async def batch(run: int, after: int, most: int) -> list[Event]:
+    """Return at most so many of the run's events after that position, in order."""
+    return await keep_reading(lambda: _read_events(run, after, most))
+
+
+async def _read_events(run: int, after: int, most: int) -> list[Event]:
+    return [event async for event in Event.objects.after(run, after)[:most]]
 
 
 async def changes(run: int, after: int = 0) -> list[ToolCall]:
@@ -65,7 +81,7 @@ async def replies(run: int, channel: str = "socket") -> AsyncIterator[str]:
     with _looking(run, channel) as look:
         async with listening(answers_of(run)) as bell:
             while True:
-                for approval in await owed(run, channel):
+                for approval in await keep_reading(lambda: owed(run, channel), math.inf):
                     yield approval
                 while not await bell.wait(_pause()) and run not in await look.owing(_pause() / 2):
                     pass
@@ -92,7 +108,12 @@ class _Look:
 
     async def _find(self) -> set[int]:
         rows = Approval.objects.owed(*self.runs, channel=self._channel).values_list("run_id", flat=True)
-        return {run async for run in rows}
+        try:
+            return {run async for run in rows}
+        except Exception as error:
+            if not excuse(error):
+                raise
+            return set(self.runs)  # each looks for itself, until the database is back
 
 
 _looks: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _Look]] = WeakKeyDictionary()
@@ -114,12 +135,16 @@ def _looking(run: int, channel: str) -> Iterator[_Look]:
 async def answered(approval: str, seconds: float) -> Any:
     """Wait up to that long for the approval to be answered and its permit handed over; return the row."""
     until = time.monotonic() + seconds
-    row = await Approval.objects.select_related("call", "run").aget(id=approval)
+    row = await keep_reading(lambda: _row(approval))
     async with listening(answers_of(row.run_id)) as bell:
         while not _ready(row) and (left := until - time.monotonic()) > 0:
             await bell.wait(min(left, HEARTBEAT, max(0.05, settings.TOOLCARDS.handover_seconds or HEARTBEAT)))
-            row = await Approval.objects.select_related("call", "run").aget(id=approval)
+            row = await keep_reading(lambda: _row(approval), max(PATIENCE, until - time.monotonic()))
     return row
+
+
+async def _row(approval: str) -> Approval:
+    return await Approval.objects.select_related("call", "run").aget(id=approval)
 
 
 def _ready(row: Approval) -> bool:
@@ -127,4 +152,4 @@ def _ready(row: Approval) -> bool:
     return row.state != "pending" and row.decided_at + held_back <= time.time()
 
 
-__all__ = ["EVERY_RUN", "answered", "changes", "events", "owed", "replies"]
+__all__ = ["EVERY_RUN", "answered", "batch", "changes", "events", "owed", "replies"]

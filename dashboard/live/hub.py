@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable
@@ -20,6 +21,7 @@ from dashboard.live.board import Board
 from dashboard.live.frames import Pace, Slot, join
 from dashboard.live.look import HEARTBEAT, Looks, Seen
 from dashboard.live.rights import Seat, lost
+from toolcards.database import excuse, keep_reading
 from toolcards.doorbell import EVERY_RUN, Listener, listening
 
 log = logging.getLogger(__name__)
@@ -94,7 +96,7 @@ class Hub:
         try:
             async with listening(EVERY_RUN) as bell:
                 self._bell = bell
-                await self._in_thread(self._looks.begin)
+                await keep_reading(lambda: self._in_thread(self._looks.begin), math.inf)
                 await self._follow(bell)
         finally:
             self._bell = None
@@ -111,8 +113,9 @@ class Hub:
                 if begun - audited >= AUDIT:
                     audited = begun
                     await self._audit()
-            except Exception:  # a database that is away for a moment must not end the live pages
-                log.exception("live: this look failed; the next one comes, and everybody gets their boards anew")
+            except Exception as error:  # a database that is away for a moment must not end the live pages
+                if not excuse(error):
+                    log.exception("live: this look failed; the next one comes, and everybody gets their boards anew")
                 self._new = list({watcher for watchers in self.watchers.values() for watcher in watchers})
                 await asyncio.sleep(RECOVERY)
             await asyncio.sleep(max(TICK, self.spent / SHARE - self.spent))

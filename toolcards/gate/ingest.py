@@ -366,7 +366,10 @@ class Stream:
         journal.WRITER.written += len(done)
         if error is not None:
             self.error = error
-            self._leases.clear()  # nobody waits for them now, and in line for them the stream would fail for ever
+            # Nobody waits for these now, and in line for them the stream would fail for ever.
+            self._leases.clear()
+            journal.WRITER.written += len(self._pending)
+            self._pending.clear()
         else:
             self._committed += len(done)
             self.touched |= self._touching

@@ -1,8 +1,9 @@
 """Group commit: whatever arrives within a few milliseconds is one transaction, one at a time per process.
 
 Work comes in two ways: `submit` hands it to the writer thread and may share its transaction with others;
-`do` runs it here and now, for callers that are threads already. A transaction that fails as a whole is
-tried again work by work, so that one bad piece cannot lose its neighbours; a busy database is waited for.
+`do` runs it here and now, for callers that are threads already. A transaction in which a piece is refused is
+tried again work by work, so that one bad piece cannot lose its neighbours. A busy database is waited for; one that
+stays away for longer is an outage, in which all works are tried once and refused at once, until one succeeds.
 """
 
 from __future__ import annotations
@@ -15,15 +16,23 @@ import time
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from django.db import OperationalError, close_old_connections, transaction
+from django.db import OperationalError, transaction
 
-from toolcards import doorbell
+from toolcards import doorbell, outages
+from toolcards.database import brief_lock_waits, is_transient
+from toolcards.gate import commits
 from toolcards.gate.transaction import Transaction
 
 log = logging.getLogger(__name__)
 GATHER = 0.004  # seconds to wait for company after the first piece of unhurried work
-BUSY_TRIES = 8
+PATIENCE = 5.0  # seconds to try again when the database goes away; while it is known to be away, none
+FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.5  # seconds between two tries
+QUIET_TRIES = 3  # a database that is busy for a moment is no outage
 BACKLOG = 20_000  # frames taken in but not committed; above it sockets are not read
+
+
+class Undecided(OperationalError):
+    """The answer of a COMMIT was lost, and the database stays away: what was to be written may be there, or not."""
 
 
 class Work(Protocol):
@@ -83,40 +92,81 @@ async def submit(work: Any) -> Any:
 def commit(works: list[Any]) -> None:
     """Write these works, together if that goes, else one by one; every one is settled afterwards."""
     with _commit_lock:
-        failure = _attempt(works)
-        if failure is None:
-            failures: list[Exception | None] = [None] * len(works)
-        elif len(works) == 1:
-            failures = [failure]
-        else:
-            failures = [_attempt([work]) for work in works]
+        known = outages.ongoing(outages.WRITING) is not None
+        until = time.monotonic() + (0 if known else PATIENCE)
+        with brief_lock_waits(LONGEST_PAUSE) if known else contextlib.nullcontext():
+            failures = [_write(works, until)] * len(works)
+            if len(works) > 1 and failures[0] is not None and not is_transient(failures[0]):
+                failures = _write_each(works, until)
     for work, error in zip(works, failures, strict=True):
         work.settled(error)
 
 
-def _attempt(works: list[Any]) -> Exception | None:
-    for patience in range(BUSY_TRIES):
-        tx = Transaction(time.time())
-        try:
-            with transaction.atomic():
-                tx.lock(key for work in works for key in work.runs())
-                for work in works:
-                    work.apply(tx)
-                tx.flush()
-                news = tx.committed()
-                transaction.on_commit(lambda news=news: doorbell.ring(news), robust=True)  # type: ignore[misc]
-            tx.tell_steps()
-            return None
-        except OperationalError as error:  # busy or away: the batch waits, nothing is lost
-            tx.forget()
-            if patience == BUSY_TRIES - 1 or transaction.get_connection().in_atomic_block:
-                return error
-            log.warning("journal: the database is busy, trying again")
-            close_old_connections()
-            time.sleep(0.02 * 2**patience)
-        except Exception as error:
-            tx.forget()
+def _write_each(works: list[Any], until: float) -> list[Exception | None]:
+    """Write these works one by one. Once the database is away, it is for the rest of them too."""
+    failures: list[Exception | None] = []
+    for work in works:
+        away = failures[-1] if failures and is_transient(failures[-1]) else None
+        failures.append(away or _write([work], until))
+    return failures
+
+
+def _write(works: list[Any], until: float) -> Exception | None:
+    """Write these works in one transaction, again while the database is busy or away; return what made it fail."""
+    tries = 0
+    while True:
+        error = _attempt(works)
+        if not is_transient(error):
+            if error is None:
+                outages.succeed(outages.WRITING)
             return error
+        assert error is not None
+        tries, late = tries + 1, time.monotonic() >= until
+        if transaction.get_connection().in_atomic_block or type(error) is Undecided:
+            late = True  # what another one began is not ours to repeat, nor what may have been written
+        if late or tries > QUIET_TRIES:
+            outages.fail(outages.WRITING, error)
+        if late:
+            return error
+        time.sleep(min(FIRST_PAUSE * 2**tries, LONGEST_PAUSE))
+
+
+def _attempt(works: list[Any]) -> Exception | None:
+    tx, mark = Transaction(time.time()), None
+    hooks: list[Any] = []
+    try:
+        with transaction.atomic():
+            tx.lock(key for work in works for key in work.runs())
+            for work in works:
+                work.apply(tx)
+            tx.flush()
+            news = tx.committed()
+            transaction.on_commit(lambda: doorbell.ring(news), robust=True)
+            mark = commits.write_mark()
+            hooks = list(transaction.get_connection().run_on_commit)  # Django drops them when COMMIT fails
+    except Exception as error:
+        return _after_failure(tx, mark, hooks, error)
+    tx.tell_steps()
+    return None
+
+
+def _after_failure(
+    tx: Transaction, mark: commits.Mark | None, hooks: list[Any], failure: Exception
+) -> Exception | None:
+    """Return why nothing was written; None if only the answer of COMMIT was lost."""
+    if mark is None or not is_transient(failure):  # the transaction did not get as far as its COMMIT, or was refused
+        tx.forget()
+        return failure
+    happened = commits.has_happened(mark)
+    if not happened:
+        tx.forget()
+        return failure if happened is False else Undecided(f"it is not known whether this was written: {failure}")
+    for _, hook, _ in hooks:
+        try:
+            hook()
+        except Exception:
+            log.exception("journal: a step after a commit failed")
+    tx.tell_steps()
     return None
 
 

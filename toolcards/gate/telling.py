@@ -18,6 +18,7 @@ from toolcards.core.call import moment
 from toolcards.core.lifecycle import Card
 from toolcards.core.narrating import ENDING, Unsettled
 from toolcards.core.summary import summary
+from toolcards.database import is_transient
 from toolcards.gate.memory import RunMemory
 from toolcards.outbox import PLUGIN, Delivery, Webhook
 from toolcards.showing import redactor
@@ -67,7 +68,9 @@ class Told:
         try:
             for event in events:
                 self.payloads.append((memory, payload(event, memory, after, before, at, position)))
-        except Exception:
+        except Exception as error:
+            if is_transient(error):
+                raise
             log.exception("telling: %s of %s is not told", after.call_id, memory.row.name)
 
     def ended(self, memory: RunMemory, fact: f.RunEnded) -> None:
@@ -79,7 +82,9 @@ class Told:
         """Write the deliveries; last thing before the commit."""
         try:
             rows = [row for memory, said in self.payloads for row in _deliveries(memory, said, now)]
-        except Exception:
+        except Exception as error:
+            if is_transient(error):  # what is written after it would be rolled back in silence
+                raise
             log.exception("telling: nothing of this transaction is told")
             rows = []
         if rows:

@@ -7,6 +7,7 @@ JSON lives in text columns as ASCII, so that NUL and lone surrogates in agents' 
 
 from toolcards.models.approvals import ANSWERED, Approval, ApprovalQuerySet, Grant, GrantQuerySet, Vote
 from toolcards.models.calls import ToolCall, ToolCallQuerySet, _shown
+from toolcards.models.commits import GroupCommit
 from toolcards.models.policies import BreakGlass, Draft, DraftRule, KillSwitch, PolicyVersion
 from toolcards.models.pulse import Pulse
 from toolcards.models.runs import AmbiguousRun, Event, EventQuerySet, LogIsFinal, Run, RunQuerySet, run_path
@@ -46,6 +47,7 @@ __all__ = [
     "EventQuerySet",
     "Grant",
     "GrantQuerySet",
+    "GroupCommit",
     "KillSwitch",
     "LogIsFinal",
     "PolicyVersion",

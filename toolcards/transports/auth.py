@@ -6,7 +6,6 @@ seconds, so that no frame and no poll costs a query; a revoked key is forgotten 
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import OrderedDict, deque
 from collections.abc import Iterable
@@ -14,16 +13,14 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from channels.db import database_sync_to_async
 from django.conf import settings
 from django.contrib.auth import get_user
-from django.db import OperationalError
 from django.utils import timezone
 
+from toolcards import database, outages
 from toolcards.models import READ_ALL, AgentKey, Source, digest_of
 from toolcards.transports.problems import Problem
 
-log = logging.getLogger(__name__)
 REMEMBERED = 2.0  # seconds
 KEPT = 10_000
 USED_EVERY = 60.0  # seconds between two notes that a key was used
@@ -135,8 +132,9 @@ def _note_use(key: AgentKey) -> None:
     try:
         AgentKey.objects.filter(pk=key.pk).update(used_at=timezone.now())
         Source.objects.filter(pk=key.source_id).update(seen_at=timezone.now())
-    except OperationalError:
-        log.warning("auth: the use of key %s could not be noted", key.pk)
+    except Exception as error:
+        if not database.excuse(error, outages.WRITING):
+            raise
 
 
 def _still_live(keys: Iterable[int]) -> set[int]:
@@ -153,6 +151,5 @@ def _person_of(request: Any) -> tuple[Any, bool]:
     return person, person.has_perm("toolcards.view_run")
 
 
-_look_up = database_sync_to_async(_look_up_now, thread_sensitive=False)
-still_live = database_sync_to_async(_still_live, thread_sensitive=False)
-person_of = database_sync_to_async(_person_of, thread_sensitive=False)
+_look_up = database.reader(_look_up_now)
+still_live, person_of = database.reader(_still_live), database.reader(_person_of)

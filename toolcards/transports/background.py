@@ -12,6 +12,7 @@ from channels.db import database_sync_to_async
 from django.conf import settings
 
 from toolcards import gate, hooks, proofs, verify
+from toolcards.database import excuse
 from toolcards.transports import alerting, copying, dispatching, presence
 
 log = logging.getLogger(__name__)
@@ -52,8 +53,9 @@ async def _clock() -> None:
             try:
                 await presence.tick()
                 await _sweep()
-            except Exception:  # the database may be away for a while; the clock is not
-                log.exception("background: this round failed")
+            except Exception as error:  # the database may be away for a while; the clock is not
+                if not excuse(error):
+                    log.exception("background: this round failed")
     finally:
         for task in beside:
             task.cancel()
@@ -64,8 +66,9 @@ async def _alerting() -> None:
         await asyncio.sleep(alerting.EVERY)
         try:
             await _look()
-        except Exception:
-            log.exception("alerting: this round failed")
+        except Exception as error:
+            if not excuse(error):
+                log.exception("alerting: this round failed")
 
 
 async def _retaining() -> None:
@@ -75,8 +78,9 @@ async def _retaining() -> None:
         try:
             await _keep()
             await _retain()
-        except Exception:
-            log.exception("retention: this round failed")
+        except Exception as error:
+            if not excuse(error):
+                log.exception("retention: this round failed")
 
 
 async def _verifying() -> None:
@@ -85,8 +89,9 @@ async def _verifying() -> None:
         await asyncio.sleep(VERIFY_LOOK)
         try:
             await _verify()
-        except Exception:
-            log.exception("audit: the trail could not be verified")
+        except Exception as error:
+            if not excuse(error):
+                log.exception("audit: the trail could not be verified")
 
 
 async def _copying() -> None:
@@ -94,8 +99,9 @@ async def _copying() -> None:
         await asyncio.sleep(copying.EVERY)
         try:
             await _copy()
-        except Exception:
-            log.exception("audit: the anchor could not be copied")
+        except Exception as error:
+            if not excuse(error):
+                log.exception("audit: the anchor could not be copied")
 
 
 def verify_if_due(now: float | None = None) -> verify.Finding | None:

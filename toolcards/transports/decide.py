@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from toolcards import feed, gate
 from toolcards.adapters import strict
+from toolcards.database import keep_reading
 from toolcards.models import Approval
 from toolcards.transports import shutdown
 from toolcards.transports.auth import Caller
@@ -154,7 +155,7 @@ async def decide(request: Any, caller: Caller) -> Any:
 @endpoint("GET", "decide")
 async def approval(request: Any, caller: Caller, approval: str) -> Any:
     """Return the decision object; with `wait`, once a person has answered or that many seconds are over."""
-    if not await Approval.objects.filter(id=approval, run__source=caller.agent, asked=True).aexists():
+    if not await keep_reading(Approval.objects.filter(id=approval, run__source=caller.agent, asked=True).aexists):
         raise not_found()
     seconds = _seconds(request.GET.get("wait", "0"))
     if seconds:

@@ -21,8 +21,9 @@ from zoneinfo import ZoneInfo
 from channels.db import database_sync_to_async
 from django.db import connections, transaction
 
-from toolcards import hooks
+from toolcards import hooks, outages
 from toolcards.core import happenings as h
+from toolcards.database import excuse, is_transient
 from toolcards.doorbell import EVERY_RUN, listening
 from toolcards.gate import telling
 from toolcards.models import ToolCall
@@ -55,8 +56,11 @@ async def follow() -> None:
                 await bell.wait(IDLE)
                 try:
                     await begin()
-                except Exception:  # the database may be away for a while
-                    log.exception("dispatch: this round failed")
+                except Exception as error:  # the database may be away for a while
+                    if not excuse(error, outages.SENDING):
+                        log.exception("dispatch: this round failed")
+                else:
+                    outages.succeed(outages.SENDING)
                 await asyncio.sleep(BREATH)
     finally:
         turns.close()
@@ -112,8 +116,9 @@ class Turns:
                         break
                 if not pks:
                     break
-        except Exception:
-            log.exception("dispatch: a turn of %s failed", target)
+        except Exception as error:  # a delivery that was taken is due again when its lease ends
+            if not excuse(error, outages.SENDING):
+                log.exception("dispatch: a turn of %s failed", target)
         finally:
             connections.close_all()  # the thread may have nothing to do for long
             with self._lock:
@@ -144,7 +149,9 @@ def _send(pk: int, now: float) -> bool:
             _to_plugin(delivery, now)
         else:
             _to_webhook(delivery, delivery.webhook, now)
-    except Exception:
+    except Exception as error:
+        if is_transient(error):
+            raise  # the lease runs out, and the delivery is taken again
         log.exception("dispatch: delivery %s", pk)
         _retry(delivery, "It could not be sent.", 0, None, now)
     return True

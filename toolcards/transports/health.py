@@ -19,6 +19,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import CollectorRegistry
 
 from toolcards import gate, hooks, verify
+from toolcards.database import reader
 from toolcards.models import Approval, Run, ToolCall
 from toolcards.transports import presence
 from toolcards.transports.http import HEADERS, endpoint
@@ -131,4 +132,4 @@ def _text() -> bytes:
     return generate_latest(registry)
 
 
-_metrics = database_sync_to_async(_text, thread_sensitive=False)
+_metrics = reader(_text)

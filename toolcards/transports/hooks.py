@@ -16,17 +16,18 @@ from typing import Any
 
 from django.http import HttpResponse
 
-from toolcards import feed, gate
+from toolcards import feed, gate, outages
 from toolcards.adapters import ADAPTERS, BadFrame
+from toolcards.database import excuse
 from toolcards.gate import Refused
 from toolcards.transports import auth, shutdown
 from toolcards.transports.auth import Caller
 from toolcards.transports.hookinput import Hook, gating_event, read
-from toolcards.transports.http import answer, endpoint
+from toolcards.transports.http import answer, endpoint, refusal
 from toolcards.transports.ingest import SILENCE
 from toolcards.transports.intake import Intake
 from toolcards.transports.presence import Connection
-from toolcards.transports.problems import Problem, of_bad_frame
+from toolcards.transports.problems import Problem, of_bad_frame, of_outage
 
 log = logging.getLogger(__name__)
 LATE = 3.0  # seconds that the clock may be late
@@ -59,6 +60,8 @@ async def claude_code(request: Any, caller: Caller) -> Any:
     except (Problem, Refused) as problem:
         return _refused(hook, problem.message, problem)
     except Exception as error:
+        if (away := of_outage(error)) is not None:
+            return _refused(hook, "its database is not available right now.", away)
         log.exception("hook %s failed", hook.event)
         return _refused(hook, "something went wrong on its server.", error)
 
@@ -79,6 +82,13 @@ async def _too_large(request: Any, problem: Problem) -> HttpResponse | None:
     return answer(denied) if denied else None
 
 
+def _unavailable(request: Any, problem: Problem) -> HttpResponse:
+    """Deny a gating input while its key cannot be looked up: with another status than 200 the tool would run."""
+    denied = _unreadable(request.body, problem.message)
+    return answer(denied) if denied else refusal(problem)
+
+
+claude_code.unavailable = _unavailable  # type: ignore[attr-defined]
 claude_code.too_large = _too_large  # type: ignore[attr-defined]
 
 
@@ -214,8 +224,10 @@ async def _held(hook: Hook, approval: str, *, withdraw: bool = False) -> dict[st
 async def _taken_back(hook: Hook, approval: str) -> None:
     try:
         await gate.awithdraw(hook.caller.agent, approval)
-    except Refused as refused:
-        log.debug("not withdrawn: %s", refused.message)
+    except Exception as error:  # its own deadline ends it
+        if not isinstance(error, Refused) and not excuse(error, outages.WRITING):
+            raise
+        log.debug("not withdrawn: %s", error)
 
 
 def _shortened(said: dict[str, Any], size: int) -> str:

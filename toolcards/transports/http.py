@@ -24,7 +24,7 @@ from toolcards.gate import Refused
 from toolcards.transports import auth, shutdown
 from toolcards.transports.auth import Caller
 from toolcards.transports.lines import admit
-from toolcards.transports.problems import Problem, not_found, of_bad_frame, of_refusal, restarting
+from toolcards.transports.problems import Problem, not_found, of_bad_frame, of_outage, of_refusal, restarting
 
 log = logging.getLogger(__name__)
 View = Callable[..., Awaitable[Any]]
@@ -67,6 +67,11 @@ def endpoint(method: str, *scopes: str, people: bool = False, anybody: bool = Fa
                 return refusal(of_refusal(refused))
             except BadFrame as bad:
                 return refusal(of_bad_frame(bad))
+            except Exception as error:
+                if (away := of_outage(error)) is None:
+                    raise
+                unavailable = getattr(view, "unavailable", None)
+                return unavailable(request, away) if unavailable else refusal(away)
             return said if isinstance(said, (HttpResponse, StreamingHttpResponse)) else answer(said)
 
         async def knock(request: Any) -> None:
@@ -144,9 +149,11 @@ class Direct:
             raise Problem(400, "bad_host", "This host name is not served here.") from None
         except Problem:
             raise
-        except Exception:
-            log.exception("%s %s failed", request.method, request.path)
-            raise _broken() from None
+        except Exception as error:
+            problem = _broken(request, error)
+            if problem.status == 503 and hasattr(self.view, "unavailable"):
+                return  # what it answers depends on the body; it knocks again
+            raise problem from None
 
     async def _instead(self, scope: Any, problem: Problem) -> HttpResponse | None:
         """Return what the view itself answers to a body that is too large, knowing the beginning of it."""
@@ -159,9 +166,8 @@ class Direct:
     async def _answered(self, request: Any, send: Any, named: dict[str, str]) -> None:
         try:
             response = await self.view(request, **named)
-        except Exception:
-            log.exception("%s %s failed", request.method, request.path)
-            response = refusal(_broken())
+        except Exception as error:
+            response = refusal(_broken(request, error))
         try:
             await respond(send, response)
         except Exception as error:  # the client is gone
@@ -171,7 +177,10 @@ class Direct:
                 response.close()  # its pieces may never have been asked for
 
 
-def _broken() -> Problem:
+def _broken(request: Any, error: Exception) -> Problem:
+    if (away := of_outage(error)) is not None:
+        return away
+    log.error("%s %s failed", request.method, request.path, exc_info=error)
     return Problem(500, "internal", "Something went wrong here; it is in the server's log.")
 
 

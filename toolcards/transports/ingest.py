@@ -15,19 +15,19 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from channels.consumer import AsyncConsumer
-from channels.db import database_sync_to_async
 from django.conf import settings
 
 from toolcards import gate
 from toolcards.adapters import BadFrame
 from toolcards.adapters.sse import LineSplitter, Splitter
+from toolcards.database import reader
 from toolcards.gate import Refused
 from toolcards.models import ToolCall
 from toolcards.transports import auth, background, http, keyed_bodies, origins, shutdown
 from toolcards.transports.intake import Intake, adapter_of, frames_of, mode_of, run_named
 from toolcards.transports.lines import admit
 from toolcards.transports.presence import Connection
-from toolcards.transports.problems import Problem, of_bad_frame, of_refusal, restarting
+from toolcards.transports.problems import Problem, of_bad_frame, of_outage, of_refusal, restarting
 
 log = logging.getLogger(__name__)
 SILENCE = 3600.0  # seconds after which a run whose frames come one request each counts as lost
@@ -119,14 +119,18 @@ class IngestConsumer(AsyncConsumer):
             answer = http.refusal(problem)
         except Refused as refused:
             answer = http.refusal(of_refusal(refused))
-        except Exception:
-            log.exception("ingest failed")
-            answer = http.refusal(Problem(500, "internal", "Something went wrong here; send it again."))
+        except Exception as error:
+            answer = http.refusal(of_outage(error) or self._broken(error))
         with contextlib.suppress(Exception):  # gone meanwhile
             if self._more and http.has_body(scope):
                 await http.respond_early(scope, receive, send, answer)
             else:
                 await http.respond(send, answer)
+
+    @staticmethod
+    def _broken(error: Exception) -> Problem:
+        log.error("ingest failed", exc_info=error)
+        return Problem(500, "internal", "Something went wrong here; send it again.")
 
     async def _asked(self, method: str, headers: dict[str, str], given: dict[str, str]) -> tuple[Any, ...]:
         if method != "POST":
@@ -240,4 +244,4 @@ def _touched_now(run: int, ordinals: list[int], since: float) -> tuple[list[dict
     return calls, odd
 
 
-_touched = database_sync_to_async(_touched_now, thread_sensitive=False)
+_touched = reader(_touched_now)

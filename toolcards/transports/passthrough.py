@@ -19,14 +19,14 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-from channels.db import database_sync_to_async
 from django.conf import settings
 from django.http import StreamingHttpResponse
 
-from toolcards import gate
+from toolcards import gate, outages
 from toolcards.adapters import ADAPTERS, Answer, BadFrame, resuming, strict
 from toolcards.adapters.sse import Splitter
 from toolcards.core import facts as f
+from toolcards.database import excuse, keep_reading, reader
 from toolcards.doorbell import answers_of, listening
 from toolcards.models import Approval, Run
 from toolcards.transports import upstream as upstreams
@@ -87,7 +87,7 @@ async def resume(request: Any, caller: Caller, upstream: str) -> Any:
     """Tell what was answered here, once everything that the run asked is answered; `wait` for that."""
     _url(upstream)
     name = run_named(request.GET.get("run", ""))
-    row = await Run.objects.filter(source=caller.agent, name=name).afirst()
+    row = await keep_reading(Run.objects.filter(source=caller.agent, name=name).afirst)
     if row is None:
         raise not_found()
     until = time.monotonic() + _seconds(request.GET.get("wait", "0"))
@@ -199,8 +199,9 @@ class Mirror:
                 lease = math.inf
             if stream is not None:
                 await stream.settle()
-        except Exception:
-            log.exception("the end of run %s was not written", self._intake.run)
+        except Exception as error:
+            if not excuse(error, outages.WRITING):
+                log.exception("the end of run %s was not written", self._intake.run)
         finally:
             with contextlib.suppress(Exception):
                 self._connection.close(lease=lease)
@@ -242,7 +243,7 @@ def _standing_now(run: int) -> Standing:
     return Standing(list(found))
 
 
-_standing = database_sync_to_async(_standing_now, thread_sensitive=False)
+_standing = reader(_standing_now)
 
 
 def _entries(answers: list[Answer]) -> list[dict[str, Any]]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from toolcards.adapters import BadFrame
-from toolcards.gate import Refused
+from toolcards.database import RETRY_AFTER, excuse
+from toolcards.gate import Refused, Undecided
 from toolcards.transports.shutdown import MESSAGE
 
+AGAIN = 1013  # the close code "try again later"
+MAYBE_WRITTEN = "The connection to the database was lost during the write. Send the same request again."
 TOO_MUCH = frozenset({"too_large", "too_deep"})
 
 
@@ -50,6 +53,15 @@ def of_refusal(refused: Refused) -> Problem:
 def of_bad_frame(bad: BadFrame) -> Problem:
     """Return a broken body as a problem: beyond a limit 413, else 400."""
     return Problem(413 if bad.code in TOO_MUCH else 400, bad.code, bad.message)
+
+
+def of_outage(error: Exception) -> Problem | None:
+    """Return the problem that the database is away, and note it; None for errors that say something else."""
+    if not excuse(error):
+        return None
+    unknown = isinstance(error, Undecided)  # a request with ids of its own is applied once, however often it is sent
+    message = MAYBE_WRITTEN if unknown else "The database is not available right now. Send the request again."
+    return Problem(503, "unavailable", message, close=AGAIN, headers={"Retry-After": str(RETRY_AFTER)})
 
 
 def not_found() -> Problem:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-from channels.db import database_sync_to_async
 from django.db.models import Q
 
 from toolcards.core.call import call_json, moment
 from toolcards.core.facts import InputDelta
 from toolcards.core.lifecycle import Card, ToolCallState
+from toolcards.database import reader
 from toolcards.models import AmbiguousRun, Approval, Event, Run, ToolCall
 from toolcards.records import redactor
 from toolcards.transports.auth import Caller
@@ -210,9 +210,5 @@ def approval_json(row: Approval, card: Card) -> dict[str, Any]:
     }
 
 
-def _aside(function: Callable[..., Any]) -> Callable[..., Any]:
-    return database_sync_to_async(function, thread_sensitive=False)
-
-
-aruns_page, aone_run, acalls_page = _aside(runs_page), _aside(one_run), _aside(calls_page)
-aapprovals_page, arun_seen_by = _aside(approvals_page), _aside(run_seen_by)
+aruns_page, aone_run, acalls_page = reader(runs_page), reader(one_run), reader(calls_page)
+aapprovals_page, arun_seen_by = reader(approvals_page), reader(run_seen_by)

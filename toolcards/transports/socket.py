@@ -15,13 +15,14 @@ from urllib.parse import parse_qs
 from channels.consumer import AsyncConsumer
 from django.conf import settings
 
-from toolcards import feed, gate
+from toolcards import feed, gate, outages
 from toolcards.adapters import BadFrame
+from toolcards.database import LONGEST_PAUSE, excuse
 from toolcards.transports import auth, background, origins, shutdown
 from toolcards.transports.intake import TOO_MANY_GAPS, Intake, adapter_of, frames_of, mode_of, run_named
 from toolcards.transports.lines import admit
 from toolcards.transports.presence import Connection
-from toolcards.transports.problems import Problem
+from toolcards.transports.problems import Problem, of_outage
 
 # The way back of an answer: what a gating connection asked is for such connections, not for one that only watches the
 # run, and the other way round.
@@ -50,6 +51,11 @@ class AgentSocket(AsyncConsumer):
             intake = await self._admitted(scope)
         except Problem as problem:
             await self._close(problem)
+            return
+        except Exception as error:
+            if (away := of_outage(error)) is None:
+                raise
+            await self._close(away)
             return
         await self._serve(intake)
 
@@ -211,7 +217,13 @@ class AgentSocket(AsyncConsumer):
     async def _reply(self, run: int) -> None:
         """Tell what people answered; each answer is told by one connection."""
         async for approval in feed.replies(run, CHANNELS[self._intake.mode]):
-            await self._hand_over(approval)
+            try:
+                await self._hand_over(approval)
+            except Exception as error:  # it stays owed: the next look finds it
+                if not excuse(error, outages.SENDING):
+                    raise
+            else:
+                outages.succeed(outages.SENDING)
 
     async def _hand_over(self, approval: str) -> None:
         """Take the answer and send it; whatever comes between, an answer that was not sent is given back."""
@@ -221,8 +233,11 @@ class AgentSocket(AsyncConsumer):
             if said is not None:
                 await self._text(json.dumps({"type": "decision", **said}))
         except BaseException:
-            if await taking is not None:
-                await gate.agive_back(approval)
+            if await _may_be_taken(taking):
+                giving = asyncio.ensure_future(_give_back(approval))
+                _giving.add(giving)  # the socket may be gone before the database is back
+                giving.add_done_callback(_giving.discard)
+                await asyncio.shield(giving)
             raise
 
     async def _text(self, text: str) -> None:
@@ -232,3 +247,24 @@ class AgentSocket(AsyncConsumer):
         with contextlib.suppress(Exception):
             await self._text(json.dumps({"type": "error", "code": problem.code, "message": problem.message}))
             await self._to_client({"type": "websocket.close", "code": problem.close, "reason": problem.message[:100]})
+
+
+_giving: set[asyncio.Future[None]] = set()
+
+
+async def _may_be_taken(taking: asyncio.Future[Any]) -> bool:
+    try:
+        return await taking is not None
+    except gate.Undecided:
+        return True
+
+
+async def _give_back(approval: str) -> None:
+    """Give an answer back that was not sent, as soon as the database takes it."""
+    while True:
+        try:
+            return await gate.agive_back(approval)
+        except Exception as error:
+            if not excuse(error, outages.WRITING):
+                raise
+        await asyncio.sleep(LONGEST_PAUSE)

@@ -248,7 +248,7 @@ async def page(run: Run, cursor: tuple[float, ...] | None, limit: int) -> dict[s
     done, within = (int(cursor[0]), int(cursor[1])) if cursor else (0, 0)
     seq, last = 0, (0, 0)
     while True:
-        batch = [event async for event in Event.objects.after(run, seq)[:BREATH]]
+        batch = await feed.batch(run.pk, seq, BREATH)
         for event in batch:
             if event.seq < done:
                 teller.skip(event)

@@ -1,0 +1,124 @@
+"""While the database cannot be written, work is refused as a whole and soon; afterwards all is written again."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, InterfaceError, InternalError, OperationalError, connection
+from django.db.transaction import TransactionManagementError
+
+from tests.serving import PATIENCE
+from toolcards import gate, outages
+from toolcards.core import facts as f
+from toolcards.database import is_transient
+from toolcards.gate import journal
+from toolcards.gate.work import Action
+
+
+def caused(error: Exception, by: Exception) -> Exception:
+    error.__cause__ = by
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "transient"),
+    [
+        (OperationalError("database is locked"), True),
+        (OperationalError("disk I/O error"), True),
+        (OperationalError("database or disk is full"), True),
+        (OperationalError("attempt to write a readonly database"), True),
+        (OperationalError("unable to open database file"), True),
+        (InterfaceError("the connection is closed"), True),
+        (caused(TransactionManagementError("broken"), OperationalError("database is locked")), True),
+        (caused(InternalError("read-only"), type("ReadOnly", (Exception,), {"sqlstate": "25006"})()), True),
+        (OperationalError("no such table: toolcards_run"), False),
+        (InternalError("corrupt"), False),
+        (IntegrityError("not unique"), False),
+        (TransactionManagementError("broken"), False),
+        (ValueError("locked"), False),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_errors_of_a_database_that_is_away_are_known(error: Exception, transient: bool) -> None:
+    assert is_transient(error) is transient
+
+
+class Failing(Action):
+    """Work that finds the database away, until it is back."""
+
+    def __init__(self, tries: list[Any]) -> None:
+        super().__init__()
+        self.tries = tries
+
+    def apply(self, tx: Any) -> None:
+        self.tries.append(self)
+        raise OperationalError("disk I/O error")
+
+
+@pytest.fixture
+def known_outages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    outages.reset()
+    yield
+    outages.reset()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_batch_that_finds_the_database_away_is_not_tried_piece_by_piece(known_outages: None) -> None:
+    tries: list[Any] = []
+    works = [Failing(tries) for _ in range(50)]
+    outages.fail(outages.WRITING, "known")
+    journal.commit([*works])
+    assert tries == works[:1]  # once, and the first piece has said it all
+    assert all(is_transient(work.error) for work in works)
+
+
+class Waiting(Action):
+    """Work that says for how many milliseconds it waits for a lock."""
+
+    def apply(self, tx: Any) -> None:
+        self.answer = lock_wait()
+
+
+def lock_wait() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA busy_timeout")
+        return int(cursor.fetchone()[0])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_lock_that_stays_is_waited_for_only_for_a_moment(known_outages: None) -> None:
+    usual = connection.settings_dict["OPTIONS"]["timeout"] * 1000
+    assert journal.do(Waiting()) == usual
+    outages.fail(outages.WRITING, "known")
+    other = sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(OperationalError, match="locked"):
+        journal.do(Waiting())
+    other.execute("ROLLBACK")
+    other.close()
+    assert journal.do(Waiting()) < usual  # nothing has to be restarted
+    assert outages.ongoing(outages.WRITING) is None
+    assert journal.do(Waiting()) == lock_wait() == usual
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_stream_that_could_not_be_written_is_given_up_for_good(known_outages: None, source: Any) -> None:
+    outages.fail(outages.WRITING, "known")
+    other = sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    async def push() -> None:
+        stream = gate.open_stream(source, "given-up", protocol="native")
+        stream.push([f.TextDelta(text="one")])
+        with pytest.raises(OperationalError, match="locked"):
+            await asyncio.wait_for(stream.settle(), PATIENCE)
+
+    asyncio.run(push())
+    assert gate.drain(PATIENCE / 6)  # it is not tried again and again
+    assert gate.backlog() == 0
+    other.execute("ROLLBACK")
+    other.close()

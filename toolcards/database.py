@@ -1,0 +1,97 @@
+"""A database that is away for a while: which errors say so, and reading again until it is back.
+
+Connections look after themselves (`toolcards.postgresql`). What is left are the statements that were under way, and
+the time in between: reads are tried again for a few seconds, writes by the journal, and then the answer is 503.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
+
+from channels.db import database_sync_to_async
+from django.db import InterfaceError, InternalError, OperationalError, connection
+from django.db.transaction import TransactionManagementError
+
+from toolcards import outages
+
+T = TypeVar("T")
+PATIENCE = 3.0  # seconds that a request's read is tried again
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.5  # seconds between two tries
+RETRY_AFTER = 2  # seconds that clients are asked to wait
+# SQLite says "no such table" by the same kind of error, so it is by their words that these are known.
+_SQLITE = (
+    "locked", "disk i/o error", "disk is full", "readonly database", "unable to open database file", "interrupted",
+)  # fmt: skip
+_READ_ONLY = "25006"  # PostgreSQL's code on a server that has become a standby
+
+
+def is_transient(error: BaseException | None) -> bool:
+    """Return whether the error says that the database is away, full, locked or read-only for now."""
+    if isinstance(error, TransactionManagementError):  # what follows in a transaction that has failed
+        return is_transient(error.__cause__)
+    if isinstance(error, InterfaceError):  # "the connection is closed"
+        return True
+    if isinstance(error, InternalError):
+        return getattr(error.__cause__, "sqlstate", None) == _READ_ONLY
+    if not isinstance(error, OperationalError):
+        return False
+    words = str(error).lower()
+    return connection.vendor != "sqlite" or any(word in words for word in _SQLITE)
+
+
+def excuse(error: BaseException, part: str = outages.READING) -> bool:
+    """Note the error as an outage of the part, if it is transient; return whether it is."""
+    transient = is_transient(error)
+    if transient:
+        outages.fail(part, error)
+    return transient
+
+
+@contextmanager
+def brief_lock_waits(seconds: float) -> Iterator[None]:
+    """Let this thread's statements wait no longer than that for the lock of an SQLite database."""
+    if connection.vendor != "sqlite":
+        yield
+        return
+    _wait_for_locks(seconds)
+    try:
+        yield
+    finally:
+        _wait_for_locks(connection.settings_dict["OPTIONS"].get("timeout", 5))
+
+
+def _wait_for_locks(seconds: float) -> None:
+    with suppress(OperationalError), connection.cursor() as cursor:  # where it cannot be opened, nothing is waited for
+        cursor.execute(f"PRAGMA busy_timeout = {seconds * 1000:.0f}")
+
+
+async def keep_reading(read: Callable[[], Awaitable[T]], seconds: float = PATIENCE) -> T:
+    """Return what `read` finds, tried again for so many seconds while the database is away."""
+    until, pause = time.monotonic() + seconds, FIRST_PAUSE
+    while True:
+        try:
+            found = await read()
+        except Exception as error:
+            if not excuse(error) or time.monotonic() + pause > until:
+                raise
+        else:
+            outages.succeed(outages.READING)
+            return found
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def reader(function: Callable[..., T]) -> Callable[..., Awaitable[T]]:
+    """Make a function that reads in a thread of the pool, tried again like `keep_reading`."""
+    once = database_sync_to_async(function, thread_sensitive=False)
+
+    @functools.wraps(function)
+    async def read(*given: Any, **named: Any) -> T:
+        return await keep_reading(lambda: once(*given, **named))
+
+    return read

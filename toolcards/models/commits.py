@@ -1,0 +1,16 @@
+"""The newest group commit of each server process on PostgreSQL: see `toolcards.gate.commits`."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class GroupCommit(models.Model):
+    """A process and the number of what it committed last."""
+
+    process = models.CharField(max_length=32, primary_key=True)
+    number = models.BigIntegerField()
+    at = models.FloatField()  # epoch seconds
+
+    def __str__(self) -> str:
+        return f"{self.process}: {self.number}"
