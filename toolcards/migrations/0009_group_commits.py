@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("toolcards", "0007_pulse"),
+        ("toolcards", "0008_receipts_count_frames"),
     ]
 
     operations = [
