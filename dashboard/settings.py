@@ -104,11 +104,13 @@ def _database(url: str) -> dict[str, object]:
     if parsed["ENGINE"].endswith("sqlite3"):
         return _sqlite(parsed["NAME"])
     # A thread has its connection for one request: ASGI makes threads and drops them. Our backend keeps idle ones.
+    # Behind a lock of another program, requests are refused instead of waiting for as long as it lasts.
+    waits = {"connect_timeout": 5, "tcp_user_timeout": 10_000, "options": "-c lock_timeout=5s"}
     return {
         **parsed,
         "ENGINE": "toolcards.postgresql",
         "CONN_MAX_AGE": 0,
-        "OPTIONS": {"connect_timeout": 5, "tcp_user_timeout": 10_000, **parsed.get("OPTIONS", {})},
+        "OPTIONS": {**waits, **parsed.get("OPTIONS", {})},
     }
 
 

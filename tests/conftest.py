@@ -128,7 +128,7 @@ def _nothing_remembered() -> Iterator[None]:
     """Row ids start anew with every test: what processes remember of rows does not."""
     from dashboard import cards
     from dashboard.accounts import throttle
-    from toolcards import anchor, models, verify
+    from toolcards import anchor, models, outages, verify
     from toolcards.transports import auth, presence
 
     anchor.forget()
@@ -141,6 +141,7 @@ def _nothing_remembered() -> Iterator[None]:
     presence.connections.clear()
     presence._senders.clear()
     models._shown.clear()
+    outages.reset()
     cards.rendered.clear()
     yield
 

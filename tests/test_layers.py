@@ -17,7 +17,7 @@ FLOORS = [
         "toolcards.adapters", "toolcards.models", "toolcards.doorbell", "toolcards.ids", "toolcards.showing",
         "toolcards.records", "toolcards.anchor", "toolcards.witnesses", "toolcards.verify", "toolcards.copies",
         "toolcards.outbox", "toolcards.hooks", "toolcards.notify", "toolcards.vault", "toolcards.outages",
-        "toolcards.relay", "toolcards.database", "toolcards.postgresql",
+        "toolcards.relay", "toolcards.causes", "toolcards.files", "toolcards.database", "toolcards.postgresql",
     },
     {"toolcards.gate", "toolcards.feed", "toolcards.health", "toolcards.proofs"},
     {"toolcards.transports", "toolcards.management", "toolcards.cli", "toolcards.__main__"},
@@ -32,7 +32,7 @@ ALONE = {
     "toolcards.apps",
     "toolcards.migrations",
 }  # used by commands, or by Django
-# Small things that their own floor may use: names, secrets hidden, the audit trail and its anchor.
+# Small things that their own floor may use: names, secrets hidden, the audit trail and its anchor, outages, files.
 SHARED = {
     "toolcards.ids",
     "toolcards.showing",
@@ -44,6 +44,8 @@ SHARED = {
     "toolcards.vault",
     "toolcards.outages",
     "toolcards.relay",
+    "toolcards.causes",
+    "toolcards.files",
     "toolcards.database",
 }
 WRITTEN = {"Run", "Event", "ToolCall", "Approval"}

@@ -10,8 +10,6 @@ from __future__ import annotations
 import atexit
 import hmac
 import logging
-import os
-import secrets
 import threading
 import time
 from collections.abc import Iterator
@@ -23,14 +21,17 @@ from pathlib import Path
 from django.conf import settings
 from django.db import connection
 
+from toolcards import outages
+from toolcards.causes import is_of_the_system
 from toolcards.core import anchors
 from toolcards.core.anchors import GENESIS, Anchor, End, NotOurs
-from toolcards.database import excuse
+from toolcards.files import replace_file
 from toolcards.showing import derived
 
 log = logging.getLogger(__name__)
 EVERY_ROWS = 200
 EVERY_SECONDS = 2.0
+RETRY_SECONDS = 5.0  # after the file could not be written
 
 
 def parse(text: str) -> Anchor:
@@ -87,18 +88,7 @@ def _writing() -> Iterator[None]:
 
 
 def _put(anchor: Anchor) -> None:
-    target = path()
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(handle, "w") as opened:
-            opened.write(line_of(anchor) + "\n")
-            opened.flush()
-            os.fsync(opened.fileno())  # a power cut must not leave an empty anchor behind
-        draft.replace(target)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
+    replace_file(path(), line_of(anchor) + "\n")
 
 
 # ---------------------------------------------------------------- what this process knows
@@ -131,9 +121,14 @@ def note(seq: int, hash: str) -> None:  # noqa: A002 - the column's word
             _here.timer.cancel()
             _here.timer = None
         if _here.timer is None:
-            _here.timer = threading.Timer(0.0 if hurry else EVERY_SECONDS, _write_soon)
-            _here.timer.daemon = True
-            _here.timer.start()
+            failing = outages.ongoing(outages.ANCHORING) is not None
+            _start_timer(RETRY_SECONDS if failing else 0.0 if hurry else EVERY_SECONDS)
+
+
+def _start_timer(seconds: float) -> None:
+    _here.timer = threading.Timer(seconds, _write_soon)
+    _here.timer.daemon = True
+    _here.timer.start()
 
 
 def known_ends() -> list[End]:
@@ -249,11 +244,18 @@ def _is_in_table(end: End) -> bool:
 
 
 def _write_soon() -> None:
+    """Write, and again until it works: the disk may be full, or the database away, for a while."""
     try:
         write()
-    except Exception as error:  # the file system or the database may be away for a while
-        if not excuse(error):
+        outages.succeed(outages.ANCHORING)
+    except Exception as error:
+        if is_of_the_system(error):
+            outages.fail(outages.ANCHORING, error)
+        else:
             log.exception("audit: the anchor could not be written")
+        with _state:
+            if _here.timer is None and outages.ongoing(outages.ANCHORING) is not None:
+                _start_timer(RETRY_SECONDS)
     finally:
         connection.close()  # this thread's own
 

@@ -1,7 +1,10 @@
 """Outages: which parts of this process do not work now. The log has one line when each begins, and one at its end.
 
-Parts are what the server must be able to do: read, write, send notifications, ring the bell between processes. Code
-that does one of these reports each outcome here, from any thread; readiness and the pages read from here.
+Parts are what the server must be able to do: read, write, send notifications, ring the bell between processes, and so
+on. Code that does one of these reports each outcome here, from any thread; readiness and the pages read from here.
+
+On a nearly full disk a small write works while a larger one fails. An outage that begins again soon after its end is
+the same one: from then on it only ends after a calm time, which doubles, so that neither log nor pages flicker.
 """
 
 from __future__ import annotations
@@ -11,19 +14,32 @@ import threading
 import time
 from dataclasses import dataclass, field
 
+from toolcards.causes import NO_ANSWER, Cause, cause_of
+
 log = logging.getLogger(__name__)
 READING, WRITING, SENDING, BELL = "reading", "writing", "sending", "bell"
-PARTS = (READING, WRITING, SENDING, BELL)
+ANCHORING = "anchoring"  # keeping the end of the audit trail in its file; the server is ready without it
+CONNECTING = "connecting"  # taking new connections
+PARTS = (READING, WRITING, SENDING, BELL, CONNECTING, ANCHORING)
+SOON = 10.0  # seconds after an outage in which the next one counts as the same
+CALM, LONGEST_CALM = 2.0, 60.0  # seconds without a failure until an outage that came back counts as over
 
 
 @dataclass(slots=True)
 class Outage:
-    """One part that fails: since when on the monotonic clock, why, and how many tries have failed."""
+    """One part that fails: since when on the monotonic clock, why, and how many tries have failed.
+
+    `began` is the same moment for people, in epoch seconds; `calm`: how long no try may fail before it is over.
+    """
 
     part: str
     why: str
+    cause: Cause
     since: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=time.time)
     tries: int = 1
+    calm: float = 0.0
+    failed: float = field(default_factory=time.monotonic)  # when the last try did
 
     @property
     def seconds(self) -> float:
@@ -33,29 +49,49 @@ class Outage:
 
 _lock = threading.Lock()
 _outages: dict[str, Outage] = {}
+_ended: dict[str, tuple[float, Outage]] = {}
 _worked: dict[str, float] = {}
 
 
 def succeed(part: str) -> None:
     """Note that the part has just worked; ends its outage."""
-    _worked[part] = time.monotonic()
+    now = _worked[part] = time.monotonic()
     if part not in _outages:  # nearly always
         return
     with _lock:
-        ended = _outages.pop(part, None)
-    if ended is not None:
-        log.warning("%s works again after %.0f s and %d failed tries", part, ended.seconds, ended.tries)
+        outage = _outages.get(part)
+        if outage is None or now - outage.failed < outage.calm:
+            return
+        del _outages[part]
+        _ended[part] = (now, outage)
+    log.warning("%s works again after %.0f s and %d failed tries", part, outage.seconds, outage.tries)
 
 
 def fail(part: str, error: BaseException | str) -> None:
-    """Note that the part has just failed; only the first failure of an outage is logged."""
-    why = _shorten(error)
+    """Note that the part has just failed; only the first failure of an outage is logged.
+
+    Readers report all that reaches them. What another part has reported, or what hinders writers only, is not theirs.
+    """
+    why, cause, now = _shorten(error), cause_of(error), time.monotonic()
+    if part == READING and cause.spares_readers:
+        part = WRITING
+    if isinstance(error, BaseException):
+        if part == READING and getattr(error, "outage", part) != part:
+            return
+        error.outage = part  # type: ignore[attr-defined]
     with _lock:
         known = _outages.get(part)
         if known is not None:
-            known.tries, known.why = known.tries + 1, why
+            known.tries, known.failed = known.tries + 1, now
+            if cause is not NO_ANSWER:  # what was said before explains the silence
+                known.why, known.cause = why, cause
             return
-        _outages[part] = Outage(part, why)
+        begun = Outage(part, why, cause)
+        ended, before = _ended.get(part, (now, None))
+        if before is not None and now - ended < SOON:
+            begun.since, begun.began, begun.tries = before.since, before.began, before.tries + 1
+            begun.calm = min(LONGEST_CALM, max(CALM, 2 * before.calm))
+        _outages[part] = begun
     log.error("%s fails, and is tried again until it works: %s", part, why)
 
 
@@ -77,6 +113,7 @@ def idle_seconds(part: str) -> float:
 def reset() -> None:
     """Forget everything (tests)."""
     _outages.clear()
+    _ended.clear()
     _worked.clear()
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import hmac
 import json
-import os
-import secrets
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -21,6 +19,7 @@ from django.conf import settings
 
 from toolcards import anchor, records, witnesses
 from toolcards.anchor import Anchor, End, NotOurs
+from toolcards.files import replace_file
 from toolcards.records import GENESIS, AuditHead, AuditRow, hash_of
 from toolcards.showing import derived
 
@@ -221,11 +220,7 @@ def _keep(verified: Verified) -> None:
     end = _end(verified.finding.seq) if whole else (before.end if before else (0, GENESIS))
     line = line if whole or before is None else max(line, before.line)
     text = json.dumps({"verified": asdict(verified), "end": end, "line": line})
-    draft = path().with_name(f".{path().name}.{secrets.token_hex(8)}")
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w") as opened:
-        opened.write(json.dumps({"text": text, "sig": _signature(settings.SECRET_KEY, text)}) + "\n")
-    draft.replace(path())
+    replace_file(path(), json.dumps({"text": text, "sig": _signature(settings.SECRET_KEY, text)}) + "\n")
 
 
 def _noted() -> Note | None:

@@ -8,13 +8,12 @@ from urllib.parse import parse_qs
 
 from django.template.loader import render_to_string
 
-from dashboard import cards, pages
+from dashboard import cards, pages, standing
 from dashboard.connecting import checklist
 from dashboard.filters import CallFilters, RunFilters
 from dashboard.live import waiting
 from dashboard.live.board import SLOW, Board, News
 from dashboard.live.frames import Frame, partial, placed
-from toolcards.gate import switches
 from toolcards.models import Run, ToolCall
 
 CHECK = 2.0  # seconds after which switches and count are looked at without news; break-glass ends by the clock
@@ -41,7 +40,7 @@ class Said:
 
 
 class Me(Board):
-    """On every page: how many calls wait for people, and which switch holds. Said only when it has changed."""
+    """On every page: how many calls wait for people, which switch holds, and what fails. Sent only when it changes."""
 
     every = False
 
@@ -57,7 +56,7 @@ class Me(Board):
     def changes(self, news: News) -> Frame:
         """Return what is another one by now: the count after news of calls that people are asked about.
 
-        Switches have no run and what is deleted rings no bell, so now and then both are looked at without news.
+        Switches and outages have no run and what is deleted rings no bell, so now and then all are read without news.
         """
         check = self._said.doubtful or time.monotonic() - self._checked_at >= CHECK
         now = self._count() if check or any(call.requested_at for call in news.calls) else {}
@@ -73,7 +72,7 @@ class Me(Board):
 
     @staticmethod
     def _standing() -> dict[str, str]:
-        html = render_to_string("emergency/_standing.html", {"standing": switches.standing()})
+        html = render_to_string("emergency/_standing.html", {"standing": standing.now()})
         return {"standing": partial("#standing", "innerMorph", html.strip())}
 
 

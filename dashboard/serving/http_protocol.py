@@ -17,6 +17,7 @@ from typing import Any
 import httptools
 
 from dashboard.networks import is_proxy
+from dashboard.serving import descriptors
 from dashboard.serving.keep_alive import AGAIN, KeepAliveProtocol
 from dashboard.serving.limits import HEAD_TOO_LARGE, INVALID, TOO_MANY, TOO_SLOW, Limits, Refusal, limits_of_settings
 from dashboard.serving.peers import Peer
@@ -57,6 +58,11 @@ class Protocol(KeepAliveProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See asyncio.Protocol."""
         super().connection_made(transport)
+        no_room = descriptors.refusal(transport.get_extra_info("socket"))
+        if no_room is not None:
+            transport.write(no_room.response)
+            self._close()
+            return
         address = self.client[0] if self.client else ""
         if not is_proxy(address, self._limits.proxies):
             peer = self._limits.crowd.enter(address, self._give_way)

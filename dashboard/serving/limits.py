@@ -51,7 +51,7 @@ class Refusal(Exception):
         lines = [
             f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}", "content-type: application/json",
             f"content-length: {len(body)}", "cache-control: no-store, private", "x-content-type-options: nosniff",
-            "connection: close", *([f"retry-after: {RETRY_AFTER}"] if self.status == 429 else []),
+            "connection: close", *([f"retry-after: {RETRY_AFTER}"] if self.status in (429, 503) else []),
         ]  # fmt: skip
         return "\r\n".join([*lines, "", ""]).encode("ascii") + body
 

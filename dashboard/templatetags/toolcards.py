@@ -113,10 +113,10 @@ def waiting_now() -> dict[str, Any]:
 
 @register.simple_tag
 def standing_now() -> dict[str, Any]:
-    """The kill switch and break-glass, for the top of every page."""
-    from toolcards.gate import switches
+    """What the top of every page tells: kill switch, break-glass, outages."""
+    from dashboard import standing
 
-    return switches.standing()
+    return standing.now()
 
 
 @register.simple_tag

@@ -17,6 +17,7 @@ from toolcards.gate import (
     delivery,
     journal,
     permits,
+    pulse,
     reapplying,
     rebuilding,
     receipts,
@@ -60,6 +61,17 @@ drain = journal.WRITER.drain
 def backlog() -> int:
     """Return how many frames are taken in and not committed yet, in this process."""
     return journal.WRITER.backlog
+
+
+def oldest_waiting() -> float:
+    """Return for how many seconds the oldest work of this process has waited to be written, 0 if none does."""
+    return journal.WRITER.waiting
+
+
+async def apulse() -> float | None:
+    """Move the pulse of the installation on, a small write; return when it last was, None for the first time."""
+    before: float | None = await journal.submit(pulse.Beat())
+    return before
 
 
 def vote(person: Any, ballot: Ballot) -> Card:
@@ -209,8 +221,8 @@ async def astanding(source: Source, run: str, tool: str, given: Any) -> dict[str
 __all__ = [
     "AlreadyAnswered", "Asking", "Ballot", "Changed", "Committed", "Finding", "HeldKey", "Invalid", "KeyReuse",
     "KeyedStream", "NotAllowed", "Refused", "Stream", "Superseded", "TooLate", "Undecided", "Unknown", "abeat",
-    "aclaim", "activate", "active_number", "adecide", "aend", "aexpire", "agive_back", "alook", "areceipt", "arelease",
-    "arenew", "areserve", "aresult", "astanding", "atake", "awithdraw", "backlog", "break_glass", "decide", "draft",
-    "drain", "end_of_stream", "open_keyed_stream", "open_stream", "reapply", "rebuild", "replace_draft", "retain",
-    "settle", "sweep", "take_back", "throw", "vote",
+    "aclaim", "activate", "active_number", "adecide", "aend", "aexpire", "agive_back", "alook", "apulse", "areceipt",
+    "arelease", "arenew", "areserve", "aresult", "astanding", "atake", "awithdraw", "backlog", "break_glass", "decide",
+    "draft", "drain", "end_of_stream", "oldest_waiting", "open_keyed_stream", "open_stream", "reapply", "rebuild",
+    "replace_draft", "retain", "settle", "sweep", "take_back", "throw", "vote",
 ]  # fmt: skip

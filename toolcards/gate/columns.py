@@ -66,7 +66,7 @@ def append(cursor: Any, events: Rows) -> None:
     if connection.vendor != "postgresql":
         cursor.executemany(_EVENT, rows)
         return
-    with cursor.copy(_EVENT_COPY) as copy:
+    with connection.wrap_database_errors, cursor.copy(_EVENT_COPY) as copy:  # Django does not wrap what COPY raises
         for row in rows:
             copy.write_row(row)
 

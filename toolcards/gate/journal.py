@@ -175,6 +175,7 @@ class Writer:
 
     def __init__(self) -> None:
         self._queue: list[Any] = []
+        self._waits_since = 0.0  # on the monotonic clock: since when the oldest work waits, 0 if none does
         lock = threading.Lock()
         self._ready, self._idle = threading.Condition(lock), threading.Condition(lock)
         self._urgent = self._busy = False
@@ -187,6 +188,7 @@ class Writer:
         """Queue the work; returns at once."""
         with self._ready:
             self._queue.append(work)
+            self._waits_since = self._waits_since or time.monotonic()
             self._urgent = self._urgent or work.urgent
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._write, name="journal", daemon=True)
@@ -197,6 +199,12 @@ class Writer:
     def backlog(self) -> int:
         """How many frames are taken in and not committed."""
         return self.taken_in - self.written
+
+    @property
+    def waiting(self) -> float:
+        """For how many seconds the oldest work has waited."""
+        since = self._waits_since
+        return time.monotonic() - since if since else 0.0
 
     @property
     def full(self) -> bool:
@@ -216,6 +224,7 @@ class Writer:
             finally:
                 with self._ready:
                     self._busy = False
+                    self._waits_since = time.monotonic() if self._queue else 0.0
                     self._idle.notify_all()
 
     def _gathered(self) -> list[Any]:

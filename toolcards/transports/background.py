@@ -13,7 +13,7 @@ from django.conf import settings
 
 from toolcards import gate, hooks, proofs, verify
 from toolcards.database import excuse
-from toolcards.transports import alerting, copying, dispatching, presence
+from toolcards.transports import alerting, copying, dispatching, presence, readiness
 
 log = logging.getLogger(__name__)
 _tasks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None]] = weakref.WeakKeyDictionary()
@@ -45,7 +45,7 @@ async def stop() -> None:
 
 
 async def _clock() -> None:
-    works = (dispatching.follow(), _retaining(), _verifying(), _alerting(), _copying())
+    works = (dispatching.follow(), readiness.follow(), _retaining(), _verifying(), _alerting(), _copying())
     beside = [asyncio.create_task(work) for work in works]
     try:
         while True:
@@ -108,13 +108,23 @@ def verify_if_due(now: float | None = None) -> verify.Finding | None:
     """Verify the trail if that was last done an hour ago, or its end looks wrong now; a fault is logged, and sent."""
     last = verify.last()
     recent = last is not None and (time.time() if now is None else now) - last.at < VERIFY_EVERY
-    if last is not None and recent and (last.finding.fault or not verify.glance().fault):
+    if last is not None and recent and _stands(last.finding):
         return None
     finding = verify.check()
     if finding.fault:
         log.error("audit: %s: %s", finding.title, finding.fault)
         alerting.trail(finding)
     return finding
+
+
+def _stands(finding: verify.Finding) -> bool:
+    """Whether a look at the end of the trail gives no reason to verify it again.
+
+    An anchor that could not be written, on a full disk, can be once there is room; no other fault goes by itself.
+    """
+    if finding.fault and finding.kind != "unanchored":
+        return True
+    return bool(finding.fault) == bool(verify.glance().fault)
 
 
 _copy = database_sync_to_async(copying.send_due, thread_sensitive=False)

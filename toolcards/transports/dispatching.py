@@ -154,6 +154,7 @@ def _send(pk: int, now: float) -> bool:
             raise  # the lease runs out, and the delivery is taken again
         log.exception("dispatch: delivery %s", pk)
         _retry(delivery, "It could not be sent.", 0, None, now)
+    outages.succeed(outages.SENDING)  # a slow receiver makes a long round, no outage
     return True
 
 

@@ -8,20 +8,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from channels.db import database_sync_to_async
-from channels.layers import get_channel_layer
 from django.conf import settings
-from django.db import connection
 from django.db.models import Count, Sum
 from django.http import HttpResponse
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import CollectorRegistry
 
-from toolcards import gate, hooks, verify
+from toolcards import gate, hooks, outages, verify
 from toolcards.database import reader
 from toolcards.models import Approval, Run, ToolCall
-from toolcards.transports import presence
+from toolcards.transports import presence, readiness
 from toolcards.transports.http import HEADERS, endpoint
 from toolcards.transports.problems import Problem
 
@@ -32,20 +29,22 @@ async def healthz(request: Any, caller: None) -> Any:
     return {"status": "ok"}
 
 
+# What `/readyz` calls the parts of this process.
+CHECKS = {
+    "database": outages.READING, "writing": outages.WRITING, "sending": outages.SENDING, "channel_layer": outages.BELL,
+    "connections": outages.CONNECTING,
+}  # fmt: skip
+
+
 @endpoint("GET", anybody=True)
 async def readyz(request: Any, caller: None) -> Any:
-    """Database and channel layer answer too, and all guards are available."""
-    troubles = await _guard_troubles()
-    checks = {
-        "database": await _answers(_database()),
-        "channel_layer": await _answers(_channel_layer()),
-        "plugins": not troubles,
-    }
+    """Every part of this process has worked lately, and all guards are available."""
+    troubles, faults = await asyncio.gather(_guard_troubles(), readiness.reasons())
+    checks = {check: part not in faults for check, part in CHECKS.items()} | {"plugins": not troubles}
     if not all(checks.values()):
-        reasons = [{"check": name, "reason": "no answer"} for name, holds in checks.items() if not holds]
-        reasons = [one for one in reasons if one["check"] != "plugins"]
+        reasons = [{"check": check} | faults[part] for check, part in CHECKS.items() if part in faults]
         reasons += [{"check": "plugins", "plugin": one.name, "reason": one.state} for one in troubles]
-        raise Problem(503, "not_ready", "Not ready.", **checks, reasons=reasons)
+        raise Problem(503, "not_ready", "Not ready.", headers={"Retry-After": "5"}, **checks, reasons=reasons)
     return {"status": "ready", "checks": checks}
 
 
@@ -60,21 +59,6 @@ async def metrics(request: Any, caller: None) -> Any:
     return HttpResponse(text, content_type=CONTENT_TYPE_LATEST, headers=HEADERS)
 
 
-async def _answers(check: Any) -> bool:
-    try:
-        async with asyncio.timeout(3):
-            await check
-    except Exception:
-        return False
-    return True
-
-
-def _query() -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT 1 FROM toolcards_run WHERE id = 0")
-
-
-_database = database_sync_to_async(_query, thread_sensitive=False)
 _troubles = sync_to_async(hooks.troubles, thread_sensitive=False)
 
 
@@ -85,12 +69,6 @@ async def _guard_troubles() -> list[hooks.Status]:
             return await _troubles()
     except TimeoutError:
         return [hooks.Status("*", guards=True, state="loading")]
-
-
-async def _channel_layer() -> None:
-    layer = get_channel_layer()
-    if layer is not None:
-        await layer.group_send("toolcards.ready", {"type": "ready"})
 
 
 class Collector:

@@ -1,0 +1,41 @@
+"""Keep some of the process's file descriptors free, for the database and for files: connections get the others.
+
+A server without a free descriptor can open neither its database nor a template, so it fails everybody instead of the
+connections that are too many. The system hands out the lowest free number, so a high one shows how many are in use.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+from dashboard.serving.limits import Refusal
+from toolcards import outages
+
+try:
+    import resource
+except ImportError:  # Windows has no such limit
+    resource = None  # type: ignore[assignment]
+
+KEPT_FREE = 64
+MOST_KEPT_FREE = 4  # at most one in so many
+
+
+NO_ROOM = Refusal(503, "unavailable", "The server has no room for another connection right now. Try again.")
+
+
+def refusal(newest: socket.socket | None) -> Refusal | None:
+    """Return how to refuse the newest connection, None where there is room for it; reports the outage, and its end."""
+    if newest is None or newest.fileno() < _room():
+        outages.succeed(outages.CONNECTING)
+        return None
+    outages.fail(outages.CONNECTING, OSError(errno.EMFILE, "too many open connections"))
+    return NO_ROOM
+
+
+def _room() -> float:
+    """Return the descriptor from which on too few are free; the limit can change while the server runs."""
+    if resource is None:
+        return float("inf")
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return float("inf") if limit == resource.RLIM_INFINITY else limit - min(KEPT_FREE, limit // MOST_KEPT_FREE)

@@ -1,0 +1,133 @@
+"""Readiness: whether reading, writing, sending and the bell have each worked lately, and since when one has not.
+
+Work that passes through reports its outcomes to `outages`. Where none did lately, or a part fails, this makes sure by
+a probe: one per part at a time, shared by all who ask. A probe that is stuck stays the only one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from channels.db import database_sync_to_async
+from channels.layers import get_channel_layer
+from django.db import connection
+
+from toolcards import gate, outages
+from toolcards.causes import UNKNOWN, Cause, cause_of
+from toolcards.outages import BELL, READING, SENDING, WRITING
+
+log = logging.getLogger(__name__)
+LIMIT = 3.0  # seconds that a probe may take
+EVERY = 1.0  # seconds between two looks of `follow`
+FRESH = {READING: 1.0, WRITING: 10.0}  # seconds that a part counts as working after it last worked
+STUCK = 60.0  # seconds after which work that waits to be written, or a queue that is not read, counts as stuck
+
+Reason = dict[str, Any]
+
+
+async def follow() -> None:
+    """Notice outages, and their ends, also without traffic; for as long as the server runs."""
+    while True:
+        await asyncio.sleep(EVERY)
+        await refresh()
+
+
+async def refresh() -> None:
+    """Probe the parts that fail, or that have not worked lately."""
+    await asyncio.gather(*(_Probe.here(part).end() for part in FRESH if _in_doubt(part)))
+
+
+async def reasons() -> dict[str, Reason]:
+    """Return by part why the server is not ready; empty while it is."""
+    bell, _ = await asyncio.gather(_bell_fault(), refresh())
+    found = {outage.part: _of_outage(outage) for outage in outages.listed() if outage.part != outages.ANCHORING}
+    for part, seconds in ((WRITING, gate.oldest_waiting()), (SENDING, outages.idle_seconds(SENDING))):
+        if part not in found and STUCK < seconds < float("inf"):
+            found[part] = _reason("stuck", "nothing was done for a minute", seconds)
+    if bell is not None and BELL not in found:
+        found[BELL] = _reason(bell.code, bell.words, 0.0)
+    return found
+
+
+def _in_doubt(part: str) -> bool:
+    return outages.ongoing(part) is not None or outages.idle_seconds(part) > FRESH[part]
+
+
+def _of_outage(outage: outages.Outage) -> Reason:
+    return _reason(outage.cause.code, outage.cause.words, outage.seconds)
+
+
+def _reason(code: str, words: str, seconds: float) -> Reason:
+    """Never the driver's own text: everybody may ask, and it can hold addresses."""
+    since = datetime.fromtimestamp(time.time() - seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return {"reason": code, "message": words, "since": since, "seconds": round(seconds, 1)}
+
+
+# ---------------------------------------------------------------- probes
+
+
+class _Probe:
+    """One try of a part, which everybody on the event loop waits for together."""
+
+    def __init__(self, part: str) -> None:
+        self._part, self._begun = part, time.monotonic()
+        self._task = asyncio.ensure_future(_TRIES[part]())
+        self._task.add_done_callback(self._report)
+
+    @classmethod
+    def here(cls, part: str) -> _Probe:
+        """Return the probe that runs, or begin one."""
+        running = _running.setdefault(asyncio.get_running_loop(), {})
+        if part not in running or running[part]._task.done():
+            running[part] = cls(part)
+        return running[part]
+
+    async def end(self) -> None:
+        """Wait for it, for as much as is left of its time."""
+        left = self._begun + LIMIT - time.monotonic()
+        await asyncio.wait({self._task}, timeout=max(0.0, left))
+        if not self._task.done():
+            outages.fail(self._part, TimeoutError(f"no answer within {LIMIT:.0f} seconds"))
+
+    def _report(self, task: asyncio.Future[Any]) -> None:
+        """Report how it went, also if that was long after its time."""
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            outages.succeed(self._part)
+        else:
+            outages.fail(self._part, error)
+
+
+_running: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _Probe]] = WeakKeyDictionary()
+
+
+def _query() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1 FROM toolcards_run WHERE id = 0")
+
+
+_TRIES: dict[str, Callable[[], Awaitable[Any]]] = {
+    READING: database_sync_to_async(_query, thread_sensitive=False),
+    WRITING: gate.apulse,
+}
+
+
+async def _bell_fault() -> Cause | None:
+    """Return what keeps a message from the channel layer; those who listen to it report to `outages` themselves."""
+    layer = get_channel_layer()
+    try:
+        async with asyncio.timeout(LIMIT):
+            if layer is not None:
+                await layer.group_send("toolcards.ready", {"type": "ready"})
+    except Exception as error:
+        cause = cause_of(error)
+        return Cause("failing", "the channel layer (Redis) does not answer") if cause is UNKNOWN else cause
+    return None
