@@ -35,11 +35,11 @@ class Outage:
     part: str
     why: str
     cause: Cause
-    since: float = field(default_factory=time.monotonic)
+    since: float = field(default_factory=lambda: time.monotonic())
     began: float = field(default_factory=time.time)
     tries: int = 1
     calm: float = 0.0
-    failed: float = field(default_factory=time.monotonic)  # when the last try did
+    failed: float = field(default_factory=lambda: time.monotonic())  # when the last try did
 
     @property
     def seconds(self) -> float:

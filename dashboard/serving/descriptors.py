@@ -17,8 +17,8 @@ try:
 except ImportError:  # Windows has no such limit
     resource = None  # type: ignore[assignment]
 
-KEPT_FREE = 64
-MOST_KEPT_FREE = 4  # at most one in so many
+# Each thread that reads SQLite has three files open; PostgreSQL has a connection each. Of a low limit, half is kept.
+KEPT_FREE = 96
 
 
 NO_ROOM = Refusal(503, "unavailable", "The server has no room for another connection right now. Try again.")
@@ -38,4 +38,4 @@ def _room() -> float:
     if resource is None:
         return float("inf")
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return float("inf") if limit == resource.RLIM_INFINITY else limit - min(KEPT_FREE, limit // MOST_KEPT_FREE)
+    return float("inf") if limit == resource.RLIM_INFINITY else limit - min(KEPT_FREE, limit // 2)

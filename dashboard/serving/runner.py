@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import uvicorn
+from django.template.loader import get_template
 from uvicorn.supervisors import Multiprocess
 
 from dashboard.environment import Environment
@@ -17,6 +18,7 @@ from dashboard.serving import http_protocol, ws_protocol
 from dashboard.serving.limits import IDLE, SLACK
 
 APPLICATION = "dashboard.asgi:application"
+ERROR_PAGES = ("404.html", "429.html", "500.html", "503.html")
 log = logging.getLogger(__name__)
 
 # Held polls and live sockets end as soon as the server stops; what is being read or written gets this long. Seconds.
@@ -32,8 +34,13 @@ class Config(uvicorn.Config):
     """uvicorn's settings, which also settle the garbage collector once everything is loaded."""
 
     def load(self) -> None:
-        """Load the application; its modules are never garbage, so the collector need not look at them."""
+        """Load the application; its modules are never garbage, so the collector need not look at them.
+
+        The pages about trouble are read now: when there is trouble, files can often not be opened.
+        """
         super().load()
+        for name in ERROR_PAGES:
+            get_template(name)
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 20)

@@ -1,0 +1,135 @@
+"""Outages: one line in the log for each, in words that people know, and no flicker on a disk that is nearly full."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import sqlite3
+from pathlib import Path
+
+import pytest
+from django.db import OperationalError
+
+from toolcards import files, outages
+from toolcards.causes import cause_of
+from toolcards.outages import BELL, READING, WRITING
+
+
+class Clock:
+    """The monotonic clock of `outages`, moved on by hand."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr(outages.time, "monotonic", lambda: self.now)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def wrapped(cause: Exception) -> Exception:
+    """As Django raises it."""
+    try:
+        raise OperationalError(str(cause)) from cause
+    except OperationalError as error:
+        return error
+
+
+class Unavailable(Exception):
+    """As psycopg raises it, with PostgreSQL's code."""
+
+    def __init__(self, sqlstate: str) -> None:
+        super().__init__("something at db.internal.example")
+        self.sqlstate = sqlstate
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "disk_full"),
+        (wrapped(sqlite3.OperationalError("database or disk is full")), "disk_full"),
+        (wrapped(Unavailable("53100")), "disk_full"),
+        (OSError(errno.EROFS, "Read-only file system"), "read_only"),
+        (wrapped(sqlite3.OperationalError("attempt to write a readonly database")), "read_only"),
+        (wrapped(Unavailable("25006")), "read_only"),
+        (wrapped(sqlite3.OperationalError("database is locked")), "locked"),
+        (wrapped(Unavailable("55P03")), "locked"),
+        (OSError(errno.EMFILE, "Too many open files"), "no_descriptors"),
+        (wrapped(sqlite3.OperationalError("unable to open database file")), "no_descriptors"),
+        (wrapped(Unavailable("57P01")), "unreachable"),
+        (wrapped(Unavailable("08006")), "unreachable"),
+        (TimeoutError("no answer within 3 seconds"), "no_answer"),
+        (wrapped(sqlite3.OperationalError("disk I/O error")), "disk_error"),
+        (PermissionError(errno.EACCES, "Permission denied"), "failing"),
+        (ValueError("a fault of ours"), "failing"),
+    ],
+    ids=str,
+)
+def test_what_drivers_and_the_system_say_has_words_for_people(error: Exception, code: str) -> None:
+    assert cause_of(error).code == code
+
+
+def test_an_outage_is_logged_when_it_begins_and_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        for _ in range(500):
+            outages.fail(BELL, ConnectionRefusedError(errno.ECONNREFUSED, "refused"))
+        outages.succeed(BELL)
+    assert len(caplog.records) == 2 and outages.ongoing(BELL) is None
+
+
+def test_a_part_that_works_only_now_and_then_is_one_outage(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    began = clock.now
+    with caplog.at_level(logging.WARNING):
+        for _ in range(300):  # a nearly full disk: small writes work, larger ones fail
+            outages.fail(WRITING, OSError(errno.ENOSPC, "No space left on device"))
+            clock.now += 0.5
+            outages.succeed(WRITING)
+            clock.now += 0.5
+    assert len(caplog.records) <= 4
+    outage = outages.ongoing(WRITING)
+    assert outage is not None and outage.since == began and outage.tries == 300
+
+
+def test_a_part_that_came_back_for_good_is_no_outage_soon(clock: Clock) -> None:
+    outages.fail(WRITING, "full")
+    outages.succeed(WRITING)
+    outages.fail(WRITING, "full")
+    outages.succeed(WRITING)
+    assert outages.ongoing(WRITING) is not None
+    clock.now += outages.CALM
+    outages.succeed(WRITING)
+    assert outages.ongoing(WRITING) is None
+
+
+def test_silence_does_not_hide_the_reason_that_was_known() -> None:
+    outages.fail(WRITING, OSError(errno.ENOSPC, "No space left on device"))
+    outages.fail(WRITING, TimeoutError("no answer within 3 seconds"))
+    outage = outages.ongoing(WRITING)
+    assert outage is not None and outage.cause.code == "disk_full"
+
+
+def test_a_full_disk_does_not_count_as_a_database_that_cannot_be_read() -> None:
+    outages.fail(READING, wrapped(sqlite3.OperationalError("database or disk is full")))
+    assert [outage.part for outage in outages.listed()] == [WRITING]
+
+
+def test_an_error_that_the_writer_has_reported_is_not_the_readers_too() -> None:
+    error = OperationalError("disk I/O error")
+    outages.fail(WRITING, error)
+    outages.fail(READING, error)
+    assert [outage.part for outage in outages.listed()] == [WRITING]
+
+
+def test_a_file_that_cannot_be_replaced_stays_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "kept.json"
+    files.replace_file(target, "before")
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        files.replace_file(target, "after")
+    assert target.read_text() == "before" and list(tmp_path.iterdir()) == [target]
+    assert target.stat().st_mode & 0o777 == 0o600
