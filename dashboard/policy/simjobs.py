@@ -24,6 +24,7 @@ from dashboard.policy.pastcalls import Span
 from dashboard.policy.simulation import Cancelled, Tally, look, look_wide
 from toolcards.core import document as documents
 from toolcards.core.policy import Effect, Policy
+from toolcards.files import replace_file
 from toolcards.ids import new_id
 from toolcards.models import PolicyVersion
 
@@ -173,12 +174,7 @@ def _save(job: Job) -> None:
 
 
 def _put(name: str, text: str) -> None:
-    """Write aside and rename, so that whoever reads finds it whole."""
-    aside = folder() / f".{name}.{os.getpid()}"
-    handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w") as opened:
-        opened.write(text)
-    aside.replace(folder() / name)
+    replace_file(folder() / name, text)
 
 
 def _tidy() -> None:
