@@ -11,5 +11,5 @@ class DashboardConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Register checks and what is told of sign-ins, people and deletions, once all apps are loaded."""
-        from dashboard import checks, deletions, personlog, signins  # noqa: F401
+        """Register checks and what happens at sign-ins, changes of people, deletions and requests' ends."""
+        from dashboard import checks, deletions, personlog, signins, threads  # noqa: F401

@@ -206,6 +206,22 @@ def test_behind_a_lock_nothing_is_allowed_pages_read_and_all_is_well_soon_after(
     assert "data-outage" not in server.request("GET", "/runs/", key=None, Cookie=cookie)[1]
 
 
+def test_pages_leave_no_connection_to_the_database_open(server: Server) -> None:
+    assert server.process is not None
+    cookie = sign_in(server)
+    for _ in range(40):
+        assert server.request("GET", "/runs/", key=None, Cookie=cookie)[0] == 200
+    pid = server.process.pid
+    until(lambda: sum(file.endswith("sqlite3-wal") for file in files_of(pid)) < 20)
+
+
+def files_of(pid: int) -> Iterator[str]:
+    """Name what the process has open now."""
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            yield str(entry.readlink())
+
+
 def test_connections_beyond_the_descriptors_are_refused_and_pages_still_open(server: Server) -> None:
     assert server.process is not None
     pid, cookie = server.process.pid, sign_in(server)
