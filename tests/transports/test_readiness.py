@@ -195,7 +195,7 @@ def test_behind_a_lock_nothing_is_allowed_pages_read_and_all_is_well_soon_after(
         assert (status, said["error"]["code"]) == (503, "unavailable") and headers["retry-after"]
         status, said, _ = server.request("GET", "/readyz", key=None)
         assert status == 503 and said["error"]["detail"]["writing"] is False
-        assert [(one["check"], one["reason"]) for one in said["error"]["detail"]["reasons"]] == [("writing", "locked")]
+        assert {one["check"]: one["reason"] for one in said["error"]["detail"]["reasons"]}["writing"] == "locked"
         status, page, _ = server.request("GET", "/runs/", key=None, Cookie=cookie)
         assert status == 200 and 'data-outage="writing"' in page and "another program holds a lock" in page
         other.execute("ROLLBACK")
