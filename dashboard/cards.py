@@ -26,7 +26,7 @@ class Rendered:
 
     def __init__(self, size: int = KEPT) -> None:
         self._size = size
-        self._kept: OrderedDict[tuple[int, int, int], str] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, int, int, int], str] = OrderedDict()
         self._lock = threading.Lock()
         self.renders = 0
 
@@ -34,7 +34,7 @@ class Rendered:
         """Return the card's HTML, rendered now if this revision never was."""
         if call.state == ToolCallState.APPROVAL_RESPONDED and settings.TOOLCARDS.handover_seconds:
             return draw(call)  # what it offers ends by the clock, not with a revision
-        key = (call.run_id, call.ordinal, call.rev)
+        key = (call.run_id, call.ordinal, call.rev, call.seq)  # an agent that leaves changes no revision
         with self._lock:
             found = self._kept.get(key)
             if found is not None:

@@ -40,6 +40,7 @@ from hypothesis import settings as examples
 from dashboard import people
 from tests.serving import Server
 from toolcards import gate
+from toolcards.clocks import clock
 from toolcards.core import facts as f
 from toolcards.core.packs import PACKS
 from toolcards.gate import journal, memory, rebuilding, retention, telling
@@ -135,6 +136,7 @@ def _nothing_remembered() -> Iterator[None]:
     verify.path().unlink(missing_ok=True)
     memory.forget_all()
     telling.forget()
+    clock.reset()
     retention._refused.clear()
     auth.forget()
     throttle.sign_ins.clear()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -275,7 +274,7 @@ class World:
                 if getattr(row, name):
                     setattr(row, name, getattr(row, name) - seconds)
             row.save(update_fields=clocks)
-        gate.sweep(time.time())
+        gate.sweep()
 
     def restart(self) -> None:
         memory.forget_all()

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 from django.conf import settings
 
 from toolcards.adapters import ADAPTERS
+from toolcards.clocks import clock
 from toolcards.database import PATIENCE, excuse, keep_reading
 from toolcards.doorbell import EVERY_RUN, answers_of, listening
 from toolcards.models import Approval, Event, ToolCall
@@ -61,9 +62,13 @@ async def changes(run: int, after: int = 0) -> list[ToolCall]:
 
 async def owed(run: int, channel: str = "socket") -> list[str]:
     """Return the ids of the answers that the run's agent is owed over such a socket and may have by now."""
-    held_back = time.time() - settings.TOOLCARDS.handover_seconds
+    held_back = settings.TOOLCARDS.handover_seconds
     rows = Approval.objects.owed(run, channel=channel).values_list("id", "state", "decided_at", "opener")
-    found = [(pk, opener) async for pk, state, at, opener in rows if state != "approved" or at <= held_back]
+    found = [
+        (pk, opener)
+        async for pk, state, at, opener in rows
+        if state != "approved" or not clock.is_recent(at, held_back)
+    ]
     if any(opener == "agent" for _, opener in found) and await _asks_in_batches(run):
         found = [(pk, opener) for pk, opener in found if opener == "gate"]
     return [pk for pk, _ in found]
@@ -149,7 +154,7 @@ async def _row(approval: str) -> Approval:
 
 def _ready(row: Approval) -> bool:
     held_back = settings.TOOLCARDS.handover_seconds if row.state == "approved" else 0
-    return row.state != "pending" and row.decided_at + held_back <= time.time()
+    return row.state != "pending" and not clock.is_recent(row.decided_at, held_back)
 
 
 __all__ = ["EVERY_RUN", "answered", "batch", "changes", "events", "owed", "replies"]

@@ -99,6 +99,7 @@ _TELL: dict[type, Callable[[Any], Told]] = {
     f.ApprovalAnswered: _answered,
     f.Voted: lambda fact: (f"{wording.who(fact.by)} voted; {fact.have} said yes so far", "", "ask"),
     f.Escalated: lambda fact: (f"Nobody had answered, so {', '.join(fact.to)} was asked too", "", "ask"),
+    f.AgentMoved: lambda fact: (f"The agent {'went away' if fact.away else 'is back'}", "", "off"),
     f.ApprovalMoved: lambda fact: (f"The approval was {fact.state}", "", "ok"),
     f.OutputPartial: lambda fact: ("A partial output came", bodies.spelled(redactor().value(fact.output)), "run"),
     f.OutputReady: lambda fact: ("The result came", bodies.spelled(redactor().value(fact.output)), "ok"),

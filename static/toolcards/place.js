@@ -14,6 +14,7 @@
   const outdated = (now, next) => {
     const [have, got] = [+now.dataset.rev, +next.dataset.rev];
     if (got !== have) return got < have;
+    if (+next.dataset.seq > +now.dataset.seq) return false;  // the agent left or came back, which no vote depends on
     return !next.querySelector('[data-told]');  // the same revision again says nothing new, unless it tells the reader
   };
 

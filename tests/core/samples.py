@@ -29,6 +29,7 @@ SAMPLES: list[f.AnyFact] = [
     f.ApprovalAnswered("c", False, by=ALICE),
     f.ApprovalMoved("c", "claimed"),
     f.Escalated("c", ["group:lead"]),
+    f.AgentMoved("c"),
     f.Voted("c", 1, edited={"command": "ls -l"}, has_edited=True, by=ALICE),
     f.OutputPartial("c", 1),
     f.OutputReady("c", 0),

@@ -147,6 +147,12 @@ def escalated(card: Card, fact: f.Escalated) -> Card:
     return card.but(approval=replace(ask, escalated=(*ask.escalated, *new))) if new else card
 
 
+def away(card: Card, fact: f.AgentMoved) -> Card:
+    """The agent went away, or is there again; the question stays as it was, and so do votes that are on their way."""
+    ask = card.approval
+    return card if ask is None or ask.away is fact.away else card.but(approval=replace(ask, away=fact.away))
+
+
 def moved(card: Card, fact: f.ApprovalMoved) -> Card:
     """The approval's own life after its answer; news of an older question is ignored."""
     ask = card.approval

@@ -129,6 +129,7 @@ def _approval(ask: Ask | None, view: str | None = None) -> dict[str, Any] | None
         "edited": ask.edited,
         "edited_by": ask.edited_by or None,
         "escalated": [{"to": to, "at": moment(at)} for to, at in ask.escalated],
+        "agent_away": ask.away,
     }
 
 

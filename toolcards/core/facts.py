@@ -258,6 +258,16 @@ class Escalated:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentMoved:
+    """The agent of a call that waits for a person, or for its agent, went away or came back."""
+
+    type: ClassVar[str] = "agent-moved"
+    call_id: str
+    away: bool = True
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class OutputPartial:
     """A preliminary output; the tool still runs."""
 
@@ -492,8 +502,8 @@ class RunEnded:
 
 CallFact: TypeAlias = (
     InputStarted | InputDelta | InputReady | InputInvalid | InputRepaired | Decided | PermitMoved | ApprovalAsked
-    | ApprovalAnswered | Voted | ApprovalRebound | ApprovalMoved | Escalated | OutputPartial | OutputReady
-    | OutputFailed | OutputDenied | OutcomeMarked | SnapshotSeen | Closed | SettledByHand | Removed | Odd
+    | ApprovalAnswered | Voted | ApprovalRebound | ApprovalMoved | Escalated | AgentMoved | OutputPartial
+    | OutputReady | OutputFailed | OutputDenied | OutcomeMarked | SnapshotSeen | Closed | SettledByHand | Removed | Odd
 )  # fmt: skip
 RunFact: TypeAlias = (
     RunStarted | MessageStarted | LaneStarted | StepStarted | StepFinished | StepReset | TextDelta

@@ -78,6 +78,7 @@ class Ask:
     edited_by: str = ""
     escalated: tuple[tuple[str, float], ...] = ()  # who was asked too since nobody answered, and when
     reply_to: Any = None
+    away: bool = False  # the agent was lost while the question, or the unused approval, was kept for it
 
 
 @dataclass(frozen=True)

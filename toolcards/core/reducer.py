@@ -12,7 +12,7 @@ from toolcards.core.lifecycle import Card, ToolCallState
 from toolcards.core.transitions import NEXT, column
 
 STREAMING = ToolCallState.INPUT_STREAMING
-_QUIET = {"reopen", "more", "update", "fill", "IS"}
+_QUIET = {"reopen", "more", "update", "fill", "IS", "away"}
 _SHOWN = (
     "state", "tool", "text", "input", "has_input", "output", "error", "denied", "repair", "anomalies",
     "provider_executed",
@@ -147,6 +147,7 @@ _MOVES: dict[str, Callable[[Card, Any], Card]] = {
     "moved": asking.moved,
     "counted": asking.voted,
     "escalated": asking.escalated,
+    "away": asking.away,
     "marked": ending.marked,
     "seen": ending.seen,
     "client": ending.owed_by_client,

@@ -32,6 +32,7 @@ answered-no         held   !                 !             OD          !        
 voted               .      .                 .             counted       .             .          .       .       .       .
 approval-rebound    .      .                 .             rebound     .             .          .       .       .       .
 approval-moved      .      .                 .             moved       moved         moved      moved   moved   moved   moved
+agent-moved         .      .                 .             away        away          .          .       .       .       .
 escalated           .      .                 .             escalated   .             .          .       .       .       .
 output-partial      PRE    PRE               PRE           PRE         PRE           PRE        PRE     !       !       !
 output-ready        OA     OA                OA            OA          OA            OA         OA      fill    !       !

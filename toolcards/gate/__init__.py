@@ -35,6 +35,7 @@ from toolcards.gate.decision import Asking, Decide
 from toolcards.gate.ingest import Committed, Stream
 from toolcards.gate.journal import Undecided
 from toolcards.gate.keyed_stream import KeyedStream
+from toolcards.gate.liveness import SILENCE
 from toolcards.gate.policies import Superseded, activate, active_number, draft, replace_draft
 from toolcards.gate.receipts import HeldKey
 from toolcards.gate.refusals import (
@@ -220,9 +221,9 @@ async def astanding(source: Source, run: str, tool: str, given: Any) -> dict[str
 
 __all__ = [
     "AlreadyAnswered", "Asking", "Ballot", "Changed", "Committed", "Finding", "HeldKey", "Invalid", "KeyReuse",
-    "KeyedStream", "NotAllowed", "Refused", "Stream", "Superseded", "TooLate", "Undecided", "Unknown", "abeat",
-    "aclaim", "activate", "active_number", "adecide", "aend", "aexpire", "agive_back", "alook", "apulse", "areceipt",
-    "arelease", "arenew", "areserve", "aresult", "astanding", "atake", "awithdraw", "backlog", "break_glass", "decide",
-    "draft", "drain", "end_of_stream", "oldest_waiting", "open_keyed_stream", "open_stream", "reapply", "rebuild",
-    "replace_draft", "retain", "settle", "sweep", "take_back", "throw", "vote",
+    "KeyedStream", "NotAllowed", "Refused", "SILENCE", "Stream", "Superseded", "TooLate", "Undecided", "Unknown",
+    "abeat", "aclaim", "activate", "active_number", "adecide", "aend", "aexpire", "agive_back", "alook", "apulse",
+    "areceipt", "arelease", "arenew", "areserve", "aresult", "astanding", "atake", "awithdraw", "backlog",
+    "break_glass", "decide", "draft", "drain", "end_of_stream", "oldest_waiting", "open_keyed_stream", "open_stream",
+    "reapply", "rebuild", "replace_draft", "retain", "settle", "sweep", "take_back", "throw", "vote",
 ]  # fmt: skip

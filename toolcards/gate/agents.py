@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from toolcards.core import facts as f
 from toolcards.gate.answers import answer, effect_of_question, iso
-from toolcards.gate.liveness import come_back, forfeit
+from toolcards.gate.deadlines import expire_overdue
+from toolcards.gate.liveness import BEAT_LEASE, POLL_LEASE, SILENCE, come_back, forfeit, hear
 from toolcards.gate.memory import RunMemory
 from toolcards.gate.permits import with_permit
 from toolcards.gate.refusals import TooLate
@@ -14,11 +15,9 @@ from toolcards.gate.transaction import Transaction, plain
 from toolcards.gate.work import OfSource
 from toolcards.models import Approval, Run, Source
 
-BEAT_LEASE = 60.0  # seconds without a heartbeat after which a run that has beaten once counts as lost
-
 
 class Look(OfSource):
-    """What an agent that asked is told when it looks again; changes nothing."""
+    """What an agent that asked is told when it looks again: an agent that looks is alive."""
 
     def __init__(self, source: Source, approval: str) -> None:
         super().__init__(source, "")
@@ -32,6 +31,8 @@ class Look(OfSource):
         """See journal.Work."""
         row = self._approval(id=self.approval, asked=True)
         memory = tx.existing(row.run_id)
+        if not expire_overdue(tx, memory, row) and row.state in ("pending", "approved"):
+            hear(tx, memory, POLL_LEASE if row.state == "pending" else SILENCE)
         card = memory.board.cards[row.call.ordinal]
         said = with_permit(memory, card)
         if card.approval is None or card.approval.id != row.id:  # policy asks more strictly than this question did
@@ -84,7 +85,7 @@ class Beat(OfSource):
         if not memory.row.beats:
             Run.objects.filter(pk=memory.row.pk).update(beats=True)
             memory.row.beats = True
-        memory.row.alive_until, memory.touched = tx.now + BEAT_LEASE, True
+        memory.row.alive_until, memory.touched = tx.working + BEAT_LEASE, True
         self.answer = {"run": memory.row.name, "status": memory.status, "lease_seconds": BEAT_LEASE}
 
 

@@ -20,10 +20,10 @@ def changed(memory: RunMemory) -> list[Card]:
     return [card for card in cards if card.approval and memory.asks.get(card.ordinal) is not card.approval]
 
 
-def write(memory: RunMemory, card: Card, extras: dict[str, dict[str, Any]]) -> None:
+def write(memory: RunMemory, card: Card, extras: dict[str, dict[str, Any]], clock_offset: float) -> None:
     """Write the card's approval; a newer question supersedes the older one of the same call.
 
-    `extras`: approval id -> columns that the card does not know.
+    `extras`: approval id -> columns that the card does not know. `clock_offset`: see models.Approval.
     """
     ask, before = card.approval, memory.asks.get(card.ordinal)
     assert ask is not None
@@ -32,7 +32,7 @@ def write(memory: RunMemory, card: Card, extras: dict[str, dict[str, Any]]) -> N
         Approval.objects.filter(id=before.id, state__in=("pending", "approved")).update(state="superseded")
     columns = extras.get(ask.id, {}) | _columns(ask)
     if is_new:
-        _create(memory, card, ask, {"channel": "none"} | columns)
+        _create(memory, card, ask, {"channel": "none", "clock_offset": clock_offset} | columns)
     else:
         Approval.objects.filter(id=ask.id).update(**columns)
     memory.asks[card.ordinal] = ask

@@ -6,13 +6,16 @@ Expiry is a fact of `expires_at`, checked wherever somebody answers; the sweep o
 from __future__ import annotations
 
 import json
-import time
 from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
 
+from django.conf import settings
+
+from toolcards.clocks import clock
 from toolcards.core import facts as f
-from toolcards.gate import journal
+from toolcards.gate import journal, timekeeping
+from toolcards.gate.deadlines import asks, expire_overdue
 from toolcards.gate.liveness import Lose
 from toolcards.gate.permits import lapse, lapsed
 from toolcards.gate.refusals import Sealed
@@ -24,40 +27,44 @@ from toolcards.models import Approval, Run
 _ESCALATES = '"escalate": [['  # as json.dumps spells terms that name somebody
 
 
-def sweep(now: float | None = None) -> int:
-    """Expire and lose what is due at `now` (epoch seconds); return how many things that were."""
-    now = time.time() if now is None else now
-    works: list[Any] = [Expire(pk) for pk in _due_approvals(now)]
-    works += [Escalate(pk) for pk in _due_escalations(now)]
-    works += [LapsePermit(pk) for pk in _due_permits(now)]
-    works += [Lose(pk) for pk in _due_runs(now)]
+def sweep() -> int:
+    """Expire and lose what is due; return how many things that were."""
+    timekeeping.keep_up()  # first of all: after a pause of our own, less is due than it seems
+    works: list[Any] = [Expire(pk) for pk in _due_approvals()]
+    works += [Escalate(pk) for pk in _due_escalations()]
+    works += [LapsePermit(pk) for pk in _due_permits()]
+    works += [Lose(pk) for pk in _due_runs()]
     for work in works:
         with suppress(Sealed):  # without its key a run stays as it is, and keeps no other from its end
             journal.do(work)
     return len(works)
 
 
-def _due_approvals(now: float) -> list[str]:
-    due = Approval.objects.waiting().filter(expires_at__gt=0, expires_at__lte=now)
-    return list(due.values_list("id", flat=True)[:500])
+def _due_approvals() -> list[str]:
+    return list(Approval.objects.waiting().overdue(clock.steady()).values_list("id", flat=True)[:500])
 
 
-def _due_escalations(now: float) -> list[str]:
+def _due_escalations() -> list[str]:
     """The few questions that say so wait seldom, so they are read each time: nothing to keep, nothing to lose."""
     escalating = Approval.objects.waiting().filter(opener="gate", terms__contains=_ESCALATES)
-    return [row.pk for row in escalating.only("requested_at", "terms", "opener") if _due(row, now)]
+    rows, steady = escalating.only("requested_at", "clock_offset", "terms", "opener"), clock.steady()
+    return [row.pk for row in rows if _due(row, steady)]
 
 
-def _due(row: Approval, now: float) -> tuple[tuple[float, str], ...]:
-    return terms_of(row).due(now - row.requested_at)
+def _due(row: Approval, steady: float) -> tuple[tuple[float, str], ...]:
+    return terms_of(row).due(row.clock_offset + steady - row.requested_at)
 
 
-def _due_permits(now: float) -> list[str]:
-    due = Approval.objects.filter(state="approved", claimed_at=0, permit_expires_at__gt=0, permit_expires_at__lte=now)
-    return list(due.values_list("id", flat=True)[:500])
+def _due_permits() -> list[str]:
+    unused = Approval.objects.filter(state="approved", claimed_at=0, permit_expires_at__gt=0)
+    return list(unused.filter(permit_expires_at__lte=clock.working()).values_list("id", flat=True)[:500])
 
 
-def _due_runs(now: float) -> list[int]:
+def _due_runs() -> list[int]:
+    """Return the runs whose lease is over; none while agents may still be on their way back after a pause of ours."""
+    now = clock.working()
+    if now < clock.resumed + settings.TOOLCARDS.grace:
+        return []
     return list(Run.objects.active().filter(alive_until__lte=now).values_list("pk", flat=True)[:500])
 
 
@@ -71,14 +78,7 @@ class Expire(Action):
     def apply(self, tx: Transaction) -> None:
         """See journal.Work."""
         row = Approval.objects.select_for_update().get(id=self.approval)
-        if row.state != "pending" or row.expires_at > tx.now:
-            return
-        memory = tx.existing(row.run_id)
-        card = memory.board.cards[row.call.ordinal]
-        if card.approval and card.approval.id == row.id and card.waiting:
-            tx.tell(memory, f.Closed(card.call_id, "expired", reason="Nobody answered in time.", at=tx.now), card)
-        else:
-            Approval.objects.filter(id=row.id).update(state="expired", by_kind="timeout")
+        expire_overdue(tx, tx.existing(row.run_id), row)
 
 
 class Escalate(Action):
@@ -91,13 +91,13 @@ class Escalate(Action):
     def apply(self, tx: Transaction) -> None:
         """See journal.Work."""
         row = Approval.objects.select_for_update().get(id=self.approval)
-        due = _due(row, tx.now)
-        if row.state != "pending" or not due or 0 < row.expires_at <= tx.now:
+        due = _due(row, tx.steady)
+        if row.state != "pending" or not due or row.is_overdue(tx.steady):
             return
         terms = terms_of(row)
         memory = tx.existing(row.run_id)
         card = memory.board.cards[row.call.ordinal]
-        if card.approval is None or card.approval.id != row.id or not card.waiting:
+        if card.approval is None or not asks(card, row):
             return
         told = replace(terms, escalated=(*terms.escalated, *due))
         Approval.objects.filter(id=row.id).update(terms=json.dumps(asdict(told)))  # once, whoever's clock it was
@@ -116,6 +116,6 @@ class LapsePermit(Action):
     def apply(self, tx: Transaction) -> None:
         """See journal.Work."""
         row = Approval.objects.select_for_update().get(id=self.approval)
-        if lapsed(row, tx.now):
+        if lapsed(row, tx.working):
             memory = tx.existing(row.run_id)
             lapse(tx, memory, row, memory.board.cards[row.call.ordinal])

@@ -13,9 +13,10 @@ from toolcards.core.repair import Offer
 from toolcards.gate.answers import answer
 from toolcards.gate.approval_rows import permit_state
 from toolcards.gate.consulting import Heard, Inquiry
+from toolcards.gate.deadlines import expire_overdue
 from toolcards.gate.digests import digest_of_input
 from toolcards.gate.judge import USE_TTL, begin_again, judge, lapsed
-from toolcards.gate.liveness import come_back
+from toolcards.gate.liveness import hear
 from toolcards.gate.memory import RunMemory
 from toolcards.gate.permits import new_permit, permit_object, with_permit
 from toolcards.gate.preparing import offered, stopped
@@ -49,7 +50,6 @@ class Asking:
     kind: str = ""
     title: str = ""
     tools: tuple[dict[str, Any], ...] = ()  # those offered to the model, as `run.started` would announce them
-    lease: float | None = None
     key: int = 0  # of the agent key that asks, 0 for none
     extras: dict[str, Any] = field(default_factory=dict)
 
@@ -71,13 +71,15 @@ class Decide(OfSource):
         self.sha256 = _checked_digest(asking)
         agent = plain(" › ".join(asking.agent_path[:1]), 200)
         memory = tx.run(self.source.pk, asking.run, protocol=asking.protocol, mode="gate", agent=agent)
-        if asking.lease is not None:
-            memory.row.alive_until, memory.touched = now + asking.lease, True
         if memory.seq == 0:
             tx.tell(memory, f.RunStarted(agent=(asking.agent_path or ("",))[0], at=now))
-        come_back(tx, memory)
+        hear(tx, memory)
         self._announce(tx, memory)
         card = self._asked_before(memory)
+        if card is not None and card.waiting and card.approval is not None:
+            asked = Approval.objects.select_for_update().filter(id=card.approval.id).first()
+            if asked is not None and expire_overdue(tx, memory, asked):
+                card = memory.board.cards[card.ordinal]
         if card is None:
             newest = memory.board.find(asking.call_id)
             self._judge(tx, memory, self._heard_of(newest) if self.heard else self._introduce(tx, memory, newest))
@@ -206,7 +208,7 @@ class Decide(OfSource):
                 id=issued.id, run_id=memory.row.pk, call_id=call.pk, asked=False,
                 state=permit_state(permit.state), args_sha256=verdict.args_sha256,
                 by_kind=verdict.by.kind, by_name=plain(verdict.by.name, 200), requested_at=tx.now, decided_at=tx.now,
-                permit=new_permit(), permit_expires_at=tx.now + USE_TTL, **extras,
+                permit=new_permit(), permit_expires_at=tx.working + USE_TTL, **extras,
             )  # fmt: skip
             self.answer = answer(memory, now, permit=permit_object(row), attempt=self._attempt(now))
 

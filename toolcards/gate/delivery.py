@@ -33,7 +33,7 @@ class Take(Action):
         card = memory.board.cards[row.call.ordinal]
         if card.approval is None or card.approval.id != row.id:
             return  # a newer question of the same call took its place; that one will be answered
-        if lapsed(row, tx.now):  # the clock has not come by yet
+        if lapsed(row, tx.working):  # the clock has not come by yet
             lapse(tx, memory, row, card)
             card = memory.board.cards[card.ordinal]
         elif row.state == "approved" and row.opener == "gate":

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import threading
 import time
 from collections import deque
@@ -34,7 +33,7 @@ from toolcards.gate.announcing import END_OF_STREAM, announced, how_it_ended
 from toolcards.gate.consulting import Heard, Inquiry
 from toolcards.gate.digests import digest_of_input
 from toolcards.gate.judge import begin_again, judge
-from toolcards.gate.liveness import come_back, forfeit
+from toolcards.gate.liveness import come_back, forfeit, renew
 from toolcards.gate.memory import RunMemory
 from toolcards.gate.preparing import stopped
 from toolcards.gate.transaction import Transaction, plain
@@ -44,7 +43,6 @@ PORTION = 1_000  # frames of one stream that one commit takes: its neighbours' a
 # So many frames of one stream in one commit, or of all streams not yet committed, are a flood: then the neighbouring
 # pieces of an input are written together.
 FLOOD, PRESSURE = 16, 250
-AFTER_STREAM = 3_600.0  # seconds of silence after which a run counts as lost whose stream ended with questions open
 HELD_MOST = 500  # frames that a held stream takes in before its connection is read no further
 _DECIDABLE = (f.InputReady, f.InputRepaired)
 _RAN = (f.OutputReady, f.OutputPartial)
@@ -90,6 +88,7 @@ class Stream:
         self.patience = patience  # seconds that the agent waits for an answer at most, 0 for as long as it takes
         self.run_pk = 0
         self.seq = 0
+        self.shared = False  # another connection of this process sends the run too
         self.touched: set[int] = set()  # ordinals of the calls that its committed frames spoke of
         self._touching: set[int] = set()  # the same of this commit
         self.error: Exception | None = None  # once set, nothing more is taken: what is not acked was not written
@@ -97,7 +96,7 @@ class Stream:
         self._loop = asyncio.get_running_loop()
         self._pending: deque[Frame] = deque()
         self._taken: list[Frame] = []
-        self._leases: deque[float] = deque()  # not yet committed: until when the agent is there; the last one counts
+        self._leases: deque[float] = deque()  # seconds, not yet committed; the last one counts
         self._leasing = 0  # how many of them this commit takes
         self._rest: list[Frame] = []  # of what was taken: what comes after a call that plug-ins must hear of
         self._inquiries: list[Inquiry] = []
@@ -149,7 +148,7 @@ class Stream:
     def touch(self, lease: float) -> None:
         """The agent is there: without another sign within `lease` seconds the run counts as lost."""
         if self.error is None:
-            self._leases.append(time.time() + lease)
+            self._leases.append(lease)
             self._queue()
 
     def _owes(self, goal: int) -> bool:
@@ -199,14 +198,10 @@ class Stream:
         self.seq = memory.seq
 
     def _lease(self, tx: Transaction, memory: RunMemory) -> None:
-        """Write until when the agent counts as there; a stream that has ended may leave questions behind."""
+        """Write until when the agent counts as there."""
         self._leasing = len(self._leases)
-        if not self._leasing:
-            return
-        until = self._leases[self._leasing - 1]
-        if until == math.inf and not memory.board.context.ended:
-            until = tx.now + AFTER_STREAM
-        memory.row.alive_until, memory.touched = until, True
+        if self._leasing:
+            renew(tx, memory, self._leases[self._leasing - 1])
 
     def _heard_of(self, tx: Transaction, memory: RunMemory) -> None:
         """Judge what plug-ins were asked about; not what has ended, or was changed, since."""
@@ -232,6 +227,7 @@ class Stream:
                 growing.append(frame)
                 continue
             if number and not self._is_new(memory, number):
+                self._touch_repeated(memory, said)
                 continue
             growing = self._grow(tx, memory, growing)
             facts = self._facts(memory, said)
@@ -259,6 +255,12 @@ class Stream:
         except TooManyGaps:
             self._refused += 1
             return False
+
+    def _touch_repeated(self, memory: RunMemory, said: Any) -> None:
+        """A stream that is sent again ends what its first try began, though nothing of that is told twice."""
+        facts = said if isinstance(said, list) else ()  # a frame of an unknown kind is of no call
+        cards = (memory.board.find(fact.call_id) for fact in facts if getattr(fact, "call_id", ""))
+        self._touching |= {card.ordinal for card in cards if card is not None}
 
     def _noted(self, memory: RunMemory, number: Number) -> bool:
         new = self._is_new(memory, number)
@@ -312,12 +314,17 @@ class Stream:
             forfeit(tx, memory)
 
     def _leaves_others(self, tx: Transaction, memory: RunMemory, ended: f.RunEnded, at: float) -> bool:
-        """End only what this stream began, if calls that were judged elsewhere go on; return whether any do."""
+        """End only what this stream began, if anything else of the run goes on; return whether anything does.
+
+        Goes on: what was judged elsewhere, since an agent that polls is alive, and what another stream began, which
+        may still be open. If it is not, the run's lease says so.
+        """
         touched = self.touched | self._touching
         open_cards = [card for card in memory.board.open_cards() if not card.soft]
-        theirs = (card.ordinal for card in open_cards if card.decision)  # an agent that polls is alive
-        others = {ordinal for ordinal in theirs if self.mode != "gate" or ordinal not in touched}
-        if not others:
+        judged = {card.ordinal for card in open_cards if card.decision}
+        others = {ordinal for ordinal in judged if self.mode != "gate" or ordinal not in touched}
+        begun = {card.ordinal for card in open_cards if not (card.waiting or card.awaiting_client)}
+        if not (self.shared or others or begun - touched):
             return False
         for card in open_cards:
             if card.ordinal in touched and card.ordinal not in others:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Iterable
 from typing import Any
 
 from django.conf import settings
 
+from toolcards.clocks import clock
 from toolcards.core import facts as f
 from toolcards.core.lifecycle import Card
 from toolcards.gate.answers import answer, iso
 from toolcards.gate.digests import digest_of_call, digest_of_input
-from toolcards.gate.liveness import come_back
+from toolcards.gate.liveness import hear
 from toolcards.gate.memory import RunMemory
 from toolcards.gate.rechecking import rechecked
 from toolcards.gate.refusals import Changed, TooLate, Unknown
@@ -47,13 +47,13 @@ class Claim(OfSource):
         if row.claimed_at and self._is_repeated(row, card):
             self.answer = _claimed(memory, row, card)
             return
-        self._check_usable(row, card, tx.now)
+        self._check_usable(row, card, tx.working)
         self._check_bound(row, card)
         refused = rechecked(tx, memory, row, card)
         if refused is not None:  # raised by the door, once it is written down
             self.answer = refused
             return
-        come_back(tx, memory)
+        hear(tx, memory)
         row.claimed_at, row.claimed_by, row.state = tx.now, self.client, "claimed"
         row.save(update_fields=["claimed_at", "claimed_by", "state"])
         if row.asked:
@@ -66,14 +66,14 @@ class Claim(OfSource):
         """Return whether the client that claimed asks for its lost answer, while the call runs."""
         return bool(self.client) and row.claimed_by == self.client and card.running and self._names(row, card)
 
-    def _check_usable(self, row: Approval, card: Card, now: float) -> None:
+    def _check_usable(self, row: Approval, card: Card, working: float) -> None:
         """Raise TooLate unless the permit is unused and its call still waits for it."""
         if row.claimed_at:
             raise TooLate("This permit was used.", code="used")
         if row.state != "approved":
             late = {"expired": "expired", "cancelled": "run_ended"}.get(row.state, "revoked")
             raise TooLate(f"This permit is {row.state}.", code=late)
-        if row.permit_expires_at and row.permit_expires_at <= now:
+        if row.permit_expires_at and row.permit_expires_at <= working:
             raise TooLate("This permit has expired.", code="expired")
         if card.finished or card.preliminary or card.removed or not _is_current(row, card):
             raise TooLate("The call has ended or was replaced, so its permit is void.", code="run_ended")
@@ -115,12 +115,12 @@ def _claimed(memory: RunMemory, row: Approval, card: Card) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def use_clock(row: Approval, now: float) -> dict[str, Any]:
-    """Return the columns of an answer that is a yes since `now`: until when the call may begin, and the right to it.
+def use_clock(row: Approval, working: float) -> dict[str, Any]:
+    """Return the columns of an answer that is a yes since then (working time): until when the call may begin, and the right to it.
 
     Over HTTP the agent claims a permit; elsewhere the answer itself is the right, used up as it is handed over.
     """
-    until = {"permit_expires_at": now + settings.TOOLCARDS.handover_seconds + row.use_ttl}
+    until = {"permit_expires_at": working + settings.TOOLCARDS.handover_seconds + row.use_ttl}
     if row.channel == "http":
         return until if row.permit else until | {"permit": new_permit()}
     return until if row.opener == "gate" else {}  # how long the agent's own question waits is the agent's matter
@@ -138,9 +138,9 @@ def lapse(tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> None
             tx.tell(memory, f.Closed(card.call_id, "truncated", reason=NEVER_BEGUN, at=tx.now), card)
 
 
-def lapsed(row: Approval, now: float) -> bool:
-    """Whether the row is a yes whose time for use is over and that nobody has used."""
-    return row.state == "approved" and not row.claimed_at and 0 < row.permit_expires_at <= now
+def lapsed(row: Approval, working: float) -> bool:
+    """Return whether the row is an approval whose time for use is over, and that was not used."""
+    return row.state == "approved" and not row.claimed_at and 0 < row.permit_expires_at <= working
 
 
 def new_permit() -> str:
@@ -152,7 +152,7 @@ def permit_object(row: Approval) -> dict[str, Any] | None:
     """Return the permit of an approved and unclaimed approval, once it may be handed over."""
     if row.state != "approved" or row.claimed_at or not row.permit or _held_back(row):
         return None
-    return {"id": row.permit, "expires_at": iso(row.permit_expires_at)}
+    return {"id": row.permit, "expires_at": iso(clock.wall_of(row.permit_expires_at))}
 
 
 def with_permit(memory: RunMemory, card: Card, *, attempt: int = 1) -> dict[str, Any]:
@@ -169,4 +169,4 @@ def with_permit(memory: RunMemory, card: Card, *, attempt: int = 1) -> dict[str,
 def _held_back(row: Approval) -> bool:
     """Whether a person's yes may still be taken back, so that its agent is not told yet."""
     held = row.asked and row.delivered_at is None
-    return held and row.decided_at + settings.TOOLCARDS.handover_seconds > time.time()
+    return held and clock.is_recent(row.decided_at, settings.TOOLCARDS.handover_seconds)

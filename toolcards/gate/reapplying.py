@@ -7,6 +7,7 @@ from typing import Any
 from toolcards.core import facts as f
 from toolcards.core.lifecycle import Card
 from toolcards.core.policy import Decision, Effect
+from toolcards.gate.deadlines import asks, has_passed
 from toolcards.gate.digests import digest_of_input
 from toolcards.gate.judge import decided, judge_again
 from toolcards.gate.memory import RunMemory
@@ -35,7 +36,7 @@ class Reapply(Action):
         for row in rows[:MOST]:
             memory = tx.existing(row.run_id)
             card = memory.board.cards[row.call.ordinal]
-            if card.waiting and card.approval and card.approval.id == row.id:
+            if asks(card, row) and not has_passed(tx, row):  # what is too late to answer, the clock denies
                 counts[_again(tx, memory, row, card)] += 1
         tx.acts.append(Act("policy.applied", "human", self.by, detail=counts, at=tx.now))
         self.answer: dict[str, Any] = counts
@@ -57,5 +58,5 @@ def _again(tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> str
 
 def _allow(tx: Transaction, memory: RunMemory, row: Approval, card: Card, now: Decision) -> None:
     tx.tell(memory, decided(card, now, digest_of_input(card), tx.now), card)
-    tx.extras[row.id] = use_clock(row, tx.now)
+    tx.extras[row.id] = use_clock(row, tx.working)
     tx.tell(memory, f.ApprovalAnswered(card.call_id, True, id=row.id, reason=now.reason, by=now.by, at=tx.now), card)

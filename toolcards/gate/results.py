@@ -6,7 +6,7 @@ from typing import Any
 
 from toolcards.core import facts as f
 from toolcards.core.lifecycle import Card, ToolCallState
-from toolcards.gate.liveness import come_back
+from toolcards.gate.liveness import hear
 from toolcards.gate.memory import RunMemory
 from toolcards.gate.preparing import stopped
 from toolcards.gate.refusals import Unknown
@@ -29,7 +29,7 @@ class Result(OfSource):
     def apply(self, tx: Transaction) -> None:
         """See journal.Work."""
         memory = self._run(tx)
-        come_back(tx, memory)
+        hear(tx, memory)
         card = self._meant(memory)
         rows = Approval.objects.filter(run_id=memory.row.pk, call__ordinal=card.ordinal)
         row = rows.order_by("-requested_at").first()

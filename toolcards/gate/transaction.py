@@ -14,6 +14,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from toolcards import anchor, doorbell
+from toolcards.clocks import clock
 from toolcards.core.card_codec import dump_card
 from toolcards.core.facts import (
     AnyFact,
@@ -29,7 +30,7 @@ from toolcards.core.facts import (
 )
 from toolcards.core.happenings import matters
 from toolcards.core.lifecycle import Card
-from toolcards.gate import approval_rows, audit, steplog, telling, tools
+from toolcards.gate import approval_rows, audit, steplog, telling, timekeeping, tools
 from toolcards.gate import memory as memories
 from toolcards.gate.columns import CALL_GREW, append, ascii_text, found_by, moment, plain, write_calls, write_runs
 from toolcards.gate.digests import digest_of_input
@@ -42,13 +43,15 @@ TEXT_GROWTH = 1.25  # a streaming text is written again only when it grew by thi
 TEXT_SMALL = 4_096
 _WATCHED = {Decided, Odd}
 _RUNS = {RunStarted, RunEnded, StepFinished}
+_GONE = (-1, False, 0, None, False)  # what a run's row says that is not there any more
 
 
 class Transaction:
     """What one group commit is made of. Use inside `atomic`; call `flush` last."""
 
     def __init__(self, now: float) -> None:
-        self.now = now
+        self.now = now  # wall time
+        self.steady, self.working = clock.steady(), clock.working()
         self.runs: dict[int, RunMemory] = {}
         self.extras: dict[str, dict[str, Any]] = {}  # approval id -> columns that the card does not know
         self.after: list[Callable[[], None]] = []  # what needs the written rows, still inside the transaction
@@ -63,19 +66,26 @@ class Transaction:
     # ------------------------------------------------------------ runs
 
     def lock(self, keys: Iterable[tuple[int, str]]) -> None:
-        """Lock the runs among these (source, name) that we remember, in one query, and keep what is still true."""
+        """Lock the runs among these (source, name) that we remember, in one query, and keep what is still true.
+
+        The time is agreed on before: this process may have been stopped, or asleep, since it last wrote.
+        """
+        timekeeping.catch_up()
+        self.steady, self.working = clock.steady(), clock.working()
         pks = sorted({pk for key in keys if (pk := memories.known(*key)) and pk not in self.runs})
         if not pks:
             return
         with connection.cursor() as cursor:
             marks = ", ".join(["%s"] * len(pks))
             lock = " ORDER BY id FOR UPDATE" if connection.features.has_select_for_update else ""
-            columns = "id, seq, scrubbed_at IS NULL, skipped"
+            columns = "id, seq, scrubbed_at IS NULL, skipped, alive_until, beats"
             cursor.execute(f"SELECT {columns} FROM toolcards_run WHERE id IN ({marks}){lock}", pks)  # noqa: S608
-            now = {pk: (seq, bool(raw), skipped) for pk, seq, raw, skipped in cursor.fetchall()}
+            now = {row[0]: row[1:] for row in cursor.fetchall()}
         for pk in pks:
             memory = memories.recall(pk)
-            if memory is not None and now.get(pk) == memory.written:
+            seq, raw, skipped, alive_until, beats = now.get(pk, _GONE)
+            if memory is not None and (seq, bool(raw), skipped) == memory.written:
+                memory.row.alive_until, memory.row.beats = alive_until, bool(beats)  # any process may renew a lease
                 self.runs[pk] = memory
             else:
                 memories.forget(pk)
@@ -102,6 +112,7 @@ class Transaction:
         if memory is None or memory.written != (row.seq, row.scrubbed_at is None, row.skipped):
             memory = memories.load(row)
             memories.keep(memory)
+        memory.row.alive_until, memory.row.beats = row.alive_until, row.beats
         self.runs[row.pk] = memory
         return memory
 
@@ -205,7 +216,7 @@ class Transaction:
             self.answered = {memory.row.pk for memory, _ in asked}
             write_runs(cursor, [self._run_row(memory) for memory in told])
         for memory, card in asked:
-            approval_rows.write(memory, card, self.extras)
+            approval_rows.write(memory, card, self.extras, clock.offset())
         approval_rows.move_permits(self.permits)
 
     def _finish(self) -> None:

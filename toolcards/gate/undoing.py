@@ -5,11 +5,11 @@ Only while the answer is held back (`handover_seconds`). Afterwards there is not
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from django.conf import settings
 
+from toolcards.clocks import clock
 from toolcards.core import facts as f
 from toolcards.core.lifecycle import Card
 from toolcards.gate import audit
@@ -66,7 +66,8 @@ class TakeBack(Action):
         ours = card.approval is not None and card.approval.id == row.id
         if row.state != "approved" or row.by_kind != "human" or not ours:
             raise TooLate(f"Nothing to take back: this approval is {row.state}.", code="used")
-        if row.claimed_at or row.delivered_at or time.time() >= undoable_until(row.decided_at):
+        held = clock.is_recent(row.decided_at, settings.TOOLCARDS.handover_seconds - MARGIN)
+        if row.claimed_at or row.delivered_at or not held:
             raise TooLate("Too late to take it back: the agent has the answer.", code="used")
 
     def _revoke(self, tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> None:

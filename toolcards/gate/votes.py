@@ -20,6 +20,7 @@ from toolcards.core.lifecycle import Ask, Card
 from toolcards.core.policy import AskTerms, Effect
 from toolcards.core.redact import masked
 from toolcards.gate import audit, grants
+from toolcards.gate.deadlines import has_passed
 from toolcards.gate.digests import digest_of_input
 from toolcards.gate.judge import judge_again
 from toolcards.gate.memory import RunMemory
@@ -84,7 +85,7 @@ class CastVote(Action):
         if row.state != "pending" or self._voted_so(row):
             self.answer = self._answered_before(row, card)
             return
-        self._check(row, card, tx.now)
+        self._check(tx, row, card)
         terms = terms_of(row)
         self._check_person(row, terms)
         self._cast(tx, memory, row, card, terms)
@@ -106,13 +107,13 @@ class CastVote(Action):
 
     # ------------------------------------------------------------ may this vote count?
 
-    def _check(self, row: Approval, card: Card, now: float) -> None:
+    def _check(self, tx: Transaction, row: Approval, card: Card) -> None:
         ballot = self.ballot
         if ballot.decision not in ANSWERS:
             raise Invalid("Answer approve, deny or edit.", code="invalid_vote")
         if card.approval is None or not card.approval.votable:
             raise NotAllowed("This approval is answered where the agent runs, not here.", code="not_here")
-        if row.expires_at and row.expires_at <= now:
+        if has_passed(tx, row):
             raise TooLate("Too late: the time for an answer is over.", code="expired")
         if ballot.rev != card.rev:
             raise Changed("The call has changed since you saw it. Look again.", code="stale_rev")
@@ -190,7 +191,7 @@ class CastVote(Action):
         extras: dict[str, Any] = {"note": ballot.note, "edited": row.edited}
         value = json.loads(row.edited) if edited else None
         if approved:
-            extras |= use_clock(row, tx.now)
+            extras |= use_clock(row, tx.working)
         tx.extras[row.id] = extras
         if edited:
             row.args_sha256 = digest(value)  # what a grant covers is what was approved

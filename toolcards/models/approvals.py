@@ -20,6 +20,10 @@ class ApprovalQuerySet(models.QuerySet["Approval"]):
         """Approvals that nobody has answered, oldest first."""
         return self.filter(state="pending", asked=True).order_by("requested_at", "id")
 
+    def overdue(self, steady: float) -> ApprovalQuerySet:
+        """Approvals with a deadline that has passed at this steady time (toolcards/clocks.py)."""
+        return self.filter(expires_at__gt=0, expires_at__lte=models.F("clock_offset") + steady)
+
     def owed(self, *runs: Run | int, channel: str = "socket") -> ApprovalQuerySet:
         """Answers of these runs that their agents have not been told over a socket of that channel yet."""
         owed = self.filter(run__in=runs, channel=channel, delivered_at=None, state__in=ANSWERED)
@@ -31,7 +35,8 @@ class Approval(models.Model):
 
     `asked`: a person was asked (an allow over HTTP has a row for its permit only). `channel` is the way
     back: `http` or `poll` (the agent polls), `socket` (we tell a gating connection), `watch` (we tell a watching
-    one), `hook` (the held request), `none` (nobody here is heard). Times are epoch seconds.
+    one), `hook` (the held request), `none` (nobody here is heard). Times are epoch seconds of wall time;
+    `permit_expires_at` is working time (toolcards/clocks.py).
     """
 
     id = models.CharField(primary_key=True, max_length=40)
@@ -57,6 +62,7 @@ class Approval(models.Model):
     use_ttl = models.FloatField(default=300)
     requested_at = models.FloatField()
     expires_at = models.FloatField(default=0)
+    clock_offset = models.FloatField(default=0)  # how far wall time was ahead of steady time when it was asked
     decided_at = models.FloatField(default=0)
     delivered_at = models.FloatField(null=True, blank=True)
     permit = models.CharField(max_length=60, blank=True, db_index=True)
@@ -72,6 +78,10 @@ class Approval(models.Model):
 
     def __str__(self) -> str:
         return self.id
+
+    def is_overdue(self, steady: float) -> bool:
+        """Return whether it has a deadline that has passed at this steady time (toolcards/clocks.py)."""
+        return 0 < self.expires_at <= self.clock_offset + steady
 
 
 class Vote(models.Model):

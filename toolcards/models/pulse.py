@@ -1,14 +1,24 @@
-"""The pulse: when a process of this installation last wrote. In a gap of it, no agent could reach the server."""
+"""The pulse: the last beat that the server processes of this installation agreed on (toolcards/clocks.py)."""
 
 from __future__ import annotations
 
 from django.db import models
 
+from toolcards.clocks import Beat
+
 
 class Pulse(models.Model):
-    """One row, with pk 1, that every server process moves on while it works."""
+    """One row, with pk 1, that server processes move on while they work. All columns are in seconds."""
 
-    at = models.FloatField()  # epoch seconds
+    at = models.FloatField()  # wall time, epoch seconds
+    steady = models.FloatField(default=0)  # 0: written by a release that had no steady time
+    paused = models.FloatField(default=0)  # length of all pauses
+    resumed = models.FloatField(default=0)  # working time as the last pause ended
 
     def __str__(self) -> str:
         return f"last written at {self.at:.1f}"
+
+    @property
+    def beat(self) -> Beat:
+        """The beat that the row has."""
+        return Beat(self.at, self.steady or self.at, self.paused, self.resumed)

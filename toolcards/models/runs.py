@@ -69,7 +69,9 @@ class Run(models.Model):
     started_at = models.DateTimeField(default=timezone.now)
     updated_at = models.DateTimeField(default=timezone.now, db_index=True)
     ended_at = models.DateTimeField(null=True, blank=True)
-    alive_until = models.FloatField(null=True, blank=True, db_index=True)  # epoch seconds; later it counts as lost
+    alive_until = models.FloatField(
+        null=True, blank=True, db_index=True
+    )  # working time (clocks.py); later it counts as lost
     beats = models.BooleanField(default=False)  # its agent sends heartbeats: without them it is gone for good
     seq = models.BigIntegerField(default=0)
     calls = models.IntegerField(default=0)

@@ -24,7 +24,6 @@ from toolcards.transports import auth, shutdown
 from toolcards.transports.auth import Caller
 from toolcards.transports.hookinput import Hook, gating_event, read
 from toolcards.transports.http import answer, endpoint, refusal
-from toolcards.transports.ingest import SILENCE
 from toolcards.transports.intake import Intake
 from toolcards.transports.presence import Connection
 from toolcards.transports.problems import Problem, of_bad_frame, of_outage
@@ -192,7 +191,7 @@ async def _written(hook: Hook, text: str) -> tuple[list[dict[str, Any]], list[di
         assert intake.stream is not None
         await intake.stream.settle()
     finally:
-        connection.close(lease=SILENCE)
+        connection.close(lease=gate.SILENCE)
     return decisions, asked
 
 

@@ -30,7 +30,6 @@ from toolcards.transports.presence import Connection
 from toolcards.transports.problems import Problem, of_bad_frame, of_outage, of_refusal, restarting
 
 log = logging.getLogger(__name__)
-SILENCE = 3600.0  # seconds after which a run whose frames come one request each counts as lost
 BROKEN = frozenset({"not_json", "not_object", "not_sse", "duplicate_key"})
 LAST_PIECES = 1.0  # seconds of a shutdown in which a body may still end by itself
 
@@ -173,11 +172,12 @@ class IngestConsumer(AsyncConsumer):
             await self._read(intake, splitter)
             if not (intake.accepted or intake.skipped):
                 self._refuse_all(intake)
+            stream = intake.stream or intake.open()
+            stream.shared = not connection.is_alone
             intake.end()
-            assert intake.stream is not None
-            await intake.stream.settle()
+            await stream.settle()
             # A whole stream may rest for days until somebody answers what it asked.
-            lease = math.inf if intake.adapter.body_is_stream else SILENCE
+            lease = math.inf if intake.adapter.body_is_stream else gate.SILENCE
         finally:
             connection.close(lease=lease)
         return await self._said(intake, intake.since or started)

@@ -25,6 +25,7 @@ from django.http import StreamingHttpResponse
 from toolcards import gate, outages
 from toolcards.adapters import ADAPTERS, Answer, BadFrame, resuming, strict
 from toolcards.adapters.sse import Splitter
+from toolcards.clocks import clock
 from toolcards.core import facts as f
 from toolcards.database import excuse, keep_reading, reader
 from toolcards.doorbell import answers_of, listening
@@ -214,8 +215,12 @@ class Standing:
     """The questions of a run that are not yet answered, and the answers that its agent has not heard."""
 
     def __init__(self, rows: list[Approval]) -> None:
-        held_back = time.time() - settings.TOOLCARDS.handover_seconds
-        ready = [row for row in rows if row.state in TOLD and (row.by_kind == "host" or row.decided_at <= held_back)]
+        held_back = settings.TOOLCARDS.handover_seconds
+        ready = [
+            row
+            for row in rows
+            if row.state in TOLD and (row.by_kind == "host" or not clock.is_recent(row.decided_at, held_back))
+        ]
         self.waiting = len(rows) - len(ready)
         self.ids = [row.id for row in ready]
         self.answers = [answer for row in ready if (answer := _answer(row)) is not None]

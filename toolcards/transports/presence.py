@@ -43,6 +43,11 @@ class Connection:
             self._renewed = now
             self.stream.touch(2 * grace + 60)
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other connection of this process sends the run."""
+        return self.stream is None or _senders[self.stream.source.pk, self.stream.run_name] <= 1
+
     def close(self, *, lease: float | None = None) -> None:
         """The connection is over; without another one of its run, the run has its grace time (or `lease`) left."""
         connections.discard(self)

@@ -1,0 +1,134 @@
+"""The clocks of an installation: wall time, steady time, and working time.
+
+- Wall time is what people see. Deadlines are written in it, and anyone can set the clock that shows it.
+- Steady time counts real seconds: setting the clock does not move it. It begins at the wall time of the first start.
+- Working time is steady time without pauses. A pause is a time in which no server process of the installation worked:
+  all were down, stopped, or asleep, or the database could not be written. Leases of agents and the short limits of
+  permits run on working time, so that our own pauses use up nobody's time.
+
+The server processes agree on a `Beat`: one row that they move on while they work (gate/timekeeping.py). Between two
+beats each process counts on by itself, for at most `PAUSE` seconds of working time.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+PAUSE = 5.0  # seconds without a beat that count as a pause
+BEAT_EVERY = 2.0  # seconds between two beats while there is something to count for
+SAME = 1.0  # seconds that two clocks may differ and still count as showing the same
+
+
+def seconds_since_boot() -> float:
+    """Return seconds since the computer started, time asleep included where the system counts it."""
+    return time.clock_gettime(_SINCE_BOOT) if _SINCE_BOOT is not None else time.monotonic()
+
+
+_SINCE_BOOT: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """What the processes agree on. `paused`: length of all pauses; `resumed`: working time as the last one ended."""
+
+    wall: float
+    steady: float
+    paused: float = 0.0
+    resumed: float = 0.0
+
+    @property
+    def working(self) -> float:
+        """The working time of this beat."""
+        return self.steady - self.paused
+
+
+class Clock:
+    """The clocks of one process. `wall` and `elapsed` are where its time comes from."""
+
+    def __init__(
+        self, wall: Callable[[], float] = time.time, elapsed: Callable[[], float] = seconds_since_boot
+    ) -> None:
+        self.wall, self.elapsed = wall, elapsed
+        self._lock = threading.Lock()
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget every beat, as a new process."""
+        # One attribute, so that a reader in another thread never sees half of a change. The first part is steady time
+        # minus elapsed time.
+        self._state: tuple[float, Beat | None] = (self.wall() - self.elapsed(), None)
+
+    def steady(self) -> float:
+        """Return steady time in epoch seconds."""
+        return self._state[0] + self.elapsed()
+
+    def working(self) -> float:
+        """Return working time in epoch seconds."""
+        base, beat = self._state
+        steady = base + self.elapsed()
+        return steady if beat is None else min(steady, beat.steady + PAUSE) - beat.paused
+
+    @property
+    def stale(self) -> bool:
+        """Whether this process must agree with the others before it counts on."""
+        base, beat = self._state
+        return beat is None or base + self.elapsed() - beat.steady > PAUSE
+
+    @property
+    def resumed(self) -> float:
+        """The working time at which the last pause ended; 0 before the first beat."""
+        beat = self._state[1]
+        return beat.resumed if beat else 0.0
+
+    def offset(self) -> float:
+        """Return how far wall time is ahead of steady time; 0 where they show the same."""
+        return _noticeable(self.wall() - self.steady())
+
+    def wall_of(self, working: float) -> float:
+        """Return when the wall clock shows that moment of working time, if nothing pauses until then."""
+        return working + _noticeable(self.wall() - self.working())
+
+    def is_recent(self, moment: float, seconds: float) -> bool:
+        """Return whether that moment of wall time is less than so many seconds ago; not where it is in the future
+        by more than the clocks of two computers differ."""
+        return -PAUSE < self.wall() - moment < seconds
+
+    # ------------------------------------------------------------ agreeing
+
+    def next_beat(self, before: Beat | None) -> Beat:
+        """Return the beat that follows the last one of the installation, and count on from it."""
+        with self._lock:
+            beat = self._after(before)
+            self._state = (beat.steady - self.elapsed(), beat)
+            return beat
+
+    def follow(self, beat: Beat) -> None:
+        """Count on from a beat of another process, unless this one is ahead of it."""
+        with self._lock:
+            base, known = self._state
+            if known is not None and beat.steady >= known.steady:
+                self._state = (max(base, beat.steady - self.elapsed()), beat)
+
+    def _after(self, before: Beat | None) -> Beat:
+        wall, steady, known = self.wall(), self.steady(), self._state[1]
+        if before is None:
+            return replace(known, wall=wall, steady=steady) if known else Beat(wall, steady)
+        if known is None:  # a process that starts knows the time since the last beat by the wall clock alone
+            steady = before.steady + max(0.0, wall - before.wall)
+        steady = max(steady, before.steady)
+        gap = steady - before.steady
+        if gap <= PAUSE:
+            return Beat(wall, steady, before.paused, before.resumed)
+        paused = before.paused + gap
+        return Beat(wall, steady, paused, steady - paused)
+
+
+def _noticeable(difference: float) -> float:
+    """Return the difference in whole seconds: small ones come from reading one clock after the other."""
+    return float(round(difference)) if abs(difference) >= SAME else 0.0
+
+
+clock = Clock()

@@ -1,0 +1,34 @@
+"""The pulse keeps steady time and pauses, questions how far the wall clock was ahead; runs of `decide` get a lease."""
+
+import time
+
+from django.db import migrations, models
+
+SILENCE = 3600.0  # as gate/liveness.py has it
+
+
+def _give_leases(apps, schema_editor):
+    runs = apps.get_model("toolcards", "Run").objects.filter(status__in=("running", "waiting"), alive_until=None)
+    runs.update(alive_until=time.time() + SILENCE)
+
+
+def _begin_pulse(apps, schema_editor):
+    """Give back the time in which the update was made: the pulse was last moved when an older release last wrote."""
+    last = apps.get_model("toolcards", "Run").objects.order_by("-updated_at").first()
+    if last is not None:
+        apps.get_model("toolcards", "Pulse").objects.get_or_create(pk=1, defaults={"at": last.updated_at.timestamp()})
+
+
+class Migration(migrations.Migration):
+    dependencies = [
+        ("toolcards", "0007_pulse"),
+    ]
+
+    operations = [
+        migrations.AddField("pulse", "steady", models.FloatField(default=0)),
+        migrations.AddField("pulse", "paused", models.FloatField(default=0)),
+        migrations.AddField("pulse", "resumed", models.FloatField(default=0)),
+        migrations.AddField("approval", "clock_offset", models.FloatField(default=0)),
+        migrations.RunPython(_give_leases, migrations.RunPython.noop),
+        migrations.RunPython(_begin_pulse, migrations.RunPython.noop),
+    ]
