@@ -98,6 +98,15 @@ class Clock:
 
     # ------------------------------------------------------------ agreeing
 
+    def must_tell(self, beat: Beat | None) -> bool:
+        """Return whether the others must learn from this process: it is new here, or the wall clock was set.
+
+        A process that starts later knows how far the wall clock is ahead from the last beat alone.
+        """
+        if beat is None or self._state[1] is None:
+            return True
+        return abs(self.wall() - self.steady() - (beat.wall - beat.steady)) >= SAME
+
     def next_beat(self, before: Beat | None) -> Beat:
         """Return the beat that follows the last one of the installation, and count on from it."""
         with self._lock:

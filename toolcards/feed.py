@@ -62,13 +62,8 @@ async def changes(run: int, after: int = 0) -> list[ToolCall]:
 
 async def owed(run: int, channel: str = "socket") -> list[str]:
     """Return the ids of the answers that the run's agent is owed over such a socket and may have by now."""
-    held_back = settings.TOOLCARDS.handover_seconds
     rows = Approval.objects.owed(run, channel=channel).values_list("id", "state", "decided_at", "opener")
-    found = [
-        (pk, opener)
-        async for pk, state, at, opener in rows
-        if state != "approved" or not clock.is_recent(at, held_back)
-    ]
+    found = [(pk, opener) async for pk, state, at, opener in rows if not _is_held_back(state, at)]
     if any(opener == "agent" for _, opener in found) and await _asks_in_batches(run):
         found = [(pk, opener) for pk, opener in found if opener == "gate"]
     return [pk for pk, _ in found]
@@ -153,8 +148,12 @@ async def _row(approval: str) -> Approval:
 
 
 def _ready(row: Approval) -> bool:
-    held_back = settings.TOOLCARDS.handover_seconds if row.state == "approved" else 0
-    return row.state != "pending" and not clock.is_recent(row.decided_at, held_back)
+    return row.state != "pending" and not _is_held_back(row.state, row.decided_at)
+
+
+def _is_held_back(state: str, decided_at: float) -> bool:
+    """Return whether the answer is an approval that may still be taken back."""
+    return state == "approved" and clock.is_recent(decided_at, settings.TOOLCARDS.handover_seconds)
 
 
 __all__ = ["EVERY_RUN", "answered", "batch", "changes", "events", "owed", "replies"]

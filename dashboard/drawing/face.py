@@ -65,7 +65,13 @@ class Face:
     @property
     def noted(self) -> bool:
         """There is something to say before the input."""
-        return bool(self.title or self.card.anomalies or self.card.soft or self.card.by_hand)
+        return bool(self.title or self.card.anomalies or self.card.soft or self.card.by_hand or self.away)
+
+    @property
+    def away(self) -> bool:
+        """The agent was lost while this is kept for it."""
+        ask = self.card.approval
+        return bool(ask and ask.away and not self.card.finished)
 
     @property
     def path(self) -> str:

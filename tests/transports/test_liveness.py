@@ -15,6 +15,7 @@ from tests.transports.conftest import admitted
 from toolcards import gate
 from toolcards.gate import journal
 from toolcards.models import Approval, Run, ToolCall
+from toolcards.transports import presence
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ASK = {"default": "ask"}
@@ -46,7 +47,7 @@ def status() -> str:
 
 async def lose_after_grace() -> None:
     """Lose the run, once its last socket has left it the grace time."""
-    await until(lambda: Run.objects.filter(alive_until__lt=time.time() + 60).exists())
+    await until(lambda: not presence.connections)
     await in_thread(lose)()
 
 

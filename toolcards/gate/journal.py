@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from django.db import OperationalError, transaction
 
 from toolcards import doorbell, outages
+from toolcards.clocks import clock
 from toolcards.database import brief_lock_waits, is_transient
 from toolcards.gate import commits
 from toolcards.gate.transaction import Transaction
@@ -132,7 +133,7 @@ def _write(works: list[Any], until: float) -> Exception | None:
 
 
 def _attempt(works: list[Any]) -> Exception | None:
-    tx, mark = Transaction(time.time()), None
+    tx, mark = Transaction(clock.wall()), None
     hooks: list[Any] = []
     try:
         with transaction.atomic():

@@ -66,8 +66,7 @@ def hear(tx: Transaction, memory: RunMemory, lease: float = SILENCE) -> None:
     """Note a request of the run's agent: it is there for now, and its run goes on."""
     come_back(tx, memory)
     lease = BEAT_LEASE if memory.row.beats else lease
-    if (memory.row.alive_until or 0.0) < tx.working + 0.75 * lease:  # a poll seldom has to write
-        memory.row.alive_until, memory.touched = tx.working + lease, True
+    memory.row.alive_until, memory.touched = max(memory.row.alive_until or 0.0, tx.working + lease), True
 
 
 def renew(tx: Transaction, memory: RunMemory, lease: float) -> None:

@@ -116,8 +116,9 @@ def _claimed(memory: RunMemory, row: Approval, card: Card) -> dict[str, Any]:
 
 
 def use_clock(row: Approval, working: float) -> dict[str, Any]:
-    """Return the columns of an answer that is a yes since then (working time): until when the call may begin, and the right to it.
+    """Return the columns of an approval that was given at that working time.
 
+    They say until when the call may begin, and carry the right to begin it.
     Over HTTP the agent claims a permit; elsewhere the answer itself is the right, used up as it is handed over.
     """
     until = {"permit_expires_at": working + settings.TOOLCARDS.handover_seconds + row.use_ttl}

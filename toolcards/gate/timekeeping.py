@@ -38,17 +38,17 @@ def catch_up() -> None:
 
 
 def keep_up() -> None:
-    """Follow the pulse, and move it on where that is due: not while nothing in the installation runs out."""
+    """Follow the pulse, and move it on where that is due: an idle installation writes nothing."""
     row = Pulse.objects.filter(pk=1).first()
     beat = row.beat if row else None
     if beat is not None:
         clock.follow(beat)
-    if _is_due(beat) and _is_anything_running_out():
+    if clock.must_tell(beat) or (_is_due(beat) and _is_anything_running_out()):
         move_on()
 
 
 def _is_due(beat: Beat | None) -> bool:
-    return beat is None or clock.stale or clock.steady() - beat.steady >= BEAT_EVERY
+    return beat is None or clock.steady() - beat.steady >= BEAT_EVERY
 
 
 def _is_anything_running_out() -> bool:

@@ -215,18 +215,17 @@ class Standing:
     """The questions of a run that are not yet answered, and the answers that its agent has not heard."""
 
     def __init__(self, rows: list[Approval]) -> None:
-        held_back = settings.TOOLCARDS.handover_seconds
-        ready = [
-            row
-            for row in rows
-            if row.state in TOLD and (row.by_kind == "host" or not clock.is_recent(row.decided_at, held_back))
-        ]
+        ready = [row for row in rows if row.state in TOLD and (row.by_kind == "host" or not _is_held_back(row))]
         self.waiting = len(rows) - len(ready)
         self.ids = [row.id for row in ready]
         self.answers = [answer for row in ready if (answer := _answer(row)) is not None]
         asked = [row.call.as_card().approval for row in rows]
         batched = [ask for ask in asked if ask and _style(ask.reply_to) == "langgraph-batch"]
         self.batch = [ask.source_id for ask in sorted(batched, key=lambda ask: ask.reply_to.get("place", 0))]
+
+
+def _is_held_back(row: Approval) -> bool:
+    return clock.is_recent(row.decided_at, settings.TOOLCARDS.handover_seconds)
 
 
 def _style(reply_to: Any) -> str:

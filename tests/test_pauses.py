@@ -1,0 +1,267 @@
+"""Time with faults: pauses of our own, restarts, set clocks, and several processes, against a model that counts.
+
+The model knows real time, the wall clock, and for how long any process worked. Two processes share a database; each
+has a clock and memories of its own, and one that is stopped knows nothing of the time between.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+
+from toolcards import gate
+from toolcards.clocks import PAUSE, Clock, clock
+from toolcards.gate import agents, journal, liveness, memory
+from toolcards.gate.liveness import BEAT_LEASE
+from toolcards.gate.permits import Claim
+from toolcards.gate.refusals import Refused
+from toolcards.gate.transaction import Transaction
+from toolcards.gate.work import OfSource
+from toolcards.models import Approval, Pulse, Run, Source, ToolCall
+
+pytestmark = pytest.mark.django_db(transaction=True)
+GRACE, DECIDE, USE = 8.0, 30.0, 40.0  # seconds
+SLIP = 3.0  # seconds between two beats: so much may be given back more than a pause took
+ASK = {"default": "ask", "rules": [{"id": "ask", "effect": "ask", "ask": {"use_ttl": "40s", "decide_ttl": "30s"}}]}
+
+
+class Leave(OfSource):
+    """The last connection of the run has closed."""
+
+    def apply(self, tx: Transaction) -> None:
+        liveness.renew(tx, self._run(tx), GRACE)
+
+
+class Process:
+    """What one server process has in mind."""
+
+    def __init__(self) -> None:
+        clock.reset()
+        self.state, self.memories, self.names = clock._state, OrderedDict[Any, Any](), dict[Any, Any]()
+        self.stopped = False
+
+    def do(self, action: Callable[[], Any]) -> Any:
+        """Do something in this process."""
+        clock._state, memory._memories, memory._names = self.state, self.memories, self.names
+        try:
+            return action()
+        finally:
+            self.state = clock._state
+
+
+@dataclass
+class Known:
+    """What the model knows of a run: when its lease is over, and of its question, each on the clock that counts."""
+
+    due: float  # worked seconds
+    until_real: float = 0.0
+    until_wall: float = 0.0
+    approval: str = ""
+    approved: float | None = None  # worked seconds
+    pauses: list[int] = field(default_factory=list)
+
+
+class Days(RuleBasedStateMachine):
+    """Days in the life of an installation."""
+
+    source: Source
+    person: Any
+    ballot: Any
+
+    def __init__(self) -> None:
+        super().__init__()
+        for model in (Approval, ToolCall):
+            model.objects.all().delete()
+        Run.objects.all().delete()
+        Pulse.objects.all().delete()
+        self.real, self.ahead, self.worked, self.slipped = 1_700_000_000.0, 0.0, 0.0, 0.0
+        clock.wall, clock.elapsed = lambda: self.real + self.ahead, lambda: self.real - 1_600_000_000.0
+        self.processes = [Process(), Process()]
+        for process in self.processes:
+            process.do(gate.sweep)
+        self.runs: dict[str, Known] = {}
+
+    # ------------------------------------------------------------ time
+
+    @rule(seconds=st.integers(1, 12))
+    def work(self, seconds: int) -> None:
+        for _ in range(seconds):
+            self.real += 1.0
+            self.worked += 1.0
+            for process in self.processes:
+                if not process.stopped:
+                    process.do(gate.sweep)
+        self._check()
+
+    @rule(seconds=st.sampled_from([10.0, 120.0, 5_000.0]), wake=st.integers(0, 1))
+    def sleep(self, seconds: float, wake: int) -> None:
+        self.real += seconds
+        self.slipped += SLIP
+        self.processes[wake].stopped = False
+        for process in sorted(self.processes, key=lambda process: process is not self.processes[wake]):
+            if not process.stopped:
+                process.do(gate.sweep)
+        self._check()
+
+    @rule(which=st.integers(0, 1), seconds=st.sampled_from([0.0, 8.0, 130.0]))
+    def restart(self, which: int, seconds: float) -> None:
+        """All stop where it takes a while: of two, one may go on."""
+        self.real += seconds
+        self.slipped += SLIP
+        self.processes[which] = Process()
+        self.work(1)
+
+    @rule(seconds=st.sampled_from([-3600.0, -20.0, 20.0, 3600.0]))
+    def set_the_clock(self, seconds: float) -> None:
+        for process in self.processes:  # one that starts afterwards can only go by the wall
+            if not process.stopped:
+                process.do(gate.sweep)
+        self.ahead += seconds
+        self.work(1)
+
+    @rule()
+    def stop_one(self) -> None:
+        self.processes[1].stopped = not self.processes[1].stopped
+        if not self.processes[1].stopped:
+            self.processes[1].do(gate.sweep)
+            self._check()
+
+    # ------------------------------------------------------------ agents and people
+
+    @rule(which=st.integers(0, 1))
+    def ask(self, which: int) -> None:
+        name = f"r{len(self.runs)}"
+        asking = gate.Asking(run=name, call_id="c", tool="bash", args={})
+        said = self._do(which, lambda: gate.decide(self.source, asking))
+        until = (self.real + DECIDE, self.real + self.ahead + DECIDE)
+        self.runs[name] = Known(self.worked + liveness.SILENCE, *until, approval=said["approval"]["id"])
+
+    @precondition(lambda self: self.runs)
+    @rule(data=st.data(), which=st.integers(0, 1), beats=st.booleans())
+    def be_there_and_leave(self, data: Any, which: int, beats: bool) -> None:
+        name, known = self._one(data)
+        if beats:
+            self._do(which, lambda: journal.do(agents.Beat(self.source, name)))
+            known.due = self.worked + BEAT_LEASE
+        else:
+            self._do(which, lambda: journal.do(Leave(self.source, name)))
+            known.due = self.worked + GRACE
+
+    @precondition(lambda self: self.runs)
+    @rule(data=st.data(), which=st.integers(0, 1))
+    def poll(self, data: Any, which: int) -> None:
+        _, known = self._one(data)
+        said = self._do(which, lambda: journal.do(agents.Look(self.source, known.approval)))
+        row = Approval.objects.get(id=known.approval)
+        if row.state == "expired" and known.approved is None:
+            assert said["decision"] == "deny" and self.real >= known.until_real - 1
+        if said["decision"] == "ask":
+            assert self.real < known.until_real + 1, "a question whose time is over reads as open"
+
+    @precondition(lambda self: self.runs)
+    @rule(data=st.data(), which=st.integers(0, 1))
+    def approve(self, data: Any, which: int) -> None:
+        _, known = self._one(data)
+        call = ToolCall.objects.get(approvals__id=known.approval)
+        if known.approved is not None:
+            return
+        try:
+            self._do(which, lambda: gate.vote(self.person, self.ballot(call, "approve")))
+        except Refused:
+            return
+        assert self.real < known.until_real + 1 and self.real + self.ahead < known.until_wall + 1, "approved too late"
+        known.approved, known.pauses = self.worked, [round(self.slipped)]
+
+    @precondition(lambda self: self.runs)
+    @rule(data=st.data(), which=st.integers(0, 1))
+    def claim(self, data: Any, which: int) -> None:
+        name, known = self._one(data)
+        row = Approval.objects.get(id=known.approval)
+        if known.approved is None or row.claimed_at or row.state not in ("approved", "expired"):
+            return
+        body = {"call_id": "c", "args_sha256": row.args_sha256}
+        used = self.worked - known.approved
+        try:
+            self._do(which, lambda: journal.do(Claim(self.source, row.permit, body)))
+        except Refused as refused:
+            lost = Run.objects.get(name=name).beats and refused.code in ("run_ended", "revoked")
+            assert lost or used >= USE - 1, f"a permit ended after {used} s of {USE}: {refused.code}"
+            return
+        assert used < USE + 2 * PAUSE + self.slipped - known.pauses[0]
+        known.due = max(known.due, self.worked + liveness.SILENCE)
+
+    # ------------------------------------------------------------ what must hold
+
+    def _check(self) -> None:
+        times = [process.do(clock.working) for process in self.processes if not process.stopped]
+        assert max(times) - min(times) <= PAUSE, "a gap was given back more than once"
+        for row in Run.objects.all():
+            known = self.runs[row.name]
+            if row.reason.startswith(liveness.LOST):
+                assert self.worked >= known.due - 1, f"{row.name} was lost {known.due - self.worked} s too early"
+        for approval in Approval.objects.filter(state="expired", claimed_at=0):
+            known = next(known for known in self.runs.values() if known.approval == approval.pk)
+            if known.approved is None:
+                assert self.real >= known.until_real - 1, "a question expired too early"
+            else:
+                assert self.worked - known.approved >= USE - 1, "a permit lapsed too early"
+
+    def teardown(self) -> None:
+        """Each agent that left, or stopped to beat, is noticed in the end."""
+        self.processes[0].stopped = False
+        for known in self.runs.values():
+            known.due = min(known.due, self.worked + liveness.POLL_LEASE)
+        for name in self.runs:
+            self._do(0, lambda name=name: journal.do(Leave(self.source, name)))
+        for _ in range(int((liveness.POLL_LEASE + 2 * GRACE) / 4)):
+            self.real += 4.0
+            self.worked += 4.0
+            self.processes[0].do(gate.sweep)
+        running = Approval.objects.filter(state="claimed").values_list("run__name", flat=True)
+        alive = Run.objects.active().exclude(name__in=list(running)).filter(alive_until__isnull=False)
+        assert not alive.exists(), list(alive.values("name", "alive_until", "status"))
+
+    def _do(self, which: int, action: Callable[[], Any]) -> Any:
+        process = self.processes[which]
+        return (self.processes[0] if process.stopped else process).do(action)
+
+    def _one(self, data: Any) -> tuple[str, Known]:
+        name = data.draw(st.sampled_from(sorted(self.runs)))
+        return name, self.runs[name]
+
+
+def test_nobody_is_lost_and_nothing_ends_because_of_our_own_pauses_or_a_clock_that_is_set(
+    source: Source, policy: Any, an_approver: Any, ballot: Any, limits: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits(grace=GRACE, decide_ttl=DECIDE)
+    policy(ASK)
+    Days.source, Days.person, Days.ballot = source, an_approver, staticmethod(ballot)
+    monkeypatch.setattr(clock, "wall", clock.wall)
+    monkeypatch.setattr(clock, "elapsed", clock.elapsed)
+    monkeypatch.setattr(memory, "_memories", OrderedDict())
+    monkeypatch.setattr(memory, "_names", {})
+    few = settings(
+        max_examples=12, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck),
+        phases=(Phase.explicit, Phase.reuse, Phase.generate), report_multiple_bugs=False,
+    )  # fmt: skip
+    run_state_machine_as_test(Days, settings=few)
+
+
+def test_a_clock_follows_neither_the_wall_nor_a_pause() -> None:
+    now = {"wall": 5_000.0, "elapsed": 100.0}
+    process = Clock(lambda: now["wall"], lambda: now["elapsed"])
+    first = process.next_beat(None)
+    now |= {"wall": 9_000.0, "elapsed": 102.0}  # somebody set the clock
+    assert (process.steady(), process.working(), process.offset()) == (5_002.0, 5_002.0, 3_998.0)
+    second = process.next_beat(first)
+    now |= {"elapsed": 400.0}
+    assert (process.steady(), process.working(), process.stale) == (5_300.0, 5_002.0 + PAUSE, True)
+    third = process.next_beat(second)
+    assert (third.steady, third.working, third.resumed) == (5_300.0, 5_002.0, 5_002.0)
