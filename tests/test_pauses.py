@@ -265,3 +265,26 @@ def test_a_clock_follows_neither_the_wall_nor_a_pause() -> None:
     assert (process.steady(), process.working(), process.stale) == (5_300.0, 5_002.0 + PAUSE, True)
     third = process.next_beat(second)
     assert (third.steady, third.working, third.resumed) == (5_300.0, 5_002.0, 5_002.0)
+
+
+def test_after_a_pause_agents_have_their_grace_time_to_come_back(
+    source: Source, policy: Any, an_approver: Any, limits: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits(grace=GRACE)
+    policy(ASK)
+    now = 1_700_000_000.0
+    monkeypatch.setattr(clock, "wall", lambda: now)
+    monkeypatch.setattr(clock, "elapsed", lambda: now)
+    clock.reset()
+    gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))
+    journal.do(agents.Beat(source, "r"))
+    gate.sweep()
+    now += 100.0  # the computer sleeps
+    gate.sweep()
+    Run.objects.update(alive_until=clock.working())  # the lease had no time left
+    now += GRACE / 2
+    gate.sweep()
+    assert Run.objects.get().status == "waiting"
+    now += GRACE / 2
+    gate.sweep()
+    assert Run.objects.get().status == "truncated"
