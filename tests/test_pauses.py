@@ -279,7 +279,7 @@ def test_after_a_pause_agents_have_their_grace_time_to_come_back(
     gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))
     journal.do(agents.Beat(source, "r"))
     gate.sweep()
-    now += 100.0  # the computer sleeps
+    now += 20.0  # the computer sleeps
     gate.sweep()
     Run.objects.update(alive_until=clock.working())  # the lease had no time left
     now += GRACE / 2
