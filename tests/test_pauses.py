@@ -248,7 +248,7 @@ def test_nobody_is_lost_and_nothing_ends_because_of_our_own_pauses_or_a_clock_th
     monkeypatch.setattr(memory, "_memories", OrderedDict())
     monkeypatch.setattr(memory, "_names", {})
     few = settings(
-        max_examples=10, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck),
+        max_examples=7, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck),
         phases=(Phase.explicit, Phase.reuse, Phase.generate), report_multiple_bugs=False,
     )  # fmt: skip
     run_state_machine_as_test(Days, settings=few)

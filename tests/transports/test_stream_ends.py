@@ -17,6 +17,7 @@ from tests.serving import PATIENCE, Server, until
 from toolcards import gate
 from toolcards.clocks import clock
 from toolcards.core import facts as f
+from toolcards.core.skipped_frames import Skipped
 from toolcards.gate import journal, liveness
 from toolcards.models import Approval, Run, Source, ToolCall
 from toolcards.transports import presence
@@ -81,6 +82,17 @@ async def test_the_end_of_a_body_leaves_the_calls_of_another_open_one(source: So
     await end(theirs, their)
     assert (await Run.objects.aget()).status == "truncated"
     assert (await in_thread(states)())["theirs"] == "output-error"
+
+
+async def test_a_body_that_is_sent_again_ends_what_its_first_try_began(source: Source) -> None:
+    (lost, gone), (again, connection) = stream(source), stream(source)
+    for opened in (lost, again):
+        opened.push([f.InputReady("c", "bash", {"command": "ls"}, True)], 1)
+        opened.push(Skipped("unknown"), 2)
+        await opened.settle()
+    gone.close()
+    await end(again, connection)
+    assert (await in_thread(states)(), (await Run.objects.aget()).status) == ({"c": "output-error"}, "truncated")
 
 
 async def test_what_a_lost_body_left_open_ends_when_no_body_goes_on_with_it(source: Source, limits: Any) -> None:
@@ -186,7 +198,7 @@ async def test_applying_a_policy_allows_no_question_whose_time_is_over(
 
 def test_after_two_minutes_without_a_server_no_run_is_lost_and_its_questions_stay(tmp_path: Path) -> None:
     question = QUESTION | {"run": "asks"}
-    with Server(tmp_path, grace=3, default_effect="ask") as server:
+    with Server(tmp_path, grace=60, default_effect="ask") as server:
         with server.socket(protocol="native", run="sends", mode="observe") as socket:
             socket.send('{"type": "tool.input.available", "call_id": "o", "tool": "bash", "input": {}}')
             socket.recv(timeout=PATIENCE)
@@ -196,10 +208,11 @@ def test_after_two_minutes_without_a_server_no_run_is_lost_and_its_questions_sta
         _rows(tmp_path, "UPDATE toolcards_pulse SET at = at - 120")  # as if it had stopped two minutes ago
         server.start()
         until(lambda: _rows(tmp_path, "SELECT paused > 100 FROM toolcards_pulse") == [(1,)])
+        beat = _rows(tmp_path, "SELECT steady FROM toolcards_pulse")
+        until(lambda: _rows(tmp_path, "SELECT steady FROM toolcards_pulse") != beat)  # a sweep has looked at leases
         assert server.get("/api/v1/runs/sends")["status"] == "running"
         _, said, _ = server.request("GET", asked["approval"]["poll"].split("?")[0])
         assert said["decision"] == "ask"
-        until(lambda: server.get("/api/v1/runs/sends")["status"] == "truncated")  # its agent did not come back
 
 
 def _rows(folder: Path, statement: str) -> list[Any]:

@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 
 from toolcards.core import facts as f
 from toolcards.core import numbers
+from toolcards.core.closing import ends
 from toolcards.core.facts import Piece
 from toolcards.core.lifecycle import Card
 from toolcards.core.numbers import Number, TooManyGaps
@@ -258,7 +259,7 @@ class Stream:
 
     def _touch_repeated(self, memory: RunMemory, said: Any) -> None:
         """A stream that is sent again ends what its first try began, though nothing of that is told twice."""
-        facts = said if isinstance(said, list) else ()  # a frame of an unknown kind is of no call
+        facts = () if type(said) is Skipped else said
         cards = (memory.board.find(fact.call_id) for fact in facts if getattr(fact, "call_id", ""))
         self._touching |= {card.ordinal for card in cards if card is not None}
 
@@ -323,7 +324,8 @@ class Stream:
         open_cards = [card for card in memory.board.open_cards() if not card.soft]
         judged = {card.ordinal for card in open_cards if card.decision}
         others = {ordinal for ordinal in judged if self.mode != "gate" or ordinal not in touched}
-        begun = {card.ordinal for card in open_cards if not (card.waiting or card.awaiting_client)}
+        unasked = [card for card in open_cards if not (card.waiting or card.awaiting_client)]
+        begun = {card.ordinal for card in unasked if ends(card, ended, memory.board.context)}
         if not (self.shared or others or begun - touched):
             return False
         for card in open_cards:

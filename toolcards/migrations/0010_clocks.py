@@ -21,7 +21,7 @@ def _begin_pulse(apps, schema_editor):
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("toolcards", "0007_pulse"),
+        ("toolcards", "0009_group_commits"),
     ]
 
     operations = [
