@@ -1,22 +1,22 @@
 """The pulse keeps steady time and pauses, questions how far the wall clock was ahead; runs of `decide` get a lease."""
 
-import time
-
 from django.db import migrations, models
 
 SILENCE = 3600.0  # as gate/liveness.py has it
 
 
-def _give_leases(apps, schema_editor):
-    runs = apps.get_model("toolcards", "Run").objects.filter(status__in=("running", "waiting"), alive_until=None)
-    runs.update(alive_until=time.time() + SILENCE)
-
-
 def _begin_pulse(apps, schema_editor):
-    """Give back the time in which the update was made: the pulse was last moved when an older release last wrote."""
-    last = apps.get_model("toolcards", "Run").objects.order_by("-updated_at").first()
-    if last is not None:
-        apps.get_model("toolcards", "Pulse").objects.get_or_create(pk=1, defaults={"at": last.updated_at.timestamp()})
+    """Give back the time in which the update was made: the pulse was last moved when an older release last wrote.
+
+    From there working time goes on, and so do leases; the new ones of runs that had none begin there, too.
+    """
+    runs = apps.get_model("toolcards", "Run").objects.order_by("-updated_at")
+    last = runs.first()
+    if last is None:
+        return
+    at = last.updated_at.timestamp()
+    apps.get_model("toolcards", "Pulse").objects.get_or_create(pk=1, defaults={"at": at})
+    runs.filter(status__in=("running", "waiting"), alive_until=None).update(alive_until=at + SILENCE)
 
 
 class Migration(migrations.Migration):
@@ -29,6 +29,5 @@ class Migration(migrations.Migration):
         migrations.AddField("pulse", "paused", models.FloatField(default=0)),
         migrations.AddField("pulse", "resumed", models.FloatField(default=0)),
         migrations.AddField("approval", "clock_offset", models.FloatField(default=0)),
-        migrations.RunPython(_give_leases, migrations.RunPython.noop),
         migrations.RunPython(_begin_pulse, migrations.RunPython.noop),
     ]
