@@ -1,0 +1,181 @@
+"""Those who ask and those who answer: gate sockets, polling agents, a person who votes, and refused requests."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from typing import Any
+from urllib.parse import quote
+
+from tests.chaos.clients import LOST, Http, Person
+from tests.chaos.ledger import Asked
+from tests.chaos.load import Client
+from tests.chaos.streams import BROKEN, Streamer
+
+OPEN = 3  # questions of one socket at once
+FINAL = ("allow", "deny")
+
+
+class Gated(Streamer):
+    """A gate socket with numbered frames; what it has no answer for, it asks again on its next socket."""
+
+    mode = "gate"
+
+    def work(self) -> None:
+        """Ask, and note each answer; ends when nothing is open."""
+        frames: list[str] = []
+        asked: dict[str, dict[str, Any]] = {}
+        first, made = 0, 0
+        while self.goes_on() or (asked and self.may_finish()):
+            base = following = first
+            try:
+                with self.connect() as socket:
+                    # As the shipped clients do: an answer may have been lost with the last connection.
+                    frames += [self._numbered(frames, frame, ahead) for ahead, frame in enumerate(asked.values(), 1)]
+                    while self.goes_on() or ((asked or first < len(frames)) and self.may_finish()):
+                        if self.goes_on() and len(asked) < OPEN and following == first:
+                            made += 1
+                            asked[f"g{made}"] = self._question(f"g{made}")
+                            frames.append(self._numbered(frames, asked[f"g{made}"]))
+                        for frame in frames[following:]:
+                            socket.send(frame)
+                        following = len(frames)
+                        for said in self.heard(socket):
+                            if said["type"] == "ack":
+                                first = base + said["frames"]
+                            elif said["type"] == "decision" and said["decision"] in FINAL:
+                                self._hear(said, asked, frames)
+            except BROKEN as error:
+                self.refuse(error)
+
+    def _question(self, call_id: str) -> dict[str, Any]:
+        self.ledger.ask(self.run, call_id, polls=False)
+        given = {"command": f"git push origin {call_id}"}
+        return {"type": "tool.input.available", "call_id": call_id, "tool": "bash", "input": given}
+
+    @staticmethod
+    def _numbered(frames: list[str], frame: dict[str, Any], ahead: int = 1) -> str:
+        return json.dumps({"n": len(frames) + ahead} | frame)
+
+    def _hear(self, said: dict[str, Any], asked: dict[str, dict[str, Any]], frames: list[str]) -> None:
+        call_id, answer = said["call_id"], said["decision"]
+        question = self.ledger.ask(self.run, call_id, polls=False)
+        question.answers.append(answer)
+        if (said.get("by") or {}).get("kind") != "human":
+            question.refused = str((said.get("by") or {}).get("kind"))
+        if asked.pop(call_id, None) and answer == "allow":
+            result = {"type": "tool.output.available", "call_id": call_id, "output": f"ran {call_id}"}
+            frames.append(self._numbered(frames, result))
+        self.succeed()
+
+
+class Poller(Client):
+    """An agent that decides, polls, claims and sends the result over HTTP, and tries again what has no answer."""
+
+    def work(self) -> None:
+        """Ask one question after the other."""
+        agent, made = Http(self.server, timeout=40.0), 0
+        while self.goes_on():
+            made += 1
+            self._ask(agent, self.ledger.ask(self.run, f"q{made}", polls=True))
+            self.stop.wait(0.1)
+        agent.close()
+
+    def _ask(self, agent: Http, question: Asked) -> None:
+        body = {"run": self.run, "call_id": question.call_id, "tool": "bash", "args": {"command": "git push"}}
+        status, said = self._tried(agent, "POST", "/api/v1/calls/decide", body)
+        while status == 200 and said["decision"] == "ask" and self.may_finish():
+            status, said = self._tried(agent, "GET", f"/api/v1/approvals/{said['approval']['id']}?wait=10")
+        if status != 200 or said["decision"] not in FINAL:
+            question.refused = f"{status}"
+            return
+        question.answers.append(said["decision"])
+        if said["by"]["kind"] != "human":
+            question.refused = said["by"]["kind"]
+        elif said["decision"] == "allow":
+            self._run(agent, question, said)
+        self.succeed()
+
+    def _run(self, agent: Http, question: Asked, said: dict[str, Any]) -> None:
+        claim = {"call_id": question.call_id, "args_sha256": said["args_sha256"]}
+        path = f"/api/v1/permits/{said['permit']['id']}/claim" if said.get("permit") else ""
+        status, _ = self._tried(agent, "POST", path, claim, tries=question.claims) if path else (0, None)
+        if status == 200:
+            result = {"run": self.run, "outcome": "ok", "output": f"ran {question.call_id}"}
+            self._tried(agent, "POST", f"/api/v1/calls/{question.call_id}/result", result)
+
+    def _tried(
+        self, agent: Http, method: str, path: str, body: Any = None, tries: list[int] | None = None
+    ) -> tuple[int, Any]:
+        """Send until there is an answer other than 5xx, or no time is left; `tries` takes each status."""
+        status, said = 0, None
+        while True:
+            try:
+                status, said = agent.send(method, path, body)
+            except LOST as error:
+                status = 0
+                self.refuse(error)
+            if tries is not None:
+                tries.append(status)
+            if 0 < status < 500 or not self.may_finish():
+                return status, said
+            if status:
+                self.refuse(f"{status}")
+
+
+class Voter(Client):
+    """A person who answers each question that waits, mostly with yes."""
+
+    def work(self) -> None:
+        """Vote until the load ends, and as long as questions wait behind it."""
+        chosen, person, idle = random.Random(7), None, 0
+        while self.goes_on() or (idle < 20 and self.may_finish()):
+            try:
+                if person is None:
+                    person = Person(self.server)
+                    person.sign_in()
+                waiting = person.waiting()
+                idle = 0 if waiting else idle + 1
+                for approval in waiting:
+                    self._vote(person, approval, "approve" if chosen.random() < 0.7 else "deny")
+                time.sleep(0.1)
+            except LOST as error:
+                self.refuse(str(error) or type(error).__name__)
+                person = person if person is not None and person.signed_in else None
+
+    def _vote(self, person: Person, approval: dict[str, Any], answer: str) -> None:
+        vote = self.ledger.vote(approval["run"], approval["call_id"], answer)
+        vote.status = person.vote(approval, answer)
+        if vote.status == 200:
+            self.succeed()
+        else:
+            self.refuse(f"{vote.status}")
+
+
+class Refused(Client):
+    """An agent whose requests are refused: claims of permits that do not exist."""
+
+    pause = 0.5
+
+    def work(self) -> None:
+        """Claim what does not exist until the load ends."""
+        agent = Http(self.server)
+        while self.goes_on():
+            try:
+                path = f"/api/v1/permits/{quote('prm_nothing')}/claim"
+                status, _ = agent.send("POST", path, {"call_id": "x", "args_sha256": "0" * 64})
+                if status == 404:
+                    self.succeed()
+                else:
+                    self.refuse(f"{status}")
+            except LOST as error:
+                self.refuse(error)
+            self.stop.wait(self.pause)
+        agent.close()
+
+
+class OftenRefused(Refused):
+    """The same, ten times a second."""
+
+    pause = 0.1

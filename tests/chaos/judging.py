@@ -1,0 +1,148 @@
+"""The comparison of a ledger with what the API shows, as one row of the table."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+from tests.chaos.clients import LOST, Http
+from tests.chaos.ledger import Asked, Book, Ledger
+from tests.chaos.stage import Stage
+
+RECOVERY = 10.0  # seconds from a fault's end until every client works again
+STORM = 10  # tracebacks in the log that are one too many
+ANSWERS = {"approve": "allow", "deny": "deny"}
+
+
+@dataclass
+class Row:
+    """What came of one scenario."""
+
+    scenario: str
+    setup: str
+    acked: int = 0
+    once: int = 0
+    lost: int = 0
+    doubled: int = 0
+    told_once: int = 0
+    told_otherwise: int = 0
+    recovery: float | None = None
+    tracebacks: int = 0
+    replay: bool = False
+    audit: bool = False
+    samples: list[str] = field(default_factory=list)
+    """What is wrong, by example, and why requests were refused."""
+    skipped: str = ""
+    """Why the scenario was not run."""
+
+    @property
+    def broken(self) -> list[str]:
+        """The promises that were not kept."""
+        if self.skipped:
+            return []
+        promises = {
+            "lost": self.lost, "doubled": self.doubled, "answers": self.told_otherwise,
+            "recovery": self.recovery is None or self.recovery > RECOVERY, "tracebacks": self.tracebacks > STORM,
+            "replay": not self.replay, "audit": not self.audit, "nothing acknowledged": not self.acked,
+        }  # fmt: skip
+        return [name for name, fault in promises.items() if fault]
+
+
+def judge(name: str, stage: Stage, ledger: Ledger) -> Row:
+    """Compare what the clients know with what the server shows."""
+    row = Row(name, str(stage.setup), recovery=ledger.recovery())
+    row.samples += [f"has not worked again: {client}" for client in ledger.stuck()]
+    reader = Http(stage.server)
+    for run, book in ledger.books.items():
+        _judge_marks(row, run, book, Counter(_marks(reader, run)))
+        if book.calls:
+            _judge_calls(row, run, book, list(_pages(reader, f"/api/v1/runs/{quote(run)}/calls", "calls")))
+    for question in ledger.asked.values():
+        _judge_answers(row, question, ledger)
+    row.samples += [f"{times} times: {why}" for why, times in ledger.refusals.most_common(8)]
+    row.tracebacks = len(re.findall(r"^Traceback \(most recent call last\)", stage.log, re.MULTILINE))
+    for command, passed in ((("replay", "--check"), "replay"), (("audit", "verify"), "audit")):
+        done = stage.server.manage(*command)
+        setattr(row, passed, done.returncode == 0)
+        if done.returncode:
+            row.samples.append(f"{' '.join(command)}: {(done.stdout + done.stderr).strip()[-300:]}")
+    return row
+
+
+def _judge_marks(row: Row, run: str, book: Book, found: Counter[str]) -> None:
+    for mark in book.acked:
+        row.acked += 1
+        row.once += found[mark] == 1
+        row.lost += not found[mark]
+    row.samples += [f"lost: {mark} of {run}" for mark in book.acked if not found[mark]][:3]
+    twice = [mark for mark in (*book.acked, *book.unknown) if found[mark] > 1]
+    row.doubled += len(twice)
+    row.samples += [f"{found[mark]} times: {mark} of {run}" for mark in twice[:3]]
+
+
+def _judge_calls(row: Row, run: str, book: Book, calls: list[dict[str, Any]]) -> None:
+    shown: dict[str, list[dict[str, Any]]] = {}
+    for call in calls:
+        shown.setdefault(call["call_id"], []).append(call)
+    for call_id, wanted in book.calls.items():
+        row.acked += 1
+        cards = shown.get(call_id, [])
+        if len(cards) > 1:
+            row.doubled += 1
+        right = [
+            card for card in cards
+            if card["state"] == "output-available" and not card["anomalies"] and wanted.items() <= card.items()
+        ]  # fmt: skip
+        row.once += len(right) == len(cards) == 1
+        row.lost += not right
+        if not right:
+            said = [(card["state"], card["input"], card["output"], card["anomalies"]) for card in cards]
+            row.samples.append(f"a card is wrong: {call_id} of {run}: {said}"[:300])
+
+
+def _judge_answers(row: Row, question: Asked, ledger: Ledger) -> None:
+    """An answer is right where it was told once, is the vote's, and its permit was claimed; or was refused visibly."""
+    votes = [vote for vote in ledger.votes if (vote.run, vote.call_id) == (question.run, question.call_id)]
+    counted = [ANSWERS[vote.answer] for vote in votes if vote.status == 200]
+    if counted:
+        right = question.answers == counted[:1]
+    else:  # the question ended without a vote, or the vote's own answer was lost
+        right = len(question.answers) == 1
+    if question.polls and right and question.answers == ["allow"] and not question.refused:
+        right = question.claims.count(200) == 1
+    row.told_once += right
+    row.told_otherwise += not right
+    if not right:
+        said = f"votes {[(vote.answer, vote.status) for vote in votes]}, answers {question.answers}"
+        row.samples.append(f"{question.call_id} of {question.run}: {said}, claims {question.claims} {question.refused}")
+
+
+def _marks(reader: Http, run: str) -> Iterator[str]:
+    text = "".join(event.get("text", "") for event in _pages(reader, f"/api/v1/runs/{quote(run)}/events", "events"))
+    yield from re.findall(r"\[(\w+)\]", text)
+
+
+def _pages(reader: Http, path: str, name: str) -> Iterator[dict[str, Any]]:
+    """Yield all entries of a list; a server that does not answer is asked for a while."""
+    cursor, tries = "", 0
+    while True:
+        try:
+            status, said = reader.send("GET", f"{path}?limit=200" + (f"&cursor={quote(cursor)}" if cursor else ""))
+        except LOST as error:
+            status, said = 0, repr(error)
+        if status == 404:
+            return
+        if status != 200:
+            tries += 1
+            assert tries < 20, f"{path} is answered {status} {str(said)[:300]}"
+            time.sleep(0.5)
+            continue
+        yield from said[name]
+        cursor = said["next"]
+        if not cursor:
+            return
