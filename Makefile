@@ -10,7 +10,7 @@ export PORT HOST DEMO
 BOOTSTRAP = $(PYTHON) scripts/bootstrap.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-clients test-newest bench lint format shell lock vendor check-vendor clean
+.PHONY: help run test test-fast test-clients test-newest bench chaos lint format shell lock vendor check-vendor clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ test-newest: ## the same with the newest release of each library (ARGS="--only o
 
 bench: ## measure, print a table, write JSON
 	@$(BOOTSTRAP) bench $(ARGS)
+
+chaos: ## break servers under load; nothing may be lost (ARGS="--only kill --store sqlite")
+	@$(BOOTSTRAP) chaos $(ARGS)
 
 lint: ## style, types, templates, migrations, vendored files
 	@$(BOOTSTRAP) lint

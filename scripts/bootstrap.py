@@ -89,6 +89,12 @@ def bench(args: list[str]) -> int:
     return become(str(PYTHON), "-m", "bench", *args)
 
 
+def chaos(args: list[str]) -> int:
+    """Break real servers under load: nothing may be lost or doubled."""
+    ensure("test")
+    return become(str(PYTHON), "-m", "tests.chaos", *args)
+
+
 def lint(args: list[str]) -> int:
     """Run every check that needs no test, and name those that failed."""
     ensure("test")
@@ -157,6 +163,7 @@ COMMANDS = {
     "test-clients": test_clients,
     "test-newest": test_newest,
     "bench": bench,
+    "chaos": chaos,
     "lint": lint,
     "format": tidy,
     "shell": shell,

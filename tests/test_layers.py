@@ -20,7 +20,7 @@ FLOORS = [
         "toolcards.relay", "toolcards.causes", "toolcards.files", "toolcards.database", "toolcards.postgresql",
         "toolcards.clocks",
     },
-    {"toolcards.gate", "toolcards.feed", "toolcards.health", "toolcards.proofs"},
+    {"toolcards.gate", "toolcards.feed", "toolcards.health", "toolcards.proofs", "toolcards.backup"},
     {"toolcards.transports", "toolcards.management", "toolcards.cli", "toolcards.__main__"},
     {"dashboard"},
 ]  # fmt: skip

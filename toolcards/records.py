@@ -192,6 +192,11 @@ def key_id() -> str:
     return next(iter(_keys()))
 
 
+def key_ids() -> set[str]:
+    """Return the names of the keys that can verify here."""
+    return set(_keys())
+
+
 def _keys() -> dict[str, bytes]:
     return _all_keys(settings.SECRET_KEY, tuple(settings.SECRET_KEY_FALLBACKS))
 
@@ -265,6 +270,7 @@ __all__ = [
     "hash_of",
     "is_of_first_version",
     "key_id",
+    "key_ids",
     "mend_head",
     "redactor",
     "sealed_words",

@@ -15,9 +15,9 @@ from typing import Any
 
 import psycopg
 
-from tests.serving import PATIENCE, ROOT, held_port, until
 from tests.services import _as_postgres as as_postgres
 from tests.services import _program as program
+from tests.serving import PATIENCE, ROOT, held_port, until
 
 
 class Postgres:

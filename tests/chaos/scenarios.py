@@ -9,7 +9,8 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tests.chaos.askers import Gated, OftenRefused, Poller, Refused, Voter
 from tests.chaos.judging import Row, judge
@@ -18,6 +19,7 @@ from tests.chaos.load import Client, Load
 from tests.chaos.stage import Machines, NotRun, Setup, Stage, missing, staged
 from tests.chaos.streams import KeyedPoster, NumberedStreamer, Poster, SlowKeyedPoster, Streamer
 
+PAUSE = 1.0  # seconds of load before each fault
 WAIT = 25.0  # seconds that a server has to recover before it counts as broken for good
 CLIENTS: list[type[Client]] = [
     Streamer, Streamer, NumberedStreamer, NumberedStreamer, Poster, KeyedPoster, SlowKeyedPoster, Gated, Gated,
@@ -31,16 +33,21 @@ class Scenario:
 
     name: str
     fault: Callable[[Stage], None]
+    """Breaks something, and returns when it is whole again."""
     needs: str = ""
     clients: list[type[Client]] = field(default_factory=lambda: CLIENTS)
+    times: int = 1
+    """How often the fault comes."""
 
     @property
     def title(self) -> str:
         """What happens, in a line."""
         return (self.fault.__doc__ or "").strip()
 
-    def play(self, setup: Setup, machines: Machines) -> Row:
-        """Run it on this setup; returns its row."""
+    def play(self, setup: Setup, machines: Machines, **changes: Any) -> Row:
+        """Run it on this setup, with changes of its fields; returns its row."""
+        if changes:
+            return replace(self, **changes).play(setup, machines)
         why = missing(setup, self.needs)
         if why:
             return Row(self.name, str(setup), skipped=why)
@@ -53,8 +60,9 @@ class Scenario:
     def _play(self, stage: Stage) -> Row:
         ledger = Ledger()
         with Load([client(stage.server, ledger, n) for n, client in enumerate(self.clients)], ledger) as load:
-            time.sleep(1.5)
-            self.fault(stage)
+            for _ in range(self.times):
+                time.sleep(PAUSE)
+                self.fault(stage)
             ledger.end_fault()
             load.await_recovery(WAIT)
         return judge(self.name, stage, ledger)
@@ -63,11 +71,11 @@ class Scenario:
 SCENARIOS: dict[str, Scenario] = {}
 
 
-def scenario(name: str, **more: object) -> Callable[[Callable[[Stage], None]], Callable[[Stage], None]]:
+def scenario(name: str, **more: Any) -> Callable[[Callable[[Stage], None]], Callable[[Stage], None]]:
     """Register the function as the scenario of this name."""
 
     def register(fault: Callable[[Stage], None]) -> Callable[[Stage], None]:
-        SCENARIOS[name] = Scenario(name, fault, **more)  # type: ignore[arg-type]
+        SCENARIOS[name] = Scenario(name, fault, **more)
         return fault
 
     return register
@@ -79,20 +87,16 @@ def run_without_fault(stage: Stage) -> None:
     time.sleep(8.0)
 
 
-@scenario("kill")
+@scenario("kill", times=3)
 def kill_server(stage: Stage) -> None:
-    """The server is killed under load, three times, and started again."""
-    for _ in range(3):
-        stage.kill()
-        time.sleep(1.0)
+    """The server is killed under load and started again, three times."""
+    stage.kill()
 
 
-@scenario("stop")
+@scenario("stop", times=2)
 def stop_server(stage: Stage) -> None:
-    """The server is stopped by SIGTERM under load, twice, and started again."""
-    for _ in range(2):
-        stage.restart()
-        time.sleep(1.0)
+    """The server is stopped by SIGTERM under load and started again, twice."""
+    stage.restart()
 
 
 @scenario("rolling", needs="workers")
@@ -121,12 +125,10 @@ def fill_disk(stage: Stage) -> None:
         time.sleep(10.0)
 
 
-@scenario("pg-sessions", needs="postgres")
+@scenario("pg-sessions", needs="postgres", times=3)
 def end_sessions(stage: Stage) -> None:
     """All sessions of PostgreSQL are ended, three times."""
-    for _ in range(3):
-        stage.machines.postgres.end_sessions()
-        time.sleep(1.0)
+    stage.machines.postgres.end_sessions()
 
 
 @scenario("pg-immediate", needs="postgres")
@@ -147,13 +149,11 @@ def remove_postgres(stage: Stage) -> None:
     _restart_postgres(stage, signal.SIGQUIT, away=15.0)
 
 
-@scenario("pg-commit", needs="proxy")
-def lose_commits(stage: Stage) -> None:
-    """Ten answers of COMMIT are lost, half a second apart."""
+@scenario("pg-commit", needs="proxy", times=10)
+def lose_commit(stage: Stage) -> None:
+    """The answer of a COMMIT is lost, ten times."""
     assert stage.proxy is not None
-    for _ in range(10):
-        stage.proxy.lose()
-        time.sleep(0.5)
+    stage.proxy.lose()
 
 
 @scenario("redis-killed", needs="redis")
@@ -172,21 +172,17 @@ def pause_redis(stage: Stage) -> None:
     stage.machines.redis.send_signal(signal.SIGCONT)
 
 
-@scenario("redis-restarted", needs="redis")
+@scenario("redis-restarted", needs="redis", times=3)
 def restart_redis(stage: Stage) -> None:
     """Redis is restarted at once, three times."""
-    for _ in range(3):
-        stage.machines.redis.stop()
-        stage.machines.redis.start()
-        time.sleep(1.0)
+    stage.machines.redis.stop()
+    stage.machines.redis.start()
 
 
-@scenario("redis-flushed", needs="redis")
+@scenario("redis-flushed", needs="redis", times=5)
 def flush_redis(stage: Stage) -> None:
     """Redis forgets everything, five times."""
-    for _ in range(5):
-        stage.machines.redis.send("FLUSHALL")
-        time.sleep(1.0)
+    stage.machines.redis.send("FLUSHALL")
 
 
 def _restart_postgres(stage: Stage, how: signal.Signals, away: float = 0.0) -> None:

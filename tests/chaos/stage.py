@@ -183,7 +183,9 @@ def staged(setup: Setup, machines: Machines, needs: str = "", **settings: object
 
 
 def _mount_small_disk(data: Path) -> bool:
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m,mode=0700", "toolcards-chaos", str(data)], check=False)
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=48m,mode=0700", "toolcards-chaos", str(data)], check=False
+    )
     if done.returncode:
         raise NotRun("a small disk cannot be mounted here")
     return True
@@ -191,4 +193,3 @@ def _mount_small_disk(data: Path) -> bool:
 
 class NotRun(Exception):
     """A scenario that this machine cannot run."""
-

@@ -1,0 +1,11 @@
+"""Backups: one file with the database and the anchor of its audit trail, and the way back.
+
+Doors: `make`, `check`, `restore`, `Manifest`, `BackupError`. A backup is a tar archive with a manifest that names its
+version and the SHA-256 of each part. It is written next to its place, read again, and only then renamed.
+"""
+
+from toolcards.backup.archive import BackupError, Manifest, check
+from toolcards.backup.making import make
+from toolcards.backup.restoring import restore
+
+__all__ = ["BackupError", "Manifest", "check", "make", "restore"]

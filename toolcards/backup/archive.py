@@ -1,0 +1,142 @@
+"""The file that a backup is: a tar archive whose first part says what the others are."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import secrets
+import shutil
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+FORMAT = 1
+MANIFEST, DATABASE, ANCHOR, KEY = "manifest.json", "database", "audit-anchor.json", "secret_key"
+_PIECE = 1 << 20
+
+
+class BackupError(Exception):
+    """A backup cannot be made, read or restored; the message says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a backup says of itself."""
+
+    version: str  # of Toolcards
+    made_at: float  # epoch seconds
+    store: str  # sqlite or postgresql
+    migrations: list[str]  # the newest one of each app
+    key: str  # the name of the key that signs the audit trail; not the key
+    parts: dict[str, str]  # name and SHA-256
+    format: int = FORMAT
+
+
+def write(path: Path, manifest: Manifest, parts: dict[str, Path]) -> Path:
+    """Write a backup to the path, which it replaces only when it is whole; returns the path."""
+    with aside(path) as draft:
+        with draft.open("wb") as opened, tarfile.open(fileobj=opened, mode="w") as archive:
+            _add(archive, MANIFEST, json.dumps(asdict(manifest), indent=1).encode())
+            for name, part in parts.items():
+                entry = tarfile.TarInfo(name)
+                entry.size, entry.mode, entry.mtime = part.stat().st_size, 0o600, int(manifest.made_at)
+                with part.open("rb") as source:
+                    archive.addfile(entry, source)
+        check(draft)
+    return path
+
+
+def check(path: Path) -> Manifest:
+    """Read the whole backup and compare it with its checksums; raises BackupError."""
+    with _opened(path) as archive:
+        manifest = _manifest(archive, path)
+        for name, digest in manifest.parts.items():
+            with _part(archive, name, path) as source:
+                if _digest(source) != digest:
+                    raise BackupError(f"{path} is damaged: {name} does not match its checksum.")
+    return manifest
+
+
+def unpack(path: Path, name: str, target: Path) -> None:
+    """Write one part of the backup to the target, which must not exist, for its owner alone."""
+    handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "wb") as opened, _opened(path) as archive, _part(archive, name, path) as source:
+        shutil.copyfileobj(source, opened, _PIECE)
+        opened.flush()
+        os.fsync(opened.fileno())
+
+
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as source:
+        return _digest(source)
+
+
+@contextmanager
+def aside(path: Path) -> Iterator[Path]:
+    """Give an empty file next to the path, for its owner alone; it takes the path's place if all goes well."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        yield draft
+        with draft.open("rb") as opened:
+            os.fsync(opened.fileno())  # a power cut must not leave an empty file in its place
+        draft.replace(path)
+    except OSError as error:
+        raise BackupError(f"{path} cannot be written: {error.strerror or error}.") from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(content), 0o600
+    archive.addfile(entry, io.BytesIO(content))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tarfile.TarFile]:
+    try:
+        with tarfile.open(path, "r:") as archive:
+            yield archive
+    except FileNotFoundError as error:
+        raise BackupError(f"There is no file {path}.") from error
+    except (tarfile.TarError, EOFError) as error:
+        raise BackupError(f"{path} is no backup, or is damaged: {error}.") from error
+    except OSError as error:
+        raise BackupError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def _manifest(archive: tarfile.TarFile, path: Path) -> Manifest:
+    try:
+        with _part(archive, MANIFEST, path) as source:
+            said: dict[str, Any] = json.loads(source.read(_PIECE))
+        if said["format"] > FORMAT:
+            raise BackupError(f"{path} was made by Toolcards {said['version']}. Install that version to restore it.")
+        return Manifest(**said)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise BackupError(f"{path} is no backup of Toolcards: its manifest cannot be read.") from error
+
+
+@contextmanager
+def _part(archive: tarfile.TarFile, name: str, path: Path) -> Iterator[IO[bytes]]:
+    try:
+        source = archive.extractfile(name)
+    except KeyError:
+        source = None
+    if source is None:
+        raise BackupError(f"{path} is no backup of Toolcards, or is damaged: it has no {name}.")
+    with source:
+        yield source
+
+
+def _digest(source: IO[bytes]) -> str:
+    digest = hashlib.sha256()
+    while piece := source.read(_PIECE):
+        digest.update(piece)
+    return digest.hexdigest()

@@ -1,0 +1,67 @@
+"""Make a backup, while servers run."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+
+from django.conf import settings
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
+
+from toolcards import anchor
+from toolcards.backup import archive, stores
+from toolcards.backup.archive import BackupError, Manifest
+from toolcards.records import key_id
+
+
+def make(path: Path, *, with_key: bool = False) -> Path:
+    """Write a backup to the path, or into the folder that it names; returns its file."""
+    if path.is_dir():
+        path = path / time.strftime("toolcards-%Y%m%d-%H%M%S.tar", time.gmtime())
+    if not path.parent.is_dir():
+        raise BackupError(f"There is no folder {path.parent}.")
+    store, made_at = stores.current(), time.time()
+    if not store.exists():
+        raise BackupError("There is no database yet, so there is nothing to back up.")
+    try:
+        # Next to the backup: there must be room for it there anyway.
+        with tempfile.TemporaryDirectory(prefix=".toolcards-backup-", dir=path.parent) as folder:
+            parts = _parts(store, Path(folder), with_key=with_key)
+            digests = {name: archive.digest_of(part) for name, part in parts.items()}
+            manifest = Manifest(version(), made_at, store.name, migrations(), key_id(), digests)
+            return archive.write(path, manifest, parts)
+    except OSError as error:
+        raise BackupError(f"{path} cannot be written: {error.strerror or error}.") from error
+
+
+def version() -> str:
+    """Return the version of Toolcards that runs here."""
+    with suppress(metadata.PackageNotFoundError):
+        return metadata.version("toolcards")
+    return "a checkout"
+
+
+def migrations() -> list[str]:
+    """Return the newest migration of each app that the database has seen."""
+    newest: dict[str, str] = {}
+    for app, name in MigrationRecorder(connection).applied_migrations():
+        newest[app] = max(name, newest.get(app, ""))
+    return [f"{app}.{name}" for app, name in sorted(newest.items())]
+
+
+def _parts(store: stores.Store, folder: Path, *, with_key: bool) -> dict[str, Path]:
+    """Write the parts into the folder. The anchor comes first: it must not name rows that the copy does not have."""
+    parts = {archive.DATABASE: folder / archive.DATABASE}
+    with suppress(FileNotFoundError):
+        text = anchor.path().read_bytes()
+        parts[archive.ANCHOR] = folder / archive.ANCHOR
+        parts[archive.ANCHOR].write_bytes(text)
+    if with_key:
+        parts[archive.KEY] = folder / archive.KEY
+        parts[archive.KEY].write_text(settings.SECRET_KEY + "\n")
+    store.copy(parts[archive.DATABASE])
+    return parts

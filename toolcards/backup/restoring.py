@@ -1,0 +1,144 @@
+"""Put a backup in the database's place, and write into its audit trail that this was done."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.conf import settings
+from django.core.management import call_command
+from django.db import transaction
+from django.db.migrations.loader import MigrationLoader
+
+from toolcards import anchor, records, verify
+from toolcards.anchor import Anchor, NotOurs
+from toolcards.backup import archive, stores
+from toolcards.backup.archive import BackupError, Manifest
+from toolcards.records import Act, AuditRow, mend_head, write
+
+LOCK = "server.lock"
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What came of a restore."""
+
+    manifest: Manifest
+    kept: str
+    """Where the replaced database is; "" where there was none."""
+    fault: str
+    """What is wrong with the backup's own audit trail, "" if it is whole."""
+    rows: int
+
+
+def restore(path: Path, *, by: str, force: bool = False, with_key: bool = False) -> Restored:
+    """Replace the database by the backup; raises BackupError, and then nothing has changed unless it says so."""
+    manifest, store = archive.check(path), stores.current()
+    folder = Path(settings.TOOLCARDS.data_dir)
+    with lock_folder(folder):
+        if others := store.users():
+            raise BackupError(f"The database is in use by {others}. Stop every server first.")
+        _refuse(manifest, store, path, force=force)
+        with tempfile.TemporaryDirectory(prefix=".restore-", dir=folder) as scratch:
+            source = Path(scratch) / archive.DATABASE
+            archive.unpack(path, archive.DATABASE, source)
+            _take_key(path, manifest, Path(scratch), folder, with_key=with_key)
+            before = _anchor_of(path, manifest, Path(scratch))
+            kept = store.replace(source)
+        call_command("migrate", interactive=False, verbosity=0)
+        fault = _record(manifest, before, by=by)
+        return Restored(manifest, kept, fault, verify.check().rows)
+
+
+@contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Keep servers from using the data directory; raises BackupError where one runs."""
+    try:
+        import fcntl
+    except ImportError:  # Windows has none
+        yield
+        return
+    with (folder / LOCK).open("a+", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            who = ""
+            with suppress(ValueError, KeyError, TypeError):
+                owner = json.load(lock)
+                who = f" (process {owner['pid']} at {owner['address']})"
+            raise BackupError(f"A server uses {folder}{who}. Stop it first.") from None
+        yield
+
+
+def _refuse(manifest: Manifest, store: stores.Store, path: Path, *, force: bool) -> None:
+    if manifest.store != store.name:
+        raise BackupError(f"{path} is a backup of {manifest.store}, and the settings name a {store.name} database.")
+    known = {f"{app}.{name}" for app, name in MigrationLoader(None, ignore_no_migrations=True).disk_migrations}
+    newer = [name for name in manifest.migrations if name not in known]
+    if newer:
+        said = f"it has {', '.join(newer)}, which this version does not know"
+        raise BackupError(f"{path} was made by a newer Toolcards ({manifest.version}): {said}. Install that version.")
+    if store.exists() and not force:
+        raise BackupError("There is a database already. With --force it is kept aside and replaced.")
+
+
+def _take_key(path: Path, manifest: Manifest, scratch: Path, folder: Path, *, with_key: bool) -> None:
+    """Use the backup's key where that is wanted; refuse a backup whose key is not here."""
+    if with_key:
+        if settings.TOOLCARDS.secret_key:
+            raise BackupError("TOOLCARDS_SECRET_KEY is set, so a key in the backup would not be used. Unset it first.")
+        archive.unpack(path, archive.KEY, scratch / archive.KEY)
+        target = folder / "secret_key"
+        if target.exists() and target.read_bytes() != (scratch / archive.KEY).read_bytes():
+            target.replace(target.with_name("secret_key.before-restore"))
+        (scratch / archive.KEY).replace(target)
+        settings.SECRET_KEY = target.read_text().strip()
+    if manifest.key not in records.key_ids():
+        hint = "Restore it with --with-key." if archive.KEY in manifest.parts else "Set TOOLCARDS_SECRET_KEY to it."
+        raise BackupError(f"The secret key that {path} was made with is not here; it opens everything. {hint}")
+
+
+def _anchor_of(path: Path, manifest: Manifest, scratch: Path) -> Anchor | None:
+    """Return the backup's anchor; None where it has none that we signed."""
+    if archive.ANCHOR not in manifest.parts:
+        return None
+    archive.unpack(path, archive.ANCHOR, scratch / archive.ANCHOR)
+    with suppress(NotOurs, UnicodeDecodeError):
+        return anchor.parse((scratch / archive.ANCHOR).read_text())
+    return None
+
+
+def _record(manifest: Manifest, before: Anchor | None, *, by: str) -> str:
+    """Write into the trail that it was restored, and begin a new line of anchors; returns what was wrong with it."""
+    fault = _fault(before)
+    replaced: dict[str, object] = {}
+    with suppress(NotOurs):
+        here = anchor.read()
+        replaced = {"seq": here.seq, "hash": here.hash, "line": here.line} if here else {}
+    with transaction.atomic():
+        row = mend_head()
+        detail = {
+            "backup_made_at": round(manifest.made_at * 1000), "backup_version": manifest.version, "row": row,
+            "anchor_was": replaced, "fault": fault,
+        }  # fmt: skip
+        write(Act("trail.restored", kind="command", name=by, detail=detail))
+    line = before.line if before else 0
+    anchor.follow_line(line)  # copies outside may know the backup's line: the new one comes after both
+    anchor.accept(AuditRow.objects.order_by("-seq").values_list("seq", "hash")[0])
+    return fault
+
+
+def _fault(before: Anchor | None) -> str:
+    """Return what is wrong with the restored trail as it was when the backup was made, "" if nothing is."""
+    finding = verify.verify()
+    if finding.kind == "broken":
+        return finding.fault
+    if before is None:
+        return "the backup has no anchor that this server can trust"
+    known = not before.seq or AuditRow.objects.filter(seq=before.seq, hash=before.hash).exists()
+    return "" if known else f"row {before.seq}, which the backup's anchor names, is missing"

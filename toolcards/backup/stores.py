@@ -1,0 +1,181 @@
+"""The two databases: how each is copied while it is in use, and replaced while it is not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Protocol
+
+from django.db import connection, connections
+
+from toolcards.backup.archive import BackupError
+
+_DEBIAN = Path("/usr/lib/postgresql")
+
+
+class Store(Protocol):
+    """A database that can be copied into a file, and replaced by one."""
+
+    name: str
+
+    def copy(self, target: Path) -> None:
+        """Write what is committed now into the target, and check it."""
+
+    def exists(self) -> bool:
+        """Return whether there is a database with tables."""
+
+    def users(self) -> str:
+        """Return who else uses the database, "" for nobody."""
+
+    def replace(self, source: Path) -> str:
+        """Put the source in the database's place; returns where the old one is kept, "" where there was none."""
+
+
+def current() -> Store:
+    """Return the store that the settings name."""
+    return Sqlite() if connection.vendor == "sqlite" else Postgres()
+
+
+class Sqlite:
+    """A file; SQLite copies it page by page, in one reading transaction."""
+
+    name = "sqlite"
+
+    @property
+    def path(self) -> Path:
+        """The database's file."""
+        return Path(connection.settings_dict["NAME"])
+
+    def copy(self, target: Path) -> None:
+        """Write what is committed now into the target, and check it."""
+        try:
+            with closing(sqlite3.connect(self.path)) as source, closing(sqlite3.connect(target)) as copied:
+                source.backup(copied)
+                copied.execute("PRAGMA journal_mode=DELETE")  # one file, without a second one next to it
+                found = copied.execute("PRAGMA integrity_check").fetchone()[0]
+        except sqlite3.Error as error:
+            raise BackupError(f"SQLite cannot copy {self.path}: {error}.") from error
+        if found != "ok":
+            raise BackupError(f"The database {self.path} is damaged: {found}.")
+
+    def exists(self) -> bool:
+        """Return whether the file is there."""
+        return self.path.exists()
+
+    def users(self) -> str:
+        """Return "": the lock in the data directory tells who serves the file."""
+        return ""
+
+    def replace(self, source: Path) -> str:
+        """Rename the old file, with what belongs to it, and put the source in its place."""
+        connections.close_all()
+        kept = self.path.with_name(f"{self.path.name}.before-restore-{_stamp()}") if self.exists() else None
+        for ending in ("-wal", "-shm", ""):  # the newest commits are in the first
+            old = self.path.with_name(self.path.name + ending)
+            if kept is not None and old.exists():
+                old.replace(kept.with_name(kept.name + ending))
+        source.replace(self.path)
+        return str(kept or "")
+
+
+class Postgres:
+    """A server; its own programs copy and restore."""
+
+    name = "postgresql"
+
+    def copy(self, target: Path) -> None:
+        """Write what is committed now into the target, and check that it can be read."""
+        _run("pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={target}")
+        _run("pg_restore", "--list", str(target), quiet=True)
+
+    def exists(self) -> bool:
+        """Return whether the database has our tables."""
+        return "toolcards_run" in connection.introspection.table_names()
+
+    def users(self) -> str:
+        """Return how many other sessions use the database."""
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+                " AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
+            )
+            others = cursor.fetchone()[0]
+        connections.close_all()
+        return f"{others} sessions of PostgreSQL" if others else ""
+
+    def replace(self, source: Path) -> str:
+        """Replace all tables in one transaction; what was there is copied into the data directory first."""
+        kept = ""
+        if self.exists():
+            from toolcards.backup.making import make
+
+            kept = str(make(_data_dir() / f"before-restore-{_stamp()}.tar"))
+        self._remove_newer(source)
+        connections.close_all()
+        _run("pg_restore", *_RESTORE, *_target(), str(source))
+        return kept
+
+    def _remove_newer(self, source: Path) -> None:
+        """Remove tables that the backup does not have: pg_restore replaces only those that it has."""
+        listed = _run("pg_restore", "--list", str(source), quiet=True)
+        backed_up = {line.split(" TABLE ")[1].split()[1] for line in listed.splitlines() if " TABLE public " in line}
+        newer = set(connection.introspection.table_names()) - backed_up
+        with connection.schema_editor() as editor:
+            for table in newer:
+                editor.execute(editor.sql_delete_table % {"table": editor.quote_name(table)})
+
+
+_RESTORE = ["--clean", "--if-exists", "--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"]
+
+
+def _target() -> list[str]:
+    return ["--dbname", str(connection.settings_dict["NAME"])]
+
+
+def program(name: str) -> str:
+    """Return one of PostgreSQL's programs: on the PATH, or the newest one where Debian keeps them."""
+    newest = sorted(_DEBIAN.glob(f"*/bin/{name}"), key=lambda path: _number(path.parts[-3]), reverse=True)
+    found = str(newest[0]) if newest else shutil.which(name)
+    if not found:
+        said = "is not installed here, or not on the PATH. On Debian: sudo apt install postgresql-client"
+        raise BackupError(f"{name} {said}.")
+    return found
+
+
+def _number(version: str) -> float:
+    return float(version) if version.replace(".", "", 1).isdecimal() else 0.0
+
+
+def _run(name: str, *arguments: str, quiet: bool = False) -> str:
+    """Run one of PostgreSQL's programs on our database; returns what it printed."""
+    done = subprocess.run([program(name), *arguments], env=_environment(), capture_output=True, text=True)  # noqa: S603
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or ["it gave no reason"]
+        raise BackupError(f"{name} failed: {lines[0] if quiet else ' '.join(lines[:4])}")
+    return done.stdout
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment that tells libpq where the database is; a password does not show in a process list."""
+    known: dict[str, Any] = connection.settings_dict
+    options = known.get("OPTIONS", {})
+    names = {
+        "PGHOST": known["HOST"], "PGPORT": known["PORT"], "PGUSER": known["USER"], "PGPASSWORD": known["PASSWORD"],
+        "PGDATABASE": known["NAME"], "PGSSLMODE": options.get("sslmode"), "PGSSLROOTCERT": options.get("sslrootcert"),
+    }  # fmt: skip
+    return os.environ | {name: str(value) for name, value in names.items() if value}
+
+
+def _stamp() -> str:
+    return time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+
+
+def _data_dir() -> Path:
+    from django.conf import settings
+
+    return Path(settings.TOOLCARDS.data_dir)
