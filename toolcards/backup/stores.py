@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol
 
+import psycopg
 from django.db import connection, connections
 
 from toolcards.backup.archive import BackupError
@@ -99,14 +100,13 @@ class Postgres:
 
     def users(self) -> str:
         """Return how many other sessions use the database."""
-        with connection.cursor() as cursor:
-            cursor.execute(
+        _leave()
+        with psycopg.connect(**_parameters()) as session:
+            found = session.execute(
                 "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
                 " AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
-            )
-            others = cursor.fetchone()[0]
-        connections.close_all()
-        return f"{others} sessions of PostgreSQL" if others else ""
+            ).fetchone()
+        return f"{found[0]} sessions of PostgreSQL" if found and found[0] else ""
 
     def replace(self, source: Path) -> str:
         """Replace all tables in one transaction; what was there is copied into the data directory first."""
@@ -116,8 +116,8 @@ class Postgres:
 
             kept = str(make(_data_dir() / f"before-restore-{_stamp()}.tar"))
         self._remove_newer(source)
-        connections.close_all()
-        _run("pg_restore", *_RESTORE, *_target(), str(source))
+        _leave()
+        _run("pg_restore", *_RESTORE, "--dbname", str(connection.settings_dict["NAME"]), str(source))
         return kept
 
     def _remove_newer(self, source: Path) -> None:
@@ -133,8 +133,10 @@ class Postgres:
 _RESTORE = ["--clean", "--if-exists", "--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"]
 
 
-def _target() -> list[str]:
-    return ["--dbname", str(connection.settings_dict["NAME"])]
+def _leave() -> None:
+    """Close our own sessions, those of the pool too."""
+    connections.close_all()
+    connection.close_pool()  # type: ignore[attr-defined]
 
 
 def program(name: str) -> str:
@@ -162,13 +164,17 @@ def _run(name: str, *arguments: str, quiet: bool = False) -> str:
 
 def _environment() -> dict[str, str]:
     """Return the environment that tells libpq where the database is; a password does not show in a process list."""
+    names = {"dbname": "DATABASE"}
+    return os.environ | {f"PG{names.get(name, name).upper()}": value for name, value in _parameters().items()}
+
+
+def _parameters() -> dict[str, str]:
+    """Return how libpq reaches the database."""
     known: dict[str, Any] = connection.settings_dict
-    options = known.get("OPTIONS", {})
-    names = {
-        "PGHOST": known["HOST"], "PGPORT": known["PORT"], "PGUSER": known["USER"], "PGPASSWORD": known["PASSWORD"],
-        "PGDATABASE": known["NAME"], "PGSSLMODE": options.get("sslmode"), "PGSSLROOTCERT": options.get("sslrootcert"),
-    }  # fmt: skip
-    return os.environ | {name: str(value) for name, value in names.items() if value}
+    options = {name: known["OPTIONS"].get(name) for name in ("sslmode", "sslrootcert", "sslcert", "sslkey")}
+    names = {"dbname": "NAME", "host": "HOST", "port": "PORT", "user": "USER", "password": "PASSWORD"}
+    given = {name: known[column] for name, column in names.items()} | options
+    return {name: str(value) for name, value in given.items() if value}
 
 
 def _stamp() -> str:
