@@ -119,9 +119,12 @@ class AuditRow(models.Model):
 
     @property
     def details(self) -> dict[str, Any]:
-        """What is known beside the columns."""
-        known: dict[str, Any] = json.loads(self.detail)
-        return known
+        """What is known beside the columns; a text that is no object stands for itself, and `audit verify` names it."""
+        try:
+            known = json.loads(self.detail)
+        except (ValueError, RecursionError):
+            known = None
+        return known if isinstance(known, dict) else {"unreadable": self.detail}
 
     @property
     def readable(self) -> dict[str, Any]:

@@ -93,7 +93,7 @@ ANOMALIES = {
     "late-response": "An answer came after the question was settled, and was ignored",
     "duplicate-terminal": "Its ending was reported twice",
     CHANGED: "The agent sent another tool or input after this call was decided",
-    "cannot-be-opened": "The original cannot be opened: the key that sealed it is not here",
+    "cannot-be-opened": "The original cannot be opened: its key is not here, or this version cannot read it",
     "protocol-violation": "The agent’s messages about it came in an order that should not happen",
 }
 

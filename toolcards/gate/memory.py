@@ -20,11 +20,13 @@ from toolcards.core.skipped_frames import SkippedFrames
 from toolcards.gate.columns import plain
 from toolcards.gate.refusals import Sealed
 from toolcards.models import Event, Run, ToolCall
+from toolcards.models.runs import CLOSED, UNREADABLE
 from toolcards.records import redactor
 from toolcards.vault import Closed
 
 KEPT = 2_000
 KIND_READ = 1_000  # characters of an unknown kind that are searched for secrets; fewer are kept
+_CLOSED = "What is known of this run cannot be read: its key is not here, or another version wrote it."
 ENDS = {"": "running", "ok": "finished", "not-executed": "finished", "interrupt": "finished"}
 
 
@@ -138,14 +140,19 @@ def forget_all() -> None:
 def load(row: Run) -> RunMemory:
     """Build the memory of a run from its rows; raises Sealed where they cannot be opened, for nothing may be added."""
     calls = list(ToolCall.objects.filter(run=row).order_by("ordinal"))
-    if type(row.context) is Closed or any(call.closed for call in calls):
-        raise Sealed("What is known of this run cannot be opened: the key that sealed it is not here.")
-    board = Board(Context(**json.loads(row.context)), (call.as_card() for call in calls))
+    cards = [call.as_card() for call in calls]
+    if type(row.context) is Closed or any(kind == CLOSED for card in cards for kind, _ in card.anomalies):
+        raise Sealed(_CLOSED)
+    try:
+        board = Board(Context(**json.loads(row.context)), cards)
+        known_numbers = json.loads(row.numbers)
+    except UNREADABLE as error:
+        raise Sealed(_CLOSED) from error
     memory = RunMemory(
         row=row,
         board=board,
         seq=row.seq,
-        numbers=json.loads(row.numbers),
+        numbers=known_numbers,
         counts=Counter(),
         states={},
         waiting=set(),

@@ -10,7 +10,7 @@ from toolcards.core.card_codec import load_card
 from toolcards.core.facts import InputDelta
 from toolcards.core.lifecycle import Card, Times, Tool, ToolCallState
 from toolcards.core.rope import Rope
-from toolcards.models.runs import CLOSED, Event, Run
+from toolcards.models.runs import CLOSED, UNREADABLE, Event, Run
 from toolcards.records import redactor
 from toolcards.vault import Closed, SealedText
 
@@ -79,20 +79,28 @@ class ToolCall(models.Model):
 
     @property
     def closed(self) -> bool:
-        """The key that sealed it is not here: no more than the columns can be known."""
-        return type(self.card) is Closed or type(self.text) is Closed
+        """Its key is not here, or this version cannot read it: no more than the columns can be known."""
+        return self._stored() is None
 
     def as_card(self, late: Iterable[str] | None = None) -> Card:
         """Return the card, with the text that the log has and this row has not yet (`late`, where it is known).
 
         Of a `closed` row it is what the columns say, with an oddity that tells.
         """
-        if self.closed:
+        card = self._stored()
+        if card is None:
             return self._outside()
-        card = load_card(self.card)
         text = str(card.text) or self.text  # a text that no database column takes stands in the card itself
         text += "".join(self._late() if late is None else late)
         return card.but(text=Rope(text), rev=self.rev, seq=self.seq)
+
+    def _stored(self) -> Card | None:
+        if type(self.card) is Closed or type(self.text) is Closed:
+            return None
+        try:
+            return load_card(self.card)
+        except UNREADABLE:
+            return None
 
     def _late(self) -> Iterator[str]:
         if self.text_seq < self.seq and self.state == "input-streaming":

@@ -18,7 +18,9 @@ from toolcards.core.skipped_frames import SkippedFrames
 from toolcards.models.sources import Source
 from toolcards.vault import CannotOpen, Closed, SealedText
 
-CLOSED = "cannot-be-opened"  # the oddity of what no key of ours opens
+CLOSED = "cannot-be-opened"  # the oddity of what no key of ours opens, or this version cannot read
+# What reading a text of another release, or a damaged one, may raise.
+UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
 
 class AmbiguousRun(Exception):
@@ -102,8 +104,10 @@ class Run(models.Model):
     @property
     def count_by_state(self) -> dict[str, int]:
         """How many calls are in which state."""
-        counts: dict[str, int] = json.loads(self.counts)
-        return counts
+        try:
+            return {str(state): int(count) for state, count in json.loads(self.counts).items()}
+        except UNREADABLE:  # a damaged row must not hide the others; `replay --check` names it, `replay` counts again
+            return {}
 
     @property
     def skipped_frames(self) -> SkippedFrames:
@@ -174,12 +178,18 @@ class Event(models.Model):
 
     @property
     def said(self) -> AnyFact:
-        """The fact itself; raises CannotOpen where the key that sealed it is not here."""
+        """The fact itself; raises CannotOpen where its key is not here, or this version cannot read it."""
         if type(self.fact) is Closed:
             raise CannotOpen(f"no key of ours opens position {self.seq} of the log")
-        return load(self.fact, self.at)
+        try:
+            return load(self.fact, self.at)
+        except UNREADABLE as error:
+            raise CannotOpen(f"this version cannot read position {self.seq} of the log") from error
 
     @property
     def legible(self) -> AnyFact:
         """The fact for readers; one that cannot be opened is an oddity that says so."""
-        return Odd("", CLOSED, at=self.at) if type(self.fact) is Closed else self.said
+        try:
+            return self.said
+        except CannotOpen:
+            return Odd("", CLOSED, at=self.at)
