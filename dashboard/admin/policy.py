@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from django import forms
@@ -115,6 +114,10 @@ class PolicyVersionAdmin(Written):
             self.message_user(request, "Choose one version.", messages.WARNING)
             return
         version = chosen.get()
-        policies.replace_draft(json.loads(version.document), author=request.user.get_username())
+        try:
+            policies.replace_draft(policies.document_of(version), author=request.user.get_username())
+        except policies.Unreadable as error:
+            self.message_user(request, f"Version {error.number} cannot be read by this release.", messages.WARNING)
+            return
         link = format_html('<a href="{}">Review and activate it</a>', reverse("policy-draft"))
         self.message_user(request, format_html("The draft is a copy of version {}. {}.", version.number, link))

@@ -147,7 +147,11 @@ def review() -> Review:
     """Compare the draft with what is active."""
     document = policies.draft()
     version = PolicyVersion.objects.filter(active=True).first()
-    number, old = (version.number, json.loads(version.document)) if version else (0, None)
+    number = version.number if version else 0
+    try:
+        old = policies.document_of(version) if version else None
+    except policies.Unreadable:  # all of the draft is new then; activating it is the way back
+        old = None
     sha256 = digest(document)
     try:
         warnings = policies.check(document)

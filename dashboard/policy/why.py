@@ -52,8 +52,9 @@ def why(call: ToolCall) -> Why:
     question = question_of(call, card)
     version = PolicyVersion.objects.filter(number=verdict.version).first() if verdict else None
     active = PolicyVersion.objects.filter(active=True).first()
-    policy = policies.compiled(version) if version else None
+    policy = _readable(version)
     newer = active if active and version and active.pk != version.pk else None
+    today = _readable(newer)
     return Why(
         answer=_answer(card),
         by=_by(card),
@@ -62,11 +63,19 @@ def why(call: ToolCall) -> Why:
         version=version.number if version else 0,
         trial=trials.try_call(policy, question) if policy else None,
         without=_without(policy, call, card) if policy else [],
-        now=trials.try_call(policies.compiled(newer), question) if newer else None,
-        now_version=newer.number if newer else 0,
+        now=trials.try_call(today, question) if today else None,
+        now_version=newer.number if newer and today else 0,
         complete=question.has_input,
         recorded=verdict.effect if verdict else "",
     )
+
+
+def _readable(version: PolicyVersion | None) -> Policy | None:
+    """Return the version's policy; None without one, or where it cannot be read, which the policy page says."""
+    try:
+        return policies.compiled(version) if version else None
+    except policies.Unreadable:
+        return None
 
 
 def _answer(card: Card) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from django.contrib import messages
@@ -26,12 +27,27 @@ from toolcards.models import DraftRule, PolicyVersion
 # ---------------------------------------------------------------- what is active
 
 
+def _named_where_unreadable(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Answer with a page that names the version that cannot be read, and says what to do."""
+
+    @wraps(view)
+    def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        try:
+            return view(request, *args, **kwargs)
+        except policies.Unreadable as error:
+            active = policies.active_number() == error.number
+            return render(request, "policy/unreadable.html", {"number": error.number, "active": active}, status=409)
+
+    return answer
+
+
 @require_GET
 @needs()
+@_named_where_unreadable
 def policy(request: HttpRequest) -> HttpResponse:
     """The active version in sentences."""
     version = PolicyVersion.objects.filter(active=True).first()
-    document = json.loads(version.document) if version else {}
+    document = policies.document_of(version) if version else {}
     rows = rulepages.rows_of(policies.compiled(version), rulepages.recent_hits()) if version else []
     changes = []
     if version and request.user.has_perm(EDIT_POLICY):
@@ -53,21 +69,31 @@ def versions(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 @needs()
+@_named_where_unreadable
 def version(request: HttpRequest, number: int) -> HttpResponse:
     """One version in sentences, and what it changed."""
     row = get_object_or_404(PolicyVersion, number=number)
     before = PolicyVersion.objects.filter(number__lt=number).first()
-    document = json.loads(row.document)
+    document = policies.document_of(row)
     context = {
         "version": row, "groups": rulepages.groups(rulepages.rows_of(policies.compiled(row), rulepages.Hits())),
         "model": rulepages.model_sentence(document), "before": before,
-        "changes": differences(json.loads(before.document) if before else None, document),
+        "changes": differences(_document_before(before), document),
     }  # fmt: skip
     return render(request, "policy/version.html", context)
 
 
+def _document_before(before: PolicyVersion | None) -> dict[str, Any] | None:
+    """Return the version that a version is compared with; None without one that can be read."""
+    try:
+        return policies.document_of(before) if before else None
+    except policies.Unreadable:
+        return None
+
+
 @require_GET
 @needs()
+@_named_where_unreadable
 def export(request: HttpRequest) -> HttpResponse:
     """The active version, a numbered one, or the draft, as a file."""
     wanted = request.GET.get("version", "")
@@ -81,7 +107,7 @@ def export(request: HttpRequest) -> HttpResponse:
             raise Http404
         chosen = {"active": True} if number is None else {"number": number}
         row = get_object_or_404(PolicyVersion, **chosen)
-        document, name = json.loads(row.document), f"v{row.number}"
+        document, name = policies.document_of(row), f"v{row.number}"
     form = "yaml" if request.GET.get("as") == "yaml" else "json"
     if form == "yaml":
         answer = HttpResponse(yamltext.write(document), content_type="application/yaml; charset=utf-8")
@@ -177,10 +203,11 @@ def take_pack(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_POST
 @needs(EDIT_POLICY)
+@_named_where_unreadable
 def copy_version(request: HttpRequest, number: int) -> HttpResponse:
     """Make an older version the draft: the way back leads through the same review."""
     row = get_object_or_404(PolicyVersion, number=number)
-    return _replace(request, json.loads(row.document), f"The draft is a copy of version {number}.")
+    return _replace(request, policies.document_of(row), f"The draft is a copy of version {number}.")
 
 
 @require_POST

@@ -54,14 +54,16 @@ class Row:
 
 
 def judge(name: str, stage: Stage, ledger: Ledger) -> Row:
-    """Compare what the clients know with what the server shows."""
+    """Compare what the clients know with what the server shows; one that cannot be read is restarted for that."""
     row = Row(name, str(stage.setup), recovery=ledger.recovery())
     row.samples += [f"has not worked again: {client}" for client in ledger.stuck()]
-    reader = Http(stage.server)
-    for run, book in ledger.books.items():
-        _judge_marks(row, run, book, Counter(_marks(reader, run)))
-        if book.calls:
-            _judge_calls(row, run, book, list(_pages(reader, f"/api/v1/runs/{quote(run)}/calls", "calls")))
+    try:
+        _read_all(row, stage, ledger)
+    except AssertionError as error:
+        stage.restart()
+        samples = [*row.samples, f"restarted to be read: {error}"]
+        row = Row(name, str(stage.setup), samples=samples)
+        _read_all(row, stage, ledger)
     for question in ledger.asked.values():
         _judge_answers(row, question, ledger)
     row.samples += [f"{times} times: {why}" for why, times in ledger.refusals.most_common(8)]
@@ -72,6 +74,14 @@ def judge(name: str, stage: Stage, ledger: Ledger) -> Row:
         if done.returncode:
             row.samples.append(f"{' '.join(command)}: {(done.stdout + done.stderr).strip()[-300:]}")
     return row
+
+
+def _read_all(row: Row, stage: Stage, ledger: Ledger) -> None:
+    reader = Http(stage.server)
+    for run, book in ledger.books.items():
+        _judge_marks(row, run, book, Counter(_marks(reader, run)))
+        if book.calls:
+            _judge_calls(row, run, book, list(_pages(reader, f"/api/v1/runs/{quote(run)}/calls", "calls")))
 
 
 def _judge_marks(row: Row, run: str, book: Book, found: Counter[str]) -> None:
@@ -109,10 +119,8 @@ def _judge_answers(row: Row, question: Asked, ledger: Ledger) -> None:
     """An answer is right where it was told once, is the vote's, and its permit was claimed; or was refused visibly."""
     votes = [vote for vote in ledger.votes if (vote.run, vote.call_id) == (question.run, question.call_id)]
     counted = [ANSWERS[vote.answer] for vote in votes if vote.status == 200]
-    if counted:
-        right = question.answers == counted[:1]
-    else:  # the question ended without a vote, or the vote's own answer was lost
-        right = len(question.answers) == 1
+    # Without a counted vote, the question ended in another way, or the vote's own answer was lost.
+    right = question.answers == counted[:1] if counted else len(question.answers) == 1
     if question.polls and right and question.answers == ["allow"] and not question.refused:
         right = question.claims.count(200) == 1
     row.told_once += right

@@ -11,7 +11,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol
 
-import psycopg
 from django.db import connection, connections
 
 from toolcards.backup.archive import BackupError
@@ -100,6 +99,8 @@ class Postgres:
 
     def users(self) -> str:
         """Return how many other sessions use the database."""
+        import psycopg  # SQLite needs none
+
         _leave()
         with psycopg.connect(**_parameters()) as session:
             found = session.execute(

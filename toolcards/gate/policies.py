@@ -62,10 +62,7 @@ def active() -> Policy:
     if row not in _compiled:
         version = PolicyVersion.objects.get(number=row[0])
         _compiled.clear()
-        try:
-            _compiled[row] = compiled(version)
-        except Exception as error:  # by hand in the database, or by a version of ours that knows fewer rules
-            raise Unreadable(row[0]) from error
+        _compiled[row] = compiled(version)
     return _compiled[row]
 
 
@@ -75,8 +72,18 @@ def active_number() -> int:
 
 
 def compiled(version: PolicyVersion) -> Policy:
-    """Return a version's policy, ready to judge."""
-    return documents.parse(json.loads(version.document), version=version.number)
+    """Return a version's policy, ready to judge; raises Unreadable."""
+    try:
+        return documents.parse(json.loads(version.document), version=version.number)
+    except Exception as error:  # changed by hand in the database, or written by a release with other rules
+        raise Unreadable(version.number) from error
+
+
+def document_of(version: PolicyVersion) -> dict[str, Any]:
+    """Return a version's document; raises Unreadable where it is no policy."""
+    compiled(version)
+    document: dict[str, Any] = json.loads(version.document)
+    return document
 
 
 def check(document: Any) -> list[Finding]:
