@@ -20,7 +20,7 @@ import pytest
 from tests.serving import PATIENCE, held_port, until
 
 
-def _program(name: str) -> str | None:
+def find_program(name: str) -> str | None:
     """Debian keeps PostgreSQL's programs off the PATH, one folder a version."""
     newest = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), reverse=True)
     return shutil.which(name) or (str(newest[0]) if newest else None)
@@ -56,7 +56,7 @@ def _copied(package: Path) -> Path:
 
 def _postgres(name: str) -> str:
     """Return one of PostgreSQL's programs, which are all there."""
-    program = _program(name)
+    program = find_program(name)
     assert program
     return _within_reach(program)
 
@@ -73,7 +73,7 @@ class Postgres:
 
     def create(self) -> None:
         """Make its files and start it."""
-        if not all(_program(name) for name in ("initdb", "postgres", "createdb", "psql")):
+        if not all(find_program(name) for name in ("initdb", "postgres", "createdb", "psql")):
             pytest.skip("not here: PostgreSQL")
         self.data.mkdir()
         if user := _unprivileged():
@@ -88,7 +88,7 @@ class Postgres:
     def start(self, *first: str) -> None:
         """Start it; return once it answers (to this program of PostgreSQL, else to a query)."""
         options = ["-D", str(self.data), "-p", str(self.port), "-k", str(self.data)]
-        options += ["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]
+        options += ["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", "max_connections=300"]
         with (self.data.parent / "postgres.log").open("ab") as log:
             command = [_postgres("postgres"), *options]
             user = _unprivileged()
@@ -144,7 +144,7 @@ class Redis:
     """A Redis server without persistence that can be stopped, paused and started again on its port."""
 
     def __init__(self, folder: Path) -> None:
-        program = _program("redis-server")
+        program = find_program("redis-server")
         if not program:
             pytest.skip("not here: Redis")
         self._held = held_port()
@@ -159,6 +159,10 @@ class Redis:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End it for good."""
         self.kill()
         self._held.close()
 
@@ -179,6 +183,12 @@ class Redis:
         assert self.process is not None
         self.process.send_signal(number)
 
+    def send(self, command: str) -> None:
+        """Send it a command."""
+        with socket.create_connection(("127.0.0.1", self.port), PATIENCE) as connection:
+            connection.sendall(command.encode() + b"\r\n")
+            connection.recv(1000)
+
 
 @contextmanager
 def redis(folder: Path) -> Iterator[str]:
@@ -190,11 +200,3 @@ def redis(folder: Path) -> Iterator[str]:
 def _answers(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(PATIENCE)
-    except subprocess.TimeoutExpired:
-        process.kill()

@@ -14,7 +14,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.chaos.machines import CommitProxy, Postgres, Redis
+from tests.chaos.machines import Postgres, Redis
+from tests.cutting import Cutter
 from tests.serving import Server, until
 
 
@@ -43,7 +44,6 @@ class Machines:
         """The PostgreSQL server."""
         if self._postgres is None:
             self._postgres = Postgres()
-            self._postgres.start()
         return self._postgres
 
     @property
@@ -51,7 +51,6 @@ class Machines:
         """The Redis server."""
         if self._redis is None:
             self._redis = Redis()
-            self._redis.start()
         return self._redis
 
     def remove(self) -> None:
@@ -69,7 +68,7 @@ class Stage:
     server: Server
     machines: Machines
     database: str = ""
-    proxy: CommitProxy | None = None
+    proxy: Cutter | None = None
 
     @property
     def log(self) -> str:
@@ -165,8 +164,8 @@ def staged(setup: Setup, machines: Machines, needs: str = "", **settings: object
         machines.databases += 1
         database = f"cards{machines.databases}"
         machines.postgres.make_database(database)
-        proxy = CommitProxy(machines.postgres) if needs == "proxy" else None
-        url = machines.postgres.url(database, proxy.port if proxy else 0)
+        proxy = Cutter(machines.postgres.port) if needs == "proxy" else None
+        url = machines.postgres.url_of(database, proxy.port if proxy else 0)
         settings |= {"database_url": url, "redis_url": machines.redis.url}
     server = Server(data, server=setup.server, workers=setup.workers, **settings)
     mounted = needs == "disk" and _mount_small_disk(data)

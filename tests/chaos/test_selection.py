@@ -11,7 +11,7 @@ from tests.chaos.load import Client
 from tests.chaos.scenarios import SCENARIOS
 from tests.chaos.stage import Machines, Setup
 from tests.chaos.streams import NumberedStreamer, SlowKeyedPoster, Streamer
-from tests.services import _program as program
+from tests.services import find_program
 
 FEW: list[type[Client]] = [Streamer, NumberedStreamer, SlowKeyedPoster, Gated, Poller, Voter]
 
@@ -32,7 +32,7 @@ def test_a_killed_server_loses_and_doubles_nothing(machines: Machines) -> None:
 @pytest.mark.postgres
 @pytest.mark.redis
 def test_ended_sessions_of_postgresql_lose_and_double_nothing(machines: Machines) -> None:
-    if not program("initdb") or not program("redis-server"):
+    if not find_program("initdb") or not find_program("redis-server"):
         pytest.skip("PostgreSQL or Redis is not installed")
     row = SCENARIOS["pg-sessions"].play(Setup("postgres"), machines, clients=FEW, times=1)
     assert not row.broken, row
