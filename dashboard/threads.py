@@ -15,6 +15,6 @@ from django.dispatch import receiver
 
 @receiver(request_finished)
 def close_connection(**rest: Any) -> None:
-    """Close it, unless somebody around the request (a test) has a transaction open."""
+    """Close it, unless a caller of the request (a test) has a transaction open."""
     if not connection.in_atomic_block:
         connection.close()

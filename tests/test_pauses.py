@@ -258,7 +258,7 @@ def test_a_clock_follows_neither_the_wall_nor_a_pause() -> None:
     now = {"wall": 5_000.0, "elapsed": 100.0}
     process = Clock(lambda: now["wall"], lambda: now["elapsed"])
     first = process.next_beat(None)
-    now |= {"wall": 9_000.0, "elapsed": 102.0}  # somebody set the clock
+    now |= {"wall": 9_000.0, "elapsed": 102.0}  # the wall clock was set
     assert (process.steady(), process.working(), process.offset()) == (5_002.0, 5_002.0, 3_998.0)
     second = process.next_beat(first)
     now |= {"elapsed": 400.0}

@@ -66,7 +66,7 @@ def test_a_ring_crosses_over_whatever_became_of_redis_meanwhile(a_redis: Redis, 
     until(lambda: crosses(relays, 2) and not outages.ongoing(outages.BELL))
     a_redis.signal(signal.SIGSTOP)
     until(away)
-    for run in range(1_000, 21_000):  # as quickly as ever, though nobody takes them
+    for run in range(1_000, 21_000):  # as quickly as before, though no process takes them
         relays[0].send({run})
     assert len(relays[0]._pending) <= MOST
     a_redis.signal(signal.SIGCONT)

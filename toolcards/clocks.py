@@ -4,7 +4,7 @@
 - Steady time counts real seconds: setting the clock does not move it. It begins at the wall time of the first start.
 - Working time is steady time without pauses. A pause is a time in which no server process of the installation worked:
   all were down, stopped, or asleep, or the database could not be written. Leases of agents and the short limits of
-  permits run on working time, so that our own pauses use up nobody's time.
+  permits run on working time, so that a pause of the server takes no time from agents.
 
 The server processes agree on a `Beat`: one row that they move on while they work (gate/timekeeping.py). Between two
 beats each process counts on by itself, for at most `PAUSE` seconds of working time.

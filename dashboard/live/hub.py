@@ -115,7 +115,7 @@ class Hub:
                     await self._audit()
             except Exception as error:  # a database that is away for a moment must not end the live pages
                 if not excuse(error):
-                    log.exception("live: this look failed; the next one comes, and everybody gets their boards anew")
+                    log.exception("live: this look failed; the next one sends every page its whole board")
                 self._new = list({watcher for watchers in self.watchers.values() for watcher in watchers})
                 await asyncio.sleep(RECOVERY)
             await asyncio.sleep(max(TICK, self.spent / SHARE - self.spent))

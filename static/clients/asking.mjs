@@ -295,5 +295,5 @@ export const headers = (options, type) => ({ authorization: `Bearer ${options.ke
 export function heard(options, error) {
   try {
     options.onError?.(error);
-  } catch {} // watching disturbs nobody
+  } catch {} // a watcher that fails changes nothing
 }

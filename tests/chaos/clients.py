@@ -53,7 +53,7 @@ class Http:
 
 
 class Person(Http):
-    """Somebody signed in as admin, who reads the API and votes by form."""
+    """An admin who is signed in, and reads the API and votes by form."""
 
     def __init__(self, server: Server, timeout: float = 20.0) -> None:
         super().__init__(server, timeout)

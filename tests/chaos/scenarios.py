@@ -115,7 +115,7 @@ def pause_server(stage: Stage) -> None:
 
 @scenario("locked")
 def lock_database(stage: Stage) -> None:
-    """Somebody holds a lock on the database for 15 s."""
+    """Another program holds a lock on the database for 15 s."""
     with stage.locked():
         time.sleep(15.0)
 

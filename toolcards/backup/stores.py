@@ -30,7 +30,7 @@ class Store(Protocol):
         """Return whether there is a database with tables."""
 
     def users(self) -> str:
-        """Return who else uses the database, "" for nobody."""
+        """Return who else uses the database, "" if no one does."""
 
     def replace(self, source: Path) -> str:
         """Put the source in the database's place; returns where the old one is kept, "" where there was none."""
