@@ -29,7 +29,6 @@ from toolcards.gate import (
     undoing,
     votes,
 )
-from toolcards.gate.announcing import end_of_stream
 from toolcards.gate.consulting import Inquiry
 from toolcards.gate.decision import Asking, Decide
 from toolcards.gate.ingest import Committed, Stream
@@ -49,6 +48,7 @@ from toolcards.gate.refusals import (
     Unknown,
 )
 from toolcards.gate.settling import Finding
+from toolcards.gate.stream_end import end_of_stream
 from toolcards.gate.votes import Ballot
 from toolcards.models import Source
 

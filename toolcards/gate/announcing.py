@@ -1,4 +1,4 @@
-"""What an agent announces by itself: its own questions to people, and the end of its stream."""
+"""What an agent announces by itself: its own questions to people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from toolcards.gate.people import eligible
 from toolcards.gate.transaction import Transaction
 from toolcards.ids import new_id
 
-END_OF_STREAM = "\x00end-of-stream"
 _HEARD = frozenset({"socket", "watch", "hook", "poll"})  # ways in on which an answer finds its way back
 
 
@@ -32,18 +31,3 @@ def _digest(card: Card | None, fact: f.ApprovalAsked) -> str:
     if card is None or (not card.has_input and fact.input is not None):
         card = (card or Card("")).but(input=fact.input, has_input=fact.input is not None)
     return digest_of_input(card)
-
-
-def end_of_stream() -> f.RunEnded:
-    """Return the fact that a transport pushes when a whole body has been read."""
-    return f.RunEnded(reason=END_OF_STREAM)
-
-
-def how_it_ended(memory: RunMemory) -> f.RunEnded | None:
-    """Return how the run ended whose body is over: what the protocol itself did not end is ended now."""
-    context = memory.board.context
-    if context.ended or not memory.seq:
-        return None
-    if context.error:
-        return f.RunEnded(outcome="error", reason=context.error)
-    return f.RunEnded(outcome="truncated", reason="The stream stopped without an end.")

@@ -24,19 +24,19 @@ from typing import Any, TypeAlias
 
 from toolcards.core import facts as f
 from toolcards.core import numbers
-from toolcards.core.closing import ends
 from toolcards.core.facts import Piece
 from toolcards.core.lifecycle import Card
 from toolcards.core.numbers import Number, TooManyGaps
 from toolcards.core.skipped_frames import Skipped
 from toolcards.gate import consulting, journal
-from toolcards.gate.announcing import END_OF_STREAM, announced, how_it_ended
+from toolcards.gate.announcing import announced
 from toolcards.gate.consulting import Heard, Inquiry
 from toolcards.gate.digests import digest_of_input
 from toolcards.gate.judge import begin_again, judge
 from toolcards.gate.liveness import come_back, forfeit, renew
 from toolcards.gate.memory import RunMemory
 from toolcards.gate.preparing import stopped
+from toolcards.gate.stream_end import END_OF_STREAM, close_own_calls, how_it_ended
 from toolcards.gate.transaction import Transaction, plain
 from toolcards.models import Approval, Source
 
@@ -293,7 +293,7 @@ class Stream:
     def _tell(self, tx: Transaction, memory: RunMemory, fact: Any, at: float) -> None:
         if type(fact) is f.RunEnded and fact.reason == END_OF_STREAM:
             ended = how_it_ended(memory)
-            if ended is None or self._leaves_others(tx, memory, ended, at):
+            if ended is None or self._ends_a_part(tx, memory, ended, at):
                 return
             fact = ended
         object.__setattr__(fact, "at", at)  # ours alone until it is told
@@ -314,24 +314,9 @@ class Stream:
             memory.row.reason = plain(fact.reason, 2000)
             forfeit(tx, memory)
 
-    def _leaves_others(self, tx: Transaction, memory: RunMemory, ended: f.RunEnded, at: float) -> bool:
-        """End only what this stream began, if anything else of the run goes on; return whether anything does.
-
-        Goes on: what was judged elsewhere, since an agent that polls is alive, and what another stream began, which
-        may still be open. If it is not, the run's lease says so.
-        """
-        touched = self.touched | self._touching
-        open_cards = [card for card in memory.board.open_cards() if not card.soft]
-        judged = {card.ordinal for card in open_cards if card.decision}
-        others = {ordinal for ordinal in judged if self.mode != "gate" or ordinal not in touched}
-        unasked = [card for card in open_cards if not (card.waiting or card.awaiting_client)]
-        begun = {card.ordinal for card in unasked if ends(card, ended, memory.board.context)}
-        if not (self.shared or others or begun - touched):
-            return False
-        for card in open_cards:
-            if card.ordinal in touched and card.ordinal not in others:
-                tx.tell(memory, f.Closed(card.call_id, ended.outcome, reason=ended.reason, at=at), card)
-        return True
+    def _ends_a_part(self, tx: Transaction, memory: RunMemory, ended: f.RunEnded, at: float) -> bool:
+        touched, gates = self.touched | self._touching, self.mode == "gate"
+        return close_own_calls(tx, memory, ended, at, touched=touched, gates=gates, shared=self.shared)
 
     def _decide(self, tx: Transaction, memory: RunMemory, spoken_of: list[Card], fact: Any, at: float) -> None:
         """Judge a call whose input is complete: on a gate stream, and wherever it replaced a judged one."""
