@@ -463,9 +463,9 @@ def test_a_refused_request_leaves_a_line_and_no_traceback() -> None:
         record = logging.LogRecord("django.request", logging.WARNING, "f", 1, "Forbidden", (), sys.exc_info())
     record.status_code = 403
     named = logs.configuration(style="console", level="info")
-    (refused,) = (made["()"]() for made in named["filters"].values())
+    refused = named["filters"]["refused"]["()"]()
     assert refused(record) and record.exc_info is None
-    assert named["handlers"]["console"]["filters"] == list(named["filters"])
+    assert "refused" in named["handlers"]["console"]["filters"]
 
 
 def test_the_test_box_hides_what_it_looked_at() -> None:

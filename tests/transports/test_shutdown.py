@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection
 
-from tests.serving import PATIENCE, Server, until
+from tests.serving import KEY, PATIENCE, Server, until
 from tests.wires import INGEST, WITH_KEY, Wire, post
 
 HELD = 50.0  # seconds that the polls and streams below would stay open
@@ -93,9 +96,15 @@ def _hook(server: Server) -> tuple[int, str]:
 
 def _events(server: Server) -> tuple[int, str]:
     _asked(server, "events")
-    READY["events"].set()
-    status, said, _ = server.request("GET", "/api/v1/runs/polls/events", Accept="text/event-stream")
-    return status, said  # read to a proper end, or IncompleteRead
+    connection = http.client.HTTPConnection(urlsplit(server.base).netloc, timeout=2 * PATIENCE)
+    with closing(connection):
+        headers = {"Authorization": f"Bearer {KEY}", "Accept": "text/event-stream"}
+        connection.request("GET", "/api/v1/runs/polls/events", headers=headers)
+        answer, said = connection.getresponse(), b""
+        while b'"call_id":"events"' not in said:
+            said += answer.read1()
+        READY["events"].set()
+        return answer.status, (said + answer.read()).decode()  # to a proper end, or IncompleteRead
 
 
 def _body(server: Server) -> tuple[int, Any]:

@@ -15,5 +15,6 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("at", models.FloatField()),
             ],
+            options={"default_permissions": ()},
         ),
     ]

@@ -16,5 +16,6 @@ class Migration(migrations.Migration):
                 ("number", models.BigIntegerField()),
                 ("at", models.FloatField()),
             ],
+            options={"default_permissions": ()},
         ),
     ]

@@ -12,5 +12,8 @@ class GroupCommit(models.Model):
     number = models.BigIntegerField()
     at = models.FloatField()  # epoch seconds
 
+    class Meta:
+        default_permissions = ()  # no one changes it by hand
+
     def __str__(self) -> str:
         return f"{self.process}: {self.number}"

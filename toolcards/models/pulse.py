@@ -15,6 +15,9 @@ class Pulse(models.Model):
     paused = models.FloatField(default=0)  # length of all pauses
     resumed = models.FloatField(default=0)  # working time as the last pause ended
 
+    class Meta:
+        default_permissions = ()  # no one changes it by hand
+
     def __str__(self) -> str:
         return f"last written at {self.at:.1f}"
 

@@ -201,5 +201,8 @@ class ReceiptPart(models.Model):
     receipt = models.ForeignKey(Receipt, on_delete=models.CASCADE, related_name="parts")
     body = SealedText()
 
+    class Meta:
+        default_permissions = ()  # no one changes it by hand
+
     def __str__(self) -> str:
         return f"part of {self.receipt_id}"
