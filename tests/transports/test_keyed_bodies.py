@@ -165,7 +165,7 @@ def _judged(policy: Any, an_approver: Any) -> Iterator[None]:
     telling.forget()
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     frames=st.lists(FRAMES, min_size=1, max_size=25), breaks=st.lists(BREAKS, max_size=4),
     gating=st.booleans(), plugged=st.booleans(), named=st.booleans(),

@@ -1,4 +1,7 @@
-"""Policy's own door: the active version, compiled once; the draft; and the only way to a new version."""
+"""Policy's own door: the active version, compiled once; the draft; and the only way to a new version.
+
+A little longer than most modules: the draft and what becomes active go through the same checks.
+"""
 
 from __future__ import annotations
 
