@@ -166,3 +166,18 @@ async def test_a_server_of_another_kind_is_no_websocket():
         with pytest.raises(wire.Closed) as told:
             await wire.connect(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
     assert told.value.code == 1002
+
+
+@pytest.mark.parametrize("status", ["²", "9" * 5_000, ""])
+async def test_an_answer_whose_status_is_no_number_is_a_connection_that_failed(status):
+    async def talk(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(f"HTTP/1.1 {status} Odd\r\n\r\n".encode("latin-1"))
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(talk, "127.0.0.1", 0)
+    async with server:
+        with pytest.raises(wire.Closed) as told:
+            await wire.connect(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+    assert told.value.code == 1006

@@ -7,6 +7,7 @@ import base64
 import contextlib
 import hashlib
 import os
+import re
 import ssl
 import struct
 from collections.abc import Mapping
@@ -76,7 +77,7 @@ async def _handshake(
     status = head[0].split(" ")
     answered = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])}
     if len(status) < 2 or status[1] != "101":
-        code = int(status[1]) if len(status) > 1 and status[1].isdigit() else 1006
+        code = int(status[1]) if len(status) > 1 and re.fullmatch("[0-9]{3}", status[1]) else 1006
         raise Closed(code, "the server refused the socket")
     expected = base64.b64encode(hashlib.sha1(f"{key}{_GUID}".encode()).digest()).decode()  # noqa: S324 - the RFC's
     upgraded = (

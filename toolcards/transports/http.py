@@ -224,7 +224,7 @@ def has_body(scope: Any) -> bool:
 def announced(scope: Any) -> int:
     """Return how long the body will be as the head says, 0 where it does not."""
     lengths = [value for name, value in scope["headers"] if name == b"content-length"]
-    return int(lengths[0]) if lengths and lengths[0].isdigit() else 0
+    return int(lengths[0][:18]) if lengths and lengths[0].isdigit() else 0
 
 
 async def body_of(scope: Any, receive: Any, *, begin: bool = False) -> bytes:
