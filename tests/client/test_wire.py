@@ -154,30 +154,27 @@ async def test_broken_bytes_end_the_connection(name):
         socket.abort()
 
 
-async def test_a_server_of_another_kind_is_no_websocket():
+async def refusal_of(head):
+    """Connect to a server that answers with this head; return the code of the failure."""
+
     async def talk(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n")
+        writer.write(head)
         await writer.drain()
         writer.close()
 
     server = await asyncio.start_server(talk, "127.0.0.1", 0)
     async with server:
-        with pytest.raises(wire.Closed) as told:
+        with pytest.raises(wire.Closed) as failed:
             await wire.connect(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
-    assert told.value.code == 1002
+    return failed.value.code
+
+
+async def test_a_server_of_another_kind_is_no_websocket():
+    head = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n"
+    assert await refusal_of(head) == 1002
 
 
 @pytest.mark.parametrize("status", ["²", "9" * 5_000, ""])
 async def test_an_answer_whose_status_is_no_number_is_a_connection_that_failed(status):
-    async def talk(reader, writer):
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(f"HTTP/1.1 {status} Odd\r\n\r\n".encode("latin-1"))
-        await writer.drain()
-        writer.close()
-
-    server = await asyncio.start_server(talk, "127.0.0.1", 0)
-    async with server:
-        with pytest.raises(wire.Closed) as told:
-            await wire.connect(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
-    assert told.value.code == 1006
+    assert await refusal_of(f"HTTP/1.1 {status} Odd\r\n\r\n".encode("latin-1")) == 1006

@@ -17,7 +17,7 @@ from toolcards.core import facts as f
 from toolcards.gate import journal, timekeeping
 from toolcards.gate.deadlines import asks, expire_overdue
 from toolcards.gate.liveness import Lose
-from toolcards.gate.permits import lapse, lapsed
+from toolcards.gate.permits import has_lapsed, lapse
 from toolcards.gate.refusals import Sealed
 from toolcards.gate.terms import terms_of
 from toolcards.gate.transaction import Transaction
@@ -116,6 +116,6 @@ class LapsePermit(Action):
     def apply(self, tx: Transaction) -> None:
         """See journal.Work."""
         row = Approval.objects.select_for_update().get(id=self.approval)
-        if lapsed(row, tx.working):
+        if has_lapsed(row, tx.working):
             memory = tx.existing(row.run_id)
             lapse(tx, memory, row, memory.board.cards[row.call.ordinal])

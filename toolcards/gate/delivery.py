@@ -9,7 +9,7 @@ from toolcards.core import facts as f
 from toolcards.core.lifecycle import Card, ToolCallState
 from toolcards.gate.answers import effect_of_question
 from toolcards.gate.memory import RunMemory
-from toolcards.gate.permits import lapse, lapsed, with_permit
+from toolcards.gate.permits import has_lapsed, lapse, with_permit
 from toolcards.gate.rechecking import rechecked
 from toolcards.gate.transaction import Transaction
 from toolcards.gate.work import Action
@@ -33,7 +33,7 @@ class Take(Action):
         card = memory.board.cards[row.call.ordinal]
         if card.approval is None or card.approval.id != row.id:
             return  # a newer question of the same call took its place; that one will be answered
-        if lapsed(row, tx.working):  # the clock has not come by yet
+        if has_lapsed(row, tx.working):  # the clock has not come by yet
             lapse(tx, memory, row, card)
             card = memory.board.cards[card.ordinal]
         elif row.state == "approved" and row.opener == "gate":

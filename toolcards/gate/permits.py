@@ -139,7 +139,7 @@ def lapse(tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> None
             tx.tell(memory, f.Closed(card.call_id, "truncated", reason=NEVER_BEGUN, at=tx.now), card)
 
 
-def lapsed(row: Approval, working: float) -> bool:
+def has_lapsed(row: Approval, working: float) -> bool:
     """Return whether the row is an approval whose time for use is over, and that was not used."""
     return row.state == "approved" and not row.claimed_at and 0 < row.permit_expires_at <= working
 

@@ -40,7 +40,7 @@ async def follow() -> None:
 
 async def refresh() -> None:
     """Probe the parts that fail, or that have not worked lately."""
-    await asyncio.gather(*(_Probe.here(part).end() for part in FRESH if _in_doubt(part)))
+    await asyncio.gather(*(_Probe.join(part).end() for part in FRESH if _in_doubt(part)))
 
 
 async def reasons() -> dict[str, Reason]:
@@ -81,7 +81,7 @@ class _Probe:
         self._task.add_done_callback(self._report)
 
     @classmethod
-    def here(cls, part: str) -> _Probe:
+    def join(cls, part: str) -> _Probe:
         """Return the probe that runs, or begin one."""
         running = _running.setdefault(asyncio.get_running_loop(), {})
         if part not in running or running[part]._task.done():
