@@ -140,8 +140,13 @@ class Stage:
     def workers(self) -> list[int]:
         """Return the worker processes, oldest first; none where the first process serves itself."""
         children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
-        named = [(int(pid), Path(f"/proc/{pid}/cmdline").read_bytes()) for pid in children]
-        return sorted(pid for pid, command in named if b"spawn_main" in command)
+        return sorted(int(pid) for pid in children if b"spawn_main" in _command_of(pid))
+
+
+def _command_of(pid: str) -> bytes:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""  # it has ended since it was listed
 
 
 def missing(setup: Setup, needs: str) -> str:
