@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.services import postgres
 from tests.serving import Server
 from tests.test_audit_histories import reset_counters
 from toolcards import anchor, gate, records, verify, witnesses
+from toolcards.clocks import clock
 from toolcards.core import anchors
 from toolcards.core import happenings as h
 from toolcards.gate import telling
@@ -241,8 +243,13 @@ def test_a_vote_whose_row_is_gone_shows(a_call: Any) -> None:
     assert rows > AuditRow.objects.count()
 
 
-def test_a_decision_whose_row_is_gone_shows_by_the_log_of_events(source: Source, policy: Any) -> None:
+def test_a_decision_whose_row_is_gone_shows_by_the_log_of_events(
+    source: Source, policy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     policy({"default": "deny"})
+    moment = int(time.time()) + 0.0007  # both are in the same millisecond, past its half
+    monkeypatch.setattr(anchor.time, "time", lambda: moment)
+    monkeypatch.setattr(clock, "wall", lambda: moment)
     anchor.forget()
     anchor.accept(verify._end(AuditRow.objects.count()))
     gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={"command": "ls"}))

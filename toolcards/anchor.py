@@ -55,7 +55,7 @@ def _all_keys(secret: str, older: tuple[str, ...]) -> dict[str, bytes]:
 
 
 def _now() -> int:
-    return round(time.time() * 1000)
+    return int(time.time() * 1000)  # never rounded up: an act in the same millisecond is not before the anchor
 
 
 # ---------------------------------------------------------------- the file
