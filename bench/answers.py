@@ -170,9 +170,9 @@ def decisions(report: Report) -> None:
 
 def _deciding(matches: list[dict[str, object]]) -> float:
     """Return the median seconds that one decision takes under asking rules with these conditions."""
-    from toolcards.core.document import parse
-    from toolcards.core.policy import decide
-    from toolcards.core.question import Question
+    from toolcards.core.policy.decision import decide
+    from toolcards.core.policy.language.document import parse
+    from toolcards.core.policy.request import Question
 
     question = Question.of("bash", input={"command": "git push origin main --tags"}, agent_path=("bench",))
     rules = [{"id": f"rule-{number}", "effect": "ask", "match": match} for number, match in enumerate(matches)]

@@ -47,10 +47,10 @@ def alone(calls: int) -> dict[str, object]:
 
     call_command("migrate", verbosity=0)
     fill(calls)
-    from dashboard.policy import simulation
-    from dashboard.policy.pastcalls import Span
-    from toolcards.core.document import parse
-    from toolcards.core.packs import PACKS
+    from dashboard.policy.simulation import simulation
+    from dashboard.policy.simulation.past_calls import Span
+    from toolcards.core.policy.language.document import parse
+    from toolcards.core.policy.language.presets import PACKS
 
     first = dict(PACKS["ask-on-writes"].document)
     push = {
@@ -82,8 +82,8 @@ def fill(calls: int) -> None:
     """Store calls as the gate stores them, without its log: a simulation reads only the calls."""
     from django.utils import timezone
 
-    from toolcards.core.card_codec import dump_card
-    from toolcards.core.lifecycle import Card, Times, Tool, ToolCallState
+    from toolcards.core.calls.card import Card, Times, Tool, ToolCallState
+    from toolcards.core.calls.card_codec import dump_card
     from toolcards.models import Run, Source, ToolCall
 
     source = Source.objects.create(name="bench")

@@ -12,4 +12,5 @@ class DashboardConfig(AppConfig):
 
     def ready(self) -> None:
         """Register checks and what happens at sign-ins, changes of people, deletions and requests' ends."""
-        from dashboard import checks, deletions, personlog, signins, threads  # noqa: F401
+        from dashboard import checks, threads  # noqa: F401
+        from dashboard.accounts import audit_signals, deletions, sign_in_log  # noqa: F401

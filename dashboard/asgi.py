@@ -22,8 +22,8 @@ from dashboard.serving.bodies import Measured
 from dashboard.serving.requests import Counted, Tracked
 from toolcards import gate
 from toolcards.database import excuse
-from toolcards.transports import background, copying
-from toolcards.transports.problems import AGAIN
+from toolcards.transports import anchor_copies, scheduler
+from toolcards.transports.api_errors import AGAIN
 from toolcards.transports.routing import AGENT_SOCKET, Machines, agent_socket, nothing_here
 
 # People's sockets: same origin only, signed in by session.
@@ -32,7 +32,7 @@ browser_sockets = OriginGuard(AuthMiddlewareStack(URLRouter(websocket_urlpattern
 
 async def sockets(scope: Any, receive: Any, send: Any) -> None:
     """Agents come with a key, people with a session; the two never meet."""
-    background.ensure()
+    scheduler.ensure()
     if scope["path"] == AGENT_SOCKET or scope["path"] + "/" == AGENT_SOCKET:
         await agent_socket(scope, receive, send)
         return
@@ -54,13 +54,13 @@ async def lifespan(scope: Any, receive: Any, send: Any) -> None:
     while True:
         message = await receive()
         if message["type"] == "lifespan.startup":
-            background.ensure()
+            scheduler.ensure()
             await send({"type": "lifespan.startup.complete"})
         elif message["type"] == "lifespan.shutdown":
             await application.settle()  # a request that was cancelled may still give an answer or a key back
-            await background.stop()
+            await scheduler.stop()
             await sync_to_async(gate.drain, thread_sensitive=False)()
-            await sync_to_async(copying.send_due, thread_sensitive=False)(all_of_it=True)
+            await sync_to_async(anchor_copies.send_due, thread_sensitive=False)(all_of_it=True)
             await send({"type": "lifespan.shutdown.complete"})
             return
 

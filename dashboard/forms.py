@@ -7,7 +7,7 @@ from typing import Any
 
 from django import forms
 
-from dashboard.policy import yamltext
+from dashboard.policy import yaml_io
 from toolcards.gate import Ballot, Finding
 from toolcards.models import EVERY_SCOPE, READ_ALL, SCOPES
 
@@ -202,8 +202,8 @@ class ImportForm(forms.Form):
 
 def _read_yaml(text: str) -> Any:
     try:
-        return yamltext.read(text).value
-    except yamltext.NotYaml as refused:
+        return yaml_io.read(text).value
+    except yaml_io.NotYaml as refused:
         raise forms.ValidationError(f"Line {refused.line}: {refused.findings[0].message}") from None
 
 

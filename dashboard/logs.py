@@ -8,7 +8,7 @@ from typing import Any
 import structlog
 from django.core.exceptions import ImproperlyConfigured
 
-from toolcards.core.redact import Redactor
+from toolcards.core.redaction.redactor import Redactor
 
 BODIES = {"body", "frame", "input", "input_text", "output", "args", "arguments", "headers", "cookies", "authorization"}
 

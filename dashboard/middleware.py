@@ -14,9 +14,9 @@ from django.template.loader import render_to_string
 from django.views.defaults import bad_request, server_error
 
 from dashboard.accounts import hashing
-from dashboard.drawing import marks
+from dashboard.cards import safe_text
+from toolcards.audit.trail import ACTOR
 from toolcards.database import LONGEST_PAUSE, PATIENCE, RETRY_AFTER, excuse
-from toolcards.records import ACTOR
 
 ADMIN = "/admin/"
 
@@ -200,7 +200,7 @@ class VisibleAdmin:
 def _with_marks(request: HttpRequest, response: HttpResponse) -> HttpResponse:
     page = response.headers.get("Content-Type", "").startswith("text/html") and not response.streaming
     if page and request.path.startswith(ADMIN):
-        response.content = marks.in_page(response.content.decode()).encode()
+        response.content = safe_text.in_page(response.content.decode()).encode()
     return response
 
 

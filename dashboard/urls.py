@@ -4,48 +4,39 @@ from django.contrib import admin
 from django.urls import include, path, register_converter
 from django.views.generic import RedirectView
 
-from dashboard.addresses import Number
-from dashboard.views import (
-    audit,
-    batch,
-    calling,
-    calls,
-    connect,
-    emergency,
-    grants,
-    history,
-    inbox,
-    notify,
-    now,
-    people,
-    policies,
-    policy_api,
-    policy_text,
-    runs,
-    settling,
-    signing,
-    simulate_api,
-    simulating,
-    sources,
-    trying,
-)
+from dashboard.accounts import sign_in_views
+from dashboard.accounts import views as accounts
+from dashboard.audit import views as audit
+from dashboard.inbox import batch, history
+from dashboard.inbox import views as inbox
+from dashboard.notifications import views as notifications
+from dashboard.policy import api as policy_api
+from dashboard.policy import call_policy, dry_run_views, emergency, grants, text_editor
+from dashboard.policy import views as policy
+from dashboard.policy.simulation import api as simulation_api
+from dashboard.policy.simulation import views as simulation
+from dashboard.runs import call_views, manual_outcome, overview
+from dashboard.runs import views as runs
+from dashboard.sources import connect
+from dashboard.sources import views as sources
+from dashboard.url_helpers import Number
 
 register_converter(Number, "number")
 
 LOOKING = [
-    path("", now.now, name="now"),
+    path("", overview.now, name="now"),
     path("runs/", runs.runs, name="runs"),
     path("runs/<path:name>/", runs.run, name="run"),
-    path("calls/", calls.calls, name="calls"),
-    path("calls/<number:run>-<number:ordinal>/", calls.call, name="call"),
-    path("calls/<number:run>-<number:ordinal>/why/", calling.why, name="why"),
-    path("calls/<number:run>-<number:ordinal>/rule/", calling.rule, name="rule-from-call"),
+    path("calls/", call_views.calls, name="calls"),
+    path("calls/<number:run>-<number:ordinal>/", call_views.call, name="call"),
+    path("calls/<number:run>-<number:ordinal>/why/", call_policy.why, name="why"),
+    path("calls/<number:run>-<number:ordinal>/rule/", call_policy.rule, name="rule-from-call"),
 ]
 
 SIGNING = [
-    path("login/", signing.SignIn.as_view(), name="login"),
-    path("login/link/<str:token>/", signing.use_link, name="login-link"),
-    path("logout/", signing.SignOut.as_view(), name="logout"),
+    path("login/", sign_in_views.SignIn.as_view(), name="login"),
+    path("login/link/<str:token>/", sign_in_views.use_link, name="login-link"),
+    path("logout/", sign_in_views.SignOut.as_view(), name="logout"),
 ]
 
 ANSWERING = [
@@ -55,32 +46,32 @@ ANSWERING = [
     path("approvals/<str:pk>/vote", inbox.vote, name="vote"),
     path("approvals/<str:pk>/undo", inbox.undo, name="undo"),
     path("approvals/<str:pk>/", inbox.one, name="approval"),
-    path("calls/<number:run>-<number:ordinal>/settle", settling.settle, name="settle"),
+    path("calls/<number:run>-<number:ordinal>/settle", manual_outcome.settle, name="settle"),
 ]
 
 POLICY = [
-    path("policy/", policies.policy, name="policy"),
-    path("policy/try/", trying.try_call, name="policy-try"),
-    path("policy/export/", policies.export, name="policy-export"),
-    path("policy/import/", policies.import_document, name="policy-import"),
-    path("policy/draft/", policies.draft, name="policy-draft"),
-    path("policy/draft/default/", policies.set_default, name="policy-default"),
-    path("policy/draft/activate/", policies.activate, name="policy-activate"),
-    path("policy/draft/text/", policy_text.text, name="policy-text"),
-    path("policy/draft/simulate/", simulating.begin, name="policy-simulate"),
-    path("policy/simulations/<str:pk>/", simulating.simulation, name="policy-simulation"),
-    path("policy/simulations/<str:pk>/cancel/", simulating.cancel, name="policy-simulation-cancel"),
-    path("policy/packs/<slug:name>/", policies.take_pack, name="policy-pack"),
-    path("policy/rules/new/", policies.new_rule, name="rule-new"),
-    path("policy/rules/<str:rule_id>/", policies.edit_rule, name="rule"),
-    path("policy/rules/<str:rule_id>/switch/", policies.switch_rule, name="rule-switch"),
-    path("policy/rules/<str:rule_id>/remove/", policies.remove_rule, name="rule-remove"),
-    path("policy/versions/", policies.versions, name="policy-versions"),
-    path("policy/versions/<number:number>/", policies.version, name="policy-version"),
-    path("policy/versions/<number:number>/copy/", policies.copy_version, name="policy-copy"),
+    path("policy/", policy.policy, name="policy"),
+    path("policy/try/", dry_run_views.try_call, name="policy-try"),
+    path("policy/export/", policy.export, name="policy-export"),
+    path("policy/import/", policy.import_document, name="policy-import"),
+    path("policy/draft/", policy.draft, name="policy-draft"),
+    path("policy/draft/default/", policy.set_default, name="policy-default"),
+    path("policy/draft/activate/", policy.activate, name="policy-activate"),
+    path("policy/draft/text/", text_editor.text, name="policy-text"),
+    path("policy/draft/simulate/", simulation.begin, name="policy-simulate"),
+    path("policy/simulations/<str:pk>/", simulation.simulation, name="policy-simulation"),
+    path("policy/simulations/<str:pk>/cancel/", simulation.cancel, name="policy-simulation-cancel"),
+    path("policy/packs/<slug:name>/", policy.take_pack, name="policy-pack"),
+    path("policy/rules/new/", policy.new_rule, name="rule-new"),
+    path("policy/rules/<str:rule_id>/", policy.edit_rule, name="rule"),
+    path("policy/rules/<str:rule_id>/switch/", policy.switch_rule, name="rule-switch"),
+    path("policy/rules/<str:rule_id>/remove/", policy.remove_rule, name="rule-remove"),
+    path("policy/versions/", policy.versions, name="policy-versions"),
+    path("policy/versions/<number:number>/", policy.version, name="policy-version"),
+    path("policy/versions/<number:number>/copy/", policy.copy_version, name="policy-copy"),
     path("api/v1/policy/draft", policy_api.draft),
     path("api/v1/policy/validate", policy_api.validate),
-    path("api/v1/policy/simulate", simulate_api.simulate),
+    path("api/v1/policy/simulate", simulation_api.simulate),
     path("api/v1/policy/activate", policy_api.activate),
     path("api/v1/policy/versions", policy_api.versions),
 ]
@@ -119,18 +110,18 @@ AUDIT = [
 ]
 
 NOTIFYING = [
-    path("settings/notify/", notify.notify, name="notify"),
-    path("settings/notify/<number:pk>/", notify.webhook, name="notify-one"),
-    path("settings/notify/<number:pk>/<str:what>/", notify.act, name="notify-act"),
-    path("settings/notify/deliveries/<number:pk>/", notify.delivery, name="notify-delivery"),
-    path("settings/notify/deliveries/<number:pk>/again/", notify.again, name="notify-again"),
+    path("settings/notify/", notifications.notify, name="notify"),
+    path("settings/notify/<number:pk>/", notifications.webhook, name="notify-one"),
+    path("settings/notify/<number:pk>/<str:what>/", notifications.act, name="notify-act"),
+    path("settings/notify/deliveries/<number:pk>/", notifications.delivery, name="notify-delivery"),
+    path("settings/notify/deliveries/<number:pk>/again/", notifications.again, name="notify-again"),
 ]
 
 PEOPLE = [
-    path("settings/people/", people.people, name="people"),
-    path("settings/people/<number:pk>/", people.person, name="person"),
-    path("settings/people/<number:pk>/<str:what>/", people.act, name="person-act"),
-    path("settings/password/", people.password, name="password"),
+    path("settings/people/", accounts.people, name="people"),
+    path("settings/people/<number:pk>/", accounts.person, name="person"),
+    path("settings/people/<number:pk>/<str:what>/", accounts.act, name="person-act"),
+    path("settings/password/", accounts.password, name="password"),
 ]
 
 urlpatterns = [
@@ -145,7 +136,7 @@ urlpatterns = [
     *POLICY,
     *CONNECTING,
     path("", include("toolcards.transports.urls")),  # machines: the API, health, metrics
-    path("admin/login/", signing.to_sign_in),  # one place checks passwords
+    path("admin/login/", sign_in_views.to_sign_in),  # one place checks passwords
     path("admin/password_change/", RedirectView.as_view(pattern_name="password")),
     path("admin/", admin.site.urls),
 ]

@@ -37,14 +37,15 @@ from django.test import TransactionTestCase
 from hypothesis import HealthCheck
 from hypothesis import settings as examples
 
-from dashboard import people
+from dashboard.accounts import roles
 from tests.serving import Server
 from toolcards import gate
 from toolcards.clocks import clock
-from toolcards.core import facts as f
-from toolcards.core.packs import PACKS
-from toolcards.gate import journal, memory, rebuilding, retention, telling
-from toolcards.gate.work import Action
+from toolcards.core.calls import facts as f
+from toolcards.core.policy.language.presets import PACKS
+from toolcards.gate.maintenance import rebuild, retention
+from toolcards.gate.writer import group_commit, outbox_writer, run_cache
+from toolcards.gate.writer.command import Action
 from toolcards.models import AgentKey, Run, Source, ToolCall
 
 # Tests do not survive a power cut; waiting for the disk is most of what they would do. (Servers of tests do wait.)
@@ -127,15 +128,17 @@ class Say(Action):
 @pytest.fixture(autouse=True)
 def _nothing_remembered() -> Iterator[None]:
     """Row ids start anew with every test: what processes remember of rows does not."""
-    from dashboard import cards
     from dashboard.accounts import throttle
-    from toolcards import anchor, models, outages, verify
-    from toolcards.transports import auth, presence
+    from dashboard.cards import rendering
+    from toolcards import models, outages
+    from toolcards.audit import anchor, verification
+    from toolcards.transports import auth
+    from toolcards.transports import connections as presence
 
     anchor.forget()
-    verify.path().unlink(missing_ok=True)
-    memory.forget_all()
-    telling.forget()
+    verification.path().unlink(missing_ok=True)
+    run_cache.forget_all()
+    outbox_writer.forget()
     clock.reset()
     retention._refused.clear()
     auth.forget()
@@ -144,7 +147,7 @@ def _nothing_remembered() -> Iterator[None]:
     presence._senders.clear()
     models._shown.clear()
     outages.reset()
-    cards.rendered.clear()
+    rendering.rendered.clear()
     yield
 
 
@@ -157,7 +160,7 @@ def the_log_adds_up(request: pytest.FixtureRequest, _nothing_remembered: None) -
     yield
     if touches:
         gate.drain()
-        faults = [fault for run in Run.objects.all() for fault in rebuilding.differences(run)]
+        faults = [fault for run in Run.objects.all() for fault in rebuild.differences(run)]
         assert not faults
 
 
@@ -205,7 +208,7 @@ def a_person(db: None) -> Callable[..., Any]:
     """Give `a_person(role)`: a person with the role, who signs in with the password `password`."""
 
     def make(role: str = "approver", name: str = "") -> Any:
-        return people.create(name or f"a-{role}", role=role, password="a password for tests")
+        return roles.create(name or f"a-{role}", role=role, password="a password for tests")
 
     return make
 
@@ -215,7 +218,7 @@ def a_run(source: Source) -> Callable[..., Run]:
     """Give `a_run(name, *facts)`: a run that has begun and said this."""
 
     def make(name: str = "run-1", *facts: Any, source: Source = source, title: str = "") -> Run:
-        pk = journal.do(Say(source, name, [f.RunStarted(agent="bot", title=title), *facts]))
+        pk = group_commit.do(Say(source, name, [f.RunStarted(agent="bot", title=title), *facts]))
         return Run.objects.get(pk=pk)
 
     return make
@@ -258,7 +261,7 @@ def a_call(a_run: Callable[..., Run], source: Source, request: pytest.FixtureReq
 
     def _continue(run: str, facts: list[Any]) -> None:
         if Run.objects.filter(source=source, name=run).exists():
-            journal.do(Say(source, run, facts))
+            group_commit.do(Say(source, run, facts))
         else:
             a_run(run, *facts)
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from toolcards.core import facts as f
-from toolcards.core import happenings as h
-from toolcards.gate import journal, telling
+from toolcards.core.calls import facts as f
+from toolcards.core.calls import tool_events as h
+from toolcards.gate.writer import group_commit, outbox_writer
 from toolcards.models import Delivery, Run, Source, Webhook
-from toolcards.notify import messages
-from toolcards.transports import alerting
+from toolcards.notifications import formats
+from toolcards.transports import alerts
 
 pytestmark = pytest.mark.django_db
 MINUTES = 60.0
@@ -21,9 +21,9 @@ MINUTES = 60.0
 
 @pytest.fixture(autouse=True)
 def _nobody_yet() -> Iterator[None]:
-    telling.forget()
+    outbox_writer.forget()
     yield
-    telling.forget()
+    outbox_writer.forget()
 
 
 def hears(*events: str, name: str = "w", **more: Any) -> Webhook:
@@ -39,14 +39,14 @@ def told() -> list[str]:
 def look(later: float = 0.0) -> list[str]:
     """What one look tells, so many minutes from now."""
     before = len(told())
-    alerting.look(time.time() + later * MINUTES)
+    alerts.look(time.time() + later * MINUTES)
     return told()[before:]
 
 
 def say(source: Source, run: str, *facts: Any) -> None:
     from tests.conftest import Say
 
-    journal.do(Say(source, run, list(facts)))
+    group_commit.do(Say(source, run, list(facts)))
 
 
 ALERTS = (h.SILENT, h.FAILING, h.FAILS_OPEN, h.RECOVERED)
@@ -107,16 +107,16 @@ def test_everybody_hears_what_they_chose(a_run: Any, source: Source) -> None:
 
 def test_nobody_listens_and_nothing_is_looked_at(a_run: Any, django_assert_num_queries: Any) -> None:
     a_run("r", f.InputReady("c", "bash", {}, True))
-    telling.listeners()
+    outbox_writer.listeners()
     with django_assert_num_queries(0):
-        assert alerting.look(time.time() + 11 * MINUTES) == 0
+        assert alerts.look(time.time() + 11 * MINUTES) == 0
 
 
 @pytest.mark.parametrize("event", ALERTS)
-@pytest.mark.parametrize("template", list(messages.TEMPLATES))
+@pytest.mark.parametrize("template", list(formats.TEMPLATES))
 def test_every_alert_has_words_and_a_link(event: str, template: str) -> None:
     said = {"event": event, "source": "release-bot", "why": "Because.", "badge": "silent", "url": "/sources/3/"}
-    message = messages.of(said, "medium")
+    message = formats.of(said, "medium")
     assert message.title.startswith("release-bot ") and message.text and message.link.endswith("/sources/3/")
-    body, headers = messages.TEMPLATES[template](message)
+    body, headers = formats.TEMPLATES[template](message)
     assert b"/sources/3/" in body + str(headers).encode() and event.encode() not in body

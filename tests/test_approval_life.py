@@ -14,7 +14,8 @@ from django.test import Client
 
 from tests.transports.conftest import agent, call  # noqa: F401 - fixtures
 from toolcards import gate
-from toolcards.gate import policies
+from toolcards.audit.trail import AuditRow
+from toolcards.gate import policy_store
 from toolcards.models import (
     AgentKey,
     Approval,
@@ -25,7 +26,6 @@ from toolcards.models import (
     Source,
     ToolCall,
 )
-from toolcards.records import AuditRow
 
 pytestmark = pytest.mark.django_db(transaction=True)
 DECIDE = "/api/v1/calls/decide"
@@ -266,18 +266,18 @@ def test_who_works_alone_answers_what_no_rule_asks_where_the_policy_lets_them(
     Source.objects.update(owner=an_approver)
     source.refresh_from_db()
     alone, lets = {"v": 1, "default": "ask"}, {"v": 1, "default": "ask", "default_ask": {"allow_requester": True}}
-    assert [found.code for found in policies.check(alone)] == ["requester_only"] and policies.check(lets) == []
+    assert [found.code for found in policy_store.check(alone)] == ["requester_only"] and policy_store.check(lets) == []
     policy(alone)
-    assert policies.default_unanswerable(source)
+    assert policy_store.default_unanswerable(source)
     policy(lets)
-    assert not policies.default_unanswerable(source)
+    assert not policy_store.default_unanswerable(source)
     said = gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))
     assert said["decision"] == "ask"
     waits = ToolCall.objects.get(waiting=True)
     assert gate.vote(an_approver, ballot(waits, "approve")).state == "approval-responded"
     policy(alone)  # what was answered under terms that count no more is asked anew
     a_person("approver", "bob")
-    assert policies.check(alone) == [] and not policies.default_unanswerable(source)
+    assert policy_store.check(alone) == [] and not policy_store.default_unanswerable(source)
 
 
 async def test_whom_an_agent_works_for_answers_its_own_questions(agent: Any, an_approver: Any, ballot: Any) -> None:

@@ -12,16 +12,19 @@ from django.db import connection, transaction
 from django.test import Client
 
 from dashboard import logs
-from dashboard.policy import trials
-from toolcards import anchor, gate
-from toolcards import verify as verifying
-from toolcards.core import document
-from toolcards.core.policy import decide
-from toolcards.gate import agents, journal, policies
+from dashboard.policy import dry_run
+from toolcards import gate
+from toolcards.audit import anchor
+from toolcards.audit import verification as verifying
+from toolcards.audit.trail import Act, AuditHead, AuditRow, TrailIsFinal, write
+from toolcards.audit.verification import verify
+from toolcards.core.policy.decision import decide
+from toolcards.core.policy.language import document
+from toolcards.gate import policy_store
+from toolcards.gate.agents import run_commands
+from toolcards.gate.writer import group_commit
 from toolcards.models import AgentKey, Approval, DraftRule, Source
-from toolcards.records import Act, AuditHead, AuditRow, TrailIsFinal, write
-from toolcards.transports import background
-from toolcards.verify import verify
+from toolcards.transports import scheduler
 
 pytestmark = pytest.mark.django_db
 SECRET = "Zx9vK3qLm7pR"
@@ -81,7 +84,7 @@ def test_every_edit_of_the_draft_is_told(policy: Any, signed_in: Any) -> None:
     (row,) = DraftRule.objects.all()
     added = last("policy.draft.added")
     assert (added.actor_kind, added.actor, added.details["rule"]) == ("human", "a-admin", row.rule_id)
-    policies.save_rule(rule | {"effect": "deny"}, author="ann", instead_of=row.rule_id)
+    policy_store.save_rule(rule | {"effect": "deny"}, author="ann", instead_of=row.rule_id)
     changed = last("policy.draft.changed").details
     assert (changed["rule"], changed["before"], changed["was"]) == ("r", row.rule_id, added.details["sha256"])
     for to in ("off", "off", "on"):
@@ -91,21 +94,21 @@ def test_every_edit_of_the_draft_is_told(policy: Any, signed_in: Any) -> None:
         admin.post("/policy/draft/default/", {"default": to})
     assert [row.details["default"]["is"] for row in AuditRow.objects.filter(act="policy.draft.head")] == ["deny"]
     admin.post("/policy/rules/r/remove/")
-    policies.save_rule(rule, author="ann")
+    policy_store.save_rule(rule, author="ann")
     admin.post(f"/admin/toolcards/draftrule/{DraftRule.objects.get().pk}/delete/", {"post": "yes"})
-    policies.save_rule(rule, author="ann")
+    policy_store.save_rule(rule, author="ann")
     chosen = {"action": "delete_selected", "_selected_action": DraftRule.objects.get().pk, "post": "yes"}
     admin.post("/admin/toolcards/draftrule/", chosen)
     removed = AuditRow.objects.filter(act="policy.draft.removed")
     assert [(row.actor, row.details["rule"]) for row in removed] == [("a-admin", "r")] * 3
-    assert not DraftRule.objects.exists() and not policies.remove_rule("r") and verify().fault == ""
+    assert not DraftRule.objects.exists() and not policy_store.remove_rule("r") and verify().fault == ""
 
 
 def test_an_edit_of_the_draft_that_fails_leaves_no_row(policy: Any) -> None:
     before = acts()
     with pytest.raises(document.PolicyError):
-        policies.save_rule({"effect": "ask", "match": {"tools": ["bash"]}}, author="ann")
-    assert acts() == before and not policies.switch_rule("none", True, author="ann") and acts() == before
+        policy_store.save_rule({"effect": "ask", "match": {"tools": ["bash"]}}, author="ann")
+    assert acts() == before and not policy_store.switch_rule("none", True, author="ann") and acts() == before
 
 
 def test_a_permit_that_a_rule_gave_and_nobody_used_is_told(policy: Any, source: Source) -> None:
@@ -115,7 +118,7 @@ def test_a_permit_that_a_rule_gave_and_nobody_used_is_told(policy: Any, source: 
     Approval.objects.filter(run__name="lapses").update(permit_expires_at=1.0)
     gate.sweep()
     gate.sweep()
-    journal.do(agents.End(source, "ends", "success", ""))
+    group_commit.do(run_commands.End(source, "ends", "success", ""))
     told = [(row.act, row.actor_kind, row.run) for row in AuditRow.objects.filter(act__startswith="permit.")]
     assert told == [("permit.expired", "timeout", "lapses"), ("permit.cancelled", "gate", "ends")]
     states = dict(Approval.objects.values_list("run__name", "state"))
@@ -347,10 +350,10 @@ def test_the_page_says_when_the_trail_was_verified_and_what_came_of_it(
 def test_the_clock_verifies_once_an_hour_and_complains(
     five: None, never_verified: None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert background.verify_if_due() and verifying.last()
-    assert background.verify_if_due() is None
+    assert scheduler.verify_if_due() and verifying.last()
+    assert scheduler.verify_if_due() is None
     sql("DELETE FROM toolcards_auditrow WHERE seq = 2")
-    found = background.verify_if_due(time.time() + background.VERIFY_EVERY + 1)
+    found = scheduler.verify_if_due(time.time() + scheduler.VERIFY_EVERY + 1)
     assert found and found.fault and "row 2 is missing" in caplog.text
     assert verifying.last() and verifying.last().finding == found
 
@@ -480,14 +483,14 @@ def test_the_test_box_hides_what_it_looked_at() -> None:
         }
     )
     given = {"env": {"API_TOKEN": SECRET}, "command": f"PASSWORD={SECRET}"}
-    question = trials.question_about("bash", given, agent=(), source="")
-    tried = [trials._tried(entry, {}) for entry in decide(rules, question, explain=True).trace]
+    question = dry_run.question_about("bash", given, agent=(), source="")
+    tried = [dry_run._tried(entry, {}) for entry in decide(rules, question, explain=True).trace]
     assert len(tried) == 2 and "secret value" in repr(tried)
-    assert SECRET not in repr(tried) and SECRET not in repr(trials.try_call(rules, question).nearest)
+    assert SECRET not in repr(tried) and SECRET not in repr(dry_run.try_call(rules, question).nearest)
 
 
 def test_the_reason_a_run_ended_for_is_kept_without_secrets(a_run: Any, source: Source) -> None:
     run = a_run("run-1")
-    journal.do(agents.End(source, "run-1", "error", f"failed: PASSWORD={SECRET}"))
+    group_commit.do(run_commands.End(source, "run-1", "error", f"failed: PASSWORD={SECRET}"))
     run.refresh_from_db()
     assert run.reason.startswith("failed: PASSWORD=‹secret ")

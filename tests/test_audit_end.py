@@ -19,14 +19,14 @@ from django.test import Client
 from tests.services import postgres
 from tests.serving import Server
 from tests.test_audit_histories import reset_counters
-from toolcards import anchor, gate, records, verify, witnesses
+from toolcards import gate
+from toolcards.audit import anchor, anchor_line, trail, verification, witnesses
+from toolcards.audit.trail import Act, AuditHead, AuditRow, write
 from toolcards.clocks import clock
-from toolcards.core import anchors
-from toolcards.core import happenings as h
-from toolcards.gate import telling
+from toolcards.core.calls import tool_events as h
+from toolcards.gate.writer import outbox_writer
 from toolcards.models import AgentKey, Delivery, Source, Vote, Webhook
-from toolcards.records import Act, AuditHead, AuditRow, write
-from toolcards.transports import background, copying
+from toolcards.transports import anchor_copies, scheduler
 
 pytestmark = pytest.mark.django_db
 
@@ -80,9 +80,9 @@ def five() -> None:
 
 
 def test_a_first_start_is_whole_and_a_trail_without_rows_is_too() -> None:
-    assert verify.check() == verify.Finding(0, 0)
+    assert verification.check() == verification.Finding(0, 0)
     write(Act("first"))
-    assert verify.check().kind == "whole" and anchor.read().seq == 1  # type: ignore[union-attr]
+    assert verification.check().kind == "whole" and anchor.read().seq == 1  # type: ignore[union-attr]
 
 
 def test_the_anchor_moves_along_rows_that_exist_and_never_back(five: None) -> None:
@@ -117,16 +117,16 @@ def test_a_rewritten_anchor_is_a_finding_and_stays_one(
 ) -> None:
     anchor.path().write_text(rewritten(json.loads(anchor.path().read_text())))
     cut(3)
-    assert fault in verify.check().fault
+    assert fault in verification.check().fault
     write(Act("goes on"))
     committed()
-    assert fault in verify.check().fault and verify.check().kind == "unanchored"
+    assert fault in verification.check().fault and verification.check().kind == "unanchored"
 
 
 def test_a_missing_anchor_is_a_finding_and_is_not_made_again(five: None) -> None:
     anchor.path().unlink()
     for _ in range(2):
-        finding = verify.check()
+        finding = verification.check()
         assert finding.kind == "unanchored" and "is missing" in finding.fault
         write(Act("goes on"))
         committed()
@@ -140,7 +140,7 @@ def test_the_anchor_is_not_moved_over_rows_that_contradict_it(five: None) -> Non
         committed()
         anchor.write()
         restarted()
-    assert anchor.read().seq == 5 and "row 5 is bad: the anchor saw another row" in verify.check().fault  # type: ignore[union-attr]
+    assert anchor.read().seq == 5 and "row 5 is bad: the anchor saw another row" in verification.check().fault  # type: ignore[union-attr]
 
 
 def test_a_process_remembers_what_it_wrote(five: None) -> None:
@@ -148,51 +148,51 @@ def test_a_process_remembers_what_it_wrote(five: None) -> None:
     committed()
     cut(5)
     anchor.path().unlink()
-    finding = verify.verify()
+    finding = verification.verify()
     assert finding.kind == "behind" and "rows 6 to 7 are missing at the end" in finding.fault
     write(Act("goes on"), Act("goes on"), Act("goes on"))
     committed()
-    assert "row 7 is bad: this server saw another row" in verify.verify().fault
+    assert "row 7 is bad: this server saw another row" in verification.verify().fault
 
 
 def test_an_older_anchor_that_was_put_back_shows(five: None) -> None:
     older = anchor.path().read_text()
     write(Act("six"))
-    verify.check()
+    verification.check()
     anchor.path().write_text(older)
     restarted()
-    finding = verify.verify()
+    finding = verification.verify()
     assert finding.fault == "the anchor was set back: it ends at row 5, and the last verification saw row 6"
 
 
 def test_a_note_of_the_last_verification_that_nobody_signed_is_none(five: None) -> None:
-    verify.check()
-    kept = json.loads(verify.path().read_text())
-    verify.path().write_text(json.dumps(kept | {"text": kept["text"].replace("whole", "Whole")}))
-    assert verify.last() is None
+    verification.check()
+    kept = json.loads(verification.path().read_text())
+    verification.path().write_text(json.dumps(kept | {"text": kept["text"].replace("whole", "Whole")}))
+    assert verification.last() is None
 
 
 def test_a_new_key_signs_the_anchor_and_the_old_one_still_counts(settings: Any, five: None) -> None:
     settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY]
     settings.SECRET_KEY = "another key"
-    assert verify.check().fault == ""
+    assert verification.check().fault == ""
     write(Act("six"))
-    assert verify.check().fault == ""
+    assert verification.check().fault == ""
     settings.SECRET_KEY_FALLBACKS = []
     settings.SECRET_KEY = "a third key"
-    assert verify.check().fault
+    assert verification.check().fault
 
 
 def test_an_anchor_that_cannot_be_written_is_a_finding(five: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(made: anchors.Anchor) -> None:
+    def full(made: anchor_line.Anchor) -> None:
         raise OSError(28, "No space left on device")
 
     write(Act("six"))
     monkeypatch.setattr(anchor, "_put", full)
-    finding = verify.check()
+    finding = verification.check()
     assert finding.kind == "unanchored" and "No space left" in finding.fault
     committed()
-    assert "No space left" in verify.check().fault
+    assert "No space left" in verification.check().fault
 
 
 # ---------------------------------------------------------------- what the rest of the database knows
@@ -202,7 +202,7 @@ def test_an_emptied_trail_shows_by_what_took_place(key: AgentKey, policy: Any) -
     policy({"default": "ask"})
     cut(0)
     anchor.path().unlink()
-    finding = verify.verify()
+    finding = verification.verify()
     assert finding.kind == "behind" and "1 agent key, 1 policy version without a row" in finding.fault
 
 
@@ -214,20 +214,20 @@ def test_a_trail_that_is_begun_again_says_so_for_ever(key: AgentKey, monkeypatch
     write(Act("a start"))
     committed()
     for _ in range(2):
-        finding = verify.check()
+        finding = verification.check()
         assert finding.kind == "unanchored" and "begun again in a database that was in use: it had 1 agent key" in (
             finding.fault
         )
         restarted()
     write(Act("goes on"))
-    assert "begun again" in verify.check().fault
+    assert "begun again" in verification.check().fault
 
 
 def test_a_counter_remembers_rows_that_are_gone(key: AgentKey) -> None:
     cut(0)
     anchor.path().unlink()
     sql("DELETE FROM toolcards_agentkey", "DELETE FROM toolcards_source")
-    assert "1 agent key" in verify.verify().fault
+    assert "1 agent key" in verification.verify().fault
 
 
 def test_a_vote_whose_row_is_gone_shows(a_call: Any) -> None:
@@ -236,9 +236,9 @@ def test_a_vote_whose_row_is_gone_shows(a_call: Any) -> None:
     anchor.forget()
     assert Vote.objects.count() == 1 and AuditRow.objects.filter(act="vote").exists()
     cut(AuditRow.objects.get(act="vote").seq - 1)
-    anchor.accept(verify._end(AuditRow.objects.count()))
+    anchor.accept(verification._end(AuditRow.objects.count()))
     sql("UPDATE toolcards_vote SET at = at + 60")
-    finding = verify.verify()
+    finding = verification.verify()
     assert finding.kind == "behind" and "the database has 1 vote without a row in the trail" in finding.fault
     assert rows > AuditRow.objects.count()
 
@@ -251,12 +251,12 @@ def test_a_decision_whose_row_is_gone_shows_by_the_log_of_events(
     monkeypatch.setattr(anchor.time, "time", lambda: moment)
     monkeypatch.setattr(clock, "wall", lambda: moment)
     anchor.forget()
-    anchor.accept(verify._end(AuditRow.objects.count()))
+    anchor.accept(verification._end(AuditRow.objects.count()))
     gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={"command": "ls"}))
-    assert verify.verify().fault == ""
+    assert verification.verify().fault == ""
     row = AuditRow.objects.get(act="decision")
     cut(row.seq - 1)
-    assert "the database has 1 decision without a row in the trail" in verify.verify().fault
+    assert "the database has 1 decision without a row in the trail" in verification.verify().fault
 
 
 # ---------------------------------------------------------------- upgrades, restores, and acceptance
@@ -265,13 +265,13 @@ def test_a_decision_whose_row_is_gone_shows_by_the_log_of_events(
 @contextmanager
 def of_version_one() -> Iterator[None]:
     """Write rows as the version before signed anchors did."""
-    purpose, records._PURPOSE = records._PURPOSE, records._FIRST_PURPOSE
-    records._all_keys.cache_clear()
+    purpose, trail._PURPOSE = trail._PURPOSE, trail._FIRST_PURPOSE
+    trail._all_keys.cache_clear()
     try:
         yield
     finally:
-        records._PURPOSE = purpose
-        records._all_keys.cache_clear()
+        trail._PURPOSE = purpose
+        trail._all_keys.cache_clear()
 
 
 @pytest.fixture
@@ -288,30 +288,30 @@ def older_version() -> None:
 def test_an_upgrade_signs_the_older_anchor_without_an_alarm(older_version: None, first: str) -> None:
     if first == "a row":
         write(Act("six"))
-    assert verify.check().fault == ""
+    assert verification.check().fault == ""
     current = anchor.read()
     assert current is not None and current.signed and current.seq == AuditRow.objects.count()
     write(Act("goes on"))
-    assert verify.check().fault == ""
+    assert verification.check().fault == ""
 
 
 def test_an_upgrade_of_a_cut_trail_is_no_way_out(older_version: None) -> None:
     cut(3)
     write(Act("goes on"))
-    assert verify.check().fault
+    assert verification.check().fault
 
 
 def test_after_an_upgrade_no_unsigned_anchor_counts(older_version: None) -> None:
     write(Act("six"))
     write(Act("seven"))
-    verify.check()
+    verification.check()
     cut(6)
     anchor.path().write_text(json.dumps({"seq": 6, "hash": AuditRow.objects.get(seq=6).hash}))
-    verify.path().unlink()
+    verification.path().unlink()
     restarted()
-    assert "is not signed" in verify.check().fault
+    assert "is not signed" in verification.check().fault
     write(Act("goes on"))
-    assert "is not signed" in verify.check().fault
+    assert "is not signed" in verification.check().fault
 
 
 def test_accepting_a_restored_database_is_a_row_that_says_what_was_accepted(five: None) -> None:
@@ -323,12 +323,12 @@ def test_accepting_a_restored_database_is_a_row_that_says_what_was_accepted(five
     accepted = AuditRow.objects.latest("seq")
     assert accepted.act == "trail.reanchored" and accepted.details["row"] == 3
     assert "rows 4 to 5 are missing" in accepted.details["fault"] and accepted.details["anchor_was"]["seq"] == 5
-    assert verify.check().fault == "" and anchor.read().line == 2  # type: ignore[union-attr]
+    assert verification.check().fault == "" and anchor.read().line == 2  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("lost", ["the anchor", "the trail", "its head", "the anchor and the trail"])
 def test_whatever_was_lost_can_be_accepted(five: None, key: AgentKey, lost: str) -> None:
-    verify.check()
+    verification.check()
     if "anchor" in lost:
         anchor.path().unlink()
     if "trail" in lost:
@@ -336,30 +336,30 @@ def test_whatever_was_lost_can_be_accepted(five: None, key: AgentKey, lost: str)
     if "head" in lost:
         AuditHead.objects.filter(pk=1).update(seq=2)
     restarted()
-    assert verify.check().fault
+    assert verification.check().fault
     call_command("audit", "reanchor")
     write(Act("goes on"))
-    assert verify.check().fault == ""
+    assert verification.check().fault == ""
 
 
 def test_a_running_server_accepts_what_a_command_accepted(five: None) -> None:
     write(Act("six"))
     committed()
     cut(3)
-    assert verify.check().kind == "behind"
+    assert verification.check().kind == "behind"
     here, anchor._here = anchor._here, anchor._Process()  # the command is another process
     call_command("audit", "reanchor")
     anchor._here = here
-    assert verify.check().fault == ""
+    assert verification.check().fault == ""
 
 
 def test_an_anchor_of_an_earlier_line_that_was_put_back_shows(five: None) -> None:
     older = anchor.path().read_text()
     call_command("audit", "reanchor")
     anchor.path().write_text(older)
-    assert verify.check().fault.startswith("the anchor was set back")
+    assert verification.check().fault.startswith("the anchor was set back")
     restarted()
-    assert verify.check().fault.startswith("the anchor was set back")
+    assert verification.check().fault.startswith("the anchor was set back")
 
 
 # ---------------------------------------------------------------- copies outside
@@ -368,22 +368,22 @@ def test_an_anchor_of_an_earlier_line_that_was_put_back_shows(five: None) -> Non
 @pytest.fixture
 def copied(limits: Any, tmp_path: Path) -> Iterator[Path]:
     """A file that copies of the anchor go to: after three rows, or after a minute."""
-    copying.places.clear()
+    anchor_copies.places.clear()
     target = tmp_path / "copies.jsonl"
     limits(audit_copy=(str(target),), audit_copy_rows=3, audit_copy_seconds=60.0)
     yield target
-    copying.places.clear()
+    anchor_copies.places.clear()
 
 
 def test_a_copy_is_sent_after_so_many_rows_or_so_long(five: None, copied: Path) -> None:
-    assert copying.send_due(1_000.0) == 1  # five rows
-    assert copying.send_due(1_001.0) == 0
+    assert anchor_copies.send_due(1_000.0) == 1  # five rows
+    assert anchor_copies.send_due(1_001.0) == 0
     write(Act("six"))
     committed()
-    assert copying.send_due(1_002.0) == 0 and copying.send_due(1_061.0) == 1  # one row, a minute later
+    assert anchor_copies.send_due(1_002.0) == 0 and anchor_copies.send_due(1_061.0) == 1  # one row, a minute later
     write(Act("seven"))
     committed()
-    assert copying.send_due(1_062.0, all_of_it=True) == 1  # the server ends
+    assert anchor_copies.send_due(1_062.0, all_of_it=True) == 1  # the server ends
     sent = [anchor.parse(line).seq for line in copied.read_text().splitlines()]
     assert sent == [5, 6, 7] and copied.stat().st_mode & 0o777 == 0o600
 
@@ -392,15 +392,15 @@ def test_a_place_that_fails_is_tried_again_and_holds_up_no_other(
     five: None, copied: Path, limits: Any, signed_in: Any
 ) -> None:
     limits(audit_copy=("/nowhere/at/all", str(copied), "https://10.0.0.1/secret-path"), audit_copy_rows=1)
-    assert copying.send_due(1_000.0) == 1 and copying.send_due(1_010.0) == 0
-    assert copying.places["/nowhere/at/all"].not_before == 1_030.0
+    assert anchor_copies.send_due(1_000.0) == 1 and anchor_copies.send_due(1_010.0) == 0
+    assert anchor_copies.places["/nowhere/at/all"].not_before == 1_030.0
     page = signed_in.get("/settings/audit/").content.decode()
     assert "/nowhere/at/all (failing:" in page and "https://10.0.0.1/…" in page and "secret-path" not in page
 
 
 def test_a_copy_on_standard_output_is_one_line(five: None, copied: Path, limits: Any, capsys: Any) -> None:
     limits(audit_copy=("stdout",), audit_copy_rows=1)
-    assert copying.send_due() == 1
+    assert anchor_copies.send_due() == 1
     assert anchor.parse(capsys.readouterr().out.strip()).seq == 5
 
 
@@ -408,7 +408,7 @@ def test_without_an_anchor_nothing_is_copied_and_the_log_says_so(
     five: None, copied: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     anchor.path().write_text("{}")
-    assert copying.send_due() == 0 and "no anchor to copy" in caplog.text and not copied.exists()
+    assert anchor_copies.send_due() == 0 and "no anchor to copy" in caplog.text and not copied.exists()
 
 
 def compared(copy: Path) -> str:
@@ -430,7 +430,7 @@ def exported(target: Path) -> Path:
 
 
 def test_a_copy_agrees_with_the_trail_it_was_made_of(five: None, copied: Path, tmp_path: Path) -> None:
-    copying.send_due()
+    anchor_copies.send_due()
     with copied.open("a") as log:
         log.write("\n2026-01-01 a line of the log\n")
     assert "1 copies agree with it, the newest with row 5" in compared(copied)
@@ -441,12 +441,12 @@ def test_a_copy_agrees_with_the_trail_it_was_made_of(five: None, copied: Path, t
 
 def test_a_copy_shows_what_nothing_here_knows_any_more(five: None, copied: Path, tmp_path: Path) -> None:
     """The attacker has the key: rows, anchor and notes are as if the last acts had never been."""
-    copying.send_due()
+    anchor_copies.send_due()
     rows = exported(tmp_path / "rows")
     cut(3)
-    verify.path().unlink(missing_ok=True)
-    anchor.accept(verify._end(3))
-    assert verify.check().fault == ""
+    verification.path().unlink(missing_ok=True)
+    anchor.accept(verification._end(3))
+    assert verification.check().fault == ""
     assert compared(copied).startswith("1 The copy and the audit trail differ: row 5, which line 1 of the copy saw, is")
     assert "row 4, which line 4 of the copy saw, is missing here" in compared(rows)
     write(Act("four"), Act("five"))
@@ -457,17 +457,17 @@ def test_an_anchor_that_was_set_back_shows_by_its_copy(five: None, copied: Path)
     older = anchor.path().read_text()
     write(Act("six"))
     committed()
-    copying.send_due()
+    anchor_copies.send_due()
     anchor.path().write_text(older)
     restarted()
-    verify.path().unlink(missing_ok=True)
-    anchor.path().write_text(anchor.line_of(anchor.parse(older).moved(verify._end(6), 0)))
+    verification.path().unlink(missing_ok=True)
+    anchor.path().write_text(anchor.line_of(anchor.parse(older).moved(verification._end(6), 0)))
     assert "differ" not in compared(copied)
     anchor.path().write_text(older)
-    verify.path().unlink(missing_ok=True)
-    finding = verify.verify()
+    verification.path().unlink(missing_ok=True)
+    finding = verification.verify()
     assert finding.fault == ""
-    from toolcards import copies
+    from toolcards.audit import copies
 
     assert "was set back" in copies.compare(copied.read_text().splitlines()).faults[0]
 
@@ -494,11 +494,11 @@ def test_a_copy_that_says_nothing_or_nonsense_is_refused(five: None, tmp_path: P
 
 
 def test_copies_of_the_time_before_the_trail_was_accepted_are_only_counted(five: None, copied: Path) -> None:
-    copying.send_due()
+    anchor_copies.send_due()
     cut(3)
     restarted()
     call_command("audit", "reanchor")
-    copying.send_due(all_of_it=True)
+    anchor_copies.send_due(all_of_it=True)
     assert "1 older copies do not: the trail was reanchored after them" in compared(copied)
 
 
@@ -519,34 +519,34 @@ def test_the_page_shows_a_cut_end_as_what_it_is(five: None, signed_in: Client) -
 
 
 def test_the_clock_looks_at_the_end_every_minute_and_tells_once(five: None, caplog: pytest.LogCaptureFixture) -> None:
-    telling.forget()
+    outbox_writer.forget()
     Webhook.objects.create(name="w", url="https://example.com/", events=json.dumps([h.AUDIT_BROKEN]))
-    verify.check()
-    assert background.verify_if_due() is None and "audit" not in caplog.text
+    verification.check()
+    assert scheduler.verify_if_due() is None and "audit" not in caplog.text
     anchor.path().unlink()
-    finding = background.verify_if_due()
+    finding = scheduler.verify_if_due()
     assert finding and finding.kind == "unanchored" and "is missing" in caplog.text
-    assert background.verify_if_due() is None
-    background.alerting.trail(finding)
+    assert scheduler.verify_if_due() is None
+    scheduler.alerting.trail(finding)
     told = Delivery.objects.get()
     assert (told.event, told.severity, told.said["url"]) == ("audit.broken", "critical", "/settings/audit/")
-    telling.forget()
+    outbox_writer.forget()
 
 
 def test_a_glance_moves_the_anchor_up_to_rows_that_other_machines_wrote(five: None) -> None:
     write(Act("six"))
-    assert anchor.read().seq == 5 and verify.glance().fault == "" and anchor.read().seq == 6  # type: ignore[union-attr]
+    assert anchor.read().seq == 5 and verification.glance().fault == "" and anchor.read().seq == 6  # type: ignore[union-attr]
 
 
 def test_metrics_say_whether_the_trail_is_whole(five: None, client: Client) -> None:
     def shown() -> str:
         return client.get("/metrics").content.decode()
 
-    verify.path().unlink(missing_ok=True)
+    verification.path().unlink(missing_ok=True)
     cases = []
     for keep in (5, 3):
         cut(keep)
-        verify.check()
+        verification.check()
         from toolcards.transports import health
 
         cases.append(health._text().decode())

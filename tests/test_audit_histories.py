@@ -14,9 +14,9 @@ from django.db import connection, transaction
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from toolcards import anchor, copies, verify, witnesses
+from toolcards.audit import anchor, copies, verification, witnesses
+from toolcards.audit.trail import Act, AuditHead, AuditRow, write
 from toolcards.models import AgentKey, KillSwitch
-from toolcards.records import Act, AuditHead, AuditRow, write
 
 pytestmark = pytest.mark.django_db
 
@@ -66,13 +66,13 @@ class Story:
             if model.memory:
                 model.anchored = max(model.anchored or 0, model.memory)
         elif name == "verify":
-            assert verify.check().fault == ""
+            assert verification.check().fault == ""
             model.noted = model.rows
             model.anchored = model.rows if model.rows else model.anchored
         elif name == "restart":
             self.forget()
         elif model.rows and anchor.path().exists():
-            kept = verify.path().read_text() if verify.path().exists() else None
+            kept = verification.path().read_text() if verification.path().exists() else None
             model.saved.append((model.anchored or 0, anchor.path().read_text(), kept, model.noted))
 
     def _happen(self, name: str) -> None:
@@ -82,7 +82,7 @@ class Story:
             AgentKey.objects.issue(f"agent {model.rows}")
         elif name == "switch":
             with transaction.atomic():
-                KillSwitch.objects.create(on=True, by="ann", at=verify.time.time())
+                KillSwitch.objects.create(on=True, by="ann", at=verification.time.time())
                 write(Act("killswitch.on"))
         else:
             write(Act(name))
@@ -153,9 +153,9 @@ class Story:
         rows, line, kept, noted = self.model.saved[keep % len(self.model.saved)]
         anchor.path().write_text(line)
         if note_too:
-            verify.path().unlink(missing_ok=True)
+            verification.path().unlink(missing_ok=True)
             if kept is not None:
-                verify.path().write_text(kept)
+                verification.path().write_text(kept)
         self._cut(rows)
         return Cut(rows, rows, noted if note_too else self.model.noted)
 
@@ -166,7 +166,7 @@ class Story:
         else:
             _sql("DELETE FROM toolcards_audithead")
         anchor.path().unlink()
-        verify.path().unlink(missing_ok=True)
+        verification.path().unlink(missing_ok=True)
         if name.startswith("everything"):
             _sql("DELETE FROM toolcards_agentkey", "DELETE FROM toolcards_source", "DELETE FROM toolcards_killswitch")
         if name.endswith("too"):
@@ -222,7 +222,7 @@ def test_a_cut_is_reported_wherever_anything_has_seen_more(
     with transaction.atomic(), mock.patch.object(witnesses, "RECENT", 0.0):
         story = Story()
         anchor.forget()
-        verify.path().unlink(missing_ok=True)
+        verification.path().unlink(missing_ok=True)
         _sql("DELETE FROM toolcards_auditrow", "DELETE FROM toolcards_audithead")
         reset_counters()
         for step in ("act", "save", *history):
@@ -231,10 +231,10 @@ def test_a_cut_is_reported_wherever_anything_has_seen_more(
         if restarts:
             story.forget()
         expected = story.expected(cut)
-        outcomes = [verify.verify()]
+        outcomes = [verification.verify()]
         for _ in range(goes_on if attack != "head" else 0):
             write(Act("goes on"))
-            outcomes.append(verify.check())
+            outcomes.append(verification.check())
         reported = [finding.fault for finding in outcomes]
         assert all(reported) if expected else not any(reported), (story.model, cut, reported)
         transaction.set_rollback(True)
@@ -247,7 +247,7 @@ def test_a_copy_outside_reports_what_the_key_itself_has_hidden(history: list[str
     with transaction.atomic():
         story = Story()
         anchor.forget()
-        verify.path().unlink(missing_ok=True)
+        verification.path().unlink(missing_ok=True)
         reset_counters()
         for step in ("act", *history, "verify"):
             story.step(step)
@@ -257,7 +257,7 @@ def test_a_copy_outside_reports_what_the_key_itself_has_hidden(history: list[str
         assert copies.compare(copy).faults == []
         keep = min(keep, story.model.rows - 1)
         story._cut(keep)
-        anchor.accept(verify._end(keep))
+        anchor.accept(verification._end(keep))
         for _ in range(goes_on):
             write(Act("goes on"))
         assert copies.compare(copy).faults != []

@@ -17,12 +17,12 @@ from tests.serving import PATIENCE
 from tests.test_approval_life import ASK, PUSH, approved
 from tests.transports.conftest import admitted, agent, call  # noqa: F401 - fixtures
 from toolcards import doorbell, feed, gate
-from toolcards.gate import memory, telling
+from toolcards.audit.trail import AuditRow
+from toolcards.gate.writer import outbox_writer, run_cache
 from toolcards.models import AgentKey, Approval, Run, Source, ToolCall
-from toolcards.notify import messages
-from toolcards.outbox import Delivery, Webhook
-from toolcards.records import AuditRow
-from toolcards.transports import dispatching, presence
+from toolcards.notifications import formats
+from toolcards.notifications.outbox import Delivery, Webhook
+from toolcards.transports import connections, dispatcher
 from toolcards.transports.auth import Caller
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -49,7 +49,7 @@ def test_a_question_nobody_answers_goes_to_others_once_and_they_may_answer_it(
         gate.vote(bob, ballot(ToolCall.objects.get(), "approve"))
     _let_it_wait(301)
     assert gate.sweep() == 1
-    memory.forget_all()  # as after a restart
+    run_cache.forget_all()  # as after a restart
     assert gate.sweep() == 0
     ask = ToolCall.objects.get().as_card().approval
     assert ask is not None and [to for to, _ in ask.escalated] == ["bob"]
@@ -69,16 +69,16 @@ def test_whoever_wants_to_hear_of_it_is_told_that_a_question_goes_to_others(
 ) -> None:
     a_person("approver", "bob")
     Webhook.objects.create(name="w", url="https://example.com/", events='["approval.escalated"]', severity="high")
-    telling.forget()
+    outbox_writer.forget()
     policy({"rules": [ASK | {"ask": WAITED}]})
     gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))
     _let_it_wait(301)
     gate.sweep()
     gate.sweep()
     told = Delivery.objects.get()
-    telling.forget()
+    outbox_writer.forget()
     assert (told.event, told.severity, told.said["escalated_to"]) == ("approval.escalated", "high", ["bob"])
-    assert "bob" in messages.of(told.said, told.severity).text
+    assert "bob" in formats.of(told.said, told.severity).text
 
 
 def test_of_escalations_a_recipient_is_told_those_to_its_people(
@@ -87,17 +87,17 @@ def test_of_escalations_a_recipient_is_told_those_to_its_people(
     a_person("approver", "bob")
     for name, to in (("everybody", []), ("leads", ["group:lead"]), ("bobs", ["ann", "bob"])):
         Webhook.objects.create(name=name, format="email", to=f"{name}@example.com", escalated_to=json.dumps(to))
-    telling.forget()
+    outbox_writer.forget()
     policy({"rules": [ASK | {"ask": WAITED}]})
     gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))
     assert set(Delivery.objects.values_list("webhook__name", flat=True)) == {"everybody", "leads", "bobs"}
     Delivery.objects.all().delete()
     _let_it_wait(301)
     gate.sweep()
-    telling.forget()
+    outbox_writer.forget()
     told = Delivery.objects.filter(event="approval.escalated").values_list("webhook__name", flat=True)
     assert sorted(told) == ["bobs", "everybody"]
-    dispatching.dispatch()
+    dispatcher.dispatch()
     assert sorted(mail.to[0] for mail in outbox.outbox) == ["bobs@example.com", "everybody@example.com"]
     assert all("bob" in mail.body for mail in outbox.outbox)
 
@@ -233,7 +233,7 @@ async def test_a_connection_renews_its_runs_lease_before_one_elsewhere_could_let
 ) -> None:
     limits(grace=grace)
     ours, theirs = (gate.open_stream(source, "r", protocol="native") for _ in range(2))
-    connection = presence.Connection(Caller(source, key.pk))
+    connection = connections.Connection(Caller(source, key.pk))
     connection.sends(ours)
     await ours.settle()
     begun = time.monotonic()

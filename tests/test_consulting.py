@@ -12,9 +12,10 @@ from asgiref.sync import sync_to_async
 
 from tests.serving import PATIENCE
 from toolcards import gate, hooks
-from toolcards.core import facts as f
-from toolcards.gate import consulting, journal, telling
-from toolcards.gate.decision import Decide
+from toolcards.core.calls import facts as f
+from toolcards.gate.decisions import plugins as consulting
+from toolcards.gate.decisions.decision_request import Decide
+from toolcards.gate.writer import group_commit, outbox_writer
 from toolcards.hooks import registry
 from toolcards.models import AgentKey, Approval, Event, Source, ToolCall
 
@@ -42,10 +43,10 @@ class Slow:
 @pytest.fixture(autouse=True)
 def _unplugged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(registry, "LIMIT", WAIT)
-    telling.forget()
+    outbox_writer.forget()
     yield
     hooks.clear()
-    telling.forget()
+    outbox_writer.forget()
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ def kinds(run: str) -> list[str]:
 def tell(source: Source, run: str, *facts: Any) -> None:
     from tests.conftest import Say
 
-    journal.do(Say(source, run, list(facts)))
+    group_commit.do(Say(source, run, list(facts)))
 
 
 async def test_while_a_plugin_thinks_other_runs_are_decided(agent: Source, slow: Slow) -> None:
@@ -252,13 +253,13 @@ def test_of_two_processes_that_ask_about_one_attempt_the_first_word_counts(
 
     plugins = Says(ANSWERS[first]), Says(ANSWERS[second])
     hooks.register(plugins[0], "ours")
-    inquiries = [journal.do(Decide(agent, asking("r"))) for _ in plugins]
+    inquiries = [group_commit.do(Decide(agent, asking("r"))) for _ in plugins]
     assert all(isinstance(inquiry, consulting.Inquiry) for inquiry in inquiries)
     one, other = (heard(inquiry, plugin) for inquiry, plugin in zip(inquiries, plugins, strict=True))
-    said = journal.do(Decide(agent, asking("r"), one))
+    said = group_commit.do(Decide(agent, asking("r"), one))
     before = ToolCall.objects.get().as_card()
     try:
-        again = journal.do(Decide(agent, asking("r"), other))
+        again = group_commit.do(Decide(agent, asking("r"), other))
     except gate.Refused as late:
         assert first == "a crash" and late.code == "run_ended"
     else:

@@ -14,12 +14,12 @@ from dashboard.environment import Environment
 from tests.serving import PATIENCE
 from toolcards import gate
 from toolcards.adapters import native
-from toolcards.core import facts as f
-from toolcards.core.call import call_json
-from toolcards.core.lifecycle import Card
+from toolcards.core.calls import facts as f
+from toolcards.core.calls.call_json import call_json
+from toolcards.core.calls.card import Card
 from toolcards.models import EVERY_SCOPE, SCOPES, Approval, Event, Run, ToolCall
-from toolcards.transports import decide, reading
-from toolcards.transports.stream import Teller
+from toolcards.transports import gate_api, read_queries
+from toolcards.transports.sse import Teller
 from toolcards.transports.urls import ROUTES
 
 ROOT = Path(__file__).parents[1]
@@ -74,7 +74,7 @@ def test_every_native_frame_is_written_down() -> None:
 
 @pytest.mark.parametrize("name", ["DecideBody", "ClaimBody", "ResultBody", "EndBody"])
 def test_every_body_is_written_down(name: str) -> None:
-    assert names(name) == set(getattr(decide, name).model_fields)
+    assert names(name) == set(getattr(gate_api, name).model_fields)
 
 
 def test_every_limit_is_written_down() -> None:
@@ -111,9 +111,9 @@ def test_every_field_of_a_call_is_written_down() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_runs_and_approvals_are_written_down(a_call: Any) -> None:
     a_call("approval-requested")
-    assert names("run") == set(reading.run_json(Run.objects.select_related("source").get()))
+    assert names("run") == set(read_queries.run_json(Run.objects.select_related("source").get()))
     row = Approval.objects.select_related("run__source", "call").get()
-    assert names("approval") == set(reading.approval_json(row, ToolCall.objects.get().as_card()))
+    assert names("approval") == set(read_queries.approval_json(row, ToolCall.objects.get().as_card()))
 
 
 @pytest.mark.django_db(transaction=True)

@@ -19,7 +19,7 @@ from django.db import connection
 from django.test import Client
 from django.urls import get_resolver
 
-from dashboard import people
+from dashboard.accounts import roles
 from dashboard.live.routing import websocket_urlpatterns
 from tests.serving import PATIENCE
 from toolcards import gate
@@ -219,7 +219,7 @@ def somebody(role: str) -> Client:
     """A client of a person with the role; "" is one without any, None nobody."""
     person = get_user_model().objects.filter(username=f"p-{role}").first()
     if person is None:
-        person = people.create(f"p-{role}", role=role) if role else get_user_model().objects.create(username="p-")
+        person = roles.create(f"p-{role}", role=role) if role else get_user_model().objects.create(username="p-")
     client = Client()
     client.force_login(person)
     return client

@@ -18,9 +18,12 @@ from hypothesis import strategies as st
 
 from toolcards import gate
 from toolcards.adapters import ADAPTERS
-from toolcards.core.canonical import digest
-from toolcards.core.lifecycle import TERMINAL, Card
-from toolcards.gate import agents, journal, memory, permits, rebuilding, results
+from toolcards.core.calls.card import TERMINAL, Card
+from toolcards.core.schemas.canonical_json import digest
+from toolcards.gate.agents import results, run_commands
+from toolcards.gate.approvals import permits
+from toolcards.gate.maintenance import rebuild
+from toolcards.gate.writer import group_commit, run_cache
 from toolcards.models import AgentKey, Approval, Run, Source, ToolCall
 
 POLICY = {
@@ -140,7 +143,7 @@ class World:
     def frame(self, mode: str, frame: dict[str, Any]) -> None:
         stream = self.streams[mode]
         stream.push(list(ADAPTERS["native"].decode(json.dumps(frame)) or []))
-        journal.commit([stream])
+        group_commit.commit([stream])
         assert stream.error is None
         self.keep_decisions(stream._decisions)
 
@@ -208,9 +211,9 @@ class World:
         if not self.approvals:
             return
         pk = self.approvals[number % len(self.approvals)]
-        work = agents.Look(self.source, pk)
+        work = run_commands.Look(self.source, pk)
         try:
-            decision = journal.do(work)
+            decision = group_commit.do(work)
         except gate.Refused:
             return
         if decision["decision"] == "allow" and Approval.objects.get(id=pk).opener == "gate":
@@ -230,7 +233,7 @@ class World:
         row = Approval.objects.select_related("call").get(permit=permit)
         before = row.call.as_card()
         try:
-            handed = journal.do(permits.Claim(self.source, permit, body, client))
+            handed = group_commit.do(permits.Claim(self.source, permit, body, client))
         except gate.Refused as refused:
             assert refused.code != "integrity", "the page and the permit are about different bytes"
             return
@@ -252,19 +255,19 @@ class World:
     def result(self, call: str, outcome: str, attempt: int | None) -> None:
         body = {"outcome": outcome, "output": "x"} | ({} if attempt is None else {"attempt": attempt})
         try:
-            journal.do(results.Result(self.source, self.run, call, body))
+            group_commit.do(results.Result(self.source, self.run, call, body))
         except gate.Refused:
             return
 
     def withdraw(self, number: int) -> None:
         if self.approvals:
             try:
-                journal.do(agents.Withdraw(self.source, self.approvals[number % len(self.approvals)]))
+                group_commit.do(run_commands.Withdraw(self.source, self.approvals[number % len(self.approvals)]))
             except gate.Refused:
                 return
 
     def end(self) -> None:
-        journal.do(agents.End(self.source, self.run, "success", ""))
+        group_commit.do(run_commands.End(self.source, self.run, "success", ""))
 
     def clock(self, seconds: float) -> None:
         """Let that much time pass for what waits and for what may be used."""
@@ -277,7 +280,7 @@ class World:
         gate.sweep()
 
     def restart(self) -> None:
-        memory.forget_all()
+        run_cache.forget_all()
 
     def stop(self) -> None:
         gate.throw("ann", True, "drill")
@@ -339,7 +342,7 @@ _played = iter(range(10**9))
 
 def play(key: AgentKey, policy: Any, person: Any, story: list[Any]) -> World:
     """Play the story in a run of its own, checking after every step; return the world."""
-    memory.forget_all()
+    run_cache.forget_all()
     if not gate.active_number():
         policy(POLICY)
     AgentKey.objects.filter(pk=key.pk).update(revoked_at=None)
@@ -356,7 +359,7 @@ def play(key: AgentKey, policy: Any, person: Any, story: list[Any]) -> World:
         for step in story:
             world.act(step)
         for run in Run.objects.filter(name=world.run):
-            assert not list(rebuilding.differences(run))
+            assert not list(rebuild.differences(run))
     finally:
         loop.close()
     return world

@@ -12,9 +12,10 @@ from django.db import connection, connections
 from tests.conftest import Say
 from tests.serving import PATIENCE
 from toolcards import gate
-from toolcards.core import facts as f
-from toolcards.gate import journal, rebuilding
-from toolcards.gate.work import Action
+from toolcards.core.calls import facts as f
+from toolcards.gate.maintenance import rebuild
+from toolcards.gate.writer import group_commit
+from toolcards.gate.writer.command import Action
 from toolcards.models import Approval, Event, LogIsFinal, Run, ToolCall
 
 ASK = {"default": "ask"}
@@ -172,8 +173,8 @@ def test_one_bad_piece_of_work_does_not_lose_its_neighbours(source: Any, a_run: 
         def settled(self, error: Exception | None) -> None:
             self.error = error
 
-    broken, good = Broken(), gate.agents.Beat(source, "good")
-    journal.commit([broken, good])
+    broken, good = Broken(), gate.agents.run_commands.Beat(source, "good")
+    group_commit.commit([broken, good])
     assert isinstance(broken.error, RuntimeError)
     assert good.error is None
     assert Run.objects.get(pk=run.pk).alive_until
@@ -213,15 +214,15 @@ def test_what_a_server_writes_while_the_check_reads_is_no_difference(
     a_run: Any, source: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a_run("live", f.InputStarted("c1", "Bash"))
-    fold, folded = rebuilding.board_of, []
+    fold, folded = rebuild.board_of, []
 
     def fold_after_news(run: Run) -> Any:
         if not folded:
-            journal.do(Say(source, "live", [f.InputReady("c1", "Bash", {}, True)]))
+            group_commit.do(Say(source, "live", [f.InputReady("c1", "Bash", {}, True)]))
         folded.append(run)
         return fold(run)
 
-    monkeypatch.setattr(rebuilding, "board_of", fold_after_news)
+    monkeypatch.setattr(rebuild, "board_of", fold_after_news)
     assert gate.rebuild(check=True) == [] and len(folded) == 2
 
 
@@ -241,7 +242,7 @@ def test_a_text_cut_inside_an_emoji_is_stored_as_it_was(a_run: Any) -> None:
 # ---------------------------------------------------------------- the journal
 
 
-class Hesitant(journal.Writer):
+class Hesitant(group_commit.Writer):
     """A writer whose thread is held up after each thing that it notes, so that others can look at it half-way."""
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -8,8 +8,10 @@ import pytest
 
 from tests.conftest import Say
 from toolcards import gate
-from toolcards.core import facts as f
-from toolcards.gate import grants, journal, policies
+from toolcards.core.calls import facts as f
+from toolcards.gate import policy_store
+from toolcards.gate.decisions import grants
+from toolcards.gate.writer import group_commit
 from toolcards.models import AgentKey, Grant, Source, ToolCall
 
 pytestmark = pytest.mark.django_db
@@ -135,7 +137,9 @@ def test_a_tool_announced_with_another_schema_is_not_the_tool_that_was_shown(
 
     def announce(**properties: Any) -> None:
         schema = {"type": "object", "properties": properties}
-        journal.do(Say(source, "r", [f.RunStarted(agent="bot", tools=[{"name": "deploy", "input_schema": schema}])]))
+        group_commit.do(
+            Say(source, "r", [f.RunStarted(agent="bot", tools=[{"name": "deploy", "input_schema": schema}])])
+        )
 
     announce(target={"type": "string"})
     assert asked(source, "c")["decision"] == "ask"
@@ -203,4 +207,4 @@ def test_versions_of_the_policy_are_found_for_a_grant(policy: Any, source: Sourc
     policy(ASKING)
     asked(source, "c")
     row = granted(an_approver)
-    assert row.rule_sha256 == policies.active().rule_sha256("r") and row.agent == source.name
+    assert row.rule_sha256 == policy_store.active().rule_sha256("r") and row.agent == source.name

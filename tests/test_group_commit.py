@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from tests.serving import PATIENCE
 from toolcards import gate
-from toolcards.core import facts as f
-from toolcards.gate import journal, memory
+from toolcards.core.calls import facts as f
 from toolcards.gate.refusals import Unknown
-from toolcards.gate.work import Action
+from toolcards.gate.writer import group_commit, run_cache
+from toolcards.gate.writer.command import Action
 from toolcards.models import Event, Run, Source
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -62,7 +62,7 @@ def test_frames_are_written_once_whatever_else_is_refused(source: Source, story:
 
 async def play(source: Source, name: str, story: list[Any]) -> list[list[str]]:
     """Hand the batches to the writer; return the texts that each stream took in, in their order."""
-    memory.forget_all()
+    run_cache.forget_all()
     streams = [gate.open_stream(source, f"{name}-{number}", protocol="native") for number in range(STREAMS)]
     wanted: list[list[str]] = [[] for _ in streams]
 
@@ -76,7 +76,7 @@ async def play(source: Source, name: str, story: list[Any]) -> list[list[str]]:
                 for _ in range(second):
                     push(first)
             else:
-                journal.WRITER.put(Refuser(push, list(second), late=first))
+                group_commit.WRITER.put(Refuser(push, list(second), late=first))
         assert await asyncio.to_thread(gate.drain, PATIENCE)
     for stream in streams:
         await asyncio.wait_for(stream.settle(), PATIENCE)

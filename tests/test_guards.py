@@ -15,7 +15,7 @@ from django.test import Client
 
 from tests.serving import PATIENCE
 from toolcards import gate, hooks
-from toolcards.gate import telling
+from toolcards.gate.writer import outbox_writer
 from toolcards.hooks import registry
 from toolcards.models import Source, ToolCall
 
@@ -25,10 +25,10 @@ GUARD = "class Guard:\n    def before(self, call): pass\n"
 
 @pytest.fixture(autouse=True)
 def _unplugged() -> Iterator[None]:
-    telling.forget()
+    outbox_writer.forget()
     yield
     hooks.clear()
-    telling.forget()
+    outbox_writer.forget()
 
 
 @pytest.fixture

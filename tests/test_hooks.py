@@ -14,26 +14,26 @@ import pytest
 from tests.adapters.playing import MANIFEST, Player, bodies, texts_of
 from tests.serving import PATIENCE
 from toolcards import gate, hooks
-from toolcards.client.common import errors
-from toolcards.core import facts as f
-from toolcards.core import happenings as h
-from toolcards.core.board import Board
-from toolcards.core.call import call_json
-from toolcards.core.narrating import ENDING, TAIL, Narrator, Written
-from toolcards.gate import telling
+from toolcards.audit.trail import AuditRow
+from toolcards.client.common import error_codes
+from toolcards.core.calls import facts as f
+from toolcards.core.calls import tool_events as h
+from toolcards.core.calls.call_json import call_json
+from toolcards.core.calls.event_order import ENDING, TAIL, Narrator, Written
+from toolcards.core.runs.run_state import Board
+from toolcards.gate.writer import outbox_writer
 from toolcards.hooks import registry
 from toolcards.models import Delivery, Event, Source, ToolCall, Webhook
-from toolcards.notify import messages
-from toolcards.records import AuditRow
+from toolcards.notifications import formats
 
 
 @pytest.fixture(autouse=True)
 def _unplugged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    telling.forget()
+    outbox_writer.forget()
     monkeypatch.setattr(registry, "LIMIT", PATIENCE)
     yield
     hooks.clear()
-    telling.forget()
+    outbox_writer.forget()
 
 
 def ask(source: Source, call_id: str = "c1", tool: str = "bash", run: str = "r", **more: Any) -> dict[str, Any]:
@@ -158,8 +158,8 @@ def test_a_failure_says_whose_it_is_and_whether_again_makes_sense(a_run: Any, so
     said = Delivery.objects.get(event=h.ERROR).said
     assert (said["authority"], said["retryable"], said["error"]["code"]) == ("tool", True, "rate_limited")
     assert said["phase"] == "execute" and said["side_effects"] == "none" and said["retry"]["safe"] == "yes"
-    assert said["error"]["fingerprint"] == errors.fingerprint("bash", "rate_limited", "execute")
-    assert said["error"]["fingerprint"] != errors.fingerprint("sh", "rate_limited", "execute")
+    assert said["error"]["fingerprint"] == error_codes.fingerprint("bash", "rate_limited", "execute")
+    assert said["error"]["fingerprint"] != error_codes.fingerprint("sh", "rate_limited", "execute")
     assert secret not in Delivery.objects.get(event=h.ERROR).payload
     assert Delivery.objects.get(event=h.SETTLED).said["outcome"] == "error"
 
@@ -175,11 +175,11 @@ def test_a_failure_says_whose_it_is_and_whether_again_makes_sense(a_run: Any, so
 )  # fmt: skip
 def test_no_line_about_a_call_tells_a_secret_that_its_structure_shows(a_run: Any, given: Any) -> None:
     Webhook.objects.create(name="w", url="https://example.com/")
-    telling.forget()
+    outbox_writer.forget()
     for tool in ("send", "bash", "read", "fetch"):
         a_run(f"r-{tool}", f.InputReady("c", tool, given, True), f.OutputFailed("c", "no", "rate_limited"))
     said = [delivery.said for delivery in Delivery.objects.all()]
-    texts = [json.dumps(each) + repr(messages.of(each, "high")) for each in said]
+    texts = [json.dumps(each) + repr(formats.of(each, "high")) for each in said]
     assert texts and not [text for text in texts if "Zx9vK3qLm7" in text]
 
 
@@ -220,9 +220,9 @@ def test_a_result_after_all_corrects_what_was_given_up(a_run: Any, source: Sourc
 
     hooks.register(Hears(), "hears")
     a_run("r", f.InputReady("c", "t", {}, True), f.RunEnded(outcome="truncated"), f.OutputReady("c", "fine"))
-    from toolcards.transports import dispatching
+    from toolcards.transports import dispatcher
 
-    dispatching.dispatch()
+    dispatcher.dispatch()
     assert heard == [("ok", False)]
 
 
@@ -279,9 +279,9 @@ def test_a_plugins_crash_afterwards_changes_nothing(a_run: Any, source: Source) 
 
     hooks.register(Bad(), "bad")
     a_run("r", f.InputReady("c", "bash", {}, True), f.OutputReady("c", 1))
-    from toolcards.transports import dispatching
+    from toolcards.transports import dispatcher
 
-    dispatching.dispatch()
+    dispatcher.dispatch()
     assert ToolCall.objects.get().state == "output-available"
     assert not Delivery.objects.filter(state="pending").exists()
     assert [row.error for row in Delivery.objects.order_by("id")] == ["after_hook_crash", "plugin_crash"]
@@ -424,16 +424,16 @@ def test_a_failure_that_is_told_in_another_commit_is_an_error_and_no_success(
 ) -> None:
     """Pydantic AI over AG-UI: the result, and one frame later that it was none."""
     from tests.conftest import Say
-    from toolcards.gate import journal, memory
+    from toolcards.gate.writer import group_commit, run_cache
 
     Webhook.objects.create(name="w", url="https://example.com/", events=json.dumps(h.TOOL_EVENTS))
     for fact in (
         f.InputReady("c", "t", {}, True), f.OutputReady("c", "oops", "m"), f.OutcomeMarked("", "failed", "m"),
         f.InputReady("d", "t", {}, True), f.OutputReady("d", "fine", "n"), f.TextDelta("Done."),
     ):  # fmt: skip
-        journal.do(Say(source, "r", [fact]))
+        group_commit.do(Say(source, "r", [fact]))
         if forgotten:
-            memory.forget_all()
+            run_cache.forget_all()
     assert [event for event, _ in told()] == [h.BEFORE, h.ERROR, h.SETTLED, h.BEFORE, h.AFTER, h.SETTLED]
     said = [row.said for row in Delivery.objects.order_by("id")]
     assert [one.get("outcome") for one in said if one["event"] == h.SETTLED] == ["error", "ok"]
@@ -443,7 +443,7 @@ def test_a_failure_that_is_told_in_another_commit_is_an_error_and_no_success(
 @pytest.mark.django_db
 def test_the_event_stream_tells_hooks_with_the_ids_that_webhooks_get(a_run: Any, source: Source) -> None:
     from toolcards.models import Run
-    from toolcards.transports.stream import Teller
+    from toolcards.transports.sse import Teller
 
     Webhook.objects.create(name="w", url="https://example.com/")
     a_run("r", f.InputReady("c", "bash", {"a": 1}, True), f.OutputFailed("c", "no", "timeout"))
@@ -460,7 +460,7 @@ def test_what_goes_wrong_in_telling_changes_no_outcome(
 ) -> None:
     Webhook.objects.create(name="w", url="https://example.com/", events="no json")
     a_run("r", f.InputReady("c", "bash", {"a": 1}, True), f.OutputReady("c", 1))
-    monkeypatch.setattr(telling, "payload", raising(RuntimeError()))
+    monkeypatch.setattr(outbox_writer, "payload", raising(RuntimeError()))
     a_run("r2", f.InputReady("d", "bash", {"a": 1}, True))
     assert ToolCall.objects.count() == 2 and not Delivery.objects.exists()
 
@@ -472,23 +472,23 @@ async def test_pages_of_events_lose_nothing_where_one_position_tells_many_things
     from asgiref.sync import sync_to_async
 
     from tests.conftest import Say
-    from toolcards.gate import journal
+    from toolcards.gate.writer import group_commit
     from toolcards.models import AgentKey, Run
-    from toolcards.transports import stream
+    from toolcards.transports import sse
 
     def begin() -> Run:
         source = AgentKey.objects.ensure("tck_0123456789012345678901234567890123", name="an agent").source
         said = [f.RunStarted(), f.OutputReady("c", 1), f.OutputFailed("d", "x")]  # each of the two tells five things
-        return Run.objects.get(pk=journal.do(Say(source, "r", said)))
+        return Run.objects.get(pk=group_commit.do(Say(source, "r", said)))
 
     run = await sync_to_async(begin)()
-    whole = (await stream.page(run, None, 200))["events"]
+    whole = (await sse.page(run, None, 200))["events"]
     assert len(whole) == 11
     for size in (1, 2, 3):
         pieces: list[Any] = []
         cursor: Any = None
         while True:
-            part = await stream.page(run, cursor, size)
+            part = await sse.page(run, cursor, size)
             pieces += part["events"]
             if part["next"] is None:
                 break

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from dashboard.policy import trials
-from dashboard.policy.pastcalls import Span, past, question_of
-from dashboard.policy.why import why
+from dashboard.policy import dry_run
+from dashboard.policy.explanation import why
+from dashboard.policy.simulation.past_calls import Span, past, question_of
 from toolcards import gate
-from toolcards.core.policy import decide
-from toolcards.gate import policies
+from toolcards.core.policy.decision import decide
+from toolcards.gate import policy_store
 from toolcards.models import ToolCall
 
 pytestmark = pytest.mark.django_db
@@ -53,7 +53,7 @@ def test_what_happened_is_what_a_simulation_and_why_say(
     seen = [one.question for one in past(Span()) if one.pk == call.pk and one.question]
     assert seen or args["many"]  # what is that large is counted, not judged
     for asked in (question, *seen):
-        again = decide(policies.active(), asked)
+        again = decide(policy_store.active(), asked)
         assert (again.effect, again.code) == (told["decision"], told["reason"]["code"])
     shown = why(call)
     assert shown.trial is not None and not shown.differs and shown.recorded == told["decision"]
@@ -63,8 +63,8 @@ def test_a_tried_call_is_of_a_known_tool_where_the_newest_one_was(policy: Any, s
     a_person("approver")
     policy({"default": "allow", "unknown_tool": "ask"})
     assert gate.decide(source, gate.Asking(run="r", call_id="c", tool="frob", args={}))["decision"] == "ask"
-    assert trials.try_call(policies.active(), trials.question_about("frob", {})).effect == "ask"
-    assert trials.try_call(policies.active(), trials.question_about("Read", {})).effect == "allow"
+    assert dry_run.try_call(policy_store.active(), dry_run.question_about("frob", {})).effect == "ask"
+    assert dry_run.try_call(policy_store.active(), dry_run.question_about("Read", {})).effect == "allow"
 
 
 @pytest.mark.parametrize("count", [990, 9_900])

@@ -18,12 +18,13 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 from toolcards import gate
 from toolcards.clocks import PAUSE, Clock, clock
-from toolcards.gate import agents, journal, liveness, memory
-from toolcards.gate.liveness import BEAT_LEASE
-from toolcards.gate.permits import Claim
+from toolcards.gate.agents import liveness, run_commands
+from toolcards.gate.agents.liveness import BEAT_LEASE
+from toolcards.gate.approvals.permits import Claim
 from toolcards.gate.refusals import Refused
-from toolcards.gate.transaction import Transaction
-from toolcards.gate.work import OfSource
+from toolcards.gate.writer import group_commit, run_cache
+from toolcards.gate.writer.command import OfSource
+from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Pulse, Run, Source, ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -49,7 +50,7 @@ class Process:
 
     def do(self, action: Callable[[], Any]) -> Any:
         """Do something in this process."""
-        clock._state, memory._memories, memory._names = self.state, self.memories, self.names
+        clock._state, run_cache._memories, run_cache._names = self.state, self.memories, self.names
         try:
             return action()
         finally:
@@ -148,17 +149,17 @@ class Days(RuleBasedStateMachine):
     def be_there_and_leave(self, data: Any, which: int, beats: bool) -> None:
         name, known = self._one(data)
         if beats:
-            self._do(which, lambda: journal.do(agents.Beat(self.source, name)))
+            self._do(which, lambda: group_commit.do(run_commands.Beat(self.source, name)))
             known.due = self.worked + BEAT_LEASE
         else:
-            self._do(which, lambda: journal.do(Leave(self.source, name)))
+            self._do(which, lambda: group_commit.do(Leave(self.source, name)))
             known.due = self.worked + GRACE
 
     @precondition(lambda self: self.runs)
     @rule(data=st.data(), which=st.integers(0, 1))
     def poll(self, data: Any, which: int) -> None:
         _, known = self._one(data)
-        said = self._do(which, lambda: journal.do(agents.Look(self.source, known.approval)))
+        said = self._do(which, lambda: group_commit.do(run_commands.Look(self.source, known.approval)))
         row = Approval.objects.get(id=known.approval)
         if row.state == "expired" and known.approved is None:
             assert said["decision"] == "deny" and self.real >= known.until_real - 1
@@ -189,7 +190,7 @@ class Days(RuleBasedStateMachine):
         body = {"call_id": "c", "args_sha256": row.args_sha256}
         used = self.worked - known.approved
         try:
-            self._do(which, lambda: journal.do(Claim(self.source, row.permit, body)))
+            self._do(which, lambda: group_commit.do(Claim(self.source, row.permit, body)))
         except Refused as refused:
             lost = Run.objects.get(name=name).beats and refused.code in ("run_ended", "revoked")
             assert lost or used >= USE - 1, f"a permit ended after {used} s of {USE}: {refused.code}"
@@ -219,7 +220,7 @@ class Days(RuleBasedStateMachine):
         for known in self.runs.values():
             known.due = min(known.due, self.worked + liveness.POLL_LEASE)
         for name in self.runs:
-            self._do(0, lambda name=name: journal.do(Leave(self.source, name)))
+            self._do(0, lambda name=name: group_commit.do(Leave(self.source, name)))
         for _ in range(int((liveness.POLL_LEASE + 2 * GRACE) / 4)):
             self.real += 4.0
             self.worked += 4.0
@@ -245,8 +246,8 @@ def test_nobody_is_lost_and_nothing_ends_because_of_our_own_pauses_or_a_clock_th
     Days.source, Days.person, Days.ballot = source, an_approver, staticmethod(ballot)
     monkeypatch.setattr(clock, "wall", clock.wall)
     monkeypatch.setattr(clock, "elapsed", clock.elapsed)
-    monkeypatch.setattr(memory, "_memories", OrderedDict())
-    monkeypatch.setattr(memory, "_names", {})
+    monkeypatch.setattr(run_cache, "_memories", OrderedDict())
+    monkeypatch.setattr(run_cache, "_names", {})
     few = settings(
         max_examples=7, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck),
         phases=(Phase.explicit, Phase.reuse, Phase.generate), report_multiple_bugs=False,
@@ -277,7 +278,7 @@ def test_after_a_pause_agents_have_their_grace_time_to_come_back(
     monkeypatch.setattr(clock, "elapsed", lambda: now)
     clock.reset()
     gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))
-    journal.do(agents.Beat(source, "r"))
+    group_commit.do(run_commands.Beat(source, "r"))
     gate.sweep()
     now += 20.0  # the computer sleeps
     gate.sweep()

@@ -16,8 +16,8 @@ from django.test import Client
 from tests.test_approval_life import ALLOW, ASK, DECIDE, PUSH, QUESTION, approved, let_time_pass
 from tests.transports.conftest import agent, call  # noqa: F401 - fixtures
 from toolcards import gate
-from toolcards.core import numbers
-from toolcards.gate import policies
+from toolcards.core.runs import sequence_set
+from toolcards.gate import policy_store
 from toolcards.models import Approval, Event, PolicyVersion, Run, Source, ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 async def test_numbers_with_endless_gaps_are_refused_and_said_to_be(
     call: Any, agent: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(numbers, "MOST_GAPS", 3)
+    monkeypatch.setattr(sequence_set, "MOST_GAPS", 3)
     frames = [{"n": n, "type": "text.delta", "text": str(n)} for n in (2, 4, 6, 8, 1, 3)]
     _, said, _ = await call("POST", "/api/v1/ingest?protocol=native&run=r", frames)
     assert (said["accepted"], said["refused"], said["error"]["code"]) == (5, 1, "gaps")
@@ -49,10 +49,10 @@ def test_a_policy_that_cannot_be_read_allows_nothing(source: Source, policy: Any
     policy("watch")
     for broken in ("{", '{"v": 1, "rules": [{"effect": "perhaps"}]}'):
         PolicyVersion.objects.filter(active=True).update(document=broken)
-        policies._compiled.clear()
+        policy_store._compiled.clear()
         said = gate.decide(source, gate.Asking(run=f"r{len(broken)}", call_id="c", tool="bash", args={}))
         assert (said["decision"], said["by"]["kind"], said["permit"]) == ("deny", "gate_error", None)
-    policies._compiled.clear()
+    policy_store._compiled.clear()
 
 
 def test_what_cannot_be_written_into_the_trail_is_not_decided(source: Source, policy: Any) -> None:

@@ -10,7 +10,7 @@ import pytest
 from dashboard.environment import Environment
 from toolcards.adapters import ADAPTERS
 from toolcards.connect import recipes
-from toolcards.core.lifecycle import ToolCallState
+from toolcards.core.calls.card import ToolCallState
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()

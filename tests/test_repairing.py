@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from toolcards import gate
-from toolcards.core import facts as f
-from toolcards.gate import journal
+from toolcards.audit.trail import AuditRow
+from toolcards.core.calls import facts as f
+from toolcards.gate.writer import group_commit
 from toolcards.models import Event, Source, ToolCall
-from toolcards.records import AuditRow
 
 TOOLS = [
     {"name": "get_weather", "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"],
@@ -101,7 +101,7 @@ def test_sending_the_broken_input_again_does_not_undo_the_repair(
     assert said["decision"] == "ask"
     from tests.conftest import Say
 
-    journal.do(Say(source, "r", [f.InputReady("c", "Get-Weather", {"city": "Rome", "zzz": 1}, True)]))
+    group_commit.do(Say(source, "r", [f.InputReady("c", "Get-Weather", {"city": "Rome", "zzz": 1}, True)]))
     card = ToolCall.objects.get().as_card()
     assert card.waiting and card.input == {"city": "Rome"} and card.tool.name == "get_weather"
 
@@ -115,5 +115,5 @@ def test_tools_announced_later_count_too(offering: None, source: Source, a_run: 
     assert ask(source, "late", {}, "c1")["decision"] == "deny"
     from tests.conftest import Say
 
-    journal.do(Say(source, "r", [f.RunStarted(tools=[{"name": "late"}])]))
+    group_commit.do(Say(source, "r", [f.RunStarted(tools=[{"name": "late"}])]))
     assert ask(source, "late", {}, "c2")["decision"] == "allow"

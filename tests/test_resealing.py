@@ -14,18 +14,19 @@ from django.db import connection
 
 from tests.services import postgres
 from tests.serving import Server
-from toolcards import vault
-from toolcards.core import facts as f
-from toolcards.gate import journal, memory, resealing
+from toolcards import encryption
+from toolcards.audit.trail import AuditRow
+from toolcards.core.calls import facts as f
+from toolcards.gate.maintenance import rekey
+from toolcards.gate.writer import group_commit, run_cache
 from toolcards.models import Event, Run, ToolCall
-from toolcards.records import AuditRow
 
 WORDS = "quietly-plain-argument"
 
 
 @pytest.fixture(autouse=True)
 def _from_the_start() -> None:
-    resealing._place_file().unlink(missing_ok=True)
+    rekey._place_file().unlink(missing_ok=True)
 
 
 @pytest.fixture
@@ -34,13 +35,13 @@ def a_new_key(settings: Any) -> Iterator[Callable[[], None]]:
     keys = [settings.SECRET_KEY]
 
     def turn() -> None:
-        memory.forget_all()
+        run_cache.forget_all()
         keys.append(f"key number {len(keys)}")
         settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS = reversed(keys)
 
     yield turn
     settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS = keys
-    resealing.reseal()
+    rekey.reseal()
 
 
 def a_story(a_run: Any, name: str = "run-1") -> Run:
@@ -70,9 +71,9 @@ def cleared(table: str, column: str, text: str) -> None:
 
 @pytest.mark.django_db
 def test_every_sealed_column_is_looked_at() -> None:
-    names = {column.name for column in resealing.columns()}
+    names = {column.name for column in rekey.columns()}
     assert {"toolcards_event.fact", "toolcards_toolcall.card", "toolcards_run.context", "toolcards_vote.note"} <= names
-    assert len(names) == len(resealing.columns()) >= 10
+    assert len(names) == len(rekey.columns()) >= 10
 
 
 @pytest.mark.django_db
@@ -82,12 +83,12 @@ def test_old_and_plain_texts_come_under_todays_key_and_say_the_same(
     run = a_story(a_run)
     a_call("approval-responded", run="asked")
     cleared("toolcards_run", "context", Run.objects.get(pk=run.pk).context)
-    memory.forget_all()
+    run_cache.forget_all()
     before = said()
     a_new_key()
     with pytest.raises(CommandError, match="not sealed under today"):
         call_command("reseal", "--check")
-    assert said() == before and resealing.reseal(check=True)["plain"] == 2
+    assert said() == before and rekey.reseal(check=True)["plain"] == 2
     call_command("reseal", "--batch", "3")
     total = AuditRow.objects.get(act="resealed").details["texts"]
     assert (
@@ -126,14 +127,14 @@ def test_who_is_interrupted_goes_on_where_it_was(a_run: Any, a_new_key: Any) -> 
         if batches == 3:
             raise KeyboardInterrupt
 
-    whole = sum(resealing.reseal(check=True).values())
+    whole = sum(rekey.reseal(check=True).values())
     with pytest.raises(KeyboardInterrupt):
-        resealing.reseal(batch=2, watch=stop)
-    left = resealing.reseal(check=True)
+        rekey.reseal(batch=2, watch=stop)
+    left = rekey.reseal(check=True)
     assert (left["new"], left["new"] + left["old"]) == (6, whole)
-    rest = resealing.reseal(batch=2)
+    rest = rekey.reseal(batch=2)
     assert (rest["new"], rest["old"]) == (0, whole - 6)
-    assert set(resealing.reseal(check=True)) == {"new"}
+    assert set(rekey.reseal(check=True)) == {"new"}
 
 
 @pytest.mark.django_db
@@ -141,22 +142,22 @@ def test_a_note_of_another_key_or_a_broken_one_is_none(a_run: Any, a_new_key: An
     a_story(a_run)
     for note in ("", "[]", "{", '{"key_id": "x", "rows": {"toolcards_event.fact": 999999}}', '{"key_id": 1}'):
         a_new_key()
-        resealing._place_file().write_text(note)
-        assert resealing.reseal()["old"] > 5
-        assert set(resealing.reseal(check=True)) == {"new"}
+        rekey._place_file().write_text(note)
+        assert rekey.reseal()["old"] > 5
+        assert set(rekey.reseal(check=True)) == {"new"}
 
 
 @pytest.mark.django_db
 def test_what_was_written_meanwhile_is_not_replaced(a_run: Any, a_new_key: Any) -> None:
     a_story(a_run)
     a_new_key()
-    (column,) = (one for one in resealing.columns() if one.name == "toolcards_run.context")
+    (column,) = (one for one in rekey.columns() if one.name == "toolcards_run.context")
     rows = column.read(None, 10)
     Run.objects.update(context='{"newer": true}')
     newer = raw("toolcards_run", "context")
-    journal.do(resealing.Replace(column, rows))
+    group_commit.do(rekey.Replace(column, rows))
     assert raw("toolcards_run", "context") == newer
-    Run.objects.update(context=vault.open(rows[0][1], column.name))  # what the log adds up to
+    Run.objects.update(context=encryption.open(rows[0][1], column.name))  # what the log adds up to
 
 
 @pytest.mark.parametrize("batch", ["0", "-1", "10001"])

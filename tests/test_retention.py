@@ -19,13 +19,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import Say, ballot_for
-from toolcards import gate, vault
-from toolcards.core import facts as f
-from toolcards.core.canonical import digest
-from toolcards.core.redact import Redactor, masked
-from toolcards.core.scrubbing import Scrub, differs, fold
-from toolcards.gate import journal, memory, rebuilding, retention
-from toolcards.gate.receipts import OnKey, Reserve
+from toolcards import encryption, gate
+from toolcards.core.calls import facts as f
+from toolcards.core.redaction.log_masking import Scrub, differs, fold
+from toolcards.core.redaction.redactor import Redactor, masked
+from toolcards.core.schemas.canonical_json import digest
+from toolcards.gate.agents.idempotency import OnKey, Reserve
+from toolcards.gate.maintenance import rebuild, retention
+from toolcards.gate.writer import group_commit, run_cache
 from toolcards.models import Approval, AuditRow, Event, Receipt, Run, Source, ToolCall
 
 GITHUB = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
@@ -95,7 +96,7 @@ def a_leaky_story() -> list[Any]:
 @pytest.fixture
 def leaky(source: Source) -> Run:
     """A run with secrets everywhere, ended two days ago."""
-    pk = journal.do(Say(source, "leaky", a_leaky_story()))
+    pk = group_commit.do(Say(source, "leaky", a_leaky_story()))
     return aged(Run.objects.get(pk=pk))
 
 
@@ -103,7 +104,7 @@ def aged(run: Run, days: float = 2) -> Run:
     """The same run, had it happened so many days earlier."""
     was = timezone.now() - timedelta(days=days)
     Run.objects.filter(pk=run.pk).update(started_at=was, ended_at=was, updated_at=was)
-    memory.forget(run.pk)
+    run_cache.forget(run.pk)
     run.refresh_from_db()
     return run
 
@@ -120,7 +121,7 @@ def test_no_secret_is_left_and_nothing_else_has_changed(leaky: Run) -> None:
     assert [secret for secret in PLANTED if secret in left] == []
     assert WORD[9:] not in left
     assert told() == before
-    assert list(rebuilding.differences(leaky)) == []
+    assert list(rebuild.differences(leaky)) == []
     assert masked(ToolCall.objects.get(call_id="twice").as_card().input)
 
 
@@ -162,20 +163,20 @@ def test_runs_that_are_alive_or_ended_lately_are_untouched(a_run: Callable[..., 
 
 
 def test_a_run_that_comes_alive_again_goes_on_and_is_masked_again(leaky: Run, source: Source) -> None:
-    journal.do(Say(source, "leaky", [f.TextDelta(text="old")]))  # another process remembers it like this
-    stale = memory.recall(leaky.pk)
+    group_commit.do(Say(source, "leaky", [f.TextDelta(text="old")]))  # another process remembers it like this
+    stale = run_cache.recall(leaky.pk)
     aged(leaky)
     assert stale is not None
     gate.retain()
-    memory.keep(stale)
+    run_cache.keep(stale)
     assert Run.objects.get(pk=leaky.pk).scrubbed_at is not None
     new = f.InputReady("new", "bash", {"token": GITHUB}, True)
-    journal.do(Say(source, "leaky", [f.OutputReady("broken", GITHUB), new]))
+    group_commit.do(Say(source, "leaky", [f.OutputReady("broken", GITHUB), new]))
     run = Run.objects.get(pk=leaky.pk)
     assert (run.scrubbed_at, run.status) == (None, "running")
     assert WORD not in everything()
-    assert list(rebuilding.differences(run)) == []
-    journal.do(Say(source, "leaky", [f.RunEnded()]))
+    assert list(rebuild.differences(run)) == []
+    group_commit.do(Say(source, "leaky", [f.RunEnded()]))
     aged(run)
     assert gate.retain().scrubbed == 1
     assert GITHUB not in everything()
@@ -207,8 +208,8 @@ def test_votes_and_edited_approvals_are_masked_and_their_digests_stay(
     Approval.objects.update(edited=json.dumps(edited), reason=reason, note=note)
     with connection.cursor() as cursor:
         cursor.execute("SELECT edited FROM toolcards_approval")
-        assert cursor.fetchone()[0].startswith(vault.MARK)
-    journal.do(Say(source, "run-1", [f.OutputReady(call.call_id, "ok"), f.RunEnded()]))
+        assert cursor.fetchone()[0].startswith(encryption.MARK)
+    group_commit.do(Say(source, "run-1", [f.OutputReady(call.call_id, "ok"), f.RunEnded()]))
     aged(Run.objects.get())
     before = told()
     assert gate.retain().scrubbed == 1
@@ -258,8 +259,8 @@ def test_old_runs_are_deleted_with_all_that_was_theirs(
 
 
 def _answered(source: Source, key: str, days_ago: float) -> None:
-    held = journal.do(Reserve(source, key, {}))
-    journal.do(OnKey(lambda tx: held.answer('{"said": "something"}')))
+    held = group_commit.do(Reserve(source, key, {}))
+    group_commit.do(OnKey(lambda tx: held.answer('{"said": "something"}')))
     Receipt.objects.filter(key=key).update(created_at=timezone.now() - timedelta(days=days_ago))
 
 
@@ -276,8 +277,8 @@ def test_old_receipts_are_forgotten_in_small_rounds_and_counted(
     assert [row.key for row in Receipt.objects.order_by("pk")] == ["k3", "k4"]
     rows = AuditRow.objects.filter(act="retention").order_by("seq")
     assert [row.details["deleted"]["receipts"] for row in rows] == [2, 1]
-    assert journal.do(Reserve(source, "k0", {})).untouched
-    assert journal.do(Reserve(source, "k3", {})) == '{"said": "something"}'
+    assert group_commit.do(Reserve(source, "k0", {})).untouched
+    assert group_commit.do(Reserve(source, "k3", {})) == '{"said": "something"}'
 
 
 @pytest.mark.parametrize(("said", "kept"), [
@@ -299,26 +300,26 @@ def test_no_receipt_outlives_its_setting_or_the_runs(
 
 def test_what_is_sealed_opens_with_older_keys_too_and_not_with_others(settings: Any) -> None:
     text = "naïve \ud800 text"
-    sealed, again = vault.seal([text, text], "a.b")
-    assert sealed != again and vault.open(sealed, "a.b") == vault.open(again, "a.b") == text
+    sealed, again = encryption.seal([text, text], "a.b")
+    assert sealed != again and encryption.open(sealed, "a.b") == encryption.open(again, "a.b") == text
     settings.SECRET_KEY_FALLBACKS, settings.SECRET_KEY = [settings.SECRET_KEY], "another key"
-    assert vault.open(sealed, "a.b") == text
-    (new,) = vault.seal([text], "a.b")
+    assert encryption.open(sealed, "a.b") == text
+    (new,) = encryption.seal([text], "a.b")
     settings.SECRET_KEY_FALLBACKS = []
-    assert vault.open(new, "a.b") == text
-    with pytest.raises(vault.CannotOpen):
-        vault.open(sealed, "a.b")
-    assert vault.open("never sealed", "a.b") == "never sealed" and vault.seal([""], "a.b") == [""]
-    assert vault.seal([vault.Closed(sealed)], "a.b") == [sealed]
+    assert encryption.open(new, "a.b") == text
+    with pytest.raises(encryption.CannotOpen):
+        encryption.open(sealed, "a.b")
+    assert encryption.open("never sealed", "a.b") == "never sealed" and encryption.seal([""], "a.b") == [""]
+    assert encryption.seal([encryption.Closed(sealed)], "a.b") == [sealed]
 
 
 def test_receipts_are_sealed_and_given_back(source: Source) -> None:
-    held = journal.do(Reserve(source, "k", {}))
-    journal.do(OnKey(lambda tx: held.answer('{"said": "something"}')))
+    held = group_commit.do(Reserve(source, "k", {}))
+    group_commit.do(OnKey(lambda tx: held.answer('{"said": "something"}')))
     with connection.cursor() as cursor:
         cursor.execute("SELECT answer FROM toolcards_receipt")
-        assert cursor.fetchone()[0].startswith(vault.MARK)
-    assert journal.do(Reserve(source, "k", {})) == '{"said": "something"}'
+        assert cursor.fetchone()[0].startswith(encryption.MARK)
+    assert group_commit.do(Reserve(source, "k", {})) == '{"said": "something"}'
     assert Receipt.objects.filter(answer="").count() == 0
 
 

@@ -17,16 +17,17 @@ from django.db import connection, models
 from django.test import Client
 
 from dashboard.environment import Environment
-from dashboard.filters import CallFilters
+from dashboard.runs.filters import CallFilters
 from tests.conftest import Say, ballot_for
 from tests.services import postgres
 from tests.serving import Server
 from tests.voting import Voter
-from toolcards import gate, vault
-from toolcards.core import facts as f
-from toolcards.core.lifecycle import ToolCallState
-from toolcards.gate import journal, memory, retention, telling
+from toolcards import encryption, gate
+from toolcards.core.calls import facts as f
+from toolcards.core.calls.card import ToolCallState
+from toolcards.gate.maintenance import retention
 from toolcards.gate.refusals import Sealed
+from toolcards.gate.writer import group_commit, outbox_writer, run_cache
 from toolcards.models import Approval, Delivery, Event, Run, Source, ToolCall, Vote, Webhook
 from toolcards.models.runs import CLOSED
 
@@ -52,9 +53,9 @@ def opened() -> str:
     return "\n".join(f"{model._meta.db_table}: {row!r}" for model in tables for row in model.objects.values_list())
 
 
-def column(model: Any, name: str) -> vault.SealedText:
+def column(model: Any, name: str) -> encryption.SealedText:
     found = model._meta.get_field(name)
-    assert isinstance(found, vault.SealedText)
+    assert isinstance(found, encryption.SealedText)
     return found
 
 
@@ -89,7 +90,7 @@ def lost(settings: Any) -> Callable[[], None]:
     """Give `lost()`: from now on there is another key, and the old one is gone."""
 
     def lose() -> None:
-        memory.forget_all()
+        run_cache.forget_all()
         settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "quite another key", []
 
     return lose
@@ -101,7 +102,7 @@ def lost(settings: Any) -> Callable[[], None]:
 @pytest.mark.parametrize("model", list(apps.get_app_config("toolcards").get_models()))
 def test_every_long_text_is_sealed_or_has_a_reason_not_to_be(model: Any) -> None:
     texts = {each.name for each in model._meta.local_fields if isinstance(each, models.TextField)}
-    sealed = {each.name for each in model._meta.local_fields if isinstance(each, vault.SealedText)}
+    sealed = {each.name for each in model._meta.local_fields if isinstance(each, encryption.SealedText)}
     assert texts - sealed == CLEAR.get(model.__name__, set())
 
 
@@ -110,16 +111,18 @@ def test_no_table_holds_an_original_in_the_clear(
     a_call: Callable[..., ToolCall], an_approver: Any, policy: Callable[..., Any], source: Source
 ) -> None:
     Webhook.objects.create(name="all of it", url="https://example.com/")
-    telling.forget()
+    outbox_writer.forget()
     rule = {"id": "asks", "effect": "ask", "match": {}, "ask": {"editable": ["/command"]}}
     policy({"default": "ask", "rules": [rule]})
     call = a_call("approval-requested", input={"command": COMMAND}, call_id="edited")
-    journal.do(Say(source, "run-1", a_story()))
+    group_commit.do(Say(source, "run-1", a_story()))
     call.refresh_from_db()
     paper = replace(ballot_for(call, "edit"), note=NOTE, edited_args={"command": f"{COMMAND} --dry"})
     gate.vote(an_approver, paper)
     Vote.objects.update(reason=COMMAND)
-    journal.do(Say(source, "run-1", [f.OutputReady("edited", COMMAND), f.RunEnded(outcome="error", reason=SECRET)]))
+    group_commit.do(
+        Say(source, "run-1", [f.OutputReady("edited", COMMAND), f.RunEnded(outcome="error", reason=SECRET)])
+    )
     known = opened()
     for table in ("event", "toolcall", "run", "approval", "vote"):
         assert any(line.startswith(f"toolcards_{table}:") and PLAIN in line for line in known.splitlines()), table
@@ -127,7 +130,7 @@ def test_no_table_holds_an_original_in_the_clear(
     held = raw()
     assert SECRET not in held and SECRET[4:] not in held and SECRET[:15] not in held
     assert PLAIN not in held
-    telling.forget()
+    outbox_writer.forget()
 
 
 def _say_it_all(server: Server) -> None:
@@ -197,7 +200,7 @@ def test_a_note_is_for_people_who_read_the_trail_and_is_exported_sealed(
     a_call: Callable[..., ToolCall], an_approver: Any, a_person: Any, client: Client
 ) -> None:
     Webhook.objects.create(name="all of it", url="https://example.com/")
-    telling.forget()
+    outbox_writer.forget()
     call = a_call("approval-requested")
     gate.vote(an_approver, replace(ballot_for(call, "approve"), note=NOTE))
     client.force_login(a_person("admin"))
@@ -209,7 +212,7 @@ def test_a_note_is_for_people_who_read_the_trail_and_is_exported_sealed(
     admin = client.get(f"/admin/toolcards/approval/{Approval.objects.get().pk}/change/").content.decode()
     assert told and PLAIN not in exported + told + events and "sealed:1:" in exported
     assert PLAIN in admin and SECRET not in admin
-    telling.forget()
+    outbox_writer.forget()
 
 
 # ---------------------------------------------------------------- places, and clear rows
@@ -220,15 +223,15 @@ def test_a_text_opens_only_where_it_was_sealed() -> None:
     (sealed,) = column(Event, "fact").seal([fact])
     assert sealed.startswith('{"type":"input-delta"sealed:1:') and column(Event, "fact").open(sealed) == fact
     for wrong in (sealed.replace("input-delta", "text-delta"), sealed[:-4] + "AAAA", sealed[:-3]):
-        with pytest.raises(vault.CannotOpen):
+        with pytest.raises(encryption.CannotOpen):
             column(Event, "fact").open(wrong)
     (card,) = column(ToolCall, "card").seal(['{"call_id":"c"}'])
-    with pytest.raises(vault.CannotOpen):
+    with pytest.raises(encryption.CannotOpen):
         column(ToolCall, "text").open(card)
 
 
 def test_what_an_agent_writes_cannot_pass_for_sealed() -> None:
-    said = vault.MARK + "what an agent wrote"
+    said = encryption.MARK + "what an agent wrote"
     (sealed,) = column(ToolCall, "text").seal([said])
     assert sealed != said and column(ToolCall, "text").open(sealed) == said
 
@@ -257,8 +260,8 @@ def test_rows_in_the_clear_are_read_and_gone_on_with(
             for pk, text in model.objects.values_list("pk", name):
                 cursor.execute(f"UPDATE {model._meta.db_table} SET {name} = %s WHERE id = %s", [text, pk])
     assert SECRET in raw()
-    memory.forget_all()
-    journal.do(Say(source, "old", [f.InputDelta("open", "}"), f.InputReady("open"), f.RunEnded()]))
+    run_cache.forget_all()
+    group_commit.do(Say(source, "old", [f.InputDelta("open", "}"), f.InputReady("open"), f.RunEnded()]))
     assert gate.rebuild(check=True) == []
     assert ToolCall.objects.get(run=run, call_id="open").as_card().input == {"command": COMMAND}
     client.force_login(a_person("viewer"))
@@ -287,8 +290,8 @@ def test_a_search_finds_words_of_arguments_and_nothing_that_is_masked(
 def test_a_search_that_looked_long_enough_says_so_and_can_be_gone_on_with(
     a_run: Callable[..., Run], client: Client, a_person: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dashboard.filters.SEARCHED", 4)
-    monkeypatch.setattr("dashboard.filters.CHUNK", 3)
+    monkeypatch.setattr("dashboard.runs.filters.SEARCHED", 4)
+    monkeypatch.setattr("dashboard.runs.filters.CHUNK", 3)
     a_run("r", *(f.InputReady(f"c{n}", "Read", {"path": "needle" if n == 2 else "hay"}, True) for n in range(10)))
     first = CallFilters(q="needle").page(50)
     assert (first.calls, first.searched) == ([], 4)
@@ -391,7 +394,7 @@ def test_without_the_key_nothing_is_added_answered_or_overwritten(
     before = [line for line in raw().splitlines() if line.startswith(tables)]
     lost()
     for work in (
-        lambda: journal.do(Say(source, "run-1", [f.RunEnded()])), lambda: gate.vote(an_approver, paper),
+        lambda: group_commit.do(Say(source, "run-1", [f.RunEnded()])), lambda: gate.vote(an_approver, paper),
         lambda: gate.decide(source, gate.Asking(run="run-1", call_id="another", tool="bash", args={})),
     ):  # fmt: skip
         with pytest.raises(gate.Refused) as refused:
@@ -422,15 +425,15 @@ def test_without_the_key_retention_leaves_a_run_as_it_is_and_says_so(
 
 def test_many_texts_open_at_once_as_they_do_one_by_one(settings: Any) -> None:
     settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "b" * 60, ["a" * 60]
-    new = vault.seal(["one", "\ud800 two"], "t.c")
+    new = encryption.seal(["one", "\ud800 two"], "t.c")
     settings.SECRET_KEY = "a" * 60
-    old, elsewhere = vault.seal(["three"], "t.c"), vault.seal(["four"], "t.other")
+    old, elsewhere = encryption.seal(["three"], "t.c"), encryption.seal(["four"], "t.other")
     settings.SECRET_KEY = "c" * 60
-    lost = vault.seal(["five"], "t.c")
+    lost = encryption.seal(["five"], "t.c")
     settings.SECRET_KEY = "b" * 60
     broken = [new[0][:-4], "sealed:1:?"]
     texts = [*new, *old, "never sealed", "", *elsewhere, *lost, *broken, new[0]]
-    assert vault.open_all(texts, "t.c")[:5] == ["one", "\ud800 two", "three", "never sealed", ""]
-    closed = vault.open_all(texts, "t.c")[5:-1]
-    assert closed == [*elsewhere, *lost, *broken] and {type(text) for text in closed} == {vault.Closed}
-    assert vault.open_all(texts, "t.c")[-1] == "one"
+    assert encryption.open_all(texts, "t.c")[:5] == ["one", "\ud800 two", "three", "never sealed", ""]
+    closed = encryption.open_all(texts, "t.c")[5:-1]
+    assert closed == [*elsewhere, *lost, *broken] and {type(text) for text in closed} == {encryption.Closed}
+    assert encryption.open_all(texts, "t.c")[-1] == "one"

@@ -10,13 +10,15 @@ from django.test import Client
 
 from tests.conftest import Say
 from toolcards import gate
-from toolcards.core import facts as f
-from toolcards.core import happenings as h
-from toolcards.core.call import call_json
-from toolcards.core.reducer import step
-from toolcards.gate import journal, liveness, permits, results
+from toolcards.audit.trail import AuditRow
+from toolcards.core.calls import facts as f
+from toolcards.core.calls import tool_events as h
+from toolcards.core.calls.call_json import call_json
+from toolcards.core.calls.reducer import step
+from toolcards.gate.agents import liveness, results
+from toolcards.gate.approvals import permits
+from toolcards.gate.writer import group_commit
 from toolcards.models import Approval, Run, ToolCall
-from toolcards.records import AuditRow
 
 pytestmark = pytest.mark.django_db
 GONE = "The agent was not heard of any more."
@@ -33,8 +35,8 @@ def lost(a_call: Any, source: Any) -> Any:
             gate.decide(source, gate.Asking(run="run-1", call_id=call_id, tool="bash", args={"command": "ls"}))
         row = Approval.objects.select_related("call").get(call__call_id=call_id)
         body = {"call_id": call_id, "args_sha256": row.args_sha256}
-        journal.do(permits.Claim(source, row.permit, body))
-        journal.do(Vanish(source, "run-1"))
+        group_commit.do(permits.Claim(source, row.permit, body))
+        group_commit.do(Vanish(source, "run-1"))
         return ToolCall.objects.get(call_id=call_id)
 
     return make
@@ -58,7 +60,7 @@ def finding(call: ToolCall, outcome: str, note: str = "", **other: int) -> gate.
 
 def report(source: Any, outcome: str, **more: Any) -> dict[str, Any]:
     """The agent's own result, late."""
-    return dict(journal.do(results.Result(source, "run-1", "call-1", {"outcome": outcome, **more})))
+    return dict(group_commit.do(results.Result(source, "run-1", "call-1", {"outcome": outcome, **more})))
 
 
 def card_of(call: ToolCall) -> Any:
@@ -171,7 +173,7 @@ def test_a_late_result_takes_the_place_of_what_was_said(
 def test_a_late_frame_of_a_socket_does_so_too(lost: Any, an_approver: Any, a_call: Any, source: Any) -> None:
     call = lost()
     gate.settle(an_approver, finding(call, "failed"))
-    journal.do(Say(source, "run-1", [f.OutputReady("call-1", "all is well")]))
+    group_commit.do(Say(source, "run-1", [f.OutputReady("call-1", "all is well")]))
     card = card_of(call)
     assert (card.state, card.output, card.approval.state) == ("output-available", "all is well", "succeeded")
     with pytest.raises(gate.AlreadyAnswered) as refused:

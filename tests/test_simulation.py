@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from dashboard.policy import simjobs
-from dashboard.policy.pastcalls import Span, past, slices
-from dashboard.policy.simulation import Cancelled, Tally, look, merge
-from toolcards.core.canonical import digest
-from toolcards.core.document import parse
-from toolcards.core.packs import PACKS
-from toolcards.gate import policies
+from dashboard.policy.simulation import jobs
+from dashboard.policy.simulation.past_calls import Span, past, slices
+from dashboard.policy.simulation.simulation import Cancelled, Tally, look, merge
+from toolcards.core.policy.language.document import parse
+from toolcards.core.policy.language.presets import PACKS
+from toolcards.core.schemas.canonical_json import digest
+from toolcards.gate import policy_store
 from toolcards.models import ToolCall
 
 pytestmark = pytest.mark.django_db
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def _no_jobs_of_others(db: None) -> None:
     """Files outlive a test's database."""
-    shutil.rmtree(simjobs.folder())
+    shutil.rmtree(jobs.folder())
 
 
 ANY = Span(days=0)
@@ -69,7 +69,7 @@ def test_skipping_what_no_differing_rule_touches_changes_no_verdict(a_call: Any,
     for number, given in enumerate(inputs):
         a_call(call_id=f"c{number}", tool="Bash", input=given)
     old, new = draft(default=default), draft(rule, default=default)
-    from toolcards.core.policy import decide
+    from toolcards.core.policy.decision import decide
 
     slow = sum(
         decide(old, call.question).effect is not decide(new, call.question).effect
@@ -116,7 +116,7 @@ def test_the_span_bounds_number_tool_agent_and_age(a_call: Any) -> None:
 def test_slices_meet_every_call_once_and_add_up(a_call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(7):
         a_call(call_id=f"c{number}", tool="Bash", input={"command": "git push" if number % 2 else "ls"})
-    monkeypatch.setattr("dashboard.policy.pastcalls.SLICE", 3)
+    monkeypatch.setattr("dashboard.policy.simulation.past_calls.SLICE", 3)
     parts = slices(ANY)
     assert [part.calls for part in parts] == [3, 3, 1]
     met = [call.pk for part in parts for call in past(part)]
@@ -139,51 +139,51 @@ def test_a_tally_survives_being_written_down(a_call: Any) -> None:
 
 
 @pytest.fixture
-def job(policy: Any, a_call: Any) -> simjobs.Job:
+def job(policy: Any, a_call: Any) -> jobs.Job:
     policy("watch")
     a_call(tool="Bash", input={"command": "git push", "token": "ghp_0123456789abcdefghijABCDEFGHIJ012345"})
     document = WATCH | {"rules": [PUSH]}
-    return simjobs.prepare(document, draft=digest(document), active=policies.active_number(), span=ANY, by="ana")
+    return jobs.prepare(document, draft=digest(document), active=policy_store.active_number(), span=ANY, by="ana")
 
 
-def test_a_job_is_done_and_pinned_to_the_draft_and_the_active_version(job: simjobs.Job) -> None:
-    assert simjobs.find(job.id).state == "waiting"  # type: ignore[union-attr]
-    done = simjobs.work(job.id)
-    assert (done.state, done.tally.changed) == ("done", 1) and simjobs.find(job.id) == done
+def test_a_job_is_done_and_pinned_to_the_draft_and_the_active_version(job: jobs.Job) -> None:
+    assert jobs.find(job.id).state == "waiting"  # type: ignore[union-attr]
+    done = jobs.work(job.id)
+    assert (done.state, done.tally.changed) == ("done", 1) and jobs.find(job.id) == done
     assert done.fits(job.draft, job.active)
     assert not done.fits(digest(WATCH), job.active) and not done.fits(job.draft, job.active + 1)
 
 
-def test_its_files_hold_no_arguments_and_are_ours_alone(job: simjobs.Job) -> None:
-    simjobs.work(job.id)
-    for path in simjobs.folder().glob(f"{job.id}.*"):
+def test_its_files_hold_no_arguments_and_are_ours_alone(job: jobs.Job) -> None:
+    jobs.work(job.id)
+    for path in jobs.folder().glob(f"{job.id}.*"):
         assert "ghp_" not in path.read_text() and stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_job_that_is_cancelled_ends_and_cannot_be_begun_again(job: simjobs.Job) -> None:
-    simjobs.cancel(job.id)
-    assert simjobs.find(job.id).state == "cancelled"  # type: ignore[union-attr]
+def test_a_job_that_is_cancelled_ends_and_cannot_be_begun_again(job: jobs.Job) -> None:
+    jobs.cancel(job.id)
+    assert jobs.find(job.id).state == "cancelled"  # type: ignore[union-attr]
     with pytest.raises(LookupError):
-        simjobs.work(job.id)
+        jobs.work(job.id)
 
 
-def test_cancelling_is_heard_while_it_works(job: simjobs.Job) -> None:
-    tell = simjobs._teller(job)
-    simjobs.cancel(job.id)
+def test_cancelling_is_heard_while_it_works(job: jobs.Job) -> None:
+    tell = jobs._teller(job)
+    jobs.cancel(job.id)
     with pytest.raises(Cancelled):
         tell(Tally())
 
 
-def test_the_next_job_stops_the_one_before(job: simjobs.Job) -> None:
-    simjobs.prepare(WATCH, draft=digest(WATCH), active=job.active, span=ANY, by="ben")
-    assert simjobs.find(job.id).state == "cancelled"  # type: ignore[union-attr]
+def test_the_next_job_stops_the_one_before(job: jobs.Job) -> None:
+    jobs.prepare(WATCH, draft=digest(WATCH), active=job.active, span=ANY, by="ben")
+    assert jobs.find(job.id).state == "cancelled"  # type: ignore[union-attr]
 
 
-def test_a_job_whose_process_is_gone_is_told_so(job: simjobs.Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simjobs, "SILENT", -1.0)
-    assert simjobs.find(job.id).state == "failed"  # type: ignore[union-attr]
+def test_a_job_whose_process_is_gone_is_told_so(job: jobs.Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "SILENT", -1.0)
+    assert jobs.find(job.id).state == "failed"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("name", ["", "..", "sim_../../x", "sim_aaaa/b", "sim_" + "a" * 99, "secret_key", "sim_nobody"])
 def test_names_that_are_no_jobs_lead_nowhere(db: None, name: str) -> None:
-    assert simjobs.find(name) is None
+    assert jobs.find(name) is None

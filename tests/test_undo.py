@@ -10,9 +10,11 @@ from django.db import connection
 
 from tests.conftest import ballot_for
 from toolcards import gate
-from toolcards.gate import agents, delivery, journal, permits, undoing
+from toolcards.audit.trail import AuditRow
+from toolcards.gate.agents import run_commands
+from toolcards.gate.approvals import delivery, permits, revocation
+from toolcards.gate.writer import group_commit
 from toolcards.models import Approval, Grant, ToolCall, Vote
-from toolcards.records import AuditRow
 
 pytestmark = pytest.mark.django_db
 LONG = 600.0  # seconds: nothing is handed over while a test runs
@@ -35,14 +37,14 @@ def stored(call: ToolCall) -> Approval:
 
 def permit_claimed(source: Any, row: Approval) -> Any:
     body = {"call_id": row.call.call_id, "args_sha256": row.args_sha256}
-    return journal.do(permits.Claim(source, row.permit, body))
+    return group_commit.do(permits.Claim(source, row.permit, body))
 
 
 def test_an_approval_taken_back_denies_the_call(approved: ToolCall, an_approver: Any, source: Any) -> None:
     card = gate.take_back(an_approver, stored(approved).id)
     assert (card.state, card.denied_by.name, card.approval.state) == ("output-denied", "ann", "revoked")
     assert stored(approved).state == "revoked"
-    said = journal.do(agents.Look(source, stored(approved).id))
+    said = group_commit.do(run_commands.Look(source, stored(approved).id))
     assert (said["decision"], said["permit"], said["by"]["name"]) == ("deny", None, "ann")
     assert "took the approval back" in said["reason"]["text"]
 
@@ -96,15 +98,15 @@ def test_without_a_time_to_hold_it_back_nothing_can_be_taken_back(a_call: Any, a
 
 def test_once_the_time_is_over_it_stays(approved: ToolCall, an_approver: Any, limits: Any) -> None:
     decided = stored(approved).decided_at
-    limits(handover_seconds=undoing.MARGIN)
-    assert undoing.undoable_until(decided) == 0
+    limits(handover_seconds=revocation.MARGIN)
+    assert revocation.undoable_until(decided) == 0
     with pytest.raises(gate.TooLate):
         gate.take_back(an_approver, stored(approved).id)
 
 
 def test_what_the_agent_has_taken_stays(approved: ToolCall, an_approver: Any) -> None:
     Approval.objects.update(channel="socket")
-    assert journal.do(delivery.Take(stored(approved).id))["decision"] == "allow"
+    assert group_commit.do(delivery.Take(stored(approved).id))["decision"] == "allow"
     with pytest.raises(gate.TooLate):
         gate.take_back(an_approver, stored(approved).id)
 
@@ -148,7 +150,7 @@ def test_of_taking_back_and_handing_over_exactly_one_wins(approved: ToolCall, an
 
     def handing_over() -> None:
         start.wait()
-        said = journal.do(delivery.Take(row.id))
+        said = group_commit.do(delivery.Take(row.id))
         won.extend(["agent"] if said and said["decision"] == "allow" else [])
         connection.close()
 

@@ -9,9 +9,9 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from dashboard import cards
+from dashboard.cards import rendering
 from toolcards import models
-from toolcards.gate import memory
+from toolcards.gate.writer import run_cache
 from toolcards.models import ToolCall
 
 TEXTS = ['{"type":"input.rea', '{"type":"from.a.later.release","call":"call-1"}', "null"]
@@ -50,8 +50,8 @@ def spoil(transactional_db: None) -> Iterator[Callable[..., None]]:
 
 def forget() -> None:
     """Drop what this process remembers, as a restart does."""
-    memory.forget_all()
-    cards.rendered.clear()
+    run_cache.forget_all()
+    rendering.rendered.clear()
     models._shown.clear()
 
 

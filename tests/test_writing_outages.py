@@ -13,10 +13,10 @@ from django.db.transaction import TransactionManagementError
 
 from tests.serving import PATIENCE
 from toolcards import gate, outages
-from toolcards.core import facts as f
+from toolcards.core.calls import facts as f
 from toolcards.database import is_transient
-from toolcards.gate import journal
-from toolcards.gate.work import Action
+from toolcards.gate.writer import group_commit
+from toolcards.gate.writer.command import Action
 
 
 def caused(error: Exception, by: Exception) -> Exception:
@@ -71,7 +71,7 @@ def test_a_batch_that_finds_the_database_away_is_not_tried_piece_by_piece(known_
     tries: list[Any] = []
     works = [Failing(tries) for _ in range(50)]
     outages.fail(outages.WRITING, "known")
-    journal.commit([*works])
+    group_commit.commit([*works])
     assert tries == works[:1]  # once, and the first piece has said it all
     assert all(is_transient(work.error) for work in works)
 
@@ -92,17 +92,17 @@ def lock_wait() -> int:
 @pytest.mark.django_db(transaction=True)
 def test_a_lock_that_stays_is_waited_for_only_for_a_moment(known_outages: None) -> None:
     usual = connection.settings_dict["OPTIONS"]["timeout"] * 1000
-    assert journal.do(Waiting()) == usual
+    assert group_commit.do(Waiting()) == usual
     outages.fail(outages.WRITING, "known")
     other = sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(OperationalError, match="locked"):
-        journal.do(Waiting())
+        group_commit.do(Waiting())
     other.execute("ROLLBACK")
     other.close()
-    assert journal.do(Waiting()) < usual  # nothing has to be restarted
+    assert group_commit.do(Waiting()) < usual  # nothing has to be restarted
     assert outages.ongoing(outages.WRITING) is None
-    assert journal.do(Waiting()) == lock_wait() == usual
+    assert group_commit.do(Waiting()) == lock_wait() == usual
 
 
 @pytest.mark.django_db(transaction=True)

@@ -14,10 +14,10 @@ class Unhurried(AppConfig):
 
     def ready(self) -> None:
         """Set them before anything follows."""
-        from dashboard.live import hub, look
+        from dashboard.live import changes, hub
         from toolcards import feed
 
-        feed.HEARTBEAT = hub.HEARTBEAT = look.HEARTBEAT = 3600.0
+        feed.HEARTBEAT = hub.HEARTBEAT = changes.HEARTBEAT = 3600.0
 
 
 INSTALLED_APPS = [*INSTALLED_APPS, "tests.unhurried.Unhurried"]

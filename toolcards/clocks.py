@@ -6,8 +6,8 @@
   all were down, stopped, or asleep, or the database could not be written. Leases of agents and the short limits of
   permits run on working time, so that a pause of the server takes no time from agents.
 
-The server processes agree on a `Beat`: one row that they move on while they work (gate/timekeeping.py). Between two
-beats each process counts on by itself, for at most `PAUSE` seconds of working time.
+The server processes agree on a `Beat`: one row that they move on while they work (gate/writer/timekeeping.py).
+Between two beats each process counts on by itself, for at most `PAUSE` seconds of working time.
 """
 
 from __future__ import annotations

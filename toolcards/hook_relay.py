@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from toolcards.client.common.canonical import call_digest, digest
-from toolcards.client.common.jsontext import strict_object
+from toolcards.client.common.canonical_json import call_digest, digest
+from toolcards.client.common.json_text import strict_object
 from toolcards.client.http_client import HttpClient, Unreachable
 
 PATH = "/api/v1/hooks/claude-code"

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from django.conf import settings
 
-from toolcards.core.redact import Redactor
+from toolcards.core.redaction.redactor import Redactor
 
 
 def redactor() -> Redactor:

@@ -11,7 +11,7 @@ from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
 from django.core.exceptions import ValidationError
 
 from dashboard.accounts import devices, throttle
-from toolcards.records import Act, write
+from toolcards.audit.trail import Act, write
 
 LONGEST_PASSWORD = 4096  # characters
 SLOWLY = "Too many failed attempts. Try again in {} seconds."

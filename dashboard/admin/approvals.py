@@ -9,11 +9,12 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 
-from dashboard import addresses, signins
+from dashboard import url_helpers
+from dashboard.accounts import sign_in_log
 from dashboard.admin.log import Written, clock, pretty
-from dashboard.drawing import marks
+from dashboard.cards import safe_text
 from toolcards import gate
-from toolcards.core.call import call_json
+from toolcards.core.calls.call_json import call_json
 from toolcards.gate import Ballot, Refused
 from toolcards.models import Approval
 from toolcards.showing import redactor
@@ -44,14 +45,14 @@ class ApprovalAdmin(Written):
         """What is called, with what this page showed of it: the actions vote for exactly that."""
         return format_html(
             '{}<input type="hidden" name="rev-{}" value="{}"><input type="hidden" name="sha-{}" value="{}">',
-            marks.visible(approval.call.tool), approval.pk, approval.call.rev, approval.pk, approval.args_sha256,
+            safe_text.visible(approval.call.tool), approval.pk, approval.call.rev, approval.pk, approval.args_sha256,
         )  # fmt: skip
 
     @admin.display(description="input")
     def shown_input(self, approval: Approval) -> str:
         """The input: whole while somebody has to answer, else its beginning."""
         text = json.dumps(approval.call.as_shown_card().shown_input, ensure_ascii=False)
-        return marks.visible(text if approval.state == "pending" or len(text) < 200 else text[:200] + "…")
+        return safe_text.visible(text if approval.state == "pending" or len(text) < 200 else text[:200] + "…")
 
     @admin.display(description="asked", ordering="requested_at")
     def asked_at(self, approval: Approval) -> str:
@@ -76,12 +77,12 @@ class ApprovalAdmin(Written):
     @admin.display(description="reason")
     def shown_reason(self, approval: Approval) -> str:
         """The reason, without secrets."""
-        return marks.visible(redactor().text(approval.reason))
+        return safe_text.visible(redactor().text(approval.reason))
 
     @admin.display(description="note")
     def shown_note(self, approval: Approval) -> str:
         """The note, without secrets."""
-        return marks.visible(redactor().text(approval.note))
+        return safe_text.visible(redactor().text(approval.note))
 
     @admin.display(description="card")
     def shown_card(self, approval: Approval) -> str:
@@ -114,11 +115,11 @@ class ApprovalAdmin(Written):
 
 def _ballot(request: HttpRequest, approval: str, decision: str) -> Ballot:
     """The vote for what the list showed; without that it is for nothing, and is refused as stale."""
-    rev = addresses.read_number(request.POST.get(f"rev-{approval}", ""))
+    rev = url_helpers.read_number(request.POST.get(f"rev-{approval}", ""))
     return Ballot(
         approval=approval,
         decision=decision,
         rev=-1 if rev is None else rev,
         args_sha256=request.POST.get(f"sha-{approval}", ""),
-        signed_in_at=signins.since(request),
+        signed_in_at=sign_in_log.since(request),
     )

@@ -12,8 +12,8 @@ from django.template.response import TemplateResponse
 from django.utils import timezone
 
 from dashboard.forms import KeyForm
+from toolcards.audit.trail import Act, write
 from toolcards.models import AgentKey, Source
-from toolcards.records import Act, write
 
 
 @admin.register(Source)

@@ -12,12 +12,12 @@ from django.db.models.functions import Substr
 from django.http import HttpRequest
 from django.utils.html import format_html
 
-from dashboard.drawing import marks
-from toolcards.core.call import call_json
+from dashboard.cards import safe_text
+from toolcards.core.calls.call_json import call_json
+from toolcards.encryption import Closed
 from toolcards.models import Event, Run, ToolCall
 from toolcards.models.runs import FACT_HEAD
 from toolcards.showing import redactor
-from toolcards.vault import Closed
 
 
 def clock(seconds: float) -> str:
@@ -31,7 +31,7 @@ def pretty(text: str) -> str:
         shown = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
     except ValueError:
         shown = text
-    return format_html("<pre>{}</pre>", marks.visible(shown[:200_000]))
+    return format_html("<pre>{}</pre>", safe_text.visible(shown[:200_000]))
 
 
 def _hidden(fact: str) -> str:
@@ -140,12 +140,12 @@ class ToolCallAdmin(Written):
     @admin.display(description="tool", ordering="tool")
     def shown_tool(self, call: ToolCall) -> str:
         """The tool, with hidden characters marked."""
-        return marks.plain(call.tool)
+        return safe_text.plain(call.tool)
 
     @admin.display(description="call", ordering="call_id")
     def shown_call_id(self, call: ToolCall) -> str:
         """The sender's name of the call, with hidden characters marked."""
-        return marks.plain(call.call_id)
+        return safe_text.plain(call.call_id)
 
     @admin.display(description="card")
     def shown_card(self, call: ToolCall) -> str:

@@ -11,8 +11,8 @@ from django.contrib.auth.models import Group, User
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
-from dashboard import people
-from dashboard.views.emergency import fresh
+from dashboard.accounts import roles
+from dashboard.policy.emergency import fresh
 
 ALL_RIGHTS = ("is_superuser", "user_permissions")
 
@@ -23,11 +23,11 @@ class KeptForm(UserChangeForm):
     def clean(self) -> dict[str, Any]:
         """Refuse to take away what makes this person the only admin."""
         said = super().clean() or self.cleaned_data
-        people.lock()
+        roles.lock()
         others = User.objects.exclude(pk=self.instance.pk)
         if others.filter(username__iexact=said.get("username", "")).exists():
             raise ValidationError({"username": "Another account has this name, apart from case."})
-        if people.only_admin(User.objects.get(pk=self.instance.pk)) and not self._keeps(said):
+        if roles.only_admin(User.objects.get(pk=self.instance.pk)) and not self._keeps(said):
             raise ValidationError("This is the only admin. Make somebody else admin first.")
         return dict(said)
 
@@ -50,9 +50,7 @@ class _Fresh:
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """With a fresh sign-in; never the only admin, nor the roles themselves."""
-        kept = (isinstance(obj, User) and people.only_admin(obj)) or (
-            isinstance(obj, Group) and obj.name in people.ROLES
-        )
+        kept = (isinstance(obj, User) and roles.only_admin(obj)) or (isinstance(obj, Group) and obj.name in roles.ROLES)
         may = not kept and _within_reach(request, obj) and fresh(request)
         return may and super().has_delete_permission(request, obj)  # type: ignore[misc]
 
@@ -65,7 +63,7 @@ class _Fresh:
 def _within_reach(request: HttpRequest, obj: Any) -> bool:
     """Whether this admin may change that person, or that group with those who are in it."""
     if isinstance(obj, User):
-        return people.may_change(request.user, obj)  # type: ignore[arg-type]
+        return roles.may_change(request.user, obj)  # type: ignore[arg-type]
     if isinstance(obj, Group) and not request.user.is_superuser:
         return not obj.user_set.filter(is_superuser=True).exists()
     return True
@@ -92,5 +90,5 @@ class RoleAdmin(_Fresh, GroupAdmin):
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """A role keeps its name."""
-        named = ("name",) if obj is not None and obj.name in people.ROLES else ()
+        named = ("name",) if obj is not None and obj.name in roles.ROLES else ()
         return (*super().get_readonly_fields(request, obj), *named)

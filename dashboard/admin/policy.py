@@ -12,8 +12,8 @@ from django.urls import reverse
 from django.utils.html import format_html
 
 from dashboard.admin.log import Written, pretty
-from dashboard.policy.ruleform import RuleForm, in_fields
-from toolcards.gate import policies
+from dashboard.policy.rule_form import RuleForm, in_fields
+from toolcards.gate import policy_store
 from toolcards.models import DraftRule, PolicyVersion
 
 
@@ -27,7 +27,7 @@ class DraftRuleForm(RuleForm, forms.ModelForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         row = kwargs.get("instance")
         if row is not None and row.pk:
-            kwargs["initial"] = in_fields(policies.rule_body(row)) | (kwargs.get("initial") or {})
+            kwargs["initial"] = in_fields(policy_store.rule_body(row)) | (kwargs.get("initial") or {})
             kwargs["instead_of"] = row.rule_id
         super().__init__(*args, **kwargs)
 
@@ -57,34 +57,34 @@ class DraftRuleAdmin(admin.ModelAdmin):
     @admin.display(description="in words")
     def sentence(self, rule: DraftRule) -> str:
         """The rule as a sentence."""
-        return policies.sentence_of(rule)
+        return policy_store.sentence_of(rule)
 
     def save_model(self, request: HttpRequest, obj: DraftRule, form: Any, change: bool) -> None:
         """Save through policy's own door."""
-        saved = policies.save_rule(form.rule, author=request.user.get_username(), instead_of=form.instead_of)
+        saved = policy_store.save_rule(form.rule, author=request.user.get_username(), instead_of=form.instead_of)
         obj.__dict__.update({name: value for name, value in saved.__dict__.items() if name != "_state"})
         obj._state.adding = False
 
     def delete_model(self, request: HttpRequest, obj: DraftRule) -> None:
         """Remove through policy's own door."""
-        policies.remove_rule(obj.rule_id, author=request.user.get_username())
+        policy_store.remove_rule(obj.rule_id, author=request.user.get_username())
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[DraftRule]) -> None:
         """Remove each through policy's own door."""
         for rule in queryset:
-            policies.remove_rule(rule.rule_id, author=request.user.get_username())
+            policy_store.remove_rule(rule.rule_id, author=request.user.get_username())
 
     @admin.action(description="Switch on", permissions=["change"])
     def switch_on(self, request: HttpRequest, chosen: QuerySet[DraftRule]) -> None:
         """Switch each on."""
         for rule in chosen:
-            policies.switch_rule(rule.rule_id, True, author=request.user.get_username())
+            policy_store.switch_rule(rule.rule_id, True, author=request.user.get_username())
 
     @admin.action(description="Switch off", permissions=["change"])
     def switch_off(self, request: HttpRequest, chosen: QuerySet[DraftRule]) -> None:
         """Switch each off."""
         for rule in chosen:
-            policies.switch_rule(rule.rule_id, False, author=request.user.get_username())
+            policy_store.switch_rule(rule.rule_id, False, author=request.user.get_username())
 
 
 @admin.register(PolicyVersion)
@@ -115,8 +115,8 @@ class PolicyVersionAdmin(Written):
             return
         version = chosen.get()
         try:
-            policies.replace_draft(policies.document_of(version), author=request.user.get_username())
-        except policies.Unreadable as error:
+            policy_store.replace_draft(policy_store.document_of(version), author=request.user.get_username())
+        except policy_store.Unreadable as error:
             self.message_user(request, f"Version {error.number} cannot be read by this release.", messages.WARNING)
             return
         link = format_html('<a href="{}">Review and activate it</a>', reverse("policy-draft"))

@@ -8,12 +8,13 @@ from urllib.parse import parse_qs
 
 from django.template.loader import render_to_string
 
-from dashboard import cards, pages, standing
-from dashboard.connecting import checklist
-from dashboard.filters import CallFilters, RunFilters
-from dashboard.live import waiting
-from dashboard.live.board import SLOW, Board, News
+from dashboard import pages, status_banner
+from dashboard.cards import rendering
+from dashboard.live import waiting_badge
+from dashboard.live.base_board import SLOW, Board, News
 from dashboard.live.frames import Frame, partial, placed
+from dashboard.runs.filters import CallFilters, RunFilters
+from dashboard.sources import checklist
 from toolcards.models import Run, ToolCall
 
 CHECK = 2.0  # seconds after which switches and count are looked at without news; break-glass ends by the clock
@@ -67,12 +68,12 @@ class Me(Board):
 
     @staticmethod
     def _count() -> dict[str, str]:
-        html = render_to_string("toolcards/waiting.html", {"waiting": waiting.now()})
+        html = render_to_string("toolcards/waiting.html", {"waiting": waiting_badge.now()})
         return {"waiting": partial("#waiting-count", "outerMorph", html.strip())}
 
     @staticmethod
     def _standing() -> dict[str, str]:
-        html = render_to_string("emergency/_standing.html", {"standing": standing.now()})
+        html = render_to_string("emergency/_standing.html", {"standing": status_banner.now()})
         return {"standing": partial("#standing", "innerMorph", html.strip())}
 
 
@@ -121,7 +122,7 @@ class RunBoard(Board):
         for call in calls:
             story = render_to_string("calls/_story.html", {"story": pages.story(call), "call": call})
             parts = {
-                "card": partial("#board", "place", cards.draw(call, full=True)),
+                "card": partial("#board", "place", rendering.draw(call, full=True)),
                 "story": partial("#story", "innerMorph", story),
             }
         return parts
@@ -188,13 +189,12 @@ class Inbox(Waiting):
 
     def slowly(self) -> dict[str, str]:
         """Return the line that says how many wait, and since when; and which of them share a shape."""
-        from dashboard import alike
-        from dashboard.views import inbox
+        from dashboard.inbox import groups, views
 
-        html = render_to_string("approvals/_head.html", {"queue": inbox.queue()})
+        html = render_to_string("approvals/_head.html", {"queue": views.queue()})
         return {
             "head": partial("#waiting-line", "outerMorph", html.strip()),
-            "alike": partial("#batch", "innerMorph", alike.drawn()),
+            "alike": partial("#batch", "innerMorph", groups.drawn()),
         }
 
 

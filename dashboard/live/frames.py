@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
-from dashboard import cards
+from dashboard.cards import rendering
 from toolcards.models import ToolCall
 
 MOST_PARTS = 400  # of one watcher; beyond, it is sent its whole boards instead
@@ -40,8 +40,8 @@ def partial(target: str, swap: str, html: str) -> str:
 def placed(call: ToolCall, *, known_only: bool = False) -> str:
     """Return the part that puts a card on a board; `known_only` where it is there already."""
     if call.removed:
-        return partial("#board", "place", cards.gone(call))
-    return partial("#board", "renew" if known_only else "place", cards.render(call))
+        return partial("#board", "place", rendering.gone(call))
+    return partial("#board", "renew" if known_only else "place", rendering.render(call))
 
 
 class Slot:

@@ -17,10 +17,10 @@ from weakref import WeakKeyDictionary
 
 from django.db import close_old_connections, connections
 
-from dashboard.live.board import Board
+from dashboard.live.access import Seat, lost
+from dashboard.live.base_board import Board
+from dashboard.live.changes import HEARTBEAT, Looks, Seen
 from dashboard.live.frames import Pace, Slot, join
-from dashboard.live.look import HEARTBEAT, Looks, Seen
-from dashboard.live.rights import Seat, lost
 from toolcards.database import excuse, keep_reading
 from toolcards.doorbell import EVERY_RUN, Listener, listening
 

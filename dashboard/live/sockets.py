@@ -12,13 +12,13 @@ from urllib.parse import parse_qs
 from asgiref.sync import sync_to_async
 from channels.consumer import AsyncConsumer
 
-from dashboard import addresses
+from dashboard import url_helpers
 from dashboard.live import hub
-from dashboard.live.board import Board
+from dashboard.live.access import AMBIGUOUS, NOT_THERE, SIGNED_OUT, lost, seat
+from dashboard.live.base_board import Board
 from dashboard.live.boards import BOARDS, Me, RunBoard
 from dashboard.live.frames import Frame, partial
 from dashboard.live.origin import STRAIGHT
-from dashboard.live.rights import AMBIGUOUS, NOT_THERE, SIGNED_OUT, lost, seat
 from toolcards.models import AmbiguousRun, Run
 from toolcards.transports import shutdown
 from toolcards.transports.lines import admit
@@ -112,7 +112,7 @@ class RunSocket(LiveSocket):
         except AmbiguousRun:
             return AMBIGUOUS
         view = tab if (tab := query.get("tab", [""])[0]) in ("timeline", "head") else ""
-        call = addresses.read_number(query.get("call", [""])[0]) or 0
+        call = url_helpers.read_number(query.get("call", [""])[0]) or 0
         return {("run", run.pk, view, call): lambda: RunBoard(run.pk, view, call)}
 
 

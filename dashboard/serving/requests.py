@@ -18,9 +18,9 @@ from dashboard.middleware import with_headers
 from dashboard.serving.bodies import Sending
 from dashboard.serving.peers import RETRY_AFTER, Crowd
 from toolcards.transports import shutdown
-from toolcards.transports.http import refusal, respond, respond_early
+from toolcards.transports.api_errors import Problem, restarting
+from toolcards.transports.asgi_views import refusal, respond, respond_early
 from toolcards.transports.lines import LINE
-from toolcards.transports.problems import Problem, restarting
 
 log = logging.getLogger(__name__)
 SETTLE = 2.0  # seconds that requests get to finish once they were cancelled

@@ -12,26 +12,26 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from dashboard import addresses
-from dashboard.drawing import marks, signs
+from dashboard import url_helpers
+from dashboard.cards import icons, safe_text
 from toolcards.models import ToolCall
 
 register = template.Library()
-register.simple_tag(signs.icon)
-register.simple_tag(signs.moment)
-register.filter(signs.iso)
+register.simple_tag(icons.icon)
+register.simple_tag(icons.moment)
+register.filter(icons.iso)
 
 
 @register.filter
 def visible(value: Any) -> SafeString:
     """Agents' text: escaped, with invisible and misleading characters drawn as marks."""
-    return marks.visible(str(value))
+    return safe_text.visible(str(value))
 
 
 @register.filter
 def plainly(value: Any) -> str:
     """The same for attributes and titles, where no elements may be."""
-    return marks.plain(str(value))
+    return safe_text.plain(str(value))
 
 
 @register.filter
@@ -40,17 +40,17 @@ def digest(value: Any) -> SafeString:
     if isinstance(value, dict) and value.keys() == {"was", "is"}:
         return format_html("{} → {}", digest(value["was"]), digest(value["is"]))
     if isinstance(value, list):
-        return marks.visible(", ".join(map(str, value)) or "—")
+        return safe_text.visible(", ".join(map(str, value)) or "—")
     text = "—" if value == "" else str(value)
     if not re.fullmatch(r"[0-9a-f]{64}", text):
-        return marks.visible(text)
+        return safe_text.visible(text)
     return format_html('<code title="{}">{}…</code>', text, text[:12])
 
 
 @register.filter
 def pretty_json(value: Any) -> SafeString:
     """JSON for people, indented, with marks."""
-    return marks.visible(as_json(value))
+    return safe_text.visible(as_json(value))
 
 
 def as_json(value: Any) -> str:
@@ -63,13 +63,13 @@ def seconds(value: Any) -> str:
     """A length of time in seconds, as short as it can be said: 0.8 s, 42 s, 3 min 10 s, 2 h 5 min."""
     if value is None or value == "":
         return ""
-    return addresses.length(float(value))
+    return url_helpers.length(float(value))
 
 
 @register.simple_tag
 def run_url(name: str, source: str = "", **query: str | int) -> str:
     """The run's page; its name is the sender's, may hold anything and belongs to its source."""
-    return addresses.run(name, source, **{key: value for key, value in query.items() if value})
+    return url_helpers.run(name, source, **{key: value for key, value in query.items() if value})
 
 
 @register.simple_tag
@@ -106,17 +106,17 @@ def here(context: dict[str, Any], prefix: str) -> SafeString | str:
 @register.simple_tag
 def waiting_now() -> dict[str, Any]:
     """What waits for people, for the navigation of every page."""
-    from dashboard.live import waiting
+    from dashboard.live import waiting_badge
 
-    return waiting.now()
+    return waiting_badge.now()
 
 
 @register.simple_tag
 def standing_now() -> dict[str, Any]:
     """What the top of every page tells: kill switch, break-glass, outages."""
-    from dashboard import standing
+    from dashboard import status_banner
 
-    return standing.now()
+    return status_banner.now()
 
 
 @register.simple_tag
@@ -126,14 +126,14 @@ def names_in_use() -> dict[str, list[str]]:
     Browsers draw a suggestion as it is, so names with characters that mislead are none; the filter still finds them.
     """
     rows = list(ToolCall.objects.shown().order_by("-pk").values_list("tool", "agent")[:2_000])
-    tools, agents = ({row[n] for row in rows if row[n] and marks.plain(row[n]) == row[n]} for n in (0, 1))
+    tools, agents = ({row[n] for row in rows if row[n] and safe_text.plain(row[n]) == row[n]} for n in (0, 1))
     return {"tools": sorted(tools)[:100], "agents": sorted(agents)[:100]}
 
 
 @register.simple_tag(takes_context=True)
 def card(context: dict[str, Any], call: ToolCall, full: bool = False) -> SafeString:
     """The call's card, with this reader's form token in it, so that voting needs no script."""
-    from dashboard import cards
+    from dashboard.cards import rendering
 
     back = context["request"].get_full_path() if "request" in context else ""
-    return cards.for_page(call, token=str(context.get("csrf_token", "")), full=full, back=back)
+    return rendering.for_page(call, token=str(context.get("csrf_token", "")), full=full, back=back)

@@ -15,8 +15,8 @@ from tests.clients.hole import Hole
 from tests.serving import PATIENCE, until
 from toolcards.acp.questions import Questions
 from toolcards.acp.sessions import Sessions
-from toolcards.client import Toolcards, asking, waiting
-from toolcards.core.canonical import digest
+from toolcards.client import Toolcards, gate_client, question_wait
+from toolcards.core.schemas.canonical_json import digest
 
 OPTIONS = [
     {"optionId": "always", "kind": "allow_always"}, {"optionId": "yes", "kind": "allow_once"},
@@ -84,9 +84,9 @@ def outcome(gate: Gate, *, timeout: float = PATIENCE) -> str:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "PAUSE", 0.01)
-    monkeypatch.setattr(waiting, "POLL", 0.2)
-    monkeypatch.setattr(waiting, "ASKED_PATIENCE", 0.05)
+    monkeypatch.setattr(gate_client, "PAUSE", 0.01)
+    monkeypatch.setattr(question_wait, "POLL", 0.2)
+    monkeypatch.setattr(question_wait, "ASKED_PATIENCE", 0.05)
 
 
 @pytest.mark.parametrize("effect", ["allow", "ask"])

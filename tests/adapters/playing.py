@@ -9,9 +9,9 @@ from typing import Any
 
 from toolcards.adapters import ADAPTERS
 from toolcards.adapters.sse import LineSplitter, Splitter
-from toolcards.core import facts as f
-from toolcards.core.board import Board
-from toolcards.core.skipped_frames import Skipped
+from toolcards.core.calls import facts as f
+from toolcards.core.runs.run_state import Board
+from toolcards.core.runs.skipped_frames import Skipped
 
 TRACES = Path(__file__).parents[1] / "traces"
 MANIFEST = json.loads((TRACES / "manifest.json").read_text())

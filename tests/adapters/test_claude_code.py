@@ -9,8 +9,8 @@ import pytest
 from playing import Player
 
 from toolcards.adapters import ADAPTERS, Answer, BadFrame
-from toolcards.core import facts as f
-from toolcards.core.skipped_frames import Skipped
+from toolcards.core.calls import facts as f
+from toolcards.core.runs.skipped_frames import Skipped
 
 CLAUDE = ADAPTERS["claude-code"]
 BASH = {"tool_name": "Bash", "tool_input": {"command": "ls"}}

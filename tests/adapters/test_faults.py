@@ -11,8 +11,8 @@ from playing import TRACES, Player, bodies, texts_of
 
 from toolcards.adapters import ADAPTERS
 from toolcards.adapters.base import BadFrame
-from toolcards.client.common import errors
-from toolcards.core.lifecycle import Card
+from toolcards.client.common import error_codes
+from toolcards.core.calls.card import Card
 
 TOOL = ("tool_failed", "tool", None)
 INVALID = ("invalid_input", "tool", False)
@@ -52,7 +52,7 @@ def test_a_recorded_failure_is_told_apart(case: tuple[str, str]) -> None:
 def test_every_recorded_failure_says_whose_it_is(case: tuple[str, str]) -> None:
     for card in failed(*RECORDED[case]):
         assert card.error.code
-        assert card.error.authority in errors.AUTHORITIES
+        assert card.error.authority in error_codes.AUTHORITIES
 
 
 def test_a_repair_of_the_ai_sdk_shows_the_name_and_the_input_as_first_written() -> None:

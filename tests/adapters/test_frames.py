@@ -13,8 +13,8 @@ from playing import Player, bodies, texts_of
 
 from toolcards.adapters import ADAPTERS, BadFrame, ag_ui, ai_sdk, native, strict
 from toolcards.adapters.base import Adapter
-from toolcards.core import facts as f
-from toolcards.core.skipped_frames import Skipped
+from toolcards.core.calls import facts as f
+from toolcards.core.runs.skipped_frames import Skipped
 
 FULL = {  # every field that the protocols' schemas require
     "toolCallId": "c", "toolCallName": "t", "toolName": "t", "messageId": "m", "delta": "d", "inputTextDelta": "d",

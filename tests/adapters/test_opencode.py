@@ -9,7 +9,7 @@ import pytest
 from playing import Player
 
 from toolcards.adapters import ADAPTERS, Answer, BadFrame
-from toolcards.core import facts as f
+from toolcards.core.calls import facts as f
 
 OPENCODE = ADAPTERS["opencode"]
 

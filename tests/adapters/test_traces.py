@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from playing import TRACES, Player, bodies, texts_of
 
-from toolcards.core import facts as f
-from toolcards.core.board import Board
-from toolcards.core.card_codec import dump_card
+from toolcards.core.calls import facts as f
+from toolcards.core.calls.card_codec import dump_card
+from toolcards.core.runs.run_state import Board
 
 RECORDED = [pytest.param(*rest, id=f"{name}/{scenario}") for name, scenario, *rest in bodies()]
 BROKEN_RULES = {"protocol-violation", "conflicting-terminal", "late-response", "duplicate-terminal"}

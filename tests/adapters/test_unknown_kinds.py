@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolcards.adapters import ADAPTERS
-from toolcards.core.skipped_frames import Skipped
+from toolcards.core.runs.skipped_frames import Skipped
 
 
 def update(kind: str, **more: Any) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from playing import Player
 
 from toolcards.adapters import ADAPTERS, Answer
 from toolcards.adapters.ai_sdk import INTERRUPTED
-from toolcards.core import facts as f
-from toolcards.core.lifecycle import Card
+from toolcards.core.calls import facts as f
+from toolcards.core.calls.card import Card
 
 IS, IA, AR = "input-streaming", "input-available", "approval-requested"
 OA, OE, OD, AP = "output-available", "output-error", "output-denied", "approval-responded"

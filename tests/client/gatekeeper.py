@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from toolcards.client.common.canonical import call_digest, digest
+from toolcards.client.common.canonical_json import call_digest, digest
 
 Json = dict[str, Any]
 GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"

@@ -13,7 +13,7 @@ from tests.client.bad_answers import BRIEF, BadAnswer, rows
 from tests.client.gatekeeper import Answer, Gate
 from tests.clients.hole import Hole
 from tests.serving import PATIENCE
-from toolcards.client import Denied, Toolcards, asking, gated, waiting
+from toolcards.client import Denied, Toolcards, gate_client, gated, question_wait
 from toolcards.client.plain import Tools
 
 pytestmark = pytest.mark.slow
@@ -63,9 +63,9 @@ def ran(client: Client, row: BadAnswer | None, stage: str, *, timeout: float = P
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A poll that gets no usable answer is tried again, for two minutes: here for the time of a few tries."""
-    monkeypatch.setattr(waiting, "ASKED_PATIENCE", 0.05)
-    monkeypatch.setattr(asking, "PAUSE", 0.01)
-    monkeypatch.setattr(waiting, "POLL", 0.2)
+    monkeypatch.setattr(question_wait, "ASKED_PATIENCE", 0.05)
+    monkeypatch.setattr(gate_client, "PAUSE", 0.01)
+    monkeypatch.setattr(question_wait, "POLL", 0.2)
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.client.javascript import NODE, Node
-from toolcards.client.common.canonical import NotCanonical, call_digest, canonical, digest
+from toolcards.client.common.canonical_json import NotCanonical, call_digest, canonical, digest
 from toolcards.client.question import Question
-from toolcards.core import canonical as core
+from toolcards.core.schemas import canonical_json as core
 
 # JSON texts and their RFC 8785 form; None where there is none. Texts, since a number's spelling is lost by parsing.
 TABLE: dict[str, str | None] = {

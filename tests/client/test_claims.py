@@ -10,14 +10,14 @@ import pytest
 from tests.client.gatekeeper import Answer, Gate, plain
 from tests.client.test_fail_closed import AWAY, first
 from tests.serving import PATIENCE
-from toolcards.client import Toolcards, asking, gated
+from toolcards.client import Toolcards, gate_client, gated
 
 LOST = [Answer([]), Answer([b"HTTP/1.1 200 OK\r\nContent-Le"]), AWAY, plain({}, status="429 Slow Down")]
 
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "PAUSE", 0.01)
+    monkeypatch.setattr(gate_client, "PAUSE", 0.01)
 
 
 @pytest.fixture

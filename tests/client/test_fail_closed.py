@@ -14,7 +14,7 @@ import pytest
 from tests.client.gatekeeper import Answer, Gate, plain
 from tests.clients.hole import Hole
 from tests.serving import PATIENCE
-from toolcards.client import Denied, Toolcards, asking, gated, waiting
+from toolcards.client import Denied, Toolcards, gate_client, gated, question_wait
 from toolcards.client.plain import Tools
 
 AWAY = plain({"error": {"code": "away", "message": "later"}}, status="503 Away")
@@ -70,21 +70,21 @@ def test_waiting_ends_after_the_given_seconds() -> None:
 
 
 def test_a_question_that_is_asked_for_ever_ends_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "LONGEST_QUESTION", 0.3)
+    monkeypatch.setattr(question_wait, "LONGEST_QUESTION", 0.3)
     with asks(still_pending) as gate:
         decision = Toolcards(gate.url, "key", timeout=PATIENCE).ask("r1", "c1", "bash", {})
     assert (decision.effect, decision.code) == ("deny", "approval_expired")
 
 
 def test_a_server_that_does_not_hold_a_poll_is_not_hammered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "PAUSE", 0.25)
+    monkeypatch.setattr(gate_client, "PAUSE", 0.25)
     with asks(still_pending) as gate:
         Toolcards(gate.url, "key", timeout=PATIENCE).ask("r1", "c1", "bash", {}, seconds=1)
     assert gate.stages().count("poll") < 10
 
 
 def test_waiting_outlives_a_restart_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "PAUSE", 0.05)
+    monkeypatch.setattr(gate_client, "PAUSE", 0.05)
     with asks(first(AWAY, Answer([]), Answer([b"HTTP/1.1 200 OK\r\nContent-Le"]), None)) as gate:
         cards = Toolcards(gate.url, "key", timeout=PATIENCE)
         assert cards.wait(cards.decide("r1", "c1", "bash", {}), seconds=PATIENCE).allowed
@@ -92,7 +92,7 @@ def test_waiting_outlives_a_restart_of_the_server(monkeypatch: pytest.MonkeyPatc
 
 def test_waiting_ends_where_the_server_has_no_more_words(monkeypatch: pytest.MonkeyPatch) -> None:
     """It took the question, then it hangs: nobody waits for ever, however long a person might have had."""
-    monkeypatch.setattr(waiting, "ASKED_PATIENCE", 0.5)
+    monkeypatch.setattr(question_wait, "ASKED_PATIENCE", 0.5)
     for ask in (Toolcards.ask, lambda cards, *call: asyncio.run(cards.aask(*call))):
         with asks(first(AWAY)) as gate:
             decision = ask(Toolcards(gate.url, "key", timeout=PATIENCE), "r1", "c1", "bash", {})

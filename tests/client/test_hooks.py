@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.serving import PATIENCE
-from toolcards.client import faults, gated, hooks
+from toolcards.client import failures, gated, hooks
 from toolcards.client.answers import Decision, Denied
 
 ROOT = Path(__file__).parents[2] / "toolcards"
@@ -166,16 +166,16 @@ def test_async_functions_are_heard_too() -> None:
 
 
 def test_groups_and_causes_reach_the_wire_and_what_depends_on_the_tool_is_left_open() -> None:
-    assert faults.fault(ExceptionGroup("", [ConnectionRefusedError(), FileNotFoundError()]))["code"] == "tool_failed"
-    assert faults.aborted(BaseExceptionGroup("", [asyncio.CancelledError()]))
-    assert "retryable" not in faults.fault(TimeoutError())
+    assert failures.fault(ExceptionGroup("", [ConnectionRefusedError(), FileNotFoundError()]))["code"] == "tool_failed"
+    assert failures.aborted(BaseExceptionGroup("", [asyncio.CancelledError()]))
+    assert "retryable" not in failures.fault(TimeoutError())
 
 
 def test_what_a_service_asks_to_wait_is_told() -> None:
     busy = RuntimeError("busy")
     busy.status_code, busy.headers = 503, {"Retry-After": "7"}  # type: ignore[attr-defined]
-    assert faults.fault(busy) == {"message": "busy", "code": "upstream", "authority": "tool", "after_ms": 7000}
-    assert "after_ms" not in faults.fault(RuntimeError("no words about it"))
+    assert failures.fault(busy) == {"message": "busy", "code": "upstream", "authority": "tool", "after_ms": 7000}
+    assert "after_ms" not in failures.fault(RuntimeError("no words about it"))
 
 
 def test_an_unusable_input_is_asked_for_once_more_and_judged_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,10 +200,10 @@ def test_an_unusable_input_is_asked_for_once_more_and_judged_afresh(monkeypatch:
 
 def test_a_time_out_means_stopped_only_where_something_was_interrupted_and_no_tool_is_to_blame() -> None:
     theirs, its_own = TimeoutError("later"), TimeoutError()
-    faults.blamed(its_own)
-    assert faults.outcome(None, True) == ("success", "")
-    assert faults.outcome(asyncio.CancelledError(), False)[0] == "aborted"
-    assert faults.outcome(theirs, True) == ("aborted", "later")
-    assert faults.outcome(TimeoutError(), True) == ("aborted", faults.OUT_OF_TIME)
-    assert faults.outcome(theirs, False)[0] == faults.outcome(its_own, True)[0] == "error"
-    assert faults.outcome(ValueError("no"), True) == ("error", "no")
+    failures.blamed(its_own)
+    assert failures.outcome(None, True) == ("success", "")
+    assert failures.outcome(asyncio.CancelledError(), False)[0] == "aborted"
+    assert failures.outcome(theirs, True) == ("aborted", "later")
+    assert failures.outcome(TimeoutError(), True) == ("aborted", failures.OUT_OF_TIME)
+    assert failures.outcome(theirs, False)[0] == failures.outcome(its_own, True)[0] == "error"
+    assert failures.outcome(ValueError("no"), True) == ("error", "no")

@@ -9,8 +9,8 @@ from websockets.asyncio.server import serve
 from websockets.exceptions import ConnectionClosed
 
 from tests.serving import PATIENCE
-from toolcards.client import Denied, Toolcards, live
-from toolcards.core.canonical import call_digest, digest
+from toolcards.client import Denied, Toolcards, stream
+from toolcards.core.schemas.canonical_json import call_digest, digest
 
 
 class Script:
@@ -165,4 +165,4 @@ async def test_many_frames_share_messages():
             run.text(str(number))
         await run.flushed()
     assert [f["n"] for f in script.got] == list(range(1, 1003))
-    assert live.BATCH > 1
+    assert stream.BATCH > 1

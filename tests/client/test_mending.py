@@ -15,13 +15,13 @@ import pytest
 
 from tests.clients import gating
 from tests.serving import Server
-from toolcards.client import Toolcards, hooks, mending
+from toolcards.client import Toolcards, hooks, repair_loop
 from toolcards.client import schema as part
 from toolcards.client.answers import Decision
 from toolcards.client.call_registry import registry_of
-from toolcards.client.common import repair
+from toolcards.client.common import input_repair
 from toolcards.client.plain import Tools
-from toolcards.core import schema as whole
+from toolcards.core.schemas import json_schema as whole
 
 NOBODY = "http://127.0.0.1:9"
 WEATHER: dict[str, Any] = {
@@ -32,7 +32,7 @@ WEATHER: dict[str, Any] = {
     },
 }  # fmt: skip
 MAIL: dict[str, Any] = {"name": "send_mail", "input_schema": {"type": "object"}}
-OFFERS = repair.offers([WEATHER, MAIL])
+OFFERS = input_repair.offers([WEATHER, MAIL])
 CITY, DAYS = {"city": "Rome"}, {"city": "Rome", "days": "three"}
 
 
@@ -93,7 +93,7 @@ def test_a_schema_with_a_word_that_is_not_read_leaves_it_to_the_server(word: dic
     ("SEND-mail", {}, ("send_mail", {}), ""),
 ])  # fmt: skip
 def test_mended_where_there_is_one_way_only(tool: str, args: Any, mended: Any, code: str) -> None:
-    found, trouble = mending.usable(tool, args, OFFERS, "c")
+    found, trouble = repair_loop.usable(tool, args, OFFERS, "c")
     assert (found and (found.tool, found.input)) == mended and (trouble.code if trouble else "") == code
 
 
@@ -106,12 +106,12 @@ def rewritten(answer: Any, args: Any = None) -> Any:
             raise answer
         return answer
 
-    found, _ = mending.usable("get_weather", DAYS if args is None else args, OFFERS, "c", reask)
+    found, _ = repair_loop.usable("get_weather", DAYS if args is None else args, OFFERS, "c", reask)
     return found and (found.tool, found.input)
 
 
 READER = {**WEATHER, "name": "read_file"}
-READERS = repair.offers(
+READERS = input_repair.offers(
     [READER, WEATHER, MAIL, {"name": "Read", "input_schema": {"required": ["path"]}}, {"name": "list_users"}]
 )
 
@@ -130,9 +130,9 @@ def test_a_tool_is_chosen_again_only_among_those_that_read_and_take_the_argument
         return answer
 
     refused = Decision("deny", call_id="c", code="no_such_tool")
-    assert mending.chosen_again(reask, refused, CITY, READERS) == chosen
+    assert repair_loop.chosen_again(reask, refused, CITY, READERS) == chosen
     assert told == [["read_file", "Read"]]
-    assert mending.chosen_again(reask, refused, CITY, repair.offers([MAIL])) == "" and len(told) == 1
+    assert repair_loop.chosen_again(reask, refused, CITY, input_repair.offers([MAIL])) == "" and len(told) == 1
 
 
 def test_only_what_failed_may_come_out_changed() -> None:
@@ -151,24 +151,24 @@ def test_of_a_missing_field_only_that_field_may_come() -> None:
 
 def test_an_unknown_name_is_never_asked_about() -> None:
     asked: list[Any] = []
-    assert mending.usable("nope", {}, OFFERS, "c", asked.append)[1] and not asked
+    assert repair_loop.usable("nope", {}, OFFERS, "c", asked.append)[1] and not asked
 
 
 def test_who_takes_too_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mending, "SECONDS", 0.05)
+    monkeypatch.setattr(repair_loop, "SECONDS", 0.05)
     late = threading.Event()
 
     def reask(refused: Decision) -> Any:
         late.wait(20)
         return {"city": "Rome", "days": 3}
 
-    found, trouble = mending.usable("get_weather", DAYS, OFFERS, "c", reask)
+    found, trouble = repair_loop.usable("get_weather", DAYS, OFFERS, "c", reask)
     late.set()
     assert found is None and trouble is not None and trouble.code == "invalid_input"
 
 
 def test_the_cap_is_ten_seconds() -> None:
-    assert mending.SECONDS == 10.0
+    assert repair_loop.SECONDS == 10.0
 
 
 def test_a_call_that_nothing_can_be_made_of_ends_at_once_though_nobody_is_there() -> None:

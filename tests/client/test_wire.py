@@ -9,7 +9,7 @@ import struct
 import pytest
 from websockets.asyncio.server import serve
 
-from toolcards.client import wire
+from toolcards.client import websocket
 
 
 @contextlib.asynccontextmanager
@@ -26,7 +26,7 @@ async def echo(socket):
 @pytest.mark.parametrize("size", [0, 1, 125, 126, 65_535, 65_536, 1_000_003])
 async def test_text_of_any_length_comes_back(size):
     async with a_server(echo) as url:
-        socket = await wire.connect(url)
+        socket = await websocket.connect(url)
         text = ("a☃" * size)[:size]
         await socket.send(text)
         assert await socket.recv() == text
@@ -39,7 +39,7 @@ async def test_fragments_become_one_message():
         await socket.wait_closed()
 
     async with a_server(fragments) as url:
-        socket = await wire.connect(url)
+        socket = await websocket.connect(url)
         assert await socket.recv() == "one message"
         await socket.close()
 
@@ -54,7 +54,7 @@ async def test_pings_are_answered_while_waiting():
         await socket.wait_closed()
 
     async with a_server(pinging) as url:
-        socket = await wire.connect(url)
+        socket = await websocket.connect(url)
         assert await socket.recv() == "done"
         assert answered.is_set()
         await socket.close()
@@ -62,11 +62,11 @@ async def test_pings_are_answered_while_waiting():
 
 async def test_the_servers_close_code_and_reason_are_told():
     async with a_server(lambda socket: socket.close(4401, "signed out")) as url:
-        socket = await wire.connect(url)
-        with pytest.raises(wire.Closed) as told:
+        socket = await websocket.connect(url)
+        with pytest.raises(websocket.Closed) as told:
             await socket.recv()
         assert (told.value.code, told.value.reason) == (4401, "signed out")
-        with pytest.raises(wire.Closed):
+        with pytest.raises(websocket.Closed):
             await socket.send("too late")
 
 
@@ -78,7 +78,7 @@ async def test_our_close_code_reaches_the_server():
         codes.append(socket.close_code)
 
     async with a_server(noting) as url:
-        socket = await wire.connect(url)
+        socket = await websocket.connect(url)
         await socket.close(4000, "enough")
     assert codes == [4000]
 
@@ -90,22 +90,22 @@ async def test_headers_and_path_are_sent():
         seen.append((socket.request.path, socket.request.headers["Authorization"]))
 
     async with a_server(noting) as url:
-        socket = await wire.connect(url, headers={"Authorization": "Bearer k"})
+        socket = await websocket.connect(url, headers={"Authorization": "Bearer k"})
         await socket.close()
     assert seen == [("/path?x=1", "Bearer k")]
 
 
 async def test_a_refusal_tells_its_status():
     async with serve(echo, "127.0.0.1", 0, process_request=lambda c, r: c.respond(403, "no")) as server:
-        with pytest.raises(wire.Closed) as told:
-            await wire.connect(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+        with pytest.raises(websocket.Closed) as told:
+            await websocket.connect(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
     assert told.value.code == 403
 
 
 async def test_a_line_break_in_a_header_is_refused():
     async with a_server(echo) as url:
         with pytest.raises(ValueError, match="line break"):
-            await wire.connect(url, headers={"Authorization": "Bearer k\r\nX: y"})
+            await websocket.connect(url, headers={"Authorization": "Bearer k\r\nX: y"})
 
 
 # ---------------------------------------------------------------- bytes that no server should send
@@ -133,7 +133,7 @@ async def test_broken_bytes_end_the_connection(name):
     async def talk(reader, writer):
         head = await reader.readuntil(b"\r\n\r\n")
         key = next(line.split(b": ")[1] for line in head.split(b"\r\n") if line.startswith(b"Sec-WebSocket-Key"))
-        accept = base64.b64encode(hashlib.sha1(key + wire._GUID.encode()).digest())
+        accept = base64.b64encode(hashlib.sha1(key + websocket._GUID.encode()).digest())
         writer.write(
             b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
             b"Sec-WebSocket-Accept: " + accept + b"\r\n\r\n" + sent
@@ -147,8 +147,8 @@ async def test_broken_bytes_end_the_connection(name):
 
     server = await asyncio.start_server(talk, "127.0.0.1", 0)
     async with server:
-        socket = await wire.connect(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
-        with pytest.raises(wire.Closed) as told:
+        socket = await websocket.connect(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+        with pytest.raises(websocket.Closed) as told:
             await socket.recv()
         assert told.value.code == code
         socket.abort()
@@ -165,8 +165,8 @@ async def refusal_of(head):
 
     server = await asyncio.start_server(talk, "127.0.0.1", 0)
     async with server:
-        with pytest.raises(wire.Closed) as failed:
-            await wire.connect(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+        with pytest.raises(websocket.Closed) as failed:
+            await websocket.connect(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
     return failed.value.code
 
 

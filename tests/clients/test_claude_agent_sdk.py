@@ -21,7 +21,7 @@ from tests.clients import claude as claude_code
 from tests.clients import gating, npm, pip
 from tests.clients.nodeapp import ZOD
 from tests.serving import Server, until
-from toolcards.connect import texts
+from toolcards.connect import snippets
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 ROOT = Path(__file__).parents[2]
@@ -47,7 +47,7 @@ def in_typescript(folder: Path, server: Server) -> list[str]:
     if not app.exists():
         (app / "toolcards").mkdir(parents=True)
         (app / "node_modules").symlink_to(modules)
-        (app / "gate.mjs").write_text(texts.text("claude_agent_ts", server.base))
+        (app / "gate.mjs").write_text(snippets.text("claude_agent_ts", server.base))
         shutil.copy(ROOT / "tests/clients/javascript/claude_agent.mjs", app)
         for module in ("asking.mjs", "answers.mjs"):
             shutil.copy(ROOT / "static/clients" / module, app / "toolcards")

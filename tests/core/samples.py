@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from toolcards.core import facts as f
-from toolcards.core.board import Board
-from toolcards.core.lifecycle import Card
+from toolcards.core.calls import facts as f
+from toolcards.core.calls.card import Card
+from toolcards.core.runs.run_state import Board
 
 ALICE = f.By("human", "alice")
 

@@ -8,10 +8,10 @@ from typing import Any, get_args
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolcards.core import facts as f
-from toolcards.core.board import Board, Context
-from toolcards.core.card_codec import dump_card, load_card
-from toolcards.core.lifecycle import Card, ToolCallState
+from toolcards.core.calls import facts as f
+from toolcards.core.calls.card import Card, ToolCallState
+from toolcards.core.calls.card_codec import dump_card, load_card
+from toolcards.core.runs.run_state import Board, Context
 
 S = ToolCallState
 QUICK = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.core.test_policy_laws import documents, named, questions
-from toolcards.core import asked
-from toolcards.core.document import parse
-from toolcards.core.matchers import MATCHERS
-from toolcards.core.policy import Effect, Question, decide
+from toolcards.core.policy import evaluation_context
+from toolcards.core.policy.decision import Effect, Question, decide
+from toolcards.core.policy.language.document import parse
+from toolcards.core.policy.matching.matchers import MATCHERS
 
 ROOT = Path(__file__).parents[2]
 MANY = {"files": [{"path": "/x"}] * 990}
@@ -69,8 +69,8 @@ def test_the_largest_input_is_judged_completely_by_an_ordinary_policy(op):
 
 def test_a_text_costs_by_its_length():
     rule = policy([{"effect": "deny", "match": {"args": [{"path": "/t", "op": "re2", "value": "x*"}]}}], "r")
-    cheap = Question.of("t", input={"t": "y" * asked.CHARACTERS})
-    dear = Question.of("t", input={"t": "y" * asked.CHARACTERS * 100})
+    cheap = Question.of("t", input={"t": "y" * evaluation_context.CHARACTERS})
+    dear = Question.of("t", input={"t": "y" * evaluation_context.CHARACTERS * 100})
     assert decide(rule, cheap, limit=20).code == "default" and decide(rule, dear, limit=20).code == "over_budget"
 
 
@@ -160,8 +160,8 @@ def test_names_and_order_of_rules_are_nothing_to_the_answer(document, question, 
 
 ELSEWHERE = """
 import json, sys
-from toolcards.core.document import parse
-from toolcards.core.policy import Question, decide
+from toolcards.core.policy.language.document import parse
+from toolcards.core.policy.decision import Question, decide
 document, questions = json.load(sys.stdin)
 policy = parse(document)
 print([(str(d.effect), d.code, d.rules) for q in questions for n in range(1, 400, 7)

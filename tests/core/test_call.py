@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tests.core.samples import ALICE, WAYS, card_after
-from toolcards.client.common.catalogue import display_kind
-from toolcards.core import facts as f
-from toolcards.core.call import call_json, moment, summary, without_bodies
-from toolcards.core.lifecycle import Card, Tool
-from toolcards.core.rope import Rope
+from toolcards.client.common.tool_kinds import display_kind
+from toolcards.core.calls import facts as f
+from toolcards.core.calls.call_json import call_json, moment, summary, without_bodies
+from toolcards.core.calls.card import Card, Tool
+from toolcards.core.calls.text_rope import Rope
 
 CONTRACT = """
 id run call_id agent_path step tool state cause soft preliminary awaiting_client input input_text original_input

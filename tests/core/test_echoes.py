@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from toolcards.core import facts as f
-from toolcards.core.board import Board
-from toolcards.core.lifecycle import Card
+from toolcards.core.calls import facts as f
+from toolcards.core.calls.card import Card
+from toolcards.core.runs.run_state import Board
 
 
 def told(*facts: Any) -> list[Card]:

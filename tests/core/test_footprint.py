@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.core.test_policy_laws import documents, named, questions
-from toolcards.core.document import parse
-from toolcards.core.footprint import LARGEST, footprint
-from toolcards.core.policy import Question, decide
+from toolcards.core.policy.decision import Question, decide
+from toolcards.core.policy.equivalence import LARGEST, footprint
+from toolcards.core.policy.language.document import parse
 
 
 @settings(deadline=None, max_examples=300)

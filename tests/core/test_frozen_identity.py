@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.core.samples import play
-from toolcards.core import facts as f
-from toolcards.core.board import Board
-from toolcards.core.lifecycle import Card
+from toolcards.core.calls import facts as f
+from toolcards.core.calls.card import Card
+from toolcards.core.runs.run_state import Board
 
 ARGS = {"target": "production", "force": True}
 TEXT = '{"force": true, "target": "production"}'

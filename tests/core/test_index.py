@@ -4,14 +4,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.core.test_policy_laws import documents, named, questions
-from toolcards.core.asked import Asked
-from toolcards.core.document import parse as compiled
-from toolcards.core.policy import Question, decide
-from toolcards.core.rules import truths
-from toolcards.core.shell.reader import read_line
-from toolcards.core.shell.wanted import WantedCommands
-from toolcards.core.shell.words import read_words
-from toolcards.core.truth import FALSE
+from toolcards.core.policy.decision import Question, decide
+from toolcards.core.policy.evaluation_context import Asked
+from toolcards.core.policy.language.document import parse as compiled
+from toolcards.core.policy.rule import truths
+from toolcards.core.policy.shell.reader import read_line
+from toolcards.core.policy.shell.wanted import WantedCommands
+from toolcards.core.policy.shell.words import read_words
+from toolcards.core.policy.three_valued import FALSE
 
 # Few words, so that rules and calls often say the same: options, wrappers, and flags that run what cannot be seen.
 PROGRAMS = ["git", "git", "/usr/bin/git", "GIT.exe", "curl", "rm", "sudo git", "env a=b git", "xargs git", "ssh x git"]

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcards.client.common.jsontext import same
-from toolcards.core.json_prefix import begins
+from toolcards.client.common.json_text import same
+from toolcards.core.calls.json_prefix import begins
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 values = st.recursive(

@@ -2,9 +2,9 @@
 
 import pytest
 
-from toolcards.core.document import parse
-from toolcards.core.lint import lint
-from toolcards.core.packs import PACKS
+from toolcards.core.policy.language.document import parse
+from toolcards.core.policy.language.lint import lint
+from toolcards.core.policy.language.presets import PACKS
 
 
 def cmd(value, op="cmd"):

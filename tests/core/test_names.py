@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from tests.core.test_index import one_by_one
 from toolcards.client.common.lookalikes import skeleton
-from toolcards.core.document import parse
-from toolcards.core.policy import Effect, Question, decide
+from toolcards.core.policy.decision import Effect, Question, decide
+from toolcards.core.policy.language.document import parse
 
 ALIKE = [
     "Bash", "BASH", "bash ", " bash", "bash\t", "bash\n", "b\u0430sh", "\uff42\uff41\uff53\uff48", "ba\u00adsh",

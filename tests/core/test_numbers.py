@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from toolcards.core import numbers
+from toolcards.core.runs import sequence_set
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -13,63 +13,69 @@ def test_each_number_is_new_once_in_whatever_order_they_come(seed):
     sent = [chance.randrange(1, 60) for _ in range(200)]
     seen, known = [0], set()
     for number in sent:
-        assert numbers.is_new(seen, number) == (number not in known)
+        assert sequence_set.is_new(seen, number) == (number not in known)
         if number not in known:
-            numbers.keep(seen, number)
+            sequence_set.keep(seen, number)
             known.add(number)
     for number in set(range(1, 60)) - known:
-        numbers.keep(seen, number)
+        sequence_set.keep(seen, number)
     assert seen == [59]
 
 
 def test_the_next_number_is_noted_at_once_only_where_nothing_is_missing():
     seen = [3]
-    assert [numbers.follows(seen, number) for number in (4, 4, 6, ("a", 5), 5)] == [True, False, False, False, True]
+    assert [sequence_set.follows(seen, number) for number in (4, 4, 6, ("a", 5), 5)] == [
+        True,
+        False,
+        False,
+        False,
+        True,
+    ]
     assert seen == [5]
-    numbers.keep(seen, 7)
-    assert not numbers.follows(seen, 6) and seen == [5, [7, 7]]
+    sequence_set.keep(seen, 7)
+    assert not sequence_set.follows(seen, 6) and seen == [5, [7, 7]]
 
 
 def test_ranges_stay_apart_in_order_and_join():
     seen = [0]
     for number in (5, 9, 6, 20, 8):
-        numbers.keep(seen, number)
+        sequence_set.keep(seen, number)
     assert seen == [0, [5, 6], [8, 9], [20, 20]]
-    numbers.keep(seen, 7)
+    sequence_set.keep(seen, 7)
     assert seen == [0, [5, 9], [20, 20]]
     for number in (1, 2, 3, 4):
-        numbers.keep(seen, number)
+        sequence_set.keep(seen, number)
     assert seen == [9, [20, 20]]
 
 
 def test_what_older_versions_stored_is_read():
     seen = [3, 7, 9]
-    assert [numbers.is_new(seen, number) for number in (3, 4, 7, 8, 9)] == [False, True, False, True, False]
-    numbers.keep(seen, 8)
+    assert [sequence_set.is_new(seen, number) for number in (3, 4, 7, 8, 9)] == [False, True, False, True, False]
+    sequence_set.keep(seen, 8)
     assert seen == [3, [7, 9]]
 
 
 def test_a_gap_too_many_is_refused_and_closing_one_never_is():
     seen = [0]
-    for number in range(2, 2 * numbers.MOST_GAPS + 2, 2):
-        assert numbers.is_new(seen, number)
-        numbers.keep(seen, number)
-    assert len(seen) == numbers.MOST_GAPS + 1
-    with pytest.raises(numbers.TooManyGaps):
-        numbers.is_new(seen, 10**17)
-    assert numbers.is_new(seen, 1) and numbers.is_new(seen, 2 * numbers.MOST_GAPS + 1)
-    assert not numbers.is_new(seen, 2)
+    for number in range(2, 2 * sequence_set.MOST_GAPS + 2, 2):
+        assert sequence_set.is_new(seen, number)
+        sequence_set.keep(seen, number)
+    assert len(seen) == sequence_set.MOST_GAPS + 1
+    with pytest.raises(sequence_set.TooManyGaps):
+        sequence_set.is_new(seen, 10**17)
+    assert sequence_set.is_new(seen, 1) and sequence_set.is_new(seen, 2 * sequence_set.MOST_GAPS + 1)
+    assert not sequence_set.is_new(seen, 2)
 
 
 def test_a_stream_that_counts_for_itself_keeps_its_last_number_beside_the_others():
     seen = [0]
     for number in (("a", 0), 1, ("b", 0), ("a", 1), 3):
-        assert numbers.is_new(seen, number)
-        numbers.keep(seen, number)
+        assert sequence_set.is_new(seen, number)
+        sequence_set.keep(seen, number)
     assert seen == [1, [3, 3], {"b": 0, "a": 1}]
-    assert [numbers.is_new(seen, number) for number in (("a", 1), ("b", 1), ("c", 0), 2, 3)] == [
+    assert [sequence_set.is_new(seen, number) for number in (("a", 1), ("b", 1), ("c", 0), 2, 3)] == [
         False, True, True, True, False,
     ]  # fmt: skip
-    for other in range(2 * numbers.STREAMS):
-        numbers.keep(seen, (f"s{other}", 0))
-    assert len(seen[-1]) == numbers.STREAMS
+    for other in range(2 * sequence_set.STREAMS):
+        sequence_set.keep(seen, (f"s{other}", 0))
+    assert len(seen[-1]) == sequence_set.STREAMS

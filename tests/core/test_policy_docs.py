@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from toolcards.core.document import parse
-from toolcards.core.policy import Question, decide
-from toolcards.core.shell.programs import EFFECTS
+from toolcards.core.policy.decision import Question, decide
+from toolcards.core.policy.language.document import parse
+from toolcards.core.policy.shell.programs import EFFECTS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "policy.md").read_text(encoding="utf-8")
 DEFAULTS = {"allow": "ask", "ask": "allow", "deny": "allow"}  # so that the answer shows whether the rule holds

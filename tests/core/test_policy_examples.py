@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from toolcards.client.common import catalogue
-from toolcards.core import matchers
-from toolcards.core.asked import CHARACTERS, MAX_STEPS
-from toolcards.core.document import parse
-from toolcards.core.matchers import MATCHERS
-from toolcards.core.packs import PACKS
-from toolcards.core.policy import Question, decide
-from toolcards.core.truth import Truth
+from toolcards.client.common import tool_kinds
+from toolcards.core.policy.decision import Question, decide
+from toolcards.core.policy.evaluation_context import CHARACTERS, MAX_STEPS
+from toolcards.core.policy.language.document import parse
+from toolcards.core.policy.language.presets import PACKS
+from toolcards.core.policy.matching import matchers
+from toolcards.core.policy.matching.matchers import MATCHERS
+from toolcards.core.policy.three_valued import Truth
 
 PAGE = (Path(__file__).parents[2] / "docs" / "policy.md").read_text()
 TRUTHS = {"holds": Truth.TRUE, "does not hold": Truth.FALSE, "cannot be told": Truth.UNKNOWN}
@@ -45,13 +45,13 @@ def policies() -> dict[str, Any]:
 @pytest.mark.parametrize(("name", "cells"), list(tables("answers")))
 def test_an_example_is_answered_as_the_page_says(name: str, cells: list[str]) -> None:
     tool, given, answer, _ = spelled(cells[0]), json.loads(cells[1]), cells[2], cells[3]
-    question = Question.of(tool, input=given, known=catalogue.knows(tool))
+    question = Question.of(tool, input=given, known=tool_kinds.knows(tool))
     assert decide(parse(policies()[name]), question).effect == answer
 
 
 @pytest.mark.parametrize(("name", "cells"), list(tables("starter")))
 def test_a_starter_policy_answers_as_the_page_says(name: str, cells: list[str]) -> None:
-    question = Question.of(cells[0], input=json.loads(cells[1]), known=catalogue.knows(cells[0]))
+    question = Question.of(cells[0], input=json.loads(cells[1]), known=tool_kinds.knows(cells[0]))
     assert decide(parse(PACKS[name].document), question).effect == cells[2]
 
 
@@ -64,7 +64,7 @@ def test_an_operator_answers_as_the_page_says(cells: list[str]) -> None:
 
 @pytest.mark.parametrize("cells", [cells for _, cells in tables("kinds")])
 def test_a_tool_is_of_the_kinds_that_the_page_says(cells: list[str]) -> None:
-    assert ", ".join(catalogue.kinds_of(cells[0], cells[1], claimed=cells[2])) == cells[3]
+    assert ", ".join(tool_kinds.kinds_of(cells[0], cells[1], claimed=cells[2])) == cells[3]
 
 
 def test_the_page_speaks_of_every_operator_pack_and_limit() -> None:

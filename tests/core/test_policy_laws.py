@@ -5,8 +5,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcards.core.document import parse
-from toolcards.core.policy import Effect, Grant, Question, combine, decide
+from toolcards.core.policy.decision import Effect, Grant, Question, combine, decide
+from toolcards.core.policy.language.document import parse
 
 TOOLS = ["Bash", "Read", "git_push", "frob"]
 PATHS = ["/command", "/path", "/url", "/n", "/list/*"]

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcards.core.lifecycle import Ask, Card, Failure, Tool
-from toolcards.core.redact import Redactor, Stream, masked
-from toolcards.core.rope import Rope
-from toolcards.core.telling import tells
+from toolcards.core.calls.card import Ask, Card, Failure, Tool
+from toolcards.core.calls.text_rope import Rope
+from toolcards.core.redaction.redactor import Redactor, Stream, masked
+from toolcards.core.redaction.sensitive_names import tells
 
 HIDE = Redactor(b"a key of the tests")
 S = "Zx9vK3qLm7"  # the planted secret

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from toolcards.core import secrets
-from toolcards.core.redact import Redactor, Stream
-from toolcards.core.tokens import SHAPES
+from toolcards.core.redaction import detectors
+from toolcards.core.redaction.redactor import Redactor, Stream
+from toolcards.core.redaction.token_patterns import SHAPES
 
 HIDE = Redactor(b"a key of the tests")
 S = "Zx9vK3qLm7"  # the planted secret
@@ -353,9 +353,9 @@ def test_work_grows_as_the_text_does(unit: str, monkeypatch: pytest.MonkeyPatch)
     for size in (20_000, 40_000, 80_000):
         text = (unit * (size // len(unit) + 1))[:size]
         work = text.encode()
-        counting = Counting(secrets.FIND)
-        monkeypatch.setattr(secrets, "FIND", counting)
-        list(secrets.find(work, work.decode("latin-1"), growing=True))
+        counting = Counting(detectors.FIND)
+        monkeypatch.setattr(detectors, "FIND", counting)
+        list(detectors.find(work, work.decode("latin-1"), growing=True))
         monkeypatch.undo()
         counts.append(counting.read)
         assert counting.read <= 12 * len(work) and counting.looks <= len(work)

@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.core.reference import STRICT, expected
-from toolcards.core.document import parse
-from toolcards.core.policy import Question, decide
+from toolcards.core.policy.decision import Question, decide
+from toolcards.core.policy.language.document import parse
 
 TOOLS = ["bash", "Bash", "read", "frob", "BASH "]
 VALUES = {"eq": ["ls", 1, None, [1]], "prefix": ["l", "/etc"], "gt": [1], "exists": [None], "absent": [None]}

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcards.client.common.jsondiff import diff
-from toolcards.core import repair, schema
+from toolcards.client.common.json_diff import diff
+from toolcards.core.schemas import input_repair, json_schema
 
 WEATHER = {"type": "object", "properties": {"city": {"type": "string"}, "opts": {"type": "object"}}, "required": ["city"],
            "additionalProperties": False}  # fmt: skip
-OFFERED = repair.offers([
+OFFERED = input_repair.offers([
     {"name": "get_weather", "input_schema": WEATHER},
     {"name": "delete_file", "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}}},
     {"name": "clean-up", "kind": "delete"}, {"name": "purge_cache"},
@@ -41,7 +41,7 @@ OFFERED = repair.offers([
     ],
 )  # fmt: skip
 def test_what_can_only_have_been_meant_one_way_is_mended(tool: str, value: Any, expected: tuple[str, Any, str]) -> None:
-    mended = repair.mend(tool, value, OFFERED)
+    mended = input_repair.mend(tool, value, OFFERED)
     assert mended is not None
     assert (mended.tool, mended.input, mended.method) == expected
 
@@ -65,49 +65,53 @@ def test_what_can_only_have_been_meant_one_way_is_mended(tool: str, value: Any, 
     ],
 )
 def test_everything_else_is_left_broken(tool: str, value: Any) -> None:
-    assert repair.check(tool, value, OFFERED) is not None
-    assert repair.mend(tool, value, OFFERED) is None
+    assert input_repair.check(tool, value, OFFERED) is not None
+    assert input_repair.mend(tool, value, OFFERED) is None
 
 
 def test_a_dangerous_name_may_be_mended_onto_the_same_danger() -> None:
-    assert repair.mend("DeleteFile", {"path": "x"}, OFFERED).tool == "delete_file"
+    assert input_repair.mend("DeleteFile", {"path": "x"}, OFFERED).tool == "delete_file"
 
 
 def test_a_call_that_fits_is_left_alone() -> None:
-    assert repair.check("get_weather", {"city": "Rome"}, OFFERED) is None
-    assert repair.mend("get_weather", {"city": "Rome"}, OFFERED) is None
+    assert input_repair.check("get_weather", {"city": "Rome"}, OFFERED) is None
+    assert input_repair.mend("get_weather", {"city": "Rome"}, OFFERED) is None
 
 
 def test_nothing_is_checked_where_the_run_offered_nothing() -> None:
-    assert repair.check("anything", {"a": 1}, {}) is None
+    assert input_repair.check("anything", {"a": 1}, {}) is None
 
 
 def test_a_broken_or_distant_schema_refuses_nothing() -> None:
-    offered = repair.offers([
+    offered = input_repair.offers([
         {"name": "a", "input_schema": {"type": "no such type"}}, {"name": "b", "input_schema": {"$ref": "https://example.invalid/x"}},
         {"name": "c", "input_schema": ["no object"]}, {"name": "d"}, {"nameless": 1}, "no object",
     ])  # fmt: skip
     assert list(offered) == ["a", "b", "c", "d"]
-    assert all(repair.check(name, {"x": 1}, offered) is None for name in offered)
+    assert all(input_repair.check(name, {"x": 1}, offered) is None for name in offered)
 
 
 def test_input_that_is_no_json_is_invalid_and_not_mended() -> None:
-    trouble = repair.check("get_weather", None, OFFERED, has_input=False)
+    trouble = input_repair.check("get_weather", None, OFFERED, has_input=False)
     assert trouble.code == "invalid_input"
-    assert repair.mend("get_weather", None, OFFERED, has_input=False) is None
+    assert input_repair.mend("get_weather", None, OFFERED, has_input=False) is None
 
 
 def test_the_model_is_told_the_places_and_the_tools_but_no_values() -> None:
-    trouble = repair.check("get_weather", {"city": 4711, "x": "hunter2"}, OFFERED)
+    trouble = input_repair.check("get_weather", {"city": 4711, "x": "hunter2"}, OFFERED)
     said = trouble.message(OFFERED)
     assert "/city" in said and "get_weather, delete_file" in said and "Do not repeat" in said
     assert "4711" not in said and "hunter2" not in said
-    assert repair.check("nope", {}, OFFERED).message(OFFERED).startswith("no_such_tool: there is no tool named “nope”.")
+    assert (
+        input_repair.check("nope", {}, OFFERED)
+        .message(OFFERED)
+        .startswith("no_such_tool: there is no tool named “nope”.")
+    )
 
 
 def test_the_same_mistake_has_the_same_fingerprint() -> None:
-    one, two = (repair.check("get_weather", {"city": n}, OFFERED) for n in (1, 2))
-    assert one.fingerprint == two.fingerprint != repair.check("get_weather", {}, OFFERED).fingerprint
+    one, two = (input_repair.check("get_weather", {"city": n}, OFFERED) for n in (1, 2))
+    assert one.fingerprint == two.fingerprint != input_repair.check("get_weather", {}, OFFERED).fingerprint
 
 
 JSON = st.recursive(
@@ -128,11 +132,11 @@ SCHEMAS = st.recursive(
 @settings(max_examples=300, deadline=None)
 @given(SCHEMAS, JSON)
 def test_a_mended_input_fits_and_differs_only_where_it_failed(against: Any, value: Any) -> None:
-    offered = repair.offers([{"name": "t", "input_schema": against}])
-    trouble, mended = repair.check("t", value, offered), repair.mend("t", value, offered)
+    offered = input_repair.offers([{"name": "t", "input_schema": against}])
+    trouble, mended = input_repair.check("t", value, offered), input_repair.mend("t", value, offered)
     if mended is None:
         return
     assert trouble is not None
-    assert not schema.findings(against, mended.input)
+    assert not json_schema.findings(against, mended.input)
     assert diff(value, mended.input)
-    assert repair.fits(value, mended.input, trouble.findings)
+    assert input_repair.fits(value, mended.input, trouble.findings)

@@ -7,9 +7,9 @@ from typing import Any, get_args
 import pytest
 
 from tests.core.samples import ALICE, SAMPLES, WAYS, card_after, play, seen_states
-from toolcards.core import facts as f
-from toolcards.core.board import Board
-from toolcards.core.lifecycle import Card, ToolCallState
+from toolcards.core.calls import facts as f
+from toolcards.core.calls.card import Card, ToolCallState
+from toolcards.core.runs.run_state import Board
 
 S = ToolCallState
 START = f.InputStarted("c", "Bash", per_step=True)

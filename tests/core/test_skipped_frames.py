@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcards.core.skipped_frames import LONGEST, MOST_KINDS, SkippedFrames, load
+from toolcards.core.runs.skipped_frames import LONGEST, MOST_KINDS, SkippedFrames, load
 
 KINDS = st.lists(st.one_of(st.text(max_size=200), st.integers(0, 90).map(str)), max_size=150)
 

@@ -5,11 +5,11 @@ A row is the name as an agent sends it, with the server where the wire tells it 
 
 import pytest
 
-from toolcards.client.common import catalogue
-from toolcards.client.common.catalogue import DANGER, KINDS, kinds_of, knows
-from toolcards.core.document import parse
-from toolcards.core.packs import PACKS
-from toolcards.core.policy import Effect, Question, decide
+from toolcards.client.common import tool_kinds
+from toolcards.client.common.tool_kinds import DANGER, KINDS, kinds_of, knows
+from toolcards.core.policy.decision import Effect, Question, decide
+from toolcards.core.policy.language.document import parse
+from toolcards.core.policy.language.presets import PACKS
 
 POLICIES = {name: parse(pack.document) for name, pack in PACKS.items()}
 LOOKS = {kind for kind, rank in DANGER.items() if rank <= DANGER["fetch"]}
@@ -191,8 +191,8 @@ def test_a_tool_that_nobody_knows_is_asked_about_whatever_its_name_promises(tool
 @pytest.mark.parametrize("tool", [name for name, server, _ in CHANGES if not server and not name.startswith("mcp__")])
 def test_a_look_alike_or_a_strange_server_lowers_no_risk(tool):
     for other in (tool.upper(), f" {tool}", f"{tool}\u200b", tool.replace("e", "\u0435", 1), f"mcp__evil__{tool}"):
-        known = catalogue.kind_of(tool)
-        assert DANGER[catalogue.kind_of(other)] >= min(DANGER[known], DANGER["other"])
+        known = tool_kinds.kind_of(tool)
+        assert DANGER[tool_kinds.kind_of(other)] >= min(DANGER[known], DANGER["other"])
         assert not set(kinds_of(other)) & LOOKS or knows(other)
 
 
@@ -238,7 +238,7 @@ def test_a_rule_that_denies_a_kind_holds_for_every_kind_that_a_tool_may_be():
 
 
 def test_the_catalogue_is_in_order():
-    data = catalogue.tomllib.loads(catalogue._DATA.read_text())
+    data = tool_kinds.tomllib.loads(tool_kinds._DATA.read_text())
     for groups in (*data["programs"].values(), *data["servers"].values()):
         assert set(groups) <= {*KINDS, "names", "plain"}
         names = [name for kind in KINDS for name in groups.get(kind, "").split()]

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.core.samples import SAMPLES, WAYS, play
-from toolcards.core import facts as f
-from toolcards.core.lifecycle import Card, ToolCallState
-from toolcards.core.reducer import advance, row
-from toolcards.core.transitions import COLUMNS, NEXT, ROWS
+from toolcards.core.calls import facts as f
+from toolcards.core.calls.card import Card, ToolCallState
+from toolcards.core.calls.reducer import advance, row
+from toolcards.core.calls.transitions import COLUMNS, NEXT, ROWS
 
 # =: state stays, no anomaly · !: state stays, anomaly · buffer: no card yet · soft:<cause> · +<anomaly>: with that anomaly
 # PRE: output-available, preliminary · wait: input-available, the client owes the result

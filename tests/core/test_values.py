@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.samples import WAYS, play
-from toolcards.client.common.catalogue import display_kind, kind_of, own_tools
-from toolcards.client.common.jsontext import as_text, parse, same
-from toolcards.core import facts as f
-from toolcards.core import lifecycle
-from toolcards.core.board import Board
-from toolcards.core.card_codec import dump_card, load_card
-from toolcards.core.lifecycle import KINDS
-from toolcards.core.rope import Rope
+from toolcards.client.common.json_text import as_text, parse, same
+from toolcards.client.common.tool_kinds import display_kind, kind_of, own_tools
+from toolcards.core.calls import card as lifecycle
+from toolcards.core.calls import facts as f
+from toolcards.core.calls.card import KINDS
+from toolcards.core.calls.card_codec import dump_card, load_card
+from toolcards.core.calls.text_rope import Rope
+from toolcards.core.runs.run_state import Board
 
 
 @given(st.lists(st.text(max_size=5)), st.integers(0, 30))

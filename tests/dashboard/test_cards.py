@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from dashboard import cards
-from dashboard.drawing import bodies, marks, wording
-from dashboard.drawing.face import Face
-from toolcards.client.common import errors
-from toolcards.core.card_codec import dump_card
-from toolcards.core.facts import By
-from toolcards.core.lifecycle import TERMINAL, Ask, Card, Failure, Times, Tool, ToolCallState, Verdict
+from dashboard.cards import labels, payload_view, rendering, safe_text
+from dashboard.cards.card_view import Face
+from toolcards.client.common import error_codes
+from toolcards.core.calls.card import TERMINAL, Ask, Card, Failure, Times, Tool, ToolCallState, Verdict
+from toolcards.core.calls.card_codec import dump_card
+from toolcards.core.calls.facts import By
 from toolcards.models import Run, Source, ToolCall
 
 S = ToolCallState
@@ -45,7 +44,7 @@ def a_card(state: ToolCallState, **more: Any) -> Card:
 
 
 def html_of(card: Card, **how: Any) -> str:
-    return cards.draw(call_of(card), **how)
+    return rendering.draw(call_of(card), **how)
 
 
 def text_of(html: str) -> str:
@@ -57,7 +56,7 @@ def test_every_state_is_a_card_that_names_itself(state: ToolCallState) -> None:
     html = html_of(a_card(state))
     assert f'data-state="{state}"' in html
     assert html.count("<article") == 1 and 'data-call-id="call-1"' in html and 'data-run="run/7"' in html
-    assert wording.LOOKS[state].word in text_of(html) and "Bash" in html
+    assert labels.LOOKS[state].word in text_of(html) and "Bash" in html
 
 
 @pytest.mark.parametrize("state", sorted(TERMINAL))
@@ -66,14 +65,14 @@ def test_what_has_ended_does_not_move(state: ToolCallState) -> None:
     assert "data-moving" not in html and "data-since" not in html
 
 
-@pytest.mark.parametrize("cause", sorted(wording.SOFT))
+@pytest.mark.parametrize("cause", sorted(labels.SOFT))
 def test_what_we_concluded_is_said_in_a_sentence_and_does_not_move(cause: str) -> None:
     html = html_of(a_card(S.OUTPUT_ERROR, soft=True, cause=cause, error=Failure("", authority="runtime")))
-    assert wording.SOFT_SENTENCES[cause] in text_of(html).replace("&#x27;", "'")
-    assert wording.SOFT[cause].word in html and "data-moving" not in html and 'class="error"' not in html
+    assert labels.SOFT_SENTENCES[cause] in text_of(html).replace("&#x27;", "'")
+    assert labels.SOFT[cause].word in html and "data-moving" not in html and 'class="error"' not in html
 
 
-@pytest.mark.parametrize("cause", sorted(wording.UNWRITTEN_SENTENCES))
+@pytest.mark.parametrize("cause", sorted(labels.UNWRITTEN_SENTENCES))
 def test_what_was_never_written_to_its_end_cannot_have_run(cause: str) -> None:
     html = text_of(
         html_of(a_card(S.OUTPUT_ERROR, soft=True, cause=cause, has_input=False, input=None, error=Failure("")))
@@ -95,15 +94,15 @@ FAILED = {  # code: whose fault, and whether again makes sense, as a person read
 }
 
 
-@pytest.mark.parametrize("code", list(errors.TABLE))
+@pytest.mark.parametrize("code", list(error_codes.TABLE))
 def test_a_failed_card_says_what_failed_whose_fault_and_whether_to_try_again(code: str) -> None:
-    fault = errors.fault(code)
+    fault = error_codes.fault(code)
     error = Failure("words", code, fault.retryable, fault.authority, fault.phase)
     html = text_of(html_of(a_card(S.OUTPUT_ERROR, error=error))).replace("&#x27;", "'")
     whose, again = FAILED.get(code, ("", ""))
-    assert errors.title(code) in html and "words" in html
+    assert error_codes.title(code) in html and "words" in html
     assert whose in html and again in html and "Not stated" not in html
-    if fault.retryable is False and errors.TABLE[code].again in {"idempotent", "unwritten"}:
+    if fault.retryable is False and error_codes.TABLE[code].again in {"idempotent", "unwritten"}:
         assert "it may have taken effect" in html
 
 
@@ -142,7 +141,7 @@ def test_empty_results_are_results(value: Any, shown: str) -> None:
 def test_the_vote_form_holds_what_the_person_saw() -> None:
     card = a_card(S.APPROVAL_REQUESTED)
     call = call_of(card)
-    html = cards.draw(call)
+    html = rendering.draw(call)
     assert 'action="/approvals/apr_1/vote"' in html and f'name="rev" value="{call.rev}"' in html
     assert f'name="args_sha256" value="{"ab" * 32}"' in html
     assert 'name="decision" value="approve"' in html and 'name="decision" value="deny"' in html
@@ -169,13 +168,15 @@ def test_only_what_waits_has_buttons(state: ToolCallState) -> None:
 
 
 def test_a_page_of_one_reader_has_the_token_in_the_form() -> None:
-    page = cards.for_page(call_of(a_card(S.APPROVAL_REQUESTED)), token="the-token", told="Already denied by Ben <b>")
+    page = rendering.for_page(
+        call_of(a_card(S.APPROVAL_REQUESTED)), token="the-token", told="Already denied by Ben <b>"
+    )
     assert '<input type="hidden" name="csrfmiddlewaretoken" value="the-token">' in page
     assert "data-told" in page and "Already denied by Ben &lt;b&gt;" in page
 
 
 def test_agents_cannot_write_the_place_of_the_token() -> None:
-    html = cards.for_page(call_of(a_card(S.INPUT_AVAILABLE, input={"a": cards.TOKEN})), token="secret-token")
+    html = rendering.for_page(call_of(a_card(S.INPUT_AVAILABLE, input={"a": rendering.TOKEN})), token="secret-token")
     assert "secret-token" not in html
 
 
@@ -213,10 +214,10 @@ def test_no_rule_is_said_too() -> None:
     assert "No rule matched: default" in html_of(a_card(S.INPUT_AVAILABLE, decision=Verdict("allow", version=1)))
 
 
-@pytest.mark.parametrize("code", sorted(wording.ANOMALIES))
+@pytest.mark.parametrize("code", sorted(labels.ANOMALIES))
 def test_oddities_are_said_in_words(code: str) -> None:
     html = html_of(a_card(S.OUTPUT_AVAILABLE, anomalies=((code, 1.0),)))
-    assert wording.ANOMALIES[code].split("’")[0] in html
+    assert labels.ANOMALIES[code].split("’")[0] in html
 
 
 def test_a_repair_shows_what_was_and_what_is() -> None:
@@ -322,8 +323,8 @@ def test_hostile_text_is_inert_everywhere(state: ToolCallState, text: str) -> No
     ],
 )  # fmt: skip
 def test_what_cannot_be_seen_is_drawn(text: str, shown: str) -> None:
-    assert marks.visible(f"a{text}b") == f'a<span class="mark">{shown}</span>b'
-    assert marks.plain(f"a{text}b") == f"a{shown}b"
+    assert safe_text.visible(f"a{text}b") == f'a<span class="mark">{shown}</span>b'
+    assert safe_text.plain(f"a{text}b") == f"a{shown}b"
 
 
 @pytest.mark.parametrize(
@@ -341,28 +342,28 @@ def test_what_cannot_be_seen_is_drawn(text: str, shown: str) -> None:
     ],
 )
 def test_what_people_write_stays(text: str) -> None:
-    assert marks.visible(text) == text
+    assert safe_text.visible(text) == text
 
 
 def test_a_flat_object_is_a_table_and_a_deep_one_is_text() -> None:
-    assert bodies.body({"a": 1, "b": "x"}, None).rows == [("a", "1"), ("b", "x")]
-    assert bodies.body({"a": {"b": 1}}, None).rows == []
+    assert payload_view.body({"a": 1, "b": "x"}, None).rows == [("a", "1"), ("b", "x")]
+    assert payload_view.body({"a": {"b": 1}}, None).rows == []
 
 
 def test_a_card_needs_no_query(django_assert_num_queries: Any, db: None) -> None:
     call = call_of(a_card(S.APPROVAL_REQUESTED))
     with django_assert_num_queries(0):
-        cards.draw(call)
+        rendering.draw(call)
 
 
 def test_each_revision_is_drawn_once() -> None:
-    kept = cards.Rendered()
+    kept = rendering.Rendered()
     call = call_of(a_card(S.INPUT_AVAILABLE))
     assert kept.of(call) == kept.of(call) and kept.renders == 1
 
 
 def test_only_so_many_cards_are_kept() -> None:
-    kept = cards.Rendered(size=3)
+    kept = rendering.Rendered(size=3)
     for _ in range(5):
         kept.of(call_of(a_card(S.INPUT_AVAILABLE)))
     assert len(kept._kept) == 3

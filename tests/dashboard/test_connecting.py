@@ -14,16 +14,16 @@ from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 
-from dashboard.connecting import checklist, proving
+from dashboard.sources import checklist, proving
 from tests.conftest import Say
 from tests.dashboard.test_live import signed_in, text_with, watching
-from toolcards import health, proofs
 from toolcards.connect import recipes
 from toolcards.connect.probe import AWAY, RUN
-from toolcards.core import facts as f
-from toolcards.core.lifecycle import By
-from toolcards.gate import journal
+from toolcards.core.calls import facts as f
+from toolcards.core.calls.card import By
+from toolcards.gate.writer import group_commit
 from toolcards.models import AgentKey, Proof, Run, Source, ToolCall
+from toolcards.sources import badges, capabilities
 
 __all__ = ["signed_in"]
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -130,7 +130,7 @@ def test_a_source_is_said_to_gate_once_it_has(source: Source, admin: Client, a_c
     a_call("output-denied", call_id="denied", run="run-2")
     for page in ("/sources/", f"/sources/{source.pk}/"):
         assert "gates, not proven yet" not in admin.get(page).content.decode()
-    assert proofs.held([source.pk]) == {source.pk} and proofs.held([]) == set()
+    assert capabilities.held([source.pk]) == {source.pk} and capabilities.held([]) == set()
 
 
 def test_each_ability_is_proven_by_a_call(source: Source, a_call: Callable[..., ToolCall], an_approver: Any) -> None:
@@ -140,16 +140,16 @@ def test_each_ability_is_proven_by_a_call(source: Source, a_call: Callable[..., 
     assert proven(source)["gate"] == []
     a_call("output-denied", call_id="denied", run="run-3")
     assert proven(source)["gate"] == ["traffic"]
-    journal.do(Say(source, "run-4", [f.InputStarted("s", "bash"), f.InputDelta("s", "{")]))
+    group_commit.do(Say(source, "run-4", [f.InputStarted("s", "bash"), f.InputDelta("s", "{")]))
     assert proven(source)["stream"] == ["traffic"]
 
 
 def test_edited_arguments_are_proven_once_they_have_run(source: Source, an_approver: Any) -> None:
     asked = [f.InputReady("c", "bash", {"command": "rm a"}, True), f.ApprovalAsked("c", "a", opener="gate")]
     edited = f.ApprovalAnswered("c", True, by=By("human", "ann"), input={"command": "ls a"}, has_input=True)
-    journal.do(Say(source, "r", [*asked, edited]))
+    group_commit.do(Say(source, "r", [*asked, edited]))
     assert proven(source)["edit"] == []
-    journal.do(Say(source, "r", [f.OutputReady("c", "a")]))
+    group_commit.do(Say(source, "r", [f.OutputReady("c", "a")]))
     assert proven(source)["edit"] == ["traffic"]
 
 
@@ -162,7 +162,7 @@ def test_a_probe_and_real_traffic_are_told_apart(source: Source, a_call: Callabl
 
 def test_what_it_does_without_a_server_is_told_by_the_probe(source: Source, admin: Client) -> None:
     told = [f.InputReady("away", AWAY, {"checked": "its code was run"}, True)]
-    journal.do(Say(source, f"{RUN}2", [*told, f.OutputDenied("away", "The gate could not be reached.")]))
+    group_commit.do(Say(source, f"{RUN}2", [*told, f.OutputDenied("away", "The gate could not be reached.")]))
     assert proven(source) == {"observe": [], "gate": [], "edit": [], "stream": [], "fails": ["probe"]}
     page = admin.get(f"/sources/{source.pk}/").content.decode()
     assert "Closed: its code was run; The gate could not be reached." in page
@@ -170,8 +170,8 @@ def test_what_it_does_without_a_server_is_told_by_the_probe(source: Source, admi
 
 def test_a_call_that_ran_without_a_decision_proves_that_it_fails_open(source: Source) -> None:
     asked = f.ApprovalAsked("c", "a", opener="agent")
-    journal.do(Say(source, "run-9", [f.InputReady("c", "bash", {}, True), asked, f.OutputReady("c", 1)]))
-    (found,) = proofs.of(source)["fails"]
+    group_commit.do(Say(source, "run-9", [f.InputReady("c", "bash", {}, True), asked, f.OutputReady("c", 1)]))
+    (found,) = capabilities.of(source)["fails"]
     assert (found.by, found.words.startswith("Open")) == ("traffic", True)
 
 
@@ -179,26 +179,26 @@ def test_a_proof_outlives_the_call_and_only_a_newer_one_replaces_it(
     source: Source, a_call: Callable[..., ToolCall]
 ) -> None:
     a_call("output-denied", run="old")
-    (first,) = proofs.of(source)["gate"]
+    (first,) = capabilities.of(source)["gate"]
     a_call("output-denied", run="new")
-    (second,) = proofs.of(source)["gate"]
+    (second,) = capabilities.of(source)["gate"]
     assert (first.run, second.run, Proof.objects.filter(ability="gate").count()) == ("old", "new", 1)
     Run.objects.filter(name="new").update(name="renamed")
-    assert proofs.of(source)["gate"] == [second]
+    assert capabilities.of(source)["gate"] == [second]
 
 
 def test_what_retention_deletes_is_written_down_before(
     source: Source, a_call: Callable[..., ToolCall], limits: Callable[..., None]
 ) -> None:
     a_call("output-denied", run="old")
-    journal.do(Say(source, "old", [f.RunEnded()]))
+    group_commit.do(Say(source, "old", [f.RunEnded()]))
     Run.objects.filter(name="old").update(ended_at=timezone.now() - timedelta(days=3))
-    proofs.keep()
+    capabilities.keep()
     assert not Proof.objects.exists()  # nothing is deleted by default
     limits(retention_days=2)
     call_command("retention", stdout=io.StringIO())
     assert not Run.objects.filter(name="old").exists()
-    assert {proof.run for proof in proofs.of(source)["gate"]} == {"old"}
+    assert {proof.run for proof in capabilities.of(source)["gate"]} == {"old"}
 
 
 def test_the_command_that_probes_is_that_of_the_sources_recipe(source: Source) -> None:
@@ -209,18 +209,18 @@ def test_the_command_that_probes_is_that_of_the_sources_recipe(source: Source) -
 
 def test_hostile_words_in_a_proof_are_escaped(source: Source, admin: Client) -> None:
     told = [f.InputReady("away", AWAY, {"checked": "<b>"}, True), f.OutputDenied("away", "<script>alert(1)</script>")]
-    journal.do(Say(source, f"{RUN}<i>", told))
+    group_commit.do(Say(source, f"{RUN}<i>", told))
     page = admin.get(f"/sources/{source.pk}/").content.decode()
     assert "<script>alert" not in page and "<i>" not in page and "Closed: &lt;b&gt;" in page
 
 
 def test_a_program_that_was_seen_to_stop_is_not_said_to_fail_open(source: Source, a_run: Callable[..., Run]) -> None:
     Run.objects.filter(pk=a_run("r").pk).update(protocol="claude-code")
-    assert [badge.code for badge in health.badges([source.pk])[source.pk]] == ["fails-open"]
+    assert [badge.code for badge in badges.badges([source.pk])[source.pk]] == ["fails-open"]
     told = [f.InputReady("away", AWAY, {"checked": "its settings were read"}, True), f.OutputDenied("away", "no")]
-    journal.do(Say(source, f"{RUN}3", told))
-    assert health.badges([source.pk])[source.pk] == []
-    proofs.gather(source)
+    group_commit.do(Say(source, f"{RUN}3", told))
+    assert badges.badges([source.pk])[source.pk] == []
+    capabilities.gather(source)
     ToolCall.objects.filter(tool=AWAY).update(tool="forgotten")
-    assert health.badges([source.pk])[source.pk] == []
+    assert badges.badges([source.pk])[source.pk] == []
     ToolCall.objects.filter(tool="forgotten").update(tool=AWAY)

@@ -11,7 +11,7 @@ from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test import Client
 
-from dashboard.drawing import risk
+from dashboard.cards import risk
 from toolcards import gate
 from toolcards.models import Approval, ToolCall, Vote
 
@@ -179,7 +179,7 @@ def test_history_says_who_when_why_and_under_which_rule(ann: Client, a_call: Any
 
 
 def test_history_goes_back_a_page_at_a_time(ann: Client, a_call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dashboard.views.history.PAGE", 2)
+    monkeypatch.setattr("dashboard.inbox.history.PAGE", 2)
     for number in range(5):
         a_call("output-denied", call_id=f"call-{number}")
     seen, url = [], "/approvals/history/"

@@ -19,20 +19,20 @@ from django.db import OperationalError
 from django.test import Client
 from django.utils import timezone
 
-from dashboard import cards
 from dashboard.asgi import application
-from dashboard.live import boards, hub, rows
-from dashboard.live.board import News
+from dashboard.cards import rendering
+from dashboard.live import boards, hub, queries
+from dashboard.live.base_board import News
 from dashboard.live.boards import BOARDS, Me, RunBoard
+from dashboard.live.changes import Looks
 from dashboard.live.frames import MOST_PARTS, Frame, Pace, Slot, join
-from dashboard.live.look import Looks
 from dashboard.live.origin import ours
 from tests.conftest import Say, ballot_for
 from tests.serving import PATIENCE
 from toolcards import doorbell, gate
-from toolcards.core import facts as f
-from toolcards.gate import journal
-from toolcards.gate.transaction import TEXT_SMALL
+from toolcards.core.calls import facts as f
+from toolcards.gate.writer import group_commit
+from toolcards.gate.writer.transaction import TEXT_SMALL
 from toolcards.models import BreakGlass, Run, ToolCall
 from toolcards.transports import shutdown
 
@@ -42,7 +42,7 @@ ORIGIN = b"http://testserver"
 
 @pytest.fixture(autouse=True)
 def _nothing_rendered() -> None:
-    cards.rendered.clear()
+    rendering.rendered.clear()
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ async def close_code(opened: WebsocketCommunicator, seconds: float = PATIENCE) -
 
 
 piece = f.InputDelta
-say = sync_to_async(lambda source, run, *facts: journal.do(Say(source, run, list(facts))), thread_sensitive=True)
+say = sync_to_async(lambda source, run, *facts: group_commit.do(Say(source, run, list(facts))), thread_sensitive=True)
 
 
 # ---------------------------------------------------------------- sockets
@@ -127,14 +127,14 @@ async def test_many_changes_are_few_frames(signed_in: Client, a_run: Callable[..
     await sync_to_async(a_run)("busy", f.InputStarted("c1", "Bash"))
     async with watching(signed_in, "/ws/runs/busy/") as opened:
         await opened.receive_from(timeout=PATIENCE)
-        before, begun = cards.rendered.renders, asyncio.get_running_loop().time()
+        before, begun = rendering.rendered.renders, asyncio.get_running_loop().time()
         for number in range(60):
             await say(source, "busy", f.InputDelta("c1", f"{number} "))
         frames = 1
         while "58 59" not in await opened.receive_from(timeout=PATIENCE):
             frames += 1
         looks = (asyncio.get_running_loop().time() - begun) / hub.TICK + 2
-        assert frames <= looks and cards.rendered.renders - before <= looks
+        assert frames <= looks and rendering.rendered.renders - before <= looks
 
 
 async def test_everybody_knows_how_many_wait(
@@ -311,11 +311,11 @@ async def test_a_foreign_page_is_refused_at_the_door(signed_in: Client) -> None:
 def test_one_drawing_serves_everybody(a_call: Callable[..., ToolCall]) -> None:
     call = a_call()
     call = ToolCall.objects.select_related("run", "run__source").get(pk=call.pk)
-    before = cards.rendered.renders
+    before = rendering.rendered.renders
     boards = [RunBoard(call.run_id), BOARDS["calls"](""), BOARDS["calls"]("tool=bash")]
     for board in boards:
         assert board.changes(News([call], frozenset({call.run_id})))
-    assert cards.rendered.renders - before == 1
+    assert rendering.rendered.renders - before == 1
 
 
 def test_a_look_reads_of_a_call_what_the_orm_reads(a_call: Callable[..., ToolCall]) -> None:
@@ -326,13 +326,13 @@ def test_a_look_reads_of_a_call_what_the_orm_reads(a_call: Callable[..., ToolCal
     for call in ToolCall.objects.filter(pk__in=seen).select_related("run"):
         fields = [field.attname for field in ToolCall._meta.concrete_fields]
         assert [getattr(seen[call.pk], name) for name in fields] == [getattr(call, name) for name in fields]
-        assert cards.draw(seen[call.pk]) == cards.draw(call)
+        assert rendering.draw(seen[call.pk]) == rendering.draw(call)
     assert not looks._fetch({asked.run_id, done.run_id}, asked_only=False)
 
 
 def test_looks_follow_what_streams_piece_by_piece_as_the_log_has_it(source: Any, a_run: Callable[..., Run]) -> None:
     size = 2 * TEXT_SMALL
-    begun = {"long": "l" * size, "odd": "\ud800" * size, "late": "x" * size, "vast": "v" * (rows.LONG + 1)}
+    begun = {"long": "l" * size, "odd": "\ud800" * size, "late": "x" * size, "vast": "v" * (queries.LONG + 1)}
     run = a_run(
         "streams", *[fact for call in begun for fact in (f.InputStarted(call, "Bash"), piece(call, begun[call]))]
     )
@@ -340,7 +340,7 @@ def test_looks_follow_what_streams_piece_by_piece_as_the_log_has_it(source: Any,
     for number in range(40):
         pieces = [piece("long", f"{number}, "), piece("odd", "\x00\ud800 "), piece("vast", f"{number} ")]
         pieces += [piece("late", f"{number}\x00")] if number > 30 else []
-        journal.do(Say(source, "streams", pieces))
+        group_commit.do(Say(source, "streams", pieces))
         forgetful._texts._known.clear()
         there = {call.pk: call for call in ToolCall.objects.all()}
         lagged |= {call.call_id for call in there.values() if call.text_seq < call.seq}
@@ -353,7 +353,7 @@ def test_looks_follow_what_streams_piece_by_piece_as_the_log_has_it(source: Any,
         (run.pk, 1),
         (run.pk, 3),
     }  # the odd one stands in its card, the vast one is not kept
-    journal.do(Say(source, "streams", [f.InputReady(call, "Bash", {}, True) for call in begun]))
+    group_commit.do(Say(source, "streams", [f.InputReady(call, "Bash", {}, True) for call in begun]))
     mindful._fetch({run.pk}, asked_only=False)
     assert not mindful._texts._known
 
@@ -363,14 +363,14 @@ def test_a_look_asks_the_log_once_for_all_cards_of_a_run(
 ) -> None:
     names = [f"c{number}" for number in range(30)]
     run = a_run("wide", *[f.InputStarted(name, "Bash") for name in names])
-    journal.do(Say(source, "wide", [piece(name, "long " * TEXT_SMALL) for name in names]))
+    group_commit.do(Say(source, "wide", [piece(name, "long " * TEXT_SMALL) for name in names]))
     looks = Looks()
     for _ in range(3):
-        journal.do(Say(source, "wide", [piece(name, "a piece ") for name in names]))
+        group_commit.do(Say(source, "wide", [piece(name, "a piece ") for name in names]))
         assert all(call.text_seq < call.seq for call in ToolCall.objects.all())
         with django_assert_max_num_queries(3):  # the calls, the run's name, the log
             seen = looks._fetch({run.pk}, asked_only=False)
-            assert len(seen) == 30 and all(cards.draw(call) for call in seen)
+            assert len(seen) == 30 and all(rendering.draw(call) for call in seen)
 
 
 def test_a_look_passes_over_calls_whose_run_is_gone(db: None) -> None:

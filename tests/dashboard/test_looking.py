@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from dashboard import addresses
+from dashboard import url_helpers
 from dashboard.pages import minutes, shares
-from toolcards.core import facts as f
+from toolcards.core.calls import facts as f
 from toolcards.models import Run, ToolCall
 
 pytestmark = pytest.mark.django_db
@@ -207,7 +207,7 @@ def test_an_hour_has_sixty_bars() -> None:
     ],
 )
 def test_lengths_of_time_are_short_to_say(seconds: float, said: str) -> None:
-    assert addresses.length(seconds) == said
+    assert url_helpers.length(seconds) == said
 
 
 def test_filters_suggest_the_tools_and_agents_there_are(viewer: Client, a_call: Any) -> None:

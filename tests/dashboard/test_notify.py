@@ -13,22 +13,22 @@ import pytest
 from django.core import mail as outbox
 from django.test import Client
 
-from toolcards import health
-from toolcards.core import facts as f
-from toolcards.gate import steplog, telling
+from toolcards.audit.trail import AuditRow
+from toolcards.core.calls import facts as f
+from toolcards.gate.writer import call_trace, outbox_writer
 from toolcards.models import Delivery, Event, Run, ToolCall, Webhook
-from toolcards.notify import messages
-from toolcards.records import AuditRow
-from toolcards.transports import dispatching
+from toolcards.notifications import formats
+from toolcards.sources import badges
+from toolcards.transports import dispatcher
 
 WANTED = {"name": "ops", "format": "webhook", "url": "https://example.com/hook", "severity": "low", "zone": "UTC"}
 
 
 @pytest.fixture(autouse=True)
 def _nobody_yet() -> Iterator[None]:
-    telling.forget()
+    outbox_writer.forget()
     yield
-    telling.forget()
+    outbox_writer.forget()
 
 
 @pytest.fixture
@@ -109,27 +109,27 @@ def said(**more: Any) -> dict[str, Any]:
             "authority": "tool", "retryable": False, "url": "/runs/r/"} | more  # fmt: skip
 
 
-@pytest.mark.parametrize("name", list(messages.TEMPLATES))
+@pytest.mark.parametrize("name", list(formats.TEMPLATES))
 def test_a_message_says_what_failed_whose_fault_and_whether_to_try_again(name: str, limits: Any) -> None:
     limits(origins=("https://cards.example.com",))
-    message = messages.of(said(), "medium")
-    body, headers = messages.TEMPLATES[name](message)
+    message = formats.of(said(), "medium")
+    body, headers = formats.TEMPLATES[name](message)
     text = body.decode() + json.dumps(headers)
     assert (
         "No answer in time" in message.title
         and "The fault is the tool" in message.text
         and "Look before trying again" in message.text
     )
-    assert "does not help" in messages.of(said(error={"code": "upstream_auth"}), "medium").text
+    assert "does not help" in formats.of(said(error={"code": "upstream_auth"}), "medium").text
     assert "https://cards.example.com/runs/r/" in text
     assert "\u202e" not in text and "\x00" not in text and "\\u202e" not in text
     assert "approve" not in text.lower()
 
 
 def test_discord_mentions_nobody_and_slack_marks_nothing_up() -> None:
-    discord = json.loads(messages.discord(messages.of(said(), "medium"))[0])
+    discord = json.loads(formats.discord(formats.of(said(), "medium"))[0])
     assert discord["allowed_mentions"] == {"parse": []} and "\\[a\\]" in discord["embeds"][0]["title"]
-    slack = json.loads(messages.slack(messages.of(said(), "medium"))[0])
+    slack = json.loads(formats.slack(formats.of(said(), "medium"))[0])
     assert {block["text"]["type"] for block in slack["blocks"] if "text" in block} == {
         "plain_text"
     } and "<b>" not in slack["text"]
@@ -140,7 +140,7 @@ def test_mail_is_sent_as_plain_text_with_a_link(db: None, a_run: Any) -> None:
         name="m", format="email", to="ops@example.com, ann@example.com", events='["tool.execute.error"]'
     )
     a_run("r", f.InputReady("c", "bash", {}, True), f.OutputFailed("c", "broke\r\nBcc: x@example.com"))
-    dispatching.dispatch()
+    dispatcher.dispatch()
     (message,) = outbox.outbox
     assert message.to == ["ops@example.com", "ann@example.com"] and "/runs/r/" in message.body
     assert "\n" not in message.subject and not message.bcc
@@ -149,16 +149,16 @@ def test_mail_is_sent_as_plain_text_with_a_link(db: None, a_run: Any) -> None:
 def test_quiet_hours_hold_back_what_is_not_critical() -> None:
     webhook = Webhook(format="slack", quiet_from="22:00", quiet_to="07:00", zone="Europe/Rome")
     night = datetime(2026, 1, 10, 23, 30, tzinfo=UTC).timestamp()  # 00:30 in Rome
-    assert dispatching.quiet_until(webhook, "high", night) == night + 6.5 * 3600
-    assert dispatching.quiet_until(webhook, "critical", night) == 0
-    assert dispatching.quiet_until(webhook, "high", night + 8 * 3600) == 0
+    assert dispatcher.quiet_until(webhook, "high", night) == night + 6.5 * 3600
+    assert dispatcher.quiet_until(webhook, "critical", night) == 0
+    assert dispatcher.quiet_until(webhook, "high", night + 8 * 3600) == 0
 
 
 # ---------------------------------------------------------------- health and steps
 
 
 def codes(now: float | None = None) -> list[str]:
-    return [badge.code for found in health.badges(now=now).values() for badge in found]
+    return [badge.code for found in badges.badges(now=now).values() for badge in found]
 
 
 def test_a_source_is_silent_failing_or_fine(a_run: Any, source: Any) -> None:
@@ -186,10 +186,10 @@ def test_a_runs_steps_are_a_story_without_arguments(a_run: Any, client: Client, 
         "r", f.StepStarted(), f.InputReady("c", "bash", {"command": "cat hunter2"}, True), f.OutputReady("c", "hunter2"),
         f.InputInvalid("d", "nope", {"x": "hunter2"}, "no", "no_such_tool"), f.StepFinished(), f.RunEnded(outcome="aborted"),
     )  # fmt: skip
-    steps = list(steplog.story(Event.objects.order_by("seq")))
+    steps = list(call_trace.story(Event.objects.order_by("seq")))
     assert [step.phase for step in steps] == ["run", "resolve", "execute", "resolve", "step", "run"]
     assert steps[4].more == {"step": 1, "calls": ["c", "d"], "results": 1, "invalid": ["d"]}
-    assert "hunter2" not in " ".join(map(steplog.as_line, steps))
+    assert "hunter2" not in " ".join(map(call_trace.as_line, steps))
     client.force_login(a_person("viewer"))
     page = client.get("/runs/r/?tab=steps").content.decode()
     assert "Tool ran" in page and "hunter2" not in page

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 from django.test import Client
 
-from dashboard import addresses
+from dashboard import url_helpers
 from tests.test_doors import PAGES, READ_BY_PEOPLE
 from toolcards import gate
 from toolcards.models import ToolCall
@@ -27,8 +27,8 @@ def admin(a_person: Any, client: Client) -> Client:
 
 @pytest.mark.parametrize("text", ODD)
 def test_a_number_that_is_none_is_not_read_nothing(text: str) -> None:
-    assert addresses.read_number(text) == (int(text) if text == "9" * 18 else None)
-    assert addresses.read_public_id(f"{text}-1") == ((int(text), 1) if text == "9" * 18 else None)
+    assert url_helpers.read_number(text) == (int(text) if text == "9" * 18 else None)
+    assert url_helpers.read_public_id(f"{text}-1") == ((int(text), 1) if text == "9" * 18 else None)
 
 
 @pytest.mark.parametrize("text", ODD)

@@ -9,11 +9,11 @@ import pytest
 from django.test import Client
 
 from toolcards import gate
-from toolcards.core.document import parse
-from toolcards.core.packs import PACKS
-from toolcards.core.policy import Question, decide
-from toolcards.core.wording import sentence
-from toolcards.gate import policies
+from toolcards.core.policy.decision import Question, decide
+from toolcards.core.policy.language.description import sentence
+from toolcards.core.policy.language.document import parse
+from toolcards.core.policy.language.presets import PACKS
+from toolcards.gate import policy_store
 from toolcards.models import DraftRule, PolicyVersion
 
 pytestmark = pytest.mark.django_db
@@ -28,7 +28,7 @@ def admin(a_person: Any, client: Client) -> Client:
 
 @pytest.fixture
 def first(a_person: Any) -> PolicyVersion:
-    version = policies.ensure_first()
+    version = policy_store.ensure_first()
     assert version is not None
     return version
 
@@ -38,12 +38,12 @@ def save(client: Client, **fields: Any) -> Any:
 
 
 def test_first_run_activates_the_starter_policy_and_copies_it_to_the_draft(db: None) -> None:
-    version = policies.ensure_first("deny")
+    version = policy_store.ensure_first("deny")
     assert version is not None and (version.number, version.author, version.active) == (1, "first run", True)
     document = json.loads(version.document)
     assert document["default"] == "deny"
-    assert policies.draft() == document
-    assert policies.ensure_first() is None
+    assert policy_store.draft() == document
+    assert policy_store.ensure_first() is None
 
 
 FIRST = [
@@ -59,14 +59,14 @@ FIRST = [
 def test_the_first_policy_has_the_default_that_was_set_also_for_unknown_tools(
     default: str | None, tool: str, effect: str, db: None
 ) -> None:
-    policies.ensure_first(default)
-    assert decide(policies.active(), Question.of(tool, known=False)).effect == effect
+    policy_store.ensure_first(default)
+    assert decide(policy_store.active(), Question.of(tool, known=False)).effect == effect
 
 
 def test_the_page_says_the_model_and_every_rule_in_a_sentence(admin: Client, first: PolicyVersion) -> None:
     page = admin.get("/policy/").content.decode()
     assert "Deny beats ask, ask beats allow. If nothing matches: ask." in page
-    for rule in policies.active().rules:
+    for rule in policy_store.active().rules:
         assert f'data-rule="{rule.id}"' in page
     assert ">Add rule</button>" in page
 
@@ -74,8 +74,8 @@ def test_the_page_says_the_model_and_every_rule_in_a_sentence(admin: Client, fir
 def test_a_saved_rule_is_in_the_draft_and_not_active(admin: Client, first: PolicyVersion) -> None:
     answer = save(admin)
     assert (answer.status_code, answer["Location"]) == (302, "/policy/draft/")
-    assert policies.active_number() == 1
-    rule = policies.draft()["rules"][-1]
+    assert policy_store.active_number() == 1
+    rule = policy_store.draft()["rules"][-1]
     assert (rule["effect"], rule["match"], rule["public_reason"]) == ("deny", {"tool": ["Bash"]}, "No shell.")
     page = admin.get("/policy/draft/").content.decode()
     assert 'data-change="added"' in page and "Deny when Bash is called." in page and ">Activate</button>" in page
@@ -87,7 +87,7 @@ def test_activating_makes_the_next_version(admin: Client, first: PolicyVersion) 
     assert answer.status_code == 302
     version = PolicyVersion.objects.get(active=True)
     assert (version.number, version.author, version.note) == (2, "a-admin", "no shell")
-    assert decide(policies.active(), Question.of("Bash", input={})).effect == "deny"
+    assert decide(policy_store.active(), Question.of("Bash", input={})).effect == "deny"
 
 
 def test_whoever_is_slower_is_told_and_nothing_is_activated(admin: Client, first: PolicyVersion) -> None:
@@ -96,12 +96,12 @@ def test_whoever_is_slower_is_told_and_nothing_is_activated(admin: Client, first
     answer = admin.post("/policy/draft/activate/", {"expected_active": 1})
     assert answer.status_code == 409
     assert "Somebody was faster: version 2 is active by now" in answer.content.decode()
-    assert policies.active_number() == 2
+    assert policy_store.active_number() == 2
 
 
 def test_a_draft_that_changed_after_the_review_is_not_activated(admin: Client, first: PolicyVersion) -> None:
     answer = admin.post("/policy/draft/activate/", {"expected_active": 1, "draft_sha256": "0" * 64})
-    assert answer.status_code == 409 and policies.active_number() == 1
+    assert answer.status_code == 409 and policy_store.active_number() == 1
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_rule_survives_the_way_through_its_form(admin: Client, first: PolicyVe
         "unless": [{"args": [{"path": "/command", "op": "eq", "value": "git push --dry-run"}]}],
         "ask": {"quorum": 1, "editable": ["/message"]},
     }  # fmt: skip
-    policies.replace_draft({"v": 1, "rules": [rule]}, author="a test")
+    policy_store.replace_draft({"v": 1, "rules": [rule]}, author="a test")
     page = admin.get("/policy/rules/rul_push/")
     form = page.context["form"]
     said = {field.name: field.value() for field in form}
@@ -150,13 +150,13 @@ def test_a_rule_survives_the_way_through_its_form(admin: Client, first: PolicyVe
     posted = {name: form.fields[name].prepare_value(value) for name, value in said.items() if value not in (None, "")}
     answer = admin.post("/policy/rules/rul_push/", posted)
     assert answer.status_code == 302, answer.context["form"].errors
-    assert policies.draft()["rules"] == [rule]
+    assert policy_store.draft()["rules"] == [rule]
 
 
 def test_off_and_watch_only_are_told_apart(admin: Client, first: PolicyVersion) -> None:
     save(admin, mode="monitor", rule_id="watching")
     save(admin, mode="off", rule_id="sleeping")
-    rules = {rule["id"]: rule for rule in policies.draft()["rules"]}
+    rules = {rule["id"]: rule for rule in policy_store.draft()["rules"]}
     assert rules["watching"]["mode"] == "monitor" and "enabled" not in rules["watching"]
     assert rules["sleeping"]["enabled"] is False
 
@@ -171,26 +171,26 @@ def test_rules_are_switched_and_removed(admin: Client, first: PolicyVersion) -> 
 
 def test_the_default_is_changed_in_the_draft(admin: Client, first: PolicyVersion) -> None:
     admin.post("/policy/draft/default/", {"default": "deny"})
-    assert policies.draft()["default"] == "deny" and policies.active().default == "ask"
+    assert policy_store.draft()["default"] == "deny" and policy_store.active().default == "ask"
 
 
 def test_whom_the_agent_works_for_is_let_answer_the_default_in_the_draft(admin: Client, first: PolicyVersion) -> None:
-    policies.set_head({"default_ask": {"quorum": 1, "reauth": True}}, author="ann")
+    policy_store.set_head({"default_ask": {"quorum": 1, "reauth": True}}, author="ann")
     asked: dict[str, Any] = {"quorum": 1, "reauth": True}
     for said, wanted in (({"allow_requester": "on"}, asked | {"allow_requester": True}), ({}, asked)):
         admin.post("/policy/draft/default/", {"default": "ask"} | said)
-        assert policies.draft()["default_ask"] == wanted
+        assert policy_store.draft()["default_ask"] == wanted
         page = admin.get("/policy/draft/").content.decode()
         assert ("may answer what no rule asks" in page) == ("allow_requester" in wanted)
-    policies.set_head({"default_ask": None}, author="ann")
+    policy_store.set_head({"default_ask": None}, author="ann")
     admin.post("/policy/draft/default/", {"default": "ask"})
-    assert "default_ask" not in policies.draft()
+    assert "default_ask" not in policy_store.draft()
 
 
 @pytest.mark.parametrize("name", list(PACKS))
 def test_a_starter_policy_replaces_the_draft(admin: Client, first: PolicyVersion, name: str) -> None:
     assert admin.post(f"/policy/packs/{name}/").status_code == 302
-    assert policies.draft() == dict(PACKS[name].document) and policies.active_number() == 1
+    assert policy_store.draft() == dict(PACKS[name].document) and policy_store.active_number() == 1
 
 
 CALLS = [Question.of("Bash", input={"command": command}) for command in ("ls", "rm -rf /", "git push")] + [
@@ -199,14 +199,14 @@ CALLS = [Question.of("Bash", input={"command": command}) for command in ("ls", "
 
 
 def test_rolling_back_gives_a_new_version_with_the_same_verdicts(admin: Client, first: PolicyVersion) -> None:
-    before = [decide(policies.active(), call).effect for call in CALLS]
+    before = [decide(policy_store.active(), call).effect for call in CALLS]
     gate.activate(dict(PACKS["locked-down"].document), author="ben")
-    assert [decide(policies.active(), call).effect for call in CALLS] != before
+    assert [decide(policy_store.active(), call).effect for call in CALLS] != before
     assert admin.post("/policy/versions/1/copy/").status_code == 302
     admin.post("/policy/draft/activate/", {"expected_active": 2})
     active = PolicyVersion.objects.get(active=True)
     assert active.number == 3 and active.sha256 == first.sha256
-    assert [decide(policies.active(), call).effect for call in CALLS] == before
+    assert [decide(policy_store.active(), call).effect for call in CALLS] == before
 
 
 def test_versions_say_who_and_what_changed(admin: Client, first: PolicyVersion) -> None:
@@ -237,7 +237,7 @@ def test_trying_a_call_compares_with_the_draft_and_shows_the_nearest_miss(admin:
 
 def test_a_rule_about_effects_is_written_read_and_refused(admin: Client, first: PolicyVersion) -> None:
     save(admin, tool="Bash", path="/command", op="effect", value="deletes\r\nruns", rule_id="no-deletes")
-    rule = policies.draft()["rules"][-1]
+    rule = policy_store.draft()["rules"][-1]
     assert rule["match"]["args"] == [{"path": "/command", "op": "effect", "value": ["deletes", "runs"]}]
     assert sentence(parse({"rules": [rule]}).rules[0]) == "Deny when Bash.command deletes or runs other programs."
     assert "deletes\nruns" in admin.get("/policy/rules/no-deletes/").content.decode()
@@ -275,14 +275,14 @@ def test_exported_and_imported_again_it_is_the_same(admin: Client, first: Policy
     assert exported["Content-Disposition"].startswith("attachment")
     admin.post("/policy/packs/watch/")
     assert admin.post("/policy/import/", {"document": exported.content.decode()}).status_code == 302
-    assert policies.draft() == json.loads(first.document)
+    assert policy_store.draft() == json.loads(first.document)
     refused = admin.post("/policy/import/", {"document": '{"v": 1, "rules": [{"effect": "maybe"}]}'})
     assert refused.status_code == 422 and "/rules/0/effect" in refused.content.decode()
 
 
 def test_rule_ids_are_made_up_for_documents_without_them(admin: Client, first: PolicyVersion) -> None:
-    policies.replace_draft({"v": 1, "rules": [{"effect": "deny", "match": {"tool": "a"}}]}, author="a test")
-    name = policies.draft()["rules"][0]["id"]
+    policy_store.replace_draft({"v": 1, "rules": [{"effect": "deny", "match": {"tool": "a"}}]}, author="a test")
+    name = policy_store.draft()["rules"][0]["id"]
     assert admin.get(f"/policy/rules/{name}/").status_code == 200
 
 

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from dashboard.policy import ladder, simjobs, yamltext
-from dashboard.policy.pastcalls import Span, past
+from dashboard.policy import suggestions, yaml_io
+from dashboard.policy.simulation import jobs
+from dashboard.policy.simulation.past_calls import Span, past
 from toolcards import gate
-from toolcards.core.document import PolicyError, parse
-from toolcards.core.packs import PACKS
-from toolcards.core.policy import decide
-from toolcards.gate import policies
+from toolcards.core.policy.decision import decide
+from toolcards.core.policy.language.document import PolicyError, parse
+from toolcards.core.policy.language.presets import PACKS
+from toolcards.gate import policy_store
 from toolcards.models import ToolCall
 
 pytestmark = pytest.mark.django_db
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def _no_jobs_of_others(db: None) -> None:
     """Files outlive a test's database."""
-    shutil.rmtree(simjobs.folder())
+    shutil.rmtree(jobs.folder())
 
 
 PUSH = {"id": "no-push", "effect": "deny", "public_reason": "No pushing.",
@@ -59,7 +60,7 @@ def test_the_draft_shows_shapes_with_real_calls_and_both_alarms(admin: Client, p
     policy({"default": "ask"})
     no = a_call("output-denied", call_id="c1", tool="Edit", input={"path": "a"})
     yes = a_call("approval-responded", call_id="c2", tool="Bash", input={"command": "git push"})
-    policies.replace_draft({"v": 1, "default": "allow", "rules": [PUSH]}, author="a test")
+    policy_store.replace_draft({"v": 1, "default": "allow", "rules": [PUSH]}, author="a test")
     page = admin.get("/policy/draft/").content.decode()
     assert "2 of 2 calls change: " in page and "1 ask → allow" in page and "1 ask → deny" in page
     assert 'data-alarm="opened"' in page and 'data-alarm="closed"' in page
@@ -69,21 +70,19 @@ def test_the_draft_shows_shapes_with_real_calls_and_both_alarms(admin: Client, p
 def test_a_simulation_is_begun_looked_at_and_goes_stale(admin: Client, policy: Any, a_call: Any) -> None:
     policy("watch")
     a_call(tool="Bash", input={"command": "git push"})
-    policies.replace_draft({"v": 1, "default": "allow", "rules": [PUSH]}, author="a test")
-    review = policies.draft()
-    from dashboard.policy.rulepages import review as reviewed
+    policy_store.replace_draft({"v": 1, "default": "allow", "rules": [PUSH]}, author="a test")
+    review = policy_store.draft()
+    from dashboard.policy.view_models import review as reviewed
 
-    job = simjobs.prepare(
-        review, draft=reviewed().sha256, active=1, span=simjobs.Span(calls=1000, days=0), by="a-admin"
-    )
+    job = jobs.prepare(review, draft=reviewed().sha256, active=1, span=jobs.Span(calls=1000, days=0), by="a-admin")
     going = admin.get(f"/policy/simulations/{job.id}/", headers=HX).content.decode()
     assert 'hx-trigger="every 500ms"' in going and "<progress" in going and "<html" not in going
     assert "Refresh" in admin.get(f"/policy/simulations/{job.id}/").content.decode()
-    simjobs.work(job.id)
+    jobs.work(job.id)
     done = admin.get(f"/policy/simulations/{job.id}/", headers=HX).content.decode()
     assert "1 of 1 calls changes: 1 allow → deny" in done and "hx-trigger" not in done and "data-stale" not in done
     assert "Looked at 1 calls" in admin.get("/policy/draft/").content.decode()
-    policies.remove_rule("no-push")
+    policy_store.remove_rule("no-push")
     assert "data-stale" in admin.get(f"/policy/simulations/{job.id}/", headers=HX).content.decode()
 
 
@@ -134,7 +133,7 @@ def test_every_call_is_listed_on_request(admin: Client, denied: ToolCall) -> Non
     ({"limit": True}, "/limit"), ({"filter": {"since": -5}}, "/filter/since"),
 ])  # fmt: skip
 def test_a_filter_that_means_nothing_is_refused(admin: Client, given: Any, pointer: str | None) -> None:
-    policies.ensure_first()
+    policy_store.ensure_first()
     answer = send(admin, {"document": {"v": 1, "rules": []}, **given})
     found = answer.json()["error"]["detail"]["findings"][0]["pointer"] if answer.status_code == 422 else None
     assert found == pointer and answer.status_code in (200, 422)
@@ -212,7 +211,7 @@ def test_a_rule_for_this_run_meets_no_other(admin: Client, policy: Any, a_call: 
 
 def rule_from(call: ToolCall, **said: str) -> dict[str, Any]:
     call = ToolCall.objects.select_related("run", "run__source").get(pk=call.pk)
-    return ladder.rule(call, call.as_card(), said)
+    return suggestions.rule(call, call.as_card(), said)
 
 
 def test_the_ladder_tells_live_what_the_choice_would_change(admin: Client, policy: Any, a_call: Any) -> None:
@@ -227,12 +226,12 @@ def test_the_ladder_tells_live_what_the_choice_would_change(admin: Client, polic
     assert 'data-blast="4"' in every
     page = admin.get(url, chosen | {"scope": "all"}).content.decode()  # without scripts the page itself tells it
     assert 'data-blast="4"' in page and 'value="tool" checked' in page and 'value="all" checked' in page
-    assert policies.active().version == 1 and not policies.draft()["rules"]
+    assert policy_store.active().version == 1 and not policy_store.draft()["rules"]
 
 
 def test_the_ladder_warns_where_a_persons_no_would_become_a_yes(admin: Client, a_call: Any) -> None:
     call = a_call("output-denied", tool="Edit", input={"path": "a"})
-    policies.replace_draft({"v": 1, "default": "ask", "rules": []}, author="a test")
+    policy_store.replace_draft({"v": 1, "default": "ask", "rules": []}, author="a test")
     said = {"rung": "exact", "effect": "allow", "scope": "all"}
     piece = admin.get(f"/calls/{call.public_id}/rule/", said, headers=HX).content.decode()
     assert 'data-alarm="opened"' in piece
@@ -268,7 +267,7 @@ def test_a_rung_fills_in_the_form_and_the_rule_meets_the_call(
     posted = {name: form.fields[name].prepare_value(value) for name, value in said.items() if value not in (None, "")}
     answer = admin.post("/policy/rules/new/", posted)
     assert answer.status_code == 302, answer.context["form"].errors
-    rule = policies.draft()["rules"][-1]
+    rule = policy_store.draft()["rules"][-1]
     assert rule["effect"] == effect and "expires_at" in rule and rule["match"]["agent"]
     question = next(past(Span(days=0))).question
     assert question is not None
@@ -286,7 +285,7 @@ def test_a_rung_says_what_an_allow_rule_does_not_cover(admin: Client, a_call: An
 
 
 def test_a_rule_from_no_call_is_an_empty_form(admin: Client) -> None:
-    policies.ensure_first()
+    policy_store.ensure_first()
     for wanted in ("9-9", "x", "1-" + "9" * 40, "-"):
         assert admin.get("/policy/rules/new/", {"from": wanted, "rung": "exact"}).status_code == 200
 
@@ -301,21 +300,21 @@ def text(client: Client, said: str, **more: str) -> Any:
 
 @pytest.mark.parametrize("name", list(PACKS))
 def test_the_draft_as_text_and_back_is_the_same(admin: Client, name: str) -> None:
-    policies.replace_draft(json.loads(json.dumps(dict(PACKS[name].document))), author="a test")
-    before = policies.draft()
+    policy_store.replace_draft(json.loads(json.dumps(dict(PACKS[name].document))), author="a test")
+    before = policy_store.draft()
     shown = admin.get("/policy/draft/text/").context["text"]
-    assert text(admin, shown).status_code == 302 and policies.draft() == before
+    assert text(admin, shown).status_code == 302 and policy_store.draft() == before
 
 
 def test_what_is_wrong_is_said_with_its_line(admin: Client) -> None:
-    policies.ensure_first()
-    before = policies.draft()
+    policy_store.ensure_first()
+    before = policy_store.draft()
     said = "v: 1\nrules:\n  - effect: deny\n    match:\n      args:\n        - path: /a\n          op: like\n"
     answer = text(admin, said)
     remark = answer.context["remarks"][0]
     assert (answer.status_code, remark.line, remark.finding.pointer) == (422, 7, "/rules/0/match/args/0/op")
     page = answer.content.decode()
-    assert "Line 7" in page and "op: like" in page and policies.draft() == before
+    assert "Line 7" in page and "op: like" in page and policy_store.draft() == before
 
 
 @pytest.mark.parametrize("said", [
@@ -324,35 +323,37 @@ def test_what_is_wrong_is_said_with_its_line(admin: Client) -> None:
     "a: &a [x]\nb: &b [*a, *a]\nc: [*b, *b]", "{" * 5000, "? {a: 1}\n: 2",
 ])  # fmt: skip
 def test_text_that_is_no_policy_is_refused_and_nothing_is_lost(admin: Client, said: str) -> None:
-    policies.ensure_first()
-    before = policies.draft()
+    policy_store.ensure_first()
+    before = policy_store.draft()
     refused = 400 if "\x00" in said else 422  # a NUL is refused at the door
     answer = text(admin, said)
-    assert answer.status_code == refused and policies.draft() == before
+    assert answer.status_code == refused and policy_store.draft() == before
     imported = admin.post("/policy/import/", {"document": said})
-    assert imported.status_code == refused and policies.draft() == before
+    assert imported.status_code == refused and policy_store.draft() == before
 
 
 def test_text_over_a_draft_that_changed_meanwhile_is_kept_back(admin: Client) -> None:
-    policies.ensure_first()
+    policy_store.ensure_first()
     assert text(admin, "v: 1\nrules: []\n", based_on="0" * 64).status_code == 409
-    assert policies.draft()["rules"]
+    assert policy_store.draft()["rules"]
 
 
 def test_checking_saves_nothing(admin: Client) -> None:
-    policies.ensure_first()
+    policy_store.ensure_first()
     answer = text(admin, "v: 1\nrules:\n  - effect: allow\n", what="check")
-    assert answer.status_code == 200 and "Worth a second look" in answer.content.decode() and policies.draft()["rules"]
+    assert (
+        answer.status_code == 200 and "Worth a second look" in answer.content.decode() and policy_store.draft()["rules"]
+    )
 
 
 def test_yaml_is_exported_and_imported(admin: Client) -> None:
-    policies.ensure_first()
-    first = policies.draft()
+    policy_store.ensure_first()
+    first = policy_store.draft()
     exported = admin.get("/policy/export/?as=yaml")
     assert exported["Content-Disposition"].endswith('.yaml"')
     admin.post("/policy/packs/watch/")
     assert admin.post("/policy/import/", {"document": exported.content.decode()}).status_code == 302
-    assert policies.draft() == first
+    assert policy_store.draft() == first
 
 
 @pytest.mark.parametrize("value", [
@@ -360,8 +361,8 @@ def test_yaml_is_exported_and_imported(admin: Client) -> None:
     "a: b", " x ", "é", "\ufeff", "'", '"\\', 1, -2, 1.5, None, True, [], {}, [{}], {"a": [None]},
 ])  # fmt: skip
 def test_a_value_means_the_same_after_the_way_through_yaml(value: Any) -> None:
-    written = yamltext.write({"a": value})
-    back = yamltext.read(written).value
+    written = yaml_io.write({"a": value})
+    back = yaml_io.read(written).value
     assert back == {"a": value} and type(back["a"]) is type(value) and "\u202e" not in written
 
 
@@ -378,7 +379,7 @@ def test_rules_tell_their_hits_what_they_would_have_said_and_when_they_are_quiet
     page = admin.get("/policy/").content.decode()
     assert "1 recent hit" in page and 'data-would="1"' in page and "data-quiet" not in page
     now = time.time()
-    monkeypatch.setattr("dashboard.policy.rulepages.time.time", lambda: now + 40 * 86_400)
+    monkeypatch.setattr("dashboard.policy.view_models.time.time", lambda: now + 40 * 86_400)
     page = admin.get("/policy/").content.decode()
     assert page.count("data-quiet") == 1 and "no hit in 30 days" in page
     call = ToolCall.objects.get(call_id="c")
@@ -387,7 +388,7 @@ def test_rules_tell_their_hits_what_they_would_have_said_and_when_they_are_quiet
 
 def test_people_and_groups_that_do_not_exist_are_told(admin: Client) -> None:
     ask = {"approvers": ["a-admin", "group:gone"], "escalate": [{"after": "5m", "to": "nobody-such"}]}
-    found = policies.check({"v": 1, "rules": [{"effect": "ask", "match": {"user": ["zoe"]}, "ask": ask}]})
+    found = policy_store.check({"v": 1, "rules": [{"effect": "ask", "match": {"user": ["zoe"]}, "ask": ask}]})
     strangers = [finding.pointer for finding in found if finding.code == "unknown_person"]
     assert strangers == ["/rules/0/match/user/0", "/rules/0/ask/approvers/1", "/rules/0/ask/escalate/0/to"]
 
@@ -395,5 +396,5 @@ def test_people_and_groups_that_do_not_exist_are_told(admin: Client) -> None:
 def test_asking_by_default_is_refused_where_nobody_may_answer(a_person: Any) -> None:
     a_person("viewer")
     with pytest.raises(PolicyError) as refused:
-        policies.check({"v": 1, "default": "ask", "rules": []})
+        policy_store.check({"v": 1, "default": "ask", "rules": []})
     assert refused.value.findings[0].pointer == "/default"

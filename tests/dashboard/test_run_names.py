@@ -14,14 +14,14 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.test import Client
 
-from dashboard import cards
+from dashboard.cards import rendering
 from tests.conftest import Say, ballot_for
 from tests.dashboard.test_cards import a_card, call_of
 from tests.dashboard.test_live import close_code, socket, text_with, watching
 from toolcards import gate
-from toolcards.core import facts as f
-from toolcards.core.lifecycle import ToolCallState
-from toolcards.gate import journal, telling
+from toolcards.core.calls import facts as f
+from toolcards.core.calls.card import ToolCallState
+from toolcards.gate.writer import group_commit, outbox_writer
 from toolcards.models import AgentKey, Delivery, Grant, Source, ToolCall, Webhook
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -136,7 +136,7 @@ def pages_of(call: ToolCall) -> list[str]:
 def test_every_link_to_a_run_names_its_source(viewer: Client, both: tuple[ToolCall, ToolCall], a_person: Any) -> None:
     person = a_person("approver", "ann")
     for call in both:
-        journal.do(Say(call.run.source, NAME, [f.InputReady("more", "Read", {}, True)]))
+        group_commit.do(Say(call.run.source, NAME, [f.InputReady("more", "Read", {}, True)]))
         gate.vote(person, replace(ballot_for(call, "approve"), grant={"kind": "run"}))
     assert Grant.objects.count() == 2
     seen = 0
@@ -176,20 +176,20 @@ def test_all_that_a_run_waits_for_is_denied_by_source(viewer: Client, both: tupl
 
 
 def test_attempts_are_looked_for_in_the_call_s_own_run() -> None:
-    html = cards.draw(call_of(a_card(ToolCallState.OUTPUT_ERROR, attempt=2)))
+    html = rendering.draw(call_of(a_card(ToolCallState.OUTPUT_ERROR, attempt=2)))
     (query,) = {unescape(one) for one in re.findall(r'href="/calls/\?(q=[^"]+)"', html)}
     assert parse_qs(query) == {"q": ["call-1"], "run": ["run/7"], "source": ["src"]}
 
 
 def test_what_is_sent_to_others_links_to_the_source_s_own_run(policy: Any, source: Source, twin: Source) -> None:
-    telling.forget()
+    outbox_writer.forget()
     Webhook.objects.create(name="w", url="https://example.com/")
     policy({"default": "allow"})
     for whose in (source, twin):
         ask(whose, "x")
-        journal.do(Say(whose, NAME, [f.RunEnded(outcome="error")]))
+        group_commit.do(Say(whose, NAME, [f.RunEnded(outcome="error")]))
     urls = {json.loads(text)["url"] for text in Delivery.objects.values_list("payload", flat=True)}
-    telling.forget()
+    outbox_writer.forget()
     assert urls == {"/runs/release%2F7/?source=an+agent", "/runs/release%2F7/?source=a+twin"}
 
 
@@ -223,7 +223,7 @@ async def test_a_page_that_is_open_stays_with_its_run_when_another_takes_the_nam
     async with watching(viewer, path) as opened:
         await text_with(opened, "REAL")
         await sync_to_async(ask)(twin, "IMPOSTOR")
-        await sync_to_async(journal.do)(Say(source, NAME, [f.InputReady("later", "Read", {}, True)]))
+        await sync_to_async(group_commit.do)(Say(source, NAME, [f.InputReady("later", "Read", {}, True)]))
         assert "IMPOSTOR" not in await text_with(opened, 'data-call-id="later"')
     async with watching(viewer, path) as again:  # as a browser does that lost its link
         assert "IMPOSTOR" not in await text_with(again, "REAL")

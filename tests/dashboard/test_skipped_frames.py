@@ -12,14 +12,14 @@ from django.db import transaction
 from django.test import Client
 from django.utils import timezone
 
-from dashboard.drawing.skipped import describe
+from dashboard.cards.skipped_frames import describe
 from dashboard.live.boards import RunBoard
 from tests.conftest import Say
 from toolcards.adapters import ADAPTERS
-from toolcards.core import facts as f
-from toolcards.core.skipped_frames import SkippedFrames
-from toolcards.gate import journal
-from toolcards.gate.transaction import Transaction
+from toolcards.core.calls import facts as f
+from toolcards.core.runs.skipped_frames import SkippedFrames
+from toolcards.gate.writer import group_commit
+from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Run, Source
 
 pytestmark = pytest.mark.django_db
@@ -37,7 +37,7 @@ class SayUnknown(Say):
 @pytest.fixture
 def skip(source: Source) -> Callable[..., None]:
     """Give `skip(run, kind, …)`: these frames came and were skipped."""
-    return lambda run, *kinds: journal.do(SayUnknown(source, run, list(kinds)))
+    return lambda run, *kinds: group_commit.do(SayUnknown(source, run, list(kinds)))
 
 
 @pytest.fixture

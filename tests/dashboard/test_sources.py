@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from dashboard.views import connect
+from dashboard.sources import connect
 from tests.serving import PATIENCE, with_curl
-from toolcards.connect import recipes, words
+from toolcards.connect import recipes, sentences
 from toolcards.models import AgentKey, Source
 
 CLIENT = Path(__file__).parents[2] / "toolcards" / "client"
@@ -143,7 +143,7 @@ def test_an_editors_settings_are_json() -> None:
 def test_the_modules_to_copy_are_fetched_as_printed(server: Any, tmp_path: Path, name: str) -> None:
     _shell(f"cd {tmp_path}\n{connect.text(name, server.base, server.key)}")
     modules = {module.name: module.read_text() for module in (tmp_path / "toolcards").glob("*.mjs")}
-    wanted = {*words.MODULES, *(["tanstack.mjs"] if name == "tanstack_files" else [])}
+    wanted = {*sentences.MODULES, *(["tanstack.mjs"] if name == "tanstack_files" else [])}
     assert set(modules) == wanted and all("export " in text for text in modules.values())
     said = (tmp_path / ".env.local").read_text()
     assert said == f"TOOLCARDS_URL={server.base}\nTOOLCARDS_AGENT_KEY={server.key}\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcards.core.lifecycle import ToolCallState
+from toolcards.core.calls.card import ToolCallState
 
 ROOT = Path(__file__).parents[2]
 TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))

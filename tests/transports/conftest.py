@@ -13,7 +13,7 @@ import pytest
 from channels.testing import HttpCommunicator, WebsocketCommunicator
 
 from tests.serving import PATIENCE
-from toolcards.transports import presence
+from toolcards.transports import connections
 
 
 class Agent:
@@ -63,7 +63,7 @@ class Agent:
 async def admitted(sockets: int = 1) -> None:
     """Wait until so many sockets are senders of a run, although they said nothing yet."""
     async with asyncio.timeout(PATIENCE):
-        while sum(bool(each.stream and each.stream.run_pk) for each in presence.connections) < sockets:
+        while sum(bool(each.stream and each.stream.run_pk) for each in connections.connections) < sockets:
             await asyncio.sleep(0.01)
 
 

@@ -11,9 +11,9 @@ from django.conf import settings
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from toolcards.core import facts as f
+from toolcards.core.calls import facts as f
 from toolcards.models import AgentKey, ToolCall
-from toolcards.transports import health, reading
+from toolcards.transports import health, read_queries
 from toolcards.transports.auth import Caller
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -82,10 +82,10 @@ async def test_a_streaming_text_is_whole_though_its_row_lags(call: Any, a_run: A
     pieces = [f.InputDelta("c", "x" * 1000) for _ in range(10)]
     await in_thread(a_run)("r", f.InputStarted("c", "bash"), *pieces)
     from tests.conftest import Say
-    from toolcards.gate import journal
+    from toolcards.gate.writer import group_commit
 
     call_row = await ToolCall.objects.select_related("run__source").aget()
-    await in_thread(journal.do)(Say(call_row.run.source, "r", [f.InputDelta("c", "y")]))
+    await in_thread(group_commit.do)(Say(call_row.run.source, "r", [f.InputDelta("c", "y")]))
     assert (await ToolCall.objects.aget()).text_seq < (await ToolCall.objects.aget()).seq
     _, said, _ = await call("GET", "/api/v1/runs/r/calls")
     assert said["calls"][0]["input_text"] == "x" * 10_000 + "y"
@@ -98,8 +98,8 @@ def test_a_page_costs_the_same_number_of_queries_whatever_is_on_it(a_run: Any, s
         with CaptureQueriesContext(
             connection,
         ) as queries:
-            reading.calls_page(Caller(source), name, {"limit": "200"})
-            reading.runs_page(Caller(source), {})
+            read_queries.calls_page(Caller(source), name, {"limit": "200"})
+            read_queries.runs_page(Caller(source), {})
         return len(queries)
 
     few = [f.InputStarted("c", "bash"), f.InputDelta("c", "{")]

@@ -13,8 +13,8 @@ from channels.testing import HttpCommunicator
 
 from tests.serving import PATIENCE
 from toolcards import gate
-from toolcards.gate import journal
-from toolcards.gate.work import Action
+from toolcards.gate.writer import group_commit
+from toolcards.gate.writer.command import Action
 from toolcards.models import AgentKey, Approval, Run, ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -177,11 +177,11 @@ async def test_who_hangs_up_while_the_call_is_being_written_leaves_no_question(
     await under({"default": "ask"})
     assert (await call("GET", "/api/v1/runs"))[0] == 200  # the key's use is noted now: later the writer is busy
     holdup = HoldUp()
-    held = asyncio.ensure_future(journal.submit(holdup))
+    held = asyncio.ensure_future(group_commit.submit(holdup))
     assert await asyncio.to_thread(holdup.begun.wait, PATIENCE)
     wire = await asked_over(secret)
     async with asyncio.timeout(PATIENCE):
-        while not journal.WRITER._queue:  # until the call is to be written
+        while not group_commit.WRITER._queue:  # until the call is to be written
             await asyncio.sleep(0.01)
     await wire.send_input({"type": "http.disconnect"})
     await asyncio.sleep(0.1)  # heard before or after the writing: no question is left
@@ -294,10 +294,10 @@ async def test_without_a_policy_everything_is_denied(tell: Any, db: None) -> Non
 
 
 async def test_a_fault_of_ours_is_a_denial_too(tell: Any, under: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from toolcards.gate import journal
+    from toolcards.gate.writer import group_commit
 
     await under("watch")
-    monkeypatch.setattr(journal.WRITER, "put", None)
+    monkeypatch.setattr(group_commit.WRITER, "put", None)
     said = await tell("PreToolUse", **CALL)
     monkeypatch.undo()
     assert said["permissionDecision"] == "deny"

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from tests.serving import PATIENCE
 from toolcards import gate, hooks
-from toolcards.core import facts as f
-from toolcards.gate import journal, memory, telling
-from toolcards.gate.work import Action
+from toolcards.core.calls import facts as f
+from toolcards.gate.writer import group_commit, outbox_writer, run_cache
+from toolcards.gate.writer.command import Action
 from toolcards.models import Event, Receipt, ReceiptPart, Run
-from toolcards.transports import keyed_bodies, presence
+from toolcards.transports import connections, keyed_bodies
 
 pytestmark = pytest.mark.django_db(transaction=True)
 INGEST, NDJSON = "/api/v1/ingest", "application/x-ndjson"
@@ -94,7 +94,7 @@ async def post(secret: str, body: bytes, key: str = "", **query: str) -> tuple[i
 def end_lease(key: str) -> None:
     """Leave the key as a process does that took it over and died: its lease is over, and no memory is left."""
     gate.drain(PATIENCE)
-    memory.forget_all()
+    run_cache.forget_all()
     Receipt.objects.filter(key=key).exclude(holder="").update(holder="another process", held_until=0)
 
 
@@ -159,10 +159,10 @@ class Quick:
 @pytest.fixture(autouse=True)
 def _judged(policy: Any, an_approver: Any) -> Iterator[None]:
     policy(POLICY)
-    telling.forget()
+    outbox_writer.forget()
     yield
     hooks.clear()
-    telling.forget()
+    outbox_writer.forget()
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
@@ -174,7 +174,7 @@ def test_a_body_that_breaks_off_and_comes_again_is_applied_once(
     secret: str, frames: list[Any], breaks: list[Any], gating: bool, plugged: bool, named: bool
 ) -> None:
     hooks.clear()
-    telling.forget()
+    outbox_writer.forget()
     if plugged:
         hooks.register(Quick(), "quick")
     name = f"k{next(_runs)}"
@@ -211,7 +211,7 @@ async def play(
         elif how == "paused":
             await request.read()
             await end_lease(name)
-            presence._senders.clear()  # the connections of another process are not counted in this one
+            connections._senders.clear()  # the connections of another process are not counted in this one
             paused.append((request, body[cut:]))
         else:  # the next try is under way before this one has gone
             other = Body(secret, name, **run, **query)
@@ -367,7 +367,7 @@ async def test_frames_that_come_while_a_call_is_judged_are_written_once(source: 
 
     stream.push([f.InputReady("c", "bash", {}, True)])
     stream.push([f.TextDelta(text="after")])
-    journal.WRITER.put(Pusher())
+    group_commit.WRITER.put(Pusher())
     assert await asyncio.to_thread(gate.drain, PATIENCE)
     slow.go.set()
     await asyncio.wait_for(stream.settle(), PATIENCE)

@@ -13,9 +13,9 @@ from channels.db import database_sync_to_async as in_thread
 from tests.serving import PATIENCE
 from tests.transports.conftest import admitted
 from toolcards import gate
-from toolcards.gate import journal
+from toolcards.gate.writer import group_commit
 from toolcards.models import Approval, Run, ToolCall
-from toolcards.transports import presence
+from toolcards.transports import connections
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ASK = {"default": "ask"}
@@ -25,7 +25,7 @@ READY = {"type": "tool.input.available", "call_id": "c", "tool": "bash", "input"
 
 def lose() -> None:
     """Let the grace time of every run pass."""
-    journal.WRITER.drain()
+    group_commit.WRITER.drain()
     Run.objects.filter(alive_until__isnull=False).update(alive_until=time.time() - 1)
     gate.sweep()
 
@@ -47,7 +47,7 @@ def status() -> str:
 
 async def lose_after_grace() -> None:
     """Lose the run, once its last socket has left it the grace time."""
-    await until(lambda: not presence.connections)
+    await until(lambda: not connections.connections)
     await in_thread(lose)()
 
 

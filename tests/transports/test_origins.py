@@ -10,7 +10,7 @@ from channels.testing import HttpCommunicator, WebsocketCommunicator
 
 from tests.serving import PATIENCE
 from toolcards.transports import origins
-from toolcards.transports.problems import Problem
+from toolcards.transports.api_errors import Problem
 from toolcards.transports.urls import ROUTES
 
 HERE = b"127.0.0.1:8000"

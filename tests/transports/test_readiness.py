@@ -20,13 +20,14 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 from django.test import Client
 
-from dashboard.live.board import News
+from dashboard.live.base_board import News
 from dashboard.live.boards import Me
 from tests.serving import PASSWORD, PATIENCE, Server, until
-from toolcards import anchor, outages
-from toolcards.gate import journal
+from toolcards import outages
+from toolcards.audit import anchor
+from toolcards.audit.trail import Act, write
+from toolcards.gate.writer import group_commit
 from toolcards.outages import ANCHORING, BELL, READING, SENDING, WRITING
-from toolcards.records import Act, write
 from toolcards.transports import readiness
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -48,7 +49,7 @@ async def stuck_writer() -> AsyncIterator[None]:
     held, release = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with journal._commit_lock:
+        with group_commit._commit_lock:
             held.set()
             release.wait(PATIENCE)
 
@@ -58,7 +59,7 @@ async def stuck_writer() -> AsyncIterator[None]:
     yield
     release.set()
     await asyncio.to_thread(thread.join)
-    assert await asyncio.to_thread(journal.WRITER.drain, PATIENCE)
+    assert await asyncio.to_thread(group_commit.WRITER.drain, PATIENCE)
 
 
 @pytest.mark.parametrize("part", [READING, WRITING, SENDING, BELL])
@@ -88,14 +89,14 @@ async def test_a_writer_that_is_stuck_is_probed_once_however_many_ask(
     monkeypatch.setattr(readiness, "LIMIT", 0.2)
     for answers in [await asyncio.gather(*(reasons(call) for _ in range(10))) for _ in range(3)]:
         assert all(found["writing"]["reason"] == "no_answer" for found in answers)
-    assert len(journal.WRITER._queue) + journal.WRITER._busy == 1
+    assert len(group_commit.WRITER._queue) + group_commit.WRITER._busy == 1
 
 
 async def test_a_writer_whose_work_waits_for_a_minute_is_not_ready(
     call: Any, key: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(readiness, "_in_doubt", lambda part: False)
-    monkeypatch.setattr(journal.WRITER, "_waits_since", time.monotonic() - readiness.STUCK - 1)
+    monkeypatch.setattr(group_commit.WRITER, "_waits_since", time.monotonic() - readiness.STUCK - 1)
     assert (await reasons(call))["writing"]["reason"] == "stuck"
 
 

@@ -12,11 +12,11 @@ from django.test.utils import CaptureQueriesContext
 
 from tests.serving import PATIENCE
 from toolcards import gate
-from toolcards.core import facts as f
-from toolcards.core.skipped_frames import Skipped
-from toolcards.gate import journal, memory, timekeeping
+from toolcards.core.calls import facts as f
+from toolcards.core.runs.skipped_frames import Skipped
 from toolcards.gate.refusals import Unknown
-from toolcards.gate.work import Action
+from toolcards.gate.writer import group_commit, run_cache, timekeeping
+from toolcards.gate.writer.command import Action
 from toolcards.models import Run
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -101,13 +101,13 @@ class Refuser(Action):
 
 
 async def test_frames_of_a_batch_that_is_tried_again_are_counted_once(source: Any, call: Any) -> None:
-    memory.forget_all()
+    run_cache.forget_all()
     stream = gate.open_stream(source, "r", protocol="native")
     stream.push([f.TextDelta(text="x")])
     stream.push(Skipped("foo"))
-    await asyncio.to_thread(journal.commit, [stream, Refuser()])
+    await asyncio.to_thread(group_commit.commit, [stream, Refuser()])
     stream.push(Skipped("foo"))
-    await asyncio.to_thread(journal.commit, [stream])
+    await asyncio.to_thread(group_commit.commit, [stream])
     await asyncio.wait_for(stream.settle(), PATIENCE)
     run = await Run.objects.aget()
     assert (run.skipped, run.skipped_kinds) == (2, '{"foo":2}')
@@ -121,7 +121,7 @@ async def test_counting_costs_no_query(source: Any) -> None:
         for frame in frames:
             stream.push(frame)
         with CaptureQueriesContext(connection) as captured:
-            journal.commit([stream])
+            group_commit.commit([stream])
         return [query["sql"].split()[0] for query in captured.captured_queries]
 
     await asyncio.to_thread(queries, [f.TextDelta(text="x")])

@@ -14,9 +14,9 @@ from channels.db import database_sync_to_async as in_thread
 from tests.serving import PATIENCE
 from tests.transports.conftest import admitted
 from toolcards import gate
-from toolcards.gate import journal
+from toolcards.gate.writer import group_commit
 from toolcards.models import AgentKey, Approval, Event, Run, ToolCall
-from toolcards.transports import presence
+from toolcards.transports import connections
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ASK = {"default": "ask"}
@@ -39,9 +39,9 @@ async def test_a_lease_that_is_renewed_is_not_acked_like_a_frame(agent: Any) -> 
     async with agent(run="r", mode="observe") as socket:
         await socket.say(ready())
         await socket.acked(1)
-        for connection in presence.connections:
+        for connection in connections.connections:
             connection.renew(time.monotonic() + 1_000)
-        await asyncio.to_thread(journal.WRITER.drain)
+        await asyncio.to_thread(group_commit.WRITER.drain)
         await socket.say(ready("d"))
         assert (await socket.hear("ack"))["frames"] == 2
 

@@ -12,10 +12,10 @@ import pytest
 
 from tests.serving import PATIENCE
 from toolcards import gate
-from toolcards.core import facts as f
+from toolcards.core.calls import facts as f
 from toolcards.models import Event, Run
-from toolcards.transports import stream
-from toolcards.transports.stream import Teller, Told, coalesced
+from toolcards.transports import sse
+from toolcards.transports.sse import Teller, Told, coalesced
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -92,7 +92,7 @@ def test_pieces_that_follow_each_other_are_told_as_one(a_run: Any) -> None:
 
 def test_an_id_comes_only_when_all_of_its_place_is_told(a_call: Any) -> None:
     a_call("output-denied", run="r")
-    said = "".join(stream._spelled(told()))
+    said = "".join(sse._spelled(told()))
     resolved, completed = said.strip().split("\n\n")[-2:]
     assert "\nid:" not in resolved
     assert f"\nid: {told()[-1].seq}\n" in completed
@@ -223,7 +223,7 @@ async def test_a_reader_who_comes_back_or_turns_pages_gets_the_same_texts(a_run:
     turned: list[str] = []
     cursor: tuple[float, ...] | None = None
     while True:
-        found = await stream.page(run, cursor, 2)
+        found = await sse.page(run, cursor, 2)
         turned += [event["text"] for event in found["events"] if event["event"] == "text"]
         if not found["next"]:
             break

@@ -16,11 +16,12 @@ from django.test import Client
 from tests.serving import PATIENCE, Server, until
 from toolcards import gate
 from toolcards.clocks import clock
-from toolcards.core import facts as f
-from toolcards.core.skipped_frames import Skipped
-from toolcards.gate import journal, liveness
+from toolcards.core.calls import facts as f
+from toolcards.core.runs.skipped_frames import Skipped
+from toolcards.gate.agents import liveness
+from toolcards.gate.writer import group_commit
 from toolcards.models import Approval, Run, Source, ToolCall
-from toolcards.transports import presence
+from toolcards.transports import connections
 from toolcards.transports.auth import Caller
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -36,7 +37,7 @@ async def become(is_true: Callable[[], Any]) -> None:
 
 def pass_working_time(seconds: float) -> None:
     """Let every lease and limit of working time come nearer, as if servers had worked for so long."""
-    journal.WRITER.drain()
+    group_commit.WRITER.drain()
     for run in Run.objects.filter(alive_until__isnull=False):
         Run.objects.filter(pk=run.pk).update(alive_until=run.alive_until - seconds)
     gate.sweep()
@@ -46,10 +47,10 @@ def states() -> dict[str, str]:
     return {call.call_id: str(call.state) for call in ToolCall.objects.all()}
 
 
-def stream(source: Source, **options: Any) -> tuple[gate.Stream, presence.Connection]:
+def stream(source: Source, **options: Any) -> tuple[gate.Stream, connections.Connection]:
     """Begin a body of the run."""
     opened = gate.open_stream(source, "r", protocol="native", **options)
-    connection = presence.Connection(Caller(source, 0))
+    connection = connections.Connection(Caller(source, 0))
     connection.sends(opened)
     return opened, connection
 
@@ -59,7 +60,7 @@ async def send(opened: gate.Stream, call_id: str) -> None:
     await opened.settle()
 
 
-async def end(opened: gate.Stream, connection: presence.Connection) -> None:
+async def end(opened: gate.Stream, connection: connections.Connection) -> None:
     opened.shared = not connection.is_alone
     opened.push([gate.end_of_stream()])
     await opened.settle()
@@ -73,12 +74,12 @@ async def test_the_end_of_a_body_leaves_the_calls_of_another_open_one(source: So
     await send(theirs, "theirs")
     await send(ours, "ours")
     if elsewhere:
-        presence._senders.clear()  # the other body is sent to another process
-        presence._senders[source.pk, "r"] = 1
+        connections._senders.clear()  # the other body is sent to another process
+        connections._senders[source.pk, "r"] = 1
     await end(ours, our)
     assert await in_thread(states)() == {"ours": "output-error", "theirs": "input-available"}
     assert (await Run.objects.aget()).status == "running"
-    presence._senders[source.pk, "r"] = 1
+    connections._senders[source.pk, "r"] = 1
     await end(theirs, their)
     assert (await Run.objects.aget()).status == "truncated"
     assert (await in_thread(states)())["theirs"] == "output-error"
@@ -118,7 +119,7 @@ async def test_a_lost_connection_ends_no_call_that_its_agent_runs_with_a_permit(
     async with agent(run="r", mode="observe") as socket:
         await socket.say({"type": "text.delta", "text": "hi"})
         await socket.acked(1)
-    await become(lambda: not presence.connections)
+    await become(lambda: not connections.connections)
     await in_thread(pass_working_time)(300)
     assert await in_thread(states)() == {"c": "input-available"}
     _, done, _ = await call("POST", "/api/v1/calls/c/result", {"run": "r", "outcome": "ok", "output": 1})
@@ -136,7 +137,7 @@ async def test_an_agent_that_polls_is_alive_and_one_that_does_not_is_drawn_as_aw
     async with agent(run="r", mode="observe") as socket:
         await socket.say({"type": "text.delta", "text": "hi"})
         await socket.acked(1)
-    await become(lambda: not presence.connections)
+    await become(lambda: not connections.connections)
     await in_thread(client.force_login)(an_approver)
     page = in_thread(lambda path: client.get(path).content.decode(), thread_sensitive=True)
     for _ in range(3):

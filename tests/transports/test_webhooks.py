@@ -17,12 +17,12 @@ from channels.db import database_sync_to_async
 from standardwebhooks.webhooks import Webhook as Verifier
 
 from tests.serving import PATIENCE
-from toolcards.core import facts as f
-from toolcards.gate import telling
+from toolcards.audit.trail import AuditRow
+from toolcards.core.calls import facts as f
+from toolcards.gate.writer import outbox_writer
 from toolcards.models import Delivery, Webhook
-from toolcards.outbox import new_secret
-from toolcards.records import AuditRow
-from toolcards.transports import dispatching, webhooks
+from toolcards.notifications.outbox import new_secret
+from toolcards.transports import dispatcher, webhooks
 from toolcards.transports.webhooks import Hostile, NotDelivered
 
 HOSTILE = [
@@ -122,9 +122,9 @@ def receiver(limits: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]
 
 @pytest.fixture(autouse=True)
 def _nobody_yet() -> Iterator[None]:
-    telling.forget()
+    outbox_writer.forget()
     yield
-    telling.forget()
+    outbox_writer.forget()
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ FAILED = [f.InputReady("c", "bash", {"command": "rm"}, True), f.OutputFailed("c"
 
 def test_the_public_library_verifies_our_signature(webhook: Webhook, receiver: Receiver, a_run: Any) -> None:
     a_run("r", *FAILED)
-    assert dispatching.dispatch() == 3
+    assert dispatcher.dispatch() == 3
     for headers, body in receiver.heard:
         said = Verifier(webhook.secret).verify(body, {name.lower(): value for name, value in headers.items()})
         assert said["type"].startswith("tool.execute.") and said["data"]["run_id"] == "r"
@@ -148,9 +148,9 @@ def test_the_public_library_verifies_our_signature(webhook: Webhook, receiver: R
 
 def test_both_secrets_sign_while_one_replaces_the_other(webhook: Webhook, receiver: Receiver, a_run: Any) -> None:
     old, new = webhook.secret, webhook.rotate()
-    telling.forget()
+    outbox_writer.forget()
     a_run("r", *FAILED)
-    dispatching.dispatch()
+    dispatcher.dispatch()
     headers, body = receiver.heard[0]
     low = {name.lower(): value for name, value in headers.items()}
     assert Verifier(old).verify(body, low) and Verifier(new).verify(body, low)
@@ -167,13 +167,13 @@ def test_a_failure_is_tried_again_later_with_the_same_id(webhook: Webhook, recei
     receiver.status = 503
     a_run("r", f.InputReady("c", "bash", {}, True))
     now = time.time() + 1
-    dispatching.dispatch(now)
+    dispatcher.dispatch(now)
     delivery = Delivery.objects.get()
     assert (delivery.state, delivery.status, delivery.attempts) == ("pending", 503, 1)
     assert now + 4 <= delivery.next_at <= now + 7
-    assert dispatching.dispatch(now) == 0
+    assert dispatcher.dispatch(now) == 0
     receiver.status = 200
-    dispatching.dispatch(delivery.next_at)
+    dispatcher.dispatch(delivery.next_at)
     assert Delivery.objects.get().state == "delivered"
     ids = {headers["webhook-id"] for headers, _ in receiver.heard}
     assert len(receiver.heard) == 2 and len(ids) == 1
@@ -185,28 +185,28 @@ def test_it_gives_up_after_the_last_try_and_can_be_sent_once_more(
     receiver.status = 500
     a_run("r", f.InputReady("c", "bash", {}, True))
     now = time.time() + 1
-    for _ in range(len(dispatching.BACKOFF) + 1):
-        dispatching.dispatch(now)
+    for _ in range(len(dispatcher.BACKOFF) + 1):
+        dispatcher.dispatch(now)
         now += 2 * 86_400
     delivery = Delivery.objects.get()
-    assert delivery.state == "failed" and len(receiver.heard) == len(dispatching.BACKOFF) + 1
+    assert delivery.state == "failed" and len(receiver.heard) == len(dispatcher.BACKOFF) + 1
     receiver.status = 200
     delivery.again(now)
-    dispatching.dispatch(now)
+    dispatcher.dispatch(now)
     assert Delivery.objects.get().state == "delivered"
 
 
 def test_redirects_are_not_followed(webhook: Webhook, receiver: Receiver, a_run: Any) -> None:
     receiver.status, receiver.headers = 307, {"Location": "http://127.0.0.1:1/"}
     a_run("r", f.InputReady("c", "bash", {}, True))
-    dispatching.dispatch()
+    dispatcher.dispatch()
     assert "redirect" in Delivery.objects.get().error
 
 
 def test_gone_switches_it_off(webhook: Webhook, receiver: Receiver, a_run: Any) -> None:
     receiver.status = 410
     a_run("r", f.InputReady("c", "bash", {}, True))
-    dispatching.dispatch()
+    dispatcher.dispatch()
     webhook.refresh_from_db()
     assert not webhook.enabled and "410" in webhook.trouble
     told = AuditRow.objects.get(act="notify.gone")
@@ -261,7 +261,7 @@ async def test_a_receiver_that_never_answers_delays_no_other(receiver: Receiver,
         limits(webhook_private=(receiver.host, silent.host))
         threading.Thread(target=silent.serve_forever, args=(0.05,), daemon=True).start()
         good, bad = await database_sync_to_async(_two_webhooks)(receiver.url, silent.url)
-        followed = asyncio.create_task(dispatching.follow())
+        followed = asyncio.create_task(dispatcher.follow())
         try:
             for nth in range(3):  # each comes after the silent one was asked
                 await database_sync_to_async(_owed)(bad, f"b{nth}")
@@ -289,7 +289,7 @@ def _owed(webhook: Webhook, event_id: str) -> None:
         webhook=webhook, target=str(webhook.pk), event_id=event_id, event="tool.failed", payload="{}", next_at=0,
         created_at=0,
     )  # fmt: skip
-    telling.forget()
+    outbox_writer.forget()
 
 
 async def _reached(true: Any) -> None:

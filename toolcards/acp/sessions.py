@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolcards.client import Run, Toolcards
-from toolcards.client.common.canonical import digest
+from toolcards.client.common.canonical_json import digest
 
 Said = dict[str, Any]
 LONGEST = 600_000  # characters of one message; longer ones are told without what makes them long

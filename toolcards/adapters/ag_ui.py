@@ -17,7 +17,7 @@ from toolcards.adapters.base import Adapter, BadFrame, Facts
 from toolcards.adapters.events import Encrypted, Event, Messages, Result, Stamped, word
 from toolcards.adapters.frames import Decoder, Frame
 from toolcards.adapters.interrupts import Interrupt
-from toolcards.core import facts as f
+from toolcards.core.calls import facts as f
 
 
 class RunStarted(Event):

@@ -18,8 +18,8 @@ from pydantic.alias_generators import to_camel
 from toolcards.adapters import strict
 from toolcards.adapters.base import Adapter, Answer, BadFrame, Facts
 from toolcards.adapters.frames import Decoder, Frame
-from toolcards.core import facts as f
-from toolcards.core.skipped_frames import Skipped
+from toolcards.core.calls import facts as f
+from toolcards.core.runs.skipped_frames import Skipped
 
 INTERRUPTED = "The tool call was interrupted before a result was produced."  # Pydantic AI's word for aborted
 _OUTCOMES: dict[str, f.Outcome] = {"stop": "ok", "tool-calls": "ok", "error": "error"}

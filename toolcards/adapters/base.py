@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from toolcards.core.facts import AnyFact, InputChunk, Piece
-from toolcards.core.skipped_frames import Skipped
+from toolcards.core.calls.facts import AnyFact, InputChunk, Piece
+from toolcards.core.runs.skipped_frames import Skipped
 
 DEPTH = 32  # objects and arrays inside each other; the transport passes its own setting
 Facts = list[AnyFact | InputChunk]

@@ -12,8 +12,8 @@ from typing import Any
 
 from toolcards.adapters import strict
 from toolcards.adapters.base import DEPTH, Adapter, Answer, BadFrame, Facts
-from toolcards.core import facts as f
-from toolcards.core.skipped_frames import Skipped
+from toolcards.core.calls import facts as f
+from toolcards.core.runs.skipped_frames import Skipped
 
 ASKS = "Claude Code asks for permission; it can be answered here or where it runs."
 REFUSED = "Claude Code did not run it."

@@ -14,7 +14,7 @@ from pydantic.alias_generators import to_camel
 from toolcards.adapters import strict
 from toolcards.adapters.base import Facts
 from toolcards.adapters.frames import Frame
-from toolcards.core import facts as f
+from toolcards.core.calls import facts as f
 
 _MARKS: dict[str, Literal["failed", "retried", "denied", "interrupted"]] = {
     "failed": "failed", "retried": "retried", "denied": "denied", "interrupted": "interrupted",

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from toolcards.adapters import strict
 from toolcards.adapters.base import DEPTH, BadFrame, Facts
-from toolcards.core.skipped_frames import Skipped
+from toolcards.core.runs.skipped_frames import Skipped
 
 
 class Frame(BaseModel):

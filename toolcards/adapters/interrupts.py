@@ -17,7 +17,7 @@ from pydantic.alias_generators import to_camel
 from toolcards.adapters.base import Answer, BadFrame, Facts
 from toolcards.adapters.frames import Frame
 from toolcards.adapters.strict import loads
-from toolcards.core import facts as f
+from toolcards.core.calls import facts as f
 
 
 class Interrupt(Frame):

@@ -17,8 +17,8 @@ from typing_extensions import TypedDict
 from toolcards.adapters import strict
 from toolcards.adapters.base import DEPTH, Adapter, Answer, BadFrame, Facts
 from toolcards.adapters.frames import Decoder, Frame
-from toolcards.core import facts as f
-from toolcards.core.skipped_frames import Skipped
+from toolcards.core.calls import facts as f
+from toolcards.core.runs.skipped_frames import Skipped
 
 
 class Native(Frame):

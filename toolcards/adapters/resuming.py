@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from toolcards.adapters.base import Facts
-from toolcards.core import facts as f
+from toolcards.core.calls import facts as f
 
 _YES = frozenset({"approve", "edit", "respond", "accept"})
 _NO = frozenset({"reject", "ignore"})

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from toolcards.adapters import ag_ui, interrupts, strict
 from toolcards.adapters.base import DEPTH, Adapter, Facts
-from toolcards.core.skipped_frames import Skipped
+from toolcards.core.runs.skipped_frames import Skipped
 
 
 def decode(text: str, depth: int = DEPTH) -> Facts | Skipped:

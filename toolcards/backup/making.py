@@ -12,10 +12,10 @@ from django.conf import settings
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
-from toolcards import anchor
+from toolcards.audit import anchor
+from toolcards.audit.trail import key_id
 from toolcards.backup import archive, stores
 from toolcards.backup.archive import BackupError, Manifest
-from toolcards.records import key_id
 
 
 def make(path: Path, *, with_key: bool = False) -> Path:

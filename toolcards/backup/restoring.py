@@ -14,11 +14,11 @@ from django.core.management import call_command
 from django.db import transaction
 from django.db.migrations.loader import MigrationLoader
 
-from toolcards import anchor, records, verify
-from toolcards.anchor import Anchor, NotOurs
+from toolcards.audit import anchor, trail, verification
+from toolcards.audit.anchor import Anchor, NotOurs
+from toolcards.audit.trail import Act, AuditRow, mend_head, write
 from toolcards.backup import archive, stores
 from toolcards.backup.archive import BackupError, Manifest
-from toolcards.records import Act, AuditRow, mend_head, write
 
 LOCK = "server.lock"
 
@@ -51,7 +51,7 @@ def restore(path: Path, *, by: str, force: bool = False, with_key: bool = False)
             kept = store.replace(source)
         call_command("migrate", interactive=False, verbosity=0)
         fault = _record(manifest, before, by=by)
-        return Restored(manifest, kept, fault, verify.check().rows)
+        return Restored(manifest, kept, fault, verification.check().rows)
 
 
 @contextmanager
@@ -98,7 +98,7 @@ def _take_key(path: Path, manifest: Manifest, scratch: Path, folder: Path, *, wi
             target.replace(target.with_name("secret_key.before-restore"))
         (scratch / archive.KEY).replace(target)
         settings.SECRET_KEY = target.read_text().strip()
-    if manifest.key not in records.key_ids():
+    if manifest.key not in trail.key_ids():
         hint = "Restore it with --with-key." if archive.KEY in manifest.parts else "Set TOOLCARDS_SECRET_KEY to it."
         raise BackupError(f"The secret key that {path} was made with is not here; it opens everything. {hint}")
 
@@ -135,7 +135,7 @@ def _record(manifest: Manifest, before: Anchor | None, *, by: str) -> str:
 
 def _fault(before: Anchor | None) -> str:
     """Return what is wrong with the restored trail as it was when the backup was made, "" if nothing is."""
-    finding = verify.verify()
+    finding = verification.verify()
     if finding.kind == "broken":
         return finding.fault
     if before is None:

@@ -14,11 +14,11 @@ For agent frameworks see the modules pydantic_ai, langchain, openai_agents and p
 """
 
 from .answers import Decision, Denied
-from .asking import Toolcards, Unreachable
 from .calls import Call
+from .gate_client import Toolcards, Unreachable
 from .gated import gated
-from .live import Run, current
 from .outputs import BadOutput
-from .wire import Closed
+from .stream import Run, current
+from .websocket import Closed
 
 __all__ = ["BadOutput", "Call", "Closed", "Decision", "Denied", "Run", "Toolcards", "Unreachable", "current", "gated"]

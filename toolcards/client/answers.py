@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .common.canonical import digest
+from .common.canonical_json import digest
 from .question import Question, Tool
 
 __all__ = ["Decision", "Denied", "NotBound", "claimed", "denial", "read", "tool_of"]

@@ -13,10 +13,10 @@ import time
 import uuid
 from dataclasses import dataclass
 
-from . import home
-from .asking import Toolcards
+from . import background_loop
 from .call_registry import registry_of
-from .live import Run
+from .gate_client import Toolcards
+from .stream import Run
 
 __all__ = ["IDLE", "AutoRuns"]
 
@@ -46,7 +46,7 @@ class AutoRuns:
         """Return the conversation's run, opening it if need be."""
         run, opens = self._found(conversation)
         if opens:
-            home.done(self._opened(conversation, run), home.home())
+            background_loop.done(self._opened(conversation, run), background_loop.home())
         return run
 
     async def arun(self, conversation: str) -> Run:
@@ -54,7 +54,9 @@ class AutoRuns:
         run, opens = self._found(conversation)
         if opens:
             await asyncio.wrap_future(
-                asyncio.run_coroutine_threadsafe(self._opened(conversation, run), await asyncio.to_thread(home.home))
+                asyncio.run_coroutine_threadsafe(
+                    self._opened(conversation, run), await asyncio.to_thread(background_loop.home)
+                )
             )
         return run
 
@@ -65,7 +67,7 @@ class AutoRuns:
         with self._lock:
             runs, self._runs = self._runs, {}
         for each in runs.values():
-            home.done(each.run._close(None), home.home())
+            background_loop.done(each.run._close(None), background_loop.home())
 
     def _found(self, conversation: str) -> tuple[Run, bool]:
         """Return the conversation's run, and whether it is to be opened."""

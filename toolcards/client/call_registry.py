@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .answers import Decision, denial
-from .live import Run
+from .stream import Run
 from .tracked_call import TrackedCall
 
 __all__ = ["UNRUN", "CallRegistry", "closed", "refusal", "registry_of", "require_registry"]

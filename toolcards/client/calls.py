@@ -6,16 +6,16 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from . import mending, outputs
+from . import outputs, repair_loop
 from .answers import Decision, Denied, denial
-from .common.repair import Mended
-from .faults import blamed, fault
+from .common.input_repair import Mended
+from .failures import blamed, fault
 from .jsonable import short
-from .mending import Reask
 from .question import Question
+from .repair_loop import Reask
 
 if TYPE_CHECKING:
-    from .live import Run
+    from .stream import Run
 
 __all__ = ["Call"]
 
@@ -110,10 +110,10 @@ class Call:
     def _usable(self, args: Any, reask: Reask | None = None) -> tuple[Mended | None, Decision | None]:
         """What stands in place of the call, or the no that ends it."""
         offers = self.run.offers
-        mended, trouble = mending.usable(self.tool, args, offers, self.id, reask)
+        mended, trouble = repair_loop.usable(self.tool, args, offers, self.id, reask)
         if trouble is None:
             return mended, None
-        refused = mending.refusal(trouble, offers, self.id)
+        refused = repair_loop.refusal(trouble, offers, self.id)
         self.invalid(args, refused.text, trouble.code)
         return None, refused
 

@@ -8,8 +8,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from . import wire
-from .common.jsontext import strict_object
+from . import websocket
+from .common.json_text import strict_object
 from .outbox import Outbox
 from .pending import PendingQuestions
 
@@ -39,7 +39,7 @@ class Connection:
         self.count = 0  # connections so far
         self.away: float | None = None  # since when there is none, after a try that failed
         self.trouble = ""
-        self.dead: wire.Closed | None = None  # why the server will never hear this run
+        self.dead: websocket.Closed | None = None  # why the server will never hear this run
 
     async def talk(self) -> None:
         """Connect, again and again, until the run is over or the server says never."""
@@ -65,19 +65,19 @@ class Connection:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.hurry.wait(), seconds)
 
-    async def _tried(self) -> wire.Closed:
+    async def _tried(self) -> websocket.Closed:
         """Connect once and stay as long as it lasts; return why it ended."""
         try:
-            socket = await wire.connect(self._url, headers={"Authorization": f"Bearer {self._key}"})
+            socket = await websocket.connect(self._url, headers={"Authorization": f"Bearer {self._key}"})
             return await self._connected(socket)
-        except wire.Closed as closed:
+        except websocket.Closed as closed:
             return closed
         except (OSError, TimeoutError) as error:
-            return wire.Closed(1006, str(error))
+            return websocket.Closed(1006, str(error))
         except Exception as error:  # ours to mend; until then nobody may wait for ever
-            return wire.Closed(FAULT, f"{type(error).__name__}: {error}")
+            return websocket.Closed(FAULT, f"{type(error).__name__}: {error}")
 
-    async def _connected(self, socket: wire.Socket) -> wire.Closed:
+    async def _connected(self, socket: websocket.Socket) -> websocket.Closed:
         """Say everything that is not acknowledged, then what comes; return why the connection ended."""
         self._outbox.rewind()
         self.away = None
@@ -95,30 +95,30 @@ class Connection:
             await asyncio.gather(*tasks, return_exceptions=True)
             socket.abort()
         error = next((e for task in done if (e := task.exception())), None)
-        if isinstance(error, wire.Closed):
+        if isinstance(error, websocket.Closed):
             return error
         if isinstance(error, OSError):
-            return wire.Closed(1006, str(error))
+            return websocket.Closed(1006, str(error))
         raise error or RuntimeError("a connection ended without a reason")
 
-    async def _write(self, socket: wire.Socket) -> None:
+    async def _write(self, socket: websocket.Socket) -> None:
         while True:
             await self.news.wait()
             self.news.clear()
             while message := self._outbox.message():
                 await socket.send(message)
 
-    async def _read(self, socket: wire.Socket) -> None:
+    async def _read(self, socket: websocket.Socket) -> None:
         while True:
             with contextlib.suppress(ValueError):  # whatever it was, it was no decision
                 self._heard(strict_object((await socket.recv()).encode()))
 
-    async def _watch(self, socket: wire.Socket) -> None:
+    async def _watch(self, socket: websocket.Socket) -> None:
         """Notice a server that is gone without saying so."""
         while True:
             await asyncio.sleep(PATIENCE / 2)
             if asyncio.get_running_loop().time() - socket.heard > PATIENCE:
-                raise wire.Closed(1006, "no sign of life")
+                raise websocket.Closed(1006, "no sign of life")
             await socket.ping()
 
     def _heard(self, said: dict[str, Any]) -> None:
@@ -129,7 +129,7 @@ class Connection:
             self.empty.set()
         return None
 
-    def _give_up(self, why: wire.Closed) -> None:
+    def _give_up(self, why: websocket.Closed) -> None:
         self.dead = why
         self.empty.set()
         self._pending.deny_all(f"The gate refused this run: {why.reason or why.code}")

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from .answers import Decision, Denied
-from .asking import Toolcards
-from .common.jsontext import same
-from .faults import aborted, fault
+from .common.json_text import same
+from .failures import aborted, fault
+from .gate_client import Toolcards
 from .hooks import Attempt
 from .jsonable import short
-from .live import current
 from .outputs import BadOutput, trouble
+from .stream import current
 from .threads import aside
 
 __all__ = ["gated"]

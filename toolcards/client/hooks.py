@@ -30,7 +30,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .answers import Denied, denial
-from .common import errors, raised
+from .common import error_codes, exception_codes
 
 __all__ = ["Attempt", "TimedOut", "Veto", "anybody", "clear", "drain", "register"]
 
@@ -104,8 +104,8 @@ class Attempt:
                 except Exception as bad:
                     error = bad
             if error is not None:
-                fault = raised.of_hook(error)
-                reason = raised.message_of(error) if fault.code == "plugin_veto" else fault.title
+                fault = exception_codes.of_hook(error)
+                reason = exception_codes.message_of(error) if fault.code == "plugin_veto" else fault.title
                 self._tell("error", **_told(fault, reason, self.tool))
                 self.settled("denied" if fault.code == "plugin_veto" else "error")
                 raise Denied(denial(reason or fault.title, str(self._said["call_id"]), fault.code)) from error
@@ -113,13 +113,13 @@ class Attempt:
 
     def denied(self, code: str, reason: str) -> None:
         """The gate said no; a call that cannot be used is an error."""
-        fault = errors.fault(code if code in errors.TABLE else "policy_denied")
+        fault = error_codes.fault(code if code in error_codes.TABLE else "policy_denied")
         self._tell("error", **_told(fault, reason, self.tool))
         self.settled("error" if fault.phase in _UNUSABLE else "denied")
 
     def broke(self, code: str, message: str) -> None:
         """The tool, or whoever runs it, reports an error in words."""
-        fault = errors.fault(code if code in errors.TABLE else "tool_reported")
+        fault = error_codes.fault(code if code in error_codes.TABLE else "tool_reported")
         self._tell("error", **_told(fault, message, self.tool))
         self.settled("error")
 
@@ -130,10 +130,10 @@ class Attempt:
 
     def failed(self, error: BaseException, idempotent: bool | None = None) -> None:
         """It raised; a mere interruption is no error."""
-        fault = raised.of_exception(error, idempotent=idempotent)
+        fault = exception_codes.of_exception(error, idempotent=idempotent)
         if fault is None:
             return self.settled("aborted")
-        self._tell("error", **_told(fault, raised.message_of(error), self.tool))
+        self._tell("error", **_told(fault, exception_codes.message_of(error), self.tool))
         return self.settled("error")
 
     @property
@@ -160,11 +160,11 @@ class Attempt:
         return self._said | ident | {"duration_ms": took} | more
 
 
-def _told(fault: errors.Fault, message: str, tool: str) -> dict[str, Any]:
+def _told(fault: error_codes.Fault, message: str, tool: str) -> dict[str, Any]:
     return {
         "error": {
             "code": fault.code, "type": fault.type, "message": message[:2000], "title": fault.title,
-            "http_status": fault.http_status, "fingerprint": errors.fingerprint(tool, fault.code, fault.phase),
+            "http_status": fault.http_status, "fingerprint": error_codes.fingerprint(tool, fault.code, fault.phase),
         },
         "retryable": fault.retryable, "authority": fault.authority, "phase": fault.phase,
         "retry": {"safe": fault.safe, "after_ms": fault.after_ms}, "side_effects": fault.effects,

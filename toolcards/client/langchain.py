@@ -23,13 +23,13 @@ from langchain_core.messages import ToolMessage
 from langgraph.errors import GraphBubbleUp
 
 from .answers import Decision
-from .asking import Toolcards
 from .auto_runs import IDLE, AutoRuns
 from .call_registry import CallRegistry, refusal, require_registry
-from .faults import stopped
+from .failures import stopped
+from .gate_client import Toolcards
 from .jsonable import jsonable
 from .langchain_pauses import aresume, resume
-from .live import Run, current
+from .stream import Run, current
 from .tracked_call import TrackedCall, running
 
 __all__ = ["Gate", "Watch", "aresume", "resume", "watched"]

@@ -9,7 +9,7 @@ from langgraph.types import Command
 
 from .answers import Decision
 from .call_registry import CallRegistry, require_registry
-from .live import Run
+from .stream import Run
 from .tracked_call import TrackedCall
 
 __all__ = ["aresume", "resume"]

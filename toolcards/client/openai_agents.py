@@ -22,7 +22,7 @@ from typing import Any
 from agents import Agent, FunctionTool, RunConfig, RunHooks
 
 from .call_registry import CallRegistry, closed, refusal, registry_of, require_registry
-from .live import Run, current
+from .stream import Run, current
 from .tracked_call import TrackedCall
 
 __all__ = ["Watch", "answered", "config", "gated", "streamed"]

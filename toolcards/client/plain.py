@@ -15,16 +15,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_origin, get_type_hints
 
-from . import mending
+from . import repair_loop
 from .answers import Decision
 from .call_registry import CallRegistry, closed, refusal, registry_of
-from .common.catalogue import kind_of
-from .common.jsontext import parse
-from .common.repair import Mended, Offer
-from .faults import aborted
+from .common.input_repair import Mended, Offer
+from .common.json_text import parse
+from .common.tool_kinds import kind_of
+from .failures import aborted
 from .jsonable import jsonable
-from .live import Run, current
 from .outputs import BadOutput, trouble
+from .stream import Run, current
 from .threads import aside
 from .tracked_call import TrackedCall
 
@@ -109,7 +109,7 @@ class Tools:
             return {}, _denied(decision)
         if not decision.edited:
             return meant.input, None
-        trouble = mending.trouble_with(meant.tool, decision.args, self._offers)
+        trouble = repair_loop.trouble_with(meant.tool, decision.args, self._offers)
         if trouble is None and isinstance(decision.args, dict):
             return decision.args, None
         call.broke(UNFIT, code="invalid_input", retryable=False)
@@ -128,7 +128,7 @@ class Tools:
         """The registry and the call as it can run, or why nothing can: no such tool, arguments that do not fit."""
         registry = registry_of(self._run or current())
         given = _read(args)
-        mended, trouble = mending.usable(tool, given, self._offers, call_id)
+        mended, trouble = repair_loop.usable(tool, given, self._offers, call_id)
         if trouble is None:
             return registry, mended or Mended(tool, given, ""), None
         words = trouble.message(self._offers)

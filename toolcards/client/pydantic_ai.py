@@ -30,10 +30,10 @@ from pydantic_ai.messages import (
     ToolCallPartDelta,
 )
 
-from .asking import Toolcards
 from .call_registry import CallRegistry, registry_of
-from .faults import stopped
-from .live import Run
+from .failures import stopped
+from .gate_client import Toolcards
+from .stream import Run
 from .tracked_call import TrackedCall, as_text
 
 __all__ = ["Gate", "Watch"]

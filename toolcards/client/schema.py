@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from .common.findings import Finding, escaped
-from .common.jsontext import same
+from .common.json_text import same
+from .common.schema_errors import Finding, escaped
 
 MOST = 20  # findings worth telling
 DEEPEST = 40

@@ -10,9 +10,9 @@ from typing import Any
 
 from .answers import Decision, Denied, denial
 from .calls import Call
-from .common import errors
-from .common.repair import Mended
-from .faults import aborted, stopped
+from .common import error_codes
+from .common.input_repair import Mended
+from .failures import aborted, stopped
 from .hooks import Attempt, anybody
 from .jsonable import jsonable
 from .outputs import BadOutput
@@ -183,7 +183,7 @@ class TrackedCall:
         if decision.code == "plugin_veto":
             self.call.denied(decision.text)
         else:
-            fault = errors.fault(decision.code if decision.code in errors.TABLE else "plugin_crash")
+            fault = error_codes.fault(decision.code if decision.code in error_codes.TABLE else "plugin_crash")
             self.call.error(decision.text, code=fault.code, authority=fault.authority, retryable=fault.retryable)
         self.decision, self.over, self._asking = decision, True, False
         return decision

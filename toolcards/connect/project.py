@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolcards.connect import blocks
+from toolcards.connect import managed_block
 from toolcards.connect.base import TAG, Change, Unreadable, Wish, read
 
 CLIENT = Path(__file__).parents[1] / "client"
@@ -32,9 +32,9 @@ class Project:
         text, key = read(path), wish.key or self.key_in(wish)
         lines = f"{URL}={wish.url.rstrip('/')}\n{KEY}={key}"
         found = [copied(folder, name, file) for name, file in sorted(self.copies().items())]
-        if text is not None and blocks.within(text, self.name) == lines + "\n":
+        if text is not None and managed_block.within(text, self.name) == lines + "\n":
             return [*found, Change(path, text, text, secret=key)]
-        return [*found, Change(path, text, blocks.appended(text or "", lines, self.name), secret=key)]
+        return [*found, Change(path, text, managed_block.appended(text or "", lines, self.name), secret=key)]
 
     def undo(self, wish: Wish) -> list[Change]:
         """Return the environment file without our lines, and no copies; an empty file that is left goes.
@@ -43,13 +43,13 @@ class Project:
         """
         folder, path = folder_of(wish), folder_of(wish) / self.env
         text = read(path)
-        left = blocks.without(text or "", self.name)
-        gone = [] if blocks.others(left) else [removed(folder, name) for name in sorted(self.copies())]
+        left = managed_block.without(text or "", self.name)
+        gone = [] if managed_block.others(left) else [removed(folder, name) for name in sorted(self.copies())]
         return [*gone, Change(path, text, left or None if text else text, secret=self.key_in(wish))]
 
     def key_in(self, wish: Wish) -> str:
         """Return the key that is written there."""
-        lines = blocks.within(read(folder_of(wish) / self.env) or "", self.name)
+        lines = managed_block.within(read(folder_of(wish) / self.env) or "", self.name)
         found = re.search(rf"^{KEY}=(.*)$", lines, re.MULTILINE)
         return found[1].strip() if found else ""
 

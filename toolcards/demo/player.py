@@ -14,7 +14,7 @@ from urllib.error import HTTPError
 from urllib.parse import quote, urlencode
 from urllib.request import urlopen
 
-from toolcards.client import Closed, Decision, Run, Toolcards, wire
+from toolcards.client import Closed, Decision, Run, Toolcards, websocket
 from toolcards.client.question import Question
 from toolcards.demo.recordings import AGENTS, Recording
 
@@ -140,7 +140,7 @@ class Player:
         query = urlencode({"protocol": recording.protocol, "run": name, "agent": recording.agent})
         lines = recording.lines()
         try:
-            socket = await wire.connect(
+            socket = await websocket.connect(
                 f"{self.url}/ws/agent/?{query}", headers={"Authorization": f"Bearer {self.key}"}
             )
             try:
@@ -166,7 +166,7 @@ def _first(group: BaseExceptionGroup[Any]) -> BaseException:
     return error
 
 
-async def _acknowledged(socket: wire.Socket, frames: int) -> None:
+async def _acknowledged(socket: websocket.Socket, frames: int) -> None:
     """Wait until that many frames are committed."""
     while True:
         said = json.loads(await socket.recv())

@@ -2,7 +2,7 @@
 
 from django.db import migrations, models
 
-SILENCE = 3600.0  # as gate/liveness.py has it
+SILENCE = 3600.0  # as gate/agents/liveness.py has it
 
 
 def _begin_pulse(apps, schema_editor):

@@ -5,6 +5,7 @@ secrets in it, which `gate.retention` masks for good once a run has ended long a
 JSON lives in text columns as ASCII, so that NUL and lone surrogates in agents' text survive any database.
 """
 
+from toolcards.audit.trail import AuditHead, AuditRow  # Django looks for tables here
 from toolcards.models.approvals import ANSWERED, Approval, ApprovalQuerySet, Grant, GrantQuerySet, Vote
 from toolcards.models.calls import ToolCall, ToolCallQuerySet, _shown
 from toolcards.models.commits import GroupCommit
@@ -24,8 +25,7 @@ from toolcards.models.sources import (
     Source,
     digest_of,
 )
-from toolcards.outbox import Delivery, Webhook
-from toolcards.records import AuditHead, AuditRow  # Django looks for tables here
+from toolcards.notifications.outbox import Delivery, Webhook
 
 __all__ = [
     "ANSWERED",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 
+from toolcards.encryption import SealedText
 from toolcards.models.calls import ToolCall
 from toolcards.models.runs import Run
 from toolcards.models.sources import Source
-from toolcards.vault import SealedText
 
 ANSWERED = ("approved", "denied", "expired", "cancelled", "superseded", "revoked")
 

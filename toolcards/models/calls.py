@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 
 from django.db import models
 
-from toolcards.core.card_codec import load_card
-from toolcards.core.facts import InputDelta
-from toolcards.core.lifecycle import Card, Times, Tool, ToolCallState
-from toolcards.core.rope import Rope
+from toolcards.audit.trail import redactor
+from toolcards.core.calls.card import Card, Times, Tool, ToolCallState
+from toolcards.core.calls.card_codec import load_card
+from toolcards.core.calls.facts import InputDelta
+from toolcards.core.calls.text_rope import Rope
+from toolcards.encryption import Closed, SealedText
 from toolcards.models.runs import CLOSED, UNREADABLE, Event, Run
-from toolcards.records import redactor
-from toolcards.vault import Closed, SealedText
 
 _shown: dict[tuple[int, int, int, int], Card] = {}
 SHOWN_KEPT = 2_000

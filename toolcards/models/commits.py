@@ -1,4 +1,4 @@
-"""The newest group commit of each server process on PostgreSQL: see `toolcards.gate.commits`."""
+"""The newest group commit of each server process on PostgreSQL: see `toolcards.gate.writer.commit_marks`."""
 
 from __future__ import annotations
 

@@ -12,11 +12,11 @@ from urllib.parse import quote, urlencode
 from django.db import models
 from django.utils import timezone
 
-from toolcards.core import skipped_frames
-from toolcards.core.facts import AnyFact, Odd, load
-from toolcards.core.skipped_frames import SkippedFrames
+from toolcards.core.calls.facts import AnyFact, Odd, load
+from toolcards.core.runs import skipped_frames
+from toolcards.core.runs.skipped_frames import SkippedFrames
+from toolcards.encryption import CannotOpen, Closed, SealedText
 from toolcards.models.sources import Source
-from toolcards.vault import CannotOpen, Closed, SealedText
 
 CLOSED = "cannot-be-opened"  # the oddity of what no key of ours opens, or this version cannot read
 # What reading a text of another release, or a damaged one, may raise.

@@ -10,8 +10,8 @@ from django.conf import settings
 from django.db import models, transaction
 from django.utils import timezone
 
-from toolcards.records import Act, write
-from toolcards.vault import SealedText
+from toolcards.audit.trail import Act, write
+from toolcards.encryption import SealedText
 
 SCOPES = ("ingest", "decide", "result", "read")  # what a key gets unless it is created with others
 READ_ALL = "read:all"  # also what other sources did; no key has it by default

@@ -15,12 +15,13 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import CollectorRegistry
 
-from toolcards import gate, hooks, outages, verify
+from toolcards import gate, hooks, outages
+from toolcards.audit import verification
 from toolcards.database import reader
 from toolcards.models import Approval, Run, ToolCall
-from toolcards.transports import presence, readiness
-from toolcards.transports.http import HEADERS, endpoint
-from toolcards.transports.problems import Problem
+from toolcards.transports import connections, readiness
+from toolcards.transports.api_errors import Problem
+from toolcards.transports.asgi_views import HEADERS, endpoint
 
 
 @endpoint("GET", anybody=True)
@@ -82,11 +83,11 @@ class Collector:
         yield _one("toolcards_approvals_waiting", "Approvals nobody has answered", Approval.objects.waiting().count())
         yield _one("toolcards_events", "Events in the log", Run.objects.aggregate(all=Sum("seq"))["all"] or 0)
         yield _one("toolcards_journal_backlog", "Frames taken in and not yet committed", gate.backlog())
-        verified = verify.last()
+        verified = verification.last()
         if verified is not None:
             whole = "1 if the audit trail was whole when it was last verified, else 0"
             yield _one("toolcards_audit_whole", whole, 0 if verified.finding.fault else 1)
-        yield _one("toolcards_connections", "Open connections of agents here", len(presence.connections))
+        yield _one("toolcards_connections", "Open connections of agents here", len(connections.connections))
 
 
 def _counted(rows: Any, by: str) -> dict[str, int]:

@@ -7,11 +7,11 @@ from typing import Any
 
 from django.urls import is_valid_path
 
-from toolcards.transports import background
-from toolcards.transports.http import Direct, raw_path, refusal, respond
-from toolcards.transports.ingest import IngestConsumer
-from toolcards.transports.problems import not_found
-from toolcards.transports.socket import AgentSocket
+from toolcards.transports import scheduler
+from toolcards.transports.agent_socket import AgentSocket
+from toolcards.transports.api_errors import not_found
+from toolcards.transports.asgi_views import Direct, raw_path, refusal, respond
+from toolcards.transports.http_ingest import IngestConsumer
 from toolcards.transports.urls import ROUTES
 
 AGENT_SOCKET = "/ws/agent/"
@@ -34,7 +34,7 @@ class Machines:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer, or pass on."""
-        background.ensure()
+        scheduler.ensure()
         path = raw_path(scope)
         if path.rstrip("/") == INGEST:
             await ingest(scope, receive, send)

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from django.urls import path
 
-from toolcards.transports import api, decide, health, hooks, passthrough
+from toolcards.transports import ag_ui_proxy, claude_code, gate_api, health, read_api
 
 # The parts in angle brackets are one segment of the path as it was sent; `%2F` belongs to a name.
 ROUTES = {
     "healthz": health.healthz,
     "readyz": health.readyz,
     "metrics": health.metrics,
-    "api/v1/runs": api.runs,
-    "api/v1/runs/<run>": api.run,
-    "api/v1/runs/<run>/calls": api.calls,
-    "api/v1/runs/<run>/events": api.events,
-    "api/v1/runs/<run>/beat": decide.beat,
-    "api/v1/runs/<run>/end": decide.end,
-    "api/v1/approvals": api.approvals,
-    "api/v1/approvals/<approval>": decide.approval,
-    "api/v1/approvals/<approval>/withdraw": decide.withdraw,
-    "api/v1/calls/decide": decide.decide,
-    "api/v1/calls/<call_id>/result": decide.result,
-    "api/v1/permits/<permit>/claim": decide.claim,
-    "api/v1/ag-ui/<upstream>": passthrough.run,
-    "api/v1/ag-ui/<upstream>/resume": passthrough.resume,
-    "api/v1/hooks/claude-code": hooks.claude_code,
+    "api/v1/runs": read_api.runs,
+    "api/v1/runs/<run>": read_api.run,
+    "api/v1/runs/<run>/calls": read_api.calls,
+    "api/v1/runs/<run>/events": read_api.events,
+    "api/v1/runs/<run>/beat": gate_api.beat,
+    "api/v1/runs/<run>/end": gate_api.end,
+    "api/v1/approvals": read_api.approvals,
+    "api/v1/approvals/<approval>": gate_api.approval,
+    "api/v1/approvals/<approval>/withdraw": gate_api.withdraw,
+    "api/v1/calls/decide": gate_api.decide,
+    "api/v1/calls/<call_id>/result": gate_api.result,
+    "api/v1/permits/<permit>/claim": gate_api.claim,
+    "api/v1/ag-ui/<upstream>": ag_ui_proxy.run,
+    "api/v1/ag-ui/<upstream>/resume": ag_ui_proxy.resume,
+    "api/v1/hooks/claude-code": claude_code.claude_code,
 }
 
 urlpatterns = [path(pattern, view, name=pattern.replace("api/v1/", "api-")) for pattern, view in ROUTES.items()]

@@ -9,7 +9,8 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
-from dashboard import firstrun, people, signin
+from dashboard import first_run
+from dashboard.accounts import roles, sign_in_links
 
 
 class Command(BaseCommand):
@@ -22,12 +23,12 @@ class Command(BaseCommand):
         actions = parser.add_subparsers(dest="action", required=True)
         create = actions.add_parser("create", help="make a person; without TOOLCARDS_PERSON_PASSWORD print a link")
         create.add_argument("name")
-        create.add_argument("--role", choices=people.ROLES, default="viewer")
+        create.add_argument("--role", choices=roles.ROLES, default="viewer")
         role = actions.add_parser("role", help="give a person another role")
         role.add_argument("name")
-        role.add_argument("role", choices=people.ROLES)
+        role.add_argument("role", choices=roles.ROLES)
         link = actions.add_parser("link", help="print a sign-in link, good once and for 15 minutes")
-        link.add_argument("name", nargs="?", default=firstrun.ADMIN, help="whom it signs in (%(default)s)")
+        link.add_argument("name", nargs="?", default=first_run.ADMIN, help="whom it signs in (%(default)s)")
         actions.add_parser("list", help="list everybody")
         for action in (create, link):
             action.add_argument("--url", default=_address(), help="where this server is reached (%(default)s)")
@@ -39,7 +40,7 @@ class Command(BaseCommand):
     def _create(self, *, name: str, role: str, url: str, **options: str) -> None:
         password = os.environ.get("TOOLCARDS_PERSON_PASSWORD", "")
         try:
-            person = people.create(name, role=role, password=password)
+            person = roles.create(name, role=role, password=password)
         except ValueError as error:
             raise CommandError(f"{error}.") from error
         self.stdout.write(f"{name} is {role}.")
@@ -48,8 +49,8 @@ class Command(BaseCommand):
 
     def _role(self, *, name: str, role: str, **options: str) -> None:
         try:
-            people.give(_person(name), role)
-        except people.LastAdmin:
+            roles.give(_person(name), role)
+        except roles.LastAdmin:
             raise CommandError(f"{name} is the only admin; make somebody else admin first.") from None
         self.stdout.write(f"{name} is {role}.")
 
@@ -61,12 +62,12 @@ class Command(BaseCommand):
 
     def _list(self, **options: str) -> None:
         for person in get_user_model().objects.order_by("username"):
-            about = people.role_of(person) or "no role"
+            about = roles.role_of(person) or "no role"
             self.stdout.write(f"{person.get_username()}  {about}{'' if person.is_active else ', switched off'}")
 
     def _say_link(self, person: User, url: str) -> None:
-        self.stdout.write(f"Sign in once, within {signin.LIFE // 60} minutes:")
-        self.stdout.write(signin.make_link(person, url.rstrip("/")))
+        self.stdout.write(f"Sign in once, within {sign_in_links.LIFE // 60} minutes:")
+        self.stdout.write(sign_in_links.make_link(person, url.rstrip("/")))
 
 
 def _person(name: str) -> User:

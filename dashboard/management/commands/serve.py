@@ -18,7 +18,8 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection, connections
 
-from dashboard import checks, firstrun, serving, signin
+from dashboard import checks, first_run, serving
+from dashboard.accounts import sign_in_links
 from dashboard.environment import BASE_DIR, CHECKOUT, Environment
 from dashboard.serving import occupancy
 
@@ -73,8 +74,8 @@ class Command(BaseCommand):
     def _serve(self, env: Environment, server: str, bound: socket.socket, base: str, *, demo: bool) -> None:
         call_command("migrate", interactive=False, verbosity=0)
         _collect_static()
-        found = firstrun.prepare(env)
-        link = signin.make_link(found.admin, _public(base)) if found.admin else ""
+        found = first_run.prepare(env)
+        link = sign_in_links.make_link(found.admin, _public(base)) if found.admin else ""
         with _demo(base if demo else None) as play:
             connections.close_all()  # the server's threads open their own
 
@@ -111,7 +112,7 @@ class Command(BaseCommand):
         if _public(base) != base:
             lines.append(f"  People       {_public(base)}")
         if link:
-            lines.append(f"  Sign in      {link}  (once, within {signin.LIFE // 60} minutes)")
+            lines.append(f"  Sign in      {link}  (once, within {sign_in_links.LIFE // 60} minutes)")
             lines.append(f"  Too late?    {program} person link  (prints a new one)")
         if agent_key:
             lines.append(f"  Agent key    {agent_key}  (shown once; agents connect with it)")
@@ -168,7 +169,7 @@ def _demo(url: str | None) -> Iterator[serving.Ready]:
         yield lambda: None
         return
     playing: list[subprocess.Popen] = []
-    with firstrun.demo_key() as key:
+    with first_run.demo_key() as key:
 
         def play() -> None:
             command = [sys.executable, "-m", "toolcards", "demo", "--url", url, "--key", key]

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.core.shell.samples import read_lines
-from toolcards.core.document import parse
-from toolcards.core.packs import PACKS
-from toolcards.core.policy import Effect, Question, decide
+from toolcards.core.policy.decision import Effect, Question, decide
+from toolcards.core.policy.language.document import parse
+from toolcards.core.policy.language.presets import PACKS
 
 PACK = parse(PACKS["ask-on-writes"].document)
 

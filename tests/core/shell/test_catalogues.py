@@ -2,15 +2,15 @@
 
 import pytest
 
-from toolcards.core.document import parse
-from toolcards.core.lint import lint
-from toolcards.core.packs import PACKS
-from toolcards.core.policy import Effect, Question, decide
-from toolcards.core.shell.advice import why_only_some_forms
-from toolcards.core.shell.forms import BadCatalogue
-from toolcards.core.shell.options import Arguments, read_arguments, read_specification
-from toolcards.core.shell.programs import Catalogue, all_names, catalogue, find_program
-from toolcards.core.shell.tools import known_tools, why_not_alone
+from toolcards.core.policy.decision import Effect, Question, decide
+from toolcards.core.policy.language.document import parse
+from toolcards.core.policy.language.lint import lint
+from toolcards.core.policy.language.presets import PACKS
+from toolcards.core.policy.shell.advice import why_only_some_forms
+from toolcards.core.policy.shell.forms import BadCatalogue
+from toolcards.core.policy.shell.options import Arguments, read_arguments, read_specification
+from toolcards.core.policy.shell.programs import Catalogue, all_names, catalogue, find_program
+from toolcards.core.policy.shell.tools import known_tools, why_not_alone
 
 SHELL = ("Bash", "/command")
 

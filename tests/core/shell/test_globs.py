@@ -2,10 +2,10 @@
 
 import pytest
 
-from toolcards.core.document import parse
-from toolcards.core.policy import Effect, Question, decide
-from toolcards.core.shell.globs import is_glob, leads, may_be
-from toolcards.core.shell.parser import parse_line
+from toolcards.core.policy.decision import Effect, Question, decide
+from toolcards.core.policy.language.document import parse
+from toolcards.core.policy.shell.globs import is_glob, leads, may_be
+from toolcards.core.policy.shell.parser import parse_line
 
 
 def judged(effect, words, line, default):

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcards.core.document import parse
-from toolcards.core.policy import Effect, Question, decide
-from toolcards.core.shell.parser import MAX_COMMANDS, parse_line
-from toolcards.core.shell.reader import Answer, read_command, read_line
+from toolcards.core.policy.decision import Effect, Question, decide
+from toolcards.core.policy.language.document import parse
+from toolcards.core.policy.shell.parser import MAX_COMMANDS, parse_line
+from toolcards.core.policy.shell.reader import Answer, read_command, read_line
 
 PLAIN = [
     ("ls -la", [("ls", "-la")]),

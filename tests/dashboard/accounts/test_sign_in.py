@@ -12,10 +12,10 @@ from django.contrib.auth.models import Group, User
 from django.db import connection
 from django.test import Client
 
-from dashboard import people, signin
+from dashboard.accounts import roles, sign_in_links
 from dashboard.accounts.throttle import DEVICE, PAIR
 from tests.serving import PATIENCE
-from toolcards.records import AuditRow
+from toolcards.audit.trail import AuditRow
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "a password for tests"
@@ -171,7 +171,10 @@ def test_signing_in_begins_another_session(bea: User) -> None:
     session = client.session
     session.save()
     client.cookies[SESSION] = session.session_key
-    for enter in (lambda: sign_in(client), lambda: client.post(signin.make_link(User.objects.get(pk=bea.pk), ""))):
+    for enter in (
+        lambda: sign_in(client),
+        lambda: client.post(sign_in_links.make_link(User.objects.get(pk=bea.pk), "")),
+    ):
         before = client.cookies[SESSION].value
         assert enter().status_code == 302
         assert client.cookies[SESSION].value != before
@@ -201,7 +204,7 @@ def test_one_goes_on_to_pages_of_ours_only_and_never_round_in_circles(bea: User,
 
 
 def test_opening_a_link_names_the_account_and_uses_nothing_up(bea: User) -> None:
-    link = signin.make_link(bea, "")
+    link = sign_in_links.make_link(bea, "")
     for _ in range(3):
         for look in (Client().get, Client().head):
             answer = look(link)
@@ -218,14 +221,14 @@ def test_opening_a_link_names_the_account_and_uses_nothing_up(bea: User) -> None
 def test_an_image_on_another_page_does_not_switch_who_is_signed_in(bea: User, a_person: Any) -> None:
     mine = Client()
     mine.force_login(a_person("viewer", "cleo"))
-    link = signin.make_link(bea, "")
+    link = sign_in_links.make_link(bea, "")
     assert "You are signed in as cleo" in mine.get(link).content.decode()
     assert "cleo" in mine.get("/").content.decode() and "bea" not in mine.get("/").content.decode()
 
 
 def test_a_foreign_page_cannot_press_the_button(bea: User, a_person: Any) -> None:
     victim = Client(enforce_csrf_checks=True)
-    link = signin.make_link(bea, "")
+    link = sign_in_links.make_link(bea, "")
     assert victim.post(link).status_code == 403 and SESSION not in victim.cookies
     token = re.findall(r'name="csrfmiddlewaretoken" value="([^"]+)"', victim.get(link).content.decode())[0]
     assert victim.post(link, {"csrfmiddlewaretoken": token}).status_code == 302
@@ -233,7 +236,7 @@ def test_a_foreign_page_cannot_press_the_button(bea: User, a_person: Any) -> Non
 
 def test_a_browser_that_came_by_a_link_is_known(bea: User) -> None:
     browser = Client()
-    browser.post(signin.make_link(bea, ""))
+    browser.post(sign_in_links.make_link(bea, ""))
     browser.post("/logout/")
     for _ in range(PAIR.size + 1):
         sign_in(Client(), password="wrong")
@@ -247,14 +250,14 @@ def test_a_link_that_was_never_made_is_gone(token: str) -> None:
 
 
 def test_a_link_for_who_was_switched_off_is_gone(bea: User) -> None:
-    link = signin.make_link(bea, "")
-    people.switch(bea, False, seen=people.state(bea), by=bea)
+    link = sign_in_links.make_link(bea, "")
+    roles.switch(bea, False, seen=roles.state(bea), by=bea)
     assert Client().get(link).status_code == 410 and Client().post(link).status_code == 410
 
 
 def test_an_invitation_of_somebody_without_a_role_is_gone(a_person: Any) -> None:
-    guest = people.create("guest", role="viewer")
-    link = signin.make_link(guest, "", signin.INVITED)
+    guest = roles.create("guest", role="viewer")
+    link = sign_in_links.make_link(guest, "", sign_in_links.INVITED)
     assert Client().get(link).status_code == 200
     guest.groups.clear()
     assert Client().get(link).status_code == 410 and Client().post(link).status_code == 410
@@ -264,7 +267,7 @@ def test_an_invitation_of_somebody_without_a_role_is_gone(a_person: Any) -> None
 
 @pytest.mark.django_db(transaction=True)
 def test_of_many_who_use_a_link_at_once_one_comes_in(bea: User) -> None:
-    link, ready, codes = signin.make_link(bea, ""), threading.Barrier(8, timeout=PATIENCE), []
+    link, ready, codes = sign_in_links.make_link(bea, ""), threading.Barrier(8, timeout=PATIENCE), []
 
     def press() -> None:
         try:

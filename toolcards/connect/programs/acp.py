@@ -9,7 +9,7 @@ import json
 import re
 from pathlib import Path
 
-from toolcards.connect import blocks, jsonc, words
+from toolcards.connect import jsonc, managed_block, sentences
 from toolcards.connect.base import Abilities, Change, Recipe, Snippet, Unreadable, Wish, program, read
 
 AGENT = ("opencode", "acp")
@@ -20,11 +20,11 @@ def plan(wish: Wish) -> list[Change]:
     """Return Zed's settings with one more agent: the named one, behind the proxy. Comments stay where they are."""
     path, key = settings_of(wish), wish.key or key_in(wish)
     text = read(path)
-    bare = blocks.without(text or "", "acp", "//")
+    bare = managed_block.without(text or "", "acp", "//")
     lines = f"{json.dumps(title(wish))}: {json.dumps(_entry(wish, key), indent=2, ensure_ascii=False)}"
     try:
         after = jsonc.with_member(
-            bare, SERVERS, lines, lambda inner, indent: blocks.block(inner, "acp", "//", indent=indent)
+            bare, SERVERS, lines, lambda inner, indent: managed_block.block(inner, "acp", "//", indent=indent)
         )
     except jsonc.NotJsonc as error:
         raise Unreadable(f"{path} is not understood ({error}). It was not touched; mend it and try again.") from error
@@ -35,13 +35,13 @@ def undo(wish: Wish) -> list[Change]:
     """Return the settings without our agent; a file that held nothing else goes."""
     path = settings_of(wish)
     text = read(path)
-    left = blocks.without(text or "", "acp", "//")
+    left = managed_block.without(text or "", "acp", "//")
     return [Change(path, text, None if text and left == jsonc.EMPTY else text and left, secret=key_in(wish))]
 
 
 def key_in(wish: Wish) -> str:
     """Return the key that is written there."""
-    lines = blocks.within(read(settings_of(wish)) or "", "acp", "//")
+    lines = managed_block.within(read(settings_of(wish)) or "", "acp", "//")
     found = re.search(r'"TOOLCARDS_AGENT_KEY": "([^"]*)"', lines)
     return found[1] if found else ""
 
@@ -90,6 +90,6 @@ RECIPE = Recipe(
     place=100,
     road="socket",
     by_hand=(Snippet("acp", "By hand, in the editor's settings of the agent", "JetBrains and others have their own."),),
-    guide=words.PYTHON,
+    guide=sentences.PYTHON,
     next_step="In Zed: new thread with the agent of that name.",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolcards.connect import words
+from toolcards.connect import sentences
 from toolcards.connect.base import Abilities, Recipe, Snippet
 from toolcards.connect.project import Project
 
@@ -31,8 +31,8 @@ RECIPE = Recipe(
         Snippet("ag_ui_serve", "Say where the agent is", "An admin does, where Toolcards is started."),
         Snippet("ag_ui_client", "Send clients there", "Needs the client's server: it holds a key."),
     ),
-    by_hand=(Snippet("ag_ui_curl", "Only watching: pipe the stream", words.PIPED),),
-    guide=words.JAVASCRIPT,
+    by_hand=(Snippet("ag_ui_curl", "Only watching: pipe the stream", sentences.PIPED),),
+    guide=sentences.JAVASCRIPT,
     undoing="Give clients the agent's own address again, leave the name out of TOOLCARDS_AGUI_UPSTREAMS, then:",
     next_step="Start the server with TOOLCARDS_AGUI_UPSTREAMS, and the client with .env.local in its environment.",
 )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from toolcards.connect import away, words
+from toolcards.connect import offline_probe, sentences
 from toolcards.connect.base import Abilities, Recipe, Snippet
 from toolcards.connect.project import Project, folder_of, modules
 
-_FILES = Project("ai-sdk", ".env.local", modules(*words.MODULES))
+_FILES = Project("ai-sdk", ".env.local", modules(*sentences.MODULES))
 _AWAY = """
 import { ask } from './toolcards/ai-sdk.mjs';
 const said = await ask({ tool: 'probe', callId: 'away', args: {} }, { run: 'away', seconds: 5 });
@@ -18,18 +18,18 @@ RECIPE = Recipe(
     name="ai-sdk",
     title="AI SDK",
     version="ai 7.0.173 and 6.0.326",
-    about=f"Small modules without dependencies. {words.WRITES_JAVASCRIPT.format('ai-sdk.mjs and what it needs')}",
+    about=f"Small modules without dependencies. {sentences.WRITES_JAVASCRIPT.format('ai-sdk.mjs and what it needs')}",
     can=Abilities(
         edit="with gated, the only way to gate in version 6; toolApproval denies the call and tells the model the edit",
         stream="yes",
     ),
-    fails=words.OPEN_AND_CLOSED,
-    when_away=words.UNCHANGED,
-    notes=(words.SERVERS_ONLY,),
+    fails=sentences.OPEN_AND_CLOSED,
+    when_away=sentences.UNCHANGED,
+    notes=(sentences.SERVERS_ONLY,),
     plan=_FILES.plan,
     undo=_FILES.undo,
     key_in=_FILES.key_in,
-    away=lambda wish: away.node(folder_of(wish), _AWAY),
+    away=lambda wish: offline_probe.node(folder_of(wish), _AWAY),
     by_project=True,
     place=30,
     paste=(
@@ -38,9 +38,9 @@ RECIPE = Recipe(
     ),
     by_hand=(
         Snippet("ai_sdk_files", "Without the command", "The modules to copy, and what .env.local says."),
-        Snippet("ai_sdk_curl", "Only watching: pipe the stream", words.PIPED),
+        Snippet("ai_sdk_curl", "Only watching: pipe the stream", sentences.PIPED),
     ),
-    guide=words.JAVASCRIPT,
-    undoing=words.UNDOING,
-    next_step=words.NEXT,
+    guide=sentences.JAVASCRIPT,
+    undoing=sentences.UNDOING,
+    next_step=sentences.NEXT,
 )

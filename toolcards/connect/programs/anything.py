@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolcards.connect import words
+from toolcards.connect import sentences
 from toolcards.connect.base import Abilities, Recipe, Snippet
 from toolcards.connect.project import Project
 
@@ -36,5 +36,5 @@ RECIPE = Recipe(
     by_hand=(Snippet("curl_watch", "Only watching: send frames", "One JSON object per line; nothing is held back."),),
     guide="docs/api.md",
     undoing="Leave the requests out again, then this removes exactly what was written:",
-    next_step=words.LOAD_ENV,
+    next_step=sentences.LOAD_ENV,
 )

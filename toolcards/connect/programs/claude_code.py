@@ -14,8 +14,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from toolcards.connect import away as no_server
-from toolcards.connect import hooks_file, words
+from toolcards.connect import hooks_file, sentences
+from toolcards.connect import offline_probe as no_server
 from toolcards.connect.base import TAG, Abilities, Change, Recipe, Snippet, Wish, as_json, read_json
 from toolcards.connect.hooks_file import HOLD, TIMEOUT
 
@@ -149,14 +149,14 @@ RECIPE = Recipe(
         "Input does not stream: a call is seen when it is written.",
         f"A server that takes the call and never answers holds it for {TIMEOUT // 60} minutes; then it is blocked.",
         "Hooks that only watch give up after a second, and Claude Code says so; what they were to tell may be missing.",
-        words.STARTS_HERE,
+        sentences.STARTS_HERE,
     ),
     plan=plan,
     undo=undo,
     key_in=key_in,
     place=10,
     by_hand=(Snippet("claude_agent_ts", "In an app on the Claude Agent SDK for TypeScript", AGENT_SDK),),
-    guide=words.CODING,
+    guide=sentences.CODING,
     road="hooks",
     away=away,
     mind=mind,

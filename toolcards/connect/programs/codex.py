@@ -12,8 +12,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from toolcards.connect import away as no_server
-from toolcards.connect import hooks_file, words
+from toolcards.connect import hooks_file, sentences
+from toolcards.connect import offline_probe as no_server
 from toolcards.connect.base import Abilities, Change, Recipe, Wish, as_json, read, read_json
 from toolcards.connect.hooks_file import HOLD, TIMEOUT
 
@@ -87,13 +87,13 @@ RECIPE = Recipe(
         f"A hook that takes longer than its limit ({TIMEOUT // 60} minutes) decides nothing: then Codex runs the tool.",
         "What is typed into a shell that runs (write_stdin) has no hook: let no interactive shell run.",
         "Hosted web search has no hook: it is neither shown nor held.",
-        words.STARTS_HERE,
+        sentences.STARTS_HERE,
     ),
     plan=plan,
     undo=undo,
     key_in=key_in,
     place=15,
-    guide=words.CODING,
+    guide=sentences.CODING,
     road="hooks",
     next_step="Start codex, type /hooks and trust them: until then Codex runs without.",
     away=seen_away,

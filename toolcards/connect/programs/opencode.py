@@ -10,7 +10,7 @@ import json
 import re
 from pathlib import Path
 
-from toolcards.connect import away
+from toolcards.connect import offline_probe
 from toolcards.connect.base import TAG, Abilities, Change, Recipe, Unreadable, Wish, read
 from toolcards.connect.project import copied, removed, served
 
@@ -68,7 +68,7 @@ def folder_of(wish: Wish) -> Path:
 def seen_away(wish: Wish) -> str:
     """Return what the plug-in says to a call with no server there."""
     path = file_of(wish)
-    return away.node(path.parent, _AWAY.format(path.name)) if path.exists() else ""
+    return offline_probe.node(path.parent, _AWAY.format(path.name)) if path.exists() else ""
 
 
 def source() -> str:

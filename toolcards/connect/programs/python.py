@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolcards.connect import away, words
+from toolcards.connect import offline_probe, sentences
 from toolcards.connect.base import Abilities, Recipe, Snippet
 from toolcards.connect.project import Project, folder_of, sdk
 
@@ -12,20 +12,20 @@ RECIPE = Recipe(
     name="python",
     title="Python",
     version="3.11",
-    about=f"Plain and async functions. {words.WRITES_PYTHON}",
+    about=f"Plain and async functions. {sentences.WRITES_PYTHON}",
     can=Abilities(edit="yes", stream="in a loop of your own, with call.delta"),
     fails="closed",
-    when_away=words.DENIED,
+    when_away=sentences.DENIED,
     notes=("The client needs nothing but Python 3.11. With Toolcards installed by pip nothing has to be copied.",),
     plan=_FILES.plan,
     undo=_FILES.undo,
     key_in=_FILES.key_in,
-    away=lambda wish: away.python(folder_of(wish)),
+    away=lambda wish: offline_probe.python(folder_of(wish)),
     by_project=True,
     place=60,
     road="socket",
     paste=(Snippet("python_gated", "agent.py", "A no raises Denied, whose text is fit for the model."),),
-    guide=words.PYTHON,
-    undoing=words.UNDOING,
-    next_step=words.LOAD_ENV,
+    guide=sentences.PYTHON,
+    undoing=sentences.UNDOING,
+    next_step=sentences.LOAD_ENV,
 )

@@ -9,9 +9,9 @@ from pathlib import Path
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
-from toolcards import anchor, copies, verify
-from toolcards.anchor import NotOurs
-from toolcards.records import Act, AuditRow, mend_head, write
+from toolcards.audit import anchor, copies, verification
+from toolcards.audit.anchor import NotOurs
+from toolcards.audit.trail import Act, AuditRow, mend_head, write
 
 
 class Command(BaseCommand):
@@ -36,7 +36,7 @@ class Command(BaseCommand):
         getattr(self, f"_{action}")(**options)
 
     def _verify(self, *, against: str | None = None, **options: object) -> None:
-        finding = verify.check()
+        finding = verification.check()
         if finding.fault:
             raise CommandError(f"{finding.title}: {finding.fault}.", returncode=1)
         self.stdout.write(f"{finding.title}: {finding.rows} rows.")
@@ -73,7 +73,7 @@ class Command(BaseCommand):
 
     def _reanchor(self, **options: object) -> None:
         """The row that this leaves names what was accepted; copies outside show the new line of anchors."""
-        finding, was = verify.verify(), {}
+        finding, was = verification.verify(), {}
         with suppress(NotOurs):
             before = anchor.read()
             was = {"seq": before.seq, "hash": before.hash, "line": before.line} if before else {}
@@ -81,7 +81,7 @@ class Command(BaseCommand):
             row = mend_head()
             write(Act("trail.reanchored", detail={"fault": finding.fault, "row": row, "anchor_was": was}))
         anchor.accept(AuditRow.objects.order_by("-seq").values_list("seq", "hash")[0])
-        finding = verify.check()
+        finding = verification.check()
         if finding.fault:
             raise CommandError(f"Accepted, but {finding.title.lower()}: {finding.fault}.", returncode=1)
         self.stdout.write(f"The anchor is at row {finding.rows}.")

@@ -16,7 +16,7 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from toolcards import connect
-from toolcards.connect import texts
+from toolcards.connect import snippets
 from toolcards.connect.probe import Failed, probe, takes, tell_away
 from toolcards.models import AgentKey
 
@@ -134,7 +134,7 @@ class Command(BaseCommand):
         """Print what people put into their own code; the command cannot do that for them."""
         for snippet in recipe.paste:
             shell = snippet.name.startswith("curl_")
-            said = texts.shell(snippet.name) if shell else texts.text(snippet.name, "$TOOLCARDS_URL")
+            said = snippets.shell(snippet.name) if shell else snippets.text(snippet.name, "$TOOLCARDS_URL")
             self.stdout.write(f"\n---- {' '.join(filter(None, (f'{snippet.title}.', snippet.about)))}\n\n{said}")
 
     def _agreed(self, changes: list[connect.Change], options: dict[str, object]) -> bool:

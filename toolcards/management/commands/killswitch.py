@@ -5,7 +5,7 @@ import argparse
 from django.core.management.base import BaseCommand
 
 from toolcards import gate
-from toolcards.gate import switches
+from toolcards.gate import emergency
 
 
 class Command(BaseCommand):
@@ -25,5 +25,5 @@ class Command(BaseCommand):
             stopped = f" {said['stopped']} open calls were denied." if said["on"] else ""
             self.stdout.write(f"The kill switch is {position}.{stopped}")
             return
-        row = switches.newest()
+        row = emergency.newest()
         self.stdout.write(f"The kill switch is on: {row.reason}" if row else "The kill switch is off.")

@@ -8,7 +8,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from toolcards import gate, proofs
+from toolcards import gate
+from toolcards.sources import capabilities
 
 
 class Command(BaseCommand):
@@ -24,7 +25,7 @@ class Command(BaseCommand):
         """Go on round by round, and say how much that was."""
         scrubbed, refused, deleted, more = 0, 0, Counter[str](), True
         if not dry_run:
-            proofs.keep()
+            capabilities.keep()
         while more:
             done = gate.retain(dry_run=dry_run)
             scrubbed, refused, deleted = scrubbed + done.scrubbed, refused + done.refused, deleted + done.deleted

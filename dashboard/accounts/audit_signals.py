@@ -1,0 +1,174 @@
+"""What changes of people and groups, told to the audit trail in the transaction that changes it, by whatever door.
+
+Pages, commands and the Django admin all save through Django's models, so that is where it is watched. A door of ours
+that changes several things of one person says so (`as_one`) and is told as one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from django.contrib.auth.models import Group, User
+from django.db import transaction
+from django.db.models.signals import m2m_changed, post_save, pre_delete, pre_save
+from django.dispatch import receiver
+
+from toolcards.audit.trail import Act, write
+
+FLAGS = {"username": "name", "is_active": "active", "is_staff": "staff", "is_superuser": "superuser"}
+_told: ContextVar[str] = ContextVar("told", default="")  # whose changes somebody further out tells
+
+# Django saves people and groups without a transaction around it. With one, the row of the trail and what it tells of
+# are written together or not at all, in Django's own commands and admin too.
+User.save = transaction.atomic(User.save)  # type: ignore[method-assign]
+Group.save = transaction.atomic(Group.save)  # type: ignore[method-assign]
+
+
+@contextmanager
+def as_one(act: str, name: str) -> Iterator[None]:
+    """Tell what happens inside to the person of that name as one act, with what was and is, if anything changed."""
+    with transaction.atomic():
+        was = _state(name)
+        token = _told.set(name)
+        try:
+            yield
+        finally:
+            _told.reset(token)
+        now = _state(name)
+        if was != now:
+            write(Act(act, detail={"person": name} | (_differences(was, now) if was else _new(now))))
+
+
+def _state(name: str) -> dict[str, Any]:
+    person = User.objects.filter(username=name).first()
+    if person is None:
+        return {}
+    return _flags(person) | {
+        "groups": _names(person.groups.all()),
+        "rights": _names(person.user_permissions.all()),
+        "signs_in": _way_in(person),
+    }
+
+
+def _flags(person: User) -> dict[str, Any]:
+    return {word: getattr(person, field) for field, word in FLAGS.items()}
+
+
+def _way_in(person: User) -> str:
+    return "by password" if person.has_usable_password() else "by link"
+
+
+def _differences(was: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    return {name: {"was": was.get(name), "is": value} for name, value in now.items() if was.get(name) != value}
+
+
+def _new(state: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in state.items() if name != "name"}
+
+
+def _names(rows: Iterable[Any]) -> list[str]:
+    """The names of groups or rights, in order."""
+    return sorted(row.codename if hasattr(row, "codename") else row.name for row in rows)
+
+
+# ---------------------------------------------------------------- people
+
+
+@receiver(pre_save, sender=User)
+def _looks(sender: Any, instance: User, update_fields: Any = None, **rest: Any) -> None:
+    """Remember what is stored, for whoever is about to be saved; a sign-in alone changes nothing of who may do what."""
+    concerned = update_fields is None or {*FLAGS, "password"} & set(update_fields)
+    stored = concerned and instance.pk and instance.get_username() != _told.get()
+    instance._before = User.objects.filter(pk=instance.pk).first() if stored else None  # type: ignore[attr-defined]
+
+
+@receiver(post_save, sender=User)
+def person_saved(sender: Any, instance: User, created: bool, **rest: Any) -> None:
+    """A person is new, or was changed."""
+    name, before = instance.get_username(), instance._before  # type: ignore[attr-defined]
+    if name == _told.get():
+        return
+    if created:
+        write(Act("person.created", detail={"person": name, "signs_in": _way_in(instance)} | _new(_flags(instance))))
+    elif before is not None:
+        changed = _differences(_flags(before), _flags(instance))
+        if changed:
+            write(Act("person.changed", detail={"person": before.get_username()} | changed))
+        if before.password != instance.password:
+            write(Act("person.password", detail={"person": name, "how": _how(instance)}))
+
+
+def _how(person: User) -> str:
+    """A sign-in hashes a password anew that was hashed the old way: then nobody has typed a new one."""
+    if not person.has_usable_password():
+        return "taken away"
+    return "set" if person._password is not None else "hashed anew"
+
+
+# ---------------------------------------------------------------- groups
+
+
+@receiver(pre_save, sender=Group)
+def _looks_at_group(sender: Any, instance: Group, **rest: Any) -> None:
+    instance._before = Group.objects.filter(pk=instance.pk).first() if instance.pk else None  # type: ignore[attr-defined]
+
+
+@receiver(post_save, sender=Group)
+def group_saved(sender: Any, instance: Group, created: bool, **rest: Any) -> None:
+    """A group is new, or has another name: rules name it."""
+    before = instance._before  # type: ignore[attr-defined]
+    if created:
+        write(Act("group.created", detail={"group": instance.name}))
+    elif before is not None and before.name != instance.name:
+        write(Act("group.renamed", detail={"group": before.name, "is": instance.name}))
+
+
+@receiver(pre_delete, sender=Group)
+def group_gone(sender: Any, instance: Group, **rest: Any) -> None:
+    """A group is gone, and with it what its members might do."""
+    members = sorted(instance.user_set.values_list("username", flat=True))
+    write(Act("group.deleted", detail={"group": instance.name, "members": members}))
+
+
+# ---------------------------------------------------------------- who is in which group, and what it may do
+
+# What is told, of whom, and the name of that one's side of the relation.
+_RELATIONS = {
+    User.groups.through: ("person.groups", "person", "groups"),
+    User.user_permissions.through: ("person.rights", "person", "user_permissions"),
+    Group.permissions.through: ("group.rights", "group", "permissions"),
+}
+
+
+def related(sender: Any, instance: Any, action: str, reverse: bool, model: Any, pk_set: Any, **rest: Any) -> None:
+    """Somebody joined or left, or was given or lost rights, from whichever end of the relation."""
+    if action not in {"post_add", "pre_remove", "pre_clear"}:
+        return
+    act, word, side = _RELATIONS[sender]
+    through = {field.related_model: field.name for field in sender._meta.fields if field.related_model}
+    rows = sender.objects.filter(**{through[type(instance)]: instance})
+    rows = rows.filter(**{f"{through[model]}__in": pk_set}) if pk_set is not None else rows
+    ours, theirs = (model, type(instance)) if reverse else (type(instance), model)
+    touched: dict[int, set[int]] = {}
+    for mine, other in rows.values_list(through[ours], through[theirs]):
+        touched.setdefault(mine, set()).add(other)
+    for one in ours.objects.filter(pk__in=touched):
+        if word == "person" and str(one) == _told.get():
+            continue
+        changed = set(_names(theirs.objects.filter(pk__in=touched[one.pk])))
+        write(Act(act, detail={word: str(one)} | _moved(set(_names(getattr(one, side).all())), changed, action)))
+
+
+def _moved(now: set[str], changed: set[str], action: str) -> dict[str, Any]:
+    """What was and what is; of rights, of which there are many, only what moved."""
+    was, then = (now - changed, now) if action == "post_add" else (now, now - changed)
+    if len(now) > 20:
+        return {"added": sorted(then - was), "removed": sorted(was - then)}
+    return {"was": sorted(was), "is": sorted(then)}
+
+
+for _through in _RELATIONS:
+    m2m_changed.connect(related, sender=_through)

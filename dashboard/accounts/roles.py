@@ -1,0 +1,186 @@
+"""Who may do what: three roles, each a Django group that holds at least these permissions; and who has which."""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group, Permission, User
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.db.models import Q, QuerySet
+
+from dashboard.accounts import audit_signals, sign_in_links
+
+ROLES = ("viewer", "approver", "admin")
+
+# What admins may change by hand. All else is written by the gate, and only read here.
+KEPT_BY_ADMINS = ("source", "agentkey", "draft", "draftrule", "webhook")
+STOCK = ("add_", "change_", "delete_", "view_")
+# Admins add and switch off people, and nobody is deleted: the log names them.
+OVER_PEOPLE = ("add_user", "change_user", "view_user", "view_group")
+
+
+class LastAdmin(Exception):
+    """Without this person nobody could keep this server."""
+
+
+class Stale(Exception):
+    """Somebody else has changed the person since they were looked at."""
+
+
+class NotASuperuser(Exception):
+    """Only a superuser, or the command line, changes a superuser."""
+
+
+@transaction.atomic
+def ensure_roles() -> None:
+    """Make the three groups, and give them what newer versions have added."""
+    rights = list(Permission.objects.values_list("pk", "content_type__app_label", "content_type__model", "codename"))
+    for role in ROLES:
+        group, _ = Group.objects.get_or_create(name=role)
+        group.permissions.add(*(pk for pk, *right in rights if _holds(role, *right)))
+
+
+# ---------------------------------------------------------------- changing people; each is one row of the audit trail
+
+
+def create(name: str, *, role: str, password: str = "", groups: Collection[str] = ()) -> User:
+    """Make a person; without a password they sign in by link. Raises ValueError if the name is taken or not a name."""
+    users = get_user_model()
+    name = users.normalize_username(name)  # as sign-in reads it: one spelling of a name, one person
+    try:
+        users._meta.get_field("username").run_validators(name)  # nobody is called like a group
+    except ValidationError as wrong:
+        raise ValueError(" ".join(wrong.messages)) from None
+    with transaction.atomic():
+        lock()
+        if taken := users.objects.filter(username__iexact=name).first():
+            raise ValueError(f"there is a person called {taken.get_username()} already")
+        with audit_signals.as_one("person.created", name):
+            person = users.objects.create_user(username=name, password=password or None)
+            _put(person, role, groups)
+    return person
+
+
+def give(person: User, role: str) -> None:
+    """Make this the person's one role, from the command line; raises LastAdmin."""
+    with _an_admin_stays(), audit_signals.as_one("person.changed", person.get_username()):
+        _put(person, role, other_groups(person))
+
+
+def change(person: User, *, role: str, groups: Collection[str], seen: str, by: User) -> None:
+    """Give the person this role and these other groups, made where there are none.
+
+    Raises LastAdmin, Stale, NotASuperuser.
+    """
+    with _an_admin_stays(), audit_signals.as_one("person.changed", person.get_username()):
+        _as_seen(person, seen, by)
+        _put(person, role, groups)
+
+
+def link(person: User, base: str, life: int, *, seen: str, by: User) -> str:
+    """Return a new sign-in link for the person; raises Stale (switched off, too), NotASuperuser."""
+    with transaction.atomic():
+        lock()
+        _as_seen(person, seen, by)
+        if not person.is_active:
+            raise Stale
+        return sign_in_links.make_link(person, base, life)
+
+
+def switch(person: User, active: bool, *, seen: str, by: User) -> None:
+    """Let the person in, or no more: open pages and sockets of theirs end within seconds.
+
+    Raises LastAdmin, Stale, NotASuperuser.
+    """
+    with _an_admin_stays(), audit_signals.as_one("person.changed", person.get_username()):
+        _as_seen(person, seen, by)
+        person.is_active = active
+        person.save(update_fields=["is_active"])
+        if not active:
+            sign_in_links.void_links(person)
+
+
+def _put(person: User, role: str, groups: Collection[str]) -> None:
+    ensure_roles()
+    person.groups.set([Group.objects.get_or_create(name=name)[0] for name in {role, *groups} if name])
+    person.is_staff = role == "admin"
+    person.is_superuser = person.is_superuser and role == "admin"
+    person.save(update_fields=["is_staff", "is_superuser"])
+
+
+@contextmanager
+def _an_admin_stays() -> Iterator[None]:
+    """Undo what happens inside if it leaves nobody to keep this server."""
+    with transaction.atomic():
+        lock()
+        had = admins().exists()
+        yield
+        if had and not admins().exists():
+            raise LastAdmin
+
+
+def lock() -> None:
+    """Let nobody else change people until the transaction ends: of two who switch each other off, one is late."""
+    list(Group.objects.select_for_update().filter(name="admin"))
+
+
+def _as_seen(person: User, seen: str, by: User) -> None:
+    """Read the person again, under the lock; raises NotASuperuser, or Stale if they are not as they were seen."""
+    person.refresh_from_db()
+    if not may_change(by, person):
+        raise NotASuperuser
+    if seen != state(person):
+        raise Stale
+
+
+# ---------------------------------------------------------------- looking at people
+
+
+def may_change(by: User, person: User) -> bool:
+    """Return whether `by` may change this person, as far as superusers are protected from everyone else."""
+    return by.is_superuser or not person.is_superuser
+
+
+def admins() -> QuerySet[User]:
+    """Return who keeps this server: active, with the role or above all rights."""
+    kept = Q(is_superuser=True) | Q(groups__name="admin")
+    return get_user_model().objects.filter(kept, is_active=True).distinct()
+
+
+def only_admin(person: User) -> bool:
+    """Return whether nobody else keeps this server."""
+    return not admins().exclude(pk=person.pk).exists() and admins().filter(pk=person.pk).exists()
+
+
+def role_of(person: User) -> str:
+    """Return the person's role; the empty string without one. Who has all rights is an admin."""
+    held = {group.name for group in person.groups.all()}
+    return "admin" if person.is_superuser else next((role for role in reversed(ROLES) if role in held), "")
+
+
+def other_groups(person: User) -> list[str]:
+    """Return the person's groups beside the roles, in order: rules name them."""
+    return sorted(group.name for group in person.groups.all() if group.name not in ROLES)
+
+
+def state(person: User) -> str:
+    """Return a digest of what pages change of a person: who changes it says what they saw."""
+    said = [person.pk, person.is_active, person.is_superuser, sorted(group.name for group in person.groups.all())]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
+
+
+def _holds(role: str, app: str, table: str, code: str) -> bool:
+    if app != "toolcards":
+        return role == "admin" and app == "auth" and code in OVER_PEOPLE
+    if code.startswith("view_"):
+        return role == "admin" or table not in ("agentkey", "auditrow", "audithead")
+    if code == "vote":
+        return role in ("approver", "admin")
+    if code == "delete_source":
+        return False  # its runs and their log would go with it
+    if code.startswith(STOCK):
+        return role == "admin" and table in KEPT_BY_ADMINS
+    return role == "admin"  # rights of our own making, for example to edit policy

@@ -1,0 +1,61 @@
+"""Who signed in, out, or failed to: told to the audit trail, by whatever door they came; and how long ago it was."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from django.contrib.auth import signals
+from django.contrib.auth.models import User
+from django.dispatch import receiver
+from django.http import HttpRequest
+
+from toolcards.audit.trail import Act, write
+
+LONGEST_NAME = 150  # characters
+SINCE = "signed_in_at"  # in a session: epoch seconds of the sign-in that began it
+
+
+def since(request: HttpRequest) -> float:
+    """Return when this very session was signed in (epoch seconds), 0 if never: another one's sign-in is none for it."""
+    latest = getattr(request.user, "last_login", None)
+    return min(float(request.session.get(SINCE, 0)), latest.timestamp() if latest else 0.0)
+
+
+@receiver(signals.user_logged_in)
+def signed_in(sender: Any, request: HttpRequest | None, user: Any, **rest: Any) -> None:
+    """A person came in; where they were going tells whether it was to vote."""
+    if request is not None:
+        request.session[SINCE] = time.time()
+    target = _target(request)
+    act = "signin.vote" if target.startswith("/approvals/") else "signin"
+    write(Act(act, "human", user.get_username(), detail=_where(request) | ({"next": target} if target else {})))
+
+
+@receiver(signals.user_logged_out)
+def signed_out(sender: Any, request: HttpRequest | None, user: Any, **rest: Any) -> None:
+    """A person went."""
+    if user is not None:
+        write(Act("signout", "human", user.get_username(), detail=_where(request)))
+
+
+@receiver(signals.user_login_failed)
+def refused(sender: Any, credentials: dict[str, Any], request: HttpRequest | None = None, **rest: Any) -> None:
+    """A sign-in failed. What was typed as a name is kept only if it is one: it may be a password."""
+    name = User.normalize_username(str(credentials.get("username", ""))[:LONGEST_NAME])
+    typed = {"typed": name} if User.objects.filter(username=name).exists() else {}
+    write(Act("signin.refused", "nobody", detail=typed | _where(request)))
+
+
+def _target(request: HttpRequest | None) -> str:
+    if request is None:
+        return ""
+    target = request.POST.get("next") or request.GET.get("next") or ""
+    return target[:200] if target.startswith("/") else ""
+
+
+def _where(request: HttpRequest | None) -> dict[str, str]:
+    if request is None:
+        return {}
+    by_link = request.path.startswith("/login/link/")
+    return {"from": str(request.META.get("REMOTE_ADDR", "")), "way": "link" if by_link else "password"}

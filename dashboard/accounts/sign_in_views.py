@@ -1,0 +1,85 @@
+"""Signing in, with a password or by a link, and out again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import login
+from django.contrib.auth.views import LoginView, LogoutView
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme, urlencode
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+
+from dashboard.accounts import devices, hashing, sign_in_links
+from dashboard.accounts.forms import SLOWLY, SignInForm
+from dashboard.accounts.throttle import TooManyAttempts
+
+BUSY = "Too many people are signing in right now. Try again in a few seconds."
+
+
+class SignIn(LoginView):
+    """Name and password; who is signed in already goes on. `next` only within this site."""
+
+    template_name = "registration/login.html"
+    authentication_form = SignInForm
+    redirect_authenticated_user = True
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Check the password; 429 where that was tried too often, or by too many at a time."""
+        try:
+            return super().post(request, *args, **kwargs)
+        except TooManyAttempts as refused:
+            return self._later(SLOWLY.format(refused.wait), refused.wait)
+        except hashing.Busy:
+            return self._later(BUSY, hashing.RETRY_AFTER)
+
+    def _later(self, message: str, seconds: int) -> HttpResponse:
+        form = SignInForm(self.request, initial={"username": self.request.POST.get("username", "")})
+        context = self.get_context_data(form=form, later=message)
+        return self.render_to_response(context, status=429, headers={"Retry-After": str(seconds)})
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        """Sign in, and let the browser be known for this person."""
+        answer = super().form_valid(form)
+        devices.remember(self.request, answer, form.get_user().pk)
+        return answer
+
+    def get_redirect_url(self) -> str:
+        """Return the page that was wanted, if it is a path of our own and no page of this module."""
+        wanted = self.request.POST.get("next", self.request.GET.get("next", ""))
+        ours = wanted.startswith("/") and url_has_allowed_host_and_scheme(wanted, allowed_hosts=None)
+        return wanted if ours and not wanted.startswith(("/login", "/logout", "/admin/log")) else ""
+
+
+class SignOut(LogoutView):
+    """A button posts here."""
+
+    http_method_names = ["post", "options"]
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def use_link(request: HttpRequest, token: str) -> HttpResponse:
+    """Name the account that the link is for; POST signs in and goes to the first page. 410 if it is used or too old."""
+    person = sign_in_links.claim(token) if request.method == "POST" else sign_in_links.person_of(token)
+    if person is None:
+        return render(request, "registration/link_gone.html", status=410)
+    if request.method != "POST":
+        return render(request, "registration/link.html", {"person": person})
+    login(request, person, backend=settings.AUTHENTICATION_BACKENDS[0])
+    answer = redirect(settings.LOGIN_REDIRECT_URL)
+    devices.remember(request, answer, person.pk)
+    return answer
+
+
+def to_sign_in(request: HttpRequest) -> HttpResponse:
+    """Send the Django admin's visitors to our own sign-in page; 403 for who is signed in and may not go there."""
+    if request.user.is_authenticated and not request.user.is_staff:
+        raise PermissionDenied
+    wanted = request.GET.get("next") or reverse("admin:index")
+    return redirect(f"{settings.LOGIN_URL}?{urlencode({'next': wanted})}")

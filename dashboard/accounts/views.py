@@ -1,0 +1,200 @@
+"""People: who there is and what they may do; inviting, changing, switching off; and one's own password."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth import get_user_model, update_session_auth_hash
+from django.contrib.auth.forms import SetPasswordForm
+from django.contrib.auth.models import Group
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST
+
+from dashboard.accounts import roles as keeping
+from dashboard.accounts import sign_in_links
+from dashboard.accounts.access import needs
+from dashboard.accounts.forms import OwnPasswordForm
+from dashboard.forms import NamesField
+from dashboard.policy.emergency import fresh
+
+RIGHT = "auth.change_user"
+SHOWN = 500
+STALE = "Somebody has changed this person since you looked. Here is how it is now; nothing was changed."
+LAST = "This is the only admin: nobody could keep this server without them. Make somebody else admin first."
+ABOVE = "Only a superuser can change a superuser. Nothing was changed."
+SIGN_IN = "Sign in again first: this needs a fresh sign-in. Nothing was changed."
+ROLE_WORDS = (("viewer", "viewer: looks"), ("approver", "approver: answers too"), ("admin", "admin: everything"))
+
+
+class PersonForm(forms.Form):
+    """What a person may do: the role, and groups that rules can name."""
+
+    role = forms.ChoiceField(choices=ROLE_WORDS)
+    groups = NamesField(
+        required=False, max_length=2000, help_text="Rules name them as group:…; commas between. New ones are made."
+    )
+
+    def clean_groups(self) -> list[str]:
+        """Return the names of groups, none of which is a role or longer than a name may be."""
+        names = [name.removeprefix("group:").strip() for name in self.cleaned_data["groups"]]
+        longest = Group._meta.get_field("name").max_length or 150
+        for name in names:
+            if name in keeping.ROLES:
+                raise forms.ValidationError(f"{name} is a role; choose it above.")
+            if not name or len(name) > longest or not name.isprintable():
+                raise forms.ValidationError(f"A group's name has 1 to {longest} characters that can be seen.")
+        return names
+
+
+class InviteForm(PersonForm):
+    """A new person."""
+
+    name = forms.CharField(max_length=150)
+    field_order = ("name", "role", "groups")
+
+
+# ---------------------------------------------------------------- everybody
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@needs(RIGHT)
+def people(request: HttpRequest) -> HttpResponse:
+    """Everybody, and one more on POST."""
+    if request.method != "POST":
+        return _people(request, InviteForm(initial={"role": "viewer"}))
+    form = InviteForm(request.POST)
+    if not fresh(request):
+        return _people(request, form, told=SIGN_IN, status=401)
+    if form.is_valid():
+        said = form.cleaned_data
+        try:
+            person = keeping.create(said["name"], role=said["role"], groups=said["groups"])
+            return _person(request, person, link=_link(request, person, keeping.state(person)))
+        except ValueError as wrong:
+            form.add_error("name", f"{wrong}".rstrip(".").capitalize() + ".")
+    return _people(request, form, status=422)
+
+
+def _people(request: HttpRequest, form: InviteForm, *, told: str = "", status: int = 200) -> HttpResponse:
+    rows = get_user_model().objects.prefetch_related("groups").order_by("-is_active", "username")[:SHOWN]
+    context = {
+        "rows": [(row, keeping.role_of(row), keeping.other_groups(row)) for row in rows],
+        "form": form, "fresh": fresh(request), "told": told,
+    }  # fmt: skip
+    return render(request, "people/people.html", context, status=status)
+
+
+# ---------------------------------------------------------------- one of them
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@needs(RIGHT)
+def person(request: HttpRequest, pk: int) -> HttpResponse:
+    """One person; POST gives another role and other groups."""
+    found = get_object_or_404(get_user_model(), pk=pk)
+    if request.method != "POST":
+        return _person(request, found)
+    form = PersonForm(request.POST)
+    if not fresh(request):
+        return _person(request, found, told=SIGN_IN, status=401)
+    if not form.is_valid():
+        return _person(request, found, form=form, status=422)
+    said = form.cleaned_data
+    return _done(request, found, lambda seen: keeping.change(found, **said, seen=seen, by=request.user), "is changed")
+
+
+@require_POST
+@needs(RIGHT)
+def act(request: HttpRequest, pk: int, what: str) -> HttpResponse:
+    """Switch a person off or on, or give them a new sign-in link."""
+    if what not in {"link", "on", "off"}:
+        raise Http404
+    found = get_object_or_404(get_user_model(), pk=pk)
+    if not fresh(request):
+        return _person(request, found, told=SIGN_IN, status=401)
+    if what != "link":
+        on = what == "on"
+        told = "may come in again" if on else "is switched off, and out of all sessions"
+        return _done(request, found, lambda seen: keeping.switch(found, on, seen=seen, by=request.user), told)
+    made: list[str] = []
+    refused = _refused(request, found, lambda seen: made.append(_link(request, found, seen)))
+    return refused or _person(request, found, link=made[0])
+
+
+def _done(request: HttpRequest, found: Any, do: Callable[[str], None], told: str) -> HttpResponse:
+    """Do it for who saw the person as they are, and say what came of it."""
+    refused = _refused(request, found, do)
+    if refused is not None:
+        return refused
+    messages.success(request, f"{found.get_username()} {told}.")
+    return redirect("person", found.pk)
+
+
+_REFUSALS: dict[type[Exception], tuple[str, int]] = {
+    keeping.LastAdmin: (LAST, 409), keeping.Stale: (STALE, 412), keeping.NotASuperuser: (ABOVE, 403),
+}  # fmt: skip
+
+
+def _refused(request: HttpRequest, found: Any, do: Callable[[str], None]) -> HttpResponse | None:
+    """Do it with what the form says was seen; return the page that says why not, None once it is done."""
+    try:
+        do(request.POST.get("seen", ""))
+    except tuple(_REFUSALS) as refused:
+        message, status = _REFUSALS[type(refused)]
+        return _person(request, get_user_model().objects.get(pk=found.pk), told=message, status=status)
+    return None
+
+
+def _person(
+    request: HttpRequest, found: Any, *, form: PersonForm | None = None, link: str = "", told: str = "",
+    status: int = 200,
+) -> HttpResponse:  # fmt: skip
+    said = {"role": keeping.role_of(found) or "viewer", "groups": keeping.other_groups(found)}
+    context = {
+        "person": found, "role": keeping.role_of(found), "groups": said["groups"], "seen": keeping.state(found),
+        "form": form or PersonForm(initial=said), "link": link, "told": told, "fresh": fresh(request),
+        "only_admin": keeping.only_admin(found), "protected": not keeping.may_change(request.user, found),
+    }  # fmt: skip
+    answer = render(request, "people/person.html", context, status=status)
+    if link:
+        answer["Cache-Control"] = "no-store, private"
+    return answer
+
+
+def _link(request: HttpRequest, found: Any, seen: str) -> str:
+    origins = settings.TOOLCARDS.origins
+    base = str(origins[0]) if origins else request.build_absolute_uri("/").rstrip("/")
+    return keeping.link(found, base, sign_in_links.INVITED, seen=seen, by=request.user)
+
+
+# ---------------------------------------------------------------- oneself
+
+
+@sensitive_post_parameters()
+@require_http_methods(["GET", "HEAD", "POST"])
+@needs()
+def password(request: HttpRequest) -> HttpResponse:
+    """One's own password: who has one says it, who came by link has just come."""
+    has_one = request.user.has_usable_password()
+    data = request.POST if request.method == "POST" else None
+    form = (
+        OwnPasswordForm(request.user, data, session=request.session.session_key or "")
+        if has_one
+        else SetPasswordForm(request.user, data)
+    )
+    allowed, status = has_one or fresh(request), 200
+    if request.method == "POST":
+        status = 422 if allowed else 401
+        if allowed and form.is_valid():
+            update_session_auth_hash(request, form.save())
+            messages.success(request, "Your password is set. Your other sessions are signed out.")
+            return redirect("password")
+        status = 429 if form.has_error("old_password", "later") else status
+    context = {"form": form, "allowed": allowed, "has_one": has_one}
+    return render(request, "people/password.html", context, status=status)

@@ -1,0 +1,138 @@
+"""The audit trail for people: searched by act, person, call, run and time; whether it is whole; and unmasking."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import render
+from django.utils.safestring import mark_safe
+from django.views.decorators.http import require_GET, require_POST
+
+from dashboard import url_helpers
+from dashboard.accounts.access import needs
+from dashboard.cards import rendering
+from toolcards.audit import verification
+from toolcards.audit.trail import Act, AuditQuerySet, AuditRow, write
+from toolcards.models import Run, ToolCall
+from toolcards.transports import anchor_copies
+
+READ = "toolcards.view_auditrow"
+REVEAL = "toolcards.reveal"
+PAGE = 100
+FILTERS = {"act": "act__startswith", "person": "actor", "run": "run", "call": "call", "approval": "approval"}
+
+
+@require_GET
+@needs(READ)
+def audit(request: HttpRequest) -> HttpResponse:
+    """The newest rows first, a page at a time."""
+    names = (*FILTERS, "about", "since", "until", "before")
+    given = {name: request.GET.get(name, "").strip()[:200] for name in names}
+    rows = list(found(given).order_by("-seq")[: PAGE + 1])
+    sources = _sources(rows)
+    context = {
+        "rows": [(row, sources.get(row.call.partition("-")[0], "")) for row in rows[:PAGE]],
+        "next": rows[PAGE - 1].seq if len(rows) > PAGE else None,
+        "given": given,
+        "verified": verification.last(),
+        "since": _since(verification.last()),
+        "copies": _copies(),
+        "acts": AuditRow.objects.order_by("act").values_list("act", flat=True).distinct(),
+    }
+    return render(request, "audit/audit.html", context)
+
+
+def _copies() -> list[dict[str, Any]]:
+    """Return where copies of the trail's end go, and what each place got from this process."""
+    known = [(name, anchor_copies.places.get(name, anchor_copies.Place())) for name in settings.TOOLCARDS.audit_copy]
+    return [
+        {
+            "label": anchor_copies.label(name),
+            "seq": place.seq,
+            "at": place.number and place.at,
+            "trouble": place.trouble,
+        }
+        for name, place in known
+    ]
+
+
+def _sources(rows: list[AuditRow]) -> dict[str, str]:
+    """Return the names of the sources by run number, for rows about a call: a run's name alone may be of several."""
+    numbers = {named[0] for row in rows if (named := url_helpers.read_public_id(row.call))}
+    return {str(pk): name for pk, name in Run.objects.filter(pk__in=numbers).values_list("pk", "source__name")}
+
+
+def _since(verified: verification.Verified | None) -> int:
+    """Return how many rows came after the last look, as far as it went."""
+    return AuditRow.objects.filter(seq__gt=verified.finding.seq).count() if verified else 0
+
+
+def found(given: dict[str, str]) -> AuditQuerySet:
+    """Return the rows that fit; what is no time or number is left out of account."""
+    rows = AuditRow.objects.all()
+    for name, lookup in FILTERS.items():
+        if given.get(name):
+            rows = rows.filter(**{lookup: given[name]})
+    if given.get("about"):  # details are JSON in ASCII
+        rows = rows.filter(detail__contains=json.dumps(given["about"])[1:-1])
+    if (since := _moment(given.get("since", ""))) is not None:
+        rows = rows.filter(at__gte=since)
+    if (until := _moment(given.get("until", ""))) is not None:
+        rows = rows.filter(at__lte=until)
+    before = url_helpers.read_number(given.get("before", ""))
+    return rows if before is None else rows.filter(seq__lt=before)
+
+
+def _moment(text: str) -> int | None:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+@require_POST
+@needs(READ)
+def check(request: HttpRequest) -> HttpResponse:
+    """Walk the whole chain and say whether it holds."""
+    return render(request, "audit/verified.html", {"finding": verification.check()})
+
+
+@require_GET
+@needs(READ)
+def export(request: HttpRequest) -> StreamingHttpResponse:
+    """All rows as JSON Lines, as `manage.py audit export` gives them."""
+    write(Act("audit.exported"))
+    answer = StreamingHttpResponse(_lines(), content_type="application/x-ndjson")
+    answer["Content-Disposition"] = 'attachment; filename="toolcards-audit.jsonl"'
+    return answer
+
+
+def _lines() -> Iterator[str]:
+    for row in AuditRow.objects.order_by("seq").iterator(chunk_size=2_000):
+        said: dict[str, Any] = row.said | {"detail": row.details, "key": row.key, "prev": row.prev, "hash": row.hash}
+        yield json.dumps(said, separators=(",", ":")) + "\n"
+
+
+@require_POST
+@needs(REVEAL)
+def reveal(request: HttpRequest, public_id: str) -> HttpResponse:
+    """Show one call with nothing masked, to this person, now; that they looked is written down first."""
+    named = url_helpers.read_public_id(public_id)
+    if named is None:
+        raise Http404
+    run, ordinal = named
+    call = ToolCall.objects.select_related("run", "run__source").filter(run_id=run, ordinal=ordinal).first()
+    if call is None:
+        raise Http404
+    detail = {"call_id": call.call_id, "tool": call.tool}
+    write(Act("reveal", "human", request.user.get_username(), call.run.name, call.public_id, detail=detail))
+    shown = mark_safe(rendering.draw(call, full=True, masked=False))  # noqa: S308 - our own template's output
+    answer = render(request, "audit/revealed.html", {"call": call, "card": shown})
+    answer["Cache-Control"] = "no-store, private"
+    return answer

@@ -1,0 +1,1 @@
+"""Cards as HTML: what each part of a call shows."""

@@ -1,0 +1,78 @@
+"""A run's step log as a page: each phase of each call in a line, read from the event log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dashboard import url_helpers
+from toolcards.client.common import error_codes
+from toolcards.core.calls.facts import InputDelta, TextDelta
+from toolcards.gate.writer.call_trace import Step, story
+from toolcards.models import Event, Run
+
+EVENTS_MOST = 20_000
+LINES_MOST = 1_000
+
+_PHASES = {
+    "run": "Run", "step": "Step", "resolve": "Input complete", "validate": "Input checked", "repair": "Repaired",
+    "before": "Plug-ins asked", "gate": "Policy decided", "ask": "A person was asked", "answer": "A person answered",
+    "claim": "The yes was used",
+    "execute": "Tool ran", "output": "Result checked", "after": "Plug-ins told", "settled": "Settled",
+}  # fmt: skip
+_ST = {
+    "ok": "ok", "claimed": "ok", "allow": "ok", "approved": "ok", "error": "err", "deny": "deny", "denied": "deny",
+    "waiting": "ask",
+    "ask": "ask", "aborted": "off", "unknown": "off", "truncated": "off", "repaired": "run",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A phase in words."""
+
+    step: Step
+    words: str
+    st: str
+    link: str
+    length: str
+    details: list[tuple[str, str]]
+
+
+def of_run(run: Run) -> dict[str, Any]:
+    """Return the run's phases, oldest first."""
+    events = Event.objects.filter(run=run).but_type(TextDelta.type).but_type(InputDelta.type)
+    events = events.order_by("seq")[:EVENTS_MOST]
+    steps = list(story(events.iterator(chunk_size=500)))
+    return {"steps": [_line(run, step) for step in steps[:LINES_MOST]], "steps_cut": len(steps) > LINES_MOST}
+
+
+def _line(run: Run, step: Step) -> Line:
+    words = _PHASES.get(step.phase, step.phase)
+    link = url_helpers.call(f"{run.pk}-{step.ordinal}") if step.ordinal else ""
+    length = url_helpers.length(step.ms / 1000) if step.ms is not None else ""
+    return Line(step, words, _ST.get(step.outcome, ""), link, length, list(_details(step)))
+
+
+def _details(step: Step) -> list[tuple[str, str]]:
+    said: list[tuple[str, str]] = []
+    if step.code:
+        said.append(
+            ("code", f"{step.code} ({error_codes.title(step.code)})" if error_codes.title(step.code) else step.code)
+        )
+    for name, value in (step.more or {}).items():
+        if value in (None, "", 0, []) and name not in {"results"}:
+            continue
+        said.append((name.replace("_", " "), _shown(name, value)))
+    return said
+
+
+def _shown(name: str, value: Any) -> str:
+    if name.endswith("_sha"):
+        return f"{str(value)[:12]}…"
+    if isinstance(value, dict):
+        return ", ".join(str(part) for part in value.values() if part)
+    if isinstance(value, list):
+        shown = ", ".join(str(part) for part in value[:20])
+        return f"{shown} and {len(value) - 20} more" if len(value) > 20 else shown
+    return str(value)

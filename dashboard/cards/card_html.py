@@ -1,0 +1,172 @@
+"""The parts that every card has at every tick, written without the template engine: it would take most of the time.
+
+Whatever is put into them is escaped where it is put in.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from html import escape
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from django.utils.safestring import SafeString, mark_safe
+
+from dashboard import url_helpers
+from dashboard.cards.icons import icon, moment
+from dashboard.cards.payload_view import Body
+from dashboard.cards.safe_text import plain, visible
+from toolcards.core.calls.card import ToolCallState
+
+if TYPE_CHECKING:
+    from dashboard.cards.card_view import Face
+    from toolcards.models import ToolCall
+
+
+class Pieces:
+    """The pieces of one card, each written when its template asks for it."""
+
+    def __init__(self, call: ToolCall, face: Face) -> None:
+        self.call, self.face = call, face
+        self.dom = f"c-{call.public_id}"
+
+    @property
+    def attributes(self) -> SafeString:
+        """The attributes of the card's article; the first five are the public contract."""
+        call, face, card, look = self.call, self.face, self.face.card, self.face.look
+        named = {
+            "id": self.dom, "class": "card full" if face.full else "card", "data-call-id": plain(card.call_id),
+            "data-run": plain(call.run.name), "data-state": card.state or ToolCallState.INPUT_STREAMING,
+            "data-rev": card.rev, "data-seq": card.seq, "data-ordinal": card.ordinal, "data-pk": call.pk,
+            "data-source": plain(call.run.source.name),
+            "data-requested": face.requested_ms, "data-st": look.st, "aria-labelledby": f"{self.dom}-h", "tabindex": -1,
+        }  # fmt: skip
+        if card.waiting:
+            named |= {"data-queue": face.queue, "data-risk": face.risk.level}
+        if face.took:
+            named["data-took"] = round(face.took * 1000)
+        if card.soft:
+            named["data-soft"] = plain(card.cause or "")
+        flags = {
+            "data-waiting": card.waiting, "data-moving": look.live and not card.finished, "data-full": face.full,
+        }  # fmt: skip
+        said = [f'{name}="{escape(str(value))}"' for name, value in named.items()]
+        return _html(" ".join(said + [name for name in flags if flags[name]]))
+
+    @property
+    def head(self) -> SafeString:
+        """The card's first line: its state, tool and summary, how long it takes, and the way to its own page."""
+        face, look = self.face, self.face.look
+        return _html(
+            '<header class="card-head">\n'
+            f'<span class="badge st" data-st="{escape(look.st)}" data-form="{escape(look.form)}">'
+            f"{icon(look.icon)}{visible(face.word)}</span>\n"
+            f'<h3 id="{escape(self.dom)}-h">{icon(face.kind_icon, "kind")}<span class="sr">{escape(face.kind)}: </span>'
+            f'<code class="tool">{visible(face.card.tool.name)}</code> '
+            f'<span class="sum">{visible(face.summary)}</span></h3>\n'
+            f'<span class="card-end">{self._time()}{self._strip()}<a class="permalink"'
+            f' href="{escape(url_helpers.call(self.call.public_id))}"'
+            ' aria-label="Open this call" title="Open this call">'
+            f"{icon('chevron-right')}</a></span>\n</header>"
+        )
+
+    def _time(self) -> str:
+        face = self.face
+        if face.ticking:
+            return f'<time class="dur" data-since="{escape(str(face.ticking))}"></time>'
+        return f'<span class="dur">{escape(face.total)}</span>' if face.total else ""
+
+    def _strip(self) -> str:
+        """The three parts of the call's time as a small picture; nothing before the first has ended."""
+        if not self.face.segments:
+            return ""
+        rects = "".join(
+            f'<rect class="{escape(one.part)}" x="{escape(str(one.x))}" y="0" width="{escape(str(one.width))}"'
+            ' height="6"/>' for one in self.face.segments
+        )  # fmt: skip
+        return (
+            '<svg class="strip" viewBox="0 0 100 6" preserveAspectRatio="none" role="img"'
+            f' aria-label="{escape(self.face.durations)}">{rects}</svg>'
+        )
+
+    @property
+    def input(self) -> SafeString:
+        """The input as far as it is known, folded."""
+        body = self.face.input
+        return _html(self._folded("in", "Input", body, body.word) if body else "")
+
+    @property
+    def output(self) -> SafeString:
+        """The output, partial ones included, folded."""
+        body = self.face.output
+        if not body:
+            return _html("")
+        lines = f", {body.lines} lines" if body.lines > 1 else ""
+        return _html(self._folded("out", f"Output{' so far' * self.face.card.preliminary}", body, body.word + lines))
+
+    @property
+    def asked(self) -> SafeString:
+        """The input in the open: of a call that waits for an answer."""
+        return _html(self._body(self.face.input)) if self.face.input else _html("")
+
+    def _folded(self, part: str, label: str, body: Body, size: str) -> str:
+        return (
+            f'<details id="{escape(self.dom)}-{part}" class="fold"{" open" * self.face.full}><summary>'
+            f'{icon("chevron-right", "turn")}<span class="lab">{escape(label)}</span>'
+            f'<span class="hint">{visible(body.hint)}</span><span class="size">{escape(size)}</span></summary>'
+            f'<div class="body">{self._body(body)}</div></details>\n'
+        )
+
+    def _body(self, body: Body) -> str:
+        if body.rows:
+            rows = "".join(
+                f"<div><dt>{visible(name)}</dt><dd><pre>{visible(value)}</pre></dd></div>" for name, value in body.rows
+            )
+            shown = f'<dl class="args">{rows}</dl>'
+        else:
+            text = visible(body.text) if body.text else '""'
+            shown = f'<pre class="text">{text}</pre>'
+        if not body.left:
+            return shown
+        return (
+            f'{shown}<p class="more"><a href="{escape(url_helpers.call(self.call.public_id))}">Open all {body.size}'
+            f' characters</a> <span class="muted">{body.left} not shown here</span></p>'
+        )
+
+    @property
+    def attempts(self) -> str:
+        """Where the other attempts of this call are listed, if there are any: in its own run, for ids are of a run."""
+        card, run = self.face.card, self.call.run
+        if max(card.attempt, card.occurrence) <= 1:
+            return ""
+        return f"/calls/?{urlencode({'q': card.call_id, 'run': run.name, 'source': run.source.name}, errors='replace')}"
+
+    @property
+    def meta(self) -> SafeString:
+        """The small print: whose call it is, in which run, when, and how long its parts took."""
+        face, card, run = self.face, self.face.card, self.call.run
+        said = [f'<span class="source" title="Source">{visible(run.source.name)}</span>']
+        said += [f'<span class="path">{visible(face.path)}</span>'] if face.path else []
+        said.append(f'<a class="runlink" href="{escape(run.url)}">{visible(run.name)}</a>')
+        told = (
+            f"step {card.step}" if card.step else "",
+            f"attempt {card.attempt}" if card.attempt > 1 else "",
+            f"from {card.tool.source}" if card.tool.source else "",
+            "run by the model provider" if card.provider_executed else "",
+        )
+        said += [f"<span>{visible(text)}</span>" for text in told if text]
+        if clock := _clock(card.times.started):
+            said.append(f"<span>{clock}</span>")
+        if face.durations:
+            said.append(f'<span class="lengths">{escape(face.durations)}</span>')
+        return _html("".join(said))
+
+
+@lru_cache(maxsize=4_096)
+def _clock(at: float) -> str:
+    """A card's time is drawn at every tick, and is the same at each."""
+    return str(moment(at))
+
+
+def _html(text: str) -> SafeString:
+    return mark_safe(text)  # noqa: S308 - each value was escaped where it was put in

@@ -1,0 +1,328 @@
+"""What a card shows: everything its template needs, worked out once per revision and without any query.
+
+Longer than most modules: it is one class of short properties, one for each thing that the templates name.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from functools import cached_property
+from typing import Any
+from urllib.parse import urlencode
+
+from dashboard import url_helpers
+from dashboard.cards import duration_bar, labels, payload_view, safe_text
+from dashboard.cards import risk as risks
+from dashboard.cards.payload_view import Body
+from toolcards.client.common import error_codes
+from toolcards.client.common.json_text import same
+from toolcards.core.calls.call_json import summary, view_sha256
+from toolcards.core.calls.card import Card, ToolCallState
+from toolcards.gate.approvals import revocation
+
+S = ToolCallState
+
+
+class Face:
+    """A card in words and numbers; `full` shows bodies whole."""
+
+    def __init__(self, card: Card, *, full: bool = False) -> None:
+        self.card, self.full = card, full
+        self.look = labels.look(card)
+        self.kind_icon = labels.KIND_ICONS.get(card.tool.kind, "wrench")
+        self.cap = None if full else payload_view.CAP_ASKED if card.waiting else payload_view.CAP
+
+    # ------------------------------------------------------------ head
+
+    @cached_property
+    def summary(self) -> str:
+        """One line about the call; nothing while the input itself is all there is to see."""
+        return "" if self.card.state is S.INPUT_STREAMING else summary(self.card)
+
+    @property
+    def word(self) -> str:
+        """The state in a word or two, and who approved."""
+        approved = self.card.state is S.APPROVAL_RESPONDED and not self.card.soft
+        return f"Approved by {self.answered_by}" if approved else self.look.word
+
+    @property
+    def kind(self) -> str:
+        """The tool's kind, for those who do not see its icon."""
+        return self.card.tool.kind if self.card.tool.kind in labels.KIND_ICONS else "other"
+
+    @property
+    def asks(self) -> bool:
+        """A question is open: below stand the buttons, or where it is answered."""
+        return self.card.state is S.APPROVAL_REQUESTED
+
+    @property
+    def title(self) -> str:
+        """What the agent calls it, where that is not the tool's name."""
+        tool = self.card.tool
+        return tool.title if tool.title != tool.name else ""
+
+    @property
+    def noted(self) -> bool:
+        """There is something to say before the input."""
+        return bool(self.title or self.card.anomalies or self.card.soft or self.card.by_hand or self.away)
+
+    @property
+    def away(self) -> bool:
+        """The agent was lost while this is kept for it."""
+        ask = self.card.approval
+        return bool(ask and ask.away and not self.card.finished)
+
+    @property
+    def path(self) -> str:
+        """The agents from the run's own down to the one that called, where there is more than one."""
+        return " › ".join(self.card.agent_path)
+
+    # ------------------------------------------------------------ input and output
+
+    @cached_property
+    def writing(self) -> Body | None:
+        """The end of the input while it streams."""
+        return payload_view.tail(
+            self.card.text.tail(payload_view.TAIL) if len(self.card.text) > 4096 else str(self.card.text)
+        )
+
+    @property
+    def characters(self) -> int:
+        """How much of the input has streamed."""
+        return len(self.card.text)
+
+    @cached_property
+    def input(self) -> Body | None:
+        """The input, as far as it is known."""
+        if self.card.has_input:
+            return payload_view.body(self.card.input, self.cap)
+        return payload_view.body(str(self.card.text), self.cap) if len(self.card.text) else None
+
+    @cached_property
+    def output(self) -> Body | None:
+        """The output, partial ones included."""
+        return payload_view.body(self.card.output, self.cap) if self.card.has_output else None
+
+    @cached_property
+    def changed(self) -> list[tuple[str, str]]:
+        """What a repair or a person's edit changed in the input, and the tool's name where that was changed."""
+        card = self.card
+        if not card.repair:
+            return []
+        named = [("-", card.original_tool), ("+", card.tool.name)] if card.original_tool else []
+        if card.original_input is None or same(card.original_input, card.shown_input):
+            return named
+        return [*named, *payload_view.diff(card.original_input, card.shown_input)]
+
+    @property
+    def changed_by(self) -> str:
+        """Who changed the input."""
+        if self.card.repair != "edited":
+            return f"Input repaired ({self.card.repair}) before anything ran"
+        by = self.card.approval.by if self.card.approval else None
+        return f"Edited by {labels.who(by)}"
+
+    @cached_property
+    def proposed(self) -> list[tuple[str, str]]:
+        """What somebody proposes to change, while more votes are needed."""
+        ask = self.card.approval
+        return payload_view.diff(self.card.input, ask.edited) if ask and ask.has_edited else []
+
+    # ------------------------------------------------------------ why, who, what went wrong
+
+    @property
+    def verb(self) -> str:
+        """What policy did, as the why line begins."""
+        verdict = self.card.decision
+        return labels.EFFECTS.get(verdict.effect, verdict.effect) if verdict else ""
+
+    @property
+    def rule(self) -> str:
+        """The rule that decided, or that none did."""
+        verdict = self.card.decision
+        if verdict is None:
+            return ""
+        if verdict.rule:
+            return f"rule {verdict.rule}"
+        return "No rule matched: default" if verdict.by.kind == "default" else labels.who(verdict.by)
+
+    @property
+    def would(self) -> list[str]:
+        """What rules that only watch would have done."""
+        said = self.card.decision.would if self.card.decision else ()
+        return [f"{one.get('rule', 'a rule')} would have said {one.get('effect', '?')}" for one in said]
+
+    @property
+    def answered_by(self) -> str:
+        """Who answered the approval."""
+        return labels.who(self.card.approval.by if self.card.approval else None)
+
+    @property
+    def denied_by(self) -> str:
+        """Who or what said no."""
+        return labels.who(self.card.denied_by)
+
+    @property
+    def told(self) -> str:
+        """What the agent was told after a denial, where it said so itself; else what we answered."""
+        if self.card.detail is not None:
+            return payload_view.spelled(self.card.detail)[: self.cap]
+        return self.card.denied
+
+    @property
+    def soft_sentence(self) -> str:
+        """What a soft end means for a person."""
+        return labels.soft_sentence(self.card) if self.card.soft else ""
+
+    @property
+    def by_hand(self) -> str:
+        """Who settled the call by hand."""
+        return labels.who(self.card.by_hand.by if self.card.by_hand else None)
+
+    @property
+    def by_hand_sentence(self) -> str:
+        """What that is worth by now."""
+        return labels.SETTLED[self.card.soft]
+
+    @property
+    def message(self) -> str:
+        """The error in the tool's own words."""
+        return (self.card.error.message if self.card.error else "")[: self.cap]
+
+    @property
+    def error_facts(self) -> list[tuple[str, str]]:
+        """Whether trying again may help and how long to wait first, whose fault it is, and the error's kind."""
+        error = self.card.error
+        if error is None:
+            return []
+        said = [("Try again?", labels.try_again(error)), ("Whose fault", labels.whose_fault(error))]
+        wait = f"{error.after_ms / 1000:g} s" if error.after_ms else ""
+        said += [("Wait first", wait), ("Code", error.code), ("Phase", error.phase)]
+        return [(name, value) for name, value in said if value]
+
+    @property
+    def error_title(self) -> str:
+        """What went wrong, in a few words."""
+        return error_codes.title(self.card.error.code) if self.card.error else ""
+
+    @property
+    def similar(self) -> str:
+        """Where failures of the same tool are listed."""
+        return f"/calls/?{urlencode({'state': 'output-error', 'tool': self.card.tool.name}, errors='replace')}"
+
+    @property
+    def anomalies(self) -> list[tuple[str, str, float]]:
+        """Code, words and time of what was not right."""
+        return [(code, labels.ANOMALIES.get(code, code.replace("-", " ")), at) for code, at in self.card.anomalies]
+
+    # ------------------------------------------------------------ asking
+
+    @property
+    def votable(self) -> bool:
+        """A person can answer here and now."""
+        ask = self.card.approval
+        return bool(self.card.waiting and ask and ask.votable and ask.id)
+
+    @property
+    def vote_url(self) -> str:
+        """Where the answer is posted."""
+        return url_helpers.vote(self.card.approval.id) if self.card.approval else ""
+
+    @cached_property
+    def risk(self) -> risks.Risk:
+        """How closely a person should look before saying yes."""
+        return risks.of(self.card)
+
+    @property
+    def undo_until(self) -> float:
+        """Until when the approval can be taken back, in epoch seconds; 0 where it cannot any more."""
+        ask = self.card.approval
+        human = ask is not None and ask.state == "approved" and ask.by is not None and ask.by.kind == "human"
+        until = revocation.undoable_until(ask.decided_at) if ask and human else 0.0
+        return until if until > time.time() else 0.0
+
+    @property
+    def undo_url(self) -> str:
+        """Where that is posted."""
+        return url_helpers.undo(self.card.approval.id) if self.card.approval else ""
+
+    @property
+    def view(self) -> str:
+        """The digest of what is shown here, which comes back with the answer."""
+        return view_sha256(self.card)
+
+    @property
+    def hidden(self) -> str:
+        """How much of the input the card does not show: on the button that approves it."""
+        return f"{self.input.left:,} characters not shown" if self.input and self.input.left else ""
+
+    @property
+    def editable_json(self) -> str:
+        """The input as a person edits it; masked secrets are put back by the gate."""
+        return safe_text.in_json(json.dumps(self.card.input, indent=2, ensure_ascii=False))
+
+    @property
+    def grants(self) -> list[str]:
+        """What a yes may allow beyond this call."""
+        return [kind for kind in self._terms.get("grants", ()) if kind in ("run", "until")]
+
+    @property
+    def offers(self) -> str:
+        """What a person may do beside yes and no."""
+        said = ["Remember the answer"] * bool(self.grants) + ["edit the input"] * bool(self._terms.get("editable"))
+        text = ", or ".join(said)
+        return text[:1].upper() + text[1:]
+
+    @property
+    def _terms(self) -> dict[str, Any]:
+        return self.card.approval.terms if self.card.approval else {}
+
+    @property
+    def need(self) -> int:
+        """How many people must say yes."""
+        return int(self._terms.get("need", 1))
+
+    # ------------------------------------------------------------ time
+
+    @cached_property
+    def segments(self) -> list[duration_bar.Segment]:
+        """Writing, waiting for a person, running, as far as they have ended."""
+        return duration_bar.segments(self.card)
+
+    @property
+    def durations(self) -> str:
+        """The strip in words."""
+        return ", ".join(segment.said for segment in self.segments)
+
+    @property
+    def took(self) -> float | None:
+        """How many seconds the whole call took, once it is over."""
+        times = self.card.times
+        begun = times.started or times.available or times.requested
+        over = self.card.finished and begun and times.finished
+        return max(0.0, times.finished - begun) if over else None
+
+    @property
+    def total(self) -> str:
+        """The same in words."""
+        return "" if self.took is None else url_helpers.length(self.took)
+
+    @property
+    def ticking(self) -> float:
+        """Since when the clock of an open call counts; 0 where nothing is expected to happen."""
+        times, state = self.card.times, self.card.state
+        if self.card.finished or self.card.awaiting_client or not self.look.live:
+            return 0.0
+        asked = times.requested if state is S.APPROVAL_REQUESTED else 0.0
+        return round(asked or times.available or times.started, 3)
+
+    @property
+    def requested_ms(self) -> int:
+        """When it began to wait, in milliseconds: the order of waiting lists."""
+        return round((self.card.times.requested or self.card.times.started) * 1000)
+
+    @property
+    def queue(self) -> int:
+        """Its place in the inbox: the risky first, and of each group what has waited longest."""
+        return self.risk.rank * 10**13 + self.requested_ms

@@ -1,0 +1,49 @@
+"""The duration strip of a card: how long it was written, waited and ran."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dashboard import url_helpers
+from toolcards.core.calls.card import Card, ToolCallState
+
+S = ToolCallState
+_SAID = {"write": "writing", "wait": "waiting", "run": "running"}
+_NEVER_RAN = ("not-executed", "incomplete-input", "superseded")
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One part of the duration strip: where it lies on a line of 100, and what it stands for."""
+
+    part: str
+    x: float
+    width: float
+    said: str
+
+
+def segments(card: Card) -> list[Segment]:
+    """Return the writing, the waiting for a person and the running, as far as they have ended."""
+    parts = [(name, length) for name, length in _parts(card) if length is not None and length > 0]
+    total = sum(length for _, length in parts) or 1
+    widths = [max(2.0, length / total * 100) for _, length in parts]
+    drawn, x = [], 0.0
+    for (name, length), width in zip(parts, widths, strict=True):
+        share = width / sum(widths) * 100
+        drawn.append(Segment(name, round(x, 1), round(share, 1), f"{_SAID[name]} {url_helpers.length(length)}"))
+        x += share
+    return drawn
+
+
+def _parts(card: Card) -> list[tuple[str, float | None]]:
+    times = card.times
+    ran = card.state is not S.OUTPUT_DENIED and not (card.soft and card.cause in _NEVER_RAN)
+    return [
+        ("write", _between(times.started, times.available)),
+        ("wait", _between(times.requested, times.decided)),
+        ("run", _between(max(times.decided, times.available), times.finished) if ran else None),
+    ]
+
+
+def _between(start: float, end: float) -> float | None:
+    return end - start if start and end else None

@@ -1,0 +1,118 @@
+"""A call's log as a story: one sentence per event, in the words that people use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dashboard.cards import labels, payload_view
+from toolcards.audit.trail import redactor
+from toolcards.core.calls import facts as f
+from toolcards.models import Event, ToolCall
+
+MOST = 500
+
+
+@dataclass
+class Line:
+    """One event, or a row of deltas, in words. `applied` False: it came, and changed nothing."""
+
+    at: float
+    seq: int
+    text: str
+    said: str = ""
+    st: str = ""
+    applied: bool = True
+    count: int = 1
+
+
+def story(call: ToolCall) -> list[Line]:
+    """Return the call's events, oldest first; deltas in a row are one line."""
+    lines: list[Line] = []
+    deltas: Line | None = None
+    for event in Event.objects.filter(run=call.run_id, ordinal=call.ordinal).order_by("seq")[: MOST * 20]:
+        fact = event.legible
+        if isinstance(fact, f.InputDelta):
+            if deltas is None:
+                deltas = Line(event.at, event.seq, "", st="stream", count=0)
+                lines.append(deltas)
+            deltas.count += 1
+            deltas.text = f"Wrote input in {deltas.count} piece{'s' * (deltas.count != 1)}"
+            continue
+        deltas = None
+        lines.append(_line(event, fact))
+        if len(lines) >= MOST:
+            break
+    return lines
+
+
+def _line(event: Event, fact: Any) -> Line:
+    tell = _TELL.get(type(fact), _plainly)
+    text, said, st = tell(fact)
+    return Line(event.at, event.seq, text, redactor().text(said)[:400], st, event.applied)
+
+
+Told = tuple[str, str, str]
+
+
+def _plainly(fact: Any) -> Told:
+    return str(fact.type).replace("-", " ").capitalize(), "", ""
+
+
+def _decided(fact: f.Decided) -> Told:
+    rule = f" by rule {fact.rule}" if fact.rule else ""
+    version = f" (policy v{fact.version})" if fact.version else ""
+    return f"Policy: {labels.EFFECTS.get(fact.effect, fact.effect).lower()}{rule}{version}", fact.reason, "run"
+
+
+def _asked(fact: f.ApprovalAsked) -> Told:
+    asker = "Toolcards asked" if fact.opener == "gate" else "The agent asked"
+    return f"{asker} for approval", fact.reason, "ask"
+
+
+def _answered(fact: f.ApprovalAnswered) -> Told:
+    said = "Approved" if fact.approved else "Denied"
+    edited = ", with an edited input" if fact.has_input else ""
+    return f"{said} by {labels.who(fact.by)}{edited}", fact.reason, "ok" if fact.approved else "deny"
+
+
+def _closed(fact: f.Closed) -> Told:
+    return (
+        f"Its run ended around it: {fact.how}" if fact.how != "expired" else "Nobody answered in time",
+        fact.reason,
+        "off",
+    )
+
+
+def _failed(fact: f.OutputFailed) -> Told:
+    return "Failed" + (f" ({fact.code})" if fact.code else ""), fact.message, "err"
+
+
+_TELL: dict[type, Callable[[Any], Told]] = {
+    f.InputStarted: lambda fact: ("The agent began to write the input", "", "stream"),
+    f.InputReady: lambda fact: ("The input was complete", "", "run"),
+    f.InputInvalid: lambda fact: ("The input could not be used; the tool did not run", fact.message, "err"),
+    f.InputRepaired: lambda fact: (f"The input was repaired ({fact.method or 'method not stated'})", "", "run"),
+    f.Decided: _decided,
+    f.ApprovalAsked: _asked,
+    f.ApprovalAnswered: _answered,
+    f.Voted: lambda fact: (f"{labels.who(fact.by)} voted; {fact.have} said yes so far", "", "ask"),
+    f.Escalated: lambda fact: (f"Nobody had answered, so {', '.join(fact.to)} was asked too", "", "ask"),
+    f.AgentMoved: lambda fact: (f"The agent {'went away' if fact.away else 'is back'}", "", "off"),
+    f.ApprovalMoved: lambda fact: (f"The approval was {fact.state}", "", "ok"),
+    f.OutputPartial: lambda fact: ("A partial output came", payload_view.spelled(redactor().value(fact.output)), "run"),
+    f.OutputReady: lambda fact: ("The result came", payload_view.spelled(redactor().value(fact.output)), "ok"),
+    f.OutputFailed: _failed,
+    f.OutputDenied: lambda fact: (f"Denied by {labels.who(fact.by)}", fact.reason, "deny"),
+    f.OutcomeMarked: lambda fact: (f"A later message said that it {fact.outcome}", "", ""),
+    f.SnapshotSeen: lambda fact: ("A snapshot showed its result", fact.error or "", ""),
+    f.Closed: _closed,
+    f.SettledByHand: lambda fact: (
+        f"{labels.who(fact.by)} looked: it {fact.outcome}",
+        fact.note,
+        "err" if fact.outcome == "failed" else "ok",
+    ),
+    f.Removed: lambda fact: ("Its step was reset; the card went away", "", "off"),
+    f.Odd: lambda fact: (labels.ANOMALIES.get(fact.code, fact.code.replace("-", " ")), "", "err"),
+}

@@ -1,0 +1,204 @@
+"""A card's state, people and oddities in words: tables only, so that a new state or code is one row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolcards.client.common import error_codes
+from toolcards.core.calls.card import Card, Failure, ToolCallState
+from toolcards.core.calls.facts import By
+from toolcards.core.runs.input_routing import CHANGED
+
+S = ToolCallState
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a state is drawn: its word, icon, colour token and form of badge; `live` ones move."""
+
+    word: str
+    icon: str
+    st: str
+    form: str = "soft"
+    live: bool = False
+
+
+LOOKS: dict[str, Look] = {
+    S.INPUT_STREAMING: Look("Writing input", "circle-dashed", "stream", "dashed", live=True),
+    S.INPUT_AVAILABLE: Look("Running", "play", "run", live=True),
+    S.APPROVAL_REQUESTED: Look("Needs approval", "hand", "ask", "solid", live=True),
+    S.APPROVAL_RESPONDED: Look("Approved", "check-check", "ok", "outline"),
+    S.OUTPUT_AVAILABLE: Look("Done", "circle-check", "ok"),
+    S.OUTPUT_ERROR: Look("Failed", "triangle-alert", "err"),
+    S.OUTPUT_DENIED: Look("Denied", "ban", "deny", "outline"),
+}
+PRELIMINARY = Look("Running, partial output", "radio", "run", live=True)
+AWAITING = Look("Waiting for the client", "monitor", "run", "outline")
+AUTOMATIC = Look("Checked automatically", "shield", "run", "outline")
+# Errors that ended a call before anything ran, by their phase.
+NEVER_RAN = {
+    "resolve": Look("No such tool", "triangle-alert", "err"),
+    "validate": Look("Invalid input", "triangle-alert", "err"),
+    "before": Look("Stopped by a plug-in", "triangle-alert", "err"),
+}
+EXPIRED = Look("Expired", "clock", "deny", "outline")
+
+# A soft end is our conclusion; a real result may still replace it.
+SOFT: dict[str, Look] = {
+    "aborted": Look("Stopped", "octagon-pause", "off", "dotted"),
+    "truncated": Look("No result heard", "circle-question-mark", "off", "dotted"),
+    "not-executed": Look("Not run", "pause", "off", "dotted"),
+    "incomplete-input": Look("Input never finished", "circle-dashed", "off", "dotted"),
+    "superseded": Look("Replaced", "history", "off", "dotted"),
+    "run-error": Look("Run failed", "triangle-alert", "err", "dotted"),
+}
+BY_HAND = {
+    "succeeded": Look("Done, settled by hand", "circle-check", "ok", "dotted"),
+    "failed": Look("Failed, settled by hand", "triangle-alert", "err", "dotted"),
+}
+SOFT_SENTENCES = {
+    "aborted": "The run was stopped before this call had a result.",
+    "truncated": "The agent fell silent. Whether the tool ran, and how, is not known: look before trying again.",
+    "not-executed": "The run ended without running this call.",
+    "incomplete-input": "The run ended while the agent was still writing this input; nothing was run.",
+    "superseded": "A newer question took this one’s place; nothing was run here.",
+    "run-error": "The run failed while this call was open. Whether it ran is not known: look before trying again.",
+}
+CHANGED_SENTENCE = (
+    "Changed while you looked: the agent sent another tool or input for this call. "
+    "Nothing ran here; the new call has a card of its own."
+)
+# What a call that somebody has settled by hand says of itself: while nothing else was heard, and after that.
+SETTLED = {
+    True: "The agent never said how this ended. Should its own result still come, it takes this one’s place.",
+    False: "The agent’s own result came after that, and counts.",
+}
+# The same where the input was not finished yet: then nothing can have run.
+UNWRITTEN_SENTENCES = {
+    "aborted": "The run was stopped while the agent was still writing this input; nothing was run.",
+    "truncated": "The agent fell silent while it was still writing this input; nothing was run.",
+    "run-error": "The run failed while the agent was still writing this input; nothing was run.",
+}
+
+KIND_ICONS = {
+    "read": "file-text", "edit": "file-pen", "delete": "trash-2", "move": "move-right", "search": "search",
+    "execute": "terminal", "think": "brain", "fetch": "globe", "switch_mode": "git-compare", "other": "wrench",
+}  # fmt: skip
+
+ANOMALIES = {
+    "ran-without-approval": "Ran without the approval that was asked for",
+    "corrected-by-snapshot": "Corrected afterwards: a later snapshot told that it had failed",
+    "ungoverned": "Ran outside the gate: nobody was asked first",
+    "conflicting-terminal": "Two different endings were reported; the first one counts",
+    "late-response": "An answer came after the question was settled, and was ignored",
+    "duplicate-terminal": "Its ending was reported twice",
+    CHANGED: "The agent sent another tool or input after this call was decided",
+    "cannot-be-opened": "The original cannot be opened: its key is not here, or this version cannot read it",
+    "protocol-violation": "The agent’s messages about it came in an order that should not happen",
+}
+
+_BY = {
+    "human": "{name}", "rule": "rule {name}", "grant": "a standing permission {name}",
+    "default": "the policy’s default",
+    "timeout": "the time limit", "kill_switch": "the kill switch", "break_glass": "break-glass {name}",
+    "gate_error": "the gate: it could not decide", "no_approver": "the gate: nobody may approve it",
+    "host": "the agent’s host {name}", "plugin": "the plug-in {name}",
+    "validation": "the gate’s check of tool and input",
+}  # fmt: skip
+AUTHORITIES = {
+    "tool": "the tool, or what it talks to", "runtime": "the agent’s runtime or the gate, not the tool",
+    "plugin": "a plug-in",
+    "provider": "the model provider", "host": "the agent’s host", "gate": "Toolcards",
+}  # fmt: skip
+# Whose fault it was, where the code tells more than the authority does.
+_FAULTS = {
+    "plugin_veto": "a plug-in, which said no", "policy_denied": "nobody: the policy does not allow it",
+    "kill_switch": "nobody: somebody has stopped everything", "approval_denied": "nobody: a person said no",
+    "approval_expired": "nobody: no person answered in time",
+    "permit_expired": "the agent: it did not begin in time", "permit_revoked": "nobody: the yes was taken back",
+    "integrity": "the agent: this is not what was approved", "gate_unavailable": "Toolcards, or the way to it",
+    "no_such_tool": "the model: it named a tool that is not there",
+    "invalid_input": "the model: it wrote an input that the tool cannot use",
+    "connect_failed": "the network, or the service that the tool uses", "tls_invalid": "the service that the tool uses",
+    "rate_limited": "the service that the tool uses", "quota": "whoever pays for the service",
+    "upstream": "the service that the tool uses", "upstream_auth": "the tool’s credentials",
+    "deadline": "the agent’s own time limit", "protocol": "the connection between agent and tool",
+    "transport": "the connection between agent and tool", "lost": "the agent: it fell silent",
+}  # fmt: skip
+# Why not, where a no is not the whole truth.
+_AGAIN = {
+    "plugin_veto": "No, the plug-in will say no again", "policy_denied": "No, the policy will say no again",
+    "kill_switch": "Not before the kill switch is off", "approval_denied": "No, a person has said no",
+    "approval_expired": "It may be asked for again", "permit_expired": "It may be asked for again",
+    "no_such_tool": "Not this call: another tool’s name is needed",
+    "invalid_input": "Not this call: other input is needed",
+    "upstream_auth": "Not before it has other credentials", "quota": "Not before there is quota again",
+    "after_hook_crash": "No, the tool has run", "bad_output": "No, the tool has run",
+    **dict.fromkeys(
+        ("timeout", "conn_lost", "deadline", "upstream", "transport", "lost", "resource_busy"),
+        "Only after a look: it may have taken effect",
+    ),
+}  # fmt: skip
+RETRYABLE = {True: "Yes, the same call may succeed", False: "No, the same call will not help", None: "Not stated"}
+EFFECTS = {"allow": "Allowed", "deny": "Denied", "ask": "Asked"}
+RUN_LOOKS: dict[str, Look] = {
+    "running": Look("Running", "play", "run", live=True),
+    "waiting": Look("Waiting for a person", "hand", "ask", "solid"),
+    "finished": Look("Finished", "circle-check", "ok"),
+    "error": Look("Failed", "triangle-alert", "err"),
+    "aborted": Look("Stopped", "octagon-pause", "off", "dotted"),
+    "truncated": Look("Fell silent", "circle-question-mark", "off", "dotted"),
+}
+
+
+def look(card: Card) -> Look:
+    """Return how the card's situation is drawn."""
+    state = card.state or S.INPUT_STREAMING
+    if card.soft and card.by_hand:
+        return BY_HAND[card.by_hand.outcome]
+    if card.soft:
+        return SOFT.get(card.cause or "", LOOKS[state])
+    if card.preliminary:
+        return PRELIMINARY
+    if card.awaiting_client:
+        return AWAITING
+    return _particular(card, state)
+
+
+def _particular(card: Card, state: ToolCallState) -> Look:
+    if state is S.APPROVAL_REQUESTED and card.approval and card.approval.automatic:
+        return AUTOMATIC
+    if state is S.OUTPUT_ERROR and card.error and card.error.phase in NEVER_RAN:
+        return NEVER_RAN[card.error.phase]
+    if state is S.OUTPUT_DENIED and card.denied_by and card.denied_by.kind == "timeout":
+        return EXPIRED
+    return LOOKS[state]
+
+
+def whose_fault(error: Failure) -> str:
+    """Return who must change something before the call can succeed."""
+    row = error_codes.TABLE.get(error.code)
+    if row is not None and row.authority == error.authority and error.code in _FAULTS:
+        return _FAULTS[error.code]
+    return AUTHORITIES.get(error.authority, error.authority) or "Not stated"
+
+
+def try_again(error: Failure) -> str:
+    """Return whether the same call makes sense once more."""
+    return _AGAIN.get(error.code, RETRYABLE[False]) if error.retryable is False else RETRYABLE[error.retryable]
+
+
+def soft_sentence(card: Card) -> str:
+    """Return what the end of a call that we concluded means."""
+    cause = card.cause or ""
+    if cause == "superseded" and any(code == CHANGED for code, _ in card.anomalies):
+        return CHANGED_SENTENCE
+    written = card.has_input or card.times.available
+    return (SOFT_SENTENCES if written else SOFT_SENTENCES | UNWRITTEN_SENTENCES).get(cause, "")
+
+
+def who(by: By | None) -> str:
+    """Return who or what answered, as it stands after "by"."""
+    if by is None:
+        return "somebody"
+    return _BY.get(by.kind, "{name}").format(name=by.name).strip() or by.kind

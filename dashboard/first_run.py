@@ -1,0 +1,76 @@
+"""What a new server needs before its first page: roles, somebody to sign in, a key for the first agent."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.hashers import check_password
+from django.contrib.auth.models import Group, User
+from django.db import close_old_connections
+
+from dashboard.accounts import audit_signals, roles
+from dashboard.environment import Environment
+from toolcards.gate import policy_store
+from toolcards.models import AgentKey
+
+ADMIN = "admin"
+FIRST_AGENT = "my-agent"
+DEMO = "demo"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is said once, at start: the admin who needs a sign-in link, and the first key's secret."""
+
+    admin: User | None
+    agent_key: str = ""
+
+
+def prepare(env: Environment) -> Found:
+    """Make what is missing; do nothing the second time."""
+    roles.ensure_roles()
+    policy_store.ensure_first(env.default_effect)
+    admin = _ensure_admin(env.admin_password.get_secret_value() if env.admin_password else "")
+    secret = _ensure_agent_key(env.agent_key.get_secret_value() if env.agent_key else "")
+    keeps = admin is not None and admin in roles.admins() and not admin.has_usable_password()
+    return Found(admin=admin if keeps else None, agent_key=secret)
+
+
+def _ensure_admin(password: str) -> User | None:
+    """Return user `admin`, made if there is no admin at all; a new password replaces the old one."""
+    users = get_user_model().objects
+    admin = users.filter(username=ADMIN).first()
+    if admin is None:
+        if not password and roles.admins().exists():
+            return None  # somebody else keeps this server
+        with audit_signals.as_one("person.created", ADMIN):
+            admin = users.create_superuser(username=ADMIN, password=password or None)
+            admin.groups.add(Group.objects.get(name="admin"))
+    # Hashing the same password anew would sign everybody out who is signed in as admin.
+    elif password and not check_password(password, admin.password):
+        admin.set_password(password)
+        admin.save(update_fields=["password"])
+    return admin
+
+
+def _ensure_agent_key(secret: str) -> str:
+    """Ensure the given key, or issue the very first one; return a secret only if it is new to everybody."""
+    if secret:
+        AgentKey.objects.ensure(secret)
+        return ""
+    if AgentKey.objects.exclude(source__name=DEMO).exists():
+        return ""
+    return AgentKey.objects.issue(FIRST_AGENT)[1]
+
+
+@contextmanager
+def demo_key() -> Iterator[str]:
+    """Give the secret of a key that lives as long as the server does."""
+    AgentKey.objects.filter(source__name=DEMO).delete()
+    key, secret = AgentKey.objects.issue(DEMO)
+    try:
+        yield secret
+    finally:
+        close_old_connections()
+        key.delete()

@@ -1,0 +1,203 @@
+"""Several approvals answered at once: each by itself, for what was shown of it, and each with its own result."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.middleware.csrf import get_token
+from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.views.decorators.http import require_POST
+
+from dashboard.accounts import sign_in_log
+from dashboard.accounts.access import VOTE, api, body_of, by_body, fault, needs
+from dashboard.cards import rendering, risk
+from dashboard.forms import BallotForm
+from dashboard.inbox import groups
+from dashboard.inbox.views import HttpResponseSeeOther, back_from, by_htmx
+from dashboard.live.frames import partial
+from toolcards import gate
+from toolcards.core.calls.call_json import summary
+from toolcards.core.calls.card import Card
+from toolcards.gate import Refused
+from toolcards.models import Approval, ToolCall
+
+MOST = groups.MOST
+YES = ("approve", "edit")
+TOO_RISKY = "High risk: approve it by itself, on its card."
+ACROSS = "These are not of one risk: approve calls of one risk at a time."
+WANTED = "Say approval, decision, rev and args_sha256."
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of one answer; `said` is the gate's word where it did not count, `call` None where there is none."""
+
+    approval: str
+    status: int
+    code: str = ""
+    said: str = ""
+    card: Card | None = None
+    call: ToolCall | None = None
+
+    @property
+    def summary(self) -> str:
+        """The call in one line."""
+        return summary(self.card) if self.card else ""
+
+    @property
+    def state(self) -> str:
+        """Where the approval stands now."""
+        return self.card.approval.state if self.card and self.card.approval else ""
+
+    def json(self) -> dict[str, Any]:
+        """Return it for programs."""
+        if self.status == 200:
+            return {"approval": self.approval, "status": 200, "state": self.state, "rev": self.card and self.card.rev}
+        return {"approval": self.approval, "status": self.status, "code": self.code, "message": self.said}
+
+
+class NotTogether(Exception):
+    """These answers cannot be given in one go; the message says why."""
+
+
+# ---------------------------------------------------------------- by form
+
+
+@require_POST
+@needs(VOTE)
+def _by_form(request: HttpRequest) -> HttpResponse:
+    """Answer the calls whose boxes are ticked, with one decision and one reason."""
+    said = {"decision": request.POST.get("answer", ""), "reason": request.POST.get("one_reason", "")}
+    ballots = [_read(ticket) | said for ticket in request.POST.getlist("pick")]
+    try:
+        if said["decision"] not in ("approve", "deny"):
+            raise NotTogether("Say approve or deny.")
+        if not ballots:
+            raise NotTogether("Nothing was ticked, so nothing was answered.")
+        results = answer(request, ballots)
+    except NotTogether as refused:
+        return _told(request, [], str(refused), 422)
+    counted = sum(one.status == 200 for one in results)
+    return _told(request, results, in_words(results, said["decision"]), 200 if counted else results[0].status)
+
+
+def _read(ticket: str) -> dict[str, Any]:
+    """Return what a box says of its call (`alike.Item.ticket`)."""
+    said = dict(zip(("approval", "rev", "args_sha256", "view_sha256"), ticket.split(" "), strict=False))
+    return {name: "" if value == "-" else value for name, value in said.items()}
+
+
+def in_words(results: list[Result], decision: str) -> str:
+    """Return in one sentence what counted and what did not."""
+    done = {"approve": "approved", "deny": "denied"}.get(decision, "answered")
+    counted = sum(one.status == 200 for one in results)
+    others = Counter(_SHORT.get(one.code, "not counted") for one in results if one.status != 200)
+    return ", ".join([f"{counted} {done}", *(f"{count} {word}" for word, count in others.items())]) + "."
+
+
+_CHANGED = "changed since you saw them"
+_SHORT = {
+    "already_decided": "decided before", "stale_rev": _CHANGED, "view_stale": _CHANGED, "args_mismatch": _CHANGED,
+    "expired": "expired", "run_ended": "withdrawn", "superseded": "replaced",
+    "high_risk": "too risky to approve together", "reason_required": "in need of a reason",
+}  # fmt: skip
+
+
+def _told(request: HttpRequest, results: list[Result], line: str, status: int) -> HttpResponse:
+    if by_htmx(request):
+        return HttpResponse(_pieces(request, results, line), status=status)
+    if status == 200 and all(one.status == 200 for one in results):
+        messages.success(request, line, extra_tags="ok")
+        return HttpResponseSeeOther(back_from(request))
+    context = {"results": results, "line": line, "next": back_from(request), "status": status}
+    return render(request, "approvals/answered.html", context, status=status)
+
+
+def _pieces(request: HttpRequest, results: list[Result], line: str) -> str:
+    """Return what changes on the page: the results, the groups that are left, and every card that was answered."""
+    token = get_token(request)
+    told = render_to_string("approvals/_results.html", {"results": results, "line": line})
+    left = render_to_string("approvals/_alike.html", groups.waiting(), request)
+    changed = (rendering.for_page(one.call, token=token) for one in results if one.call is not None)
+    placed = (partial("#board", "renew", str(card)) for card in changed)
+    return partial("#batch-said", "innerHTML", told) + partial("#batch", "innerMorph", left) + "".join(placed)
+
+
+# ---------------------------------------------------------------- for programs
+
+
+@api(VOTE, "POST")
+def _as_json(request: HttpRequest) -> HttpResponse:
+    try:
+        body = body_of(request)
+    except (ValueError, RecursionError):
+        return fault(400, "not_json", "The body is not JSON.")
+    ballots = body.get("votes") if isinstance(body, dict) else None
+    if not isinstance(ballots, list) or len(ballots) > MOST:
+        return fault(422, "invalid_votes", f"Send votes, a list of at most {MOST}.")
+    try:
+        results = answer(request, [one if isinstance(one, dict) else {} for one in ballots])
+    except NotTogether as refused:
+        return fault(422, "invalid_votes", str(refused))
+    return JsonResponse({"results": [one.json() for one in results]})
+
+
+votes = by_body(_by_form, _as_json)
+
+
+# ---------------------------------------------------------------- one after the other
+
+
+def answer(request: HttpRequest, ballots: list[dict[str, Any]]) -> list[Result]:
+    """Give all these answers, each for itself: one that does not count keeps no other from counting.
+
+    Raises `NotTogether` before any is given, where there are too many, or a yes to calls of more than one risk.
+    """
+    if len(ballots) > MOST:
+        raise NotTogether(f"At most {MOST} at once.")
+    calls = _calls(str(one.get("approval", "")) for one in ballots)
+    levels = {pk: risk.of(call.as_shown_card()).level for pk, call in calls.items()}
+    yes = {str(one.get("approval", "")) for one in ballots if one.get("decision") in YES}
+    if len({levels[pk] for pk in yes & levels.keys()}) > 1:
+        raise NotTogether(ACROSS)
+    return [_answered(request, one, calls, levels) for one in ballots]
+
+
+def _answered(request: HttpRequest, said: dict[str, Any], calls: dict[str, ToolCall], levels: dict[str, str]) -> Result:
+    pk = str(said.get("approval", ""))
+    form = BallotForm(said)
+
+    def told(status: int, code: str, message: str) -> Result:
+        call = calls.get(pk)
+        return Result(pk, status, code, message, call.as_shown_card() if call else None, call)
+
+    if not form.is_valid():
+        return told(422, "invalid_vote", WANTED)
+    if pk not in calls:
+        return told(404, "not_found", "There is no such approval.")
+    if levels[pk] == "high" and said.get("decision") in YES:
+        return told(422, "high_risk", TOO_RISKY)
+    try:
+        gate.vote(request.user, form.ballot(pk, signed_in_at=sign_in_log.since(request)))
+    except Refused as refused:
+        return _again(pk, told(refused.status, refused.code, refused.message))
+    return _again(pk, told(200, "", ""))
+
+
+def _again(pk: str, result: Result) -> Result:
+    """The result with the call as it is now."""
+    call = _calls([pk]).get(pk)
+    shown = call.as_shown_card() if call else None
+    return Result(pk, result.status, result.code, result.said, shown, call)
+
+
+def _calls(approvals: Iterable[str]) -> dict[str, ToolCall]:
+    wanted = {pk for pk in approvals if pk.isascii() and pk.isprintable()}  # what databases can be asked for
+    rows = Approval.objects.filter(pk__in=wanted, asked=True).select_related("call", "call__run", "call__run__source")
+    return {row.pk: row.call for row in rows}

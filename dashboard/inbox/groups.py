@@ -1,0 +1,234 @@
+"""Waiting calls that are alike, so that one look at what differs, and one answer, may do for several of them.
+
+Alike are calls of one source and tool that carry the same risk for the same reasons, were asked under the same terms,
+and whose inputs have the same shape: the same names with the same kinds of values, commands of the same programs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.template.loader import render_to_string
+
+from dashboard.cards import payload_view, risk
+from dashboard.cards.card_view import Face
+from dashboard.policy.suggestions import COMMANDS
+from toolcards.core.calls.card import Ask, Card
+from toolcards.core.policy.shell.reader import read_line
+from toolcards.models import Approval, ToolCall
+
+LEAST = 2  # calls to a group
+MOST = 50  # of them are answered at once
+LOOKED_AT = 200  # of the calls that wait
+LONGEST = 2_000  # characters of an input; a longer one is read on its card
+LEARNED = 10  # denials whose reasons are offered again
+_SUBCOMMAND = re.compile(r"[a-z][a-z-]{0,30}")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One value of one call: what all have in common before and after, and between them what this one has."""
+
+    name: str
+    before: str
+    own: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One call of a group. `ticket` is what its box sends: the approval, and what of it was shown."""
+
+    call: ToolCall
+    face: Face
+    cells: tuple[Cell, ...] = ()
+
+    @property
+    def card(self) -> Card:
+        """The call as it is shown."""
+        return self.face.card
+
+    @property
+    def ticket(self) -> str:
+        """Approval, revision, digest of the arguments and digest of what is shown, with spaces between."""
+        ask = self.card.approval or Ask()
+        return f"{ask.id} {self.card.rev} {ask.args_sha256 or '-'} {self.face.view}"
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Calls of one shape: the names of what differs between them, and what is the same in all."""
+
+    key: str
+    items: list[Item]
+    differs: list[str]
+    same: list[tuple[str, str]]
+    left: int = 0  # more of them, for which there is no room
+
+    @property
+    def tool(self) -> str:
+        """The tool that all of them call."""
+        return self.items[0].card.tool.name
+
+    @property
+    def risk(self) -> risk.Risk:
+        """How closely to look at each."""
+        return self.items[0].face.risk
+
+    @property
+    def approvable(self) -> bool:
+        """Whether they may be approved together; a high risk is approved by itself, on its card."""
+        return self.risk.level != "high"
+
+    @property
+    def reason(self) -> str:
+        """When the rule that asks wants a reason: always, on_deny or never."""
+        ask = self.items[0].card.approval
+        return str(ask.terms.get("reason", "")) if ask else ""
+
+
+@dataclass(frozen=True, slots=True)
+class OfRun:
+    """All that waits of one run, whatever it is: it can be denied at once."""
+
+    items: list[Item]
+
+    @property
+    def name(self) -> str:
+        """The run's name, which is unique for its source only."""
+        return self.items[0].call.run.name
+
+    @property
+    def source(self) -> str:
+        """The name of its source."""
+        return self.items[0].call.run.source.name
+
+    @property
+    def url(self) -> str:
+        """Where its page is."""
+        return self.items[0].call.run.url
+
+    @property
+    def tools(self) -> list[tuple[str, int]]:
+        """Its tools, with how many calls of each wait."""
+        return Counter(item.card.tool.name for item in self.items).most_common()
+
+
+# ---------------------------------------------------------------- what the inbox shows
+
+
+def waiting(rows: Iterable[ToolCall] | None = None) -> dict[str, Any]:
+    """Return the groups and the runs among the calls that wait (`rows`, where they are known), for the template."""
+    if rows is None:
+        rows = ToolCall.objects.waiting().select_related("run", "run__source")[:LOOKED_AT]
+    items = [item for item in (Item(call, Face(call.as_shown_card())) for call in rows) if item.face.votable]
+    return {"groups": groups(items), "runs": of_runs(items), "most": MOST}
+
+
+_drawn: tuple[list[tuple[Any, ...]], str] = ([], "")  # what waited, and how that was drawn
+
+
+def drawn() -> str:
+    """Return the same as HTML for everybody, without anybody's form token; drawn anew when what waits has changed."""
+    global _drawn
+    now = list(ToolCall.objects.waiting().values_list("pk", "rev", "requested_at")[:LOOKED_AT])
+    if now != _drawn[0] or not now:
+        _drawn = (now, render_to_string("approvals/_alike.html", waiting()))
+    return _drawn[1]
+
+
+def reasons() -> list[str]:
+    """Return why people denied lately, the newest first, each once."""
+    denied = Approval.objects.filter(state="denied", by_kind="human").exclude(reason="").order_by("-decided_at")
+    return list(dict.fromkeys(denied.values_list("reason", flat=True)[:LEARNED]))
+
+
+def groups(items: Iterable[Item]) -> list[Alike]:
+    """Return the groups of alike calls, the riskiest first, and of each risk in the order of waiting."""
+    found: dict[tuple[Any, ...], list[Item]] = defaultdict(list)
+    for item in items:
+        if len(json.dumps(item.card.input)) <= LONGEST and not (item.card.approval or Ask()).has_edited:
+            found[_likeness(item)].append(item)
+    alike = [_compared(key, same) for key, same in found.items() if len(same) >= LEAST]
+    return sorted(alike, key=lambda group: group.risk.rank)
+
+
+def of_runs(items: Iterable[Item]) -> list[OfRun]:
+    """Return the runs of which several calls wait."""
+    found: dict[int, list[Item]] = defaultdict(list)
+    for item in items:
+        found[item.call.run_id].append(item)
+    return [OfRun(same[:MOST]) for same in found.values() if len(same) >= LEAST]
+
+
+# ---------------------------------------------------------------- shapes
+
+
+def _likeness(item: Item) -> tuple[Any, ...]:
+    card, terms = item.card, (item.card.approval or Ask()).terms
+    asked = json.dumps(terms, sort_keys=True)
+    return (
+        item.call.run.source_id, card.tool.name, card.tool.source, item.face.risk, asked, card.has_input,
+        shape(card.input),
+    )  # fmt: skip
+
+
+def shape(value: Any, name: str = "") -> Any:
+    """Return what kind of value it is: of an object its names and their shapes, of a command its programs."""
+    if isinstance(value, dict):
+        return ("object", *sorted((key, shape(part, key)) for key, part in value.items()))
+    if isinstance(value, list):
+        return ("list", *sorted({shape(part) for part in value}, key=repr))
+    if isinstance(value, str) and name in COMMANDS:
+        return ("command", *_programs(value))
+    return type(value).__name__
+
+
+def _programs(line: str) -> tuple[Any, ...]:
+    """What a command line runs: of each part the program, its subcommand and its options; else the line itself."""
+    parts = read_line(line).segments
+    if any(part.opaque for part in parts):
+        return (line,)
+    return tuple(
+        (said[0], *[w for w in said[1:2] if _SUBCOMMAND.fullmatch(w)], *sorted(w for w in said[1:] if w[0:1] == "-"))
+        for said in (part.words for part in parts)
+        if said
+    )
+
+
+def _compared(key: tuple[Any, ...], items: list[Item]) -> Alike:
+    shown = items[:MOST]
+    fields = [_fields(item.card.input) for item in shown]
+    names = list(fields[0])
+    differs = [name for name in names if len({said[name] for said in fields}) > 1]
+    columns = {name: _cells(name, [said[name] for said in fields]) for name in differs}
+    rows = [Item(item.call, item.face, tuple(columns[name][at] for name in differs)) for at, item in enumerate(shown)]
+    same = [(name, fields[0][name]) for name in names if name not in differs]
+    name = hashlib.sha256(repr(key).encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return Alike(name, rows, differs, same, len(items) - len(shown))
+
+
+def _fields(given: Any) -> dict[str, str]:
+    """The input's parts by name, as text; an input that is no object is one part."""
+    parts = given if isinstance(given, dict) else {"input": given}
+    return {name: '""' if part == "" else payload_view.spelled(part) for name, part in sorted(parts.items())}
+
+
+def _cells(name: str, texts: list[str]) -> list[Cell]:
+    """Cut each text where it begins, and stops, to differ from the others."""
+    head = _common(texts)
+    room = min(len(text) for text in texts) - head
+    tail = min(room, _common([text[::-1] for text in texts]))
+    return [Cell(name, text[:head], text[head : len(text) - tail], text[len(text) - tail :]) for text in texts]
+
+
+def _common(texts: list[str]) -> int:
+    """Return how many characters all begin with: no more than the two that are sorted furthest apart."""
+    first, last = min(texts), max(texts)
+    return next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))

@@ -1,0 +1,87 @@
+"""Approvals that were answered: who, when, after how long, why, and under which rule of which version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from dashboard.accounts.access import needs
+from toolcards.core.calls.card import Card
+from toolcards.core.calls.summary import summary
+from toolcards.models import Approval
+
+PAGE = 50
+MOST = 50  # calls that nobody has heard the end of, on the page
+WORDS = {
+    "approved": "Approved", "claimed": "Approved", "succeeded": "Approved", "failed": "Approved", "unknown": "Approved",
+    "denied": "Denied", "expired": "Expired", "cancelled": "Withdrawn", "superseded": "Replaced", "revoked": "Revoked",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One row of the page."""
+
+    approval: Approval
+    card: Card
+
+    @property
+    def summary(self) -> str:
+        """The call in one line."""
+        return summary(self.card)
+
+    @property
+    def word(self) -> str:
+        """What was answered."""
+        return WORDS.get(self.approval.state, self.approval.state)
+
+    @property
+    def waited(self) -> float | None:
+        """Seconds between question and answer."""
+        row = self.approval
+        return row.decided_at - row.requested_at if row.decided_at else None
+
+    @property
+    def rule(self) -> str:
+        """The rule that asked, or what stood in for one."""
+        verdict = self.card.decision
+        return (verdict.rule or verdict.code) if verdict else ""
+
+
+def unheard(since: float = 0.0) -> list[Answered]:
+    """Return calls that were let begin and of which nobody has heard since, the latest first; people settle them."""
+    rows = Approval.objects.filter(state="unknown", requested_at__gte=since)
+    rows = rows.select_related("call", "run", "run__source").order_by("-requested_at", "-id")[:MOST]
+    found = [Answered(row, row.call.as_shown_card()) for row in rows]
+    return [one for one in found if one.card.unsettled]
+
+
+@require_GET
+@needs()
+def history(request: HttpRequest) -> HttpResponse:
+    """The latest answers first, a page at a time."""
+    rows = list(_after(request.GET.get("after", ""))[: PAGE + 1])
+    more = rows[PAGE - 1] if len(rows) > PAGE else None
+    context: dict[str, Any] = {
+        "answered": [Answered(row, row.call.as_shown_card()) for row in rows[:PAGE]],
+        "next": f"{more.decided_at!r}:{more.pk}" if more else "",
+        "first": not request.GET.get("after"),
+        "unheard": [] if request.GET.get("after") else unheard(),
+    }
+    return render(request, "approvals/history.html", context)
+
+
+def _after(cursor: str) -> Any:
+    rows = Approval.objects.filter(asked=True).exclude(state="pending")
+    rows = rows.select_related("call", "run", "run__source").order_by("-decided_at", "-id")
+    when, _, pk = cursor.partition(":")
+    try:
+        at = float(when)
+    except ValueError:
+        return rows
+    return rows.filter(Q(decided_at__lt=at) | Q(decided_at=at, id__lt=pk))

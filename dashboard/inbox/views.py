@@ -1,0 +1,166 @@
+"""The inbox: every call that waits for a person, its form in the page, and the one place where people answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.middleware.csrf import get_token
+from django.shortcuts import get_object_or_404, render
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_GET, require_POST
+
+from dashboard.accounts import sign_in_log
+from dashboard.accounts.access import VOTE, needs
+from dashboard.cards import rendering, risk
+from dashboard.forms import BallotForm, told
+from dashboard.inbox import groups, history
+from toolcards import gate
+from toolcards.gate import Refused
+from toolcards.models import Approval, ToolCall
+
+MOST = 200  # articles on the page
+DAY = 86_400.0  # seconds
+
+
+class HttpResponseSeeOther(HttpResponseRedirect):
+    """The answer to a plain form that did something: now look there."""
+
+    status_code = 303
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """What the header says: how many wait, since when the oldest does, and how many runs stand still."""
+
+    count: int
+    oldest: float | None
+    blocked: int
+
+
+@require_GET
+@needs()
+def inbox(request: HttpRequest) -> HttpResponse:
+    """All calls that wait: the risky ones first, and of each group the oldest."""
+    calls = list(ToolCall.objects.waiting().select_related("run", "run__source")[:MOST])
+    context = {
+        "levels": grouped(calls),
+        "queue": queue(),
+        "reasons": groups.reasons(),
+        "unheard": len(history.unheard(time.time() - DAY)),
+        **groups.waiting(calls),
+        "last": Approval.objects.filter(asked=True, by_kind="human").order_by("-decided_at").first(),
+    }
+    return render(request, "approvals/inbox.html", context)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Calls of one level of risk; `start` is the place in the queue where the group begins."""
+
+    word: str
+    start: int
+    calls: list[ToolCall]
+
+
+def grouped(calls: Iterable[ToolCall]) -> list[Group]:
+    """Return the calls by their risk; groups without calls too, since calls may come while the page is open."""
+    found: dict[str, list[ToolCall]] = {level: [] for level in risk.LEVELS}
+    for call in calls:
+        found[risk.of(call.as_shown_card()).level].append(call)
+    return [Group(f"{level.title()} risk", rank * 10**13, found[level]) for rank, level in enumerate(risk.LEVELS)]
+
+
+def queue() -> Queue:
+    """Return what the inbox says at its top, on the page and over the live link."""
+    rows = ToolCall.objects.waiting()
+    oldest = rows.values_list("requested_at", flat=True).first()
+    age = max(0.0, time.time() - oldest.timestamp()) if oldest else None
+    return Queue(rows.count(), age, rows.order_by().values("run").distinct().count())
+
+
+@require_GET
+@needs()
+def one(request: HttpRequest, pk: str) -> HttpResponse:
+    """One approval: its call's card, safe to paste into a chat."""
+    approval = get_object_or_404(Approval.objects.select_related("call", "run", "run__source"), pk=pk, asked=True)
+    context = {"approval": approval, "call": approval.call, "reasons": groups.reasons()}
+    return render(request, "approvals/one.html", context)
+
+
+# ---------------------------------------------------------------- answering
+
+
+@require_POST
+@needs(VOTE)
+def vote(request: HttpRequest, pk: str) -> HttpResponse:
+    """Cast this person's vote, for what their page showed."""
+    form = BallotForm(request.POST)
+    if not form.is_valid():
+        return _told(request, pk, 422, told(form))
+    try:
+        gate.vote(request.user, form.ballot(pk, signed_in_at=sign_in_log.since(request)))
+    except Refused as refused:
+        return _told(request, pk, refused.status, refused.message)
+    if by_htmx(request):
+        return _card(request, pk)
+    return HttpResponseSeeOther(back_from(request))
+
+
+@require_POST
+@needs(VOTE)
+def undo(request: HttpRequest, pk: str) -> HttpResponse:
+    """Take an approval back that its agent has not heard yet."""
+    try:
+        gate.take_back(request.user, pk)
+    except Refused as refused:
+        return _told(request, pk, refused.status, refused.message)
+    return _card(request, pk) if by_htmx(request) else HttpResponseSeeOther(back_from(request))
+
+
+def _told(request: HttpRequest, pk: str, status: int, message: str) -> HttpResponse:
+    return not_counted(request, _call(pk), status, message)
+
+
+def _card(request: HttpRequest, pk: str) -> HttpResponse:
+    return fresh(request, _call(pk))
+
+
+def not_counted(request: HttpRequest, call: ToolCall, status: int, message: str) -> HttpResponse:
+    """Say why somebody's word did not count, with the card as it is now."""
+    if by_htmx(request):
+        return fresh(request, call, told=message, status=status)
+    context = {"call": call, "told": message, "status": status, "next": back_from(request)}
+    return render(request, "approvals/told.html", context, status=status)
+
+
+def fresh(request: HttpRequest, call: ToolCall, *, told: str = "", status: int = 200) -> HttpResponse:
+    """Return the fresh card, which is what htmx puts in the old one's place."""
+    return HttpResponse(rendering.for_page(call, token=get_token(request), told=told), status=status)
+
+
+def _call(pk: str) -> ToolCall:
+    rows = Approval.objects.select_related("call", "call__run", "call__run__source")
+    approval = rows.filter(pk=pk, asked=True).first()
+    if approval is None:
+        raise Http404
+    return approval.call
+
+
+def by_htmx(request: HttpRequest) -> bool:
+    """Whether the page's own script asks, which takes a card for an answer."""
+    return request.headers.get("HX-Request") == "true"
+
+
+def back_from(request: HttpRequest) -> str:
+    """Where a plain form goes back to: the path it names, else the page it stood on, if that is our own."""
+    wanted = request.POST.get("next", "")
+    if wanted.startswith("/") and url_has_allowed_host_and_scheme(wanted, allowed_hosts=None):
+        return wanted
+    page = urlsplit(request.headers.get("Referer", ""))
+    if page.netloc != request.get_host() or page.path.endswith(("/vote", "/undo", "/votes", "/settle")):
+        return "/approvals/"
+    return page._replace(scheme="", netloc="", path="/" + page.path.lstrip("/"), fragment="").geturl()

@@ -1,0 +1,55 @@
+"""Who may watch: asked when a socket opens, and again every few seconds, for sockets outlive a sign-out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth import HASH_SESSION_KEY, get_user_model
+from django.contrib.sessions.models import Session
+from django.utils import timezone
+from django.utils.crypto import constant_time_compare
+
+from dashboard.accounts.access import VIEW
+
+SIGNED_OUT, NOT_YOURS, NOT_THERE, AMBIGUOUS = 4401, 4403, 4404, 4409
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A person at a browser: their session, and the proof of their password that it was made with."""
+
+    person: int
+    session: str
+    proof: str
+
+
+def seat(scope: dict[str, Any]) -> Seat | None:
+    """Return the seat of the connection's person; None where nobody is signed in."""
+    user, session = scope.get("user"), scope.get("session")
+    if user is None or session is None or not user.is_authenticated:
+        return None
+    return Seat(user.pk, session.session_key or "", session.get(HASH_SESSION_KEY, ""))
+
+
+def lost(seats: Iterable[Seat]) -> dict[Seat, int]:
+    """Return those who may not watch any more, each with the close code that says why."""
+    seats = set(seats)
+    sessions = {one.session for one in seats}
+    alive = Session.objects.filter(session_key__in=sessions, expire_date__gt=timezone.now())
+    there = set(alive.values_list("session_key", flat=True))
+    people = get_user_model().objects.filter(is_active=True).in_bulk({one.person for one in seats})
+    may = {pk: person.has_perm(VIEW) for pk, person in people.items()}
+    return {one: code for one in seats if (code := _code(one, there, people, may))}
+
+
+def _code(one: Seat, there: set[str], people: dict[int, Any], may: dict[int, bool]) -> int:
+    person = people.get(one.person)
+    if (
+        person is None
+        or one.session not in there
+        or not constant_time_compare(one.proof, person.get_session_auth_hash())
+    ):
+        return SIGNED_OUT
+    return 0 if may[one.person] else NOT_YOURS

@@ -1,0 +1,142 @@
+"""One look of the hub: which calls changed since the one before, and what that means for each board.
+
+All of it happens in the hub's own thread.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.utils import timezone
+
+from dashboard.live.base_board import Board, News
+from dashboard.live.frames import Frame
+from dashboard.live.queries import MOST, Texts, changed
+from toolcards.doorbell import EVERY_RUN
+from toolcards.models import Run, ToolCall
+
+HEARTBEAT = 2.0  # seconds between two looks without a ring: a lost ring costs this much
+LATELY = timedelta(seconds=HEARTBEAT + 3)  # before a look at all runs: what is older was looked at
+RUNS = 5_000  # newest runs whose position is noted as a board of all calls is opened; as many names are remembered
+AT_ONCE = 50  # runs in one statement
+
+Boards = Mapping[Hashable, Board]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What came of a look: a frame for each board, whole boards where they were wanted, and runs to look at again.
+
+    `spent`: seconds of CPU that it took.
+    """
+
+    frames: dict[Hashable, Frame]
+    wholes: dict[Hashable, Frame]
+    again: frozenset[int]
+    spent: float
+
+
+class Looks:
+    """What one look remembers for the next."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, int] = {}  # run -> position up to which its calls were looked at
+        self._seen_asked: dict[int, int] = {}  # the same for runs of which only calls that people are asked about count
+        self._covered: Boards = {}  # the boards of the look before
+        self._runs: dict[int, Run] = {}  # with no more than a card needs: the names of the run and of its source
+        self._texts = Texts()
+        self._again: set[int] = set()
+        self._looked_at, self._looked_everywhere = timezone.now(), time.monotonic()
+
+    def begin(self) -> None:
+        """What is there already is not news."""
+        self._looked_at, self._looked_everywhere = timezone.now(), time.monotonic()
+        self._seen = dict(Run.objects.active().values_list("pk", "seq"))
+        self._seen_asked, self._covered = dict(self._seen), {}
+
+    def look(self, rung: set[int], boards: Boards, fresh: Iterable[Hashable]) -> Seen:
+        """Look at the runs that rang (at all that wrote something, where none did); draw the `fresh` boards whole."""
+        # CPU, not the clock: a busy disk or neighbour must not make the next look later.
+        begun, self._again = time.thread_time(), set()
+        late = self._cover(boards)
+        news = self._news(rung, boards)
+        news.calls[:0] = late
+        frames = {key: board.changes(news) for key, board in boards.items()}
+        wholes = {key: boards[key].whole() for key in fresh if key in boards}
+        return Seen(frames, wholes, frozenset(self._again), time.thread_time() - begun)
+
+    def _cover(self, boards: Boards) -> list[ToolCall]:
+        """A board that is new is sent whole: of what its runs said before, nothing is news. It may be 10,000 calls.
+
+        Boards that were there before have looked at these runs for questions alone; of those they get what is left.
+        """
+        before, self._covered = self._covered, boards
+        newly = {key: board for key, board in boards.items() if key not in before and board.every}
+        if not newly or any(board.every and board.runs is None for board in before.values()):
+            return []
+        looked_at = _runs_of(before)
+        if any(board.runs is None for board in newly.values()):
+            rows = Run.objects.order_by("-pk")[:RUNS]
+        else:
+            rows = Run.objects.filter(pk__in=_runs_of(newly) - looked_at)
+        now = [row for row in rows.values_list("pk", "seq", "updated_at") if row[0] not in looked_at]
+        self._seen |= {pk: seq for pk, seq, _ in now}
+        since = self._looked_at - LATELY
+        return self._fetch({pk for pk, seq, at in now if at >= since}, asked_only=True)
+
+    def _news(self, rung: set[int], boards: Boards) -> News:
+        now = timezone.now()
+        switched, rung = EVERY_RUN in rung, rung - {EVERY_RUN}
+        # A ring may have been lost, and the runs that do ring must not hide it.
+        if not rung or time.monotonic() - self._looked_everywhere >= HEARTBEAT:
+            since = min(now, self._looked_at) - LATELY
+            changed = Run.objects.filter(updated_at__gte=since).values_list("pk", "seq")[:2_000]
+            rung = rung | {pk for pk, seq in changed if seq != self._seen.get(pk)}
+            self._looked_at, self._looked_everywhere = now, time.monotonic()
+        return News(self._calls(rung, boards), frozenset(rung), switched)
+
+    def _calls(self, rung: set[int], boards: Boards) -> list[ToolCall]:
+        """The calls of these runs that changed since the last look, as far as any board needs them."""
+        everywhere = [board for board in boards.values() if board.runs is None]
+        own = _runs_of(boards) & rung
+        asked_only = not any(board.every for board in everywhere)
+        others = rung - own if everywhere else frozenset()
+        return self._fetch(own, asked_only=False) + self._fetch(others, asked_only=asked_only)
+
+    def _fetch(self, runs: frozenset[int] | set[int], *, asked_only: bool) -> list[ToolCall]:
+        found: list[ToolCall] = []
+        listed, seen = sorted(runs), self._seen_asked if asked_only else self._seen
+        for start in range(0, len(listed), AT_ONCE):
+            some = listed[start : start + AT_ONCE]
+            rows = changed({pk: seen.get(pk, 0) for pk in some}, asked_only=asked_only)
+            found += self._taken(rows, some, seen)
+        self._texts.complete(found)
+        return self._named(found)
+
+    def _taken(self, rows: list[ToolCall], runs: list[int], seen: dict[int, int]) -> list[ToolCall]:
+        for call in rows:
+            seen[call.run_id] = max(call.seq, seen.get(call.run_id, 0))
+        if len(rows) == MOST:
+            self._again |= set(runs)  # there is more
+        return rows
+
+    def _named(self, calls: list[ToolCall]) -> list[ToolCall]:
+        """Return the calls with the runs that they name; without those whose run is gone by now."""
+        unknown = {call.run_id for call in calls} - self._runs.keys()
+        if unknown:
+            if len(self._runs) + len(unknown) > RUNS:
+                self._runs.clear()
+                unknown = {call.run_id for call in calls}
+            self._runs |= Run.objects.select_related("source").only("name", "source__name").in_bulk(unknown)
+        there = [call for call in calls if call.run_id in self._runs]
+        for call in there:
+            call.run = self._runs[call.run_id]
+        return there
+
+
+def _runs_of(boards: Boards) -> frozenset[int]:
+    """Return the runs that the boards name."""
+    return frozenset().union(*(board.runs or () for board in boards.values()))

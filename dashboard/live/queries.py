@@ -1,0 +1,127 @@
+"""Rows that a look reads, with statements that are written out once.
+
+But for the numbers in them they are always the same, and to have the ORM compile them took ten times as long as to run
+them: it was half of what a look cost. What is read are whole rows, as the ORM would give them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Any
+
+from django.db import connection, models
+
+from toolcards.core.calls.card import ToolCallState
+from toolcards.core.calls.facts import InputDelta, load
+from toolcards.encryption import Closed
+from toolcards.models import Event, ToolCall
+from toolcards.models.runs import FACT_HEAD
+
+MOST = 300  # changed calls per look; the rest follows in the next
+LONG, KEPT = 20_000, 2_000  # characters of a text that is remembered, and how many of them
+
+
+def _select(model: type[models.Model]) -> str:
+    columns = ", ".join(field.column for field in model._meta.concrete_fields)
+    return f"SELECT {columns} FROM {model._meta.db_table} WHERE "  # noqa: S608 - our own columns
+
+
+INSTEAD = "\ufffd"  # in a row's text: there is what no column takes, and the card itself has the text
+
+_CALLS, _PLACE, _ASKED = _select(ToolCall), "(run_id = %s AND seq > %s)", " AND requested_at IS NOT NULL"
+_DELTAS = (
+    "SELECT ordinal, seq, fact FROM toolcards_event"
+    " WHERE run_id = %s AND seq > %s AND seq <= %s AND fact LIKE %s ORDER BY seq"
+)
+_IS_DELTA = f'{FACT_HEAD}{InputDelta.type}"%'
+_FACT: Any = Event._meta.get_field("fact")
+
+
+def changed(after: Mapping[int, int], *, asked_only: bool) -> list[ToolCall]:
+    """Return the calls of these runs that changed after that position of each, oldest first, and at most `MOST`.
+
+    `asked_only`: those that people are or were asked about.
+    """
+    places = " OR ".join([_PLACE] * len(after))
+    statement = f"{_CALLS}({places}){_ASKED if asked_only else ''} ORDER BY seq LIMIT {MOST}"
+    return _rows(ToolCall, statement, [number for place in after.items() for number in place])
+
+
+class Texts:
+    """The inputs that stream, as they were at the last look.
+
+    Rows of such calls lag behind the log. From here only what came since is read, with one statement a run; by itself
+    each card would read all that its row has not yet.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], tuple[int, str]] = {}  # run, ordinal -> position, text up to there
+
+    def complete(self, calls: Iterable[ToolCall]) -> None:
+        """Give the calls all of their text."""
+        behind: dict[int, dict[int, ToolCall]] = {}
+        for call in calls:
+            known = self._known.pop((call.run_id, call.ordinal), None)
+            if call.state != ToolCallState.INPUT_STREAMING or call.closed or not call.text or INSTEAD in call.text:
+                continue
+            if known and call.text_seq < known[0] <= call.seq:
+                call.text_seq, call.text = known
+            behind.setdefault(call.run_id, {})[call.ordinal] = call
+        for run, of_run in behind.items():
+            self._add(run, of_run)
+            self._remember(of_run.values())
+
+    def _add(self, run: int, calls: dict[int, ToolCall]) -> None:
+        """Add what the log has since."""
+        first, last = min(call.text_seq for call in calls.values()), max(call.seq for call in calls.values())
+        if first == last:
+            return
+        with connection.cursor() as cursor:
+            cursor.execute(_DELTAS, [run, first, last, _IS_DELTA])
+            events = cursor.fetchall()
+        late: dict[int, list[str]] = {ordinal: [] for ordinal in calls}
+        for ordinal, seq, stored in events:
+            if ordinal in calls and calls[ordinal].text_seq < seq <= calls[ordinal].seq:
+                late[ordinal].append(_text(_FACT.from_db_value(stored, None, connection)))
+        for ordinal, call in calls.items():
+            call.text, call.text_seq = call.text + "".join(late[ordinal]), call.seq
+
+    def _remember(self, calls: Iterable[ToolCall]) -> None:
+        for call in calls:
+            if len(call.text) <= LONG:
+                self._known[call.run_id, call.ordinal] = call.seq, call.text
+        if len(self._known) > KEPT:
+            self._known.clear()
+
+
+def _text(fact: str) -> str:
+    """What the piece says; nothing where no key of ours opens it."""
+    said = "" if type(fact) is Closed else load(fact)
+    return said.text if isinstance(said, InputDelta) else ""
+
+
+def _rows(model: Any, statement: str, given: list[Any]) -> list[Any]:
+    """Return what `objects.raw` would, which works out anew each time what is what."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, given)
+        rows = cursor.fetchall()
+    converters, names = _converters(model, connection.vendor), [field.attname for field in model._meta.concrete_fields]
+    found = []
+    for row in rows:
+        values = list(row)
+        for place, convert, column in converters:
+            values[place] = convert(values[place], column, connection)
+        found.append(model.from_db(connection.alias, names, values))
+    return found
+
+
+@cache
+def _converters(model: Any, vendor: str) -> list[tuple[int, Callable[..., Any], Any]]:
+    """What makes values of the database's values, column by column: moments, booleans, what was sealed."""
+    columns = [field.get_col(model._meta.db_table) for field in model._meta.concrete_fields]
+    return [
+        (place, convert, column)
+        for place, column in enumerate(columns)
+        for convert in (*connection.ops.get_db_converters(column), *column.get_db_converters(connection))
+    ]

@@ -1,0 +1,134 @@
+"""Who is to be told of what: the form of a webhook, a chat or a mail address."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+from zoneinfo import ZoneInfo, available_timezones
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+
+from dashboard.forms import NamesField
+from toolcards.core.calls.tool_events import EVENTS
+from toolcards.models import Source
+from toolcards.notifications.outbox import SEVERITIES, Webhook
+from toolcards.transports import webhooks
+
+FORMATS = (
+    ("webhook", "Signed webhook (Standard Webhooks)"), ("ntfy", "ntfy"), ("slack", "Slack"), ("discord", "Discord"),
+    ("email", "Mail"),
+)  # fmt: skip
+EVENT_WORDS = {
+    "tool.execute.before": "A tool is about to run", "tool.execute.after": "A tool succeeded",
+    "tool.execute.error": "A tool failed", "tool.execute.settled": "A call is settled",
+    "tool.execute.corrected": "A call came out otherwise than it was settled",
+    "approval.requested": "Somebody is asked", "approval.escalated": "Nobody answered, so others are asked too",
+    "approval.resolved": "Somebody answered",
+    "source.ungoverned": "Something ran without a decision", "run.failed": "A run broke off",
+    "source.silent": "A source fell silent", "source.failing": "A source fails again and again",
+    "source.fails_open": "A source would run things unasked while this server is away",
+    "source.recovered": "A source is well again", "audit.broken": "The audit trail is not whole",
+}  # fmt: skip
+_CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
+
+
+class WebhookForm(forms.Form):
+    """Everything a person says of one that is told."""
+
+    name = forms.CharField(max_length=200)
+    format = forms.ChoiceField(label="How", choices=FORMATS)
+    url = forms.CharField(label="URL", max_length=2000, required=False)
+    to = forms.CharField(
+        label="Mail to", max_length=1000, required=False, help_text="Addresses, with commas between them."
+    )
+    events = forms.MultipleChoiceField(
+        label="Tell about", choices=[(name, EVENT_WORDS[name]) for name in EVENTS], required=False,
+        widget=forms.CheckboxSelectMultiple, help_text="None ticked: everything.",
+    )  # fmt: skip
+    sources = forms.MultipleChoiceField(
+        label="From these sources", required=False, widget=forms.CheckboxSelectMultiple, help_text="None: all.",
+    )  # fmt: skip
+    escalated_to = NamesField(
+        label="Escalations to", max_length=1000, required=False,
+        help_text="People and groups as rules name them, like group:lead, with commas between. "
+        "Of escalations, only those to one of them are told; nothing: all.",
+    )  # fmt: skip
+    severity = forms.ChoiceField(label="From severity", choices=[(name, name) for name in SEVERITIES], initial="low")
+    quiet_from = forms.CharField(
+        label="Quiet from", max_length=5, required=False, help_text="Like 22:00; not for critical ones."
+    )
+    quiet_to = forms.CharField(label="Quiet until", max_length=5, required=False)
+    zone = forms.CharField(label="Time zone", max_length=60, initial="UTC")
+
+    def __init__(self, *args: Any, known: Webhook | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.known = known
+        sources: Any = self.fields["sources"]
+        sources.choices = [
+            (str(pk), name) for pk, name in Source.objects.order_by("name").values_list("pk", "name")[:500]
+        ]
+
+    def clean_name(self) -> str:
+        """Return the name, which nobody else has."""
+        name = str(self.cleaned_data["name"])
+        others = Webhook.objects.exclude(pk=self.known.pk if self.known else None)
+        if others.filter(name=name).exists():
+            raise ValidationError("There is one of this name already.")
+        return name
+
+    def clean_zone(self) -> str:
+        """Return a time zone that there is."""
+        zone = str(self.cleaned_data["zone"])
+        if zone not in available_timezones():
+            raise ValidationError("There is no such time zone; write it like Europe/Rome.")
+        ZoneInfo(zone)
+        return zone
+
+    def clean(self) -> dict[str, Any]:
+        """Check what belongs together: the address of that format, both ends of the quiet hours."""
+        said = super().clean() or self.cleaned_data
+        if said.get("format") == "email":
+            self._check_addresses(str(said.get("to") or ""))
+        else:
+            self._check_url(str(said.get("url") or ""))
+        ends = [str(said.get(name) or "") for name in ("quiet_from", "quiet_to")]
+        if any(ends) and not all(map(_CLOCK.fullmatch, ends)):
+            self.add_error("quiet_from", "Write both ends like 22:00, or neither.")
+        return said
+
+    def _check_addresses(self, text: str) -> None:
+        try:
+            for address in text.split(","):
+                validate_email(address.strip())
+        except ValidationError:
+            self.add_error("to", "Write mail addresses, with commas between them.")
+
+    def _check_url(self, url: str) -> None:
+        try:
+            webhooks.check(url)
+        except webhooks.Hostile as error:
+            self.add_error("url", str(error))
+
+    def save(self, person: str) -> Webhook:
+        """Write it down; return it."""
+        said = self.cleaned_data
+        webhook = self.known or Webhook(created_by=person)
+        for name in ("name", "format", "url", "to", "severity", "quiet_from", "quiet_to", "zone"):
+            setattr(webhook, name, said[name])
+        webhook.events, webhook.sources = json.dumps(said["events"]), json.dumps([int(pk) for pk in said["sources"]])
+        webhook.escalated_to = json.dumps(said["escalated_to"])
+        webhook.enabled, webhook.trouble = True, ""
+        webhook.save()
+        return webhook
+
+
+def initial(webhook: Webhook) -> dict[str, Any]:
+    """Return the form's values for a webhook."""
+    plain = ("name", "format", "url", "to", "severity", "quiet_from", "quiet_to", "zone")
+    return {name: getattr(webhook, name) for name in plain} | {
+        "escalated_to": webhook.wanted_escalations, "events": webhook.wanted_events,
+        "sources": [str(pk) for pk in webhook.wanted_sources],
+    }  # fmt: skip

@@ -1,0 +1,128 @@
+"""Policy for admins' own programs: read and replace the draft, validate, activate, list versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+
+from dashboard.accounts.access import EDIT_POLICY, api, body_of, fault
+from toolcards import gate
+from toolcards.core.policy.decision import Decision
+from toolcards.core.policy.language.document import Finding, PolicyError
+from toolcards.core.schemas.canonical_json import digest
+from toolcards.gate import Superseded, policy_store
+from toolcards.models import PolicyVersion
+
+View = Callable[..., HttpResponse]
+
+
+def checked(view: View) -> View:
+    """Answer with 400 what is no JSON and with 422 what is no policy, a JSON Pointer for each finding."""
+
+    @wraps(view)
+    def answered(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        try:
+            return view(request, *args, **kwargs)
+        except PolicyError as refused:
+            return fault(422, "invalid_policy", "The policy was refused.", findings=_listed(refused.findings))
+        except (ValueError, RecursionError):
+            return fault(400, "not_json", "The body is not JSON.")
+
+    return answered
+
+
+@api(EDIT_POLICY, "GET", "PUT")
+@checked
+def draft(request: HttpRequest) -> HttpResponse:
+    """The policy being written, as a bare document."""
+    if request.method == "PUT":
+        document = _document(body_of(request))
+        policy_store.check(document)
+        policy_store.replace_draft(document, author=request.user.get_username())
+    return JsonResponse(policy_store.draft())
+
+
+@api(EDIT_POLICY, "POST")
+@checked
+def validate(request: HttpRequest) -> HttpResponse:
+    """Say what is wrong with a document, or what deserves a second look."""
+    document = _document(body_of(request))
+    warnings = policy_store.check(document)
+    return JsonResponse({"ok": True, "sha256": digest(document), "warnings": _listed(warnings)})
+
+
+@api(EDIT_POLICY, "POST")
+@checked
+def activate(request: HttpRequest) -> HttpResponse:
+    """Make the draft the policy, if the version that the caller saw is still the active one."""
+    body = the_object(body_of(request))
+    expected, note = body.get("expected_active"), body.get("note") or ""
+    if not isinstance(expected, int) or isinstance(expected, bool):
+        raise refuse("/expected_active", "missing", "Say which version you expect to be active, 0 for none.")
+    if not isinstance(note, str) or len(note) > 2000:
+        raise refuse("/note", "type", "This must be a text of at most 2000 characters.")
+    document = policy_store.draft()
+    policy_store.check(document)
+    try:
+        version = policy_store.activate(
+            document, author=request.user.get_username(), note=note, expected_active=expected
+        )
+    except Superseded as late:
+        return fault(409, "superseded", f"Version {late.active} is active by now.", active=late.active)
+    applied = gate.reapply(request.user.get_username()) if body.get("apply_to_waiting") is True else None
+    return JsonResponse(_version(version) | {"active": version.number} | ({"applied": applied} if applied else {}))
+
+
+@api(EDIT_POLICY, "GET")
+def versions(request: HttpRequest) -> HttpResponse:
+    """Every version there was, newest first."""
+    rows = PolicyVersion.objects.defer("document")[:1000]
+    return JsonResponse({"active": policy_store.active_number(), "versions": [_version(row) for row in rows]})
+
+
+# ---------------------------------------------------------------- shapes
+
+
+def refuse(pointer: str, code: str, message: str) -> PolicyError:
+    """Return what to raise about one place of a body."""
+    return PolicyError([Finding(pointer, code, message)])
+
+
+def the_object(value: Any, at: str = "") -> dict[str, Any]:
+    """Return a copy of the object; raise PolicyError if it is none."""
+    if not isinstance(value, dict):
+        raise refuse(at, "type", "This must be an object.")
+    return dict(value)
+
+
+def _document(value: Any) -> dict[str, Any]:
+    return the_object(value)
+
+
+def _listed(findings: Iterable[Finding]) -> list[dict[str, str]]:
+    return [{"pointer": found.pointer, "code": found.code, "message": found.message} for found in findings]
+
+
+def _version(version: PolicyVersion) -> dict[str, Any]:
+    return {
+        "version": version.number,
+        "sha256": version.sha256,
+        "author": version.author,
+        "note": version.note,
+        "created_at": version.created_at,
+    }
+
+
+def decision_of(said: Decision) -> dict[str, Any]:
+    """Return a decision as programs read it."""
+    return {
+        "decision": str(said.effect),
+        "code": said.code,
+        "reason": said.reason,
+        "rule": said.rule or None,
+        "rules": list(said.rules),
+        "would": list(said.would),
+    }

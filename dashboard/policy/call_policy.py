@@ -1,0 +1,58 @@
+"""From a call to its policy: why it was answered so, and a rule that begins with it."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_GET
+
+from dashboard.accounts.access import EDIT_POLICY, needs
+from dashboard.forms import EFFECTS
+from dashboard.policy import explanation as reasons
+from dashboard.policy import suggestions
+from dashboard.policy.simulation import impact
+from toolcards.core.calls.card import Card
+from toolcards.models import ToolCall
+
+
+def _call(run: int, ordinal: int) -> ToolCall:
+    rows = ToolCall.objects.shown().select_related("run", "run__source", "run__source__owner")
+    return get_object_or_404(rows, run_id=run, ordinal=ordinal)
+
+
+@require_GET
+@needs()
+def why(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
+    """The rules behind the answer, and what would change without them; a piece of a page for htmx."""
+    call = _call(run, ordinal)
+    page = "calls/_why.html" if request.headers.get("HX-Request") else "calls/why.html"
+    return render(request, page, {"call": call, "why": reasons.why(call)})
+
+
+@require_GET
+@needs(EDIT_POLICY)
+def rule(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
+    """The ladder: how wide the rule shall be, how many past calls each width meets, and what the choice would change.
+
+    htmx asks again with every choice and is given that last part alone.
+    """
+    call = _call(run, ordinal)
+    card = call.as_card()
+    said = request.GET.dict()
+    context = {"call": call, "blast": _would_change(call, card, said)}
+    if request.headers.get("HX-Request"):
+        return render(request, "calls/_rule_blast.html", context)
+    agent, steps = suggestions.agent_of(call, card), suggestions.rungs(card)
+    context |= {
+        "ladder": suggestions.counted(steps, agent, call.run.name), "agent": agent, "effects": EFFECTS,
+        "scopes": suggestions.SCOPES, "expiries": suggestions.EXPIRIES,
+        "chosen": suggestions.chosen(said, card, steps),
+    }  # fmt: skip
+    return render(request, "calls/rule.html", context)
+
+
+def _would_change(call: ToolCall, card: Card, said: dict[str, str]) -> impact.Blast | None:
+    """Return what the active policy would answer differently with this rule; None where no rule can be made."""
+    if not suggestions.rungs(card):
+        return None
+    return impact.of_rule(suggestions.rule(call, card, said) | {"id": "this-rule"})

@@ -1,0 +1,143 @@
+"""What a policy would say: of one call somebody makes up, or that came. Changes nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolcards.audit.trail import redactor
+from toolcards.client.common import tool_kinds
+from toolcards.core.policy.decision import Decision, Policy, Question, decide
+from toolcards.gate.decisions import tool_register
+from toolcards.models import SeenTool, ToolCall
+
+
+def question_about(
+    tool: str,
+    args: Any,
+    *,
+    agent: Iterable[str] = (),
+    source: str = "",
+    run: str = "",
+    at: float = 0.0,
+    has: bool = True,
+) -> Question:
+    """Return the question that such a call would be."""
+    return Question.of(
+        tool,
+        source=source,
+        agent_path=tuple(agent),
+        input=args,
+        has_input=has,
+        run=run,
+        now=at or time.time(),
+        known=_is_known(tool, source),
+    )
+
+
+def _is_known(tool: str, source: str) -> bool:
+    """Return whether the tool is known: listed, known last time, or announced."""
+    if tool_kinds.knows(tool, source):
+        return True
+    newest = ToolCall.objects.shown().filter(tool=tool[:300]).order_by("-id").first()
+    verdict = newest.as_card().decision if newest else None
+    return verdict.known if verdict else SeenTool.objects.filter(name=tool[:300], how=tool_register.ANNOUNCED).exists()
+
+
+# ---------------------------------------------------------------- one call
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One condition: what it asks, what was there, and whether it holds; `part` is `match` or an exception's place."""
+
+    what: str
+    value: str
+    truth: str
+    exception: bool
+
+    @property
+    def sign(self) -> str:
+        """✓, ✗ or ?: beside colour and place, for whoever sees neither."""
+        return {"true": "✓", "false": "✗"}.get(self.truth, "?")
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One rule and what it said of the call."""
+
+    rule: str
+    effect: str
+    sentence: str
+    monitor: bool
+    matched: bool
+    clauses: tuple[Clause, ...]
+
+    @property
+    def held(self) -> int:
+        """How many conditions hold."""
+        return sum(1 for clause in self.clauses if clause.truth == "true" and not clause.exception)
+
+    @property
+    def failed(self) -> list[Clause]:
+        """What kept the rule from matching."""
+        return [c for c in self.clauses if (c.truth == "false") != c.exception and c.truth != "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The verdict on one call: the rules behind it, those that matched and lost, and the one that nearly matched."""
+
+    decision: Decision
+    winners: list[Tried] = field(default_factory=list)
+    lost: list[Tried] = field(default_factory=list)
+    watching: list[Tried] = field(default_factory=list)
+    nearest: Tried | None = None
+
+    @property
+    def effect(self) -> str:
+        """allow, ask or deny."""
+        return str(self.decision.effect)
+
+
+def try_call(policy: Policy, question: Question) -> Trial:
+    """Return what the policy says of the call, and why."""
+    decision = decide(policy, question, explain=True)
+    sentences = {rule.id: rule.sentence for rule in policy.rules}
+    tried = [_tried(entry, sentences) for entry in decision.trace]
+    winners = [rule for rule in tried if rule.rule in decision.rules]
+    enforced = [rule for rule in tried if rule.matched and not rule.monitor and rule not in winners]
+    return Trial(
+        decision=decision,
+        winners=winners,
+        lost=enforced,
+        watching=[rule for rule in tried if rule.matched and rule.monitor],
+        nearest=_nearest([rule for rule in tried if not rule.matched]),
+    )
+
+
+def _tried(entry: dict[str, Any], sentences: dict[str, str]) -> Tried:
+    clauses = tuple(
+        Clause(str(one["what"]), _shown(str(one["what"]), one["value"]), str(one["matched"]), one["clause"] != "match")
+        for one in entry["conditions"]
+    )
+    rule = entry["rule"]
+    return Tried(rule, entry["effect"], sentences.get(rule, ""), entry["monitor"], entry["matched"], clauses)
+
+
+def _nearest(missed: list[Tried]) -> Tried | None:
+    """The rule that missed by the fewest conditions, of those that any condition of held."""
+    near = [rule for rule in missed if rule.held]
+    return min(near, key=lambda rule: (len(rule.failed), -rule.held, rule.rule), default=None)
+
+
+def _shown(what: str, value: Any) -> str:
+    """The value that was looked at, without secrets; the name it stands under may tell that it is one."""
+    name = what.rsplit("/", 1)[-1].split(" ")[0]
+    value = next(iter(redactor().value({name: value}).values()))
+    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+        value = ", ".join(value)
+    text = value if isinstance(value, str) else repr(value) if value is not None else "nothing"
+    return text if len(text) <= 300 else text[:300] + "…"

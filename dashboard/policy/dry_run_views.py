@@ -1,0 +1,70 @@
+"""Trying a call: what policy would say of it, with nothing happening to it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_http_methods
+
+from dashboard import url_helpers
+from dashboard.accounts.access import EDIT_POLICY, needs
+from dashboard.forms import TryForm
+from dashboard.policy import dry_run, view_models
+from toolcards.gate import policy_store
+from toolcards.models import Approval, ToolCall
+
+
+@require_http_methods(["GET", "POST"])
+@needs()
+def try_call(request: HttpRequest) -> HttpResponse:
+    """What the active policy, and the draft, would say of a call. Nothing happens to it."""
+    form = TryForm(request.POST) if request.method == "POST" else TryForm(initial=_of_call(request.GET.get("call", "")))
+    results = []
+    if request.method == "POST" and form.is_valid():
+        results = _results(request, form.cleaned_data)
+    page = "policy/_trial.html" if request.headers.get("HX-Request") else "policy/try.html"
+    status = 422 if form.is_bound and form.errors else 200
+    return render(request, page, {"try_form": form, "results": results, "tries": tries()}, status=status)
+
+
+def _results(request: HttpRequest, said: dict[str, Any]) -> list[dict[str, Any]]:
+    question = dry_run.question_about(said["tool"], said["args"], agent=said["agent"], source=said["source"])
+    found = []
+    try:
+        active = policy_store.active()
+        found.append({"name": f"Active policy, version {active.version}", "trial": dry_run.try_call(active, question)})
+    except policy_store.NobodyActivated:
+        active = None
+    if request.user.has_perm(EDIT_POLICY):
+        review = view_models.review()
+        if review.policy is not None and (review.changes or active is None):
+            found.append({"name": "Draft", "trial": dry_run.try_call(review.policy, question)})
+    return found
+
+
+def _of_call(public_id: str) -> dict[str, Any]:
+    """The form's values for a real call."""
+    call = called(public_id)
+    if call is None:
+        return {}
+    card = call.as_shown_card()
+    args = json.dumps(card.shown_input, indent=2, ensure_ascii=False)
+    return {"tool": card.tool.name, "source": card.tool.source, "agent": list(card.agent_path), "args": args}
+
+
+def called(public_id: str) -> ToolCall | None:
+    """Return the call with that id, None if there is none."""
+    named = url_helpers.read_public_id(public_id)
+    if named is None:
+        return None
+    rows = ToolCall.objects.shown().select_related("run", "run__source")
+    return rows.filter(run_id=named[0], ordinal=named[1]).first()
+
+
+def tries() -> list[ToolCall]:
+    """Return the latest calls that somebody was asked about."""
+    asked = Approval.objects.filter(asked=True).order_by("-requested_at").values_list("call_id", flat=True)[:5]
+    return list(ToolCall.objects.filter(pk__in=list(asked)).defer("card", "text").order_by("-id"))

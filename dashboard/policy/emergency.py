@@ -1,0 +1,145 @@
+"""The kill switch and break-glass: one button that stops every call, and one that lets asked calls pass for a while."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from dashboard.accounts import sign_in_log
+from dashboard.accounts.access import VIEW, api, fault, needs
+from dashboard.forms import read_json
+from toolcards import gate
+from toolcards.audit.trail import AuditRow
+from toolcards.gate import Refused, emergency
+from toolcards.models import BreakGlass, KillSwitch
+
+THROW = "toolcards.throw_killswitch"
+BREAK = "toolcards.break_glass"
+FRESH = 300.0  # seconds since the sign-in
+SHOWN = 200
+DEFAULT_MINUTES, LARGEST = 60, 1_000_000  # the gate refuses far fewer
+_NUMBER = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?", re.ASCII)
+
+
+# ---------------------------------------------------------------- pages
+
+
+@require_http_methods(["GET", "POST"])
+@needs(THROW)
+def killswitch(request: HttpRequest) -> HttpResponse:
+    """The step in between: what it does, why, and the one button."""
+    if request.method == "POST":
+        on = request.POST.get("to") == "on"
+        said = gate.throw(request.user.get_username(), on, request.POST.get("reason", ""))
+        stopped = f" {said['stopped']} open calls were denied." if on else ""
+        messages.success(request, f"{'Every tool call is stopped.' if on else 'Tool calls run again.'}{stopped}")
+        return redirect("killswitch")
+    return render(request, "emergency/killswitch.html", {"throws": KillSwitch.objects.order_by("-id")[:20]})
+
+
+@require_http_methods(["GET", "POST"])
+@needs()
+def breakglass(request: HttpRequest) -> HttpResponse:
+    """Break the glass, put it back, and look at what it has let pass."""
+    told, status = "", 200
+    if request.method == "POST":
+        if not request.user.has_perm(BREAK):
+            raise PermissionDenied
+        try:
+            _break(request, request.POST)
+            return redirect("breakglass")
+        except Refused as refused:
+            told, status = refused.message, refused.status
+    rows = [(row, passed(row)) for row in BreakGlass.objects.order_by("-id")[:20]]
+    context = {"rows": rows, "fresh": fresh(request), "told": told, "given": request.POST}
+    return render(request, "emergency/breakglass.html", context, status=status)
+
+
+def _break(request: HttpRequest, said: Any) -> dict[str, Any]:
+    """Do as the form or the body says; raises Refused."""
+    by = request.user.get_username()
+    if said.get("to") == "off":
+        return gate.break_glass(by, "", 0)
+    if not fresh(request):
+        raise gate.NotAllowed("Sign in again first: this needs a fresh sign-in.", code="reauth", status=401)
+    reason = said.get("reason", "")
+    if not isinstance(reason, str):
+        raise gate.Invalid("The reason is text.", code="invalid_body")
+    return gate.break_glass(by, reason, _minutes(said.get("minutes", DEFAULT_MINUTES)))
+
+
+def _minutes(value: Any) -> float:
+    """Return the minutes in a form's text or a JSON number; raises Invalid."""
+    if isinstance(value, str):
+        text = value.strip() or str(DEFAULT_MINUTES)
+        value = float(text) if _NUMBER.fullmatch(text) else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise gate.Invalid("Minutes must be a number above 0.", code="invalid_minutes")
+    return float(min(value, LARGEST))
+
+
+def fresh(request: HttpRequest) -> bool:
+    """Return whether this session was signed in just now."""
+    return time.time() - sign_in_log.since(request) <= FRESH
+
+
+def passed(row: BreakGlass) -> list[AuditRow]:
+    """Return the decisions that only this break-glass let pass, oldest first."""
+    end = row.ended_at or row.until
+    rows = AuditRow.objects.filter(act="decision", actor_kind="break_glass")
+    return list(rows.filter(at__gte=int(row.at * 1000), at__lte=round(end * 1000) + 1).order_by("seq")[:SHOWN])
+
+
+# ---------------------------------------------------------------- for programs
+
+
+@api(VIEW, "GET", "POST")
+def killswitch_api(request: HttpRequest) -> HttpResponse:
+    """Whether it is on; throw it with `{"on": true, "reason"?}`."""
+    if request.method == "GET":
+        row = emergency.newest()
+        found = {"by": row.by, "reason": row.reason, "at": row.at} if row else {}
+        return JsonResponse({"on": row is not None} | found)
+    if not request.user.has_perm(THROW):
+        return fault(403, "forbidden", "You may not throw the kill switch.")
+    said = _body(request)
+    if not isinstance(said, dict) or not isinstance(said.get("on"), bool) or set(said) - {"on", "reason"}:
+        return fault(422, "invalid_body", 'Send {"on": true or false, "reason": optional}.')
+    if not isinstance(said.get("reason", ""), str):
+        return fault(422, "invalid_body", "The reason is text.")
+    return JsonResponse(gate.throw(request.user.get_username(), said["on"], said.get("reason", "")))
+
+
+@api(VIEW, "GET", "POST")
+def breakglass_api(request: HttpRequest) -> HttpResponse:
+    """What is in force; break it with `{"on": true, "reason", "minutes"}`, end it with `{"on": false}`."""
+    if request.method == "GET":
+        row = emergency.glass()
+        found = {"by": row.by, "reason": row.reason, "until": row.until, "passed": row.passed} if row else {}
+        return JsonResponse({"on": row is not None} | found)
+    if not request.user.has_perm(BREAK):
+        return fault(403, "forbidden", "You may not break the glass.")
+    said = _body(request)
+    if not isinstance(said, dict) or not isinstance(said.get("on"), bool) or set(said) - {"on", "reason", "minutes"}:
+        return fault(422, "invalid_body", 'Send {"on": true or false, "reason", "minutes"}.')
+    if isinstance(said.get("minutes"), str):
+        return fault(422, "invalid_minutes", "Minutes must be a number above 0.")
+    try:
+        return JsonResponse(_break(request, said | {"to": "on" if said["on"] else "off"}) | {"on": said["on"]})
+    except Refused as refused:
+        return fault(refused.status, refused.code, refused.message)
+
+
+def _body(request: HttpRequest) -> Any:
+    try:
+        return read_json(request.body.decode())
+    except (ValidationError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,104 @@
+"""Why a call was answered as it was: the rules of that version, clause by clause, and what dropping one changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dashboard.cards import labels
+from dashboard.policy import dry_run
+from dashboard.policy.simulation.past_calls import question_of
+from toolcards.core.calls.card import Card
+from toolcards.core.policy.decision import Policy, decide
+from toolcards.gate import policy_store
+from toolcards.models import PolicyVersion, ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Without:
+    """What the same version would have answered without one of its rules."""
+
+    rule: str
+    effect: str
+    reason: str
+    changes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """The answer, who gave it, and the trace behind it; `trial` None where that version is not known."""
+
+    answer: str
+    by: str
+    reason: str
+    suggest: str
+    version: int
+    trial: dry_run.Trial | None
+    without: list[Without]
+    now: dry_run.Trial | None  # what the version that is active now says, where it is another one
+    now_version: int
+    complete: bool
+    recorded: str
+
+    @property
+    def differs(self) -> bool:
+        """Judged again, the rules give another answer: a rate, a grant or the kill switch was behind it."""
+        return self.trial is not None and self.trial.effect != self.recorded
+
+
+def why(call: ToolCall) -> Why:
+    """Return why; nothing is changed. The call's run and source must be at hand."""
+    card = call.as_card()
+    verdict, shown = card.decision, call.as_shown_card()
+    question = question_of(call, card)
+    version = PolicyVersion.objects.filter(number=verdict.version).first() if verdict else None
+    active = PolicyVersion.objects.filter(active=True).first()
+    policy = _readable(version)
+    newer = active if active and version and active.pk != version.pk else None
+    today = _readable(newer)
+    return Why(
+        answer=_answer(card),
+        by=_by(card),
+        reason=shown.decision.reason if shown.decision else "",
+        suggest=shown.decision.suggest if shown.decision else "",
+        version=version.number if version else 0,
+        trial=dry_run.try_call(policy, question) if policy else None,
+        without=_without(policy, call, card) if policy else [],
+        now=dry_run.try_call(today, question) if today else None,
+        now_version=newer.number if newer and today else 0,
+        complete=question.has_input,
+        recorded=verdict.effect if verdict else "",
+    )
+
+
+def _readable(version: PolicyVersion | None) -> Policy | None:
+    """Return the version's policy; None without one, or where it cannot be read, which the policy page says."""
+    try:
+        return policy_store.compiled(version) if version else None
+    except policy_store.Unreadable:
+        return None
+
+
+def _answer(card: Card) -> str:
+    if card.denied_by or str(card.state) == "output-denied":
+        return "denied"
+    if card.waiting:
+        return "asked about"
+    return {"allow": "allowed", "deny": "denied", "ask": "asked about"}.get(
+        card.decision.effect if card.decision else "", "not judged"
+    )
+
+
+def _by(card: Card) -> str:
+    by = card.denied_by or (card.approval.by if card.approval and card.approval.by else None)
+    return labels.who(by or (card.decision.by if card.decision else None))
+
+
+def _without(policy: Policy, call: ToolCall, card: Card) -> list[Without]:
+    question = question_of(call, card)
+    said = decide(policy, question)
+    found = []
+    for name in said.rules:
+        less = replace(policy, rules=tuple(rule for rule in policy.rules if rule.id != name))
+        other = decide(less, question)
+        found.append(Without(name, str(other.effect), other.reason, other.effect is not said.effect))
+    return found

@@ -1,0 +1,96 @@
+"""Yes in advance: which grants are in force, who gave them, how often they counted; and taking one back."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_POST
+
+from dashboard.accounts.access import EDIT_POLICY, VIEW, VOTE, api, fault, needs
+from dashboard.forms import read_json
+from toolcards.gate import Unknown
+from toolcards.gate.decisions import grants as given
+from toolcards.models import Grant
+
+MOST = 500
+
+
+@require_GET
+@needs()
+def grants(request: HttpRequest) -> HttpResponse:
+    """All grants that count today, newest first, then those that are over."""
+    now = time.time()
+    rows = Grant.objects.select_related("run__source", "source", "created_by")
+    live = list(rows.live(now).order_by("-created_at")[:MOST])
+    over = rows.exclude(pk__in=[row.pk for row in live]).order_by("-created_at")[:50]
+    context = {"live": [(row, _may_end(request.user, row)) for row in live], "over": over}
+    return render(request, "policy/grants.html", context)
+
+
+@require_POST
+@needs(VOTE)
+def revoke(request: HttpRequest, pk: str) -> HttpResponse:
+    """Take a grant back: whoever gave it, or who may edit policy."""
+    row = Grant.objects.filter(pk=pk).first()
+    if row is None:
+        raise Http404
+    if not _may_end(request.user, row):
+        raise PermissionDenied
+    given.revoke(pk, request.user.get_username())
+    messages.success(request, "The permission is taken back: the next such call is asked about again.")
+    return redirect("grants")
+
+
+def _may_end(person: Any, row: Grant) -> bool:
+    return bool(person.has_perm(EDIT_POLICY) or (row.created_by_id == person.pk and person.has_perm(VOTE)))
+
+
+# ---------------------------------------------------------------- for programs
+
+
+@api(VIEW, "GET", "DELETE")
+def grants_api(request: HttpRequest, pk: str = "") -> HttpResponse:
+    """The grants that count; DELETE takes the one back that the address, the query or the body names."""
+    if request.method == "GET":
+        rows = Grant.objects.live(time.time()).select_related("run__source", "source", "created_by")
+        return JsonResponse({"grants": [told(row) for row in rows.order_by("-created_at")[:MOST]]})
+    pk = pk or _named(request)
+    row = Grant.objects.filter(pk=pk).first() if pk else None
+    if row is None:
+        return fault(404, "not_found", "There is no such grant.")
+    if not _may_end(request.user, row):
+        return fault(403, "forbidden", "Only who gave it, or who may edit policy, takes it back.")
+    try:
+        given.revoke(pk, request.user.get_username())
+    except Unknown as unknown:
+        return fault(404, unknown.code, unknown.message)
+    return JsonResponse({"id": pk, "revoked": True})
+
+
+def _named(request: HttpRequest) -> str:
+    if "id" in request.GET:
+        return request.GET["id"]
+    try:
+        said = read_json(request.body.decode() or "null")
+    except (ValidationError, UnicodeDecodeError):
+        return ""
+    return said["id"] if isinstance(said, dict) and isinstance(said.get("id"), str) else ""
+
+
+def told(row: Grant) -> dict[str, Any]:
+    """Return the grant as JSON; times are epoch seconds."""
+    return {
+        "id": row.pk, "rule": row.rule, "tool": row.tool, "server": row.server or None,
+        "schema_sha256": row.schema_sha256 or None, "args_sha256": row.args_sha256,
+        "pattern": json.loads(row.pattern) if row.pattern else None, "agent": row.agent,
+        "run": row.run.name if row.run else None, "source": row.source.name if row.source else None,
+        "run_source": row.run.source.name if row.run else None,
+        "by": row.created_by.get_username(), "created_at": row.created_at, "expires_at": row.expires_at or None,
+        "used": row.used, "approval": row.approval_id,
+    }  # fmt: skip

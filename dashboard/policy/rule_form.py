@@ -1,0 +1,221 @@
+"""One rule as a form: its fields, the rule they mean, and each finding beside the field it is about."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django import forms
+
+from dashboard.forms import EFFECTS, JsonField, NamesField
+from toolcards.core.calls.card import KINDS
+from toolcards.core.policy.language.document import Finding, PolicyError
+from toolcards.core.policy.matching.matchers import MATCHERS
+from toolcards.gate import policy_store
+
+MODES = (("enforce", "On"), ("monitor", "Watch only: noted on cards, changes nothing"), ("off", "Off"))
+SEVERITIES = tuple((name, name.capitalize()) for name in ("low", "medium", "high", "critical"))
+
+# field of the form -> where it stands in the rule
+_IN_RULE = {"effect": "effect", "severity": "severity", "reason": "public_reason", "suggest": "suggest"}
+_IN_MATCH = ("tool", "kind", "source", "agent")
+_ADVANCED = ("unless", "ask", "expires_at")
+
+
+class RuleForm(forms.Form):
+    """One rule of the draft. What the fields cannot say stands in `advanced`, as JSON of the rule's own shape."""
+
+    effect = forms.ChoiceField(choices=EFFECTS, initial="ask", widget=forms.RadioSelect)
+    tool = NamesField(
+        required=False, label="Tool", help_text="Exact names, or patterns with *. Several with commas. Empty: any tool."
+    )
+    kind = forms.MultipleChoiceField(
+        choices=[(kind, kind.replace("_", " ")) for kind in KINDS],
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text="What the tool does, as our catalogue knows it. None ticked: any kind.",
+    )
+    path = forms.CharField(
+        required=False, max_length=500, label="Argument", help_text="A JSON Pointer, such as /command or /path."
+    )
+    op = forms.ChoiceField(
+        choices=[("", "…")] + [(name, matcher.label) for name, matcher in MATCHERS.items()],
+        required=False,
+        label="Question",
+    )
+    value = forms.CharField(
+        required=False,
+        label="Answer",
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text="One per line; a single one is enough.",
+    )
+    source = NamesField(required=False, label="Tool’s server", help_text="MCP server or package, such as github.")
+    agent = NamesField(required=False, label="Agent", help_text="For asking and denying, sub-agents count too.")
+    reason = forms.CharField(
+        required=False, max_length=2000, label="Reason", help_text="Shown on the card and told to the agent."
+    )
+    suggest = forms.CharField(
+        required=False, max_length=2000, label="Suggestion", help_text="What the agent may do instead."
+    )
+    severity = forms.ChoiceField(choices=SEVERITIES, initial="medium", required=False)
+    mode = forms.ChoiceField(choices=MODES, initial="enforce", required=False, label="This rule is")
+    rule_id = forms.SlugField(required=False, max_length=80, label="Name", help_text="Empty: we make one up.")
+    advanced = JsonField(
+        required=False,
+        label="Advanced (JSON)",
+        widget=forms.Textarea(attrs={"rows": 8, "spellcheck": "false"}),
+        help_text="Any of match (args, when, rate, user, env, run, agent_scope), unless, ask, expires_at (an object).",
+    )
+
+    def __init__(self, *args: Any, instead_of: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.instead_of = instead_of
+
+    @classmethod
+    def about(cls, rule: dict[str, Any], *args: Any, **kwargs: Any) -> RuleForm:
+        """Return the form filled in with a rule of the draft."""
+        return cls(*args, initial=in_fields(rule), instead_of=str(rule["id"]), **kwargs)
+
+    def clean(self) -> dict[str, Any]:
+        """Put the rule together and have it checked where it will stand: in the draft."""
+        said = super().clean() or self.cleaned_data
+        if self.errors:
+            return said
+        try:
+            self.rule = in_document(said)
+            self.rule["id"] = policy_store.checked_rule(self.rule, instead_of=self.instead_of)
+        except PolicyError as refused:
+            for found in refused.findings:
+                self.add_error(*beside(found, said))
+        return said
+
+    def save(self, author: str) -> None:
+        """Put the rule into the draft."""
+        policy_store.save_rule(self.rule, author=author, instead_of=self.instead_of)
+
+
+def in_fields(rule: dict[str, Any]) -> dict[str, Any]:
+    """Return the form's values for a rule of the document."""
+    match = dict(rule.get("match") or {})
+    said: dict[str, Any] = {field: rule.get(name) or "" for field, name in _IN_RULE.items()}
+    for name in _IN_MATCH:
+        if not any("," in listed for listed in _listed(match.get(name))):  # such a name cannot be typed here
+            said[name] = _listed(match.pop(name, None))
+    said |= _plain_argument(match)
+    said["severity"] = rule.get("severity") or "medium"
+    said["mode"] = "off" if rule.get("enabled") is False else rule.get("mode") or "enforce"
+    said["rule_id"] = rule["id"]
+    rest = {name: rule[name] for name in _ADVANCED if rule.get(name) is not None}
+    if rule.get("enabled") is False and rule.get("mode") == "monitor":
+        rest["mode"] = "monitor"
+    said["advanced"] = ({"match": match} if match else {}) | rest
+    return said
+
+
+def _listed(names: Any) -> list[str]:
+    return [names] if isinstance(names, str) else list(names or ())
+
+
+def _plain_argument(match: dict[str, Any]) -> dict[str, Any]:
+    """Take the one question about an argument out of the conditions, if its answer fits into a text field."""
+    args = match.get("args")
+    args = [args] if isinstance(args, dict) else args or []
+    if len(args) != 1 or not set(args[0]) <= {"path", "op", "value"}:
+        return {}
+    text = _as_text(args[0])
+    if text is None:
+        return {}
+    match.pop("args")
+    return {"path": args[0]["path"], "op": args[0]["op"], "value": text}
+
+
+def _as_text(argument: dict[str, Any]) -> str | None:
+    value, shape = argument.get("value"), MATCHERS[argument["op"]].shape.input
+    if shape == "json":
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list):
+        plain = all(isinstance(item, str) and "\n" not in item for item in value)
+        return "\n".join(value) if plain else None
+    return "" if value in (None, True) else str(value)
+
+
+def _lines(text: str) -> Any:
+    lines = [line for line in (line.strip("\r") for line in text.split("\n")) if line.strip()]
+    return lines[0] if len(lines) == 1 else lines
+
+
+def _number(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text.strip()
+
+
+_VALUES = {"lines": _lines, "types": _lines, "number": _number, "json": _json_or_text}  # by the matcher's shape
+
+
+def in_document(said: dict[str, Any]) -> dict[str, Any]:
+    """Return the rule that the form's values mean."""
+    advanced = dict(said.get("advanced") or {})
+    match = advanced.pop("match", None) or {}
+    if not isinstance(match, dict):
+        raise PolicyError([Finding("/match", "type", "This must be an object.")])
+    rule: dict[str, Any] = {field: said[form] for form, field in _IN_RULE.items() if said.get(form)}
+    if said.get("rule_id"):
+        rule["id"] = said["rule_id"]
+    match = match | {name: said[name] for name in _IN_MATCH if said.get(name)}
+    argument = _argument(said)
+    if argument:
+        given = match.get("args") or []
+        match["args"] = [argument, *([given] if isinstance(given, dict) else given)]
+    if said.get("mode") == "off":
+        rule["enabled"] = False
+    elif said.get("mode"):
+        rule["mode"] = said["mode"]
+    if rule.get("severity") == "medium":
+        rule.pop("severity")
+    if rule.get("mode") == "enforce":
+        rule.pop("mode")
+    return advanced | rule | ({"match": match} if match else {})
+
+
+def _argument(said: dict[str, Any]) -> dict[str, Any] | None:
+    path, op, value = said.get("path"), said.get("op"), said.get("value") or ""
+    if not path and not op and not value:
+        return None
+    if not op:
+        raise PolicyError([Finding("/match/args/0/op", "missing", "Choose a question.")])
+    argument: dict[str, Any] = {"path": path or "", "op": op}
+    read = _VALUES.get(MATCHERS[op].shape.input)
+    return argument | {"value": read(value)} if read else argument
+
+
+_BESIDE = {
+    "/effect": "effect", "/id": "rule_id", "/severity": "severity", "/mode": "mode", "/enabled": "mode",
+    "/public_reason": "reason", "/suggest": "suggest", "/match/tool": "tool", "/match/kind": "kind",
+    "/match/source": "source", "/match/agent": "agent",
+}  # fmt: skip
+_OF_ARGUMENT = {"path": "path", "op": "op", "value": "value"}
+
+
+def beside(found: Finding, said: dict[str, Any]) -> tuple[str, str]:
+    """Return the form's field that a finding belongs to, and what to say there."""
+    pointer = found.pointer
+    steps = pointer.split("/")
+    if pointer.startswith("/match/args/0/") and (said.get("op") or said.get("path") or said.get("value")):
+        return _OF_ARGUMENT.get(steps[4], "advanced"), _sentence(found.message)
+    field = _BESIDE.get("/".join(steps[:3])) or _BESIDE.get("/".join(steps[:2]))
+    if field and steps[:3] != ["", "match", "agent_scope"]:
+        return field, _sentence(found.message)
+    return "advanced", f"{pointer or 'The rule'}: {found.message}"
+
+
+def _sentence(message: str) -> str:
+    return message[:1].upper() + message[1:]

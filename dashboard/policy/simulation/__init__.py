@@ -1,0 +1,1 @@
+"""Simulations: what a draft would have decided about the calls of the past."""

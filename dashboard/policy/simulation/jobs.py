@@ -1,0 +1,184 @@
+"""Simulations as jobs: each runs in a process of its own, so live pages feel nothing; its state is one small file.
+
+A job is pinned to the draft's content and to the active version it was compared with. Files hold counts, ids of
+calls and the draft, never anybody's arguments.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from dashboard.environment import CHECKOUT
+from dashboard.policy.simulation.past_calls import Span
+from dashboard.policy.simulation.simulation import Cancelled, Tally, look, look_wide
+from toolcards.core.policy.decision import Effect, Policy
+from toolcards.core.policy.language import document as documents
+from toolcards.files import replace_file
+from toolcards.ids import new_id
+from toolcards.models import PolicyVersion
+
+KEPT = 8  # jobs; older files are removed
+SILENT = 60.0  # seconds without a word: the process is gone
+MOST = 100_000
+_ID = re.compile(r"sim_[A-Za-z0-9_\-]{4,60}", re.ASCII)
+_children: list[subprocess.Popen[bytes]] = []  # waited for when the next one starts
+
+
+@dataclass(frozen=True)
+class Job:
+    """One simulation: `state` is waiting, running, done, cancelled or failed."""
+
+    id: str
+    draft: str  # sha256 of the document
+    active: int  # version it is compared with; 0: everything is denied
+    by: str = ""
+    state: str = "waiting"
+    told: str = ""
+    began: float = 0.0
+    heard: float = 0.0
+    span: Span = field(default_factory=Span)
+    tally: Tally = field(default_factory=Tally)
+
+    @property
+    def going(self) -> bool:
+        """It has not come to an end."""
+        return self.state in {"waiting", "running"}
+
+    def fits(self, draft: str, active: int) -> bool:
+        """Whether what it says is still about this draft and this active version."""
+        return (self.draft, self.active) == (draft, active)
+
+
+def folder() -> Path:
+    """Return where jobs live; only we may look."""
+    path: Path = settings.TOOLCARDS.data_dir / "simulations"
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return path
+
+
+def prepare(document: dict[str, Any], *, draft: str, active: int, span: Span, by: str) -> Job:
+    """Write a new job down; whatever else is going is told to stop."""
+    for other in jobs():
+        if other.going:
+            cancel(other.id)
+    job = Job(new_id("sim"), draft, active, by, began=time.time(), heard=time.time(), span=span)
+    _put(f"{job.id}.draft", json.dumps(document))
+    _save(job)
+    _tidy()
+    return job
+
+
+def launch(job: Job) -> None:
+    """Begin the work in a process of its own."""
+    _children[:] = [child for child in _children if child.poll() is None]
+    env = {**os.environ, "DJANGO_SETTINGS_MODULE": "dashboard.settings", "TOOLCARDS_DATA_DIR": str(folder().parent)}
+    if CHECKOUT:
+        paths = [str(settings.BASE_DIR), os.environ.get("PYTHONPATH", "")]
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    command = [sys.executable, "-m", "toolcards", "simulate", job.id]
+    no = subprocess.DEVNULL
+    _children.append(subprocess.Popen(command, env=env, stdin=no, stdout=no, stderr=no, start_new_session=True))  # noqa: S603
+
+
+def work(pk: str, *, cores: int = 1) -> Job:
+    """Do the job here and now; with several cores only in a process without other threads."""
+    job = find(pk)
+    if job is None or not job.going:
+        raise LookupError(pk)
+    try:
+        new = documents.parse(json.loads((folder() / f"{job.id}.draft").read_text()))
+        job = replace(job, state="running", heard=time.time())
+        tell = _teller(job)
+        old = _active(job.active)
+        tally = look_wide(old, new, job.span, tell, cores) if cores > 1 else look(old, new, job.span, told=tell)
+        job = replace(job, state="done", tally=tally)
+    except Cancelled:
+        seen = find(pk)
+        job = replace(job, state="cancelled", tally=seen.tally if seen else job.tally)
+    except Exception as error:
+        job = replace(job, state="failed", told=type(error).__name__)
+    job = replace(job, heard=time.time())
+    _save(job)
+    return job
+
+
+def _teller(job: Job) -> Any:
+    def tell(tally: Tally) -> None:
+        if _stopped(job.id):
+            raise Cancelled
+        _save(replace(job, tally=tally, heard=time.time()))
+
+    tell(Tally(total=job.span.total()))
+    return tell
+
+
+def _active(number: int) -> Policy:
+    version = PolicyVersion.objects.filter(number=number).first()
+    if version is None:
+        return Policy(default=Effect.DENY)  # without a policy the gate denies everything
+    return documents.parse(json.loads(version.document), version=version.number)
+
+
+def cancel(pk: str) -> None:
+    """Tell the job to stop; it hears of it within a second."""
+    job = find(pk)
+    if job and job.going:
+        _put(f"{job.id}.stop", "")
+
+
+def find(pk: str) -> Job | None:
+    """Return the job as last heard of; None if there is none."""
+    if not _ID.fullmatch(pk):
+        return None
+    try:
+        said = json.loads((folder() / f"{pk}.json").read_text())
+    except (OSError, ValueError):
+        return None
+    job = Job(**said | {"span": Span(**said["span"]), "tally": Tally.from_json(said["tally"])})
+    if job.going and _stopped(pk) and job.state == "waiting":
+        return replace(job, state="cancelled")
+    if job.going and time.time() - job.heard > SILENT:
+        return replace(job, state="failed", told="its process fell silent")
+    return job
+
+
+def jobs() -> list[Job]:
+    """Return all jobs that are kept, newest first."""
+    found = (find(path.stem) for path in folder().glob("sim_*.json"))
+    return sorted((job for job in found if job), key=lambda job: -job.began)
+
+
+def newest_for(draft: str, active: int) -> Job | None:
+    """Return the latest job about this draft, else the latest of all, which is then stale."""
+    found = jobs()
+    return next((job for job in found if job.fits(draft, active)), found[0] if found else None)
+
+
+def _stopped(pk: str) -> bool:
+    return (folder() / f"{pk}.stop").exists()
+
+
+def _save(job: Job) -> None:
+    _put(f"{job.id}.json", json.dumps(asdict(job)))
+
+
+def _put(name: str, text: str) -> None:
+    replace_file(folder() / name, text)
+
+
+def _tidy() -> None:
+    for job in jobs()[KEPT:]:
+        for path in folder().glob(f"{job.id}.*"):
+            with suppress(OSError):
+                path.unlink()

@@ -1,0 +1,174 @@
+"""Calls that really came, as policy would be asked about them now: read in chunks, newest first, nothing kept."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.db.models import Case, F, TextField, Value, When
+from django.db.models.functions import Length
+
+from toolcards.core.calls.card import Card
+from toolcards.core.policy.decision import Question
+from toolcards.core.policy.request import facts_of
+from toolcards.core.redaction.detectors import OPEN
+from toolcards.core.redaction.redactor import masked
+from toolcards.gate.decisions.eligibility import identities
+from toolcards.models import Run, ToolCall, ToolCallQuerySet
+
+CHUNK = 500  # rows in memory at once
+SLICE = 2_000
+LARGEST = 64 * 1024  # characters of a stored card; larger ones are counted, not judged
+DAY = 86_400.0
+_MARK = json.dumps(OPEN)[1:-1]  # as it stands in a stored card, which is ASCII
+_COLUMNS = ("id", "run_id", "ordinal", "tool", "stored")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Which calls: at most so many, not older than so many days (0: of any age), of a tool or an agent.
+
+    `newest`, `oldest`: ids that a slice lies between, both included; 0 is no bound.
+    """
+
+    calls: int = 5_000
+    days: float = 7.0
+    tool: str = ""
+    agent: str = ""
+    newest: int = 0
+    oldest: int = 0
+
+    def rows(self) -> ToolCallQuerySet:
+        """Return the calls, of any age and number."""
+        rows = ToolCall.objects.shown()
+        rows = rows.filter(tool=self.tool) if self.tool else rows
+        rows = rows.filter(id__gte=self.oldest) if self.oldest else rows
+        rows = rows.filter(id__lte=self.newest) if self.newest else rows
+        return rows.filter(agent=self.agent) if self.agent else rows
+
+    def total(self) -> int:
+        """Return how many calls there are to look at, at most."""
+        return min(self.calls, self.rows().count())
+
+
+@dataclass(frozen=True, slots=True)
+class PastCall:
+    """A call that came. `question` None: its arguments are not known, so nobody can say. `person` answered it so."""
+
+    pk: int
+    public_id: str
+    tool: str
+    question: Question | None
+    person: str = ""  # approved, denied, or nobody was asked
+
+
+def slices(span: Span) -> list[Span]:
+    """Return the span in pieces that several processes may share, newest first."""
+    ids = list(span.rows().order_by("-id").values_list("id", flat=True)[: span.calls])
+    parts = [ids[start : start + SLICE] for start in range(0, len(ids), SLICE)]
+    return [replace(span, calls=len(part), newest=part[0], oldest=part[-1]) for part in parts]
+
+
+def past(span: Span) -> Iterator[PastCall]:
+    """Give the calls of the span, newest first; reads by key, so a long look holds no lock and little memory."""
+    size = Length("card")  # sealed: a third more than what is in it
+    # Sealed as it stands: a whole chunk is opened at once.
+    stored = Case(When(size__lte=LARGEST * 4 // 3, then=F("card")), default=Value(""), output_field=TextField())
+    rows = span.rows().annotate(size=size, stored=stored).order_by("-id")
+    oldest = datetime.fromtimestamp(time.time() - span.days * DAY, UTC) if span.days else None
+    columns = _COLUMNS if oldest is None else (*_COLUMNS, "started_at")
+    last, left, people = None, span.calls, _People()
+    while left > 0:
+        chunk = list((rows.filter(id__lt=last) if last else rows).values_list(*columns)[: min(CHUNK, left)])
+        young = [row for row in chunk if oldest is None or row[5] is None or row[5] >= oldest]
+        if not young:  # ids grow with time, but for what is told late
+            return
+        runs = _runs({row[1] for row in young})
+        cards = ToolCall._meta.get_field("card").open_all(row[4] for row in young)
+        for (pk, run, ordinal, tool, *_), stored in zip(young, cards, strict=True):
+            if run not in runs:  # deleted since, and its calls with it
+                continue
+            name, source, env, owner, program = runs[run]
+            said = _read(stored)
+            whose = {"run": name, "env": env, "user": people[owner], "program": program}
+            question = _question(said, _MARK in stored, source, whose)
+            yield PastCall(pk, f"{run}-{ordinal}", tool, question, _answered(said))
+        last, left = chunk[-1][0], left - len(young)
+
+
+class _People(dict[int | None, tuple[str, ...]]):
+    """What rules may call the person a source belongs to; looked up once."""
+
+    def __missing__(self, owner: int | None) -> tuple[str, ...]:
+        person = get_user_model().objects.filter(pk=owner).first() if owner else None
+        self[owner] = identities(person) if person else ()
+        return self[owner]
+
+
+def _runs(ids: set[int]) -> dict[int, tuple[str, str, str, int | None, str]]:
+    """Return name, source, environment, owner and program of each run."""
+    columns = ("name", "source__name", "source__env", "source__owner_id", "protocol")
+    return {row[0]: row[1:] for row in Run.objects.filter(id__in=ids).values_list("id", *columns)}
+
+
+def _read(stored: str) -> dict[str, Any]:
+    try:
+        said = json.loads(stored) if stored else {}
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _question(stored: dict[str, Any], marked: bool, source: str, whose: dict[str, Any]) -> Question | None:
+    given = stored.get("original_input") if stored.get("repair") == "edited" else stored.get("input")
+    if not stored.get("has_input") or (marked and masked(given)):
+        return None
+    tool, times = stored.get("tool") or {}, stored.get("times") or {}
+    verdict = stored.get("decision") or {}
+    return Question.of(
+        tool.get("name", ""), source=tool.get("source", ""), claimed=tool.get("kind", ""),
+        agent_path=tuple(stored.get("agent_path") or (source,)), input=given, known=verdict.get("known", True),
+        changed=verdict.get("changed", False),
+        **whose | _moment(verdict.get("moment"), times.get("available") or times.get("started") or 0.0),
+    )  # fmt: skip
+
+
+def _moment(recorded: dict[str, Any] | None, otherwise: float) -> dict[str, Any]:
+    """Return the recorded facts of the moment, or only the time."""
+    return facts_of(recorded) if recorded else {"now": otherwise}
+
+
+_YES = frozenset({"approved", "claimed", "succeeded", "failed", "unknown"})
+
+
+def _answered(said: dict[str, Any]) -> str:
+    if ((said.get("denied_by") or {}).get("kind")) == "human":
+        return "denied"
+    ask = said.get("approval") or {}
+    by = ask.get("by") or {}
+    return "approved" if by.get("kind") == "human" and ask.get("state") in _YES else ""
+
+
+def question_of(call: ToolCall, card: Card) -> Question:
+    """Return what policy is asked about one call; whether its arguments are known is said there."""
+    given = card.original_input if card.repair == "edited" else card.input
+    source, verdict = call.run.source, card.decision
+    whose = {"env": source.env, "user": identities(source.owner) if source.owner else ()}
+    return Question.of(
+        card.tool.name,
+        source=card.tool.source,
+        program=call.run.protocol,
+        claimed=card.tool.kind,
+        agent_path=card.agent_path or (source.name,),
+        input=given,
+        has_input=card.has_input and not masked(given),
+        run=call.run.name,
+        known=verdict.known if verdict else True,
+        changed=verdict.changed if verdict else False,
+        **whose | _moment(verdict.moment if verdict else None, card.times.available or card.times.started),
+    )

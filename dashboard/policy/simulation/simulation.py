@@ -1,0 +1,288 @@
+"""What a draft would answer differently from the active policy, over calls that really came. Changes nothing.
+
+Only counts, shapes and at most 20 examples of each are kept; arguments are neither stored nor shown here.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections import Counter
+from collections.abc import Callable, Hashable
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Generic, TypeVar
+
+from django.db import connections
+
+from dashboard.policy.simulation.past_calls import PastCall, Span, past, slices
+from toolcards.core.policy.decision import Decision, Policy, Question, decide
+from toolcards.core.policy.equivalence import footprint
+from toolcards.core.policy.evaluation_context import Asked
+from toolcards.core.policy.rule import truths
+from toolcards.core.policy.three_valued import FALSE
+
+EXAMPLES = 20
+GROUPS = 200
+ANSWERS = 4_000  # that are remembered of each policy
+CHEAP = 1_000  # steps of the rules that differ; calls that cost more are judged by both policies
+EVERY = 0.2  # seconds between two looks at the clock's hands: progress told, cancelling heard
+
+
+Answer = TypeVar("Answer")
+
+
+class Cancelled(Exception):
+    """Somebody does not want the result any more."""
+
+
+@dataclass
+class Group:
+    """Calls of one shape that would be answered differently, in the same way by the same rule."""
+
+    tool: str
+    old: str
+    new: str
+    rule: str
+    count: int = 0
+    examples: list[int] = field(default_factory=list)  # ToolCall ids, newest first
+
+
+@dataclass
+class Alarm:
+    """Calls that a person answered and that would now be answered against that."""
+
+    count: int = 0
+    examples: list[int] = field(default_factory=list)
+
+
+@dataclass
+class Tally:
+    """What came of it so far. `hits`, `would`: for each new rule of the draft, the calls it decides or notes."""
+
+    total: int = 0
+    judged: int = 0
+    unknown: int = 0
+    changed: int = 0
+    seconds: float = 0.0
+    partial: bool = False
+    groups: list[Group] = field(default_factory=list)
+    opened: Alarm = field(default_factory=Alarm)  # a person denied it, and it would be allowed
+    closed: Alarm = field(default_factory=Alarm)  # a person approved it, and it would be denied
+    hits: dict[str, int] = field(default_factory=dict)
+    would: dict[str, int] = field(default_factory=dict)
+    other: int = 0  # changes of shapes beyond the first 200
+
+    @property
+    def seen(self) -> int:
+        """How many calls were looked at."""
+        return self.judged + self.unknown
+
+    @property
+    def counts(self) -> list[tuple[str, int]]:
+        """How often each kind of change, the most frequent first: ("ask → allow", 31)."""
+        found: Counter[str] = Counter()
+        for group in self.groups:
+            found[f"{group.old} → {group.new}"] += group.count
+        if self.other:
+            found["of other shapes"] = self.other
+        return found.most_common()
+
+    @property
+    def biggest(self) -> list[Group]:
+        """The groups, those that open something first, then the largest."""
+        return sorted(self.groups, key=lambda group: (group.new != "allow", -group.count))
+
+    @property
+    def percent(self) -> int:
+        """How far it is."""
+        return min(100, self.seen * 100 // self.total) if self.total else 100
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, said: dict[str, Any]) -> Tally:
+        """Return what `as_json` gave."""
+        alarms = {name: Alarm(**said[name]) for name in ("opened", "closed")}
+        return cls(**said | alarms | {"groups": [Group(**group) for group in said["groups"]]})
+
+
+def look(
+    old: Policy, new: Policy, span: Span, *, told: Callable[[Tally], None] | None = None, seconds: float = 0.0
+) -> Tally:
+    """Return what would change in the span. `told` hears of progress and may raise Cancelled; `seconds` is a limit."""
+    work = _Work(old, new, Tally(total=span.total()))
+    began = heard = time.monotonic()
+    for number, call in enumerate(past(span)):
+        work.take(call)
+        if number & 15:
+            continue
+        now = time.monotonic()
+        if seconds and now - began > seconds:
+            work.tally.partial = True
+            break
+        if told and now - heard > EVERY:
+            heard = now
+            told(work.tally)
+    if not work.tally.partial:
+        work.tally.total = work.tally.seen  # those too old were not looked at
+    work.tally.seconds = time.monotonic() - began
+    return work.tally
+
+
+class _Work:
+    """Two policies, compared call by call."""
+
+    def __init__(self, old: Policy, new: Policy, tally: Tally) -> None:
+        self.tally = tally
+        self.old, self.new = _Judge(old, decide), _Judge(new, decide)
+        differ = differing(old, new)
+        self.differs = _Judge(differ, touches) if differ else None
+        known = _rules(old)
+        self.fresh = {key[0] for key in _rules(new) if key not in known}
+        self.groups: dict[tuple[str, str, str, str], Group] = {}
+
+    def take(self, call: PastCall) -> None:
+        """Judge the call by both."""
+        tally, question = self.tally, call.question
+        if question is None:
+            tally.unknown += 1
+            return
+        tally.judged += 1
+        if self.differs and not self.differs.says(question):
+            return  # both policies have the same rules for it, and the same default
+        old, new = self.old.says(question), self.new.says(question)
+        self._count(new)
+        if old.effect is not new.effect:
+            self._change(call, old, new)
+
+    def _count(self, said: Decision) -> None:
+        for rule in self.fresh.intersection(said.rules):
+            self.tally.hits[rule] = self.tally.hits.get(rule, 0) + 1
+        for rule in self.fresh.intersection(one["rule"] for one in said.would):
+            self.tally.would[rule] = self.tally.would.get(rule, 0) + 1
+
+    def _change(self, call: PastCall, old: Decision, new: Decision) -> None:
+        self.tally.changed += 1
+        key = (call.tool, str(old.effect), str(new.effect), new.rule or old.rule or new.code)
+        if key not in self.groups:
+            if len(self.groups) >= GROUPS:
+                self.tally.other += 1
+                return
+            self.groups[key] = Group(*key)
+            self.tally.groups.append(self.groups[key])
+        keep(self.groups[key], call.pk)
+        if call.person == "denied" and new.effect == "allow":
+            keep(self.tally.opened, call.pk)
+        if call.person == "approved" and new.effect == "deny":
+            keep(self.tally.closed, call.pk)
+
+
+class _Judge(Generic[Answer]):
+    """A policy that is asked once about calls that agree in all it looks at."""
+
+    def __init__(self, policy: Policy, ask: Callable[[Policy, Question], Answer]) -> None:
+        self.policy, self.ask = policy, ask
+        self.looks_at = footprint(policy.rules)
+        self.known: dict[Hashable, Answer] = {}
+
+    def says(self, question: Question) -> Answer:
+        """Return the answer about this call."""
+        key = self.looks_at.key(question)
+        if key is None:
+            return self.ask(self.policy, question)
+        answer = self.known.get(key)
+        if answer is None:
+            if len(self.known) >= ANSWERS:
+                self.known.clear()
+            answer = self.known[key] = self.ask(self.policy, question)
+        return answer
+
+
+def keep(into: Group | Alarm, pk: int) -> None:
+    """Count the call, and keep it as an example while there is room."""
+    into.count += 1
+    if len(into.examples) < EXAMPLES:
+        into.examples.append(pk)
+
+
+def differing(old: Policy, new: Policy) -> Policy | None:
+    """Return a policy of only those rules that one of both has alone; None where every call has to be judged."""
+    heads = ("default", "unknown_tool", "changed_tool", "overridable", "ask")
+    if any(getattr(old, name) != getattr(new, name) for name in heads):
+        return None
+    ours, theirs = _rules(old), _rules(new)
+    rules = [rule for key, rule in {**ours, **theirs}.items() if (key in ours) != (key in theirs)]
+    # Two contents of one rule are two rules here; the index tells rules apart by id.
+    return Policy(rules=tuple(replace(rule, id=f"{number}") for number, rule in enumerate(rules)))
+
+
+def _rules(policy: Policy) -> dict[tuple[Any, ...], Any]:
+    return {(rule.id, rule.sha256, rule.layer, rule.subordinate, rule.enabled): rule for rule in policy.rules}
+
+
+def touches(rules: Policy, question: Question) -> bool:
+    """Return whether one of the rules has a say in the call: it may match, or it meets a command it cannot read.
+
+    Rules that never match a large call may still cost so much that the others cannot be finished.
+    """
+    asked = Asked(question)
+    try:
+        for rule in rules.candidates(asked):
+            if not rule.alive(question.now):
+                continue
+            asked.doubt = ""
+            if any(answer is not FALSE for answer in truths(rule, asked)) or asked.doubt:
+                return True
+    except Exception:  # whatever goes wrong, both policies say it themselves
+        return True
+    return asked.steps > CHEAP
+
+
+# ---------------------------------------------------------------- on several cores
+
+_pair: list[Policy] = []  # what a forked process judges by
+
+
+def look_wide(old: Policy, new: Policy, span: Span, told: Callable[[Tally], None], cores: int = 2) -> Tally:
+    """Return what `look` does, slice by slice, in `cores` processes. Only for a process without other threads."""
+    began, whole = time.monotonic(), Tally()
+    parts = slices(span)
+    whole.total = sum(part.calls for part in parts)
+    _pair[:] = [old, new]
+    connections.close_all()  # a connection must not be shared with a forked process
+    with multiprocessing.get_context("fork").Pool(cores) as pool:
+        for said in pool.imap(_slice, parts):
+            merge(whole, said)
+            told(whole)
+    whole.total, whole.seconds = whole.seen, time.monotonic() - began
+    return whole
+
+
+def _slice(span: Span) -> Tally:
+    return look(_pair[0], _pair[1], span)
+
+
+def merge(whole: Tally, part: Tally) -> None:
+    """Add what came of older calls to the whole."""
+    for name in ("judged", "unknown", "changed", "other"):
+        setattr(whole, name, getattr(whole, name) + getattr(part, name))
+    for name in ("hits", "would"):
+        setattr(whole, name, dict(Counter(getattr(whole, name)) + Counter(getattr(part, name))))
+    known: dict[tuple[str, str, str, str], Group] = {(g.tool, g.old, g.new, g.rule): g for g in whole.groups}
+    for group in part.groups:
+        key = (group.tool, group.old, group.new, group.rule)
+        if key in known:
+            _add(known[key], group)
+        elif len(whole.groups) < GROUPS:
+            whole.groups.append(group)
+        else:
+            whole.other += group.count
+    _add(whole.opened, part.opened)
+    _add(whole.closed, part.closed)
+
+
+def _add(into: Group | Alarm, more: Group | Alarm) -> None:
+    into.count += more.count
+    into.examples = (into.examples + more.examples)[:EXAMPLES]

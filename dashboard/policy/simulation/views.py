@@ -1,0 +1,68 @@
+"""Simulations of the draft over the past, as jobs: begin one, see how far it is, stop it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_POST
+
+from dashboard.accounts.access import EDIT_POLICY, needs
+from dashboard.forms import SimulationForm
+from dashboard.policy import view_models
+from dashboard.policy.simulation import impact, jobs
+from dashboard.policy.simulation.past_calls import Span
+
+
+@require_POST
+@needs(EDIT_POLICY)
+def begin(request: HttpRequest) -> HttpResponse:
+    """Compare the draft with what is active, over as many calls as the person wants."""
+    form, review = SimulationForm(request.POST), view_models.review()
+    if not form.is_valid() or review.policy is None:
+        return redirect("policy-draft")
+    said = form.cleaned_data
+    span = Span(int(said["calls"]), float(said["days"]), said["tool"], said["agent"])
+    job = jobs.prepare(
+        review.document, draft=review.sha256, active=review.active, span=span, by=request.user.get_username()
+    )
+    jobs.launch(job)
+    return _answer(request, job)
+
+
+@require_GET
+@needs(EDIT_POLICY)
+def simulation(request: HttpRequest, pk: str) -> HttpResponse:
+    """How far it is, or what came of it."""
+    return _answer(request, _job(pk))
+
+
+@require_POST
+@needs(EDIT_POLICY)
+def cancel(request: HttpRequest, pk: str) -> HttpResponse:
+    """Stop it."""
+    jobs.cancel(_job(pk).id)
+    return _answer(request, _job(pk))
+
+
+def _job(pk: str) -> jobs.Job:
+    job = jobs.find(pk)
+    if job is None:
+        raise Http404
+    return job
+
+
+def _answer(request: HttpRequest, job: jobs.Job) -> HttpResponse:
+    piece = bool(request.headers.get("HX-Request"))
+    if request.method == "POST" and not piece:
+        return redirect("policy-simulation", job.id)
+    return render(request, "policy/_simulation.html" if piece else "policy/simulation.html", of_job(job))
+
+
+def of_job(job: jobs.Job) -> dict[str, Any]:
+    """Return what the piece of a page about a job needs."""
+    review = view_models.review()
+    shown = impact.of(job.tally, job) if job.state in {"done", "cancelled"} else None
+    stale = not job.fits(review.sha256, review.active)
+    return {"job": job, "job_blast": shown, "stale": stale, "simulation_form": SimulationForm()}

@@ -1,0 +1,269 @@
+"""A rule from a call: rungs from exactly these bytes up to every call of the kind, each with its past matches."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from posixpath import dirname
+from typing import Any
+
+from dashboard.policy.simulation.past_calls import Span, past
+from toolcards.audit.trail import redactor
+from toolcards.client.common import tool_kinds
+from toolcards.core.calls.card import Card
+from toolcards.core.policy.decision import Policy, decide
+from toolcards.core.policy.language import document as documents
+from toolcards.core.policy.language.document import PolicyError
+from toolcards.core.policy.matching.hosts import parsed_url
+from toolcards.core.policy.shell.advice import why_only_some_forms
+from toolcards.core.policy.shell.reader import read_line
+from toolcards.core.policy.shell.words import read_words
+from toolcards.core.redaction.redactor import masked
+from toolcards.models import ToolCall
+
+COMMANDS = ("command", "cmd", "script")
+PATHS = ("file_path", "path", "filename", "filepath", "notebook_path", "target_file")
+URLS = ("url", "uri", "href")
+LOOKED_AT = Span(calls=5_000, days=30)
+SECONDS = 0.5
+LARGEST = 4_000  # characters of an argument that a rule may spell out
+_WORD = re.compile(r"[A-Za-z0-9_./:@%+,=\-]{1,80}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One width of a rule. `match` is what the rule would ask.
+
+    `count` past calls meet it, `mine` of them by this agent, `here` of them in this run.
+    """
+
+    name: str
+    words: str
+    match: dict[str, Any]
+    count: int = 0
+    mine: int = 0
+    here: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """All rungs for a call, narrow first; `partial` where counting took too long to look at everything."""
+
+    rungs: list[Rung]
+    seen: int
+    partial: bool
+
+
+# ---------------------------------------------------------------- the rungs
+
+
+def rungs(card: Card) -> list[Rung]:
+    """Return the rules that this call suggests, without counts; none for a tool whose name would be a pattern."""
+    if "*" in card.tool.name or "," in card.tool.name:
+        return []
+    tool: dict[str, Any] = {"tool": [card.tool.name]}
+    if card.tool.source and not re.search(r"[*,]", card.tool.source):
+        tool["source"] = [card.tool.source]
+    found = [Rung(name, words, tool | {"args": args}) for name, words, args in _about_input(card)]
+    found.append(Rung("tool", f"any call of {card.tool.name}", tool))
+    kinds = tool_kinds.kinds_of(card.tool.name, card.tool.source, claimed=card.tool.kind)
+    if len(kinds) == 1 and kinds != ("other",):
+        found.append(Rung("kind", f"any tool of kind {kinds[0]}", {"kind": [kinds[0]]}))
+    return [rung for rung in found if _understood(rung)]
+
+
+_Told = tuple[str, str, list[dict[str, Any]]]
+
+
+def _about_input(card: Card) -> Iterator[_Told]:
+    given = card.original_input if card.repair == "edited" else card.input
+    if not card.has_input or _secret(given):
+        return
+    if len(repr(given)) <= LARGEST:
+        yield "exact", "exactly these arguments", [{"path": "", "op": "eq", "value": given}]
+    if not isinstance(given, dict):
+        return
+    for keys, about in ((COMMANDS, _command), (PATHS, _path), (URLS, _url)):
+        key = next((key for key in keys if isinstance(given.get(key), str) and len(given[key]) <= LARGEST), "")
+        if key:
+            yield from about(f"/{key}", given[key], len(given) > 1)
+
+
+def _command(path: str, line: str, others: bool) -> Iterator[_Told]:
+    if others:
+        yield "command", "the same command", [{"path": path, "op": "eq", "value": line}]
+    parts = read_line(line).segments
+    words = [part.words for part in parts]
+    if any(part.opaque for part in parts) or not all(all(map(_WORD.fullmatch, said[:2])) for said in words):
+        return  # a rule cannot name the programs of a line that cannot be read
+    two = list(dict.fromkeys(" ".join(_begin(said)) for said in words))
+    one = list(dict.fromkeys(said[0] for said in words))
+    if two != one:
+        yield "words", f"commands that start with {_names(two)}{_caution(two)}", [_cmd(path, two)]
+    yield "program", f"commands that start with {_names(one)}{_caution(one)}", [_cmd(path, one)]
+
+
+def _caution(values: list[str]) -> str:
+    """Return what a rule that allows such commands does not cover, where the catalogue calls them dangerous."""
+    whys = [why for value in values if (why := why_only_some_forms(tuple(value.split())))]
+    return f" ({whys[0]})" if whys else ""
+
+
+def _begin(words: tuple[str, ...]) -> tuple[str, ...]:
+    second = words[1] if len(words) > 1 else ""
+    return words[:2] if second and not second.startswith("-") else words[:1]
+
+
+def _cmd(path: str, values: list[str]) -> dict[str, Any]:
+    return {"path": path, "op": "cmd", "value": values[0] if len(values) == 1 else values}
+
+
+def _names(values: list[str]) -> str:
+    return " or ".join(f"“{value}”" for value in values[:4])
+
+
+def _path(path: str, place: str, others: bool) -> Iterator[_Told]:
+    if others:
+        yield "path", f"the same path, {place}", [{"path": path, "op": "eq", "value": place}]
+    folder = dirname(place)
+    if folder and folder != "/" and ".." not in place.split("/"):
+        yield "folder", f"anything below {folder}", [{"path": path, "op": "path_under", "value": folder}]
+
+
+def _url(path: str, place: str, others: bool) -> Iterator[_Told]:
+    if others:
+        yield "url", "the same address", [{"path": path, "op": "eq", "value": place}]
+    found = parsed_url(place)
+    if found is not None:
+        yield "host", f"anything on {found.name}", [{"path": path, "op": "host_in", "value": found.name}]
+
+
+def _secret(given: Any) -> bool:
+    """A rule must not spell out a secret, nor a mask, which no call will ever hold."""
+    return bool(masked(given) or redactor().value(given) != given)
+
+
+def _understood(rung: Rung) -> bool:
+    try:
+        documents.parse({"v": 1, "rules": [{"effect": "ask", "match": rung.match}]})
+    except PolicyError:
+        return False
+    return True
+
+
+# ---------------------------------------------------------------- how many they meet
+
+
+def counted(found: list[Rung], agent: str, run: str) -> Ladder:
+    """Return the rungs with the calls of the last 30 days that they surely meet; bounded in number and time."""
+    policy, seen, partial = _watching(found), 0, False
+    every: Counter[str] = Counter()
+    mine: Counter[str] = Counter()
+    here: Counter[str] = Counter()
+    until = time.monotonic() + SECONDS
+    for call in past(LOOKED_AT):
+        if time.monotonic() > until:
+            partial = True
+            break
+        seen += 1
+        if call.question is None:
+            continue
+        would = {one["rule"] for one in decide(policy, call.question).would}
+        met = [rung.name for rung in found if rung.name in would and _begins(rung, call.question.input)]
+        every.update(met)
+        if call.question.agent_path[-1:] == (agent,):
+            mine.update(met)
+        if call.question.run == run:
+            here.update(met)
+    counts = [replace(r, count=every[r.name], mine=mine[r.name], here=here[r.name]) for r in found]
+    return Ladder(counts, seen, partial)
+
+
+def _watching(found: list[Rung]) -> Policy:
+    """Return each rung as an allow that only watches: doubt is no match. What a command begins with is asked apart."""
+    matches = [
+        (rung.name, {key: value for key, value in rung.match.items() if not _of_command(rung, key)}) for rung in found
+    ]
+    rules = [{"id": name, "effect": "allow", "mode": "monitor", "match": match} for name, match in matches]
+    return documents.parse({"v": 1, "default": "deny", "rules": rules})
+
+
+def _of_command(rung: Rung, key: str) -> bool:
+    return key == "args" and rung.match["args"][0]["op"] == "cmd"
+
+
+def _begins(rung: Rung, given: Any) -> bool:
+    """Return whether every part of the command begins as the rung says; an allow rule may cover fewer, a deny more."""
+    if not _of_command(rung, "args" if "args" in rung.match else ""):
+        return True
+    argument = rung.match["args"][0]
+    line = given.get(argument["path"][1:]) if isinstance(given, dict) else None
+    wanted = argument["value"] if isinstance(argument["value"], list) else [argument["value"]]
+    parts = read_line(line).segments if isinstance(line, str) else ()
+    return bool(parts) and all(any(part.begins(read_words(text)) for text in wanted) for part in parts)
+
+
+# ---------------------------------------------------------------- the rule
+
+EXPIRIES = (("1h", "for an hour"), ("today", "today"), ("never", "until somebody changes it"))
+SCOPES = (("run", "this run"), ("agent", "this agent"), ("all", "all agents"))
+
+
+def agent_of(call: ToolCall, card: Card) -> str:
+    """Return the name of the agent that made the call, as rules know it."""
+    return (card.agent_path or (call.run.source.name,))[-1]
+
+
+def chosen(said: dict[str, str], card: Card, steps: list[Rung]) -> dict[str, str]:
+    """Return what is chosen on the page: what the query says, else the narrowest and most likely."""
+    narrow = {"rung": steps[0].name if steps else "", "effect": likely(card)}
+    return (
+        narrow | {"scope": SCOPES[0][0], "expiry": EXPIRIES[0][0]} | {name: word for name, word in said.items() if word}
+    )
+
+
+def rule(call: ToolCall, card: Card, said: dict[str, str]) -> dict[str, Any]:
+    """Return the rule that the choices mean; the narrowest where a choice is unknown."""
+    steps = rungs(card)
+    rung = next((rung for rung in steps if rung.name == said.get("rung")), steps[0] if steps else None)
+    match = dict(rung.match) if rung else {"tool": [card.tool.name.replace("*", "")]}
+    match |= _whose(said.get("scope", ""), call, card)
+    found: dict[str, Any] = {"id": "", "effect": _effect(said, card), "match": match}
+    expires = _expires(said.get("expiry", ""))
+    return found | ({"expires_at": expires} if expires else {})
+
+
+def _whose(scope: str, call: ToolCall, card: Card) -> dict[str, list[str]]:
+    """Return the condition on whose calls are meant; the narrowest that names can say, for `*` in a name means more."""
+    agent, run = agent_of(call, card), call.run.name
+    if scope == "all":
+        return {}
+    if scope != "agent" and "*" not in run:
+        return {"run": [run]}
+    return {} if re.search(r"[*,]", agent) else {"agent": [agent]}
+
+
+def _effect(said: dict[str, str], card: Card) -> str:
+    return said["effect"] if said.get("effect") in {"allow", "ask", "deny"} else likely(card)
+
+
+def likely(card: Card) -> str:
+    """Return the effect that a person most likely wants: what somebody has answered already."""
+    if card.denied_by and card.denied_by.kind == "human":
+        return "deny"
+    by = card.approval.by if card.approval else None
+    return "allow" if by and by.kind == "human" else "ask"
+
+
+def _expires(expiry: str) -> str:
+    now = datetime.now(UTC)
+    if expiry == "1h":
+        return (now + timedelta(hours=1)).isoformat(timespec="seconds")
+    if expiry == "today":
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+        return midnight.isoformat(timespec="seconds")
+    return ""

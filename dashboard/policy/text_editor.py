@@ -1,0 +1,57 @@
+"""The draft as text: the same document in YAML, checked by the same rules, with every remark beside its line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from dashboard.accounts.access import EDIT_POLICY, needs
+from dashboard.forms import TextForm
+from dashboard.policy import yaml_io
+from toolcards.core.policy.language.document import Finding, PolicyError
+from toolcards.core.schemas.canonical_json import digest
+from toolcards.gate import policy_store
+
+
+@require_http_methods(["GET", "POST"])
+@needs(EDIT_POLICY)
+def text(request: HttpRequest) -> HttpResponse:
+    """Show the draft as YAML, and take it back: `save` writes it, `check` only looks."""
+    draft = policy_store.draft()
+    if request.method == "GET":
+        return _page(request, {"text": yaml_io.write(draft), "based_on": digest(draft)}, [])
+    form = TextForm(request.POST)
+    if form.is_valid():
+        return _taken(request, form.cleaned_data, digest(draft))
+    told = "; ".join(error for errors in form.errors.values() for error in errors)
+    return _page(request, {"text": request.POST.get("text", ""), "based_on": digest(draft), "told": told}, [], 422)
+
+
+def _taken(request: HttpRequest, said: dict[str, Any], current: str) -> HttpResponse:
+    shown: dict[str, Any] = {"text": said["text"], "based_on": said["based_on"]}
+    read = None
+    try:
+        read = yaml_io.read(said["text"])
+        warnings = policy_store.check(read.value)
+    except PolicyError as refused:
+        return _page(request, shown, yaml_io.remarks(refused, said["text"], read), 422)
+    if said["what"] == "check":
+        return _page(request, shown | {"checked": True}, _warned(warnings, said["text"], read))
+    if said["based_on"] != current:
+        told = "The draft has changed since you opened this text. Save again to put yours in its place."
+        return _page(request, shown | {"based_on": current, "told": told}, [], 409)
+    policy_store.replace_draft(read.value, author=request.user.get_username())
+    messages.success(request, "The draft says what the text says. It counts once you activate it.")
+    return redirect("policy-draft")
+
+
+def _warned(warnings: list[Finding], said: str, read: yaml_io.Text) -> list[yaml_io.Remark]:
+    return yaml_io.remarks(PolicyError(warnings), said, read)
+
+
+def _page(request: HttpRequest, context: dict[str, Any], remarks: list[yaml_io.Remark], status: int = 200) -> Any:
+    return render(request, "policy/text.html", context | {"remarks": remarks, "refused": status == 422}, status=status)

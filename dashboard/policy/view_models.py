@@ -1,0 +1,170 @@
+"""Policy as people read it: rules in sentences, grouped by effect, with how often they answered of late."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import Max
+
+from toolcards.core.calls.facts import Decided
+from toolcards.core.policy.decision import Policy
+from toolcards.core.policy.language import document as documents
+from toolcards.core.policy.language.diff import Difference, differences
+from toolcards.core.policy.language.document import Finding, PolicyError
+from toolcards.core.policy.rule import Rule
+from toolcards.core.schemas.canonical_json import digest
+from toolcards.encryption import Closed
+from toolcards.gate import policy_store
+from toolcards.models import DraftRule, Event, PolicyVersion
+
+DAY = 86_400.0
+LOOKED_AT = 20_000  # events of the log that hits are counted in
+TITLES = (("deny", "Deny"), ("ask", "Ask"), ("allow", "Allow"))
+ANSWERS = {"deny": "deny", "ask": "ask", "allow": "allow"}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One rule on a page."""
+
+    name: str
+    effect: str
+    sentence: str
+    reason: str = ""
+    suggest: str = ""
+    enabled: bool = True
+    monitor: bool = False
+    severity: str = "medium"
+    expires_at: float = 0.0
+    hits: int = 0
+    author: str = ""
+    would: int = 0
+    quiet: str = ""  # "30 days": how long it has answered nothing
+
+
+@dataclass(frozen=True)
+class Hits:
+    """How many calls each rule answered, or would have; `days` is how far back was looked."""
+
+    answers: Counter[str] = field(default_factory=Counter)
+    would: Counter[str] = field(default_factory=Counter)
+    days: float = 0.0
+
+    @property
+    def words(self) -> str:
+        """How long a rule without hits has been quiet; nothing while that says little."""
+        days = min(int(self.days), 30)
+        return f"{days} day{'s' if days > 1 else ''}" if days else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The rules of one effect."""
+
+    effect: str
+    title: str
+    rows: list[Row]
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """What activating the draft would mean: what changes, what deserves a second look, and whether it may be."""
+
+    document: dict[str, Any]
+    sha256: str
+    active: int
+    changes: list[Difference]
+    warnings: list[Finding]
+    refusals: list[Finding]
+    policy: Policy | None
+
+    @property
+    def named_warnings(self) -> list[tuple[str, Finding]]:
+        """The warnings, each with the name of the rule it is about."""
+        return [(_rule_at(found.pointer, self.document), found) for found in self.warnings]
+
+
+def _rule_at(pointer: str, document: Mapping[str, Any]) -> str:
+    steps = pointer.split("/")
+    if steps[1:2] != ["rules"] or not steps[2:3] or not steps[2].isdecimal():
+        return pointer or "the policy"
+    return str(document["rules"][int(steps[2])]["id"])
+
+
+def groups(rows: list[Row]) -> list[Group]:
+    """Return the rules in the order of strictness."""
+    return [Group(effect, title, [row for row in rows if row.effect == effect]) for effect, title in TITLES]
+
+
+def rows_of(policy: Policy, hits: Hits) -> list[Row]:
+    """Return the rows of a policy."""
+    return [_row(rule, hits) for rule in policy.rules]
+
+
+def _row(rule: Rule, hits: Hits, author: str = "") -> Row:
+    answers, would = hits.answers[rule.id], hits.would[rule.id]
+    quiet = hits.words if rule.enabled and not answers and not would else ""
+    return Row(
+        rule.id, str(rule.effect), rule.sentence, rule.public_reason, rule.suggest, rule.enabled, rule.monitor,
+        rule.severity, rule.expires_at, answers, author, would, quiet,
+    )  # fmt: skip
+
+
+def draft_rows() -> list[Row]:
+    """Return the draft's rows; a rule that is no longer understood shows its JSON, so that it can be mended."""
+    return [_draft_row(rule) for rule in DraftRule.objects.all()]
+
+
+def _draft_row(rule: DraftRule) -> Row:
+    body = policy_store.rule_body(rule)
+    try:
+        compiled = documents.parse({"v": 1, "rules": [body]}).rules[0]
+    except PolicyError:
+        return Row(rule.rule_id, rule.effect, json.dumps(body, ensure_ascii=False), author=rule.updated_by)
+    return _row(compiled, Hits(), rule.updated_by)
+
+
+def recent_hits() -> Hits:
+    """Count which rules answered lately, by the decisions written in the last part of the log."""
+    newest = Event.objects.aggregate(newest=Max("id"))["newest"] or 0
+    part = Event.objects.filter(id__gt=newest - LOOKED_AT)
+    rows = list(part.of_type(Decided.type).values_list("fact", "at"))
+    facts = [json.loads(fact) for fact, _ in rows if type(fact) is not Closed]
+    since = min((at for _, at in rows), default=0.0)
+    return Hits(
+        answers=Counter(rule for fact in facts if (rule := fact.get("rule"))),
+        would=Counter(str(one.get("rule")) for fact in facts for one in fact.get("would") or ()),
+        days=(time.time() - since) / DAY if since else 0.0,
+    )
+
+
+def review() -> Review:
+    """Compare the draft with what is active."""
+    document = policy_store.draft()
+    version = PolicyVersion.objects.filter(active=True).first()
+    number = version.number if version else 0
+    try:
+        old = policy_store.document_of(version) if version else None
+    except policy_store.Unreadable:  # all of the draft is new then; activating it is the way back
+        old = None
+    sha256 = digest(document)
+    try:
+        warnings = policy_store.check(document)
+    except PolicyError as refused:
+        return Review(document, sha256, number, [], [], refused.findings, None)
+    return Review(document, sha256, number, differences(old, document), warnings, [], documents.parse(document))
+
+
+def model_sentence(document: Mapping[str, Any]) -> str:
+    """Say the whole model in one sentence."""
+    default = ANSWERS.get(str(document.get("default", "ask")), "ask")
+    said = f"Deny beats ask, ask beats allow. If nothing matches: {default}."
+    unknown = document.get("unknown_tool")
+    said = f"{said} Tools not seen before: {unknown}." if unknown else said
+    requester = (document.get("default_ask") or {}).get("allow_requester")
+    return f"{said} Whom the agent works for may answer what no rule asks." if requester else said

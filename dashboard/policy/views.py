@@ -1,0 +1,289 @@
+"""Policy: what is active, in sentences; the draft and what activating it would change; versions and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from dashboard import url_helpers
+from dashboard.accounts.access import EDIT_POLICY, needs
+from dashboard.forms import ActivateForm, DefaultForm, ImportForm, SimulationForm, TryForm
+from dashboard.policy import dry_run_views, suggestions, view_models, yaml_io
+from dashboard.policy.rule_form import RuleForm, in_fields
+from dashboard.policy.simulation import impact, jobs
+from toolcards import gate
+from toolcards.core.policy.language.diff import differences
+from toolcards.core.policy.language.document import PolicyError
+from toolcards.core.policy.language.presets import PACKS
+from toolcards.gate import Superseded, policy_store
+from toolcards.models import DraftRule, PolicyVersion
+
+# ---------------------------------------------------------------- what is active
+
+
+def _named_where_unreadable(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Answer with a page that names the version that cannot be read, and says what to do."""
+
+    @wraps(view)
+    def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        try:
+            return view(request, *args, **kwargs)
+        except policy_store.Unreadable as error:
+            active = policy_store.active_number() == error.number
+            return render(request, "policy/unreadable.html", {"number": error.number, "active": active}, status=409)
+
+    return answer
+
+
+@require_GET
+@needs()
+@_named_where_unreadable
+def policy(request: HttpRequest) -> HttpResponse:
+    """The active version in sentences."""
+    version = PolicyVersion.objects.filter(active=True).first()
+    document = policy_store.document_of(version) if version else {}
+    rows = view_models.rows_of(policy_store.compiled(version), view_models.recent_hits()) if version else []
+    changes = []
+    if version and request.user.has_perm(EDIT_POLICY):
+        changes = view_models.review().changes
+    context = {
+        "version": version, "groups": view_models.groups(rows), "model": view_models.model_sentence(document),
+        "changes": changes, "try_form": TryForm(), "tries": dry_run_views.tries(), "packs": PACKS,
+    }  # fmt: skip
+    return render(request, "policy/policy.html", context)
+
+
+@require_GET
+@needs()
+def versions(request: HttpRequest) -> HttpResponse:
+    """Every version there was, newest first."""
+    rows = PolicyVersion.objects.defer("document")[:500]
+    return render(request, "policy/versions.html", {"versions": rows})
+
+
+@require_GET
+@needs()
+@_named_where_unreadable
+def version(request: HttpRequest, number: int) -> HttpResponse:
+    """One version in sentences, and what it changed."""
+    row = get_object_or_404(PolicyVersion, number=number)
+    before = PolicyVersion.objects.filter(number__lt=number).first()
+    document = policy_store.document_of(row)
+    context = {
+        "version": row,
+        "groups": view_models.groups(view_models.rows_of(policy_store.compiled(row), view_models.Hits())),
+        "model": view_models.model_sentence(document), "before": before,
+        "changes": differences(_document_before(before), document),
+    }  # fmt: skip
+    return render(request, "policy/version.html", context)
+
+
+def _document_before(before: PolicyVersion | None) -> dict[str, Any] | None:
+    """Return the version that a version is compared with; None without one that can be read."""
+    try:
+        return policy_store.document_of(before) if before else None
+    except policy_store.Unreadable:
+        return None
+
+
+@require_GET
+@needs()
+@_named_where_unreadable
+def export(request: HttpRequest) -> HttpResponse:
+    """The active version, a numbered one, or the draft, as a file."""
+    wanted = request.GET.get("version", "")
+    if wanted == "draft":
+        if not request.user.has_perm(EDIT_POLICY):
+            raise Http404
+        document, name = policy_store.draft(), "draft"
+    else:
+        number = url_helpers.read_number(wanted)
+        if wanted and number is None:
+            raise Http404
+        chosen = {"active": True} if number is None else {"number": number}
+        row = get_object_or_404(PolicyVersion, **chosen)
+        document, name = policy_store.document_of(row), f"v{row.number}"
+    form = "yaml" if request.GET.get("as") == "yaml" else "json"
+    if form == "yaml":
+        answer = HttpResponse(yaml_io.write(document), content_type="application/yaml; charset=utf-8")
+    else:
+        answer = JsonResponse(document, json_dumps_params={"indent": 2, "ensure_ascii": False})
+    answer["Content-Disposition"] = f'attachment; filename="toolcards-policy-{name}.{form}"'
+    return answer
+
+
+# ---------------------------------------------------------------- the draft
+
+
+@require_GET
+@needs(EDIT_POLICY)
+def draft(request: HttpRequest) -> HttpResponse:
+    """The policy being written, and what activating it would change."""
+    return _draft_page(request)
+
+
+def _draft_page(request: HttpRequest, *, told: str = "", status: int = 200, form: Any = None) -> HttpResponse:
+    review = view_models.review()
+    context = {
+        "review": review, "groups": view_models.groups(view_models.draft_rows()), "packs": PACKS, "told": told,
+        "model": view_models.model_sentence(review.document), "import_form": form or ImportForm(),
+        "default_form": DefaultForm(initial=_default(review.document)),
+        "activate_form": ActivateForm(initial={"expected_active": review.active, "draft_sha256": review.sha256}),
+        "blast": impact.of_draft(review), "simulation_form": SimulationForm(),
+        "going": next((job for job in jobs.jobs() if job.going), None), "try_form": TryForm(),
+        "tries": dry_run_views.tries(),
+    }  # fmt: skip
+    return render(request, "policy/draft.html", context, status=status)
+
+
+def _default(document: dict[str, Any]) -> dict[str, Any]:
+    """What the form of the default shows."""
+    asked = document.get("default_ask") or {}
+    return {"default": document.get("default", "ask"), "allow_requester": asked.get("allow_requester", False)}
+
+
+@require_POST
+@needs(EDIT_POLICY)
+def activate(request: HttpRequest) -> HttpResponse:
+    """Make the reviewed draft the policy."""
+    form = ActivateForm(request.POST)
+    if not form.is_valid():
+        return _draft_page(request, told="Say which version you compared the draft with.", status=422)
+    said, review = form.cleaned_data, view_models.review()
+    if review.refusals:
+        return _draft_page(request, told="The draft cannot be activated as it is.", status=422)
+    if said["draft_sha256"] and said["draft_sha256"] != review.sha256:
+        return _draft_page(request, told="The draft has changed since you reviewed it. Look at it again.", status=409)
+    try:
+        made = policy_store.activate(
+            review.document,
+            author=request.user.get_username(),
+            note=said["note"],
+            expected_active=said["expected_active"],
+        )
+    except Superseded as late:
+        told = f"Somebody was faster: version {late.active} is active by now. Look at the changes again."
+        return _draft_page(request, told=told, status=409)
+    messages.success(request, f"Version {made.number} is active.")
+    if said["apply_to_waiting"]:
+        counts = gate.reapply(request.user.get_username())
+        told = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count)
+        messages.success(request, f"Applied to the calls that wait: {told or 'there were none'}.")
+    return redirect("policy")
+
+
+@require_POST
+@needs(EDIT_POLICY)
+def set_default(request: HttpRequest) -> HttpResponse:
+    """Change the answer where no rule matches."""
+    form = DefaultForm(request.POST)
+    if not form.is_valid():
+        return _draft_page(request, told="Choose deny, ask or allow.", status=422)
+    said, ask = form.cleaned_data, dict(policy_store.draft().get("default_ask") or {})
+    ask.pop("allow_requester", None)
+    ask |= {"allow_requester": True} if said["allow_requester"] else {}
+    changes = {"default": said["default"], "default_ask": ask or None}
+    policy_store.set_head(changes, author=request.user.get_username())
+    return redirect("policy-draft")
+
+
+@require_POST
+@needs(EDIT_POLICY)
+def take_pack(request: HttpRequest, name: str) -> HttpResponse:
+    """Make a starter policy the draft."""
+    if name not in PACKS:
+        raise Http404
+    return _replace(request, dict(PACKS[name].document), f"The draft is now the starter policy “{PACKS[name].title}”.")
+
+
+@require_POST
+@needs(EDIT_POLICY)
+@_named_where_unreadable
+def copy_version(request: HttpRequest, number: int) -> HttpResponse:
+    """Make an older version the draft: the way back leads through the same review."""
+    row = get_object_or_404(PolicyVersion, number=number)
+    return _replace(request, policy_store.document_of(row), f"The draft is a copy of version {number}.")
+
+
+@require_POST
+@needs(EDIT_POLICY)
+def import_document(request: HttpRequest) -> HttpResponse:
+    """Make a file or a pasted document the draft."""
+    form = ImportForm(request.POST, request.FILES)
+    if form.is_valid():
+        try:
+            return _replace(request, form.cleaned_data["read"], "The draft is the imported document.")
+        except PolicyError as refused:
+            for found in refused.findings[:20]:
+                form.add_error(None, f"{found.pointer or 'The document'}: {found.message}")
+    return _draft_page(request, form=form, status=422)
+
+
+def _replace(request: HttpRequest, document: dict[str, Any], told: str) -> HttpResponse:
+    policy_store.replace_draft(document, author=request.user.get_username())
+    messages.info(request, f"{told} Nothing changes until you activate it.")
+    return redirect("policy-draft")
+
+
+# ---------------------------------------------------------------- its rules
+
+
+@require_http_methods(["GET", "POST"])
+@needs(EDIT_POLICY)
+def new_rule(request: HttpRequest) -> HttpResponse:
+    """Write a rule, perhaps beginning with a call that was seen."""
+    form = RuleForm(request.POST) if request.method == "POST" else RuleForm(initial=_begun(request))
+    return _edited(request, form, {"new": True})
+
+
+@require_http_methods(["GET", "POST"])
+@needs(EDIT_POLICY)
+def edit_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
+    """Change a rule of the draft."""
+    row = get_object_or_404(DraftRule, rule_id=rule_id)
+    posted = [request.POST] if request.method == "POST" else []
+    form = RuleForm(*posted, initial=in_fields(policy_store.rule_body(row)), instead_of=rule_id)
+    return _edited(request, form, {"rule": row})
+
+
+def _edited(request: HttpRequest, form: RuleForm, context: dict[str, Any]) -> HttpResponse:
+    if form.is_bound and form.is_valid():
+        form.save(request.user.get_username())
+        messages.success(request, "The rule is in the draft. It counts once you activate it.")
+        return redirect("policy-draft")
+    return render(request, "policy/rule.html", {"form": form} | context, status=422 if form.is_bound else 200)
+
+
+def _begun(request: HttpRequest) -> dict[str, Any]:
+    """What a link may fill in: ?tool=Bash&effect=ask&path=/command&op=cmd&value=git+push, or ?from=<call>&rung=…"""
+    call = dry_run_views.called(request.GET.get("from", ""))
+    if call is not None:
+        return in_fields(suggestions.rule(call, call.as_card(), request.GET.dict()))
+    said: dict[str, Any] = {
+        name: request.GET[name] for name in ("effect", "path", "op", "value") if name in request.GET
+    }
+    return said | {name: request.GET.getlist(name) for name in ("tool", "kind") if name in request.GET}
+
+
+@require_POST
+@needs(EDIT_POLICY)
+def switch_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
+    """Turn a rule of the draft on or off."""
+    if not policy_store.switch_rule(rule_id, request.POST.get("to") == "on", author=request.user.get_username()):
+        raise Http404
+    return redirect("policy-draft")
+
+
+@require_POST
+@needs(EDIT_POLICY)
+def remove_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
+    """Take a rule out of the draft."""
+    if not policy_store.remove_rule(rule_id, author=request.user.get_username()):
+        raise Http404
+    return redirect("policy-draft")

@@ -1,0 +1,208 @@
+"""Policy as YAML: JSON's values and nothing more, so that what stands there is what is meant.
+
+No anchors, aliases, tags or merge keys; names are text and stand once; `no`, `on` and `08:00` are text, as in YAML 1.2.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import yaml
+
+from toolcards.core.policy.language.document import Finding, PolicyError
+from toolcards.core.schemas.canonical_json import escape
+
+LARGEST = 512 * 1024
+DEEPEST = 40
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
+_WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A document and the line (from 1) on which each of its values begins, by JSON Pointer."""
+
+    value: Any
+    lines: dict[str, int]
+
+    def line(self, pointer: str) -> int:
+        """Return the line of the value, or of the nearest one around it."""
+        while pointer and pointer not in self.lines:
+            pointer = pointer.rpartition("/")[0]
+        return self.lines.get(pointer, 1)
+
+
+class NotYaml(PolicyError):
+    """The text cannot be read; `line` says where."""
+
+    def __init__(self, pointer: str, message: str, line: int) -> None:
+        super().__init__([Finding(pointer, "not_yaml", message)])
+        self.line = line
+
+
+@dataclass
+class _Open:
+    """A list or an object that is being read."""
+
+    value: list[Any] | dict[str, Any]
+    pointer: str
+    key: str | None = None
+
+
+@dataclass
+class _Reader:
+    """Takes YAML's events one by one; nothing is built twice, so nothing can explode."""
+
+    lines: dict[str, int] = field(default_factory=dict)
+    stack: list[_Open] = field(default_factory=list)
+    found: list[Any] = field(default_factory=list)
+
+    def take(self, event: yaml.Event) -> None:
+        """Take the next event; raises NotYaml."""
+        line = event.start_mark.line + 1 if event.start_mark else 1
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            raise NotYaml(self._here(), "Anchors and aliases are not read; write it out.", line)
+        if isinstance(event, yaml.CollectionEndEvent):
+            self._put(self.stack.pop().value)
+        elif isinstance(event, yaml.NodeEvent):
+            self._node(event, line)
+        elif isinstance(event, yaml.DocumentStartEvent) and self.found:
+            raise NotYaml("", "There is more than one document.", line)
+
+    def _node(self, event: yaml.NodeEvent, line: int) -> None:
+        if event.tag is not None and event.tag != "!":
+            raise NotYaml(self._here(), "Tags are not read; write the value plainly.", line)
+        top = self.stack[-1] if self.stack else None
+        if top is not None and isinstance(top.value, dict) and top.key is None:
+            self._name(top, event, line)
+            return
+        pointer = self._here()
+        self.lines.setdefault(pointer, line)
+        if isinstance(event, yaml.ScalarEvent):
+            self._put(_scalar(event))
+            return
+        if len(self.stack) >= DEEPEST:
+            raise NotYaml(pointer, "It is nested too deeply.", line)
+        self.stack.append(_Open([] if isinstance(event, yaml.SequenceStartEvent) else {}, pointer))
+
+    def _name(self, top: _Open, event: yaml.NodeEvent, line: int) -> None:
+        name = _scalar(event) if isinstance(event, yaml.ScalarEvent) else None
+        if not isinstance(name, str) or name == "<<":
+            raise NotYaml(top.pointer, "A name must be text; put it in quotes.", line)
+        if name in top.value:
+            raise NotYaml(f"{top.pointer}/{escape(name)}", "This name stands twice.", line)
+        top.key = name
+        self.lines[f"{top.pointer}/{escape(name)}"] = line
+
+    def _here(self) -> str:
+        """The pointer of what comes next."""
+        if not self.stack:
+            return ""
+        top = self.stack[-1]
+        step = len(top.value) if isinstance(top.value, list) else top.key
+        return top.pointer if step is None else f"{top.pointer}/{escape(str(step))}"
+
+    def _put(self, value: Any) -> None:
+        if not self.stack:
+            self.found.append(value)
+            return
+        top = self.stack[-1]
+        if isinstance(top.value, list):
+            top.value.append(value)
+        else:
+            top.value[str(top.key)] = value
+            top.key = None
+
+
+def read(text: str) -> Text:
+    """Return the document; raises NotYaml, which is a PolicyError."""
+    if len(text) > LARGEST:
+        raise NotYaml("", f"It is longer than {LARGEST // 1024} KiB.", 1)
+    reader = _Reader()
+    try:
+        for event in yaml.parse(text, Loader=_LOADER):
+            reader.take(event)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        why = getattr(error, "problem", None) or getattr(error, "reason", None) or "it is no YAML"
+        raise NotYaml(reader._here(), f"This is not YAML: {why}.", mark.line + 1 if mark else 1) from None
+    if not reader.found:
+        raise NotYaml("", "There is nothing here.", 1)
+    return Text(reader.found[0], reader.lines)
+
+
+def _scalar(event: yaml.ScalarEvent) -> Any:
+    """Return the value as JSON would have it; whatever is quoted is text."""
+    text: str = event.value
+    if not event.implicit[0]:
+        return text
+    if text in _WORDS:
+        return _WORDS[text]
+    number = _NUMBER.fullmatch(text)
+    if number is None or len(text) > 40:
+        return text
+    return float(text) if number[1] or number[2] else int(text)
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        """Write everything out."""
+        return True
+
+
+def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    """Quote what `read` would take for a number, and what holds characters that nobody sees."""
+    style = '"' if _UNSEEN.search(text) else "'" if _NUMBER.fullmatch(text) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_UNSEEN = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb]")
+_Dumper.add_representer(str, _text)
+
+
+def write(document: Any) -> str:
+    """Return the document as YAML that `read` gives back; characters that nobody sees are spelled out."""
+    text = str(yaml.dump(_ordered(document), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+_FIRST = ("id", "effect", "mode", "enabled", "severity", "expires_at", "match", "unless")
+
+
+def _ordered(document: Any) -> Any:
+    """Put each rule's name and effect first; the order of names means nothing."""
+    rules = document.get("rules") if isinstance(document, dict) else None
+    if not isinstance(rules, list):
+        return document
+    return document | {"rules": [_rule(rule) if isinstance(rule, dict) else rule for rule in rules]}
+
+
+def _rule(rule: dict[str, Any]) -> dict[str, Any]:
+    return {name: rule[name] for name in _FIRST if name in rule} | rule
+
+
+# ---------------------------------------------------------------- findings beside the text
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A finding with its line, and what stands there."""
+
+    finding: Finding
+    line: int
+    said: str
+
+
+def remarks(refused: PolicyError, text: str, lines: Text | None) -> list[Remark]:
+    """Return the findings in the order of the text."""
+    rows = text.splitlines()
+    found = []
+    for finding in refused.findings[:50]:
+        line = refused.line if isinstance(refused, NotYaml) else lines.line(finding.pointer) if lines else 1
+        said = rows[line - 1].strip()[:120] if line <= len(rows) else ""
+        message = finding.message[:1].upper() + finding.message[1:]
+        found.append(Remark(replace(finding, pointer=finding.pointer or "/", message=message), line, said))
+    return sorted(found, key=lambda remark: remark.line)

@@ -1,0 +1,1 @@
+"""Runs and calls: their tables and their pages."""

@@ -1,0 +1,41 @@
+"""The calls: all of them with filters, and each one's own page with whole bodies and its log as a story."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_GET
+
+from dashboard import pages, url_helpers
+from dashboard.accounts.access import needs
+from dashboard.cards import labels
+from dashboard.runs.filters import CallFilters
+from dashboard.runs.views import number
+from toolcards.core.calls.card import KINDS
+from toolcards.models import ToolCall
+
+
+@require_GET
+@needs()
+def calls(request: HttpRequest) -> HttpResponse:
+    """All calls, newest first."""
+    filters = CallFilters.read(request.META.get("QUERY_STRING", ""))
+    before = number(request, "before")
+    found = pages.calls_window(filters, before=before)
+    context = {
+        "filters": filters, "calls": found.calls, "before": before, "kinds": KINDS,
+        "states": [(str(state), look.word) for state, look in labels.LOOKS.items()],
+        "more": found.more, "searched": found.searched,
+        "any": bool(found.calls) or ToolCall.objects.exists(),
+    }  # fmt: skip
+    return render(request, "calls/calls.html", context)
+
+
+@require_GET
+@needs()
+def call(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
+    """One call, whole, and what happened to it."""
+    rows = ToolCall.objects.shown().select_related("run", "run__source")
+    found = get_object_or_404(rows, run_id=run, ordinal=ordinal)
+    socket = url_helpers.run_socket(found.run, call=ordinal)
+    return render(request, "calls/call.html", {"call": found, "story": pages.story(found), "socket": socket})

@@ -1,0 +1,147 @@
+"""Filters are the address: what a page's query asks for, as a queryset and as a question to one row."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from urllib.parse import parse_qs, urlencode
+
+from django.db.models import Q, QuerySet
+
+from toolcards.core.calls.card import KINDS, ToolCallState
+from toolcards.core.calls.card_codec import dump_card
+from toolcards.models import Run, ToolCall
+
+SEARCHED = 20_000  # calls that one page of a search looks into: what they say is sealed, so no index can help
+CHUNK = 100  # whole cards in memory at once
+STATUSES = ("running", "waiting", "finished", "error", "aborted", "truncated")
+
+
+def _read(query: str, cls: type) -> dict[str, str]:
+    given = parse_qs(query)
+    return {one.name: given[one.name][0].strip()[:200] for one in fields(cls) if one.name in given}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Calls, and the row that the next page begins before (0: there is none); `searched`, if the search broke off."""
+
+    calls: list[ToolCall]
+    more: int
+    searched: int = 0
+
+
+@dataclass(frozen=True)
+class CallFilters:
+    """Which calls the page shows; the empty string does not ask."""
+
+    q: str = ""
+    state: str = ""
+    tool: str = ""
+    kind: str = ""
+    agent: str = ""
+    source: str = ""
+    run: str = ""
+
+    @classmethod
+    def read(cls, query: str) -> CallFilters:
+        """Return what a query string asks for; unknown states and kinds ask for nothing."""
+        said = _read(query, cls)
+        if said.get("state") not in set(map(str, ToolCallState)):
+            said.pop("state", None)
+        if said.get("kind") not in KINDS:
+            said.pop("kind", None)
+        return cls(**said)
+
+    def rows(self) -> QuerySet[ToolCall]:
+        """Return the calls that match in all but `q`, newest first."""
+        exact = {name: getattr(self, name) for name in ("state", "tool", "kind") if getattr(self, name)}
+        rows = ToolCall.objects.shown().filter(**exact)
+        if self.agent:
+            rows = rows.filter(Q(agent=self.agent) | Q(agent__contains=self.agent))
+        if self.source:
+            rows = rows.filter(run__source__name=self.source)
+        if self.run:
+            rows = rows.filter(run__name=self.run)
+        return rows.select_related("run", "run__source").order_by("-pk")
+
+    def page(self, size: int, before: int = 0) -> Page:
+        """Return the newest calls that match (before that row); a search looks into `SEARCHED` calls at most."""
+        rows = self.rows().filter(pk__lt=before) if before else self.rows()
+        if not self.q:
+            calls = list(rows[:size])
+            return Page(calls, calls[-1].pk if len(calls) == size else 0)
+        found, last, seen = [], 0, 0
+        while seen < SEARCHED and len(found) < size:
+            chunk = list((rows.filter(pk__lt=last) if last else rows)[: min(CHUNK, SEARCHED - seen)])
+            for call in chunk:
+                last, seen = call.pk, seen + 1
+                if self._says(call):
+                    found.append(call)
+                    if len(found) == size:
+                        break
+            if len(chunk) < CHUNK and len(found) < size and seen < SEARCHED:
+                return Page(found, 0)  # there are no older ones
+        return Page(found, last, seen if seen >= SEARCHED else 0)
+
+    def matches(self, call: ToolCall) -> bool:
+        """Return whether the call belongs on the page, whatever state it is in."""
+        if (self.tool and call.tool != self.tool) or (self.kind and call.kind != self.kind):
+            return False
+        if self.agent and self.agent not in call.agent:
+            return False
+        if (self.source and call.run.source.name != self.source) or (self.run and call.run.name != self.run):
+            return False
+        return not self.q or self._says(call)
+
+    def _says(self, call: ToolCall) -> bool:
+        """Whether the call says what is searched for, where anybody may read it: in what is masked nobody searches."""
+        wanted = self.q.casefold()
+        if any(wanted in text.casefold() for text in (call.tool, call.call_id, call.agent, call.run.name)):
+            return True
+        spelled = json.dumps(self.q)[1:-1].casefold()  # as a stored card spells it
+        return spelled in call.card.casefold() and spelled in dump_card(call.as_shown_card()).casefold()
+
+    def right_state(self, call: ToolCall) -> bool:
+        """Return whether the call is in the state that the page asks for."""
+        return not self.state or call.state == self.state
+
+    @property
+    def set(self) -> list[tuple[str, str, str]]:
+        """What is asked for: name, value, and the query without it."""
+        return _without(self)
+
+
+@dataclass(frozen=True)
+class RunFilters:
+    """Which runs the page shows."""
+
+    status: str = ""
+    agent: str = ""
+    source: str = ""
+
+    @classmethod
+    def read(cls, query: str) -> RunFilters:
+        """Return what a query string asks for."""
+        said = _read(query, cls)
+        if said.get("status") not in STATUSES:
+            said.pop("status", None)
+        return cls(**said)
+
+    def rows(self) -> QuerySet[Run]:
+        """Return the runs that match, newest first."""
+        exact = {name: getattr(self, name) for name in ("status", "agent") if getattr(self, name)}
+        runs = Run.objects.filter(**exact)
+        if self.source:
+            runs = runs.filter(source__name=self.source)
+        return runs.select_related("source").order_by("-pk")
+
+    @property
+    def set(self) -> list[tuple[str, str, str]]:
+        """What is asked for: name, value, and the query without it."""
+        return _without(self)
+
+
+def _without(filters: CallFilters | RunFilters) -> list[tuple[str, str, str]]:
+    said = {one.name: getattr(filters, one.name) for one in fields(filters) if getattr(filters, one.name)}
+    return [(name, said[name], urlencode({k: v for k, v in said.items() if k != name})) for name in said]

@@ -1,0 +1,58 @@
+"""Where a person says how a call ended that nobody has heard the end of: by form, or as JSON."""
+
+from __future__ import annotations
+
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.http import require_POST
+
+from dashboard.accounts.access import VOTE, api, body_of, by_body, fault, needs
+from dashboard.forms import FindingForm, told
+from dashboard.inbox.views import HttpResponseSeeOther, back_from, by_htmx, fresh, not_counted
+from toolcards import gate
+from toolcards.core.calls.call_json import call_json
+from toolcards.gate import Refused
+from toolcards.models import ToolCall
+
+
+@require_POST
+@needs(VOTE)
+def _by_form(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
+    call = _call(run, ordinal)
+    if call is None:
+        raise Http404
+    form = FindingForm(request.POST)
+    if not form.is_valid():
+        return not_counted(request, call, 422, told(form))
+    try:
+        gate.settle(request.user, form.finding(run, ordinal))
+    except Refused as refused:
+        return not_counted(request, _call(run, ordinal) or call, refused.status, refused.message)
+    if by_htmx(request):
+        return fresh(request, _call(run, ordinal) or call)
+    return HttpResponseSeeOther(back_from(request))
+
+
+@api(VOTE, "POST")
+def _as_json(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
+    try:
+        body = body_of(request)
+    except (ValueError, RecursionError):
+        return fault(400, "not_json", "The body is not JSON.")
+    form = FindingForm(body if isinstance(body, dict) else {})
+    if not form.is_valid():
+        return fault(422, "invalid_finding", "Say outcome (succeeded or failed), rev and, if you like, a note.")
+    try:
+        gate.settle(request.user, form.finding(run, ordinal))
+    except Refused as refused:
+        return fault(refused.status, refused.code, refused.message, **refused.told)
+    call = _call(run, ordinal)
+    assert call is not None
+    return JsonResponse({"call": call_json(call.as_shown_card(), run=call.run.name, id=call.public_id)})
+
+
+settle = by_body(_by_form, _as_json)
+
+
+def _call(run: int, ordinal: int) -> ToolCall | None:
+    rows = ToolCall.objects.shown().select_related("run", "run__source")
+    return rows.filter(run=run, ordinal=ordinal).first()

@@ -1,0 +1,75 @@
+"""The runs: a table of them all, and each one's page with its cards in order or its timeline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from dashboard import pages, url_helpers
+from dashboard.accounts.access import needs
+from dashboard.cards import call_trace
+from dashboard.runs.filters import STATUSES, RunFilters
+from toolcards.models import AmbiguousRun, Run, Source, ToolCall
+
+
+@require_GET
+@needs()
+def runs(request: HttpRequest) -> HttpResponse:
+    """All runs, newest first."""
+    query = request.META.get("QUERY_STRING", "")
+    filters = RunFilters.read(query)
+    before = number(request, "before")
+    rows, more = pages.run_rows(filters, before=before)
+    agents = Run.objects.exclude(agent="").order_by("agent").values_list("agent", flat=True).distinct()[:50]
+    context = {
+        "filters": filters, "rows": rows, "more": more, "before": before, "agents": agents, "statuses": STATUSES,
+        "sources": Source.objects.order_by("name").values_list("name", flat=True)[:200],
+    }  # fmt: skip
+    return render(request, "runs/runs.html", context)
+
+
+@require_GET
+@needs()
+def run(request: HttpRequest, name: str) -> HttpResponse:
+    """One run: its newest calls, an older page of them, its timeline or its steps."""
+    source = request.GET.get("source", "")
+    try:
+        found = Run.objects.only_one(name, source)
+    except AmbiguousRun as ambiguous:
+        return _choice(request, name, ambiguous.runs)
+    except Run.DoesNotExist:
+        others = list(Run.objects.filter(name=name).select_related("source").order_by("-id")) if source else []
+        if not others:
+            raise Http404("There is no such run.") from None
+        return _choice(request, name, others, missing=source)
+    return render(request, "runs/run.html", pages.run_head(found) | _view(request, found))
+
+
+def _view(request: HttpRequest, run: Run) -> dict[str, Any]:
+    """Return what the chosen tab shows, and the address of the socket that keeps it up to date."""
+    tab, before, around = request.GET.get("tab", ""), number(request, "before"), number(request, "around")
+    live = "timeline" if tab == "timeline" and not around else "head" if tab else ""
+    context = {"tab": tab, "before": before, "socket": url_helpers.run_socket(run, **({"tab": live} if live else {}))}
+    if tab == "timeline":
+        return context | pages.timeline(run, around) | {"around": around}
+    if tab == "steps":
+        return context | call_trace.of_run(run)
+    calls = pages.run_window(run.pk, before=before)
+    first = calls[0].ordinal if calls else 0
+    older = first and ToolCall.objects.shown().filter(run=run, ordinal__lt=first).exists()
+    return context | {"calls": calls, "older": first if older else 0}
+
+
+def _choice(request: HttpRequest, name: str, runs: list[Run], missing: str = "") -> HttpResponse:
+    """List the runs of this name; `missing` is the source that was asked for and has none."""
+    rows = [(pages.run_row(run), pages.newest_call(run)) for run in runs]
+    context = {"name": name, "missing": missing, "rows": rows}
+    return render(request, "runs/choice.html", context, status=404 if missing else 200)
+
+
+def number(request: HttpRequest, name: str) -> int:
+    """Return a number of the query; 0 for everything else."""
+    return url_helpers.read_number(request.GET.get(name, "")) or 0

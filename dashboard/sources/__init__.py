@@ -1,0 +1,1 @@
+"""Sources: who is connected, by which keys, and how to connect more."""

@@ -1,0 +1,50 @@
+"""The connect page's checklist: how far a source has come, from its key to a call that was held and released."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from toolcards.models import AgentKey, Approval, Run
+from toolcards.sources.capabilities import handed_over
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One line: `at` when it was done, None while it is not; `then` what to do for it; `url` where to see it."""
+
+    name: str
+    word: str
+    at: datetime | None
+    then: str
+    url: str = ""
+
+
+def steps(source: str) -> list[Step]:
+    """Return the steps of the source of that name, the newest happening of each."""
+    key = AgentKey.objects.live().filter(source__name=source).order_by("-created_at").first()
+    run = Run.objects.filter(source__name=source).select_related("source").order_by("-id").first()
+    asked = Approval.objects.filter(run__source__name=source, asked=True).order_by("-requested_at")
+    asked = asked.select_related("run__source")
+    held, released = asked.first(), asked.filter(handed_over()).first()
+    return [
+        Step("key", "Key made", key and key.created_at, "Make one here, or let the command make it."),
+        Step("event", "First event seen", run and run.started_at, "Start your agent, or wait for the probe.", _to(run)),
+        Step(
+            "held", "A call was held", held and _moment(held.requested_at),
+            "The probe asks; so does your agent where the policy says ask.", _to(held and held.run),
+        ),
+        Step(
+            "released", "Answered and released", released and _moment(released.decided_at),
+            "Approve or deny it under Approvals.", _to(released and released.run),
+        ),
+    ]  # fmt: skip
+
+
+def _to(run: Any) -> str:
+    return run.url if run else ""
+
+
+def _moment(at: float) -> datetime:
+    return datetime.fromtimestamp(at, UTC)

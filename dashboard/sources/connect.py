@@ -1,0 +1,52 @@
+"""How to connect an agent: what works today, as text to copy with this server's own address, ticked off live."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_http_methods
+
+from dashboard.accounts.access import KEYS, needs
+from dashboard.sources import checklist
+from dashboard.sources.methods import COMMAND, WAYS, Way, of
+from toolcards.connect import snippets
+from toolcards.models import AgentKey, Source
+
+__all__ = ["PLACEHOLDER", "WAYS", "Way", "connect", "text"]
+
+PLACEHOLDER = "PASTE-YOUR-AGENT-KEY"
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@needs()
+def connect(request: HttpRequest, slug: str = "") -> HttpResponse:
+    """One way at a time; a POST makes a key for it, which stands in this one answer's texts and nowhere else."""
+    way = of(slug) if slug else WAYS[0]
+    if way is None:
+        raise Http404
+    if request.method != "POST":
+        return _page(request, way, request.GET.get("source") or way.slug)
+    if not request.user.has_perm(KEYS):
+        raise PermissionDenied
+    key, secret = AgentKey.objects.issue(way.slug)
+    return _page(request, way, way.slug, secret=secret, made=key)
+
+
+def _page(request: HttpRequest, way: Way, name: str, *, secret: str = "", **more: Any) -> HttpResponse:
+    base = request.build_absolute_uri("/").rstrip("/")
+    context = {
+        "ways": WAYS, "way": way, "placeholder": PLACEHOLDER, "secret": secret, **more,
+        "snippets": [(snippet, text(snippet.name, base, secret or PLACEHOLDER, way)) for snippet in way.snippets],
+        "steps": checklist.steps(name), "follows": name,
+        "sources": list(Source.objects.order_by("name").values_list("name", flat=True)[:200]),
+    }  # fmt: skip
+    return render(request, "connect/connect.html", context)
+
+
+def text(name: str, base: str, key: str = PLACEHOLDER, way: Way | None = None) -> str:
+    """Return a snippet with this server's address in it."""
+    where = " --project FOLDER-OF-YOUR-CODE" if way and way.by_project else ""
+    return snippets.text(name, base, key, framework=way.slug if way and name == COMMAND else "", where=where)

@@ -1,0 +1,48 @@
+"""A source's page: what was proven of it, row by row, and the command that proves it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from toolcards import connect
+from toolcards.models import Proof, Source
+from toolcards.sources import capabilities as proofs
+
+
+@dataclass(frozen=True, slots=True)
+class Ability:
+    """One row: `word` for people, `how` it comes to be proven, and what was seen."""
+
+    name: str
+    word: str
+    how: str
+    proofs: list[Proof] = field(default_factory=list)
+
+    @property
+    def icon(self) -> str:
+        """A warning where what was seen is that it runs things nobody decided about."""
+        opened = any(proof.words.startswith(proofs.OPEN) for proof in self.proofs)
+        return "triangle-alert" if self.name == proofs.FAILS and opened else "circle-check"
+
+
+_ROWS = (
+    (proofs.OBSERVE, "Its calls are seen", "no call of it has come in."),
+    (proofs.GATE, "Its calls can be held", "no call of it was held until a person had answered."),
+    (proofs.EDIT, "Edited arguments run", "edit the arguments of a call that waits, and approve it."),
+    (proofs.STREAM, "Arguments stream", "no arguments were seen while they were written."),
+    (proofs.FAILS, "Without this server", "nobody has seen what it does then; the probe looks where it can."),
+)
+
+
+def abilities(source: Source) -> list[Ability]:
+    """Return the rows of the source; what is new in the log is written down on the way."""
+    found = proofs.of(source)
+    return [Ability(name, word, how, found[name]) for name, word, how in _ROWS]
+
+
+def command(source: Source, where: str) -> str:
+    """Return what to type where the agent runs: with the key that its recipe wrote there, or with one that is given."""
+    names = {recipe.name for recipe in connect.recipes()}
+    if source.name in names:
+        return f"toolcards connect {source.name} --only-probe {where}"
+    return f"toolcards connect anything --only-probe {where} --key A-KEY-OF-THIS-SOURCE"

@@ -1,0 +1,201 @@
+"""Sources: who is connected, by which keys, and whether we can stop it; keys are made and ended here."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth import get_user_model
+from django.db.models import Count, Max, Q, Sum
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_POST
+
+from dashboard.accounts.access import KEYS, needs
+from dashboard.cards import skipped_frames as skipped
+from dashboard.forms import KeyForm
+from dashboard.sources import proving
+from toolcards import hooks
+from toolcards.adapters import ADAPTERS
+from toolcards.core.runs.skipped_frames import SkippedFrames
+from toolcards.gate import policy_store
+from toolcards.gate.decisions import tool_register
+from toolcards.models import AgentKey, Run, Source, ToolCall
+from toolcards.sources import badges as health
+from toolcards.sources import capabilities
+
+REVOKE = "toolcards.change_agentkey"
+CHANGE = "toolcards.change_source"
+LATELY = timedelta(days=1)
+
+
+@dataclass(slots=True)
+class Row:
+    """One source on the page."""
+
+    source: Source
+    keys: list[AgentKey]
+    runs: int = 0
+    last_run: Any = None
+    modes: set[str] = field(default_factory=set)
+    protocols: set[str] = field(default_factory=set)
+    calls: int = 0
+    failed: int = 0
+    skipped: int = 0  # frames of unknown kinds, in runs of the last day
+    health: list[health.Badge] = field(default_factory=list)
+    held: bool = False  # a call of it was seen to be held and released
+
+    @property
+    def live_keys(self) -> list[AgentKey]:
+        """The keys that open doors today."""
+        now = timezone.now()
+        return [k for k in self.keys if not k.revoked_at and (k.expires_at is None or k.expires_at > now)]
+
+    @property
+    def seen_at(self) -> Any:
+        """When it was last heard of."""
+        heard = [at for at in (self.source.seen_at, self.last_run, *(key.used_at for key in self.keys)) if at]
+        return max(heard, default=None)
+
+    @property
+    def gates(self) -> str:
+        """What we can do: stop its calls, only watch them, or both, depending on the connection."""
+        if not self.modes:
+            return "not seen yet"
+        if len(self.modes) > 1:
+            return "gates some, observes some"
+        return "gates" if "gate" in self.modes else "observes"
+
+
+@require_GET
+@needs()
+def sources(request: HttpRequest) -> HttpResponse:
+    """All sources."""
+    return _page(request)
+
+
+def _page(request: HttpRequest, *, form: KeyForm | None = None, status: int = 200, **made: Any) -> HttpResponse:
+    context = {"rows": _rows(), "plugins": hooks.statuses(), "key_form": form or KeyForm(), **made}
+    return render(request, "sources/sources.html", context, status=status)
+
+
+@require_GET
+@needs()
+def source(request: HttpRequest, pk: int) -> HttpResponse:
+    """One source: its keys, its latest runs, its latest failures."""
+    row = get_object_or_404(Source, pk=pk)
+    said = f"--url {request.build_absolute_uri('/').rstrip('/')}"
+    failed = ToolCall.objects.shown().filter(run__source=row, state="output-error").order_by("-id")[:10]
+    shown = _rows(pk)[0]
+    context = {
+        "row": shown,
+        "abilities": proving.abilities(row),
+        "probe": proving.command(row, said),
+        "runs": Run.objects.filter(source=row).order_by("-id")[:20],
+        "failed": failed.select_related("run").defer("card", "text"),
+        "key_form": KeyForm(initial={"name": row.name}),
+        "tools": row.tools.order_by("name", "id")[:500],
+        "skipped": skipped.describe(_skipped_lately(shown)),
+        "unanswerable": policy_store.default_unanswerable(row),
+        "people": get_user_model().objects.filter(is_active=True).order_by("username")[:500],
+    }
+    return render(request, "sources/source.html", context)
+
+
+@require_GET
+@needs()
+def unknown_frames(request: HttpRequest) -> HttpResponse:
+    """What to do about frames of unknown kinds, and which version each protocol was read from."""
+    return render(request, "sources/unknown_frames.html", {"protocols": ADAPTERS.values()})
+
+
+@require_POST
+@needs(CHANGE)
+def set_owner(request: HttpRequest, pk: int) -> HttpResponse:
+    """Say whom the agent works for; rules may bar that person from answering its calls."""
+    row = get_object_or_404(Source, pk=pk)
+    name = request.POST.get("owner", "")
+    owner = get_object_or_404(get_user_model(), username=name, is_active=True) if name else None
+    row.settle(owner=owner)
+    messages.success(request, f"{row} works for {name or 'nobody in particular'}.")
+    return redirect("source", pk)
+
+
+@require_POST
+@needs(CHANGE)
+def accept_tool(request: HttpRequest, pk: int) -> HttpResponse:
+    """Take a tool's new schema as it is."""
+    row = tool_register.accept(pk, request.user.get_username())
+    if row is None:
+        raise Http404
+    messages.success(request, f"{row.name} is accepted as it is now.")
+    return redirect("source", row.source_id)
+
+
+@require_POST
+@needs(KEYS)
+def make_key(request: HttpRequest) -> HttpResponse:
+    """Issue a key; this answer is the only place where its secret ever stands."""
+    form = KeyForm(request.POST)
+    if not form.is_valid():
+        return _page(request, form=form, status=422)
+    said = form.cleaned_data
+    key, secret = AgentKey.objects.issue(said["name"], tuple(said["scopes"]))
+    return _page(request, made=key, secret=secret)
+
+
+@require_POST
+@needs(REVOKE)
+def revoke_key(request: HttpRequest, pk: int) -> HttpResponse:
+    """End a key; its open connections close within seconds."""
+    key = get_object_or_404(AgentKey.objects.select_related("source"), pk=pk)
+    AgentKey.objects.filter(pk=pk, revoked_at=None).update(revoked_at=timezone.now())  # which is told, unlike a save
+    messages.success(request, f"Key {key.prefix}… of {key.source} is revoked.")
+    return redirect("sources")
+
+
+def _rows(pk: int | None = None) -> list[Row]:
+    wanted = Source.objects.filter(pk=pk) if pk else Source.objects.all()
+    rows = {one.pk: Row(one, list(one.keys.all())) for one in wanted.order_by("name").prefetch_related("keys")[:500]}
+    kinds = Run.objects.filter(source__in=rows).order_by().values("source", "mode", "protocol")
+    recent = Q(updated_at__gte=timezone.now() - LATELY)
+    skips = Sum("skipped", filter=recent, default=0)
+    for kind in kinds.annotate(runs=Count("id"), last=Max("updated_at"), frames=skips):
+        row = rows[kind["source"]]
+        row.runs += kind["runs"]
+        row.skipped += kind["frames"]
+        row.modes.add(kind["mode"])
+        row.protocols |= {kind["protocol"]} - {""}
+        row.last_run = max(filter(None, (row.last_run, kind["last"])), default=None)
+    for pk_, calls, failed in _lately(rows):
+        rows[pk_].calls, rows[pk_].failed = calls, failed
+    for pk_ in capabilities.held(rows):
+        rows[pk_].held = True
+    for pk_, found in health.badges(rows).items():
+        rows[pk_].health = found
+    return list(rows.values())
+
+
+def _lately(rows: dict[int, Row]) -> list[tuple[int, int, int]]:
+    """Calls and failures of the last day, by source."""
+    recent = ToolCall.objects.filter(run__source__in=rows, run__updated_at__gte=timezone.now() - LATELY).order_by()
+    counts: dict[int, list[int]] = defaultdict(lambda: [0, 0])
+    for said in recent.values("run__source", "state").annotate(n=Count("id")):
+        counts[said["run__source"]][0] += said["n"]
+        if said["state"] == "output-error":
+            counts[said["run__source"]][1] += said["n"]
+    return [(pk, calls, failed) for pk, (calls, failed) in counts.items()]
+
+
+def _skipped_lately(row: Row) -> SkippedFrames:
+    """Frames of unknown kinds in the source's runs of the last day; kinds from its latest 1000 such runs."""
+    runs = Run.objects.filter(source=row.source, skipped__gt=0, updated_at__gte=timezone.now() - LATELY)
+    frames = SkippedFrames()
+    for run in runs.order_by("-id").only("skipped", "skipped_kinds")[:1_000]:
+        frames.add(run.skipped_frames)
+    frames.total = max(frames.total, row.skipped)
+    return frames

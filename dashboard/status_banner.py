@@ -1,0 +1,45 @@
+"""What stands at the top of every page while it lasts: thrown switches, and what does not work now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from toolcards import outages
+from toolcards.gate import emergency
+
+# What does not work, and what follows from that.
+_WORDS = {
+    outages.READING: ("Data cannot be read", "Pages and agents get errors or wait."),
+    outages.WRITING: (
+        "Nothing can be saved",
+        "Agents are asked to try again later, no gated call is allowed, and votes are not taken.",
+    ),
+    outages.SENDING: ("Notifications are not sent", "They are sent as soon as this is over."),
+    outages.BELL: ("Server processes do not hear from each other", "Pages and agents get their news late."),
+    outages.CONNECTING: ("New connections are refused", "Agents and browsers that are connected stay so."),
+    outages.ANCHORING: (
+        "The end of the audit trail cannot be written to its file",
+        "The trail itself is complete, but nothing outside the database proves it now.",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """One part that does not work: its name, what people read about it, and since when (epoch seconds)."""
+
+    part: str
+    title: str
+    consequence: str
+    since: float
+
+
+def now() -> dict[str, Any]:
+    """Return what holds now; the outages are those of this server process."""
+    return emergency.standing() | {"troubles": [_trouble(outage) for outage in outages.listed()]}
+
+
+def _trouble(outage: outages.Outage) -> Trouble:
+    title, consequence = _WORDS[outage.part]
+    return Trouble(outage.part, f"{title}: {outage.cause.words}.", consequence, outage.began)

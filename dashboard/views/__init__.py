@@ -1,1 +1,0 @@
-"""Pages: find, check the form, pass through the gate, render."""

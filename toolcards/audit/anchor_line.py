@@ -1,0 +1,91 @@
+"""Anchors: where the audit trail ends, as one line of JSON that only a holder of the server's secret can sign.
+
+Pure: keys come from outside, by name. Version 1 was `{"seq", "hash"}` without a signature.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from toolcards.core.schemas.canonical_json import canonical
+
+TYPE = "toolcards.audit.anchor"
+VERSION = 2
+GENESIS = "0" * 64
+End = tuple[int, str]  # number and hash of a row
+
+
+class NotOurs(ValueError):
+    """An anchor that cannot be read, or that none of the keys signed; the message says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """The end of the trail: `seq` rows, the last one with this hash.
+
+    `number` counts anchors; `line` counts beginnings (a new trail, or one that an operator accepted as it was).
+    `at` and `since` are milliseconds since 1970: when it was made, and from when on every act must have its row.
+    `doubts` says why the trail cannot have begun where it claims to; `signed` is False for version 1.
+    """
+
+    seq: int = 0
+    hash: str = GENESIS
+    number: int = 1
+    line: int = 1
+    at: int = 0
+    since: int = 0
+    doubts: str = ""
+    signed: bool = True
+
+    @property
+    def end(self) -> End:
+        """The row it is about."""
+        return self.seq, self.hash
+
+    def moved(self, end: End, at: int) -> Anchor:
+        """Return the next anchor of this line."""
+        return replace(self, seq=end[0], hash=end[1], number=self.number + 1, at=at)
+
+    def text(self, name: str, key: bytes) -> str:
+        """Return it as one line of JSON, signed with the key of that name."""
+        values = {field: value for field, value in asdict(self).items() if field in _SIGNED}
+        content = {"type": TYPE, "v": VERSION} | values | {"key": name}
+        return json.dumps(content | {"sig": _signature(key, content)}, separators=(",", ":"))
+
+
+_SIGNED = ("seq", "hash", "number", "line", "at", "since", "doubts")
+
+
+def parse(text: str, keys: Mapping[str, bytes]) -> Anchor:
+    """Return the anchor that the text holds; raises NotOurs."""
+    try:
+        content = json.loads(text)
+        if isinstance(content, dict) and content.keys() == {"seq", "hash"}:
+            return Anchor(int(content["seq"]), str(content["hash"]), 0, 0, signed=False)
+        signature, name = content.pop("sig"), content["key"]
+        values = {field: content[field] for field in _SIGNED}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise NotOurs("cannot be read") from None
+    key = keys.get(name) if isinstance(name, str) else None
+    if key is None:
+        raise NotOurs("was signed with a key that this server does not have (see SECRET_KEY_FALLBACKS)")
+    if not _is_signature(key, content, signature):
+        raise NotOurs("was not signed by this server, or was changed")
+    return Anchor(**values)
+
+
+def _is_signature(key: bytes, content: dict[str, Any], signature: object) -> bool:
+    try:
+        return isinstance(signature, str) and hmac.compare_digest(
+            _signature(key, content).encode(), signature.encode("utf-8", "replace")
+        )
+    except ValueError:  # content without one canonical spelling was never signed
+        return False
+
+
+def _signature(key: bytes, content: dict[str, Any]) -> str:
+    return hmac.digest(key, canonical(content), "sha256").hex()

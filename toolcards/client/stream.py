@@ -1,0 +1,255 @@
+"""A run told over one WebSocket: frames are numbered, kept until committed, and sent again after a reconnect."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import uuid
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Any, Protocol
+from urllib.parse import urlencode
+
+from . import background_loop, websocket
+from .answers import Decision, denial
+from .calls import Call
+from .common import input_repair
+from .connection import Connection
+from .failures import outcome
+from .outbox import BATCH, Outbox
+from .pending import Pending, PendingQuestions, WireIds
+from .question import Question
+from .question_wait import LONGEST_QUESTION
+
+__all__ = ["BATCH", "Call", "Run", "current"]
+
+LAST_WORDS = 1.0  # seconds that the end of a run waits for a server that is away
+FIRST_WORDS = 3.0  # and for one that has not said a word yet
+
+_current: ContextVar[Run | None] = ContextVar("toolcards_run", default=None)
+
+
+def current() -> Run | None:
+    """Return the run whose `with` block we are in, if any."""
+    return _current.get()
+
+
+class Closing(Protocol):
+    """What wants to know that the run is over."""
+
+    def close(self) -> None: ...
+
+
+class Run:
+    """One run of an agent. Use as `async with` or `with`; leaving the block ends it, as an error if one came out.
+
+    `gate`: decisions are wanted, so `Call.allowed` waits for them; without it the run is only shown.
+    `offline`: seconds without a word from the server after which a waiting call is denied.
+    `protocol`: frames are another protocol's, passed to `send` as they are. `heard` is given every decision that
+    nobody waits for, in the run's own loop.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        run: str,
+        *,
+        agent: str = "",
+        title: str = "",
+        tools: Sequence[dict[str, Any]] = (),
+        gate: bool = True,
+        linger: float = 10,
+        offline: float = 15,
+        protocol: str = "native",
+        heard: Callable[[dict[str, Any]], None] | None = None,
+    ) -> None:
+        self.name, self.agent, self.gate, self.linger, self.offline = run, agent, gate, linger, offline
+        self._native, self._heard = protocol == "native", heard or (lambda said: None)
+        query = {"protocol": protocol, "run": run, "agent": agent, "mode": "gate" if gate else "observe"}
+        base = url.rstrip("/")
+        address = f"{base}/ws/agent/?{urlencode({k: v for k, v in query.items() if v})}"
+        self._hello = {k: v for k, v in {"agent": agent, "title": title, "tools": list(tools)}.items() if v}
+        self.offers = input_repair.offers(tools)
+        self._outbox, self._pending, self._wire_ids = Outbox(), PendingQuestions(), WireIds()
+        self._link = Connection(address, key, self._outbox, self._pending, self._hear)
+        self._finished = False
+        self.interrupted = False  # something in it was stopped from outside, says whoever saw that
+        self._process = os.getpid()  # the one that has the connection: a forked child has a copy without a thread
+        self._task: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._before: Run | None = None
+        self.registry: Closing | None = None  # see call_registry.registry_of
+        self.refused: list[dict[str, Any]] = []  # frames that the server could not use, as it said so
+
+    @property
+    def dead(self) -> websocket.Closed | None:
+        """Return why the server will never hear this run, if that is so."""
+        return self._link.dead
+
+    # ------------------------------------------------------------ beginning and end
+
+    async def __aenter__(self) -> Run:
+        await self._open()
+        self._before = _current.get()
+        _current.set(self)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _current.set(self._before)
+        await self._close(error)
+
+    def __enter__(self) -> Run:
+        background_loop.done(self._open(), background_loop.home())
+        self._before = _current.get()
+        _current.set(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _current.set(self._before)
+        background_loop.done(self._close(error), background_loop.home())
+
+    async def _open(self) -> None:
+        self._loop, self._process = asyncio.get_running_loop(), os.getpid()
+        self._task = asyncio.create_task(self._link.talk())
+        self.begin()
+
+    async def _close(self, error: BaseException | None) -> None:
+        if self._elsewhere:
+            return
+        self.finish(*outcome(error, self.interrupted))
+        patience = LAST_WORDS if self._link.away else self.linger if self._link.count else FIRST_WORDS
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.flushed(), min(self.linger, patience))
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._pending.deny_all("The run is over.")
+        if self.registry is not None:
+            self.registry.close()
+
+    def flush(self, seconds: float) -> bool:
+        """Wait in this thread, at most so long, until everything is committed; whether it is."""
+        if self._loop is not None and self.dead is None and not self._link.away and not self._elsewhere:
+            with contextlib.suppress(TimeoutError):
+                background_loop.done(asyncio.wait_for(self.flushed(), seconds), self._loop)
+        return not len(self._outbox)
+
+    async def flushed(self) -> None:
+        """Wait until the server has committed everything sent so far; in the loop of the run."""
+        while len(self._outbox) and self.dead is None:
+            self._link.empty.clear()
+            await self._link.empty.wait()
+
+    # ------------------------------------------------------------ what an agent says
+
+    def send(self, frame: dict[str, Any]) -> None:
+        """Queue a native frame; it is kept until the server has committed it. From any thread."""
+        if self.dead is None and not self._elsewhere:
+            self._outbox.add(frame)
+            self._here(self._link.news.set)
+
+    def begin(self) -> None:
+        """Say that the run, or another turn of it, begins. Entering the block does it."""
+        self._finished = self.interrupted = False
+        if self._native:
+            self.send({"type": "run.started", **self._hello})
+
+    @property
+    def finished(self) -> bool:
+        """Whether its end was said; `begin` says that it goes on."""
+        return self._finished
+
+    def finish(self, outcome: str = "success", reason: str = "") -> None:
+        """Say how the run ended: success, aborted, error or truncated. Leaving the block does it if nobody did."""
+        if self._native and not self._finished:
+            self._finished = True
+            self.send({"type": "run.finished", "outcome": outcome, **({"reason": reason} if reason else {})})
+
+    def text(self, text: str) -> None:
+        """A piece of the agent's text."""
+        self.send({"type": "text.delta", "text": text})
+
+    def call(self, tool: str, call_id: str = "") -> Call:
+        """Begin a tool call. Its `id` is `call_id`, or one like `call_0#2` where the run had a call of that id."""
+        call = Call(self, tool, self._wire_ids.unique(call_id or f"call-{uuid.uuid4().hex[:12]}"))
+        self.send({"type": "tool.input.started", "call_id": call.id, "tool": tool})
+        return call
+
+    async def decided(self, question: Question, frame: dict[str, Any], seconds: float | None = None) -> Decision:
+        """Send the frame that completes a call's input and return the final decision: allow or deny."""
+        deciding = self._decided(question, frame, seconds)
+        if self._loop is None or self._loop is background_loop.running_here() or self._elsewhere:
+            return await deciding
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(deciding, self._loop))
+
+    def decided_now(self, question: Question, frame: dict[str, Any], seconds: float | None = None) -> Decision:
+        """The same for a thread without an event loop."""
+        if self._loop is None:
+            raise RuntimeError("the run has not begun: use it as `with run:`")
+        loop = background_loop.home() if self._elsewhere else self._loop
+        return background_loop.done(self._decided(question, frame, seconds), loop)
+
+    async def _decided(self, question: Question, frame: dict[str, Any], seconds: float | None) -> Decision:
+        if not self.gate:
+            raise RuntimeError("this run is only shown (gate=False): nobody decides on its calls")
+        if self._elsewhere:
+            return denial("The run was opened in another process, so the call may not run.", question.call_id)
+        if question.call_id in self._pending:
+            return denial("A call with the same id is being decided.", question.call_id)
+        pending = self._pending.add(question, frame)
+        try:
+            self.send(frame)
+            self._link.hurry.set()
+            if self.dead is not None:
+                self._pending.deny_all(f"The gate refused this run: {self.dead.reason or self.dead.code}")
+            decision = await self._answered(pending, seconds)
+        except asyncio.CancelledError:  # the agent no longer waits: the question is taken back
+            told = {"message": "The agent stopped waiting.", "code": "aborted"}
+            self.send({"type": "tool.output.error", "call_id": question.call_id, "error": told})
+            raise
+        finally:
+            self._pending.drop(pending)
+        if decision.by == "client":  # so that the server, once it hears it, asks nobody any more
+            self.send({"type": "tool.output.denied", "call_id": question.call_id, "reason": decision.text})
+        return decision
+
+    @property
+    def _elsewhere(self) -> bool:
+        """Whether this is a forked child's copy of a run that its parent opened."""
+        return os.getpid() != self._process
+
+    async def _answered(self, pending: Pending, seconds: float | None) -> Decision:
+        """Wait a moment for the first word, then for a person as long as it takes."""
+        call_id = pending.question.call_id
+        first = self.offline if seconds is None else min(self.offline, seconds)
+        try:
+            await asyncio.wait_for(pending.heard.wait(), first)
+        except TimeoutError:
+            why = f" ({self.dead or self._link.trouble})" if self.dead or self._link.away else ""
+            text = f"Toolcards gave no answer in time{why}, so the call may not run."
+            return denial(text, call_id, "gate_unavailable")
+        try:
+            return await asyncio.wait_for(pending.answer, LONGEST_QUESTION if seconds is None else seconds)
+        except TimeoutError:
+            return denial("Nobody answered in time.", call_id, "approval_expired")
+
+    def _hear(self, said: dict[str, Any]) -> None:
+        if said.get("type") == "error":
+            self.refused.append(said)
+        elif said.get("type") == "decision" and not self._pending.hear(said) and said.get("run") == self.name:
+            self._heard(said)
+
+    def _here(self, do: Any) -> None:
+        """Do it in the loop of the run, whatever thread we are in."""
+        if self._loop is None or self._loop is background_loop.running_here():
+            do()
+        else:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
+                self._loop.call_soon_threadsafe(do)

@@ -1,0 +1,194 @@
+"""The Call: a card as the API and the event stream show it (the contract's section 4)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from toolcards.core.calls.card import Ask, ByHand, Card, ToolCallState, Verdict
+from toolcards.core.calls.facts import By
+from toolcards.core.calls.summary import summary
+
+__all__ = ["call_json", "moment", "summary", "without_bodies"]
+
+BODIES = ("input", "input_text", "original_input", "output")
+_LIMIT = 4096
+
+
+def call_json(card: Card, *, run: str, id: str) -> dict[str, Any]:  # noqa: A002 - the contract's word
+    """Return the card as the contract's Call object; `run` as its sender names it, `id` is ours."""
+    return {
+        "id": id,
+        "run": run,
+        "call_id": card.call_id,
+        "agent_path": list(card.agent_path),
+        "step": card.step,
+        "tool": {
+            "name": card.tool.name,
+            "kind": card.tool.kind,
+            "source": card.tool.source,
+            "title": card.tool.title,
+        },
+        "state": str(card.state or ToolCallState.INPUT_STREAMING),
+        "cause": card.cause,
+        "soft": card.soft,
+        "preliminary": card.preliminary,
+        "awaiting_client": card.awaiting_client,
+        "input": card.input if card.has_input else None,
+        "input_text": str(card.text),
+        "original_input": card.original_input,
+        "output": card.output,
+        "error": _error(card),
+        "approval": _approval(card.approval, view_sha256(card) if card.waiting else None),
+        "decision": _decision(card.decision),
+        "anomalies": [{"code": code, "at": moment(at)} for code, at in card.anomalies],
+        "timings": {name: moment(getattr(card.times, name)) for name in _MILESTONES},
+        "duration_ms": _durations(card),
+        "rev": card.rev,
+        "seq": card.seq,
+        "occurrence": card.occurrence,
+        "attempt": card.attempt,
+        "scope": card.scope,
+        "parent_call": card.parent_call or None,
+        "repair": card.repair or None,
+        "original_tool": card.original_tool or None,
+        "detail": card.detail,
+        "denied": _denied(card),
+        "by_hand": _by_hand(card.by_hand),
+    }
+
+
+def view_sha256(card: Card) -> str:
+    """Return the digest of what a person reads before they answer; `card` is masked as they see it."""
+    ask = card.approval or Ask()
+    shown = [
+        card.tool.name, card.tool.source, list(card.agent_path), card.shown_input, card.original_input, ask.edited,
+        ask.request_reason, card.decision.reason if card.decision else "",
+    ]  # fmt: skip
+    return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()
+
+
+def without_bodies(call: dict[str, Any], limit: int = _LIMIT) -> dict[str, Any]:
+    """Return the call with every body whose JSON is longer than `limit` bytes nulled and named in `truncated`."""
+    long = [name for name in BODIES if _size(call[name], limit) > limit]
+    return call | dict.fromkeys(long) | {"truncated": long} if long else call
+
+
+def moment(at: float) -> str | None:
+    """Return epoch seconds as ISO 8601 in UTC with milliseconds, None where it has not happened."""
+    if not at:
+        return None
+    try:
+        return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):  # an agent's clock
+        return None
+
+
+_NEVER_RAN = {"not-executed", "incomplete-input", "superseded"}
+_MILESTONES = ("started", "available", "requested", "decided", "finished")
+
+
+def _error(card: Card) -> dict[str, Any] | None:
+    error = card.error
+    if error is None:
+        return None
+    return {
+        "message": error.message,
+        "code": error.code or None,
+        "retryable": error.retryable,
+        "authority": error.authority or None,
+        "phase": error.phase or None,
+        "after_ms": error.after_ms,
+    }
+
+
+def _approval(ask: Ask | None, view: str | None = None) -> dict[str, Any] | None:
+    """The approval; `reason` is the answer's, `request_reason` the question's."""
+    if ask is None:
+        return None
+    return {
+        "id": ask.id or None,
+        "state": ask.state,
+        "requested_at": moment(ask.requested_at),
+        "decided_at": moment(ask.decided_at),
+        "by": _by(ask.by),
+        "reason": ask.reason or None,
+        "expires_at": moment(ask.expires_at),
+        "source_id": ask.source_id or None,
+        "automatic": ask.automatic,
+        "request_reason": ask.request_reason or None,
+        "opener": ask.opener,
+        "votable": ask.votable,
+        "args_sha256": ask.args_sha256 or None,
+        "view_sha256": view,
+        "need": ask.terms.get("need", 1),
+        "have": ask.have,
+        "terms": ask.terms,
+        "edited": ask.edited,
+        "edited_by": ask.edited_by or None,
+        "escalated": [{"to": to, "at": moment(at)} for to, at in ask.escalated],
+        "agent_away": ask.away,
+    }
+
+
+def _decision(verdict: Verdict | None) -> dict[str, Any] | None:
+    if verdict is None:
+        return None
+    return {
+        "effect": verdict.effect,
+        "reason": verdict.reason,
+        "rule": verdict.rule or None,
+        "policy_version": verdict.version,
+        "would": list(verdict.would),
+        "code": verdict.code or None,
+        "by": _by(verdict.by),
+    }
+
+
+def _denied(card: Card) -> dict[str, Any] | None:
+    if card.state is not ToolCallState.OUTPUT_DENIED:
+        return None
+    return {"reason": card.denied or None, "by": _by(card.denied_by)}
+
+
+def _by_hand(said: ByHand | None) -> dict[str, Any] | None:
+    if said is None:
+        return None
+    return {"outcome": said.outcome, "by": _by(said.by), "note": said.note or None, "at": moment(said.at)}
+
+
+def _by(by: By | None) -> dict[str, str] | None:
+    return None if by is None else {"kind": by.kind, "name": by.name}
+
+
+def _durations(card: Card) -> dict[str, int | None]:
+    """Writing the input, waiting for an answer, running; None while its end is not known or there was none."""
+    times = card.times
+    return {
+        "writing": _between(times.started, times.available),
+        "waiting": _between(times.requested, times.decided or times.finished),
+        "running": _between(times.decided or times.available, times.finished) if _ran(card) else None,
+    }
+
+
+def _ran(card: Card) -> bool:
+    unasked = card.soft and bool(card.times.requested) and not card.times.decided
+    invalid = card.error is not None and card.error.phase in {"validate", "resolve"}
+    refused = card.state is ToolCallState.OUTPUT_DENIED or card.cause in _NEVER_RAN
+    return not (unasked or invalid or refused)
+
+
+def _between(start: float, end: float) -> int | None:
+    return max(0, round((end - start) * 1000)) if start and end else None
+
+
+def _size(value: Any, limit: int) -> int:
+    """The body's size as UTF-8 JSON, without spelling out what is surely longer."""
+    if value is None:
+        return 0
+    if isinstance(value, str) and len(value) > limit:
+        return len(value)
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return len(text.encode("utf-8", "surrogatepass"))

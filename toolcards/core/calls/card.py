@@ -1,0 +1,267 @@
+"""What a tool call is at a moment: its state, and the frozen card that every view shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from toolcards.client.common.tool_kinds import KINDS as KINDS
+from toolcards.core.calls.facts import By
+from toolcards.core.calls.text_rope import EMPTY, Rope
+
+
+class ToolCallState(StrEnum):
+    """The seven states, named as the wire (AI SDK 7 UI parts) names them."""
+
+    INPUT_STREAMING = "input-streaming"
+    INPUT_AVAILABLE = "input-available"
+    APPROVAL_REQUESTED = "approval-requested"
+    APPROVAL_RESPONDED = "approval-responded"
+    OUTPUT_AVAILABLE = "output-available"
+    OUTPUT_ERROR = "output-error"
+    OUTPUT_DENIED = "output-denied"
+
+
+TERMINAL = frozenset({ToolCallState.OUTPUT_AVAILABLE, ToolCallState.OUTPUT_ERROR, ToolCallState.OUTPUT_DENIED})
+LEFT_OPEN = frozenset({"truncated", "run-error"})  # causes of an end that tell nothing of the tool
+UNKNOWN_TOOL = "unknown tool"
+BY_SOURCE, EDITED = "by the source", "edited"  # what `Card.repair` says where no repair of ours changed the input
+
+
+@dataclass(frozen=True)
+class Tool:
+    """What is called: `source` is the server or package it comes from, `kind` one of the ten `KINDS`."""
+
+    name: str = UNKNOWN_TOOL
+    kind: str = "other"
+    source: str = ""
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a call failed; `retryable` None means not stated, an empty message is still a failure.
+
+    `after_ms`: how long to wait before trying again, where somebody said (`Retry-After`); at most a minute.
+    """
+
+    message: str = ""
+    code: str = ""
+    retryable: bool | None = None
+    authority: str = ""
+    phase: str = ""
+    after_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class Ask:
+    """The approval as the card shows it. `id` is ours, `source_id` the wire's; times are epoch seconds."""
+
+    id: str = ""
+    source_id: str = ""
+    state: str = "pending"
+    opener: str = "agent"
+    automatic: bool = False
+    request_reason: str = ""
+    requested_at: float = 0.0
+    expires_at: float = 0.0
+    decided_at: float = 0.0
+    by: By | None = None
+    reason: str = ""
+    votable: bool = False
+    args_sha256: str = ""
+    terms: dict[str, Any] = field(default_factory=dict)
+    have: int = 0  # of the `need` votes in terms
+    edited: Any = None  # the input as somebody proposes it, while more votes are needed
+    has_edited: bool = False
+    edited_by: str = ""
+    escalated: tuple[tuple[str, float], ...] = ()  # who was asked too since nobody answered, and when
+    reply_to: Any = None
+    away: bool = False  # the agent was lost while the question, or the unused approval, was kept for it
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The policy decision as the card shows it."""
+
+    effect: str
+    code: str = ""
+    reason: str = ""
+    rule: str = ""
+    version: int = 0
+    by: By = By("default")
+    suggest: str = ""
+    would: tuple[dict[str, Any], ...] = ()
+    args_sha256: str = ""
+    schema_sha256: str = ""
+    known: bool = True
+    changed: bool = False
+    moment: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Permit:
+    """The single-use right to run a call that a rule allowed; `state` as in facts.PermitMoved."""
+
+    id: str = ""
+    state: str = "issued"
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """What a person said of a call whose end nobody had heard; `outcome` is succeeded or failed."""
+
+    outcome: str = ""
+    by: By | None = None
+    note: str = ""
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
+class Times:
+    """When the card reached its milestones, in epoch seconds; 0 is not yet."""
+
+    started: float = 0.0
+    available: float = 0.0
+    requested: float = 0.0
+    decided: float = 0.0
+    finished: float = 0.0
+
+    def but(self, **changes: float) -> Times:
+        """Return these times with some changed."""
+        return Times(**(self.__dict__ | changes))
+
+
+# frozen but without __slots__: `but` copies one __dict__, ten times as fast as dataclasses.replace on 40 fields
+@dataclass(frozen=True)
+class Card:
+    """A tool call as last known: what its facts add up to.
+
+    `ordinal` counts the calls of the run from 1 in order of first sight and is the card's key there
+    (one `call_id` may occur in several steps). `rev` grows with every change, `seq` is the log position
+    of the last one. `soft` marks a terminal state that we concluded and a real result may still replace.
+    """
+
+    call_id: str
+    ordinal: int = 0
+    occurrence: int = 1  # the nth card of its call_id
+    state: ToolCallState | None = None  # None: not seen yet
+    rev: int = 0
+    seq: int = 0
+    first_seq: int = 0
+    tool: Tool = Tool()
+    agent_path: tuple[str, ...] = ()
+    parent_call: str = ""
+    scope: str = ""
+    lane: str = ""
+    step: int = 0
+    attempt: int = 1
+    per_step: bool = False
+    provider_executed: bool = False
+    dynamic: bool = False
+    soft: bool = False
+    cause: str | None = None
+    removed: bool = False  # its step was reset; kept in the log only
+    preliminary: bool = False
+    awaiting_client: bool = False
+    gated: bool = False  # it took the place of a judged attempt, so it is judged too, whoever brings its input
+    text: Rope = EMPTY
+    segment: Rope | None = None  # the input is being written once more (reopen); not shown until it is whole
+    resumed: bool = False  # written again after its approval was asked: the producer went on with it
+    input: Any = None
+    has_input: bool = False
+    original_input: Any = None  # before it was repaired, or before a person edited it
+    first_input: Any = None  # before it was repaired, where a person edited it after that
+    original_tool: str = ""  # the name as first written, where a repair changed it
+    repair: str = ""
+    output: Any = None
+    has_output: bool = False
+    output_message: str = ""
+    detail: Any = None  # what the agent was told after a denial
+    error: Failure | None = None
+    begun: bool = False  # its input was complete, or it came to an end of its own: hooks heard of it
+    revived: int = 0  # how often it went on after it had ended: each time is another attempt for hooks
+    overruled: bool = False  # this end took the place of another, which hooks had heard of
+    denied: str = ""
+    denied_by: By | None = None
+    by_hand: ByHand | None = None  # kept when a real result comes after it
+    approval: Ask | None = None
+    decision: Verdict | None = None
+    permit: Permit | None = None
+    anomalies: tuple[tuple[str, float], ...] = ()
+    times: Times = Times()
+
+    def but(self, **changes: Any) -> Card:
+        """Return this card with some fields changed."""
+        card = object.__new__(Card)
+        object.__setattr__(card, "__dict__", self.__dict__ | changes)
+        return card
+
+    def noted(self, code: str, at: float) -> Card:
+        """Return this card with the anomaly, once per code."""
+        if any(known == code for known, _ in self.anomalies):
+            return self
+        return self.but(anomalies=(*self.anomalies, (code, at)))
+
+    @property
+    def hard(self) -> bool:
+        """The call has ended for good."""
+        return self.state in TERMINAL and not self.soft and not self.preliminary
+
+    @property
+    def finished(self) -> bool:
+        """Nothing more is expected of this call; nothing may spin."""
+        return self.state in TERMINAL and not self.preliminary
+
+    @property
+    def waiting(self) -> bool:
+        """A person's answer is wanted now."""
+        ask = self.approval
+        return (
+            self.state is ToolCallState.APPROVAL_REQUESTED
+            and ask is not None
+            and ask.state == "pending"
+            and not ask.automatic
+        )
+
+    @property
+    def unclaimed(self) -> bool:
+        """The call may run, and the agent has not taken that right yet."""
+        if self.permit is not None and self.permit.state == "issued":
+            return True
+        ask = self.approval
+        return ask is not None and ask.opener == "gate" and ask.state == "approved"
+
+    @property
+    def kept(self) -> bool:
+        """A person is asked, or said yes, within a time limit: that outlasts the agent's absence."""
+        ask = self.approval
+        if ask is None or ask.opener != "gate" or self.finished:
+            return False
+        return ask.state == "approved" or (ask.state == "pending" and ask.expires_at > 0)
+
+    @property
+    def running(self) -> bool:
+        """The agent has the right to run the call and has not reported its end."""
+        if self.finished or self.removed or self.decision is None:
+            return False
+        if self.approval is not None and self.approval.opener == "gate":
+            return self.approval.state == "claimed"
+        return self.decision.effect == "allow" and (self.permit is None or self.permit.state == "claimed")
+
+    @property
+    def unsettled(self) -> bool:
+        """It may have run, and nobody has heard how that ended: a person may say, or a late result does."""
+        if not self.soft or self.removed or self.by_hand is not None:
+            return False
+        if self.approval is not None and self.approval.opener == "gate":
+            return self.approval.state == "unknown"
+        waited = bool(self.times.requested) and not self.times.decided
+        allowed = self.decision is not None and self.decision.effect == "allow"
+        return self.begun and not waited and (self.cause in LEFT_OPEN or (self.cause == "aborted" and allowed))
+
+    @property
+    def shown_input(self) -> Any:
+        """The input if it is known, else what streamed of it."""
+        return self.input if self.has_input else str(self.text)

@@ -1,0 +1,76 @@
+"""Cards as JSON text: how they are stored."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import MISSING, fields
+from typing import Any
+
+from toolcards.core.calls.card import Ask, ByHand, Card, Failure, Permit, Times, Tool, ToolCallState, Verdict
+from toolcards.core.calls.facts import By
+from toolcards.core.calls.text_rope import Rope
+
+_PLAIN = tuple(f.name for f in fields(Card) if f.name not in {"text", "segment"})
+_DEFAULTS = Card("").__dict__
+_encoded = json.JSONEncoder(separators=(",", ":")).encode
+_NESTED = {
+    "tool": Tool, "error": Failure, "approval": Ask, "decision": Verdict, "times": Times, "denied_by": By,
+    "by_hand": ByHand, "permit": Permit,
+}  # fmt: skip
+
+
+def dump_card(card: Card, *, with_text: bool = True) -> str:
+    """Return the card as ASCII JSON for storage; fields at their default are left out."""
+    said: dict[str, Any] = {}
+    values = card.__dict__
+    for name in _PLAIN:
+        value = values[name]
+        if value is not _DEFAULTS[name]:
+            said[name] = _plain(value)
+    if with_text:
+        said["text"] = str(card.text)
+    if card.segment is not None:
+        said["segment"] = str(card.segment)
+    return _encoded(said)
+
+
+def load_card(stored: str, text: str | None = None) -> Card:
+    """Return the card that `dump_card` wrote; `text` where it was stored apart."""
+    said = json.loads(stored)
+    for name, cls in _NESTED.items():
+        if said.get(name) is not None:
+            said[name] = _nested(cls, said[name])
+    said["agent_path"] = tuple(said.get("agent_path", ()))
+    said["anomalies"] = tuple((code, at) for code, at in said.get("anomalies", ()))
+    said["text"] = Rope(said.get("text", "") if text is None else text)
+    if said.get("segment") is not None:
+        said["segment"] = Rope(said["segment"])
+    if said.get("state"):
+        said["state"] = ToolCallState(said["state"])
+    return Card(**said)
+
+
+def _plain(value: Any) -> Any:
+    cls = type(value)
+    if cls in _BLANKS:
+        blank = _BLANKS[cls]
+        shown = {name: getattr(value, name) for name, default in blank if getattr(value, name) is not default}
+        return {name: {"kind": v.kind, "name": v.name} if type(v) is By else v for name, v in shown.items()}
+    return value
+
+
+def _blank(cls: type) -> tuple[tuple[str, Any], ...]:
+    return tuple((f.name, {} if f.default_factory is not MISSING else f.default) for f in fields(cls))
+
+
+_BLANKS = {cls: _blank(cls) for cls in (Tool, Failure, Ask, Verdict, Permit, Times, By, ByHand)}
+
+
+def _nested(cls: type, said: dict[str, Any]) -> Any:
+    if said.get("by") is not None:
+        said["by"] = By(**said["by"])
+    if "would" in said:
+        said["would"] = tuple(said["would"])
+    if "escalated" in said:
+        said["escalated"] = tuple((to, at) for to, at in said["escalated"])
+    return cls(**said)

@@ -1,0 +1,90 @@
+"""The identity of a judged call: tool, server and input, which no later fact changes.
+
+Policy and people decide on one value. From the moment a call is judged until it ends, a fact that names another tool,
+server or input contradicts it; news of the same value in any spelling does not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolcards.client.common.json_text import parse, same
+from toolcards.core.calls import facts as f
+from toolcards.core.calls.card import Card
+from toolcards.core.calls.json_prefix import begins
+
+_CHECKED_LENGTH = 16_384  # characters of a text that is still arriving; a longer one is compared once it is whole
+
+
+def frozen(card: Card) -> bool:
+    """Return whether the call was judged and has not ended for good."""
+    return card.decision is not None and not card.hard and not card.removed
+
+
+def contradicts(card: Card, fact: Any) -> bool:
+    """Return whether an input fact names another tool, server or input than the judged one."""
+    if not _names_tool(card, fact):
+        return True
+    if isinstance(fact, f.InputStarted):
+        return False
+    if isinstance(fact, f.InputInvalid):
+        return fact.input is not None and not is_input(card, fact.input)
+    if isinstance(fact, f.InputRepaired) or fact.has_input:
+        return not is_input(card, fact.input)
+    return bool(card.segment) and not _is_written(card, str(card.segment))
+
+
+def delta_contradicts(card: Card, text: str) -> bool:
+    """Return whether late input text cannot belong to any spelling of the judged input."""
+    written = late_text(card) + text
+    if len(written) > _CHECKED_LENGTH:
+        return False
+    return not any(_begins(value, written) for value in _values(card))
+
+
+def late_text(card: Card) -> str:
+    """Return the text that late deltas of a judged call continue."""
+    if card.segment is not None:
+        return str(card.segment)
+    return str(card.text)
+
+
+def is_input(card: Card, value: Any) -> bool:
+    """Return whether the value is the judged input, as given, as first written, or as JSON text."""
+    for known in _values(card):
+        if same(known, value):
+            return True
+        if isinstance(value, str) and not isinstance(known, str):
+            whole, read = parse(value)
+            if whole and same(known, read):
+                return True
+    return False
+
+
+def extends(card: Card, value: Any) -> bool:
+    """Return whether the value is the judged input with more members."""
+    known = card.shown_input
+    if not isinstance(known, dict) or not isinstance(value, dict):
+        return False
+    return all(name in value and same(value[name], given) for name, given in known.items())
+
+
+def _names_tool(card: Card, fact: Any) -> bool:
+    if fact.tool not in {"", card.tool.name, card.original_tool}:
+        return False
+    server = getattr(fact, "source", "")
+    return not server or not card.tool.source or server == card.tool.source
+
+
+def _values(card: Card) -> list[Any]:
+    """Return every value that counts as this call's input."""
+    earlier = (value for value in (card.original_input, card.first_input) if value is not None)
+    return [card.shown_input, *earlier]
+
+
+def _is_written(card: Card, text: str) -> bool:
+    return is_input(card, text) or text in _values(card)
+
+
+def _begins(value: Any, text: str) -> bool:
+    return begins(text, value) or (isinstance(value, str) and value.startswith(text))

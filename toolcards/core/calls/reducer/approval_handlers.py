@@ -1,0 +1,191 @@
+"""What decisions and approvals do to a card: judged, asked, escalated, answered once, moved on, expired."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from toolcards.core.calls import facts as f
+from toolcards.core.calls.card import BY_SOURCE, EDITED, Ask, Card, Permit, ToolCallState, Verdict
+
+S = ToolCallState
+
+
+def judged(card: Card, fact: f.Decided) -> Card:
+    """What policy said, for people to read."""
+    verdict = Verdict(
+        effect=fact.effect, code=fact.code, reason=fact.reason, rule=fact.rule, version=fact.version, by=fact.by,
+        suggest=fact.suggest, would=tuple(fact.would), args_sha256=fact.args_sha256,
+        schema_sha256=fact.schema_sha256, known=fact.known, changed=fact.changed, moment=fact.moment,
+    )  # fmt: skip
+    return card if verdict == card.decision else card.but(decision=verdict)
+
+
+def permitted(card: Card, fact: f.PermitMoved) -> Card:
+    """Issue the right to run the call, or move it on; a right that is gone never comes back."""
+    permit = card.permit
+    if fact.state == "issued":
+        issued = not card.finished and (permit is None or permit.id != fact.id)
+        return card.but(permit=Permit(fact.id)) if issued else card
+    if permit is None or permit.id != fact.id or fact.state not in _PERMIT_MOVES.get(permit.state, ()):
+        return card
+    return card.but(permit=replace(permit, state=fact.state))
+
+
+_PERMIT_MOVES = {
+    "issued": ("claimed", "void", "expired", "revoked", "superseded"),
+    "claimed": ("succeeded", "failed", "unknown"),
+    "unknown": ("succeeded", "failed"),
+}
+
+
+def voided(card: Card) -> Card:
+    """Take back the right to run a call that has ended, or has run without it."""
+    permit, ask = card.permit, card.approval
+    if permit is not None and permit.state == "issued":
+        card = card.but(permit=replace(permit, state="void"))
+    if ask is not None and ask.opener == "gate" and ask.state == "approved":
+        card = card.but(approval=replace(ask, state="cancelled"))
+    return card
+
+
+def asked(card: Card, fact: f.ApprovalAsked) -> Card:
+    """A question is open; the newest one counts, but an agent's never replaces ours."""
+    ask = card.approval
+    if ask and card.state in (S.APPROVAL_REQUESTED, S.APPROVAL_RESPONDED):
+        if ask.opener == "gate" and fact.opener == "agent":
+            return card
+        if card.state is S.APPROVAL_REQUESTED and _same_question(ask, fact):
+            return card
+    if card.state is None and fact.tool:
+        card = card.but(tool=replace(card.tool, name=fact.tool, kind=fact.kind or card.tool.kind))
+    if fact.input is not None and not card.has_input:
+        card = card.but(input=fact.input, has_input=True)
+    times = replace(card.times, started=card.times.started or fact.at, requested=fact.at, decided=0.0, finished=0.0)
+    return card.but(
+        state=S.APPROVAL_REQUESTED, soft=False, cause=None, error=None, awaiting_client=False, resumed=False,
+        approval=_question(fact), times=times,
+    )  # fmt: skip
+
+
+def again(card: Card, fact: f.ApprovalAsked) -> Card:
+    """Asked after an answer: only a new question counts."""
+    if card.approval and _same_question(card.approval, fact):
+        return card.noted("protocol-violation", fact.at)
+    return asked(card, fact)
+
+
+def answered(card: Card, fact: f.ApprovalAnswered) -> Card:
+    """The first answer to the open question; nobody but us answers what our gate asked."""
+    ask = card.approval or Ask()
+    if (ask.opener == "gate" and fact.by.kind == "host") or _other_question(ask, fact):
+        return card.noted("late-response", fact.at)
+    state = "approved" if fact.approved else "denied"
+    have = ask.terms.get("need", 1) if fact.approved else ask.have
+    settled = replace(ask, state=state, decided_at=fact.at, by=fact.by, reason=fact.reason, have=have)
+    if fact.has_input and fact.args_sha256:
+        settled = replace(settled, args_sha256=fact.args_sha256)
+    times = replace(card.times, decided=fact.at)
+    if not fact.approved:
+        return card.but(
+            state=S.OUTPUT_DENIED, approval=settled, denied=fact.reason, denied_by=fact.by, segment=None,
+            times=replace(times, finished=fact.at),
+        )  # fmt: skip
+    if fact.has_input:
+        repaired = card.repair not in {"", BY_SOURCE}  # what its own source changed was never asked about
+        card = card.but(
+            first_input=card.original_input if repaired else None, original_input=card.shown_input,
+            original_tool=card.original_tool if repaired else "", input=fact.input, has_input=True, repair=EDITED,
+        )  # fmt: skip
+    return card.but(state=S.APPROVAL_RESPONDED, approval=settled, times=times)
+
+
+def repeated(card: Card, fact: f.AnyFact) -> bool:
+    """Whether an agent's stream only tells once more what is known: its own question, or the answer that it got.
+
+    A stream that is replayed does, and a client that carries our answer to its agent.
+    """
+    ask = card.approval
+    if ask is None or ask.opener != "agent" or not ask.source_id:
+        return False
+    if isinstance(fact, f.ApprovalAsked):
+        return _same_question(ask, fact)
+    if not isinstance(fact, f.ApprovalAnswered) or fact.source_id != ask.source_id:
+        return False
+    return fact.by in (ask.by, f.By("host")) and fact.approved is _ANSWERED.get(ask.state)
+
+
+_ANSWERED = {"denied": False} | dict.fromkeys(("approved", "claimed", "succeeded", "failed", "unknown"), True)
+
+
+def voted(card: Card, fact: f.Voted) -> Card:
+    """A vote towards the number that is needed; an edit is what the next voters vote on."""
+    ask = card.approval
+    if ask is None or (fact.id and fact.id != ask.id):
+        return card
+    counted = replace(ask, have=fact.have)
+    if fact.has_edited:
+        sha256 = fact.args_sha256 or ask.args_sha256
+        counted = replace(counted, edited=fact.edited, has_edited=True, edited_by=fact.by.name, args_sha256=sha256)
+    return card if counted == ask else card.but(approval=counted)
+
+
+def rebound(card: Card, fact: f.ApprovalRebound) -> Card:
+    """The question is about another input now; votes name its digest."""
+    ask = card.approval
+    if ask is None or ask.state != "pending" or ask.id != fact.id:
+        return card
+    return card.but(approval=replace(ask, args_sha256=fact.args_sha256))
+
+
+def escalated(card: Card, fact: f.Escalated) -> Card:
+    """More people are asked; those who were told of it before are not told again."""
+    ask = card.approval
+    if ask is None or (fact.id and fact.id != ask.id):
+        return card
+    new = tuple((to, fact.at) for to in fact.to if to not in {known for known, _ in ask.escalated})
+    return card.but(approval=replace(ask, escalated=(*ask.escalated, *new))) if new else card
+
+
+def away(card: Card, fact: f.AgentMoved) -> Card:
+    """The agent went away, or is there again; the question stays as it was, and so do votes that are on their way."""
+    ask = card.approval
+    return card if ask is None or ask.away is fact.away else card.but(approval=replace(ask, away=fact.away))
+
+
+def moved(card: Card, fact: f.ApprovalMoved) -> Card:
+    """The approval's own life after its answer; news of an older question is ignored."""
+    ask = card.approval
+    if ask is None or ask.state == fact.state or (fact.id and ask.id and fact.id != ask.id):
+        return card
+    return card.but(approval=replace(ask, state=fact.state))
+
+
+def expired(card: Card, fact: f.Closed) -> Card:
+    """Nobody answered in time: denied by the clock."""
+    by = f.By("timeout")
+    ask = replace(card.approval or Ask(), state="expired", decided_at=fact.at, by=by)
+    times = replace(card.times, decided=fact.at, finished=fact.at)
+    return card.but(state=S.OUTPUT_DENIED, approval=ask, denied=fact.reason, denied_by=by, segment=None, times=times)
+
+
+def _question(fact: f.ApprovalAsked) -> Ask:
+    return Ask(
+        id=fact.id, source_id=fact.source_id, opener=fact.opener, automatic=fact.automatic,
+        request_reason=fact.reason, requested_at=fact.at, expires_at=fact.expires_at, reply_to=fact.reply_to,
+        votable=fact.votable, args_sha256=fact.args_sha256, terms=fact.terms,
+    )  # fmt: skip
+
+
+def _same_question(ask: Ask, fact: f.ApprovalAsked) -> bool:
+    """By the wire's id where there is one, else by ours; an agent's nameless question is always the same one."""
+    if ask.opener != fact.opener:
+        return False
+    if fact.source_id or ask.source_id:
+        return fact.source_id == ask.source_id
+    return fact.opener == "agent" or fact.id == ask.id
+
+
+def _other_question(ask: Ask, fact: Any) -> bool:
+    by_wire = bool(fact.source_id) and bool(ask.source_id) and fact.source_id not in (ask.source_id, ask.id)
+    return by_wire or (bool(fact.id) and bool(ask.id) and fact.id != ask.id)

@@ -1,0 +1,203 @@
+"""What a fact about its input does to a card: started, streamed, complete, repaired, written once more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from toolcards.client.common.json_text import parse, same
+from toolcards.core.calls import facts as f
+from toolcards.core.calls.card import BY_SOURCE, EDITED, UNKNOWN_TOOL, Card, Tool, ToolCallState
+from toolcards.core.calls.identity import frozen
+from toolcards.core.calls.text_rope import EMPTY, Rope
+
+S = ToolCallState
+MASKED = {"", "An error occurred."}  # texts that say nothing; a later one of the same call may replace them
+_LATE_LIMIT = 16_384  # characters; late pieces of longer inputs wait for the next InputReady
+_CLOSERS = ("}", "]", '"')
+
+
+def to_streaming(card: Card, fact: Any) -> Card:
+    """The input's first fact, or a piece of it."""
+    if isinstance(fact, f.InputDelta):
+        return _streamed(card, fact)
+    return identified(card, fact).but(state=S.INPUT_STREAMING, times=_started(card, fact.at))
+
+
+def to_available(card: Card, fact: Any) -> Card:
+    """The input is complete, for the first time."""
+    known = update(card, fact)
+    times = known.times.but(started=known.times.started or fact.at, available=fact.at)
+    return known.but(state=S.INPUT_AVAILABLE, times=times)
+
+
+def update(card: Card, fact: Any) -> Card:
+    """A newer input replaces the older; the same one again changes nothing that anybody sees."""
+    if frozen(card):  # the board lets only news of the judged value through
+        return card if card.segment is None else card.but(segment=None)
+    if isinstance(fact, f.InputRepaired):
+        return _repaired(card, fact)
+    if card.repair not in {"", BY_SOURCE, EDITED} and _as_first_written(card, fact):
+        return card
+    after = with_input(_renamed(card, identified(card, fact)), fact)
+    if after is not card and not after.times.available:
+        return after.but(times=after.times.but(available=fact.at))
+    return after
+
+
+def _as_first_written(card: Card, fact: Any) -> bool:
+    """The sender repeats what was repaired since: that voids nothing."""
+    named = fact.tool in {"", card.tool.name, card.original_tool}
+    return named and fact.has_input and same(fact.input, card.original_input)
+
+
+def fill(card: Card, fact: Any) -> Card:
+    """Rules 4 and 7: after the end only what is missing is filled in."""
+    filled: Card = _FILL[type(fact)](card, fact)
+    return filled
+
+
+def reopen(card: Card, fact: Any) -> Card:
+    """Rule 8: the input is written once more, into a segment of its own that nobody sees yet."""
+    if card.state is S.INPUT_STREAMING and not card.text:
+        return card
+    return card.but(segment=EMPTY, resumed=True)
+
+
+def more(card: Card, fact: f.InputDelta) -> Card:
+    """Late text of an input: into the open segment, or onto an input whose end came too early."""
+    if not fact.text:
+        return card
+    if frozen(card):
+        return card.but(segment=(card.text if card.segment is None else card.segment).plus(fact.text))
+    if card.segment is not None:
+        return card.but(segment=card.segment.plus(fact.text))
+    if card.has_input:
+        return card
+    grown = card.but(text=card.text.plus(fact.text))
+    if grown.text.length <= _LATE_LIMIT and fact.text.rstrip().endswith(_CLOSERS):
+        whole, value = parse(str(grown.text))
+        if whole:
+            return grown.but(input=value, has_input=True)
+    return grown
+
+
+def identified(card: Card, fact: Any) -> Card:
+    """What the wire says of the call's identity; a known name is never blanked."""
+    tool = card.tool
+    named = Tool(
+        fact.tool or tool.name,
+        getattr(fact, "kind", "") or tool.kind,
+        getattr(fact, "source", "") or tool.source,
+        getattr(fact, "title", "") or tool.title,
+    )
+    executed = card.provider_executed or getattr(fact, "provider_executed", False)
+    dynamic = card.dynamic or (isinstance(fact, f.InputStarted) and fact.dynamic)
+    if named == tool and executed == card.provider_executed and dynamic == card.dynamic:
+        return card
+    return card.but(tool=named, provider_executed=executed, dynamic=dynamic)
+
+
+def _renamed(card: Card, named: Card) -> Card:
+    """The producer put another tool's name in place of the one that was written: a repair."""
+    if card.state is not S.INPUT_STREAMING or UNKNOWN_TOOL in (card.tool.name, named.tool.name) or card.repair:
+        return named
+    return named.but(original_tool=card.tool.name, repair=BY_SOURCE) if named.tool.name != card.tool.name else named
+
+
+def with_input(card: Card, fact: Any) -> Card:
+    """The input the fact brings, or what streamed if that is whole JSON; else the raw text stands."""
+    text, whole, value = written(card)
+    # some tools take plain text, not JSON
+    as_streamed = (whole and same(value, fact.input)) or (isinstance(fact.input, str) and fact.input == str(text))
+    mended = fact.has_input and not card.has_input and bool(text) and not as_streamed
+    rewritten = bool(card.segment)
+    if fact.has_input:
+        whole, known = True, fact.input
+    elif card.has_input and not rewritten:
+        whole, known = True, card.input
+    else:
+        known = value
+    if (card.has_input and whole and same(card.input, known)) or not (whole or rewritten):
+        return card if card.segment is None else card.but(segment=None)
+    after = card.but(input=known if whole else None, has_input=whole, text=text, segment=None)
+    if mended:  # the producer changed what the model wrote
+        return after.but(original_input=value if _json_like(text, value) else str(text), repair=BY_SOURCE)
+    return after
+
+
+def written(card: Card) -> tuple[Rope, bool, Any]:
+    """Rule 8: the newest segment alone if it is JSON, else old and new joined if that is, else the segment."""
+    if not card.segment:
+        return card.text, *parse(str(card.text))
+    for text in (card.segment, card.text.plus(str(card.segment))):
+        whole, value = parse(str(text))
+        if whole:
+            return text, True, value
+    return card.segment, False, None
+
+
+def _json_like(text: Rope, value: Any) -> bool:
+    return value is not None or str(text).strip() == "null"
+
+
+def _streamed(card: Card, fact: f.InputDelta) -> Card:
+    if card.segment is not None:
+        return more(card, fact)
+    if card.state is None:
+        return card.but(state=S.INPUT_STREAMING, text=card.text.plus(fact.text), times=_started(card, fact.at))
+    return card.but(text=card.text.plus(fact.text)) if fact.text else card
+
+
+def _started(card: Card, at: float) -> Any:
+    return card.times.but(started=card.times.started or at)
+
+
+def _repaired(card: Card, fact: f.InputRepaired) -> Card:
+    """A repair may change name and input once; a second one is refused."""
+    if card.repair not in {"", BY_SOURCE} and not fact.again:
+        return card.noted("protocol-violation", fact.at)
+    first = card.original_input if card.repair else card.shown_input
+    original = fact.original if fact.original is not None else first
+    renamed = fact.tool and card.tool.name not in (fact.tool, UNKNOWN_TOOL)
+    return identified(card, fact).but(
+        input=fact.input, has_input=True, original_input=original, segment=None,
+        repair=f"{card.repair}, {fact.method}" if fact.again and card.repair else fact.method or "repaired",
+        original_tool=card.original_tool or (card.tool.name if renamed else ""),
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------- after the end
+
+
+def _fill_input(card: Card, fact: Any) -> Card:
+    named = identified(card, fact) if card.tool.name == UNKNOWN_TOOL else card
+    if named.has_input:
+        return named if named.segment is None else named.but(segment=None)
+    return _repaired(named, fact) if isinstance(fact, f.InputRepaired) else with_input(named, fact)
+
+
+def _fill_error(card: Card, fact: Any) -> Card:
+    if card.error and card.error.message in MASKED and fact.message not in MASKED:
+        return card.but(error=replace(card.error, message=fact.message))
+    return card
+
+
+def _fill_output(card: Card, fact: f.OutputReady) -> Card:
+    if card.output in (None, "") and fact.output not in (None, ""):
+        return card.but(output=fact.output)
+    return card if same(card.output, fact.output) else card.noted("duplicate-terminal", fact.at)
+
+
+def _fill_denied(card: Card, fact: f.OutputDenied) -> Card:
+    return card.but(denied=fact.reason) if fact.reason and not card.denied else card
+
+
+_FILL: dict[type, Any] = {
+    f.InputReady: _fill_input,
+    f.InputRepaired: _fill_input,
+    f.InputInvalid: _fill_error,
+    f.OutputFailed: _fill_error,
+    f.OutputReady: _fill_output,
+    f.OutputDenied: _fill_denied,
+}

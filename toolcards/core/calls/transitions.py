@@ -1,0 +1,90 @@
+"""The transition table: for every kind of fact and every situation of a card, what happens.
+
+The columns are the card's situations, the words the moves:
+  IS IA AR AP OA OE OD   go to that state      PRE    output-available, preliminary
+  .       nothing, silently                     !      nothing, and an anomaly
+  reopen  the input is written once more        more   late input text completes what is missing
+  update  a newer input replaces the older      fill   only what is missing is filled in
+  held    the answer waits for its request      stay   as it was (the answer rides on the next request)
+  aborted, error, truncated, not-executed, incomplete-input, superseded   output-error, soft, of that cause
+  client  stays available: the client owes the result        expired  denied by the clock
+  by-hand done or failed as a person says, and still soft: a real result takes its place
+"""
+
+from __future__ import annotations
+
+from toolcards.core.calls.card import Card, ToolCallState
+
+COLUMNS = ("none", "IS", "IA", "AR", "AP", "PRE", "SOFT", "OA", "OE", "OD")
+
+_ROWS = """
+fact                none   IS                IA            AR          AP            PRE        SOFT    OA      OE      OD
+input-started       IS     reopen            reopen        reopen      reopen        .          .       .       .       .
+input-delta         IS     IS                more          more        more          more       .       more    more    more
+input-ready         IA     IA                update        update      update        fill       update  fill    fill    fill
+input-repaired      IA     IA                update        update      update        fill       update  fill    fill    fill
+input-invalid       OE     OE                OE            OE          OE            OE         OE      !       fill    !
+permit-moved        .      permitted         permitted     permitted   permitted     permitted  permitted permitted permitted permitted
+decided             .      judged            judged        judged      judged        judged     judged  .       .       .
+approval-asked      AR     AR                AR            AR          again         !          AR      !       !       !
+answered-yes        held   !                 !             AP          .             !          !       !       !       !
+answered-no         held   !                 !             OD          !             !          !       !       !       !
+voted               .      .                 .             counted       .             .          .       .       .       .
+approval-rebound    .      .                 .             rebound     .             .          .       .       .       .
+approval-moved      .      .                 .             moved       moved         moved      moved   moved   moved   moved
+agent-moved         .      .                 .             away        away          .          .       .       .       .
+escalated           .      .                 .             escalated   .             .          .       .       .       .
+output-partial      PRE    PRE               PRE           PRE         PRE           PRE        PRE     !       !       !
+output-ready        OA     OA                OA            OA          OA            OA         OA      fill    !       !
+output-failed       OE     OE                OE            OE          OE            OE         OE      !       fill    !
+output-denied       OD     OD                OD            OD          OD            OD         OD      !       !       fill
+outcome-marked      .      .                 .             .           .             .          .       marked  .       .
+snapshot-seen       .      seen              seen          seen        seen          seen       seen    seen    .       .
+closed/ok           .      incomplete-input  client        stay        stay          aborted    .       .       .       .
+closed/not-executed .      incomplete-input  not-executed  stay        not-executed  aborted    .       .       .       .
+closed/interrupt    .      incomplete-input  stay          stay        stay          stay       .       .       .       .
+closed/aborted      .      aborted           aborted       aborted     aborted       aborted    .       .       .       .
+closed/error        .      run-error         run-error     run-error   run-error     run-error  .       .       .       .
+closed/truncated    .      truncated         truncated     stay        truncated     truncated  .       .       .       .
+closed/expired      .      .                 .             expired     .             .          .       .       .       .
+closed/superseded   .      .                 .             superseded  .             .          .       .       .       .
+closed/changed      .      .                 superseded    superseded  superseded    .          .       .       .       .
+closed/cancelled    .      .                 .             aborted     aborted       .          .       .       .       .
+settled-by-hand     .      .                 .             .           .             .          by-hand .       .       .
+removed             .      gone              gone          gone        gone          gone       gone    gone    gone    gone
+odd                 .      odd               odd           odd         odd           odd        odd     odd     odd     odd
+"""
+
+
+def _read(rows: str) -> dict[tuple[str, str], str]:
+    table: dict[tuple[str, str], str] = {}
+    head, *body = [line.split() for line in rows.strip().splitlines()]
+    assert tuple(head[1:]) == COLUMNS
+    for name, *moves in body:
+        assert len(moves) == len(COLUMNS), name
+        table.update({(name, column): move for column, move in zip(COLUMNS, moves, strict=True)})
+    return table
+
+
+NEXT = _read(_ROWS)
+ROWS = tuple(dict.fromkeys(name for name, _ in NEXT))
+
+_COLUMN = {
+    None: "none",
+    ToolCallState.INPUT_STREAMING: "IS",
+    ToolCallState.INPUT_AVAILABLE: "IA",
+    ToolCallState.APPROVAL_REQUESTED: "AR",
+    ToolCallState.APPROVAL_RESPONDED: "AP",
+    ToolCallState.OUTPUT_AVAILABLE: "OA",
+    ToolCallState.OUTPUT_ERROR: "OE",
+    ToolCallState.OUTPUT_DENIED: "OD",
+}
+
+
+def column(card: Card) -> str:
+    """Return the card's situation, one of `COLUMNS`."""
+    if card.soft:
+        return "SOFT"
+    if card.preliminary:
+        return "PRE"
+    return _COLUMN[card.state]

@@ -1,0 +1,160 @@
+"""The state of one evaluation: values read once, work counted in steps.
+
+A step is a fixed amount of work: one value, one alternative of a rule, or `CHARACTERS` of a text that a pattern reads.
+There is no clock, so the same question under the same rules costs the same everywhere and at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from toolcards.core.policy.request import Question
+from toolcards.core.policy.shell.reader import Script, read_command
+from toolcards.core.policy.shell.tools import find_tool, why_not_alone
+from toolcards.core.schemas.canonical_json import MAX_NODES
+
+# About fifty conditions on every value of the largest input; ordinary calls take fewer than 100.
+MAX_STEPS = 500_000
+MAX_VALUES = MAX_NODES
+CHARACTERS = 256
+_SCRIPT_STEPS, _SCRIPT_CHARACTERS = 16, 8  # to read a shell command: at least, and for one step
+UNREADABLE: Final = object()  # what a reader returns where programs could disagree
+Path = tuple[str, ...]
+Reader = Callable[[Any], Any]
+
+
+class OverBudget(Exception):
+    """The rules want more work than one question may cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """The values at a path as one reader understands them.
+
+    `steps` is what it costs to read all of them from end to end.
+    """
+
+    values: tuple[Any, ...]
+    steps: int
+
+
+@dataclass(slots=True)
+class Asked:
+    """One question while it is judged: what was looked up, how much was done, and why a command is in doubt."""
+
+    question: Question
+    limit: int = MAX_STEPS
+    steps: int = 0
+    doubt: str = ""
+    _values: dict[Path, tuple[Any, ...] | None] = field(default_factory=dict)
+    _readings: dict[tuple[Path, Reader], Readings | None] = field(default_factory=dict)
+    _scripts: dict[Path, tuple[Script | None, ...] | None] = field(default_factory=dict)
+
+    def step(self, count: int = 1) -> None:
+        """Count work; raise OverBudget when there is too much of it."""
+        self.steps += count
+        if self.steps > self.limit:
+            raise OverBudget
+
+    def values(self, path: Path) -> tuple[Any, ...] | None:
+        """Return the values at the path, none if there is none, None where that cannot be told."""
+        if path not in self._values:
+            values, visits = _walk(self.question, path)
+            self._values[path] = values
+            self.step(visits)
+        return self._values[path]
+
+    def readings(self, path: Path, read: Reader) -> Readings | None:
+        """Return the values at the path as read; None where that cannot be told.
+
+        Each value is read once, however many rules ask.
+        """
+        key = path, read
+        if key not in self._readings:
+            values = self.values(path)
+            if values is None:
+                self._readings[key] = None
+            else:
+                steps = sum([1 + size(value) // CHARACTERS for value in values])
+                self._readings[key] = Readings(tuple([read(value) for value in values]), steps)
+                self.step(steps)
+        return self._readings[key]
+
+    def scripts(self, path: Path) -> tuple[Script | None, ...] | None:
+        """Return the shell commands at the path, each None if it is no command; None where that cannot be told."""
+        if path not in self._scripts:
+            values = self.values(path)
+            self._scripts[path] = None if values is None else tuple([self._script(value) for value in values])
+        return self._scripts[path]
+
+    def script(self, path: Path) -> Script | None:
+        """Return the shell command at the path; None if there is none, or it is no command."""
+        scripts = self.scripts(path)
+        return scripts[0] if scripts else None
+
+    def _script(self, value: Any) -> Script | None:
+        self.step(_SCRIPT_STEPS + size(value) // _SCRIPT_CHARACTERS)
+        return read_command(value, find_tool(self.question.tool).list)
+
+    def why_not_alone(self, path: Path, named: frozenset[str], *, names_tool: bool) -> str:
+        """Return why other arguments may change what the command at the path does; empty if none does."""
+        if not names_tool and not find_tool(self.question.tool).known:
+            return "the catalogue does not know this tool, so a rule must name it"
+        return why_not_alone(self.question.tool, self.question.input, path, named)
+
+
+def size(value: Any) -> int:
+    """Return how many characters there are to read, nested values included."""
+    total = 0
+    rest: list[Any] = [value]
+    while rest:
+        item = rest.pop()
+        if isinstance(item, str):
+            total += len(item)
+        elif isinstance(item, dict | list):
+            total += len(item) * CHARACTERS
+            rest.extend(item.values() if isinstance(item, dict) else item)
+    return total
+
+
+def values_at(question: Question, path: Path) -> tuple[Any, ...] | None:
+    """Return the values at the path of the input, none if there is none, None where that cannot be told."""
+    return _walk(question, path)[0]
+
+
+def _walk(question: Question, path: Path) -> tuple[tuple[Any, ...] | None, int]:
+    """Return the values at the path and the number of visited values."""
+    if not question.has_input:
+        return None, 1
+    values: list[Any] = [question.input]
+    visits = 1
+    for token in path:
+        reached: list[Any] = []
+        for value in values:
+            below = _below(value, token)
+            if below is None:
+                return None, visits
+            reached += below
+        visits += len(reached)
+        if len(reached) > MAX_VALUES:
+            return None, visits
+        values = reached
+    return tuple(values), visits
+
+
+def _below(value: Any, token: str) -> list[Any] | None:
+    """Return what the pointer's next step leads to; None where the value is of a kind that has no steps."""
+    if value is None:
+        return []
+    if isinstance(value, dict):
+        if token == "*":  # noqa: S105 - a JSON Pointer's token
+            return list(value.values())
+        return [value[token]] if token in value else []
+    if isinstance(value, list):
+        if token == "*":  # noqa: S105
+            return value
+        if token.isascii() and token.isdigit() and (token == "0" or token[0] != "0"):  # noqa: S105
+            return [value[int(token)]] if len(token) < 7 and int(token) < len(value) else []
+    return None

@@ -1,0 +1,80 @@
+"""A person's yes in advance: it satisfies one ask rule for some calls, and never touches a deny."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from toolcards.core.policy.evaluation_context import Asked, OverBudget
+from toolcards.core.policy.request import Question
+from toolcards.core.policy.rule import Clause
+from toolcards.core.policy.three_valued import TRUE
+from toolcards.core.schemas.canonical_json import NotCanonical, digest, escape
+
+
+@dataclass(frozen=True)
+class Grant:
+    """A person's yes in advance to one ask rule (`rule`: its id, "default" or "unknown_tool").
+
+    It counts for exactly this tool, of this server and with this schema, and for these exact arguments (`digest`), or
+    for those that `pattern` (the conditions of a rule's `args`, compiled with `document.pattern`) surely matches, or
+    for `any_input`. `agent` is an `agent_scope`. Empty `run`, `agent`: any.
+    """
+
+    rule: str
+    rule_sha256: str
+    tool: str
+    digest: str = ""
+    pattern: Clause | None = None
+    any_input: bool = False
+    server: str = ""
+    schema: str = ""
+    run: str = ""
+    agent: str = ""
+    expires_at: float = 0.0
+    id: str = ""
+
+
+def granted(rule: str, sha256: str, question: Question, grants: tuple[Grant, ...]) -> Grant | None:
+    """Return a grant for this rule, with this content, that covers the question. A changed tool is asked about anew."""
+    if rule == "changed_tool" or not grants:
+        return None
+    wanted = (grant for grant in grants if grant.rule == rule and grant.rule_sha256 == sha256)
+    return next((grant for grant in wanted if covers(grant, question)), None)
+
+
+def covers(grant: Grant, question: Question) -> bool:
+    """Return whether the grant was given for this call."""
+    here = (
+        (grant.tool, grant.server, grant.schema) == (question.tool, question.names.server, question.schema)
+        and (not grant.run or grant.run == question.run)
+        and (not grant.agent or grant.agent == agent_scope(question.agent_path))
+        and (not grant.expires_at or 0 < question.now < grant.expires_at)
+    )
+    if not here:
+        return False
+    if grant.any_input:
+        return True
+    if not question.has_input:
+        return False
+    if grant.digest:
+        try:
+            return digest(question.input) == grant.digest
+        except NotCanonical:
+            return False
+    return grant.pattern is not None and _surely(grant.pattern, question)
+
+
+def _surely(pattern: Clause, question: Question) -> bool:
+    try:
+        return pattern.check(Asked(question), None) is TRUE
+    except OverBudget:
+        return False
+
+
+def agent_scope(path: tuple[str, ...]) -> str:
+    """Return the agent and its callers as one text of at most 200 characters."""
+    text = "/".join(map(escape, path))
+    if len(text) <= 200 and text.isprintable():
+        return text
+    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,256 @@
+"""The conditions of a rule, compiled: each looks at one side of the question and answers in three values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+from zoneinfo import ZoneInfo
+
+from toolcards.core.policy.evaluation_context import CHARACTERS, Asked
+from toolcards.core.policy.matching import matchers
+from toolcards.core.policy.matching.matchers import Matcher
+from toolcards.core.policy.matching.operands import compile_glob
+from toolcards.core.policy.request import Question
+from toolcards.core.policy.shell.reader import Answer, Script, Segment
+from toolcards.core.policy.shell.wanted import WantedCommands, WantedEffects
+from toolcards.core.policy.three_valued import FALSE, OPAQUE, TRUE, UNKNOWN, Truth
+
+Texts = Callable[[Question], tuple[str, ...]]
+
+
+class Condition(Protocol):
+    """One condition of a clause. `segment` is the part of a shell command that is being judged, if any."""
+
+    @property
+    def name(self) -> str:
+        """What it looks at, for explanations: `tool`, `/command cmd`."""
+
+    @property
+    def cost(self) -> int:
+        """Cheap conditions are asked first; those with cost 0 say nothing about arguments."""
+
+    def check(self, asked: Asked, segment: Segment | None) -> Truth:
+        """Answer for this question."""
+
+    def actual(self, asked: Asked) -> Any:
+        """Return what was looked at, for explanations; it may hold secrets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """The tool, kind, source, environment, user or agent path is one of these, or looks like one.
+
+    `get` gives the texts that are compared, `show` those that people are shown. `every`: all of them must be wanted.
+    """
+
+    name: str
+    plain: frozenset[str]
+    globs: tuple[Callable[[str], bool], ...]
+    get: Texts
+    show: Texts
+    every: bool = False
+    cost: int = 0
+
+    def check(self, asked: Asked, segment: Segment | None) -> Truth:
+        """Return TRUE if any of the texts is wanted, or all of them are; what was not stated is none of them."""
+        texts = self.get(asked.question)
+        if self.globs:
+            asked.step(len(self.globs))
+        if self.every:
+            return TRUE if texts and all(map(self._wants, texts)) else FALSE
+        for text in texts:
+            if text in self.plain:
+                return TRUE
+            for matches in self.globs:
+                if matches(text):
+                    return TRUE
+        return FALSE
+
+    def _wants(self, text: str) -> bool:
+        return text in self.plain or any(matches(text) for matches in self.globs)
+
+    def actual(self, asked: Asked) -> Any:
+        """Return the texts."""
+        return list(self.show(asked.question))
+
+
+def label(name: str, wanted: list[str], get: Texts, *, show: Texts | None = None, every: bool = False) -> Label:
+    """Return the condition; `*` in a wanted text stands for anything."""
+    globs = tuple(compile_glob(text) for text in wanted if "*" in text)
+    return Label(name, frozenset(text for text in wanted if "*" not in text), globs, get, show or get, every)
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """The time of day, in a place's own clock. A window over midnight belongs to the day it began on."""
+
+    zone: ZoneInfo
+    days: frozenset[int]
+    start: int  # minutes after midnight
+    end: int
+    name: str = "when"
+    cost: int = 0
+
+    def check(self, asked: Asked, segment: Segment | None) -> Truth:
+        """Return whether it is inside the window; UNKNOWN if nobody told the time."""
+        if asked.question.now <= 0:
+            return UNKNOWN
+        here = datetime.fromtimestamp(asked.question.now, self.zone)
+        minute, day = here.hour * 60 + here.minute, here.weekday()
+        if self.start < self.end:
+            return Truth(self.start <= minute < self.end and day in self.days)
+        if minute >= self.start:
+            return Truth(day in self.days)
+        return Truth(minute < self.end and (day - 1) % 7 in self.days)
+
+    def actual(self, asked: Asked) -> Any:
+        """Return the local time."""
+        now = asked.question.now
+        return datetime.fromtimestamp(now, self.zone).isoformat(timespec="minutes") if now > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """This call is more than the allowed number of calls of this tool within the last `per` seconds."""
+
+    over: int
+    per: int
+    scope: str
+    name: str = "rate"
+    cost: int = 0
+
+    def check(self, asked: Asked, segment: Segment | None) -> Truth:
+        """Return whether the limit is passed; UNKNOWN if nobody counted."""
+        count = asked.question.counts.get((self.scope, self.per))
+        return UNKNOWN if count is None else Truth(count + 1 > self.over)
+
+    def actual(self, asked: Asked) -> Any:
+        """Return the number of earlier calls."""
+        return asked.question.counts.get((self.scope, self.per))
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A matcher's question about the values at a path of the input.
+
+    `every`: all values must answer yes, else one is enough. `by_segment`: it stands in an exception about a
+    shell command and is asked of each segment's own text. `wide`: doubt counts as a match.
+    """
+
+    path: tuple[str, ...]
+    question: Matcher
+    wanted: Any
+    every: bool
+    wide: bool
+    by_segment: bool = False
+    cost: int = 1
+
+    @property
+    def name(self) -> str:
+        """Return the path and the operator."""
+        return f"{pointer(self.path)} {self.question.name}"
+
+    def check(self, asked: Asked, segment: Segment | None) -> Truth:
+        """Return the answer over all values at the path."""
+        if segment is not None and self.by_segment:
+            return self._of_segment(asked, segment)
+        readings = asked.readings(self.path, self.question.read)
+        if readings is None:
+            return UNKNOWN
+        if not readings.values:
+            return self.question.absent
+        asked.step(self.question.steps(readings, self.wanted))
+        return matchers.ask_all(self.question, readings.values, self.wanted, every=self.every)
+
+    def _of_segment(self, asked: Asked, segment: Segment) -> Truth:
+        asked.step(matchers.steps_of_text(self.question, segment.text, self.wanted))
+        here = matchers.ask(self.question, segment.text, self.wanted)
+        if self.wide:
+            return max(here, self.check(asked, None))
+        exact = self.question.name in {"eq", "in"}  # the whole text of an opaque command is still itself
+        return here if exact or not segment.opaque else min(here, UNKNOWN)
+
+    def actual(self, asked: Asked) -> Any:
+        """Return the value, or the values."""
+        values = asked.values(self.path) or ()
+        return values[0] if len(values) == 1 else list(values)
+
+
+_TRUTHS = {Answer.NO: FALSE, Answer.MAYBE: OPAQUE, Answer.YES: TRUE}
+_WIDE_STEPS = 4  # what it takes to ask whether a short command may run one that a rule names
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A question about the shell command at a path: what it begins with, or what it does; see `shell.wanted`.
+
+    `named`: keys of the input about which other conditions of the same clause say something.
+    `names_tool`: the rule says for which tools it is meant.
+    """
+
+    path: tuple[str, ...]
+    question: Matcher
+    wanted: WantedCommands | WantedEffects
+    every: bool
+    wide: bool
+    named: frozenset[str] = frozenset()
+    names_tool: bool = False
+    cost: int = 2
+
+    @property
+    def name(self) -> str:
+        """Return the path and the operator."""
+        return f"{pointer(self.path)} {self.question.name}"
+
+    def check(self, asked: Asked, segment: Segment | None) -> Truth:
+        """Return the answer for one segment, or over all segments of all commands at the path."""
+        if segment is not None:
+            return self._of_script(asked, segment.alone)
+        scripts = asked.scripts(self.path)
+        if scripts is None:
+            return UNKNOWN
+        answers = [self._of_script(asked, script) for script in scripts]
+        if not answers:
+            return FALSE
+        return min(answers) if self.every else max(answers)
+
+    def _of_script(self, asked: Asked, script: Script | None) -> Truth:
+        if script is None:
+            return UNKNOWN
+        if self.wide:
+            asked.step(_WIDE_STEPS + len(script.line) // CHARACTERS)
+            answer = self.wanted.ask_widely(script)
+            asked.doubt = asked.doubt or (script.doubt if answer is Answer.MAYBE else "")
+            return _TRUTHS[answer]
+        asked.step(len(script.segments))
+        answer, why = min((self.wanted.ask_narrowly(part) for part in script.segments), key=lambda pair: pair[0])
+        if answer is Answer.YES and (why := asked.why_not_alone(self.path, self.named, names_tool=self.names_tool)):
+            answer = Answer.MAYBE
+        asked.doubt = asked.doubt or why
+        return _TRUTHS[answer]
+
+    def actual(self, asked: Asked) -> Any:
+        """Return the command."""
+        values = asked.values(self.path) or ()
+        return values[0] if len(values) == 1 else list(values)
+
+
+def pointer(path: tuple[str, ...]) -> str:
+    """Return the path as a JSON Pointer."""
+    return "".join(f"/{token.replace('~', '~0').replace('/', '~1')}" for token in path)
+
+
+def steps_of(text: str) -> tuple[str, ...]:
+    """Return the steps of a JSON Pointer; raise ValueError if it is none."""
+    if text and not text.startswith("/"):
+        raise ValueError("expects a JSON Pointer such as /command")
+    return tuple(_unescaped(text))
+
+
+def _unescaped(text: str) -> Iterator[str]:
+    for token in text.split("/")[1:]:
+        if token.replace("~0", "").replace("~1", "").count("~"):
+            raise ValueError("has a ~ that is neither ~0 nor ~1")
+        yield token.replace("~1", "/").replace("~0", "~")

@@ -1,0 +1,114 @@
+"""What a rule's author may write as the value to compare with: checked, and prepared once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import re2
+
+from toolcards.core.schemas.canonical_json import NotCanonical, canonical
+
+MAX_PATTERN = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The value a rule's author writes: which input the editor shows, and how it is checked and prepared."""
+
+    input: str  # text, lines, number, json, types, nothing
+    prepare: Callable[[Any], Any]  # raises ValueError with a message for the author
+
+
+def _texts(given: Any) -> list[str]:
+    texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+        raise ValueError("expects a text or a list of texts")
+    return texts
+
+
+def each(prepare: Callable[[str], Any], collect: Callable[[Any], Any] = tuple) -> Shape:
+    """Return the shape of one text or several, each prepared on its own."""
+    return Shape("lines", lambda given: collect([prepare(text) for text in _texts(given)]))
+
+
+def _json(given: Any) -> bytes:
+    try:
+        return canonical(given)
+    except NotCanonical as wrong:
+        raise ValueError(str(wrong)) from None
+
+
+def _json_list(given: Any) -> frozenset[bytes]:
+    if not isinstance(given, list) or not given:
+        raise ValueError("expects a list of values")
+    return frozenset(_json(item) for item in given)
+
+
+def _number(given: Any) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise ValueError("expects a number")
+    return given
+
+
+def _count(given: Any) -> int:
+    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+        raise ValueError("expects a whole number, 0 or more")
+    return given
+
+
+def _nothing(given: Any) -> None:
+    if given not in (None, True):
+        raise ValueError("takes no value")
+
+
+def _pattern(given: str) -> Any:
+    if len(given) > MAX_PATTERN:
+        raise ValueError(f"is longer than {MAX_PATTERN} characters")
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(given, options=options)
+    except (re2.error, UnicodeError) as wrong:
+        raise ValueError(f"is refused by RE2 (it has no look-around and no back-references): {wrong}") from None
+
+
+TYPES = {str: "string", bool: "boolean", int: "number", float: "number", list: "array", dict: "object"}
+
+
+def _type_name(given: str) -> str:
+    if given not in {*TYPES.values(), "integer", "null"}:
+        raise ValueError("expects string, number, integer, boolean, object, array or null")
+    return given
+
+
+def compile_glob(pattern: str) -> Callable[[str], bool]:
+    """Return the test for a pattern in which only `*` is special; anchored, case-sensitive, never slow."""
+    if "*" not in pattern:
+        return pattern.__eq__
+    first, *middle, last = pattern.split("*")
+
+    def matches(text: str) -> bool:
+        if len(text) < len(first) + len(last) or not text.startswith(first) or not text.endswith(last):
+            return False
+        at, end = len(first), len(text) - len(last)
+        for part in middle:
+            at = text.find(part, at, end)
+            if at < 0:
+                return False
+            at += len(part)
+        return True
+
+    return matches
+
+
+TEXTS = each(str)
+GLOBS = each(compile_glob)
+PATTERNS = each(_pattern)
+JSON = Shape("json", _json)
+JSON_LIST = Shape("json", _json_list)
+NUMBER = Shape("number", _number)
+COUNT = Shape("number", _count)
+NOTHING = Shape("nothing", _nothing)
+TYPE_NAMES = Shape("types", each(_type_name, frozenset).prepare)

@@ -1,0 +1,145 @@
+"""Which rules could match a call, found without asking each of them.
+
+A rule is filed under something that must hold wherever it matches. So the index may give too many rules, never
+too few: whether a rule matches, it says itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from toolcards.client.common.lookalikes import LONGEST_LETTER
+from toolcards.core.policy import tool_names
+from toolcards.core.policy.evaluation_context import Asked
+from toolcards.core.policy.rule import Rule
+from toolcards.core.policy.shell.globs import SIGNS, may_be
+from toolcards.core.policy.shell.words import reachable
+
+
+class Index:
+    """Rules by the command they name, else by the tool, else by the kind of tool."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self.wide = _Tools()  # by skeleton: rules that ask or deny
+        self.exact = _Tools()  # as spelled: rules that allow
+        self.kinds: dict[str, list[Rule]] = {}
+        self.commands: dict[tuple[str, ...], _Commands] = {}  # by the path of a shell command
+        self.rest: list[Rule] = []
+        for rule in rules:
+            if rule.heads is not None and rule.focus is not None:
+                self.commands.setdefault(rule.focus, _Commands()).add(rule, rule.heads)
+            elif rule.tools:
+                spelled = map(tool_names.looks_like, rule.tools) if rule.wide else rule.tools
+                (self.wide if rule.wide else self.exact).add(rule, set(spelled))
+            elif rule.kinds:
+                for kind in set(rule.kinds):
+                    self.kinds.setdefault(kind, []).append(rule)
+            else:
+                self.rest.append(rule)
+
+    def of(self, asked: Asked) -> Iterable[Rule]:
+        """Return the rules that could match, each once."""
+        question = asked.question
+        found = [
+            *self.rest,
+            *self.wide.of(question.names.alike),
+            *self.exact.of(question.names.exact_with_source),
+        ]
+        if self.kinds:
+            for kind in question.kinds:
+                found += self.kinds.get(kind, ())
+        for path, commands in self.commands.items():
+            found += commands.of(asked, path)
+        return {rule.id: rule for rule in found}.values()
+
+
+class _Tools:
+    """Rules by the tools that they name."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, list[Rule]] = {}
+        self.starts: dict[str, list[Rule]] = {}  # what stands before the first *
+
+    def add(self, rule: Rule, wanted: Iterable[str]) -> None:
+        for name in wanted:
+            start, star, _ = name.partition("*")
+            (self.starts if star else self.names).setdefault(start, []).append(rule)
+
+    def of(self, spellings: Iterable[str]) -> list[Rule]:
+        """Return the rules that name one of these; a rule may come twice."""
+        found: list[Rule] = []
+        for name in spellings:
+            found += self.names.get(name, ())
+            if self.starts:  # a name in a rule has at most 200 characters
+                for length in range(min(len(name), 200 * LONGEST_LETTER) + 1):
+                    found += self.starts.get(name[:length], ())
+        return found
+
+
+@dataclass(slots=True)
+class _Node:
+    """Rules whose words end here, and the words that others go on with."""
+
+    rules: list[Rule] = field(default_factory=list)
+    then: dict[str, _Node] = field(default_factory=dict)
+
+
+class _Commands:
+    """Rules about the shell command at one path, word by word: a tree over the heads of what they name."""
+
+    def __init__(self) -> None:
+        self.every: list[Rule] = []
+        self.programs: dict[str, _Node] = {}
+
+    def add(self, rule: Rule, heads: tuple[tuple[str, ...], ...]) -> None:
+        self.every.append(rule)
+        for name, *words in heads:
+            node = self.programs.setdefault(name, _Node())
+            for word in words:
+                node = node.then.setdefault(word, _Node())
+            node.rules.append(rule)
+
+    def of(self, asked: Asked, path: tuple[str, ...]) -> list[Rule]:
+        """Return the rules of which some words run, in the wide reading, which sees all that the narrow one does."""
+        if asked.values(path) == ():
+            return []
+        script = asked.script(path)
+        if script is None or script.hidden:
+            return self.every  # there is no command, or more may run than can be seen
+        found: list[Rule] = []
+        for name in script.names_in(self.programs):
+            found += _all_below(self.programs[name])
+        for name in script.views.keys() & self.programs.keys():
+            for view in script.views[name]:
+                found += _follow(self.programs[name], view[1:], asked)
+        return found
+
+
+def _all_below(node: _Node) -> list[Rule]:
+    return [*node.rules, *(rule for below in node.then.values() for rule in _all_below(below))]
+
+
+def _meant(word: str, node: _Node) -> Iterable[str]:
+    """Return the next words of rules that this word may be."""
+    if SIGNS.search(word) is None:
+        return (word,) if word in node.then else ()
+    return [wanted for wanted in node.then if may_be(word, wanted)]
+
+
+def _follow(node: _Node, words: tuple[str, ...], asked: Asked) -> list[Rule]:
+    """Return the rules of all nodes that the words lead to, nothing but options (and their values) between."""
+    found: list[Rule] = []
+    rest = [(node, {0})]
+    while rest:
+        node, places = rest.pop()
+        found += node.rules
+        if not node.then:
+            continue
+        asked.step(len(words) >> 8)  # nothing for a command of sane length
+        after: dict[str, set[int]] = {}
+        for place in reachable(words, places):
+            for word in _meant(words[place], node) if place < len(words) else ():
+                after.setdefault(word, set()).add(place + 1)
+        rest += [(node.then[word], reached) for word, reached in after.items()]
+    return found

@@ -1,0 +1,224 @@
+"""One row of the catalogue of programs: what a program or a sub-command is known to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from toolcards.core.policy.shell.options import STYLES, read_specification
+
+EFFECTS = ("deletes", "writes", "sends", "runs")
+HELP = "--version --help"
+_FLAGS = ("code", "stdin", "folder", "remote", "elevates", "elsewhere", "appends")
+_OPTIONS = ("scripts", "lines", "commands", "line_if", "shows")
+_PATTERNS = ("values", "assign", "arguments")
+_RANGES = ("then", "line")
+_OTHERS = (
+    "looks",
+    "need",
+    "operands",
+    "script",
+    "script_at",
+    "does",
+    "may",
+    "marks",
+    "rest",
+    "neutral",
+    "style",
+    "sub",
+    "other",
+    "beside",
+)
+_FIELDS = {*_FLAGS, *_OPTIONS, *_PATTERNS, *_RANGES, *_OTHERS, *EFFECTS, "version", "versioned"}
+
+
+_MANY = 10_000
+
+
+class BadCatalogue(Exception):
+    """A row of the catalogue is not what it should be; the message names it."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """What one program, or one of its sub-commands, is known to do.
+
+    `looks`: options with which it only looks; None: never; `anything`: with any arguments but those in `effects`.
+    `effects`: options by what they do. `lines` and `commands`: options whose value is a shell line, or a program with
+    its arguments. `then`: how many operands stand before the command that it runs; `line`: the same, joined to a shell
+    line; `shows`: options with which it runs nothing; `line_if`: options that make the first operand a shell line.
+    `appends`: it adds arguments that are not seen. `elsewhere`: the command is not surely the program of that name.
+    `beside`: options that only look together with one of others.
+    `script`: what the harmless part of its language looks like. `code`: it runs code that stands in its arguments;
+    `stdin`: it does what is piped into it. `folder`: settings in the current folder change what it runs.
+    `neutral` and `arguments`: options and operands that do no more than the command itself.
+    """
+
+    name: str
+    anything: bool = False
+    looks: frozenset[str] | None = None
+    need: frozenset[str] = frozenset()
+    operands: re.Pattern[str] | None = None
+    counts: tuple[int, int] = (0, _MANY)
+    values: re.Pattern[str] | None = None
+    beside: tuple[tuple[frozenset[str], frozenset[str]], ...] = ()
+    script: re.Pattern[str] | None = None
+    scripts: frozenset[str] = frozenset()
+    script_at: int = 0
+    does: frozenset[str] = frozenset()
+    may: frozenset[str] = frozenset()
+    effects: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    marks: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
+    lines: frozenset[str] = frozenset()
+    commands: frozenset[str] = frozenset()
+    rest: frozenset[str] = frozenset()
+    then: tuple[int, int] | None = None
+    line: tuple[int, int] | None = None
+    assign: re.Pattern[str] | None = None
+    neutral: frozenset[str] | None = None
+    arguments: re.Pattern[str] | None = None
+    code: bool = False
+    stdin: bool = False
+    folder: bool = False
+    style: str = "gnu"
+    remote: bool = False
+    elevates: bool = False
+    elsewhere: bool = False
+    appends: bool = False
+    line_if: frozenset[str] = frozenset()
+    shows: frozenset[str] = frozenset()
+    version: frozenset[str] = frozenset()
+    kinds: Mapping[str, int] = field(default_factory=dict)
+    sub: Mapping[str, Form] = field(default_factory=dict)
+    patterns: tuple[tuple[re.Pattern[str], Form], ...] = ()
+
+    @property
+    def limited(self) -> bool:
+        """Whether it takes only so many operands."""
+        return self.counts[1] < _MANY
+
+    @property
+    def wraps(self) -> bool:
+        """Whether it runs a command that stands in its own words."""
+        return self.then is not None or self.line is not None or bool(self.line_if)
+
+    @cached_property
+    def hands_on(self) -> bool:
+        """Whether some words after the program, in any of its forms, may be a command that it runs."""
+        return any(
+            form.wraps or form.rest or form.lines or form.commands or "runs" in form.marks for form in self.all_forms()
+        )
+
+    def below(self, word: str) -> Form | None:
+        """Return the form of a sub-command, if it is known."""
+        exact = self.sub.get(word)
+        return exact or next((form for pattern, form in self.patterns if pattern.fullmatch(word)), None)
+
+    def all_forms(self) -> Iterator[Form]:
+        """Give this form and those of all sub-commands below it."""
+        yield self
+        for form in (*self.sub.values(), *(form for _, form in self.patterns)):
+            yield from form.all_forms()
+
+
+def read_form(name: str, row: Mapping[str, Any], shared: Mapping[str, str], languages: Mapping[str, str]) -> Form:
+    """Return the form that a row describes; raise BadCatalogue for one that cannot be meant.
+
+    `shared`: options that rows name with `@`; `languages`: patterns that rows name as `script`.
+    """
+    unknown = set(row) - _FIELDS
+    if unknown:
+        raise BadCatalogue(f"{name} has a field that is not known: {sorted(unknown)[0]}")
+    try:
+        form = _Builder(name, row, shared, languages).build()
+    except (ValueError, KeyError, re.error) as error:
+        raise BadCatalogue(f"{name}: {error}") from error
+    if form.style not in STYLES:
+        raise BadCatalogue(f"{name}: {form.style} is no style")
+    if form.looks and form.looks & frozenset().union(*form.effects.values()):
+        raise BadCatalogue(f"{name}: an option only looks and has an effect")
+    return form
+
+
+class _Builder:
+    def __init__(
+        self, name: str, row: Mapping[str, Any], shared: Mapping[str, str], languages: Mapping[str, str]
+    ) -> None:
+        self._name, self._row, self._shared, self._languages = name, row, shared, languages
+        self._kinds: dict[str, int] = {}
+
+    def build(self) -> Form:
+        row, effects = self._row, {effect: self._options(effect) for effect in EFFECTS if effect in self._row}
+        parts: dict[str, Any] = {flag: row.get(flag, False) for flag in _FLAGS}
+        parts |= {key: self._options(key) for key in _OPTIONS}
+        parts |= {key: re.compile(row[key]) for key in _PATTERNS if key in row}
+        parts |= {key: _range(row[key]) for key in _RANGES if key in row}
+        parts |= {key: _effects(row.get(key, "")) for key in ("does", "may")} | self._operands() | self._subs()
+        self._options("other")
+        top = "looks" in row and " " not in self._name
+        return Form(
+            name=self._name,
+            anything=row.get("looks") == "*",
+            looks=self._options("looks") if "looks" in row else None,
+            need=self._only(row.get("need", "")),
+            script=re.compile(self._languages[row["script"]]) if "script" in row else None,
+            script_at=row.get("script_at", 0),
+            effects=effects,
+            beside=tuple(
+                (self._only(options), self._only(others)) for options, others in row.get("beside", {}).items()
+            ),
+            marks={effect: re.compile(text) for effect, text in row.get("marks", {}).items()},
+            rest=frozenset(row.get("rest", "").split()),
+            neutral=self._options("neutral") if "neutral" in row else None,
+            style=row.get("style", "gnu"),
+            version=frozenset(row.get("version", HELP if top else "").split()),
+            kinds=self._kinds,
+            **parts,
+        )
+
+    def _options(self, key: str) -> frozenset[str]:
+        """Return the names of the options in this field, and note which of them take values."""
+        text = self._row.get(key, "")
+        tokens = [] if text == "*" else text.split()
+        expanded = " ".join(self._shared[token[1:]] if token.startswith("@") else token for token in tokens)
+        kinds = read_specification(expanded)
+        for option, kind in kinds.items():
+            if self._kinds.setdefault(option, kind) != kind:
+                raise ValueError(f"{option} takes a value and takes none")
+        return frozenset(kinds)
+
+    def _only(self, text: str) -> frozenset[str]:
+        return frozenset(read_specification(text))
+
+    def _operands(self) -> dict[str, Any]:
+        """Return how many operands there may be, or what each must look like: `0`, `1-2`, or a pattern."""
+        text = self._row.get("operands", "")
+        if re.fullmatch(r"\d+(-\d+)?", text):
+            low, high = _range(text)
+            return {"counts": (low if "-" in text else 0, high)}
+        return {"operands": re.compile(text)} if text else {}
+
+    def _subs(self) -> dict[str, Any]:
+        subs = {
+            key: read_form(f"{self._name} {key}", row, self._shared, self._languages)
+            for keys, row in self._row.get("sub", {}).items()
+            for key in keys.split()
+        }
+        globs = {key: subs.pop(key) for key in list(subs) if "*" in key}
+        patterns = [(re.compile(re.escape(key).replace(r"\*", ".*")), form) for key, form in globs.items()]
+        return {"sub": subs, "patterns": tuple(patterns)}
+
+
+def _range(text: str) -> tuple[int, int]:
+    low, _, high = text.partition("-")
+    return int(low), int(high or low)
+
+
+def _effects(text: str) -> frozenset[str]:
+    effects = frozenset(EFFECTS if text == "anything" else text.split())
+    if effects - {*EFFECTS}:
+        raise ValueError(f"{text} names what is no effect")
+    return effects | {"writes"} if "deletes" in effects else effects

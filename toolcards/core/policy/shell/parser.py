@@ -1,0 +1,228 @@
+"""Parse a command line with the bash grammar of tree-sitter, and accept only what is plain.
+
+Plain: words (bare, single-quoted, or double-quoted without `$`, backtick, `\\` and `!`) joined by `&&`, `||`, `;`, `|`
+or newlines, with redirections between standard output and error or to /dev/null. Every other node type, every error
+node, and every byte that the tree does not give back exactly makes the line opaque.
+Cost is bounded by length and by nodes: 8 KiB of text, 512 special characters, 1,000 nodes, 100 commands.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+import tree_sitter_bash
+from tree_sitter import Language, Parser
+
+from toolcards.core.policy.shell.globs import NO_GLOBS, Globs, is_glob, leads
+from toolcards.core.policy.shell.tokens import (
+    HARMLESS_REDIRECT,
+    NotPlain,
+    glimpses,
+    node_text,
+    read_word,
+    refuse,
+    writes_a_file,
+)
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+MAX_BYTES = 8 * 1024
+MAX_SPECIALS = 512  # what can make the grammar try many readings
+MAX_NODES = 1_000
+MAX_COMMANDS = 100
+# The grammar reads some of these as names of programs.
+_KEYWORDS = (
+    "if then else elif fi do done case esac while until for select function coproc in time noglob nocorrect "
+    "foreach end repeat always - [[ ]] { } ! ["
+)
+KEYWORDS = frozenset(_KEYWORDS.split())
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf]")
+_CONTROL = re.compile(rb"[\x00-\x09\x0b-\x1f\x7f]")
+_SPECIAL = re.compile(rb"[(){}<>|&;$`\[\]\\=!\"'#\n]")
+_GLOB = re.compile(r"[*?\[~]")
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\[[^\]]*\])?\+?=")
+_BLANKS = re.compile(rb" *")
+_LINES = re.compile(rb"[ \n]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command of a line: its exact spelling and its words.
+
+    `globs` are its words that stand for names of files. `redirected`: output goes to another stream or to /dev/null.
+    """
+
+    text: str
+    words: tuple[str, ...]
+    globs: Globs = NO_GLOBS
+    redirected: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """What a line holds: its commands, or why it is not plain and what can be seen of it even so.
+
+    `glimpses` are words of commands inside an opaque line, as far as the grammar shows them; `writes`: a redirection
+    writes a file.
+    """
+
+    commands: tuple[Command, ...] = ()
+    opaque: str = ""
+    glimpses: tuple[tuple[str, ...], ...] = ()
+    writes: bool = False
+
+
+@cache
+def _language() -> Language:
+    return Language(tree_sitter_bash.language())
+
+
+_here = threading.local()  # a parser keeps its state while it works, so each thread has its own
+
+
+def _parser() -> Parser:
+    parser: Parser | None = getattr(_here, "parser", None)
+    if parser is None:
+        parser = _here.parser = Parser(_language())
+    return parser
+
+
+def parse_line(line: str) -> Parsed:
+    """Return the commands of a line, or why it is opaque. Never both empty."""
+    source = line.encode("utf-8", "surrogatepass")
+    refusal = _refusal(source)
+    if refusal:
+        return Parsed(opaque=refusal)
+    root = _parser().parse(source).root_node
+    if root.descendant_count > MAX_NODES:
+        return Parsed(opaque="it holds too many parts")
+    try:
+        commands = tuple(_program(root, source))
+        if not commands:
+            raise NotPlain("it holds no command")
+        if len(commands) > MAX_COMMANDS:
+            raise NotPlain(f"it holds more than {MAX_COMMANDS} commands")
+    except NotPlain as why:
+        return Parsed((), str(why), tuple(glimpses(root)), writes_a_file(root))
+    return Parsed(commands)
+
+
+def _refusal(source: bytes) -> str:
+    """Return why the line is not even parsed: it is too long, or costs too much to parse."""
+    if len(source) > MAX_BYTES:
+        return "it is longer than 8 KiB"
+    if _SURROGATE.search(source):
+        return "it holds half a character"
+    odd = _CONTROL.search(source)
+    if odd is not None:
+        return f"it holds U+{odd[0][0]:04X}"
+    if len(_SPECIAL.findall(source)) > MAX_SPECIALS:
+        return f"it holds more than {MAX_SPECIALS} special characters"
+    return ""
+
+
+# ---------------------------------------------------------------- plain lines
+
+
+def _program(root: Node, source: bytes) -> Iterator[Command]:
+    if root.type != "program" or root.has_error:
+        raise NotPlain("its syntax is not understood")
+    at, separated = 0, True
+    for node in root.children:
+        gap = source[at : node.start_byte]
+        _check_gap(gap, _LINES)
+        if node.type == ";":
+            if separated:
+                raise NotPlain("an operator has no command before it")
+            separated = True
+        else:
+            if not separated and b"\n" not in gap:
+                refuse(node)
+            yield from _statement(node, source)
+            separated = False
+        at = node.end_byte
+    _check_gap(source[at:], _LINES)
+
+
+def _statement(node: Node, source: bytes) -> Iterator[Command]:
+    if node.type in {"list", "pipeline"}:
+        yield from _joined(node, source)
+    elif node.type == "redirected_statement":
+        body, *redirects = node.children
+        if body.type != "command":
+            refuse(body)
+        _check_redirects(body, redirects, source)
+        yield replace(_command(body, source, node_text(node)), redirected=True)
+    elif node.type == "command":
+        yield _command(node, source, node_text(node))
+    else:
+        refuse(node)
+
+
+def _joined(node: Node, source: bytes) -> Iterator[Command]:
+    operators = {"&&", "||"} if node.type == "list" else {"|"}
+    at = node.start_byte
+    for number, child in enumerate(node.children):
+        operator = number % 2 == 1
+        _check_gap(source[at : child.start_byte], _BLANKS if operator else _LINES)
+        if operator and child.type not in operators:
+            refuse(child)
+        if not operator:
+            yield from _statement(child, source)
+        at = child.end_byte
+    if len(node.children) % 2 == 0:
+        refuse(node)
+
+
+def _check_redirects(body: Node, redirects: list[Node], source: bytes) -> None:
+    at = body.end_byte
+    for redirect in redirects:
+        gap, spelling = source[at : redirect.start_byte], source[redirect.start_byte : redirect.end_byte]
+        _check_gap(gap, _BLANKS)
+        if redirect.type != "file_redirect" or not gap or not HARMLESS_REDIRECT.fullmatch(spelling):
+            raise NotPlain("it redirects input or output")
+        at = redirect.end_byte
+
+
+def _command(node: Node, source: bytes, text: str) -> Command:
+    words: list[str] = []
+    globs: list[int] = []
+    leading: list[int] = []
+    at = node.start_byte
+    for number, child in enumerate(node.children):
+        gap = source[at : child.start_byte]
+        _check_gap(gap, _BLANKS)
+        if (number == 0) != (child.type == "command_name") or (number > 0 and not gap):
+            refuse(child)
+        named = child.children[0] if number == 0 and len(child.children) == 1 else child
+        word = read_word(named)
+        raw = node_text(named)
+        if number == 0:
+            _check_first(raw, word)
+        elif is_glob(raw):
+            globs.append(number)
+            if leads(raw):
+                leading.append(number)
+        words.append(word)
+        at = child.end_byte
+    return Command(text, tuple(words), Globs(frozenset(leading), frozenset(globs)) if globs else NO_GLOBS)
+
+
+def _check_first(raw: str, word: str) -> None:
+    if word in KEYWORDS:
+        raise NotPlain(f"it begins with the keyword {word}")
+    if _ASSIGNMENT.match(raw) or raw[0] in "=^!" or not word:
+        raise NotPlain("it begins with an assignment or nothing")
+    if _GLOB.search(raw) or "{}" in raw:
+        raise NotPlain("the name of its program is a pattern")
+
+
+def _check_gap(gap: bytes, blanks: re.Pattern[bytes]) -> None:
+    if not blanks.fullmatch(gap):
+        raise NotPlain("it holds a line continuation or text that is not understood")

@@ -1,0 +1,252 @@
+"""A shell command as policy sees it: segments, each with what it runs and what it does, or one opaque segment.
+
+A segment is read in two ways. Narrowly, for allow: exactly these first words, and nothing that the catalogue does not
+call harmless. Widely, for ask and deny: whatever it may run, and what it names where the catalogue knows no better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property, lru_cache
+from types import MappingProxyType
+
+from toolcards.core.policy.shell.globs import NO_GLOBS, SIGNS, Globs, may_be
+from toolcards.core.policy.shell.judgement import ALL, Judgement, depends_on_folder, judge, locate, moves
+from toolcards.core.policy.shell.options import read_arguments
+from toolcards.core.policy.shell.parser import MAX_BYTES, Command, Parsed, parse_line
+from toolcards.core.policy.shell.programs import EFFECTS, all_names, bare_name
+from toolcards.core.policy.shell.words import Words, program_names
+from toolcards.core.policy.shell.wrappers import Peeled, peel
+
+
+class Answer(IntEnum):
+    """No, cannot tell, or yes."""
+
+    NO = 0
+    MAYBE = 1
+    YES = 2
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One command of a line. `text` is its exact spelling, `words` what the program is given.
+
+    `opaque` says why the whole line could not be read; then `text` is the whole line and `glimpses` what can be seen
+    of its commands. `moved`: an earlier command has changed the folder. `line` is the whole line.
+    """
+
+    text: str
+    words: tuple[str, ...] = ()
+    globs: Globs = NO_GLOBS
+    opaque: str = ""
+    line: str = ""
+    moved: bool = False
+    glimpses: tuple[tuple[str, ...], ...] = ()
+    writes: bool = False
+
+    @cached_property
+    def alone(self) -> Script:
+        """Return the segment as a script of its own."""
+        return Script((self,))
+
+    @cached_property
+    def judgement(self) -> Judgement:
+        """Return what it does, by the catalogue."""
+        return judge(self.words, self.globs) if self.words else Judgement(why=self.opaque, may=ALL, hidden=True)
+
+    @cached_property
+    def _peeled(self) -> Peeled:
+        return peel(self.words)
+
+    @property
+    def views(self) -> tuple[tuple[str, ...], ...]:
+        """Return the words of every command that it may run: its own, and those behind each wrapper."""
+        return self.glimpses if self.opaque else self._peeled.views
+
+    @property
+    def hidden(self) -> bool:
+        """Whether it runs something that is not seen."""
+        return bool(self.opaque) or self._peeled.hidden or self.judgement.hidden
+
+    @cached_property
+    def mentions(self) -> frozenset[str]:
+        """Return every name among its words after the first, where they are not all accounted for; else none."""
+        loose = not self.opaque and self._peeled.loose
+        return program_names("\n".join(self.words[1:])) if loose else frozenset()
+
+    @cached_property
+    def masks(self) -> tuple[str, ...]:
+        """Return the patterns among its words that may stand for a program that it runs."""
+        loose = not self.opaque and self._peeled.loose and any(map(SIGNS.search, self.words))
+        return tuple(bare_name(word) for word in self.words[1:] if SIGNS.search(word)) if loose else ()
+
+    @cached_property
+    def doubt(self) -> str:
+        """Return why it does not surely only look; empty if it does."""
+        if self.opaque:
+            return self.opaque
+        if not self.judgement.looks:
+            return self.judgement.why or "it does not only look"
+        if self.moved and depends_on_folder(self.words):
+            return "it does what the folder says that cd leads to"
+        return ""
+
+    def begins(self, wanted: Words) -> bool:
+        """Return whether the segment begins with exactly these words (the narrow reading)."""
+        return bool(wanted.words) and not self.opaque and self.words[: len(wanted.words)] == wanted.words
+
+    def why_not_allowed(self, wanted: Words) -> str:
+        """Return why a rule that names these first words does not allow the segment; empty if it does."""
+        if not self.doubt or self.moved or self.opaque:
+            return self.doubt
+        return _why_not_spelled(self.words, self.globs, len(wanted.words))
+
+    def has_effect(self, effect: str) -> Answer:
+        """Return whether the command has this effect."""
+        sure = effect in self.judgement.does or (self.writes and effect == "writes")
+        if self.opaque or self.judgement.loose:
+            sure = sure or any(effect in judge(view, NO_GLOBS).does for view in self.views)
+        if sure:
+            return Answer.YES
+        return Answer.MAYBE if effect in self.possible_effects else Answer.NO
+
+    @property
+    def possible_effects(self) -> frozenset[str]:
+        """Return every effect that it has or may have; none where it only looks."""
+        if not self.doubt:
+            return frozenset()
+        judged = self.judgement
+        return ALL if judged.looks else judged.does | judged.may
+
+
+@dataclass(frozen=True)
+class Script:
+    """All segments of a command, and what they run together."""
+
+    segments: tuple[Segment, ...]
+
+    @property
+    def line(self) -> str:
+        """Return the whole text."""
+        return self.segments[0].line or self.segments[0].text
+
+    @cached_property
+    def hidden(self) -> bool:
+        """Whether something runs that is not seen."""
+        return any(part.hidden for part in self.segments)
+
+    @cached_property
+    def views(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
+        """Return the words of every command that may run, by each name that its program has in rules."""
+        by_name: dict[str, tuple[tuple[str, ...], ...]] = {}
+        for part in self.segments:
+            for view in part.views:
+                for name in all_names(view[0]):
+                    by_name[name] = (*by_name.get(name, ()), view)
+        return MappingProxyType(by_name)
+
+    @cached_property
+    def mentions(self) -> frozenset[str]:
+        """Return every name that stands where the catalogue does not know what it is."""
+        return frozenset().union(*(part.mentions for part in self.segments))
+
+    def names_in(self, programs: Collection[str]) -> Iterator[str]:
+        """Give those of the programs whose names may stand where the catalogue does not know what it is."""
+        masks = tuple([mask for part in self.segments for mask in part.masks])
+        if not masks:  # few names, and perhaps a thousand programs
+            yield from [name for name in self.mentions if name in programs]
+            return
+        for name in programs:
+            if name in self.mentions or any(may_be(mask, name) for mask in masks):
+                yield name
+
+    @cached_property
+    def effects(self) -> Mapping[str, Answer]:
+        """Return for each effect whether any segment has it."""
+        return {effect: max(part.has_effect(effect) for part in self.segments) for effect in EFFECTS}
+
+    @cached_property
+    def doubt(self) -> str:
+        """Return why it does not surely only look; empty if it does."""
+        return next((part.doubt for part in self.segments if part.doubt), "")
+
+
+def _why_not_spelled(words: tuple[str, ...], globs: Globs, spelled: int) -> str:
+    """Return why a rule that spells out so many of the words does not allow all of them."""
+    judged, place = judge(words, globs), locate(words, globs)
+    if judged.looks:
+        return ""
+    if spelled >= len(words):
+        return judged.why if judged.piped else ""
+    if place is None or not place.known or spelled < place.length:
+        return judged.why
+    if _changes_nothing(words, globs, place.length, spelled):
+        return ""
+    start = len(words) - len(judged.inner[-1].words) if judged.inner else len(words)
+    if place.form.then is not None and start < spelled and words[start:] == judged.inner[-1].words:
+        return _why_not_spelled(words[start:], judged.inner[-1].globs, spelled - start)
+    return judged.why
+
+
+def _changes_nothing(words: tuple[str, ...], globs: Globs, length: int, spelled: int) -> bool:
+    """Return whether the words after those that a rule spells out change nothing about what the command does."""
+    place = locate(words, globs)
+    form = place.form if place is not None else None
+    if form is None or form.neutral is None:
+        return False
+    arguments = read_arguments(words, spelled, form.kinds, form.style, form.rest, globs.leading)
+    operands = [word for _, word in arguments.operands]
+    if {place for place in globs.every if place >= spelled} - {place for place, _ in arguments.operands}:
+        return False  # a value that becomes several words
+    if arguments.unknown or arguments.commands or not arguments.names <= form.neutral | (form.looks or frozenset()):
+        return False
+    return not operands or (form.arguments is not None and all(map(form.arguments.fullmatch, operands)))
+
+
+@lru_cache(maxsize=512)
+def read_line(line: str) -> Script:
+    """Return a command line as segments; as one opaque segment if it is not plain. Never empty."""
+    parsed = parse_line(line)
+    if parsed.opaque:
+        return _opaque(line, parsed)
+    return Script(tuple(_segments(parsed.commands, line)))
+
+
+def _segments(commands: tuple[Command, ...], line: str) -> Iterator[Segment]:
+    moved = False
+    for number, command in enumerate(commands, 1):
+        segment = Segment(command.text, command.words, command.globs, line=line, moved=moved)
+        yield segment
+        moved = moved or (number < len(commands) and any(map(moves, segment.views)))
+
+
+def _opaque(text: str, parsed: Parsed) -> Script:
+    return Script((Segment(text, opaque=parsed.opaque, line=text, glimpses=parsed.glimpses, writes=parsed.writes),))
+
+
+def read_command(value: object, list_of: str = "") -> Script | None:
+    """Return a command as segments; None if it is neither a text nor a list of texts.
+
+    `list_of` says what a list is for the tool: `words`, or `lines`. Where that is not known, the command is opaque.
+    """
+    if type(value) is str:
+        return read_line(value)
+    if type(value) is not list or not value or not all(type(word) is str for word in value):
+        return None
+    if list_of == "words":
+        return _from_words(value)
+    if list_of == "lines":
+        return read_line("\n".join(value))
+    views = [tuple(value), *(view for line in value for part in read_line(line).segments for view in part.views)]
+    parsed = Parsed(opaque="its list may hold words or lines", glimpses=tuple(view for view in views if view[0]))
+    return _opaque("\n".join(value), parsed)
+
+
+def _from_words(words: list[str]) -> Script:
+    """Return the command that came as a list of words, which no shell reads."""
+    text = " ".join(words)
+    if not words[0] or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES or "\0" in text:
+        return _opaque(text, Parsed(opaque="it is no command"))
+    return Script((Segment(text, tuple(words), line=text),))

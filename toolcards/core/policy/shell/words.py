@@ -1,0 +1,143 @@
+"""The words that a rule names, such as `git push`, and the two ways to find them in a command."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from toolcards.core.policy.shell.globs import may_be
+from toolcards.core.policy.shell.parser import parse_line
+from toolcards.core.policy.shell.programs import all_names, bare_name, catalogue
+
+_TOKEN = re.compile(r"[a-z0-9_.+-]+")
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words that a rule asks for, such as `git push`. Empty `words`: the text is no single plain command."""
+
+    text: str
+    words: tuple[str, ...]
+
+    @cached_property
+    def _lower(self) -> tuple[str, ...]:
+        return tuple(word.lower() for word in self.words or self.text.split())
+
+    @cached_property
+    def _patterns(self) -> tuple[re.Pattern[str], ...]:
+        return tuple(re.compile(rf"(?<![a-z0-9_]){re.escape(word)}(?![a-z0-9_])") for word in self._lower)
+
+    @cached_property
+    def head(self) -> tuple[str, ...]:
+        """The bare name of the program and the words after it that are no options; the wide reading looks for these.
+
+        Empty where the text is no single plain command.
+        """
+        rest = (word for word in self.words[1:] if not word.startswith("-"))
+        return (bare_name(self.words[0]), *rest) if self.words else ()
+
+    @cached_property
+    def _flags(self) -> tuple[str, ...]:
+        return tuple(word for word in self.words[1:] if word.startswith("-"))
+
+    def occur_in(self, text: str) -> bool:
+        """Return whether the words stand in the raw text in this order, quotes and backslashes aside."""
+        return any(self._in_order(spelling) for spelling in spellings(text))
+
+    def _in_order(self, text: str) -> bool:
+        for plain in self._lower:  # far cheaper than a pattern, and mostly the answer
+            if plain not in text:
+                return False
+        at = 0
+        for pattern in self._patterns:  # the earliest place each time: one pass, whatever the text
+            match = pattern.search(text, at)
+            if match is None:
+                return False
+            at = match.end()
+        return True
+
+    def named_in(self, text: str) -> bool:
+        """Return whether the words after the program stand in the text, in whatever order."""
+        return all(word in text for word in self.head[1:])
+
+    def begin(self, view: tuple[str, ...]) -> bool:
+        """Return whether the program and its first words are these, options between them aside."""
+        if not self.words or not view:
+            return False
+        head, rest = self.head, view[1:]
+        if head[0] not in all_names(view[0]):
+            return False
+        return _follow(rest, head[1:]) and all(_has(rest, flag) for flag in self._flags)
+
+
+@lru_cache(maxsize=512)
+def read_words(text: str) -> Words:
+    """Return the words that a rule names; raise ValueError if there are none."""
+    if not text.strip():
+        raise ValueError("expects the first words of a command, such as git push")
+    catalogue()  # read it now, not in the first decision
+    commands = parse_line(text.strip()).commands
+    plain = len(commands) == 1 and commands[0].text == text.strip() and not commands[0].redirected
+    return Words(text, commands[0].words if plain else ())
+
+
+@lru_cache(maxsize=64)
+def spellings(text: str) -> tuple[str, ...]:
+    """Return the raw text in lower case, as it stands and without quotes and backslashes."""
+    text = text.lower()
+    return tuple(dict.fromkeys((text, re.sub(r"\\\r?\n|['\"\\]", "", text))))
+
+
+@lru_cache(maxsize=256)
+def program_names(text: str) -> frozenset[str]:
+    """Return the name of every program that stands anywhere in the text as a word of its own (`rm.py` is not `rm`)."""
+    names: set[str] = set()
+    for spelling in spellings(text):
+        for token in _TOKEN.findall(spelling):
+            names.update(all_names(token))
+            if token[0] == "-" and token[1:2].isalpha():  # a value attached to a short option
+                names.update(all_names(token[2:]))
+    return frozenset(names)
+
+
+def _follow(words: tuple[str, ...], targets: tuple[str, ...]) -> bool:
+    """Return whether the targets words come in this order with nothing but options (and their values) between."""
+    places = {0}
+    for target in targets:
+        reached = {
+            place + 1 for place in reachable(words, places) if place < len(words) and may_be(words[place], target)
+        }
+        if not reached:
+            return False
+        places = reached
+    return True
+
+
+def reachable(words: tuple[str, ...], places: set[int]) -> set[int]:
+    """Return every place that can be next: an option may be skipped, alone or with the word after it."""
+    visited: set[int] = set()
+    rest = list(places)
+    while rest:
+        place = rest.pop()
+        if place in visited or place > len(words):
+            continue
+        visited.add(place)
+        if place < len(words) and words[place].startswith("-"):
+            rest += [place + 1, place + 2]
+    return visited
+
+
+def _abbreviates(name: str, flag: str) -> bool:
+    """Return whether many programs read the name as this long option."""
+    return name == flag or (len(name) > 3 and name.startswith("--") and flag.startswith(name))
+
+
+def _has(words: tuple[str, ...], flag: str) -> bool:
+    """Return whether the flag is there: alone, with a value, or its letters in any bundle of short ones."""
+    if any(may_be(word, flag) or _abbreviates(word.partition("=")[0], flag) for word in words):
+        return True
+    if flag.startswith("--") or not flag[1:].isalpha():
+        return False
+    letters = "".join(word[1:] for word in words if re.fullmatch(r"-[A-Za-z]+", word))
+    return bool(flag[1:]) and set(flag[1:]) <= set(letters)

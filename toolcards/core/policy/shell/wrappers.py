@@ -1,0 +1,142 @@
+"""What stands behind wrappers: every command that a segment may run, read generously.
+
+Where an option may or may not take the next word, both readings are kept. This serves ask and deny; `judgement` serves
+allow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from toolcards.core.policy.shell.globs import NO_GLOBS
+from toolcards.core.policy.shell.judgement import Judgement, judge
+from toolcards.core.policy.shell.options import could_mean
+from toolcards.core.policy.shell.parser import parse_line
+from toolcards.core.policy.shell.programs import Form, find_program
+
+MAX_VIEWS = 64
+MAX_DEPTH = 6
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_GLOB = re.compile(r"[*?\[$`{]|^~")
+
+Words = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Peeled:
+    """The words of every command that a segment may run, its own first.
+
+    `hidden`: it runs something that is not seen. `loose`: words are not accounted for that may name a program.
+    """
+
+    views: tuple[Words, ...]
+    hidden: bool
+    loose: bool
+
+
+@lru_cache(maxsize=1_024)
+def peel(words: Words) -> Peeled:
+    """Return what stands behind all wrappers of these words."""
+    views: dict[Words, None] = {}
+    hidden = loose = False
+    rest = [(words, 0)]
+    while rest:
+        view, depth = rest.pop()
+        if not view or not view[0] or view in views:
+            continue
+        if len(views) >= MAX_VIEWS or depth > MAX_DEPTH:
+            return Peeled(tuple(views), True, loose)
+        views[view] = None
+        judged = judge(view, NO_GLOBS)  # spelled as segments ask, so that it is judged once
+        hidden = hidden or judged.hidden or bool(_GLOB.search(view[0]))
+        loose = loose or judged.loose
+        behind, unread = _behind(view, judged)
+        hidden = hidden or unread
+        rest += [(inner, depth + 1) for inner in behind]
+    return Peeled(tuple(views), hidden, loose)
+
+
+def _behind(view: Words, judged: Judgement) -> tuple[list[Words], bool]:
+    """Return the words of all commands that this one may run, and whether a shell reads what is not plain."""
+    behind = [one.words for one in judged.inner]
+    form = find_program(view[0])
+    if judged.looks or form is None or not form.hands_on:  # then all that it runs is known
+        return behind, False
+    behind += _commands(view)
+    parsed = [parse_line(line) for line in _lines(view)]
+    behind += [words for one in parsed for words in (*(command.words for command in one.commands), *one.glimpses)]
+    return behind, any(one.opaque for one in parsed)
+
+
+def _forms(view: Words) -> Iterator[tuple[Form, int]]:
+    """Give the forms of the program and of all sub-commands that its words may name, each with where they end."""
+    top = find_program(view[0])
+    rest = [] if top is None else [(top, 1)]
+    while rest:
+        form, at = rest.pop()
+        yield form, at
+        if form.sub or form.patterns:
+            places = ((form.below(word), place + 1) for place, word in enumerate(view[at:], at))
+            rest += [(below, end) for below, end in places if below is not None]
+
+
+def _commands(view: Words) -> Iterator[Words]:
+    for form, at in _forms(view):
+        if form.then is not None:
+            yield from (view[start:] for start in _starts(view, at, form.then))
+        for flag in form.rest:
+            yield from (view[place + 1 :] for place, word in enumerate(view[:-1]) if could_mean(word, flag, form.style))
+
+
+def _lines(view: Words) -> Iterator[str]:
+    """Give the texts that the program may hand to a shell."""
+    for form, at in _forms(view):
+        if form.line is not None:
+            yield from (" ".join(view[start:]) for start in _starts(view, at, form.line))
+        if any(could_mean(word, flag, form.style) for word in view[at:] for flag in form.line_if):
+            yield from (word for word in view[at:] if not word.startswith("-"))
+        for flag in form.lines | form.commands:
+            yield from _values(view, at, flag, form.style)
+        for effect, mark in form.marks.items():
+            if effect == "runs":
+                yield from (word.partition("=")[2] for word in view[at:] if mark.fullmatch(word))
+
+
+def _values(view: Words, at: int, flag: str, style: str) -> Iterator[str]:
+    """Give every word that may be the value of this option."""
+    for place in range(at, len(view)):
+        word = view[place]
+        if not could_mean(word, flag, style):
+            continue
+        if "=" in word:
+            yield word.partition("=")[2]
+        if len(flag) == 2 and not word.startswith("--"):
+            attached = word.partition(flag[1])[2]
+            if attached:
+                yield attached
+        if place + 1 < len(view):
+            yield view[place + 1]
+
+
+def _starts(view: Words, at: int, counts: tuple[int, int]) -> list[int]:
+    """Return where the command may begin; an option may or may not take the word after it."""
+    starts: list[int] = []
+    rest = [(at, skip) for skip in range(counts[0], counts[1] + 1)]
+    visited: set[tuple[int, int]] = set()
+    while rest:
+        place, skip = rest.pop()
+        if place >= len(view) or (place, skip) in visited:
+            continue
+        visited.add((place, skip))
+        if view[place].startswith("-"):
+            rest += [(place + 1, skip), (place + 2, skip)]
+        elif _ASSIGNMENT.match(view[place]):
+            rest.append((place + 1, skip))
+        elif skip:
+            rest.append((place + 1, skip - 1))
+        else:
+            starts.append(place)
+    return sorted(set(starts))

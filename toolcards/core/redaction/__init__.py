@@ -1,0 +1,1 @@
+"""Hides secrets: finds them by name, place and form, and masks them."""

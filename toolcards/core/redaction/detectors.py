@@ -1,0 +1,123 @@
+"""Finds secrets in text: commands, headers, URLs, JSON in strings, error messages, halves of streams.
+
+RE2 finds where something might begin (linear time, whatever the agent wrote); what is there is then read
+by small patterns anchored at that place, in a window of bounded size. The work is bounded: after `MOST` places the
+rest of the text counts as one secret. Texts are searched as bytes, each seen as one Latin-1 character, so places
+need no counting.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import re2
+
+from toolcards.core.redaction import named_secrets, placed_secrets
+from toolcards.core.redaction.sensitive_names import ABOUT
+from toolcards.core.redaction.spans import B_OPEN, CLOSE, DOT, MASK, OPEN, UNDECIDED, Span, odd
+from toolcards.core.redaction.token_patterns import BEGINNING, PREFIXES, kind_of, look
+
+MOST = 2_000
+LONGEST_TAIL = 200  # characters of a word at the end of a text that goes on
+_WINDOW = 1_024  # of the end of a text that goes on, in which something may be undecided
+
+
+def _compiled(pattern: str) -> re2._Regexp:
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.max_mem = 64 << 20
+    return re2.compile(pattern.replace(r"\Z", r"\z").encode("latin-1"), options=options)
+
+
+_TOKEN = _compiled(PREFIXES)  # asked before Python's patterns, of which there are a hundred
+FIND = _compiled(rf"{B_OPEN}secret |{PREFIXES}|{placed_secrets.BEGINS}|{named_secrets.BEGINS}")
+_AT_END = re.compile(r"(?:\\*[\"'`][ \t]*)?\Z")  # after a closing quote, a colon makes the text the next name
+
+
+def find(work: bytes, hay: str, *, growing: bool = False) -> Iterator[Span]:
+    """Yield the secrets of the text in order, without overlaps; `hay` is `work` as Latin-1.
+
+    Of a text that goes on (`growing`) the last span may be UNDECIDED: what comes next will tell.
+    """
+    place, told, seen = 0, 0, 0
+    settled = _settled(hay) if growing else len(hay)
+    while (found := FIND.search(work, place)) is not None:
+        start, end = found.span()
+        span = _look(work, hay, start, end, place)
+        if not isinstance(span, Span):
+            place = span
+            continue
+        if growing and span.kind and _AT_END.match(hay, span.end) and span.end - span.start <= LONGEST_TAIL:
+            span = span._replace(kind=UNDECIDED)
+        if span.kind == UNDECIDED:
+            settled, place = min(settled, span.start), max(span.start, start + 1)
+            continue
+        span = _clear_of_masks(hay, span)
+        if span.kind and span.start >= settled:
+            break
+        if span.end > span.start:
+            yield span
+        seen += bool(span.kind)  # masks do not count: hiding twice changes nothing
+        if seen >= MOST and span.end < len(hay):
+            yield Span(span.end, len(hay), "rest")
+            return
+        place = told = span.end
+    if growing and max(settled, told) < len(hay):
+        yield Span(max(settled, told), len(hay), UNDECIDED)
+
+
+def _look(work: bytes, hay: str, start: int, end: int, floor: int) -> Span | int:
+    """Return the secret that begins here, or where to go on if it is none."""
+    if hay[start] == B_OPEN[0]:
+        mask = MASK.match(hay, start)
+        return Span(start, mask.end(), "") if mask else start + len(B_OPEN)
+    if _TOKEN.match(work, start) and (token := look(hay, start)):
+        if _begins(hay, start):
+            return Span(start, token.end(), kind_of(token))
+        return max(start + 1, floor)
+    return placed_secrets.read(hay, start, end, floor) or named_secrets.read(hay, start, end, floor)
+
+
+def _clear_of_masks(hay: str, span: Span) -> Span:
+    """A mask is never hidden again, nor cut."""
+    mask = MASK.search(hay, span.start, span.end + 60) if span.kind and B_OPEN in hay[span.start : span.end] else None
+    if mask is None or mask.start() >= span.end:
+        return span
+    return (
+        Span(span.start, mask.start(), span.kind) if mask.start() > span.start else Span(mask.start(), mask.end(), "")
+    )
+
+
+def _begins(hay: str, start: int) -> bool:
+    """A word begins here; after `\\n` in JSON text one does too."""
+    if start == 0 or not (hay[start - 1].isascii() and hay[start - 1].isalnum()):
+        return True
+    return start > 1 and hay[start - 2] == "\\" and hay[start - 1] in "nrtbf"
+
+
+# What stands at the end and may be the beginning of a secret: a URL whose userinfo has no `@` yet, a signature in a
+# query, the value of a pair whose name has not come, and what may be piped into a login.
+_TAILS = (
+    re.compile(r"(?<!\w)(?:echo|printf) ([^\n|;&]{0,200}(?:\|[^\n|;&]{0,120})?)\Z", re.ASCII),
+    re.compile(r"://([^\s/@\"'<>\\]*)\Z", re.ASCII),
+    re.compile(r"[?&#](?:sig|signature|key|code|x-amz-signature)=([^\s&?#\"'<>\\]*)\Z", re.ASCII | re.IGNORECASE),
+    re.compile(r"[\"'](?:\w{0,12}value|val)\\*[\"'][ \t]*:[ \t]*(?![{\[\s])([^{}]{0,500})\Z", re.ASCII | re.IGNORECASE),
+    re.compile(r"(?:^|\n)[ \t]*- (?:value|val):[ \t]*((?:(?!\n[ \t]*- )[^{}]){0,500})\Z", re.ASCII | re.IGNORECASE),
+)
+_WORD_SIGNS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.+/=~"
+
+
+def _settled(hay: str) -> int:
+    """Return up to where nothing that may follow can make a secret of the text."""
+    size, base = len(hay), max(0, len(hay) - _WINDOW)
+    tail = hay[base:]
+    starts = [base + found.start(1) for pattern in _TAILS if (found := pattern.search(tail))]
+    word = tail[len(tail.rstrip(_WORD_SIGNS)) :][-LONGEST_TAIL:]
+    plain = word.islower() or word.isupper() or word.istitle() or word.isdigit()
+    if word and (not plain or BEGINNING.match(word[word.rfind("=") + 1 :])):
+        starts.append(size - len(word))
+    return min(starts, default=size)
+
+
+__all__ = ["ABOUT", "CLOSE", "DOT", "FIND", "MASK", "OPEN", "UNDECIDED", "Span", "find", "odd"]

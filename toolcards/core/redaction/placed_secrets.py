@@ -1,0 +1,175 @@
+"""Secrets that stand at a known place: keys in PEM and its like, URLs, the flags of commands, SQL, keys in JSON.
+
+One pattern finds each beginning, one small reader each reads what is there, in a window of bounded size.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from toolcards.core.redaction.spans import MASK, NO_VALUE, Span, odd
+from toolcards.core.redaction.token_patterns import PEM
+
+_A, _AI = re.ASCII, re.ASCII | re.IGNORECASE
+_DATABASES = (
+    r"postgres(?:ql)?|mysql|mariadb|mongodb(?:\+srv)?|rediss?|valkeys?|amqps?|mssql|sqlserver|clickhouse|nats|kafka|"
+    r"ldaps?"
+)
+_JWK = r"[\"'](?:d|dp|dq|qi|p|q|k)\\*[\"'][ \t]*:[ \t]*\\*[\"'][A-Za-z0-9_\-]{16}"
+_SQL = r"(?:identified[ \t]+(?:with[ \t]+\w+[ \t]+)?by|password[ \t]*\(|convertto-securestring[ \t]|--from-literal[ =])"
+BEGINS = (
+    rf"{PEM}|Private-Lines:|://[^\s/\"'<>\\]+@|(?i:(?:{_DATABASES})://[^\s:/@\"'<>\\]{{0,60}}:[^\s@\"'<>\\]{{1,200}}@)|"
+    r"(?i:jdbc:oracle:\w+:|\bsqlplus )|[?&](?i:sig|signature|key|code|x-amz-signature)=|"
+    r"(?i:[ '\"](?:-u|--user)(?:[ =]|[A-Za-z])|sshpass -p|(?:docker|podman) login |\b(?:mysql|mysqldump|mysqladmin|"
+    r"mariadb) |\b(?:redis-cli|valkey-cli|ldap\w+|smbclient|az login|zip|7za?|openssl|echo|printf) )|"
+    rf"(?i:{_SQL})|{_JWK}"
+)
+
+_USERINFO = re.compile(r"://([^\s/:\"'<>\\]*)(:?)([^\s/\"'<>\\]+)@", _A)
+_DATABASE = re.compile(rf"(?:{_DATABASES})://[^\s:/@\"'<>\\]{{0,60}}:([^\s\"'<>\\]{{1,400}})@", _AI)
+_ORACLE = re.compile(r"(?:jdbc:oracle:\w+:|sqlplus (?:-\w+ )*)[\w$#.\-]+/([^\s/\"'@<>\\]+)@", _AI)
+_LOGIN = re.compile(r"[ '\"](?:-u[ =]?|--user[ =])[\"']?([^\s:\"'-][^\s:\"']*|):([^\s\"']+)", _AI)
+_SSHPASS = re.compile(r"sshpass -p[ ]*[\"']?([^\s\"']+)", _AI)
+_REGISTRY = re.compile(r"(?:docker|podman) login [^\n;|&]{0,80}?(?<![\w-])-p[ =]*[\"']?([^\s\"']+)", _AI)
+_MYSQL = re.compile(r"\w+ [^\n;|&]{0,80}?\s-p([^\s\"';|&]+|\"[^\"]*\"?|'[^']*'?)", _A)
+_QUERY = re.compile(r"[?&][\w\-]+=([^\s&?#\"'<>\\]{1,2048})", _A)
+_FLAGS = tuple(
+    re.compile(rf"{program} (?:[^\n;|&]{{0,120}}? )??(?<![\w-]){flag}(\"[^\"\n]*|'[^'\n]*|[^\s;|&\"']+)", _AI)
+    for program, flag in (
+        (r"(?:redis|valkey)-cli", r"-a[ =]*"),
+        (r"ldap\w+", r"-w[ =]+"),
+        (r"az login", r"-p[ =]+"),
+        (r"zip", r"-P[ ]*"),
+        (r"7za?", r"-p"),
+        (r"openssl", r"(?:pass:|-k[ ]+)"),
+        (r"smbclient", r"-U[ ]*[\"']?[^\s%\"']+%"),
+    )
+)
+_PIPED = re.compile(
+    r"(?:echo|printf) (?:-\w+ )*[\"']?([^\s\"'|]+)[\"']?[ ]*\|[^|\n]{0,120}?"
+    r"(?:--password-stdin|--with-token|--stdin|\bchpasswd|sudo -S|secret create)",
+    _AI,
+)
+_LITERAL = re.compile(r"--from-literal[ =]+[\"']?[\w.\-]+=([^\s\"']+)", _AI)
+_BY = re.compile(r"(?:identified[ \t]+(?:with[ \t]+\w+[ \t]+)?by|password[ \t]*\()[ \t]*\\*([\"'])([^\"'\s]+)", _AI)
+_SECURE = re.compile(r"convertto-securestring[ \t]+(?:-string[ \t]+)?\\*([\"'])([^\"'\r\n]+)", _AI)
+_MEMBER = re.compile(r"[\"']\w+\\*[\"'][ \t]*:[ \t]*\\*[\"']([A-Za-z0-9_\-]+)", _A)
+_BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\\ \r\n"
+_OBJECT = 4_096  # characters around a member in which the object says what it is
+
+
+def read(hay: str, start: int, end: int, floor: int) -> Span | None:
+    """Return the secret that begins at this place, None if this is no such place."""
+    if hay[start] == "-" and (span := _armoured(hay, start, end, floor)):
+        return span
+    for reader in _READERS.get(hay[start].lower(), ()):
+        if span := reader(hay, start):
+            return span
+    return None
+
+
+# ---------------------------------------------------------------- keys
+
+
+def _armoured(hay: str, start: int, end: int, floor: int) -> Span | None:
+    sign = hay.find("BEGIN ", start, end)
+    if sign >= 0:
+        tail = hay.find("END ", end)
+        close = hay.find("----", tail + 4) if tail >= 0 else -1
+        while 0 <= close < len(hay) and hay[close] == "-":
+            close += 1
+        return Span(start, close if close >= 0 else len(hay), "private-key")
+    if hay.find("END ", start, end) >= 0:  # its beginning was cut off
+        body = hay[floor:start]
+        return Span(floor + len(body.rstrip(_BASE64)), end, "private-key")
+    return None
+
+
+def _putty(hay: str, start: int) -> Span | None:
+    if not hay.startswith("Private-Lines:", start):
+        return None
+    close = hay.find("Private-MAC:", start)
+    return Span(start + len("Private-Lines:"), close if close >= 0 else len(hay), "private-key")
+
+
+def _jwk(hay: str, start: int) -> Span | None:
+    """A private member of a JSON Web Key: its object has a `kty`, or the member says enough."""
+    found = _MEMBER.match(hay, start)
+    if not found:
+        return None
+    first, last = hay.rfind("{", max(0, start - _OBJECT), start), hay.find("}", found.end(), found.end() + _OBJECT)
+    around = hay[max(first, start - _OBJECT, 0) : last if last >= 0 else found.end() + _OBJECT]
+    plainly = hay[start + 1] == "d" and len(found.group(1)) >= 40 and odd(found.group(1))
+    return Span(*found.span(1), "private-key") if "kty" in around or plainly else None
+
+
+# ---------------------------------------------------------------- URLs
+
+
+def _userinfo(hay: str, start: int) -> Span | None:
+    found = _USERINFO.match(hay, start)
+    if not found or MASK.match(hay, found.start(3)):
+        return None
+    if found.group(2):
+        return Span(*found.span(3), "url-password") if not NO_VALUE.fullmatch(found.group(3)) else None
+    alone = hay[found.start(1) : found.end(3)]
+    return Span(found.start(1), found.end(3), "url-password") if len(alone) >= 16 and odd(alone) else None
+
+
+def _query(hay: str, start: int) -> Span | None:
+    found = _QUERY.match(hay, start)
+    return Span(*found.span(1), "value") if found and len(found.group(1)) >= 8 and odd(found.group(1)) else None
+
+
+def _group(pattern: re.Pattern[str], number: int, kind: str) -> Callable[[str, int], Span | None]:
+    """Return a reader of one group of the pattern."""
+
+    def reader(hay: str, start: int) -> Span | None:
+        found = pattern.match(hay, start)
+        if not found or NO_VALUE.fullmatch(found.group(number)) or MASK.match(hay, found.start(number)):
+            return None
+        return Span(*found.span(number), kind)
+
+    return reader
+
+
+# ---------------------------------------------------------------- commands and statements
+
+
+def _login(hay: str, start: int) -> Span | None:
+    found = _LOGIN.match(hay, start)
+    if not found or NO_VALUE.fullmatch(found.group(2)) or found.group(1).isdigit() or MASK.match(hay, found.start(2)):
+        return None
+    return Span(*found.span(2), "password")
+
+
+def _mysql(hay: str, start: int) -> Span | None:
+    found = _MYSQL.match(hay, start)
+    if not found or MASK.match(hay, found.start(1)):
+        return None
+    return Span(*found.span(1), "password") if "://" not in hay[start : found.start(1)] else None
+
+
+_database, _oracle = _group(_DATABASE, 1, "url-password"), _group(_ORACLE, 1, "password")
+_sshpass, _registry = _group(_SSHPASS, 1, "password"), _group(_REGISTRY, 1, "password")
+_flags = tuple(_group(pattern, 1, "password") for pattern in _FLAGS)
+_piped = _group(_PIPED, 1, "password")
+_by, _secure, _literal = _group(_BY, 2, "password"), _group(_SECURE, 2, "password"), _group(_LITERAL, 1, "value")
+_READERS: dict[str, tuple[Callable[[str, int], Span | None], ...]] = {
+    ":": (_userinfo,),
+    " ": (_login,),
+    "'": (_login, _jwk),
+    '"': (_login, _jwk),
+    "?": (_query,),
+    "&": (_query,),
+    "-": (_literal,),
+    "p": (_putty, _database, _by, _registry, _piped),
+    "d": (_registry,),
+    "m": (_database, _mysql),
+    "j": (_oracle,),
+    "s": (_sshpass, _oracle, _database, *_flags),
+    "i": (_by,),
+    "c": (_database, _secure),
+    "e": (_piped,),
+} | dict.fromkeys("avrzlnko7", (_database, *_flags))

@@ -1,0 +1,153 @@
+"""Where a run stands: what a new card is born into, and how the run's own facts move it on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolcards.client.common.tool_kinds import DANGER
+from toolcards.core.calls import facts as f
+
+_MOST = 1000  # of what an agent may leave lying about in the context
+
+
+@dataclass
+class Context:
+    """Where the run stands. Plain JSON, stored with the run; changed by written facts only."""
+
+    agent: str = ""
+    calls: int = 0  # the last ordinal given
+    scope: str = ""
+    scopes: list[str] = field(default_factory=list)  # begun and not ended
+    step: int = 0
+    last_step: int = 0  # the highest step so far
+    message_id: str = ""
+    message_first: int = 0  # the step before the message's first one
+    continuing: bool = False  # a known message began again and nothing has told yet whether it is a replay
+    ended: str = ""  # the outcome of the last end, "" while active
+    away: bool = False  # ended since the agent was lost, which may come back
+    error: str = ""  # an error that has not ended the run yet
+    lanes: dict[str, list[Any]] = field(default_factory=dict)  # lane -> [agent path, parent call]
+    kinds: dict[str, str] = field(default_factory=dict)  # tool -> kind, as the run announced its tools
+    held: dict[str, list[Any]] = field(default_factory=dict)  # approval source_id -> answer without a question
+    dropped: list[str] = field(default_factory=list)  # call ids of reset steps
+    chunked: dict[str, str] = field(default_factory=dict)  # lane -> the call that id-less chunks go on with
+
+    def lane(self, lane: str) -> tuple[list[str], str]:
+        """Return the agent path of a lane and the call it was started by."""
+        if lane in self.lanes:
+            path, parent = self.lanes[lane]
+            return path, parent
+        own = [self.agent] if self.agent else []
+        if lane == self.scope:  # the run itself, named by its wire
+            return own, ""
+        return [*own, lane] if lane else own, ""
+
+    def enter(self, scope: str) -> None:
+        """Go on in this scope, which is active now."""
+        self.scope, self.ended, self.away = scope, "", False
+        if scope not in self.scopes:
+            self.scopes.append(scope)
+
+    def live_through(self, fact: f.AnyFact) -> bool:
+        """Take in one of the run's own facts; False where it is none that matters."""
+        live = _LIVE.get(type(fact))
+        if live is None:
+            return False
+        live(self, fact)
+        return True
+
+    def drop(self, call_id: str) -> None:
+        """Remember that this call was removed: what still comes for it is not a new call."""
+        if call_id not in self.dropped:
+            self.dropped = [*self.dropped[-_MOST:], call_id]
+
+
+def _run_started(context: Context, fact: f.RunStarted) -> None:
+    context.error = ""
+    context.agent = fact.agent or context.agent
+    context.enter(fact.scope or context.scope)
+    for tool in fact.tools:
+        name = tool.get("name")
+        if isinstance(name, str):
+            context.kinds[name] = _claimed_kind(tool)
+
+
+def _claimed_kind(tool: dict[str, Any]) -> str:
+    """Return the graver of the kind that the agent states and MCP's hints.
+
+    For policy it only adds doubt; it never makes a call look less dangerous.
+    """
+    claimed = tool.get("kind")
+    kind = claimed if isinstance(claimed, str) else ""
+    hints = tool.get("annotations")
+    hinted = _hinted_kind(hints) if isinstance(hints, dict) else ""
+    return hinted if DANGER.get(hinted, -1) > DANGER.get(kind, -1) else kind
+
+
+def _hinted_kind(hints: dict[str, Any]) -> str:
+    if hints.get("readOnlyHint") is True:
+        return "read"
+    if hints.get("destructiveHint") is True:
+        return "delete"
+    return "edit" if hints.get("readOnlyHint") is False else ""
+
+
+def _message_started(context: Context, fact: f.MessageStarted) -> None:
+    context.error = ""
+    if fact.message_id and fact.message_id == context.message_id:
+        context.continuing, context.step = True, context.message_first
+        return context.enter(context.scope)
+    context.message_id = fact.message_id
+    context.message_first = context.step = context.last_step
+    return context.enter(fact.message_id or context.scope)
+
+
+def _step_started(context: Context, fact: f.StepStarted) -> None:
+    context.enter(context.scope)
+    context.step = fact.step if fact.step is not None else context.step + 1
+    context.last_step = max(context.last_step, context.step)
+    context.continuing = False
+
+
+def _lane_started(context: Context, fact: f.LaneStarted) -> None:
+    path = context.lane(fact.parent_lane)[0] or ["main"]
+    context.lanes[fact.lane] = [[*path, fact.name or fact.lane], fact.parent_call]
+
+
+def _answer_held(context: Context, fact: f.ApprovalAnswered) -> None:
+    if len(context.held) < _MOST:
+        context.held[fact.source_id or f"call:{fact.call_id}"] = [fact.approved, fact.reason, fact.at]
+
+
+def _run_ended(context: Context, fact: f.RunEnded) -> None:
+    if fact.lane:
+        return
+    scope = fact.scope or context.scope
+    if scope in context.scopes:
+        context.scopes.remove(scope)
+    if scope == context.scope:
+        context.ended, context.held, context.continuing = fact.outcome, {}, False
+        context.away = fact.away
+
+
+def _error_seen(context: Context, fact: f.ErrorSeen) -> None:
+    context.error = fact.message or "error"
+
+
+def _nothing(context: Context, fact: f.AnyFact) -> None:
+    """It is part of the run's story and moves nothing."""
+
+
+_LIVE: dict[type, Any] = {
+    f.RunStarted: _run_started,
+    f.MessageStarted: _message_started,
+    f.StepStarted: _step_started,
+    f.StepFinished: _nothing,
+    f.StepReset: _nothing,
+    f.TextDelta: _nothing,
+    f.LaneStarted: _lane_started,
+    f.ApprovalAnswered: _answer_held,
+    f.ErrorSeen: _error_seen,
+    f.RunEnded: _run_ended,
+}

@@ -1,0 +1,56 @@
+"""What the end of a run means for each card that is still open in it."""
+
+from __future__ import annotations
+
+from toolcards.core.calls import facts as f
+from toolcards.core.calls.card import Card, ToolCallState
+from toolcards.core.calls.reducer.input_handlers import written
+from toolcards.core.runs.run_context import Context
+
+S = ToolCallState
+
+
+def explained(fact: f.RunEnded, context: Context) -> f.RunEnded:
+    """Rule 17: a stream that broke off after an error ended because of that error."""
+    if fact.outcome != "truncated" or not context.error or fact.lane:
+        return fact
+    return f.RunEnded(
+        outcome="error", reason=context.error, scope=fact.scope, close_open_input=fact.close_open_input,
+        away=fact.away, at=fact.at,
+    )  # fmt: skip
+
+
+def ends(card: Card, fact: f.RunEnded, context: Context) -> bool:
+    """Return whether the end is the card's too: it is of that lane, of that scope, or was handed on to it."""
+    if card.soft or (fact.away and card.kept):
+        return False
+    if fact.lane:
+        return card.lane == fact.lane
+    if card.scope == (fact.scope or context.scope):
+        return True
+    # a run that took over what an interrupted one left running ends that too
+    handed_on = card.scope not in context.scopes and not card.awaiting_client
+    return handed_on and card.state is not S.APPROVAL_REQUESTED
+
+
+def closing(card: Card, fact: f.RunEnded, context: Context) -> list[f.AnyFact]:
+    """Return the facts that the end makes of an open card."""
+    facts: list[f.AnyFact] = []
+    if fact.close_open_input and card.state is S.INPUT_STREAMING:
+        facts.append(f.Odd(card.call_id, "protocol-violation", at=fact.at))
+        if written(card)[1]:
+            facts.append(f.InputReady(card.call_id, kind=card.tool.kind, at=fact.at))
+    reason = fact.reason or (context.error if fact.outcome == "error" else "")
+    return [*facts, f.Closed(card.call_id, _how(card, fact), reason=reason, at=fact.at)]
+
+
+def _how(card: Card, fact: f.RunEnded) -> f.Closing:
+    """As the run ended; but nobody waits any more for an answer that our gate owes."""
+    if card.approval and card.approval.opener == "gate":
+        if card.state is S.APPROVAL_REQUESTED:
+            return "cancelled"
+        if card.state is S.APPROVAL_RESPONDED and fact.outcome in {"ok", "interrupt"}:
+            return "not-executed"
+    elif card.unclaimed and fact.outcome in {"ok", "interrupt"}:
+        return "not-executed"
+    return fact.outcome

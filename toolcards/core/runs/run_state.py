@@ -1,0 +1,155 @@
+"""The cards of one run.
+
+`route` says what a fact means for this board (see routing.py) and changes nothing; `record` applies one written fact.
+A board rebuilt from a log by `record` alone equals the board that wrote it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from toolcards.core.calls import facts as f
+from toolcards.core.calls.card import Card
+from toolcards.core.calls.reducer import advance
+from toolcards.core.runs.input_routing import STARTS, Routed
+from toolcards.core.runs.routing import Router
+from toolcards.core.runs.run_context import Context
+
+__all__ = ["Board", "Context", "Routed"]
+
+_RESULTS = (f.OutputReady, f.OutputFailed, f.OutputDenied)
+_LIVELY = (f.InputStarted, f.InputDelta, f.InputReady, f.InputRepaired, f.OutputPartial)
+
+
+class Board:
+    """The cards of one run, by ordinal, and the context that new ones are born into."""
+
+    def __init__(self, context: Context | None = None, cards: Iterable[Card] = ()) -> None:
+        self.context = context or Context()
+        self.cards: dict[int, Card] = {}
+        self._of: dict[str, list[int]] = {}  # call id -> ordinals, oldest first
+        self._waiting: set[int] = set()
+        self._router = Router(self)
+        for card in sorted(cards, key=lambda card: card.ordinal):
+            self._put(card)
+            self.context.calls = max(self.context.calls, card.ordinal)
+
+    def find(self, call_id: str) -> Card | None:
+        """Return the newest card of that call id."""
+        return self.cards.get(self._newest(call_id))
+
+    def ordinals(self, call_id: str) -> list[int]:
+        """Return the cards of that call id, oldest first."""
+        return self._of.get(call_id, [])
+
+    def find_attempt(self, call_id: str, attempt: int) -> Card | None:
+        """Return the newest card of that call id and attempt."""
+        cards = (self.cards[ordinal] for ordinal in reversed(self.ordinals(call_id)))
+        return next((card for card in cards if card.attempt == attempt and not card.removed), None)
+
+    def open_cards(self) -> list[Card]:
+        """Return the cards that have not ended for good."""
+        return [card for card in self.cards.values() if not card.hard and not card.removed]
+
+    @property
+    def status(self) -> str:
+        """Return the run's status in the contract's words."""
+        if self._waiting:
+            return "waiting"
+        words = {"": "running", "ok": "finished", "not-executed": "finished", "interrupt": "finished"}
+        return words.get(self.context.ended, self.context.ended)
+
+    # ------------------------------------------------------------ the two doors
+
+    def route(self, fact: f.AnyFact | f.InputChunk, ordinal: int = 0) -> list[Routed]:
+        """Return the facts to write down for this one; see routing.Router."""
+        return self._router.route(fact, ordinal)
+
+    def record(self, ordinal: int, fact: f.AnyFact, seq: int = 0) -> tuple[Card | None, bool]:
+        """Apply one routed fact; return its card afterwards (None for the run itself) and whether it was applied."""
+        if not ordinal:
+            return None, self.context.live_through(fact)
+        card = self.cards.get(ordinal) or self._born(ordinal, fact, seq)
+        after, applied = advance(card, fact)
+        if after is not card and seq:
+            after.__dict__["seq"] = seq  # ours alone until put: no second copy for the log position
+        if type(fact) is f.InputDelta and applied and after.state is card.state and not self.context.ended:
+            self.cards[ordinal] = after
+            return after, True
+        self._remember(after, fact, applied)
+        if after is not card:
+            self._put(after)
+        return after, applied
+
+    def find_question(self, fact: f.ApprovalAsked) -> Card | None:
+        """Return the call that a question means which names a tool and an input only."""
+        return self._router.asked_about(fact)
+
+    def _remember(self, card: Card, fact: f.AnyFact, applied: bool) -> None:
+        """What the run must know of a call's fact for facts yet to come."""
+        context = self.context
+        if isinstance(fact, f.InputStarted) and fact.chunked:
+            context.chunked[fact.lane] = fact.call_id
+        elif isinstance(fact, STARTS) and context.chunked:
+            context.chunked = {lane: call for lane, call in context.chunked.items() if call != fact.call_id}
+        elif isinstance(fact, f.ApprovalAnswered):
+            context.held.pop(fact.source_id, None)
+            context.held.pop(f"call:{fact.call_id}", None)
+        elif isinstance(fact, f.Removed):
+            context.drop(fact.call_id)
+        if context.continuing and isinstance(fact, _RESULTS):
+            context.continuing, context.step = False, context.last_step  # a resumed message, not a replay
+        if context.ended and applied and isinstance(fact, _LIVELY) and not card.finished:
+            context.enter(context.scope)
+
+    # ------------------------------------------------------------ finding the card
+
+    def _newest(self, call_id: str) -> int:
+        ordinals = self._of.get(call_id, ())
+        return next((o for o in reversed(ordinals) if not self.cards[o].removed), 0)
+
+    def _born(self, ordinal: int, fact: f.AnyFact, seq: int) -> Card:
+        context, lane = self.context, getattr(fact, "lane", "")
+        path, parent = context.lane(lane)
+        context.calls = max(context.calls, ordinal)
+        if not context.ended:
+            context.enter(context.scope)
+        if fact.call_id in context.dropped:
+            context.dropped.remove(fact.call_id)
+        return Card(
+            fact.call_id,
+            ordinal=ordinal,
+            occurrence=len(self._of.get(fact.call_id, ())) + 1,
+            agent_path=tuple(path),
+            parent_call=getattr(fact, "parent_call", "") or parent,
+            scope=context.scope,
+            lane=lane,
+            step=context.step,
+            attempt=self._attempt(fact),
+            gated=self._is_gated(fact),
+            per_step=getattr(fact, "per_step", False),
+            first_seq=seq,
+        )
+
+    def _is_gated(self, fact: f.AnyFact) -> bool:
+        """Return whether the new card takes the place of a judged call that had not ended."""
+        before = [self.cards[ordinal] for ordinal in self.ordinals(fact.call_id)]
+        return bool(before) and not before[-1].hard and (before[-1].gated or before[-1].decision is not None)
+
+    def _attempt(self, fact: f.AnyFact) -> int:
+        """Return the attempt that a new card is: after a judged one of the same id, the next."""
+        attempt: int = getattr(fact, "attempt", 1)
+        if getattr(fact, "again", False):
+            return attempt
+        ordinals = self._of.get(fact.call_id, ())
+        judged = (self.cards[o].attempt for o in ordinals if self.cards[o].decision is not None)
+        return max([attempt, *(number + 1 for number in judged)])
+
+    def _put(self, card: Card) -> None:
+        if card.ordinal not in self.cards:
+            self._of.setdefault(card.call_id, []).append(card.ordinal)
+        self.cards[card.ordinal] = card
+        if card.waiting and not card.removed:
+            self._waiting.add(card.ordinal)
+        else:
+            self._waiting.discard(card.ordinal)

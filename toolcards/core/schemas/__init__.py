@@ -1,0 +1,1 @@
+"""JSON Schema and JSON values: validation, input repair, canonical bytes."""

@@ -1,0 +1,67 @@
+"""Does an input fit a tool's JSON Schema (2020-12), and where not: offline, bounded, and without repeating values."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any
+
+import jsonschema_rs
+
+from toolcards.client.common.schema_errors import Finding, escaped
+
+LARGEST = 64_000  # characters of a schema; larger ones are not read
+MOST = 20  # findings worth telling
+_PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000, size_limit=1_000_000, dfa_size_limit=1_000_000)
+
+
+def findings(schema: Any, value: Any) -> list[Finding]:
+    """Return where the value does not fit, at most `MOST` places; none where the schema itself is unusable."""
+    validator = _validator(_text(schema))
+    if validator is None:
+        return []
+    found: list[Finding] = []
+    try:
+        for error in validator.iter_errors(value):
+            found.append(_finding(error))
+            if len(found) == MOST:
+                break
+    except (ValueError, RecursionError, OverflowError):  # a value that is no JSON is not the schema's affair
+        return found
+    return found
+
+
+def usable(schema: Any) -> bool:
+    """Return whether the schema can be used to check anything."""
+    return _validator(_text(schema)) is not None
+
+
+def _text(schema: Any) -> str:
+    if not isinstance(schema, dict) or not schema:
+        return ""
+    try:
+        return json.dumps(schema, sort_keys=True, allow_nan=False)
+    except (ValueError, TypeError, RecursionError):
+        return ""
+
+
+@lru_cache(maxsize=512)
+def _validator(text: str) -> Any:
+    """The compiled schema; None for none, for a broken one, and for one that wants to be fetched."""
+    if not text or len(text) > LARGEST:
+        return None
+    try:
+        return jsonschema_rs.validator_for(
+            json.loads(text), offline=True, mask="the value", pattern_options=_PATTERNS, validate_formats=False
+        )
+    except Exception:  # somebody else's schema
+        return None
+
+
+def _finding(error: Any) -> Finding:
+    unexpected = getattr(error.kind, "unexpected", ()) if error.kind.name == "additionalProperties" else ()
+    return Finding(
+        escaped(error.instance_path), str(error.kind.name), str(error.message)[:300],
+        tuple(name for name in unexpected if isinstance(name, str)),
+        (str(error.kind.property),) if error.kind.name == "required" else (),
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""What agents send: frames, results, heartbeats, and the end of a run."""

@@ -1,0 +1,113 @@
+"""Agent HTTP commands: look, withdraw, heartbeat, end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from toolcards.core.calls import facts as f
+from toolcards.gate.agents.liveness import BEAT_LEASE, POLL_LEASE, SILENCE, come_back, forfeit, hear
+from toolcards.gate.approvals.deadlines import expire_overdue
+from toolcards.gate.approvals.permits import with_permit
+from toolcards.gate.decisions.responses import answer, effect_of_question, iso
+from toolcards.gate.refusals import TooLate
+from toolcards.gate.writer.command import OfSource
+from toolcards.gate.writer.run_cache import RunMemory
+from toolcards.gate.writer.transaction import Transaction, plain
+from toolcards.models import Approval, Run, Source
+
+
+class Look(OfSource):
+    """What an agent that asked is told when it looks again: an agent that looks is alive."""
+
+    def __init__(self, source: Source, approval: str) -> None:
+        super().__init__(source, "")
+        self.approval = approval
+
+    def runs(self) -> Iterable[tuple[int, str]]:
+        """See journal.Work."""
+        return ()
+
+    def apply(self, tx: Transaction) -> None:
+        """See journal.Work."""
+        row = self._approval(id=self.approval, asked=True)
+        memory = tx.existing(row.run_id)
+        if not expire_overdue(tx, memory, row) and row.state in ("pending", "approved"):
+            hear(tx, memory, POLL_LEASE if row.state == "pending" else SILENCE)
+        card = memory.board.cards[row.call.ordinal]
+        said = with_permit(memory, card)
+        if card.approval is None or card.approval.id != row.id:  # policy asks more strictly than this question did
+            stands = {"id": row.id, "state": row.state, "need": 1, "have": 0, "decide_by": iso(row.expires_at)}
+            said |= {"decision": "deny", "permit": None, "approval": stands, "args_sha256": row.args_sha256}
+            said["reason"] = {"code": "superseded", "text": "A newer question replaced this one.", "suggest": ""}
+        elif row.state == "approved" and said["permit"] is None and row.channel == "http" and not row.claimed_at:
+            held = {**said["approval"], "state": "pending", "have": 0}  # may still be taken back: not told yet
+            said |= {"decision": "ask", "approval": held}
+        if row.opener == "agent":
+            said["decision"] = effect_of_question(card)
+        self.answer = said
+
+
+class Withdraw(OfSource):
+    """The agent no longer wants to know: the question goes."""
+
+    def __init__(self, source: Source, approval: str) -> None:
+        super().__init__(source, "")
+        self.approval = approval
+
+    def runs(self) -> Iterable[tuple[int, str]]:
+        """See journal.Work."""
+        return ()
+
+    def apply(self, tx: Transaction) -> None:
+        """See journal.Work."""
+        row = self._approval(id=self.approval)
+        memory = tx.existing(row.run_id)
+        card = memory.board.cards[row.call.ordinal]
+        if row.state not in ("pending", "approved"):
+            if row.state == "cancelled":
+                self.answer = answer(memory, card)
+                return
+            raise TooLate(f"This approval is {row.state}.", code="used" if row.claimed_at else "expired")
+        withdrawn = f.Closed(card.call_id, "cancelled", reason="The agent withdrew the question.", at=tx.now)
+        if card.approval and card.approval.id == row.id:
+            tx.tell(memory, withdrawn, card)
+        Approval.objects.filter(id=row.id).update(state="cancelled")
+        self.answer = answer(memory, memory.board.cards[card.ordinal])
+
+
+class Beat(OfSource):
+    """The agent is alive; from its first beat on it must go on beating."""
+
+    def apply(self, tx: Transaction) -> None:
+        """See journal.Work."""
+        memory = self._run(tx)
+        come_back(tx, memory)
+        if not memory.row.beats:
+            Run.objects.filter(pk=memory.row.pk).update(beats=True)
+            memory.row.beats = True
+        memory.row.alive_until, memory.touched = tx.working + BEAT_LEASE, True
+        self.answer = {"run": memory.row.name, "status": memory.status, "lease_seconds": BEAT_LEASE}
+
+
+class End(OfSource):
+    """The run is over; what is still open is closed, what is still asked is withdrawn."""
+
+    OUTCOMES: dict[str, f.Outcome] = {
+        "success": "ok", "ok": "ok", "aborted": "aborted", "error": "error", "truncated": "truncated",
+    }  # fmt: skip
+
+    def __init__(self, source: Source, run: str, outcome: str, reason: str) -> None:
+        super().__init__(source, run)
+        self.outcome, self.reason = self.OUTCOMES[outcome], reason
+
+    def apply(self, tx: Transaction) -> None:
+        """See journal.Work."""
+        memory = self._run(tx)
+        if not memory.board.context.ended:
+            tx.tell(memory, f.RunEnded(outcome=self.outcome, reason=self.reason, at=tx.now))
+            memory.row.reason = plain(self.reason, 2000)
+            forfeit(tx, memory)
+        tx.after.append(lambda: self._answer(memory))
+
+    def _answer(self, memory: RunMemory) -> None:
+        self.answer = {"run": memory.row.name, "status": memory.status, "seq": memory.seq}

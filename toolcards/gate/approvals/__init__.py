@@ -1,0 +1,1 @@
+"""Approvals: votes, permits, expiry, and delivery of the answer to the agent."""

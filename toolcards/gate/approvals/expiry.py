@@ -1,0 +1,121 @@
+"""What time does by itself: questions are escalated, approvals and permits expire, vanished agents' runs are lost.
+
+Expiry is a fact of `expires_at`, checked wherever somebody answers; the sweep only says it aloud.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import asdict, replace
+from typing import Any
+
+from django.conf import settings
+
+from toolcards.clocks import clock
+from toolcards.core.calls import facts as f
+from toolcards.gate.agents.liveness import Lose
+from toolcards.gate.approvals.deadlines import asks, expire_overdue
+from toolcards.gate.approvals.permits import has_lapsed, lapse
+from toolcards.gate.decisions.terms import terms_of
+from toolcards.gate.refusals import Sealed
+from toolcards.gate.writer import group_commit, timekeeping
+from toolcards.gate.writer.command import Action
+from toolcards.gate.writer.transaction import Transaction
+from toolcards.models import Approval, Run
+
+_ESCALATES = '"escalate": [['  # as json.dumps spells terms that name somebody
+
+
+def sweep() -> int:
+    """Expire and lose what is due; return how many things that were."""
+    timekeeping.keep_up()  # first of all: after a pause of our own, less is due than it seems
+    works: list[Any] = [Expire(pk) for pk in _due_approvals()]
+    works += [Escalate(pk) for pk in _due_escalations()]
+    works += [LapsePermit(pk) for pk in _due_permits()]
+    works += [Lose(pk) for pk in _due_runs()]
+    for work in works:
+        with suppress(Sealed):  # without its key a run stays as it is, and keeps no other from its end
+            group_commit.do(work)
+    return len(works)
+
+
+def _due_approvals() -> list[str]:
+    return list(Approval.objects.waiting().overdue(clock.steady()).values_list("id", flat=True)[:500])
+
+
+def _due_escalations() -> list[str]:
+    """The few questions that say so wait seldom, so they are read each time: nothing to keep, nothing to lose."""
+    escalating = Approval.objects.waiting().filter(opener="gate", terms__contains=_ESCALATES)
+    rows, steady = escalating.only("requested_at", "clock_offset", "terms", "opener"), clock.steady()
+    return [row.pk for row in rows if _due(row, steady)]
+
+
+def _due(row: Approval, steady: float) -> tuple[tuple[float, str], ...]:
+    return terms_of(row).due(row.clock_offset + steady - row.requested_at)
+
+
+def _due_permits() -> list[str]:
+    unused = Approval.objects.filter(state="approved", claimed_at=0, permit_expires_at__gt=0)
+    return list(unused.filter(permit_expires_at__lte=clock.working()).values_list("id", flat=True)[:500])
+
+
+def _due_runs() -> list[int]:
+    """Return the runs whose lease is over; none while agents may still be on their way back after a pause of ours."""
+    now = clock.working()
+    if now < clock.resumed + settings.TOOLCARDS.grace:
+        return []
+    return list(Run.objects.active().filter(alive_until__lte=now).values_list("pk", flat=True)[:500])
+
+
+class Expire(Action):
+    """Nobody answered in time: the call is denied by the clock."""
+
+    def __init__(self, approval: str) -> None:
+        super().__init__()
+        self.approval = approval
+
+    def apply(self, tx: Transaction) -> None:
+        """See journal.Work."""
+        row = Approval.objects.select_for_update().get(id=self.approval)
+        expire_overdue(tx, tx.existing(row.run_id), row)
+
+
+class Escalate(Action):
+    """Nobody answered for a while: those whom the rule names then are asked too. The deadline stays."""
+
+    def __init__(self, approval: str) -> None:
+        super().__init__()
+        self.approval = approval
+
+    def apply(self, tx: Transaction) -> None:
+        """See journal.Work."""
+        row = Approval.objects.select_for_update().get(id=self.approval)
+        due = _due(row, tx.steady)
+        if row.state != "pending" or not due or row.is_overdue(tx.steady):
+            return
+        terms = terms_of(row)
+        memory = tx.existing(row.run_id)
+        card = memory.board.cards[row.call.ordinal]
+        if card.approval is None or not asks(card, row):
+            return
+        told = replace(terms, escalated=(*terms.escalated, *due))
+        Approval.objects.filter(id=row.id).update(terms=json.dumps(asdict(told)))  # once, whoever's clock it was
+        new = list(dict.fromkeys(to for _, to in due if to not in dict(card.approval.escalated)))
+        if new:
+            tx.tell(memory, f.Escalated(card.call_id, new, id=row.id, at=tx.now), card)
+
+
+class LapsePermit(Action):
+    """Approved, but not executed in time: the right to execute is gone."""
+
+    def __init__(self, approval: str) -> None:
+        super().__init__()
+        self.approval = approval
+
+    def apply(self, tx: Transaction) -> None:
+        """See journal.Work."""
+        row = Approval.objects.select_for_update().get(id=self.approval)
+        if has_lapsed(row, tx.working):
+            memory = tx.existing(row.run_id)
+            lapse(tx, memory, row, memory.board.cards[row.call.ordinal])

@@ -1,0 +1,173 @@
+"""Permits: the single-use right to execute exactly the arguments that were allowed."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from typing import Any
+
+from django.conf import settings
+
+from toolcards.clocks import clock
+from toolcards.core.calls import facts as f
+from toolcards.core.calls.card import Card
+from toolcards.gate.agents.liveness import hear
+from toolcards.gate.decisions.digests import digest_of_call, digest_of_input
+from toolcards.gate.decisions.recheck import rechecked
+from toolcards.gate.decisions.responses import answer, iso
+from toolcards.gate.refusals import Changed, TooLate, Unknown
+from toolcards.gate.writer.command import OfSource
+from toolcards.gate.writer.run_cache import RunMemory
+from toolcards.gate.writer.transaction import Transaction
+from toolcards.models import AgentKey, Approval, Source
+
+NOT_BEGUN = "Approved, but not executed in time."
+NEVER_BEGUN = "Allowed, but never executed."
+
+
+class Claim(OfSource):
+    """Use up a permit, right before executing: once, for exactly the arguments that were allowed."""
+
+    def __init__(self, source: Source, permit: str, body: dict[str, Any], client: str = "") -> None:
+        super().__init__(source, "")
+        self.permit, self.body, self.client = permit, body, client
+
+    def runs(self) -> Iterable[tuple[int, str]]:
+        """See journal.Work."""
+        return ()
+
+    def apply(self, tx: Transaction) -> None:
+        """See journal.Work."""
+        row = self._approval(permit=self.permit) if self.permit else None
+        if row is None:
+            raise Unknown("There is no such permit.")
+        memory = tx.existing(row.run_id)
+        row.refresh_from_db()  # the run is locked now: no other claim and no end comes between
+        card = memory.board.cards[row.call.ordinal]
+        if row.claimed_at and self._is_repeated(row, card):
+            self.answer = _claimed(memory, row, card)
+            return
+        self._check_usable(row, card, tx.working)
+        self._check_bound(row, card)
+        refused = rechecked(tx, memory, row, card)
+        if refused is not None:  # raised by the door, once it is written down
+            self.answer = refused
+            return
+        hear(tx, memory)
+        row.claimed_at, row.claimed_by, row.state = tx.now, self.client, "claimed"
+        row.save(update_fields=["claimed_at", "claimed_by", "state"])
+        if row.asked:
+            tx.tell(memory, f.ApprovalMoved(card.call_id, "claimed", id=row.id, at=tx.now), card)
+        else:
+            tx.tell(memory, f.PermitMoved(card.call_id, "claimed", row.id, tx.now), card)
+        self.answer = _claimed(memory, row, memory.board.cards[card.ordinal])
+
+    def _is_repeated(self, row: Approval, card: Card) -> bool:
+        """Return whether the client that claimed asks for its lost answer, while the call runs."""
+        return bool(self.client) and row.claimed_by == self.client and card.running and self._names(row, card)
+
+    def _check_usable(self, row: Approval, card: Card, working: float) -> None:
+        """Raise TooLate unless the permit is unused and its call still waits for it."""
+        if row.claimed_at:
+            raise TooLate("This permit was used.", code="used")
+        if row.state != "approved":
+            late = {"expired": "expired", "cancelled": "run_ended"}.get(row.state, "revoked")
+            raise TooLate(f"This permit is {row.state}.", code=late)
+        if row.permit_expires_at and row.permit_expires_at <= working:
+            raise TooLate("This permit has expired.", code="expired")
+        if card.finished or card.preliminary or card.removed or not _is_current(row, card):
+            raise TooLate("The call has ended or was replaced, so its permit is void.", code="run_ended")
+        if row.key_id and not AgentKey.objects.live().filter(pk=row.key_id).exists():
+            raise TooLate("The key that asked for this permit was revoked.", code="revoked")
+
+    def _check_bound(self, row: Approval, card: Card) -> None:
+        """Raise Changed unless the claim names the very call that was allowed."""
+        if not self._names(row, card):
+            raise Changed("The permit is for another call, tool or input.", code="args_mismatch")
+        if row.schema_sha256 and self.body.get("schema_sha256") != row.schema_sha256:
+            raise Changed("The tool's schema is not the one that was judged.", code="schema_changed")
+        if digest_of_input(card) != row.args_sha256:
+            raise Changed("The call is not the one that was allowed.", code="integrity")
+
+    def _names(self, row: Approval, card: Card) -> bool:
+        body = self.body
+        wanted = {
+            "call_id": card.call_id, "args_sha256": row.args_sha256, "call_sha256": digest_of_call(card),
+            "attempt": row.attempt, "tool": card.tool.name, "tool_source": card.tool.source,
+        }  # fmt: skip
+        given = {name: body.get(name) for name in wanted if body.get(name) is not None}
+        return {"call_id", "args_sha256"} <= given.keys() and all(given[name] == wanted[name] for name in given)
+
+
+def _is_current(row: Approval, card: Card) -> bool:
+    """Return whether the card still carries this very right to run."""
+    if row.asked:
+        return card.approval is not None and card.approval.id == row.id and card.approval.state == "approved"
+    return card.permit is not None and card.permit.id == row.id and card.permit.state == "issued"
+
+
+def _claimed(memory: RunMemory, row: Approval, card: Card) -> dict[str, Any]:
+    """Return what may run now: the frozen bytes."""
+    return {
+        "permit": row.permit, "run": memory.row.name, "call_id": card.call_id, "attempt": row.attempt,
+        "state": "claimed", "args_sha256": row.args_sha256, "call_sha256": digest_of_call(card),
+        "tool": {"name": card.tool.name, "source": card.tool.source}, "args": card.input,
+    }  # fmt: skip
+
+
+def use_clock(row: Approval, working: float) -> dict[str, Any]:
+    """Return the columns of an approval that was given at that working time.
+
+    They say until when the call may begin, and carry the right to begin it.
+    Over HTTP the agent claims a permit; elsewhere the answer itself is the right, used up as it is handed over.
+    """
+    until = {"permit_expires_at": working + settings.TOOLCARDS.handover_seconds + row.use_ttl}
+    if row.channel == "http":
+        return until if row.permit else until | {"permit": new_permit()}
+    return until if row.opener == "gate" else {}  # how long the agent's own question waits is the agent's matter
+
+
+def lapse(tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> None:
+    """Approved, but not begun in time: the right is gone, and the agent is told so if it comes for its answer."""
+    Approval.objects.filter(id=row.id).update(state="expired")
+    if card.approval and card.approval.id == row.id:
+        tx.tell(memory, f.ApprovalMoved(card.call_id, "expired", id=row.id, at=tx.now), card)
+        tx.tell(memory, f.Closed(card.call_id, "cancelled", reason=NOT_BEGUN, at=tx.now), card)
+    elif card.permit is not None and card.permit.id == row.id:  # a rule had allowed it
+        tx.tell(memory, f.PermitMoved(card.call_id, "expired", row.id, tx.now), card)
+        if not card.finished:
+            tx.tell(memory, f.Closed(card.call_id, "truncated", reason=NEVER_BEGUN, at=tx.now), card)
+
+
+def has_lapsed(row: Approval, working: float) -> bool:
+    """Return whether the row is an approval whose time for use is over, and that was not used."""
+    return row.state == "approved" and not row.claimed_at and 0 < row.permit_expires_at <= working
+
+
+def new_permit() -> str:
+    """Return a permit's id; who has it may run the call, once."""
+    return f"prm_{secrets.token_urlsafe(24)}"
+
+
+def permit_object(row: Approval) -> dict[str, Any] | None:
+    """Return the permit of an approved and unclaimed approval, once it may be handed over."""
+    if row.state != "approved" or row.claimed_at or not row.permit or _held_back(row):
+        return None
+    return {"id": row.permit, "expires_at": iso(clock.wall_of(row.permit_expires_at))}
+
+
+def with_permit(memory: RunMemory, card: Card, *, attempt: int = 1) -> dict[str, Any]:
+    """Return the call's decision object as it stands, with its permit if it has one to give."""
+    row = Approval.objects.filter(run_id=memory.row.pk, call__ordinal=card.ordinal).order_by("-requested_at").first()
+    said = answer(memory, card, permit=permit_object(row) if row else None, attempt=row.attempt if row else attempt)
+    if row and row.state == "approved" and not row.claimed_at and _held_back(row):
+        said |= {"decision": "ask", "approval": {**said["approval"], "state": "pending", "have": 0}}
+    if card.repair == "edited" and said["decision"] == "allow":
+        said["args"] = card.input
+    return said
+
+
+def _held_back(row: Approval) -> bool:
+    """Whether a person's yes may still be taken back, so that its agent is not told yet."""
+    held = row.asked and row.delivered_at is None
+    return held and clock.is_recent(row.decided_at, settings.TOOLCARDS.handover_seconds)

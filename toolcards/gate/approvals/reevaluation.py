@@ -1,0 +1,62 @@
+"""A new policy, applied to the calls that wait: only where a person chose to, since questions outlive versions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolcards.audit.trail import Act
+from toolcards.core.calls import facts as f
+from toolcards.core.calls.card import Card
+from toolcards.core.policy.decision import Decision, Effect
+from toolcards.gate.approvals.deadlines import asks, has_passed
+from toolcards.gate.approvals.permits import use_clock
+from toolcards.gate.decisions.digests import digest_of_input
+from toolcards.gate.decisions.judgement import decided, judge_again
+from toolcards.gate.decisions.recheck import ask_anew, refuse
+from toolcards.gate.decisions.terms import stricter
+from toolcards.gate.writer.command import Action
+from toolcards.gate.writer.run_cache import RunMemory
+from toolcards.gate.writer.transaction import Transaction
+from toolcards.models import Approval
+
+MOST = 500
+
+
+class Reapply(Action):
+    """Judge every call that waits for our gate again; its answer counts what came of them."""
+
+    def __init__(self, by: str) -> None:
+        super().__init__()
+        self.by = by
+
+    def apply(self, tx: Transaction) -> None:
+        """See journal.Work."""
+        counts = {"allowed": 0, "denied": 0, "asked_anew": 0, "left": 0}
+        rows = Approval.objects.waiting().filter(opener="gate").select_related("call")
+        for row in rows[:MOST]:
+            memory = tx.existing(row.run_id)
+            card = memory.board.cards[row.call.ordinal]
+            if asks(card, row) and not has_passed(tx, row):  # what is too late to answer, the clock denies
+                counts[_again(tx, memory, row, card)] += 1
+        tx.acts.append(Act("policy.applied", "human", self.by, detail=counts, at=tx.now))
+        self.answer: dict[str, Any] = counts
+
+
+def _again(tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> str:
+    now = judge_again(memory, card, tx.now)
+    if now.effect is Effect.DENY:
+        refuse(tx, memory, row, card, now)
+        return "denied"
+    if now.effect is Effect.ALLOW:
+        _allow(tx, memory, row, card, now)
+        return "allowed"
+    if stricter(row, now):
+        ask_anew(tx, memory, row, card, now)
+        return "asked_anew"
+    return "left"
+
+
+def _allow(tx: Transaction, memory: RunMemory, row: Approval, card: Card, now: Decision) -> None:
+    tx.tell(memory, decided(card, now, digest_of_input(card), tx.now), card)
+    tx.extras[row.id] = use_clock(row, tx.working)
+    tx.tell(memory, f.ApprovalAnswered(card.call_id, True, id=row.id, reason=now.reason, by=now.by, at=tx.now), card)

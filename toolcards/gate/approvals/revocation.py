@@ -1,0 +1,81 @@
+"""A yes taken back before the agent has heard it: the approval is revoked, its permit is void, the call is denied.
+
+Only while the answer is held back (`handover_seconds`). Afterwards there is nothing to undo: the agent has it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+
+from toolcards.audit.trail import Act
+from toolcards.clocks import clock
+from toolcards.core.calls import facts as f
+from toolcards.core.calls.card import Card
+from toolcards.gate.decisions.eligibility import identities
+from toolcards.gate.decisions.terms import terms_of
+from toolcards.gate.refusals import NotAllowed, TooLate, Unknown
+from toolcards.gate.writer import audit_entries
+from toolcards.gate.writer.command import Action
+from toolcards.gate.writer.run_cache import RunMemory
+from toolcards.gate.writer.transaction import Transaction
+from toolcards.models import Approval, Grant
+
+# Who looks whether an answer may be told holds no lock, so what is taken back must be written before they can look.
+MARGIN = 0.25  # seconds
+TAKEN_BACK = "A person approved this call and took the approval back."
+
+
+def undoable_until(decided_at: float) -> float:
+    """Return until when an approval given then can be taken back, in epoch seconds; 0 where it never can."""
+    held = settings.TOOLCARDS.handover_seconds
+    return decided_at + held - MARGIN if held > MARGIN and decided_at else 0.0
+
+
+class TakeBack(Action):
+    """Compare and set: approved by a person, not told, not used, and still held back at this very moment."""
+
+    def __init__(self, person: Any, approval: str) -> None:
+        super().__init__()
+        self.person, self.approval = person, approval
+
+    def apply(self, tx: Transaction) -> None:
+        """See journal.Work."""
+        row = Approval.objects.select_for_update().filter(id=self.approval, asked=True).first()
+        if row is None:
+            raise Unknown("There is no such approval.")
+        memory = tx.existing(row.run_id)
+        row.refresh_from_db()  # the run is locked now: nobody takes the answer from here on
+        card = memory.board.cards[row.call.ordinal]
+        if not self._done_before(row, card):
+            self._check(row, card)
+            self._revoke(tx, memory, row, card)
+        self.answer = memory.board.cards[card.ordinal]
+
+    def _done_before(self, row: Approval, card: Card) -> bool:
+        by = card.denied_by
+        mine = by is not None and by.kind == "human" and by.name == self.person.get_username()
+        return row.state == "revoked" and mine
+
+    def _check(self, row: Approval, card: Card) -> None:
+        if not self.person.has_perm("toolcards.vote"):
+            raise NotAllowed("You may look, but not answer.")
+        if not terms_of(row).may_answer(identities(self.person)):
+            raise NotAllowed("The rule wants somebody else to answer this.")
+        ours = card.approval is not None and card.approval.id == row.id
+        if row.state != "approved" or row.by_kind != "human" or not ours:
+            raise TooLate(f"Nothing to take back: this approval is {row.state}.", code="used")
+        held = clock.is_recent(row.decided_at, settings.TOOLCARDS.handover_seconds - MARGIN)
+        if row.claimed_at or row.delivered_at or not held:
+            raise TooLate("Too late to take it back: the agent has the answer.", code="used")
+
+    def _revoke(self, tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> None:
+        by = f.By("human", self.person.get_username())
+        tx.acts.append(audit_entries.about(memory, card, "vote.undone", by.kind, by.name, tx.now, row.id))
+        for grant in Grant.objects.live(tx.now).filter(approval=row):  # what came with the yes goes with it
+            Grant.objects.filter(pk=grant.pk).update(revoked_at=tx.now)
+            told = {"grant": grant.id, "rule": grant.rule, "tool": grant.tool}
+            tx.acts.append(Act("grant.revoked", by.kind, by.name, detail=told, at=tx.now))
+        tx.tell(memory, f.ApprovalMoved(card.call_id, "revoked", id=row.id, at=tx.now), card)
+        tx.tell(memory, f.OutputDenied(card.call_id, reason=TAKEN_BACK, by=by, at=tx.now), card)

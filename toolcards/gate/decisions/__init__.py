@@ -1,0 +1,1 @@
+"""Decisions: judges calls by policy, grants and plug-ins."""

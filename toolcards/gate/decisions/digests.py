@@ -1,0 +1,33 @@
+"""The hashes that bind an answer to an input, and a permit to a whole call."""
+
+from __future__ import annotations
+
+import json
+
+from toolcards.core.calls.card import Card
+from toolcards.core.schemas.canonical_json import NotCanonical, call_digest, digest
+
+
+def digest_of_input(card: Card) -> str:
+    """Return the lower-case hex SHA-256 over the RFC 8785 form of what the call shows as its input.
+
+    Input that has no canonical form (integers beyond 2^53, lone surrogates) is hashed as our own JSON text.
+    """
+    try:
+        return digest(card.shown_input)
+    except NotCanonical:
+        return digest(json.dumps(card.shown_input, sort_keys=True))
+
+
+def digest_of_call(card: Card) -> str:
+    """Return the lower-case hex SHA-256 that binds a permit: tool, server, schema and input of a judged call.
+
+    It is taken over the RFC 8785 form of `{"args", "schema_sha256", "tool": {"name", "source"}}`.
+    """
+    schema_sha256 = card.decision.schema_sha256 if card.decision else ""
+    name, source = card.tool.name, card.tool.source
+    try:
+        return call_digest(card.shown_input, name=name, source=source, schema_sha256=schema_sha256)
+    except NotCanonical:
+        tool = {"name": name, "source": source}
+        return digest(json.dumps([card.shown_input, schema_sha256, tool], sort_keys=True))

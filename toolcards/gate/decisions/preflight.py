@@ -1,0 +1,177 @@
+"""Before a call is judged: is it a call at all, can it be mended, and what do plug-ins say?
+
+resolve -> validate -> repair (at most once) -> `before` hooks -> (judged by policy, elsewhere).
+Whatever comes out is judged afresh. What cannot be used ends here and now, with one clear error. Plug-ins are not asked
+in here, where the writer would wait for them: see consulting.py.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from django.conf import settings
+
+from toolcards import hooks
+from toolcards.core.calls import facts as f
+from toolcards.core.calls import tool_events
+from toolcards.core.calls.card import BY_SOURCE, Card
+from toolcards.core.schemas import input_repair
+from toolcards.core.schemas.canonical_json import NotCanonical, canonical
+from toolcards.core.schemas.input_repair import Offer, Trouble
+from toolcards.gate.decisions.digests import digest_of_input
+from toolcards.gate.decisions.plugins import Heard, Inquiry
+from toolcards.gate.writer import audit_entries
+from toolcards.gate.writer.run_cache import RunMemory
+from toolcards.gate.writer.transaction import Transaction
+from toolcards.models import Event
+
+NEVER_RAN = frozenset({"resolve", "validate", "before"})
+_ANNOUNCED = '{"type":"run-started"'
+AGAIN = " The same mistake was made before in this run: find another way."
+
+
+def prepared(
+    tx: Transaction, memory: RunMemory, card: Card, at: float, args_sha256: str, heard: Heard | None = None
+) -> Card | Inquiry:
+    """Return the call as it shall be judged, or what plug-ins are asked first; then come again with what they say.
+
+    A call that cannot be used has ended now. `args_sha256`: as it was asked.
+    """
+    card = _mended(tx, memory, card, at)
+    if card.hard or not (heard or hooks.guarded()):
+        return card
+    shown = digest_of_input(card)
+    if heard is None or not heard.inquiry.about(memory.row.pk, card, shown):
+        return _inquiry(memory, card, at, shown, args_sha256)
+    return _consulted(tx, memory, card, at, heard)
+
+
+def stopped(card: Card) -> bool:
+    """Return whether the call ended before anything was decided about it."""
+    return card.hard and card.error is not None and card.error.phase in NEVER_RAN and card.decision is None
+
+
+def refused_by(card: Card) -> f.By:
+    """Return who stopped such a call: a plug-in, or our check of its tool and input. No rule and no person did."""
+    return f.By("plugin" if card.error is not None and card.error.authority == "plugin" else "validation")
+
+
+def offered(memory: RunMemory) -> dict[str, Offer]:
+    """Return the tools that the run announced, by name."""
+    if not memory.board.context.kinds:
+        return {}
+    if memory.offers is None or memory.offers[0] != len(memory.board.context.kinds):
+        begun = Event.objects.filter(run=memory.row.pk, ordinal=0).of_type(f.RunStarted.type).order_by("seq")
+        logged = [fact for event in begun if isinstance(fact := event.legible, f.RunStarted)]
+        told = [fact.tools for fact in logged]
+        new = (row[4] for row in memory.events if not row[3] and row[4].startswith(_ANNOUNCED))
+        told += [json.loads(fact).get("tools", []) for fact in new]
+        memory.offers = len(memory.board.context.kinds), input_repair.offers(tool for tools in told for tool in tools)
+    return memory.offers[1]
+
+
+def _mended(tx: Transaction, memory: RunMemory, card: Card, at: float) -> Card:
+    tools = offered(memory)
+    trouble = input_repair.check(card.tool.name, card.input, tools, has_input=card.has_input or not len(card.text))
+    if trouble is None:
+        return card
+    began = time.perf_counter()
+    mended = None
+    if card.repair in {"", BY_SOURCE}:
+        mended = input_repair.mend(card.tool.name, card.input, tools, has_input=card.has_input)
+    if mended is None:
+        return _invalid(tx, memory, card, trouble, at)
+    told = f.InputRepaired(card.call_id, mended.tool, mended.input, card.shown_input, mended.method, at=at)
+    tx.tell(memory, told, card)
+    tx.took("repair", memory, card, time.perf_counter() - began)
+    return memory.board.cards[card.ordinal]
+
+
+def _invalid(tx: Transaction, memory: RunMemory, card: Card, trouble: Trouble, at: float) -> Card:
+    """It cannot be used, and nobody may guess: one error, with what may be used instead."""
+    message = trouble.message(offered(memory))
+    if any(other.error and other.error.message == message for other in memory.board.cards.values()):
+        message += AGAIN
+    tx.tell(memory, f.InputInvalid(card.call_id, card.tool.name, card.input, message, trouble.code, at), card)
+    return _refused(tx, memory, card, at)
+
+
+def _refused(tx: Transaction, memory: RunMemory, card: Card, at: float, name: str = "") -> Card:
+    """The call ended with a no that is not policy's: the audit trail says so all the same. Return the card."""
+    card = memory.board.cards[card.ordinal]
+    if card.error is not None:
+        tx.acts.append(audit_entries.about(
+            memory, card, "decision", refused_by(card).kind, name, at, effect="deny", code=card.error.code,
+            reason=card.error.message, args_sha256=digest_of_input(card), source=memory.row.source.name,
+        ))  # fmt: skip
+    return card
+
+
+# ---------------------------------------------------------------- plug-ins
+
+
+def _consulted(tx: Transaction, memory: RunMemory, card: Card, at: float, heard: Heard) -> Card:
+    said = heard.verdict
+    tx.took("before", memory, card, heard.seconds)
+    if said.fault is not None:
+        _stopped_by(tx, memory, card, said, at, heard.inquiry.asked_sha256)
+    elif said.replaced:
+        _replaced(tx, memory, card, said, at)
+    return memory.board.cards[card.ordinal]
+
+
+def _inquiry(memory: RunMemory, card: Card, at: float, shown: str, asked: str) -> Inquiry:
+    attempt = tool_events.attempt_of(card)
+    payload = {
+        "event": tool_events.BEFORE, "v": 1, "ts": at, "run_id": memory.row.name, "call_id": card.call_id,
+        "attempt": attempt, "agent_path": list(card.agent_path), "source": memory.row.source.name,
+        "tool": {"name": card.tool.name, "kind": card.tool.kind, "source": card.tool.source},
+        "phase": "before", "input": card.shown_input, "repair": card.repair or None,
+    }  # fmt: skip
+    return Inquiry(memory.row.pk, card.ordinal, attempt, card.tool.name, shown, asked, payload)
+
+
+def _stopped_by(
+    tx: Transaction, memory: RunMemory, card: Card, said: hooks.Verdict, at: float, args_sha256: str
+) -> None:
+    """A veto is a denial; a crash or a time-out is an error of the plug-in. Either way the tool does not run."""
+    assert said.fault is not None
+    if said.fault.code == "plugin_veto":
+        by = f.By("plugin", said.plugin)
+        reason = said.reason or "A plug-in said no."
+        tx.tell(memory, f.Decided(
+            card.call_id, "deny", "plugin_veto", reason, by=by, suggest=said.suggest, args_sha256=args_sha256, at=at,
+        ), card)  # fmt: skip
+        tx.tell(memory, f.OutputDenied(card.call_id, reason=reason, by=by, at=at), card)
+        return
+    tx.tell(memory, f.OutputFailed(
+        card.call_id, said.reason, said.fault.code, said.fault.retryable, "plugin", "before", at,
+    ), card)  # fmt: skip
+    _refused(tx, memory, card, at, said.plugin)
+
+
+def _replaced(tx: Transaction, memory: RunMemory, card: Card, said: hooks.Verdict, at: float) -> None:
+    """A plug-in's input is checked as the agent's own was; one that does not fit is a crash of the plug-in."""
+    wrong = _beyond_limits(said.input)
+    if not wrong and input_repair.check(card.tool.name, said.input, offered(memory)) is not None:
+        wrong = "the tool cannot use it"
+    if wrong:
+        message = f"The plug-in {said.plugin} returned an input in place of the agent's, but {wrong}."
+        tx.tell(memory, f.OutputFailed(card.call_id, message, "plugin_crash", False, "plugin", "before", at), card)
+        _refused(tx, memory, card, at, said.plugin)
+        return
+    method = f"plug-in {said.plugin}"
+    replaced = f.InputRepaired(card.call_id, card.tool.name, said.input, None, method, at=at, again=True)
+    tx.tell(memory, replaced, card)
+
+
+def _beyond_limits(value: Any) -> str:
+    """Return which limit on inputs the value exceeds, "" for none."""
+    limits = settings.TOOLCARDS
+    try:
+        size = len(canonical(value, max_depth=limits.max_depth))
+    except NotCanonical as error:
+        return f"it cannot be judged ({error})"
+    return f"it has more than {limits.max_args} bytes" if size > limits.max_args else ""

@@ -1,0 +1,1 @@
+"""Maintenance of the store: retention, rebuild from the log, and new keys."""

@@ -1,0 +1,299 @@
+"""Retention's own door: the only place where the log is changed. Secrets of runs long ended are masked for good,
+and, where that is wanted, old runs are deleted.
+
+A run is read, masked and folded outside of any transaction; the writing then holds the lock for as short as can be,
+and does nothing if the run has moved on meanwhile. Everything is done in small rounds.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import connection
+from django.db.models import Model
+
+from toolcards.audit.trail import Act, AuditRow, redactor
+from toolcards.client.common.json_text import parse
+from toolcards.core.calls.facts import dump
+from toolcards.core.redaction.log_masking import Scrub, differs, fold
+from toolcards.core.redaction.redactor import Redactor
+from toolcards.core.runs.run_state import Board
+from toolcards.encryption import Closed
+from toolcards.gate.agents import idempotency
+from toolcards.gate.writer import group_commit, run_cache
+from toolcards.gate.writer.bulk_sql import ascii_text, rewrite
+from toolcards.gate.writer.command import Action
+from toolcards.gate.writer.transaction import Transaction
+from toolcards.models import Approval, Event, Receipt, ReceiptPart, Run, ToolCall, Vote
+
+log = logging.getLogger(__name__)
+CHUNK = 1_000  # rows that one transaction deletes
+CALLS = 250  # calls that one transaction deletes, with their approvals and votes
+ROUND = 50  # runs looked at in one round
+SECONDS = 2.0  # after which a round begins nothing more
+
+_DELETE = (
+    "DELETE FROM toolcards_event WHERE id IN (SELECT id FROM toolcards_event WHERE run_id = %s ORDER BY seq LIMIT %s)"
+)
+_refused: dict[int, int] = {}  # run -> its seq when its masking was refused; it is tried again when it has moved on
+
+
+@dataclass
+class Done:
+    """What a round did, or with `dry_run` would do. `more`: there is work left for the next one."""
+
+    scrubbed: int = 0
+    refused: int = 0
+    deleted: Counter[str] = field(default_factory=Counter)
+    more: bool = False
+
+
+def retain(now: float | None = None, *, dry_run: bool = False, seconds: float = SECONDS) -> Done:
+    """Mask and delete what is due at `now` (epoch seconds), for about so many seconds."""
+    moment = datetime.fromtimestamp(time.time() if now is None else now, UTC)
+    until, done = time.monotonic() + seconds, Done()
+    _forget_receipts(moment, done, dry_run)
+    for pk in _to_delete(moment, done):
+        if not dry_run and time.monotonic() > until:
+            done.more = True
+            return done
+        done.deleted += _counted(pk) if dry_run else _delete(pk, _deleting_before(moment))
+    for run in _to_scrub(moment, done):
+        if not dry_run and time.monotonic() > until:
+            done.more = True
+            return done
+        _scrub(run, done, dry_run)
+    return done
+
+
+def _deleting_before(moment: datetime) -> datetime:
+    return moment - timedelta(days=settings.TOOLCARDS.retention_days)
+
+
+def _ended(before: datetime) -> Any:
+    return Run.objects.exclude(status__in=("running", "waiting")).filter(ended_at__lt=before).order_by("ended_at", "pk")
+
+
+def _to_delete(moment: datetime, done: Done) -> list[int]:
+    if not settings.TOOLCARDS.retention_days:
+        return []
+    return _first(_ended(_deleting_before(moment)).values_list("pk", flat=True), done)
+
+
+def _to_scrub(moment: datetime, done: Done) -> list[Run]:
+    due = _ended(moment - timedelta(seconds=settings.TOOLCARDS.secrets_ttl)).filter(scrubbed_at=None)
+    for pk, seq in _refused.items():
+        due = due.exclude(pk=pk, seq=seq)
+    return _first(due, done)
+
+
+def _first(due: Any, done: Done) -> list[Any]:
+    found = list(due[: ROUND + 1])
+    done.more = done.more or len(found) > ROUND
+    return found[:ROUND]
+
+
+# ---------------------------------------------------------------- masking for good
+
+
+def _scrub(run: Run, done: Done, dry_run: bool) -> None:
+    try:
+        plan, fault = _plan(run, redactor())
+    except ValueError as error:  # a fact that this version does not know, or that no key opens
+        plan, fault = None, str(error)
+    if plan is None or fault:
+        done.refused += 1
+        if not dry_run:
+            _refused[run.pk] = run.seq
+            log.error("retention: run %s stays as it is: %s", run.pk, fault)
+            group_commit.do(Refuse(run, fault))
+    elif dry_run or group_commit.do(plan):
+        done.scrubbed += 1
+
+
+def _plan(run: Run, hide: Redactor) -> tuple[Rewrite | None, str]:
+    """Read the run's log and mask it; return what is to be written, or why nothing may be."""
+    scrub, places, old = Scrub(hide), [], []
+    for event in Event.objects.after(run, 0).iterator(chunk_size=2_000):
+        scrub.read(event.ordinal, event.said, event.seq)
+        places.append((event.ordinal, event.seq))
+        old.append((event.fact, event.applied))
+    if (places[-1][1] if places else 0) != run.seq:
+        return None, "its log is not whole"
+    told = scrub.masked()
+    board, applied = fold(places, told)
+    fault = differs(scrub.before, board) or _unlike_stored(run, board)
+    if fault:
+        return None, fault
+    new = ((dump(fact), kept) for fact, kept in zip(told, applied, strict=True))
+    rows = [(*now, run.pk, at[1]) for now, was, at in zip(new, old, places, strict=True) if now != was]
+    return Rewrite(run, board, rows, hide), ""
+
+
+def _unlike_stored(run: Run, board: Board) -> str:
+    """Compare with the rows, too: a run whose log adds up to something else is `replay`'s matter, not ours."""
+    stored = dict(ToolCall.objects.filter(run=run).values_list("ordinal", "state"))
+    states = {ordinal: str(card.state or "") for ordinal, card in board.cards.items()}
+    return "" if stored == states and run.status == board.status else "its cards are not what its log adds up to"
+
+
+class Rewrite(Action):
+    """Write a run's masked log, and all that was made of it. The answer is whether that was done."""
+
+    def __init__(self, run: Run, board: Board, rows: list[tuple[Any, ...]], hide: Redactor) -> None:
+        super().__init__()
+        self.run, self.board, self.rows, self.hide = run, board, rows, hide
+
+    def apply(self, tx: Transaction) -> None:
+        """See journal.Work."""
+        self.answer = False
+        row: Any = Run.objects.select_for_update().filter(pk=self.run.pk).first()
+        if row is None or row.seq != self.run.seq or row.ended_at is None or row.scrubbed_at is not None:
+            return  # it has moved on meanwhile, or another process was here
+        if self.rows:
+            with connection.cursor() as cursor:
+                rewrite(cursor, self.rows)
+            self._write_cards(tx, row)
+        texts = self._write_texts(row)
+        columns = {"scrubbed_at": datetime.fromtimestamp(tx.now, UTC), "updated_at": row.updated_at}
+
+        def mark() -> None:
+            run_cache.forget(row.pk)
+            Run.objects.filter(pk=row.pk).update(**columns)
+
+        tx.after.append(mark)
+        if self.rows or texts:
+            detail = {"masked": {"events": len(self.rows), "texts": texts}}
+            tx.acts.append(Act("retention", "timeout", run=row.name, detail=detail, at=tx.now))
+        self.answer = True
+
+    def _write_cards(self, tx: Transaction, row: Any) -> None:
+        """All cards of the run and the run's own row, as the masked log has them."""
+        run_cache.forget(row.pk)
+        row.agent = self.hide.text(row.agent)
+        numbers, cards = json.loads(row.numbers), self.board.cards
+        written = run_cache.RunMemory(
+            row=row, board=self.board, seq=row.seq, numbers=numbers, counts=Counter(), states={}, waiting=set(),
+            asks={ordinal: card.approval for ordinal, card in cards.items() if card.approval}, touched=True,
+            skipped=row.skipped_frames,
+        )  # fmt: skip
+        written.dirty = set(cards)
+        for card in cards.values():
+            written.count(card)
+        tx.runs[row.pk] = written
+
+    def _write_texts(self, row: Any) -> int:
+        """What people wrote about the run's calls, and answers that its sender may ask for again."""
+        own = Receipt.objects.filter(source=row.source_id, created_at__gte=row.started_at, created_at__lte=row.ended_at)
+        return sum(
+            self._mask(found, names)
+            for rows, names in (
+                (Approval.objects.filter(run=row), ("edited", "reason", "note")),
+                (Vote.objects.filter(approval__run=row), ("reason", "note")),
+                (own.exclude(answer=""), ("answer",)),
+                (ReceiptPart.objects.filter(receipt__in=own), ("body",)),
+            )
+            for found in rows.iterator()
+        )
+
+    def _mask(self, row: Model, names: Iterable[str]) -> int:
+        said = {name: getattr(row, name) for name in names}
+        readable = {name: text for name, text in said.items() if type(text) is not Closed}
+        new = {name: shown for name, text in readable.items() if (shown := _masked(self.hide, text)) != text}
+        if new:
+            type(row)._default_manager.filter(pk=row.pk).update(**new)
+        return len(new)
+
+
+class Refuse(Action):
+    """Say, once, that the run's secrets could not be masked without changing what happened."""
+
+    def __init__(self, run: Run, why: str) -> None:
+        super().__init__()
+        self.run, self.why = run, why
+
+    def apply(self, tx: Transaction) -> None:
+        """See journal.Work."""
+        said = {"refused": self.why, "seq": self.run.seq}
+        before = AuditRow.objects.filter(act="retention", run=self.run.name).order_by("-seq").first()
+        if before is None or before.details != said:
+            tx.acts.append(Act("retention", "timeout", run=self.run.name, detail=said, at=tx.now))
+
+
+def _masked(hide: Redactor, text: str) -> str:
+    """Mask a text that may be JSON."""
+    whole, value = parse(text)
+    if not whole or not isinstance(value, (dict, list)):
+        return ascii_text(hide.text(text))
+    shown = hide.value(value)
+    return text if shown is value else json.dumps(shown)
+
+
+# ---------------------------------------------------------------- deleting
+
+
+def _forget_receipts(moment: datetime, done: Done, dry_run: bool) -> None:
+    before = idempotency.forgotten_before(moment)
+    oldest = Receipt.objects.order_by("pk").values_list("created_at", flat=True).first()
+    if before is None or oldest is None or oldest >= before:
+        return
+    old = Receipt.objects.filter(created_at__lt=before)
+    gone = old.count() if dry_run else group_commit.do(idempotency.Forget(before, CHUNK))
+    done.deleted["receipts"] += gone
+    done.more = done.more or gone >= CHUNK
+
+
+def _counted(pk: int) -> Counter[str]:
+    return Counter(
+        runs=1,
+        calls=ToolCall.objects.filter(run=pk).count(),
+        approvals=Approval.objects.filter(run=pk).count(),
+        events=Event.objects.filter(run=pk).count(),
+    )
+
+
+def _delete(pk: int, before: datetime) -> Counter[str]:
+    """Delete the run in as many small transactions as it takes; stop if it has come alive meanwhile."""
+    counted = _counted(pk)
+    while (gone := group_commit.do(Delete(pk, before, counted))) is not None:
+        if gone:
+            return counted
+    return Counter()
+
+
+class Delete(Action):
+    """Delete the next rows of the run. The answer is whether it is gone, None where it must stay."""
+
+    def __init__(self, run: int, before: datetime, counted: Counter[str]) -> None:
+        super().__init__()
+        self.run, self.before, self.counted = run, before, counted
+
+    def apply(self, tx: Transaction) -> None:
+        """See journal.Work."""
+        self.answer = None
+        row = Run.objects.select_for_update().filter(pk=self.run).first()
+        if row is None or row.status in ("running", "waiting") or not row.ended_at or row.ended_at >= self.before:
+            return
+        self.answer = False
+        run_cache.forget(row.pk)
+        calls = list(ToolCall.objects.filter(run=row).order_by("pk").values_list("pk", flat=True)[:CALLS])
+        if calls:
+            ToolCall.objects.filter(pk__in=calls).delete()
+        elif not self._events():
+            row.delete()
+            detail = {"deleted": dict(self.counted), "ended_at": row.ended_at.isoformat()}
+            tx.acts.append(Act("retention", "timeout", run=row.name, detail=detail, at=tx.now))
+            self.answer = True
+
+    def _events(self) -> int:
+        with connection.cursor() as cursor:
+            cursor.execute(_DELETE, [self.run, CHUNK])
+            return int(cursor.rowcount)

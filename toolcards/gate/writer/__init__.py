@@ -1,0 +1,1 @@
+"""The group commit: the only code that writes runs, events, calls and approvals."""

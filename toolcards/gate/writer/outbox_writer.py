@@ -1,0 +1,186 @@
+"""What a transaction will tell others: happenings become payloads, payloads become deliveries, in that transaction.
+
+Nobody listens: nothing is done. Who listens is looked up at most every two seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from toolcards import hooks
+from toolcards.core.calls import facts as f
+from toolcards.core.calls import tool_events as h
+from toolcards.core.calls.call_json import moment
+from toolcards.core.calls.card import Card
+from toolcards.core.calls.event_order import ENDING, Unsettled
+from toolcards.core.calls.summary import summary
+from toolcards.database import is_transient
+from toolcards.gate.writer.run_cache import RunMemory
+from toolcards.notifications.outbox import PLUGIN, Delivery, Webhook
+from toolcards.showing import redactor
+
+log = logging.getLogger(__name__)
+REMEMBERED = 2.0
+_known: tuple[float, list[Webhook]] | None = None
+
+
+def forget() -> None:
+    """Look up anew who listens (after a change, and in tests)."""
+    global _known
+    _known = None
+
+
+def listeners() -> list[Webhook]:
+    """Return who wants to hear."""
+    global _known
+    if _known is None or _known[0] < time.monotonic():
+        _known = time.monotonic() + REMEMBERED, list(Webhook.objects.live())
+    return _known[1]
+
+
+def anybody() -> bool:
+    """Return whether anybody would hear it."""
+    return bool(listeners() or hooks.plugins())
+
+
+class Told:
+    """What one transaction has to tell, in order."""
+
+    def __init__(self) -> None:
+        self.payloads: list[tuple[RunMemory, dict[str, Any]]] = []
+
+    def note(self, memory: RunMemory, before: Card | None, after: Card, fact: f.AnyFact, events: list[str]) -> None:
+        """Remember what happened to the call between the two cards. Whatever goes wrong here changes no outcome."""
+        self._note(memory, before, after, events, memory.seq, fact.at)
+
+    def settle(self, memory: RunMemory, held: Unsettled) -> None:
+        """Remember that the call ended well, some facts ago."""
+        card = held.card
+        self._note(memory, None, card, list(ENDING), held.position, card.times.finished)
+
+    def _note(
+        self, memory: RunMemory, before: Card | None, after: Card, events: list[str], position: int, at: float
+    ) -> None:
+        try:
+            for event in events:
+                self.payloads.append((memory, payload(event, memory, after, before, at, position)))
+        except Exception as error:
+            if is_transient(error):
+                raise
+            log.exception("telling: %s of %s is not told", after.call_id, memory.row.name)
+
+    def ended(self, memory: RunMemory, fact: f.RunEnded) -> None:
+        """Remember that the run failed."""
+        if fact.outcome in {"error", "truncated"} and not fact.lane:
+            self.payloads.append((memory, run_failed(memory, fact)))
+
+    def write(self, now: float) -> None:
+        """Write the deliveries; last thing before the commit."""
+        try:
+            rows = [row for memory, said in self.payloads for row in _deliveries(memory, said, now)]
+        except Exception as error:
+            if is_transient(error):  # what is written after it would be rolled back in silence
+                raise
+            log.exception("telling: nothing of this transaction is told")
+            rows = []
+        if rows:
+            Delivery.objects.bulk_create(rows, ignore_conflicts=True)
+        self.payloads = []
+
+
+def payload(event: str, memory: RunMemory, card: Card, before: Card | None, at: float, position: int) -> dict[str, Any]:
+    """Return what hooks are told: the payload of docs/hooks.md, without arguments or results; texts are redacted."""
+    call, attempt = f"{memory.row.pk}-{card.ordinal}", h.attempt_of(card)
+    times = card.times
+    said: dict[str, Any] = _head(event, memory, f"{call}-{attempt}", position, at) | {
+        "call": call, "call_id": card.call_id, "attempt": attempt, "agent_path": list(card.agent_path),
+        "tool": {"name": card.tool.name, "source": card.tool.source, "kind": card.tool.kind},
+        "state": str(card.state), "summary": redactor().text(summary(redactor().card(card))), "phase": "execute",
+        "duration_ms": round((times.finished - (times.decided or times.available)) * 1000)
+        if times.finished and (times.decided or times.available) else None,
+        "decision_id": f"dec_{call}" if card.decision else None,
+        "args_sha256": card.decision.args_sha256 if card.decision else None,
+        "repair": {"method": card.repair, "tool": card.original_tool or card.tool.name} if card.repair else None,
+    }  # fmt: skip
+    return said | _particulars(event, card, before)
+
+
+def run_failed(memory: RunMemory, fact: f.RunEnded) -> dict[str, Any]:
+    """Return what is told of a run that ended badly."""
+    head = _head(h.RUN_FAILED, memory, f"{memory.row.pk}", memory.seq, fact.at)
+    error = {"code": fact.outcome, "message": redactor().text(fact.reason[: h.MESSAGE_MOST])}
+    return head | {"call": "", "outcome": fact.outcome, "error": error}
+
+
+def severity_of(said: dict[str, Any]) -> str:
+    """Return how much the event matters: low, medium, high or critical."""
+    if said["event"] == h.UNGOVERNED:
+        return "critical"
+    if said["event"] == h.ASKED:
+        return str(said.get("severity") or "medium")
+    if said["event"] == h.ESCALATED:  # whoever was asked first did not answer
+        return "critical" if said.get("severity") == "critical" else "high"
+    if said["event"] == h.RUN_FAILED:
+        return "high"
+    if said["event"] in (h.ERROR, h.CORRECTED):
+        return "medium"
+    return "low"
+
+
+def _head(event: str, memory: RunMemory, subject: str, position: int, at: float) -> dict[str, Any]:
+    return {
+        "event": event, "v": 1, "id": h.id_of(subject, event, position), "seq": h.seq_of(position, event),
+        "position": position, "ts": moment(at), "run_id": memory.row.name, "run": memory.row.pk,
+        "source": memory.row.source.name, "url": link_to(memory),
+    }  # fmt: skip
+
+
+def link_to(memory: RunMemory) -> str:
+    """Return the path of the run's page."""
+    return memory.row.url
+
+
+def _particulars(event: str, card: Card, before: Card | None) -> dict[str, Any]:
+    if event == h.ERROR:
+        told = h.error_of(card, before) or {}
+        if told:
+            told["error"]["message"] = redactor().text(told["error"]["message"])
+        return told
+    if event == h.SETTLED:
+        return {"outcome": h.outcome_of(card, before)}
+    if event == h.CORRECTED:
+        return {"outcome": h.outcome_of(card, before)} | _particulars(h.ERROR, card, before)
+    if event in (h.ASKED, h.ESCALATED, h.ANSWERED) and card.approval is not None:
+        ask = card.approval
+        return {
+            "approval": {"id": ask.id, "state": ask.state, "expires_at": moment(ask.expires_at)},
+            "severity": ask.terms.get("severity", "medium"), "url": "/approvals/",
+            "reason": redactor().text(ask.request_reason[:500]),
+        } | ({"escalated_to": h.newly_asked(before, card)} if event == h.ESCALATED else {})  # fmt: skip
+    if event == h.UNGOVERNED:
+        return {"anomalies": [code for code, _ in card.anomalies]}
+    return {"phase": "before"} if event == h.BEFORE else {}
+
+
+def _deliveries(memory: RunMemory, said: dict[str, Any], now: float) -> Iterable[Delivery]:
+    event, severity = said["event"], severity_of(said)
+    text = json.dumps(said)
+    common = {
+        "event_id": said["id"],
+        "event": event,
+        "severity": severity,
+        "payload": text,
+        "created_at": now,
+        "next_at": now,
+    }
+    for webhook in listeners():
+        if webhook.wants(event, memory.row.source_id, severity, said.get("escalated_to", ())):
+            yield Delivery(webhook_id=webhook.pk, target=str(webhook.pk), **common)
+    if event in (*h.TOOL_EVENTS, h.CORRECTED):
+        for plugin in hooks.plugins(event):
+            if event != h.BEFORE:  # it was asked while the call was judged
+                yield Delivery(target=f"{PLUGIN}{plugin.name}", **common)

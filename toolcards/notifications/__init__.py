@@ -1,0 +1,1 @@
+"""Notifications: who subscribes to what, and each delivery with its result."""

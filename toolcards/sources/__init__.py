@@ -1,0 +1,1 @@
+"""How sources are doing, and what they have proved that they can do."""

@@ -1,0 +1,297 @@
+"""AG-UI between client and agent: the stream goes by, byte for byte, and its calls become cards on the way.
+
+    client ── RunAgentInput ──> POST /api/v1/ag-ui/<upstream> ── the same, with our answers ──> agent
+    client <── the agent's bytes, unchanged ─────────────────────── SSE ─────────────────────── agent
+
+Where an upstream is, an admin says (`TOOLCARDS_AGUI_UPSTREAMS`), never a caller. A run's questions can be answered
+here or in the client's own chat, whoever is first: the client's answers are read off its next request (`by: host`),
+ours are put into it, all of a run in one `resume`. `GET …/resume` tells a client when to make that request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import math
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from django.conf import settings
+from django.http import StreamingHttpResponse
+
+from toolcards import gate, outages
+from toolcards.adapters import ADAPTERS, Answer, BadFrame, resuming, strict
+from toolcards.adapters.sse import Splitter
+from toolcards.clocks import clock
+from toolcards.core.calls import facts as f
+from toolcards.database import excuse, keep_reading, reader
+from toolcards.doorbell import answers_of, listening
+from toolcards.models import Approval, Run
+from toolcards.transports import ag_ui_upstream as upstreams
+from toolcards.transports.api_errors import Problem, not_found
+from toolcards.transports.asgi_views import HEADERS, endpoint
+from toolcards.transports.auth import Caller
+from toolcards.transports.connections import Connection
+from toolcards.transports.frame_intake import Intake, run_named
+
+log = logging.getLogger(__name__)
+LONGEST_WAIT = 60.0  # seconds
+ROOM = 2.0  # seconds that a stream may be slowed down by us; then its copy is given up
+HEARTBEAT = 2.0
+# The client's credentials are for us; those for the agent come under a name of their own.
+OURS = frozenset({
+    "authorization", "cookie", "host", "content-length", "connection", "transfer-encoding", "accept", "te",
+    "accept-encoding", "origin", "expect", "upgrade", "keep-alive", "content-type", "proxy-authorization",
+    "proxy-connection", "proxy-authenticate", "trailer",
+})  # fmt: skip
+FOR_AGENT = "x-upstream-authorization"
+TOLD = ("approved", "denied", "expired")  # the answers that an agent is owed; it need not hear of other ends
+
+
+@endpoint("POST", "ingest")
+async def run(request: Any, caller: Caller, upstream: str) -> Any:
+    """Pass a run on to the agent and its stream back, and mirror it."""
+    url = _url(upstream)
+    asked = _read(request.body)
+    name = run_named(str(asked.get("threadId") or ""))
+    if not name:
+        raise Problem(400, "missing_field", "threadId: Field required")
+    mirror = Mirror(caller, name, upstream)
+    exchange: upstreams.Exchange | None = None
+    try:
+        asked = await mirror.answered(asked)
+        exchange = await upstreams.post(url, json.dumps(asked).encode(), _headers(request))
+        kind, coding = exchange.headers.get("content-type", ""), exchange.headers.get("content-encoding", "identity")
+        if not (exchange.status == 200 and kind.startswith("text/event-stream") and coding == "identity"):
+            mirror.over = True  # protobuf, say: it goes by all the same
+            await mirror.give_back()
+        headers = HEADERS | {"Content-Type": kind or "application/octet-stream", "X-Accel-Buffering": "no"}
+        headers |= {"Content-Encoding": coding} if coding != "identity" else {}
+        return StreamingHttpResponse(Relay(exchange, mirror), status=exchange.status, headers=headers)
+    except upstreams.Unreachable as error:
+        await mirror.give_back()
+        await mirror.close(f.RunEnded(outcome="error", reason=f"The agent: {error}."))
+        raise Problem(502, "upstream", f"The agent {upstream} gave no answer: {error}.") from None
+    except BaseException:
+        if exchange is not None:
+            exchange.close()
+        await mirror.give_back()
+        await mirror.close(None)
+        raise
+
+
+@endpoint("GET", "ingest")
+async def resume(request: Any, caller: Caller, upstream: str) -> Any:
+    """Tell what was answered here, once everything that the run asked is answered; `wait` for that."""
+    _url(upstream)
+    name = run_named(request.GET.get("run", ""))
+    row = await keep_reading(Run.objects.filter(source=caller.agent, name=name).afirst)
+    if row is None:
+        raise not_found()
+    until = time.monotonic() + _seconds(request.GET.get("wait", "0"))
+    async with listening(answers_of(row.pk)) as bell:
+        while (standing := await _standing(row.pk)).waiting and (left := until - time.monotonic()) > 0:
+            await bell.wait(min(left, HEARTBEAT))
+    entries = [] if standing.waiting else _entries(standing.answers)
+    return {"run": name, "waiting": standing.waiting, "resume": entries}
+
+
+class Relay:
+    """The body of our answer: the agent's, piece by piece. It ends once, also if it was never begun."""
+
+    def __init__(self, exchange: upstreams.Exchange, mirror: Mirror) -> None:
+        self._exchange, self._mirror = exchange, mirror
+        self._loop = asyncio.get_running_loop()
+        self._end: f.RunEnded = f.RunEnded(outcome="aborted", reason="The client went away.")
+        self._ending: asyncio.Task[None] | None = None
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for piece in self._exchange.pieces():
+                await self._mirror.see(piece)
+                yield piece
+            self._end = gate.end_of_stream()
+        except upstreams.Unreachable as error:
+            log.info("upstream: %s", error)
+            self._end = gate.end_of_stream()
+            raise
+        finally:
+            await asyncio.shield(self._finish())
+
+    def close(self) -> None:
+        """Hang up and end the mirror; Django calls this at the end of every response, from any thread."""
+        self._loop.call_soon_threadsafe(self._finish)
+
+    def _finish(self) -> asyncio.Task[None]:
+        if self._ending is None:
+            self._exchange.close()
+            self._ending = self._loop.create_task(self._mirror.close(self._end))
+        return self._ending
+
+
+class Mirror:
+    """The cards' side of one exchange. What goes wrong here never touches the stream."""
+
+    def __init__(self, caller: Caller, name: str, agent: str) -> None:
+        self.over = False
+        self._connection = Connection(caller)
+        self._splitter = Splitter(settings.TOOLCARDS.max_frame)
+        self._taken: list[str] = []
+        try:
+            self._intake = Intake(
+                caller, ADAPTERS["ag-ui"], run=name, agent=agent, mode="observe", channel="poll",
+                on_open=self._connection.sends,
+            )  # fmt: skip
+        except BaseException:
+            self._connection.close()
+            raise
+
+    async def answered(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Write down what the request answers; return it with what was answered here, if all is answered."""
+        stream = self._intake.stream
+        assert stream is not None
+        before = await Run.objects.filter(source=stream.source, name=stream.run_name).afirst()
+        if before is None:
+            return asked
+        told = resuming.answers(asked, (await _standing(before.pk)).batch)
+        if told:
+            stream.push([*told])
+            await stream.settle()
+        standing = await _standing(before.pk)
+        if standing.waiting or not standing.answers:
+            return asked
+        for approval in standing.ids:
+            if await gate.atake(approval) is not None:
+                self._taken.append(approval)
+        return resuming.resumed(asked, _entries(standing.answers))
+
+    async def give_back(self) -> None:
+        """The agent did not hear our answers."""
+        for approval in self._taken:
+            await gate.agive_back(approval)
+        self._taken = []
+
+    async def see(self, piece: bytes) -> None:
+        """Take in a piece of the stream."""
+        if self.over:
+            return
+        try:
+            for frame in self._splitter.feed(piece):
+                self._intake.take(frame)
+            stream = self._intake.stream
+            if stream is not None and stream.full:
+                await asyncio.wait_for(stream.room(), ROOM)
+        except (BadFrame, TimeoutError, Problem) as error:
+            log.warning("the copy of run %s was given up: %s", self._intake.run, error)
+            self.over = True
+
+    async def close(self, end: Any) -> None:
+        """Write down the end; `end_of_stream` means that the agent has said what there was to say."""
+        stream = self._intake.stream
+        lease: float | None = None
+        try:
+            if stream is not None and end is not None and not self.over:
+                for frame in self._splitter.end():
+                    self._intake.take(frame)
+                stream.push([end])
+                lease = math.inf
+            if stream is not None:
+                await stream.settle()
+        except Exception as error:
+            if not excuse(error, outages.WRITING):
+                log.exception("the end of run %s was not written", self._intake.run)
+        finally:
+            with contextlib.suppress(Exception):
+                self._connection.close(lease=lease)
+
+
+# ---------------------------------------------------------------- questions and answers
+
+
+class Standing:
+    """The questions of a run that are not yet answered, and the answers that its agent has not heard."""
+
+    def __init__(self, rows: list[Approval]) -> None:
+        ready = [row for row in rows if row.state in TOLD and (row.by_kind == "host" or not _is_held_back(row))]
+        self.waiting = len(rows) - len(ready)
+        self.ids = [row.id for row in ready]
+        self.answers = [answer for row in ready if (answer := _answer(row)) is not None]
+        asked = [row.call.as_card().approval for row in rows]
+        batched = [ask for ask in asked if ask and _style(ask.reply_to) == "langgraph-batch"]
+        self.batch = [ask.source_id for ask in sorted(batched, key=lambda ask: ask.reply_to.get("place", 0))]
+
+
+def _is_held_back(row: Approval) -> bool:
+    return clock.is_recent(row.decided_at, settings.TOOLCARDS.handover_seconds)
+
+
+def _style(reply_to: Any) -> str:
+    return str(reply_to.get("style", "")) if isinstance(reply_to, dict) else ""
+
+
+def _answer(row: Approval) -> Answer | None:
+    card = row.call.as_card()
+    ask = card.approval
+    if ask is None or ask.id != row.id:
+        return None
+    edited = card.input if card.repair == "edited" else None
+    return Answer(card.call_id, ask.source_id, row.state == "approved", ask.reason, edited, ask.reply_to)
+
+
+def _standing_now(run: int) -> Standing:
+    rows = Approval.objects.filter(run=run, opener="agent", channel="poll", delivered_at=None)
+    found = rows.filter(state__in=["pending", *TOLD]).select_related("call").order_by("call__ordinal")
+    return Standing(list(found))
+
+
+_standing = reader(_standing_now)
+
+
+def _entries(answers: list[Answer]) -> list[dict[str, Any]]:
+    together = ADAPTERS["ag-ui"].encode_all
+    assert together is not None
+    entries: list[dict[str, Any]] = together(answers)
+    return entries
+
+
+# ---------------------------------------------------------------- the request
+
+
+def _url(name: str) -> str:
+    url = settings.TOOLCARDS.upstreams.get(name)
+    if url is None:
+        raise not_found()
+    return str(url)
+
+
+def _read(body: bytes) -> dict[str, Any]:
+    try:
+        value = strict.loads(body.decode("utf-8"), settings.TOOLCARDS.max_depth + 8)
+    except UnicodeDecodeError:
+        raise Problem(400, "not_json", "The body is not UTF-8.") from None
+    if not isinstance(value, dict):
+        raise Problem(400, "not_object", "The body is one JSON object.")
+    return value
+
+
+def _headers(request: Any) -> dict[str, str]:
+    # What `Connection` names is for one hop, as these are.
+    hop = {name.strip().lower() for name in request.headers.get("Connection", "").split(",")}
+    kept = {name.lower(): value for name, value in request.headers.items() if name.lower() not in OURS | hop}
+    theirs = kept.pop(FOR_AGENT, "")
+    more = {"authorization": theirs} if theirs else {}
+    fixed = {"content-type": "application/json", "accept": "text/event-stream", "accept-encoding": "identity"}
+    return kept | more | fixed
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text or 0)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < math.inf:
+        raise Problem(400, "bad_wait", "wait is a number of seconds.")
+    return min(seconds, LONGEST_WAIT)

@@ -1,0 +1,107 @@
+"""Sends copies of the anchor outside: to standard output, to a file, or by HTTP, as TOOLCARDS_AUDIT_COPY names them.
+
+What is sent is the anchor's own line, which is signed; `audit verify --against` reads it. Each server process sends
+for itself. A place that does not take a copy is tried again with the newest anchor, and holds up no other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import sys
+import time
+from dataclasses import dataclass
+
+from django.conf import settings
+
+from toolcards.audit import anchor
+from toolcards.audit.anchor import Anchor, NotOurs
+from toolcards.transports import webhooks
+
+log = logging.getLogger(__name__)
+EVERY = 2.0  # seconds between two looks
+AGAIN = 30.0  # seconds until a place that failed is tried again
+
+
+@dataclass
+class Place:
+    """What a place has got: rows and anchor of the last copy, when it was sent, and when to try again."""
+
+    seq: int = 0
+    number: int = 0
+    at: float = 0.0
+    not_before: float = 0.0
+    trouble: str = ""
+
+
+places: dict[str, Place] = {}
+_complained = 0.0
+
+
+def send_due(now: float | None = None, *, all_of_it: bool = False) -> int:
+    """Send the anchor to every place that is due (`all_of_it`: that lacks it); return how many took it."""
+    moment = time.time() if now is None else now
+    if not settings.TOOLCARDS.audit_copy:
+        return 0
+    current = _anchor(moment)
+    if current is None:
+        return 0
+    known = [(name, places.setdefault(name, Place(at=moment))) for name in settings.TOOLCARDS.audit_copy]
+    due = [(name, place) for name, place in known if _due(place, current, moment, all_of_it)]
+    return sum(_sent(name, place, current, moment) for name, place in due)
+
+
+def label(name: str) -> str:
+    """Return the place for people to read: of a URL its host alone, since its path may be a secret."""
+    if not name.startswith(("https://", "http://")):
+        return name
+    host = name.partition("://")[2].partition("/")[0].rpartition("@")[2]
+    return f"{name.partition('://')[0]}://{host}/…"
+
+
+def _anchor(now: float) -> Anchor | None:
+    global _complained
+    try:
+        anchor.write()
+        current = anchor.read()
+    except (NotOurs, OSError):
+        current = None
+    if current is None or not current.signed:
+        if now - _complained > settings.TOOLCARDS.audit_copy_seconds:
+            _complained = now
+            log.error("audit: there is no anchor to copy; `toolcards audit verify` shows what is wrong")
+        return None
+    return current
+
+
+def _due(place: Place, current: Anchor, now: float, all_of_it: bool) -> bool:
+    if current.number == place.number or (now < place.not_before and not all_of_it):
+        return False
+    many = current.seq - place.seq >= settings.TOOLCARDS.audit_copy_rows
+    return all_of_it or many or current.seq < place.seq or now - place.at >= settings.TOOLCARDS.audit_copy_seconds
+
+
+def _sent(name: str, place: Place, current: Anchor, now: float) -> bool:
+    try:
+        _send(name, anchor.line_of(current), f"anchor_{current.line}_{current.number}")
+    except (OSError, webhooks.Hostile, webhooks.NotDelivered) as error:
+        place.trouble, place.not_before = str(error), now + AGAIN
+        log.warning("audit: %s did not take a copy of the anchor: %s", label(name), error)
+        return False
+    place.seq, place.number, place.at, place.not_before, place.trouble = current.seq, current.number, now, 0.0, ""
+    return True
+
+
+def _send(name: str, line: str, event_id: str) -> None:
+    if name == "stdout":
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+    elif name.startswith(("https://", "http://")):
+        digest = hashlib.sha256(line.encode()).hexdigest()[:16]
+        headers = {"Content-Type": "application/json", "webhook-id": f"{event_id}_{digest}"}
+        webhooks.post(name, line.encode(), headers)
+    else:
+        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(handle, "a") as opened:
+            opened.write(line + "\n")

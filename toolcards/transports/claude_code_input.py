@@ -1,0 +1,125 @@
+"""What a Claude Code hook posted, read so that nothing which may be a gating hook passes for something else.
+
+Claude Code (read from and tested with 2.1.329) runs the tool when a hook answers anything but a 2xx status. So an
+input that cannot be read must still show whether it is of a gating event: then it is denied in that event's own words.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from toolcards.adapters import BadFrame, strict
+from toolcards.transports.api_errors import Problem
+from toolcards.transports.auth import Caller
+from toolcards.transports.frame_intake import run_named
+
+HOST_LIMIT = 600.0  # seconds that Claude Code 2.1.329 waits for a hook unless its `timeout` says otherwise
+MARGIN = 10.0  # seconds before the host's limit at which we answer ourselves: an elapsed hook lets the tool run
+GATING = ("PreToolUse", "PermissionRequest")
+_BY_LETTERS = {event.lower(): event for event in GATING}
+_NAMED = re.compile("|".join(GATING), re.IGNORECASE)
+_NO_LETTER = re.compile(r"[^a-z]")
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """One hook input on its way: what was said, by whom, and how long its sender waits."""
+
+    caller: Caller
+    event: str
+    said: dict[str, Any]
+    text: str
+    limit: float
+    agent: str
+
+    @property
+    def run(self) -> str:
+        """The session."""
+        return str(self.said.get("session_id", ""))
+
+
+def read(request: Any, caller: Caller) -> Hook:
+    """Return the hook; raises BadFrame or Problem for what no Claude Code ever sent."""
+    try:
+        text = request.body.decode("utf-8")
+    except UnicodeDecodeError:
+        raise BadFrame("not JSON: not UTF-8", "not_json") from None
+    pairs = _members(text)
+    said = dict(pairs)
+    event = said.get("hook_event_name")
+    if not isinstance(event, str) or not event:
+        raise BadFrame("a hook input is one JSON object with hook_event_name", "not_object")
+    if not isinstance(said.get("session_id"), str) or not said["session_id"]:
+        raise BadFrame("session_id: Field required", "missing_field")
+    gating = _gating(pairs)
+    if gating and event != gating:
+        raise BadFrame(f"hook_event_name: {gating} is spelled in another way, or is there twice", "bad_field")
+    run_named(said["session_id"])
+    agent = request.GET.get("agent", "") or "Claude Code"
+    hook = Hook(caller, event, said, text, _limit(request.GET.get("limit", "")), agent)
+    if gating:
+        _check(said)
+    return hook
+
+
+def gating_event(body: bytes) -> str:
+    """Return the gating event that this may be an input of, "" if it can be none; the body need not be readable."""
+    text = body.decode("utf-8", "replace")
+    try:
+        pairs = _members(text)
+    except BadFrame:
+        found = _NAMED.search(text)
+        return _BY_LETTERS[found.group().lower()] if found else ""
+    return _gating(pairs)
+
+
+def _members(text: str) -> list[tuple[str, Any]]:
+    """Return the members of the outermost object, each as often as it is there; raises BadFrame."""
+    outermost: list[tuple[str, Any]] = []
+
+    def keep(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal outermost
+        outermost = pairs
+        return dict(pairs)
+
+    try:
+        value = json.loads(text, object_pairs_hook=keep)
+    except (RecursionError, ValueError) as error:
+        raise strict.refusal(text, error) from None
+    if not isinstance(value, dict):
+        raise BadFrame("a hook input is one JSON object with hook_event_name", "not_object")
+    return outermost
+
+
+def _gating(pairs: list[tuple[str, Any]]) -> str:
+    """Return the gating event that one of the names spells; of a call without any name, that before a tool."""
+    names = [value for member, value in pairs if member == "hook_event_name"]
+    for value in names:
+        letters = _NO_LETTER.sub("", value.lower()) if isinstance(value, str) else ""
+        if letters in _BY_LETTERS:
+            return _BY_LETTERS[letters]
+    nameless = not any(isinstance(value, str) and value for value in names)
+    return GATING[0] if nameless and {"tool_name", "tool_input"} & dict(pairs).keys() else ""
+
+
+def _check(said: dict[str, Any]) -> None:
+    """A call that is to be judged has a tool and an object for its input."""
+    tool = said.get("tool_name")
+    if not isinstance(tool, str) or not tool.strip():
+        raise BadFrame("tool_name: Field required", "missing_field")
+    if not isinstance(said.get("tool_input"), dict):
+        raise BadFrame("tool_input: must be an object", "missing_field" if "tool_input" not in said else "bad_field")
+
+
+def _limit(given: str) -> float:
+    """How long a question may be held: `?limit=` seconds, as connect writes it, else the program's default."""
+    try:
+        seconds = float(given) if given else HOST_LIMIT - MARGIN
+    except ValueError:
+        seconds = float("nan")
+    if seconds != seconds:
+        raise Problem(400, "bad_limit", "limit is a number of seconds.")
+    return min(max(seconds, 1.0), 86_400.0)

@@ -1,0 +1,264 @@
+"""Sends what the gate has written down to be told: to plug-ins, webhooks, chats and mail; at least once each.
+
+Runs beside the gate and never holds it up. Whoever takes a delivery holds it for a while; if that process dies it
+is taken again. Nothing that goes wrong here changes anything about a call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from channels.db import database_sync_to_async
+from django.db import connections, transaction
+
+from toolcards import hooks, outages
+from toolcards.audit.trail import Act, write
+from toolcards.core.calls import tool_events as h
+from toolcards.database import excuse, is_transient
+from toolcards.doorbell import EVERY_RUN, listening
+from toolcards.gate.writer import outbox_writer
+from toolcards.models import ToolCall
+from toolcards.notifications import formats, mail
+from toolcards.notifications.outbox import KEEP_DAYS, PLUGIN, Delivery, Webhook
+from toolcards.transports import webhooks
+from toolcards.transports.webhooks import Hostile, NotDelivered
+
+log = logging.getLogger(__name__)
+LEASE = 30.0  # seconds that a delivery is held by who took it
+BATCH = 100
+AT_ONCE, SLOW_AT_ONCE = 8, 4  # targets served at once, and how many of them may have been slow
+SLOW, TURN = 2.0, 5.0  # seconds: a delivery that took longer is slow; a turn ends after so many
+PRUNE_EVERY = 3600.0
+_pruned = 0.0
+IDLE, BREATH = 1.0, 0.2  # seconds: to look without news, and between two looks
+# Standard Webhooks' example schedule, in seconds; after the last one it has failed.
+BACKOFF = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
+_GONE = 410
+
+
+async def follow() -> None:
+    """Send whatever is to be told, as soon as it is written, for ever. One task per event loop."""
+    turns = Turns()
+    begin = database_sync_to_async(turns.begin, thread_sensitive=False)
+    try:
+        async with listening(EVERY_RUN) as bell:
+            while True:
+                await bell.wait(IDLE)
+                try:
+                    await begin()
+                except Exception as error:  # the database may be away for a while
+                    if not excuse(error, outages.SENDING):
+                        log.exception("dispatch: this round failed")
+                else:
+                    outages.succeed(outages.SENDING)
+                await asyncio.sleep(BREATH)
+    finally:
+        turns.close()
+
+
+class Turns:
+    """Serves each target in a turn of its own, in order, so that none waits for another that is slow.
+
+    There are as many turns at once as threads. Targets that were slow have half of them: the others always find one.
+    """
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="deliver")
+        self._lock = threading.Lock()
+        self._busy: set[str] = set()
+        self._slow: set[str] = set()
+
+    def begin(self) -> None:
+        """Give a turn to every target that something is due for, as long as there are threads."""
+        global _pruned
+        if outbox_writer.anybody():
+            with self._lock:
+                without = self._busy | (self._slow if len(self._busy & self._slow) >= SLOW_AT_ONCE else set())
+            for target in Delivery.objects.due(time.time()).exclude(target__in=without).values_list("target")[:BATCH]:
+                self._begin_one(target[0])
+        if time.monotonic() - _pruned > PRUNE_EVERY:
+            _pruned = time.monotonic()
+            prune()
+
+    def close(self) -> None:
+        """Begin no more turns."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _begin_one(self, target: str) -> None:
+        with self._lock:
+            full = len(self._busy) >= AT_ONCE
+            held_back = target in self._slow and len(self._busy & self._slow) >= SLOW_AT_ONCE
+            if full or held_back or target in self._busy:
+                return
+            self._busy.add(target)
+        self._pool.submit(self._turn, target)
+
+    def _turn(self, target: str) -> None:
+        slow, began = False, time.monotonic()
+        try:
+            while not slow and time.monotonic() - began < TURN:
+                pks = list(Delivery.objects.due(time.time()).filter(target=target).values_list("pk", flat=True)[:BATCH])
+                for pk in pks:
+                    sending = time.monotonic()
+                    _send(pk, time.time())
+                    slow = time.monotonic() - sending > SLOW
+                    if slow or time.monotonic() - began >= TURN:
+                        break
+                if not pks:
+                    break
+        except Exception as error:  # a delivery that was taken is due again when its lease ends
+            if not excuse(error, outages.SENDING):
+                log.exception("dispatch: a turn of %s failed", target)
+        finally:
+            connections.close_all()  # the thread may have nothing to do for long
+            with self._lock:
+                self._busy.discard(target)
+                (self._slow.add if slow else self._slow.discard)(target)
+
+
+def dispatch(now: float | None = None) -> int:
+    """Send what is due now, one after the other; return how many were taken."""
+    now = time.time() if now is None else now
+    return sum(_send(pk, now) for pk in list(Delivery.objects.due(now).values_list("pk", flat=True)[:BATCH]))
+
+
+def prune(now: float | None = None) -> int:
+    """Forget deliveries that were done with two weeks ago, plug-ins' after a day; return how many."""
+    now = time.time() if now is None else now
+    gone, _ = Delivery.objects.filter(done_at__lt=now - KEEP_DAYS * 86_400).delete()
+    more, _ = Delivery.objects.filter(webhook=None, done_at__lt=now - 86_400).delete()
+    return gone + more
+
+
+def _send(pk: int, now: float) -> bool:
+    if not Delivery.objects.take(pk, now, LEASE):
+        return False
+    delivery = Delivery.objects.select_related("webhook").get(pk=pk)
+    try:
+        if delivery.webhook is None:
+            _to_plugin(delivery, now)
+        else:
+            _to_webhook(delivery, delivery.webhook, now)
+    except Exception as error:
+        if is_transient(error):
+            raise  # the lease runs out, and the delivery is taken again
+        log.exception("dispatch: delivery %s", pk)
+        _retry(delivery, "It could not be sent.", 0, None, now)
+    outages.succeed(outages.SENDING)  # a slow receiver makes a long round, no outage
+    return True
+
+
+# ---------------------------------------------------------------- plug-ins
+
+
+def _to_plugin(delivery: Delivery, now: float) -> None:
+    name = delivery.target.removeprefix(PLUGIN)
+    plugin = next((plugin for plugin in hooks.plugins() if plugin.name == name), None)
+    if plugin is None:
+        _done(delivery, "dropped", now, error="not_plugged_in")
+        return
+    code = hooks.observe(plugin, _with_bodies(delivery.said))
+    _done(delivery, "failed" if code else "delivered", now, error=code)
+
+
+def _with_bodies(said: dict[str, Any]) -> dict[str, Any]:
+    """Plug-ins run in this process: they see the input and the output, webhooks see neither."""
+    run, _, ordinal = str(said.get("call", "")).partition("-")
+    call = ToolCall.objects.filter(run_id=run, ordinal=ordinal).first() if run and ordinal else None
+    if call is None:
+        return said
+    card = call.as_card()
+    return said | {"input": card.shown_input} | ({"output": card.output} if said["event"] == h.AFTER else {})
+
+
+# ---------------------------------------------------------------- webhooks
+
+
+def _to_webhook(delivery: Delivery, webhook: Webhook, now: float) -> None:
+    if not webhook.enabled:
+        return _done(delivery, "dropped", now, error="It is switched off.")
+    until = quiet_until(webhook, delivery.severity, now)
+    if until:
+        Delivery.objects.filter(pk=delivery.pk).update(next_at=until, attempts=delivery.attempts - 1)
+        return None
+    try:
+        status = _SENDERS[webhook.format](delivery, webhook)
+    except Hostile as error:
+        return _done(delivery, "failed", now, error=str(error))
+    except NotDelivered as error:
+        return _not_delivered(delivery, webhook, error, now)
+    return _done(delivery, "delivered", now, status=status)
+
+
+def _not_delivered(delivery: Delivery, webhook: Webhook, error: NotDelivered, now: float) -> None:
+    if error.status == _GONE:
+        with transaction.atomic():
+            Webhook.objects.filter(pk=webhook.pk).update(enabled=False, trouble="It answered 410: it is gone.")
+            write(Act("notify.gone", "gate", detail={"name": webhook.name, "enabled": {"was": True, "is": False}}))
+        return _done(delivery, "failed", now, error=str(error), status=error.status)
+    return _retry(delivery, str(error), error.status, error.retry_after, now)
+
+
+def _retry(delivery: Delivery, why: str, status: int, after: float | None, now: float) -> None:
+    if delivery.attempts > len(BACKOFF):
+        return _done(delivery, "failed", now, error=why, status=status)
+    pause = BACKOFF[delivery.attempts - 1] * random.uniform(0.9, 1.2)  # noqa: S311 - to spread the tries
+    fields = {"next_at": now + max(pause, after or 0), "error": why[:300], "status": status or None}
+    Delivery.objects.filter(pk=delivery.pk).update(**fields)
+    return None
+
+
+def _done(delivery: Delivery, state: str, now: float, *, error: str = "", status: int = 0) -> None:
+    Delivery.objects.filter(pk=delivery.pk).update(state=state, done_at=now, error=error[:300], status=status or None)
+
+
+def quiet_until(webhook: Webhook, severity: str, now: float) -> float:
+    """Return when the quiet hours end that hold this back, 0 where nothing does. `critical` is never held back."""
+    if not webhook.quiet_from or not webhook.quiet_to or severity == "critical" or webhook.format == "webhook":
+        return 0
+    here = datetime.fromtimestamp(now, ZoneInfo(webhook.zone))
+    start, end = (_at(here, text) for text in (webhook.quiet_from, webhook.quiet_to))
+    minute = here.hour * 60 + here.minute
+    inside = start <= minute < end if start <= end else minute >= start or minute < end
+    if not inside or start == end:
+        return 0
+    return now + ((end - minute) % 1440) * 60 - here.second
+
+
+def _at(here: datetime, text: str) -> int:
+    hour, _, minute = text.partition(":")
+    return int(hour) * 60 + int(minute or 0)
+
+
+def _signed(delivery: Delivery, webhook: Webhook) -> int:
+    body = json.dumps({"type": delivery.event, "timestamp": delivery.said.get("ts"), "data": delivery.said}).encode()
+    headers = webhooks.signed(webhook.secrets(), delivery.event_id, body)
+    return webhooks.post(webhook.url, body, {"Content-Type": "application/json", **headers})
+
+
+def _chat(delivery: Delivery, webhook: Webhook) -> int:
+    body, headers = formats.TEMPLATES[webhook.format](formats.of(delivery.said, delivery.severity))
+    return webhooks.post(webhook.url, body, headers)
+
+
+def _mail(delivery: Delivery, webhook: Webhook) -> int:
+    try:
+        mail.send(webhook.to, formats.of(delivery.said, delivery.severity))
+    except OSError as error:  # smtplib's are, too
+        raise NotDelivered(f"The mail server did not take it: {type(error).__name__}.") from error
+    return 250
+
+
+_SENDERS: dict[str, Callable[[Delivery, Webhook], int]] = {
+    "webhook": _signed, "ntfy": _chat, "slack": _chat, "discord": _chat, "email": _mail,
+}  # fmt: skip

@@ -1,0 +1,207 @@
+"""Frames of one connection or body on their way into the log: split, decoded, measured, counted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from django.conf import settings
+
+from toolcards import gate
+from toolcards.adapters import ADAPTERS, Adapter, BadFrame, strict
+from toolcards.core.calls import facts as f
+from toolcards.core.runs.skipped_frames import Skipped
+from toolcards.ids import new_id
+from toolcards.models import Source
+from toolcards.transports.api_errors import Problem
+from toolcards.transports.auth import Caller
+
+MODES = ("gate", "observe")
+RUN_LENGTH = 200
+SPACE = " \t\r\n"
+_OVER = (f.InputReady, f.InputInvalid, f.OutputReady, f.OutputFailed, f.OutputDenied)
+_raw = json.JSONDecoder().raw_decode
+
+
+def adapter_of(protocol: str) -> Adapter:
+    """Return the adapter; raises Problem 400 (socket 4400)."""
+    adapter = ADAPTERS.get(protocol)
+    if adapter is None:
+        raise Problem(400, "unknown_protocol", f"protocol must be one of: {', '.join(sorted(ADAPTERS))}.")
+    return adapter
+
+
+def run_named(name: str) -> str:
+    """Return the sender's run id if it can be one; raises Problem 400."""
+    if len(name) > RUN_LENGTH or not name.isprintable():
+        raise Problem(400, "bad_run", f"run must be 1 to {RUN_LENGTH} printable characters.")
+    return name
+
+
+def mode_of(given: str, default: str, caller: Caller) -> str:
+    """Return gate or observe. A key that may not ask for decisions observes; if it says gate, Problem 403."""
+    if given and given not in MODES:
+        raise Problem(400, "bad_mode", "mode must be gate or observe.")
+    may = "decide" in caller.scopes
+    if given == "gate" and not may:
+        raise Problem(403, "scope", "mode=gate needs a key with the scope decide.", close=4403)
+    return given or (default if may else "observe")
+
+
+def frames_of(text: str) -> list[str]:
+    """Return the texts of the frames in one message: itself, or the members of a JSON array. Raises BadFrame."""
+    if text[:1] != "[" and text.lstrip(SPACE)[:1] != "[":
+        return [text]
+    frames: list[str] = []
+    at = _past(text, text.index("[") + 1)
+    if text[at : at + 1] != "]":
+        while True:
+            start = at
+            try:
+                _, at = _raw(text, at)
+            except (RecursionError, ValueError) as error:
+                raise strict.refusal(text, error, settings.TOOLCARDS.max_depth + 1) from None
+            frames.append(text[start:at])
+            at = _past(text, at)
+            if text[at : at + 1] != ",":
+                break
+            at = _past(text, at + 1)
+    if text[at : at + 1] != "]" or text[at + 1 :].strip(SPACE):
+        raise BadFrame("not JSON: the array does not end well", "not_json")
+    return frames
+
+
+def _past(text: str, at: int) -> int:
+    while text[at : at + 1] and text[at] in SPACE:
+        at += 1
+    return at
+
+
+TOO_MANY_GAPS = BadFrame("n: too many numbers before it are missing; send those first, or start another run", "gaps")
+
+
+class Intake:
+    """What one connection sends. `run` is known from the start, or from the first frame that can be read."""
+
+    def __init__(
+        self,
+        caller: Caller,
+        adapter: Adapter,
+        *,
+        run: str,
+        agent: str,
+        mode: str,
+        channel: str,
+        on_open: Callable[[gate.Stream], None] = lambda stream: None,
+        on_commit: Callable[[gate.Committed], None] | None = None,
+        on_failure: Callable[[Exception], None] | None = None,
+    ) -> None:
+        self.caller, self.adapter, self.run, self.mode = caller, adapter, run, mode
+        self.accepted = self.skipped = self.refused = 0
+        self.made = False  # the run's name is ours
+        self.since = 0.0  # when the body began, if an earlier request did
+        self.first_error: BadFrame | None = None
+        self.stream: gate.Stream | None = None
+        self._agent, self._channel = agent, channel
+        self._on_open, self._on_commit, self._on_failure = on_open, on_commit, on_failure
+        self._depth, self._max_args = settings.TOOLCARDS.max_depth + 1, settings.TOOLCARDS.max_args
+        self._written: dict[str, int] = {}  # call id -> characters of its streaming input
+        self._max_frame = settings.TOOLCARDS.max_frame
+        self._decode, self._number_of, self._piece_of = adapter.decode, adapter.number_of, adapter.piece_of
+        if run:
+            self.open()
+
+    def take(self, text: str) -> BadFrame | None:
+        """Push one frame; return what is wrong with it, if so."""
+        if len(text) > self._max_frame:
+            return self.refuse(BadFrame(f"a frame of more than {self._max_frame} characters", "too_large"))
+        hot = self._piece_of(text)
+        if hot is not None:
+            return self._grow(*hot, text)
+        try:
+            facts = self._decode(text, self._depth)
+            if type(facts) is not Skipped:
+                self._measure(facts, text)
+        except BadFrame as bad:
+            return self.refuse(bad)
+        stream = self.stream or self.open(text)
+        if type(facts) is Skipped:
+            self.skipped += 1
+        else:
+            self.accepted += 1
+        stream.push(facts, self._number_of(text) or 0)
+        return None
+
+    def _grow(self, piece: f.Piece, number: int, text: str) -> BadFrame | None:
+        """Push the frame that brought this piece of input: nine of ten on a busy day."""
+        call_id, said = piece
+        self._written[call_id] = size = self._written.get(call_id, 0) + len(said)
+        if size > self._max_args:
+            return self.refuse(self._too_large())
+        self.accepted += 1
+        (self.stream or self.open(text)).push(piece, number)
+        return None
+
+    def refuse(self, bad: BadFrame) -> BadFrame:
+        """Count a frame that cannot be used."""
+        self.refused += 1
+        self.first_error = self.first_error or bad
+        if self.stream is not None:
+            self.stream.push([])
+        return bad
+
+    def _committed(self, told: gate.Committed) -> None:
+        """Count what the gate refused after we had taken it in; then tell whom it concerns."""
+        if told.refused:
+            self.accepted -= told.refused
+            self.refused += told.refused
+            self.first_error = self.first_error or TOO_MANY_GAPS
+        if self._on_commit is not None:
+            self._on_commit(told)
+
+    def open(self, first: str = "") -> gate.Stream:
+        """Open the stream, once the run has a name: the sender's, else the frame's, else one of ours."""
+        if not self.run and first:
+            self.run = run_named(self.adapter.run_of(first))
+        if not self.run:
+            self.run, self.made = new_id("run"), True
+        self.stream = self._open_stream(
+            self.caller.agent, self.run, protocol=self.adapter.name, agent=self._agent, mode=self.mode,
+            channel=self._channel, on_commit=self._committed, on_failure=self._on_failure,
+        )  # fmt: skip
+        self._on_open(self.stream)
+        for _ in range(self.refused):
+            self.stream.push([])  # those before the first that could be read count in the acks too
+        return self.stream
+
+    def end(self) -> None:
+        """Push the end of a body, where that is the end of the stream; opens the stream of a body without frames."""
+        stream = self.stream or self.open()
+        if self.adapter.body_is_stream:
+            stream.push([gate.end_of_stream()])
+
+    def _open_stream(self, source: Source, run: str, **options: Any) -> gate.Stream:
+        return gate.open_stream(source, run, **options)
+
+    def _measure(self, facts: list[Any], text: str) -> None:
+        """Refuse arguments beyond the limit, streamed or whole."""
+        for fact in facts:
+            kind = type(fact)
+            if kind is f.InputDelta or kind is f.InputChunk:
+                size = self._written.get(fact.call_id, 0) + len(fact.text)
+                self._written[fact.call_id] = size
+                if size > self._max_args:
+                    raise self._too_large()
+            elif kind in _OVER:
+                if self._written.pop(fact.call_id, 0) > self._max_args:
+                    self._written[fact.call_id] = self._max_args + 1
+                if len(text) > self._max_args and kind is f.InputReady and _length(fact.input) > self._max_args:
+                    raise self._too_large()
+
+    def _too_large(self) -> BadFrame:
+        return BadFrame(f"arguments of more than {self._max_args} bytes", "too_large")
+
+
+def _length(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass"))

@@ -1,0 +1,255 @@
+"""What agents ask over HTTP: may I, is it answered, I do it now, this came of it, never mind, I am here, I am done."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from django.conf import settings
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from toolcards import feed, gate
+from toolcards.adapters import strict
+from toolcards.database import keep_reading
+from toolcards.models import Approval
+from toolcards.transports import shutdown
+from toolcards.transports.api_errors import Problem, not_found
+from toolcards.transports.asgi_views import endpoint
+from toolcards.transports.auth import Caller
+from toolcards.transports.frame_intake import run_named
+
+LONGEST_WAIT = 60.0  # seconds
+READABLE_DEPTH = 200  # of the body of a result, so that one beyond the limits can be written down as that
+Attempt = Annotated[int, Field(ge=1, lt=2**31)]  # as databases count
+Digest = Annotated[str, Field(max_length=64, pattern=r"^[0-9A-Za-z:_.+/=-]*$")]
+
+
+class Body(BaseModel):
+    """What every request may carry; unknown fields pass, so that newer clients are understood."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+    v: int = 1
+    run: str = ""
+    run_id: str = ""
+
+    @property
+    def run_name(self) -> str:
+        """The run, as its sender names it; raises Problem."""
+        name = self.run or self.run_id
+        if not name:
+            raise Problem(422, "invalid_args", "run: Field required", pointer="/run")
+        return run_named(name)
+
+
+class AskedTool(BaseModel):
+    """The tool that would run."""
+
+    model_config = ConfigDict(strict=True)
+    name: str = Field(min_length=1, max_length=300)
+    source: str = ""
+    schema_sha256: Digest = ""
+    title: str = ""
+    kind: str = ""
+
+
+class Labels(BaseModel):
+    """What the agent says of its surroundings; rules may look at it."""
+
+    model_config = ConfigDict(strict=True)
+    env: str = ""
+
+
+class DecideBody(Body):
+    """May this call run?"""
+
+    idempotency_key: str = Field("", max_length=300)
+    call_id: str = Field(min_length=1)
+    attempt: Attempt | None = None
+    agent_path: list[str] = Field(default_factory=list, max_length=32)
+    tool: AskedTool | Annotated[str, Field(min_length=1, max_length=300)]
+    args: Any = Field(default_factory=dict)
+    args_sha256: str = ""
+    labels: Labels = Labels()
+    agent_note: str = ""
+    can_wait: bool = True
+    wait_ms: int = Field(0, ge=0)
+    tools: list[dict[str, Any]] = Field(default_factory=list, max_length=500)
+
+
+class ClaimBody(BaseModel):
+    """The permit is used now, for this."""
+
+    model_config = ConfigDict(strict=True)
+    call_id: str
+    args_sha256: str
+    call_sha256: str | None = None
+    attempt: Attempt | None = None
+    tool: AskedTool | Annotated[str, Field(min_length=1, max_length=300)] | None = None
+    schema_sha256: str = ""
+    claim_id: str = Field("", max_length=100)
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """What the claim names of the call, as gate.aclaim takes it."""
+        tool = AskedTool(name=self.tool) if isinstance(self.tool, str) else self.tool
+        source = tool.source if tool is self.tool and tool and "source" in tool.model_fields_set else None
+        return {
+            "call_id": self.call_id, "args_sha256": self.args_sha256.lower(), "attempt": self.attempt,
+            "call_sha256": self.call_sha256.lower() if self.call_sha256 else None, "tool": tool.name if tool else None,
+            "tool_source": source, "schema_sha256": self.schema_sha256,
+        }  # fmt: skip
+
+
+class ResultError(BaseModel):
+    """How the call failed."""
+
+    model_config = ConfigDict(strict=True)
+    message: str = ""
+    code: str | None = None
+    retryable: bool | None = None
+    authority: Literal["tool", "runtime", "plugin"] | None = None
+    phase: str | None = None
+    after_ms: Annotated[int, Field(ge=0, lt=2**53)] | None = None
+
+
+class ResultBody(Body):
+    """What came of the call."""
+
+    attempt: Attempt = 1
+    outcome: Literal["ok", "error", "aborted", "unknown"]
+    error: ResultError | None = None
+    output: Any = None
+    output_preview: str | None = None
+    output_sha256: str = ""
+    duration_ms: float = Field(0, ge=0)
+    side_effects: Literal["none", "possible", "confirmed"] | None = None
+
+
+class EndBody(Body):
+    """The run is over."""
+
+    outcome: Literal["success", "aborted", "error", "truncated"] = "success"
+    reason: str = Field("", max_length=2000)
+
+
+@endpoint("POST", "decide")
+async def decide(request: Any, caller: Caller) -> Any:
+    """Judge a call before it runs; hold the answer for up to `wait_ms` while a person is asked."""
+    body = _read(request, DecideBody)
+    if _size(request) > settings.TOOLCARDS.max_args and len(gate_text(body.args)) > settings.TOOLCARDS.max_args:
+        raise Problem(413, "too_large", f"Arguments have at most {settings.TOOLCARDS.max_args} bytes.")
+    tool = body.tool if isinstance(body.tool, AskedTool) else AskedTool(name=body.tool)
+    asking = gate.Asking(
+        run=body.run_name, call_id=body.call_id, tool=tool.name, args=body.args, attempt=body.attempt,
+        agent_path=tuple(body.agent_path), tool_source=tool.source, schema_sha256=tool.schema_sha256,
+        args_sha256=body.args_sha256, env=body.labels.env, note=body.agent_note, can_wait=body.can_wait,
+        idempotency_key=body.idempotency_key, kind=tool.kind, title=tool.title, tools=tuple(body.tools),
+        key=caller.key,
+    )  # fmt: skip
+    said = await gate.adecide(caller.agent, asking)
+    if said["decision"] != "ask" or not said["approval"] or not body.wait_ms:
+        return said
+    await shutdown.unless_stopping(feed.answered(said["approval"]["id"], min(body.wait_ms / 1000, LONGEST_WAIT)))
+    return await gate.alook(caller.agent, said["approval"]["id"])
+
+
+@endpoint("GET", "decide")
+async def approval(request: Any, caller: Caller, approval: str) -> Any:
+    """Return the decision object; with `wait`, once a person has answered or that many seconds are over."""
+    if not await keep_reading(Approval.objects.filter(id=approval, run__source=caller.agent, asked=True).aexists):
+        raise not_found()
+    seconds = _seconds(request.GET.get("wait", "0"))
+    if seconds:
+        await shutdown.unless_stopping(feed.answered(approval, seconds))
+    return await gate.alook(caller.agent, approval)
+
+
+@endpoint("POST", "decide")
+async def claim(request: Any, caller: Caller, permit: str) -> Any:
+    """Use up a permit, right before the call runs."""
+    body = _read(request, ClaimBody)
+    return await gate.aclaim(caller.agent, permit, body.named, _client(request, caller, body.claim_id))
+
+
+@endpoint("POST", "result")
+async def result(request: Any, caller: Caller, call_id: str) -> Any:
+    """Write down what came of a call; saying it again changes nothing."""
+    body = _read(request, ResultBody, READABLE_DEPTH)
+    told = body.model_dump(exclude_unset=True, exclude_none=True)
+    return await gate.aresult(caller.agent, body.run_name, call_id, _within_limits(told))
+
+
+@endpoint("POST", "decide")
+async def withdraw(request: Any, caller: Caller, approval: str) -> Any:
+    """Take a question back."""
+    return await gate.awithdraw(caller.agent, approval)
+
+
+@endpoint("POST", "ingest", "decide")
+async def beat(request: Any, caller: Caller, run: str) -> Any:
+    """Say that the agent is alive."""
+    return await gate.abeat(caller.agent, run)
+
+
+@endpoint("POST", "ingest", "decide")
+async def end(request: Any, caller: Caller, run: str) -> Any:
+    """End the run."""
+    body = _read(request, EndBody) if request.body.strip() else EndBody()
+    return await gate.aend(caller.agent, run, body.outcome, body.reason)
+
+
+def _client(request: Any, caller: Caller, claim_id: str) -> str:
+    """Return who claims: the key with the client's own id of this claim, else with its connection; "" if unknown."""
+    port = request.META.get("REMOTE_PORT")
+    if not claim_id and not port:
+        return ""
+    return f"{caller.key} " + (f"id {claim_id}" if claim_id else f"at {request.META.get('REMOTE_ADDR')}:{port}")
+
+
+def gate_text(value: Any) -> bytes:
+    """Return the value as compact UTF-8 JSON."""
+    return strict.json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+def _within_limits(told: dict[str, Any]) -> dict[str, Any]:
+    """Return what came of a call; where it ran and its output is beyond our limits, that is what is written down."""
+    limits, output = settings.TOOLCARDS, told.get("output", told.get("output_preview"))
+    if told["outcome"] != "ok":
+        return told
+    if strict.deeper(output, limits.max_depth):
+        why = f"The result is nested deeper than {limits.max_depth} levels."
+    elif len(gate_text(output)) > limits.max_frame:
+        why = f"The result has more than {limits.max_frame} bytes."
+    else:
+        return told
+    return told | {"outcome": "error", "output": None, "error": {"code": "bad_output", "message": why}}
+
+
+def _size(request: Any) -> int:
+    return len(request.body)
+
+
+def _read(request: Any, model: Any, depth: int = 0) -> Any:
+    """Return the body as the model says; raises BadFrame for what is no JSON, Problem 422 for what is another shape."""
+    try:
+        text = request.body.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Problem(400, "not_json", "The body is not UTF-8.") from None
+    value = strict.loads(text, depth or settings.TOOLCARDS.max_depth + 1)
+    if not isinstance(value, dict):
+        raise Problem(400, "not_object", "The body is one JSON object.")
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    where = [str(part) for part in wrong["loc"]]
+    raise Problem(422, "invalid_args", f"{'.'.join(where)}: {wrong['msg']}", pointer="/" + "/".join(where))
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text or 0)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise Problem(400, "bad_wait", "wait is a number of seconds.")
+    return min(seconds, LONGEST_WAIT)

@@ -1,0 +1,214 @@
+"""Queries of the JSON API: whole answers, a fixed number of queries each, on a thread of the pool."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from django.db.models import Q
+
+from toolcards.audit.trail import redactor
+from toolcards.core.calls.call_json import call_json, moment
+from toolcards.core.calls.card import Card, ToolCallState
+from toolcards.core.calls.facts import InputDelta
+from toolcards.database import reader
+from toolcards.models import AmbiguousRun, Approval, Event, Run, ToolCall
+from toolcards.transports.api_errors import Problem, not_found
+from toolcards.transports.auth import Caller
+
+MOST = 200
+STATES = frozenset(ToolCallState)
+STATUSES = ("running", "waiting", "finished", "error", "aborted", "truncated")
+APPROVAL_STATES = (
+    "pending", "approved", "claimed", "succeeded", "failed", "unknown", "denied", "expired", "revoked", "cancelled",
+    "superseded",
+)  # fmt: skip
+
+
+def limit_of(given: Any, default: int = 50) -> int:
+    """Return `limit`, clamped to 1..200; raises Problem for what is no number."""
+    text = given.get("limit", "")
+    if not text:
+        return default
+    try:
+        return max(1, min(MOST, int(text)))
+    except ValueError:
+        raise Problem(400, "bad_limit", "limit is a whole number.") from None
+
+
+def cursor_of(given: Any, parts: int = 1) -> tuple[float, ...] | None:
+    """Return the numbers of `cursor`, None without one; raises Problem for what we never gave out."""
+    text = given.get("cursor", "")
+    if not text:
+        return None
+    try:
+        numbers = tuple(int(part) for part in text.split("."))
+        if len(numbers) == parts and all(0 <= number < 2**62 for number in numbers):
+            return numbers
+    except ValueError:
+        pass
+    raise Problem(400, "bad_cursor", "This cursor is none of ours; take `next` of the page before.")
+
+
+def one_of(given: Any, name: str, words: Iterable[str]) -> str:
+    """Return a filter's value if it is a known word, "" without one; raises Problem."""
+    word: str = given.get(name, "")
+    if word and word not in words:
+        raise Problem(400, f"bad_{name}", f"{name} must be one of: {', '.join(sorted(words))}.")
+    return word
+
+
+def run_seen_by(caller: Caller, name: str, source: str = "") -> Run:
+    """Return the run of that name, of that source where one is given; raises Problem 404 or 409.
+
+    Without a source, a key means its own source's run. Only people and keys with `read:all` reach other sources.
+    """
+    own = caller.reads_only or (caller.source if not source else None)
+    if own is not None and source in ("", own.name):
+        run: Run | None = Run.objects.select_related("source").filter(source=own, name=name).first()
+        if run is not None:
+            return run
+    if caller.reads_only:
+        raise not_found()
+    return _only_one(name, source)
+
+
+def _only_one(name: str, source: str) -> Run:
+    try:
+        return Run.objects.only_one(name, source)
+    except Run.DoesNotExist:
+        raise not_found() from None
+    except AmbiguousRun as ambiguous:
+        message = "Several sources have a run of this name. Choose one with ?source=."
+        raise Problem(409, "ambiguous_run", message, sources=ambiguous.sources) from None
+
+
+def run_json(run: Run) -> dict[str, Any]:
+    """Return a run as the contract's section 4 shows it."""
+    return {
+        "run": run.name,
+        "agent": run.agent or run.source.name,
+        "protocol": run.protocol,
+        "status": run.status,
+        "started_at": moment(run.started_at.timestamp()),
+        "ended_at": moment(run.ended_at.timestamp()) if run.ended_at else None,
+        "calls": run.calls,
+        "counts": run.count_by_state,
+        "skipped": skipped_json(run),
+        "url": run.url,
+        "title": redactor().text(run.title),
+        "source": run.source.name,
+        "mode": run.mode,
+        "reason": redactor().text(run.reason) or None,
+        "seq": run.seq,
+    }
+
+
+def skipped_json(run: Run) -> dict[str, Any]:
+    """Return the run's frames of unknown kinds: how many, by kind, and of how many no kind is kept."""
+    frames = run.skipped_frames
+    return {"frames": frames.total, "kinds": dict(frames.by_number()), "other": frames.other}
+
+
+def runs_page(caller: Caller, given: Any) -> dict[str, Any]:
+    """Return a page of runs, newest first."""
+    limit, cursor, status = limit_of(given), cursor_of(given), one_of(given, "status", STATUSES)
+    runs = Run.objects.select_related("source").order_by("-id")
+    if caller.reads_only:
+        runs = runs.filter(source=caller.reads_only)
+    if status:
+        runs = runs.filter(status=status)
+    if agent := given.get("agent", ""):
+        runs = runs.filter(Q(agent=agent) | Q(agent="", source__name=agent))
+    if source := given.get("source", ""):
+        runs = runs.filter(source__name=source)
+    if cursor:
+        runs = runs.filter(id__lt=cursor[0])
+    page = list(runs[: limit + 1])
+    more = str(page[limit - 1].pk) if len(page) > limit else None
+    return {"runs": [run_json(run) for run in page[:limit]], "next": more}
+
+
+def one_run(caller: Caller, name: str, given: Any) -> dict[str, Any]:
+    """Return one run."""
+    return run_json(run_seen_by(caller, name, given.get("source", "")))
+
+
+def calls_page(caller: Caller, name: str, given: Any) -> dict[str, Any]:
+    """Return a page of the run's calls, in order of first sight."""
+    run = run_seen_by(caller, name, given.get("source", ""))
+    limit, cursor, state = limit_of(given), cursor_of(given), one_of(given, "state", STATES)
+    calls = ToolCall.objects.shown().filter(run=run).order_by("ordinal")
+    if state:
+        calls = calls.filter(state=state)
+    if cursor:
+        calls = calls.filter(ordinal__gt=cursor[0])
+    page = list(calls[: limit + 1])
+    more = str(page[limit - 1].ordinal) if len(page) > limit else None
+    shown = zip(page[:limit], cards_of(page[:limit]), strict=True)
+    return {"calls": [call_json(card, run=run.name, id=call.public_id) for call, card in shown], "next": more}
+
+
+def cards_of(calls: list[ToolCall]) -> list[Card]:
+    """Return the cards as they may be shown, with streaming texts completed from the log: one query for all of them."""
+    late = [call for call in calls if call.text_seq < call.seq and call.state == "input-streaming"]
+    texts: dict[tuple[int, int], list[str]] = defaultdict(list)
+    wanted = Q(pk__in=())
+    for call in late:
+        wanted |= Q(run_id=call.run_id, ordinal=call.ordinal, seq__gt=call.text_seq, seq__lte=call.seq)
+    if late:
+        for event in Event.objects.filter(wanted).of_type(InputDelta.type).order_by("seq"):
+            if isinstance(fact := event.legible, InputDelta):
+                texts[event.run_id, event.ordinal].append(fact.text)
+    hide = redactor()
+    return [hide.card(call.as_card(texts[call.run_id, call.ordinal])) for call in calls]
+
+
+def approvals_page(caller: Caller, given: Any) -> dict[str, Any]:
+    """Return a page of approvals, newest first; those that wait, longest waiting first."""
+    limit, state = limit_of(given), one_of(given, "state", ("waiting", *APPROVAL_STATES))
+    rows = Approval.objects.filter(asked=True).select_related("run__source", "call")
+    if caller.reads_only:
+        rows = rows.filter(run__source=caller.reads_only)
+    if state:
+        rows = rows.filter(state="pending" if state == "waiting" else state)
+    way, later = ("", "gt") if state == "waiting" else ("-", "lt")
+    rows = rows.order_by(f"{way}requested_at", f"{way}call")
+    if text := given.get("cursor", ""):
+        last = Approval.objects.filter(id=text).values("requested_at", "call").first()
+        if last is None:
+            raise Problem(400, "bad_cursor", "This cursor is none of ours; take `next` of the page before.")
+        at, call = last["requested_at"], last["call"]
+        rows = rows.filter(Q(**{f"requested_at__{later}": at}) | Q(requested_at=at, **{f"call__{later}": call}))
+    page = list(rows[: limit + 1])
+    return {"approvals": _approvals(page[:limit]), "next": page[limit - 1].id if len(page) > limit else None}
+
+
+def _approvals(rows: list[Approval]) -> list[dict[str, Any]]:
+    cards = cards_of([row.call for row in rows])
+    return [approval_json(row, card) for row, card in zip(rows, cards, strict=True)]
+
+
+def approval_json(row: Approval, card: Card) -> dict[str, Any]:
+    """Return an approval with its call; the permit is for the one who asked, and not in here."""
+    return {
+        "id": row.id,
+        "run": row.run.name,
+        "call_id": card.call_id,
+        "state": row.state,
+        "opener": row.opener,
+        "requested_at": moment(row.requested_at),
+        "expires_at": moment(row.expires_at),
+        "decided_at": moment(row.decided_at),
+        "by": {"kind": row.by_kind, "name": row.by_name} if row.by_kind else None,
+        "reason": redactor().text(row.reason) or None,
+        "args_sha256": row.args_sha256,
+        "attempt": row.attempt,
+        "source": row.run.source.name,
+        "call": call_json(card, run=row.run.name, id=row.call.public_id),
+    }
+
+
+aruns_page, aone_run, acalls_page = reader(runs_page), reader(one_run), reader(calls_page)
+aapprovals_page, arun_seen_by = reader(approvals_page), reader(run_seen_by)

@@ -1,0 +1,133 @@
+"""What runs by the clock in every server process: expiry, lost runs, leases, revoked keys, retention, verifying."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+import weakref
+
+from channels.db import database_sync_to_async
+from django.conf import settings
+
+from toolcards import gate, hooks
+from toolcards.audit import verification
+from toolcards.database import excuse
+from toolcards.sources import capabilities
+from toolcards.transports import alerts, anchor_copies, connections, dispatcher, readiness
+
+log = logging.getLogger(__name__)
+_tasks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None]] = weakref.WeakKeyDictionary()
+RETAIN = 60.0  # seconds between two rounds of retention
+_sweep = database_sync_to_async(gate.sweep, thread_sensitive=False)
+VERIFY_EVERY = 3600.0  # seconds after which the whole audit trail is verified again
+VERIFY_LOOK = 60.0  # seconds between two looks at its end
+_look = database_sync_to_async(alerts.look, thread_sensitive=False)
+_keep = database_sync_to_async(capabilities.keep, thread_sensitive=False)
+_retain = database_sync_to_async(gate.retain, thread_sensitive=False)
+
+
+def ensure() -> None:
+    """Start the clock on this event loop, unless it runs already."""
+    loop = asyncio.get_running_loop()
+    task = _tasks.get(loop)
+    if task is None or task.done():
+        loop.run_in_executor(None, hooks.plugins)  # loaded before the writer would have to wait for it
+        _tasks[loop] = loop.create_task(_clock())
+
+
+async def stop() -> None:
+    """Stop the clock of this event loop."""
+    task = _tasks.pop(asyncio.get_running_loop(), None)
+    if task is not None:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def _clock() -> None:
+    works = (dispatcher.follow(), readiness.follow(), _retaining(), _verifying(), _alerting(), _copying())
+    beside = [asyncio.create_task(work) for work in works]
+    try:
+        while True:
+            await asyncio.sleep(min(1.0, max(0.05, settings.TOOLCARDS.grace / 4)))
+            try:
+                await connections.tick()
+                await _sweep()
+            except Exception as error:  # the database may be away for a while; the clock is not
+                if not excuse(error):
+                    log.exception("background: this round failed")
+    finally:
+        for task in beside:
+            task.cancel()
+
+
+async def _alerting() -> None:
+    while True:
+        await asyncio.sleep(alerts.EVERY)
+        try:
+            await _look()
+        except Exception as error:
+            if not excuse(error):
+                log.exception("alerting: this round failed")
+
+
+async def _retaining() -> None:
+    """Apart from the clock, which must not wait for a long run to be read."""
+    while True:
+        await asyncio.sleep(RETAIN)
+        try:
+            await _keep()
+            await _retain()
+        except Exception as error:
+            if not excuse(error):
+                log.exception("retention: this round failed")
+
+
+async def _verifying() -> None:
+    """Once an hour one of the server's processes verifies the audit trail; its end is looked at every minute."""
+    while True:
+        await asyncio.sleep(VERIFY_LOOK)
+        try:
+            await _verify()
+        except Exception as error:
+            if not excuse(error):
+                log.exception("audit: the trail could not be verified")
+
+
+async def _copying() -> None:
+    while settings.TOOLCARDS.audit_copy:
+        await asyncio.sleep(anchor_copies.EVERY)
+        try:
+            await _copy()
+        except Exception as error:
+            if not excuse(error):
+                log.exception("audit: the anchor could not be copied")
+
+
+def verify_if_due(now: float | None = None) -> verification.Finding | None:
+    """Verify the trail if that was last done an hour ago, or its end looks wrong now; a fault is logged, and sent."""
+    last = verification.last()
+    recent = last is not None and (time.time() if now is None else now) - last.at < VERIFY_EVERY
+    if last is not None and recent and _stands(last.finding):
+        return None
+    finding = verification.check()
+    if finding.fault:
+        log.error("audit: %s: %s", finding.title, finding.fault)
+        alerts.trail(finding)
+    return finding
+
+
+def _stands(finding: verification.Finding) -> bool:
+    """Whether a look at the end of the trail gives no reason to verify it again.
+
+    An anchor that could not be written, on a full disk, can be once there is room; no other fault goes by itself.
+    """
+    if finding.fault and finding.kind != "unanchored":
+        return True
+    return bool(finding.fault) == bool(verification.glance().fault)
+
+
+_copy = database_sync_to_async(anchor_copies.send_due, thread_sensitive=False)
+_verify = database_sync_to_async(verify_if_due, thread_sensitive=False)
