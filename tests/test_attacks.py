@@ -67,10 +67,10 @@ POLICY: dict[str, Any] = {
 
 
 MAKE = f"""
-from dashboard import people
+from dashboard.accounts import roles
 from django.core.management import call_command
 for name, role in (("ann", "approver"), ("ben", "approver"), ("vic", "viewer")):
-    people.create(name, role=role, password={PASSWORD!r})
+    roles.create(name, role=role, password={PASSWORD!r})
 call_command("agentkey", "create", "prod-bot", "--env", "prod", "--owner", "ann")
 call_command("agentkey", "create", "limited", "--scopes", "read")
 """
