@@ -8,7 +8,7 @@ from typing import Any
 from django import forms
 
 from dashboard.policy import yaml_io
-from toolcards.gate import Ballot, Finding
+from toolcards.gate import Ballot, ManualOutcome
 from toolcards.models import EVERY_SCOPE, READ_ALL, SCOPES
 
 EFFECTS = (("deny", "Deny"), ("ask", "Ask a person"), ("allow", "Allow"))
@@ -57,9 +57,9 @@ class FindingForm(forms.Form):
     rev = forms.IntegerField(min_value=0)
     note = forms.CharField(max_length=2000, required=False)
 
-    def finding(self, run: int, ordinal: int) -> Finding:
+    def finding(self, run: int, ordinal: int) -> ManualOutcome:
         """Return it, of that call."""
-        return Finding(run, ordinal, **self.cleaned_data)
+        return ManualOutcome(run, ordinal, **self.cleaned_data)
 
 
 def told(form: forms.Form) -> str:

@@ -269,7 +269,7 @@ def a_call(a_run: Callable[..., Run], source: Source, request: pytest.FixtureReq
         if not gate.active_number():
             request.getfixturevalue("policy")({"default": "ask"})
         approver = request.getfixturevalue("an_approver")
-        said = gate.decide(source, gate.Asking(run=run, call_id=call_id, tool=tool, args=given))
+        said = gate.decide(source, gate.DecisionRequest(run=run, call_id=call_id, tool=tool, args=given))
         assert said["decision"] == "ask", said
         if state != "approval-requested":
             call = ToolCall.objects.get(run__name=run, call_id=call_id)

@@ -71,7 +71,7 @@ def test_a_run_that_waits_for_a_person_is_not_silent(policy: Any, an_approver: A
 
     hears(*ALERTS)
     policy({"default": "ask"})
-    gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))
+    gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
     assert look(11) == []
 
 

@@ -134,7 +134,7 @@ async def test_the_kill_switch_answers_sockets_at_once(agent: Any, policy: Any, 
     async with agent(run="r", mode="gate") as socket:
         await socket.say({"type": "tool.input.available", "call_id": "c", "tool": "bash", "input": {}})
         assert (await socket.hear("decision"))["decision"] == "ask"
-        await in_thread(gate.throw)("ann", True, "drill")
+        await in_thread(gate.set_kill_switch)("ann", True, "drill")
         said = await socket.hear("decision")
         assert (said["decision"], said["by"]["kind"]) == ("deny", "kill_switch")
 
@@ -232,10 +232,10 @@ def test_who_the_agent_works_for_does_not_answer_it(
     owned = Source.objects.get(name="owned")
     assert (owned.owner, owned.env) == (an_approver, "prod")
     policy({"rules": [ASK | {"ask": {"allow_requester": False}}]})
-    asking = gate.Asking(run="r", call_id="c", tool="bash", args={})
+    asking = gate.DecisionRequest(run="r", call_id="c", tool="bash", args={})
     assert gate.decide(owned, asking)["by"]["kind"] == "no_approver"
     bob = a_person("approver", "bob")
-    gate.decide(owned, gate.Asking(run="r2", call_id="c", tool="bash", args={}))
+    gate.decide(owned, gate.DecisionRequest(run="r2", call_id="c", tool="bash", args={}))
     waits = ToolCall.objects.get(waiting=True)
     with pytest.raises(gate.NotAllowed) as refused:
         gate.vote(an_approver, ballot(waits, "approve"))
@@ -252,10 +252,12 @@ def test_the_requester_answers_only_where_the_rule_lets_them(
     source.refresh_from_db()
     for document in ({"rules": [ASK]}, {"default": "ask"}):
         policy(document)
-        said = gate.decide(source, gate.Asking(run=f"r{gate.active_number()}", call_id="c", tool="bash", args={}))
+        said = gate.decide(
+            source, gate.DecisionRequest(run=f"r{gate.active_number()}", call_id="c", tool="bash", args={})
+        )
         assert (said["decision"], said["by"]["kind"]) == ("deny", "no_approver")
     policy({"rules": [ASK | {"ask": {"allow_requester": True}}]})
-    gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))
+    gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
     waits = ToolCall.objects.get(waiting=True)
     assert gate.vote(an_approver, ballot(waits, "approve")).state == "approval-responded"
 
@@ -271,7 +273,7 @@ def test_who_works_alone_answers_what_no_rule_asks_where_the_policy_lets_them(
     assert policy_store.default_unanswerable(source)
     policy(lets)
     assert not policy_store.default_unanswerable(source)
-    said = gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))
+    said = gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
     assert said["decision"] == "ask"
     waits = ToolCall.objects.get(waiting=True)
     assert gate.vote(an_approver, ballot(waits, "approve")).state == "approval-responded"
@@ -294,7 +296,7 @@ def test_a_fresh_sign_in_elsewhere_does_not_make_an_old_session_fresh(
     source: Source, policy: Any, an_approver: Any, ballot: Any, client: Client
 ) -> None:
     policy({"rules": [ASK | {"ask": {"reauth": True}}]})
-    gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))
+    gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
     client.force_login(an_approver)
     session = client.session
     session["signed_in_at"] -= 3600
@@ -315,7 +317,7 @@ def test_a_sign_in_of_yesterday_is_not_fresh(
     source: Source, policy: Any, an_approver: Any, ballot: Any, client: Client
 ) -> None:
     policy({"rules": [ASK | {"ask": {"reauth": True}}]})
-    gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))
+    gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
     client.force_login(an_approver)
     an_approver.refresh_from_db()
     an_approver.last_login = an_approver.last_login.replace(year=2020)
@@ -334,7 +336,7 @@ def test_what_was_allowed_in_advance_is_listed_counted_and_taken_back(
 ) -> None:
     policy({"rules": [ASK]})
     asking = {"run": "r", "tool": "bash", "args": {"command": "git push"}}
-    gate.decide(source, gate.Asking(call_id="c", **asking))
+    gate.decide(source, gate.DecisionRequest(call_id="c", **asking))
     told = ballot(ToolCall.objects.get(), "approve")
     client.force_login(an_approver)
     form = {
@@ -345,9 +347,12 @@ def test_what_was_allowed_in_advance_is_listed_counted_and_taken_back(
         "grant_minutes": "5",
     }
     assert client.post(f"/approvals/{told.approval}/vote", form).status_code == 303
-    said = gate.decide(source, gate.Asking(call_id="d", **asking))
+    said = gate.decide(source, gate.DecisionRequest(call_id="d", **asking))
     assert (said["decision"], said["by"]["kind"]) == ("allow", "grant") and "by ann" in said["reason"]["text"]
-    assert gate.decide(source, gate.Asking(call_id="e", **asking | {"args": {"command": "git"}}))["decision"] == "ask"
+    assert (
+        gate.decide(source, gate.DecisionRequest(call_id="e", **asking | {"args": {"command": "git"}}))["decision"]
+        == "ask"
+    )
     row = Grant.objects.get()
     listed = client.get("/api/v1/grants").json()["grants"]
     assert [(one["id"], one["used"], one["by"]) for one in listed] == [(row.pk, 1, "ann")]
@@ -357,7 +362,7 @@ def test_what_was_allowed_in_advance_is_listed_counted_and_taken_back(
     assert other.delete(f"/api/v1/grants/{row.pk}").status_code == 403
     assert client.delete(f"/api/v1/grants?id={row.pk}").status_code == 200
     assert client.delete("/api/v1/grants/gra_none").status_code == 404
-    assert gate.decide(source, gate.Asking(call_id="f", **asking))["decision"] == "ask"
+    assert gate.decide(source, gate.DecisionRequest(call_id="f", **asking))["decision"] == "ask"
     assert AuditRow.objects.get(act="grant.revoked").actor == "ann"
 
 
@@ -376,19 +381,19 @@ def test_the_glass_is_broken_with_a_reason_a_fresh_sign_in_and_for_a_while(
     said = client.post(address, {"on": True, "reason": "x"}, content_type="application/json")
     assert (said.status_code, said.json()["error"]["code"]) == (401, "reauth")
     call_command("breakglass", "on", "--reason", "the pager", "--minutes", "5", stdout=io.StringIO())
-    told = gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))
+    told = gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
     assert (told["decision"], told["by"]["kind"]) == ("allow", "break_glass")
-    assert gate.decide(source, gate.Asking(run="r", call_id="d", tool="rm", args={}))["decision"] == "deny"
+    assert gate.decide(source, gate.DecisionRequest(run="r", call_id="d", tool="rm", args={}))["decision"] == "deny"
     page = client.get("/settings/breakglass/").content.decode()
     assert "the pager" in page and f"/calls/{ToolCall.objects.get(call_id='c').public_id}/" in page
     assert "data-breakglass" in client.get("/").content.decode()
     BreakGlass.objects.update(until=time.time() - 1)
-    assert gate.decide(source, gate.Asking(run="r", call_id="e", tool="bash", args={}))["decision"] == "ask"
+    assert gate.decide(source, gate.DecisionRequest(run="r", call_id="e", tool="bash", args={}))["decision"] == "ask"
 
 
 def test_a_critical_rule_offers_no_yes_in_advance(source: Source, policy: Any, an_approver: Any) -> None:
     policy({"rules": [ASK | {"severity": "critical"}]})
-    gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))
+    gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
     assert ToolCall.objects.get().as_card().approval.terms["grants"] == ["once"]  # type: ignore[union-attr]
 
 
@@ -407,7 +412,7 @@ def test_a_new_policy_is_applied_to_waiting_calls_only_where_that_is_chosen(
     source: Source, policy: Any, an_approver: Any, a_person: Any, client: Client
 ) -> None:
     policy({"rules": [ASK]})
-    asking = gate.Asking(run="r", call_id="c", tool="bash", args={"command": "ls"})
+    asking = gate.DecisionRequest(run="r", call_id="c", tool="bash", args={"command": "ls"})
     first = Approval.objects.filter(id=gate.decide(source, asking)["approval"]["id"])
     client.force_login(a_person("admin", "root"))
     steps = [(ALLOW, False, {"pending"}), (ASK | {"id": "more"}, True, {"superseded"}), (ALLOW, True, {"superseded"})]

@@ -53,7 +53,7 @@ def test_a_question_its_vote_and_its_claim_are_told(a_call: Any) -> None:
 
 def test_a_rules_no_is_told_with_its_rule(policy: Any, source: Source) -> None:
     policy({"default": "deny"})
-    gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={"command": "ls"}))
+    gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={"command": "ls"}))
     row = last("decision")
     assert row.details["effect"] == "deny" and row.details["tool"] == "bash" and row.actor_kind == "default"
 
@@ -114,7 +114,7 @@ def test_an_edit_of_the_draft_that_fails_leaves_no_row(policy: Any) -> None:
 def test_a_permit_that_a_rule_gave_and_nobody_used_is_told(policy: Any, source: Source) -> None:
     policy({"default": "allow"})
     for run in ("lapses", "ends"):
-        gate.decide(source, gate.Asking(run=run, call_id="c", tool="bash", args={}))
+        gate.decide(source, gate.DecisionRequest(run=run, call_id="c", tool="bash", args={}))
     Approval.objects.filter(run__name="lapses").update(permit_expires_at=1.0)
     gate.sweep()
     gate.sweep()
@@ -153,7 +153,7 @@ def test_a_refused_vote_leaves_no_row_and_no_gap(a_call: Any, an_approver: Any, 
     call = a_call("approval-requested")
     before = acts()
     wrong = gate.Ballot(**{**_fields(ballot(call, "approve")), "args_sha256": "0" * 64})
-    with pytest.raises(gate.Changed):
+    with pytest.raises(gate.CallChanged):
         gate.vote(an_approver, wrong)
     assert acts() == before
     gate.vote(an_approver, ballot(call, "approve"))

@@ -252,7 +252,7 @@ def test_a_decision_whose_row_is_gone_shows_by_the_log_of_events(
     monkeypatch.setattr(clock, "wall", lambda: moment)
     anchor.forget()
     anchor.accept(verification._end(AuditRow.objects.count()))
-    gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={"command": "ls"}))
+    gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={"command": "ls"}))
     assert verification.verify().fault == ""
     row = AuditRow.objects.get(act="decision")
     cut(row.seq - 1)

@@ -42,7 +42,9 @@ def test_a_question_nobody_answers_goes_to_others_once_and_they_may_answer_it(
 ) -> None:
     bob = a_person("approver", "bob")
     policy({"rules": [ASK | {"ask": WAITED}]})
-    until = gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))["approval"]["decide_by"]
+    until = gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))["approval"][
+        "decide_by"
+    ]
     _let_it_wait(200)
     assert gate.sweep() == 0
     with pytest.raises(gate.NotAllowed):
@@ -71,7 +73,7 @@ def test_whoever_wants_to_hear_of_it_is_told_that_a_question_goes_to_others(
     Webhook.objects.create(name="w", url="https://example.com/", events='["approval.escalated"]', severity="high")
     outbox_writer.forget()
     policy({"rules": [ASK | {"ask": WAITED}]})
-    gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))
+    gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
     _let_it_wait(301)
     gate.sweep()
     gate.sweep()
@@ -89,7 +91,7 @@ def test_of_escalations_a_recipient_is_told_those_to_its_people(
         Webhook.objects.create(name=name, format="email", to=f"{name}@example.com", escalated_to=json.dumps(to))
     outbox_writer.forget()
     policy({"rules": [ASK | {"ask": WAITED}]})
-    gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))
+    gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
     assert set(Delivery.objects.values_list("webhook__name", flat=True)) == {"everybody", "leads", "bobs"}
     Delivery.objects.all().delete()
     _let_it_wait(301)
@@ -108,7 +110,7 @@ def test_an_answered_or_expired_question_goes_to_nobody(
     a_person("approver", "bob")
     policy({"rules": [ASK | {"ask": WAITED}]})
     for name in ("c", "d"):
-        gate.decide(source, gate.Asking(run="r", call_id=name, tool="bash", args={}))
+        gate.decide(source, gate.DecisionRequest(run="r", call_id=name, tool="bash", args={}))
     gate.vote(an_approver, ballot(ToolCall.objects.get(call_id="c"), "deny"))
     Approval.objects.filter(call__call_id="d").update(expires_at=time.time() - 1)
     Approval.objects.update(requested_at=time.time() - 301)
@@ -123,7 +125,7 @@ def test_an_escalation_of_one_rule_opens_no_other_rules_list(
     bob = a_person("approver", "bob")
     anybodys = ASK | {"id": "loose", "ask": {"escalate": [{"after": "5m", "to": "bob"}]}}
     policy({"rules": [ASK | {"ask": {"approvers": ["ann"]}}, anybodys]})
-    gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))
+    gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
     _let_it_wait(301)
     assert gate.sweep() == 1
     with pytest.raises(gate.NotAllowed):

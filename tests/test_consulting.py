@@ -14,7 +14,7 @@ from tests.serving import PATIENCE
 from toolcards import gate, hooks
 from toolcards.core.calls import facts as f
 from toolcards.gate.decisions import plugins as consulting
-from toolcards.gate.decisions.decision_request import Decide
+from toolcards.gate.decisions.decision_request import DecideCall
 from toolcards.gate.writer import group_commit, outbox_writer
 from toolcards.hooks import registry
 from toolcards.models import AgentKey, Approval, Event, Source, ToolCall
@@ -63,8 +63,8 @@ def agent(db: None) -> Source:
     return AgentKey.objects.ensure("tck_0123456789012345678901234567890123", name="an agent").source
 
 
-def asking(run: str, call_id: str = "c", args: Any = None, **more: Any) -> gate.Asking:
-    return gate.Asking(run=run, call_id=call_id, tool="bash", args=args or {"command": "ls"}, **more)
+def asking(run: str, call_id: str = "c", args: Any = None, **more: Any) -> gate.DecisionRequest:
+    return gate.DecisionRequest(run=run, call_id=call_id, tool="bash", args=args or {"command": "ls"}, **more)
 
 
 def begun(source: Source, run: str, call_id: str = "c", **more: Any) -> asyncio.Future[dict[str, Any]]:
@@ -167,7 +167,9 @@ async def test_the_same_question_twice_asks_the_plugins_once(agent: Source, slow
     await reached(slow.asked)
     while len([kind for kind in await kinds("slow") if kind == "input-ready"]) < 2:
         await asyncio.sleep(0.01)
-    await gate.abeat(agent, "slow")  # written after the second question, so that one has got to the plug-ins
+    await gate.arecord_heartbeat(
+        agent, "slow"
+    )  # written after the second question, so that one has got to the plug-ins
     slow.go.set()
     first, second = await asyncio.gather(*both)
     assert first == second and first["decision"] == "allow"
@@ -181,8 +183,8 @@ async def test_another_attempt_is_asked_about_anew(agent: Source, slow: Slow) ->
         said = await gate.adecide(agent, asking("slow", attempt=attempt))
         assert (said["decision"], said["attempt"]) == ("allow", attempt)
         claim = {"call_id": "c", "args_sha256": said["args_sha256"]}
-        await gate.aclaim(agent, said["permit"]["id"], claim)
-        await gate.aresult(agent, "slow", "c", {"outcome": "error", "error": {"code": "timeout"}})
+        await gate.aclaim_permit(agent, said["permit"]["id"], claim)
+        await gate.arecord_result(agent, "slow", "c", {"outcome": "error", "error": {"code": "timeout"}})
     assert [attempt for _, _, attempt, _ in slow.heard] == [1, 2]
 
 
@@ -253,14 +255,14 @@ def test_of_two_processes_that_ask_about_one_attempt_the_first_word_counts(
 
     plugins = Says(ANSWERS[first]), Says(ANSWERS[second])
     hooks.register(plugins[0], "ours")
-    inquiries = [group_commit.do(Decide(agent, asking("r"))) for _ in plugins]
+    inquiries = [group_commit.do(DecideCall(agent, asking("r"))) for _ in plugins]
     assert all(isinstance(inquiry, consulting.Inquiry) for inquiry in inquiries)
     one, other = (heard(inquiry, plugin) for inquiry, plugin in zip(inquiries, plugins, strict=True))
-    said = group_commit.do(Decide(agent, asking("r"), one))
+    said = group_commit.do(DecideCall(agent, asking("r"), one))
     before = ToolCall.objects.get().as_card()
     try:
-        again = group_commit.do(Decide(agent, asking("r"), other))
-    except gate.Refused as late:
+        again = group_commit.do(DecideCall(agent, asking("r"), other))
+    except gate.RequestRefused as late:
         assert first == "a crash" and late.code == "run_ended"
     else:
         assert again == said

@@ -119,7 +119,7 @@ def test_runs_and_approvals_are_written_down(a_call: Any) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_decisions_are_written_down(source: Any, policy: Any, an_approver: Any) -> None:
     policy({"default": "ask"})
-    said = gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))
+    said = gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
     parts = {name: set(said[name]) for name in ("policy", "by", "reason", "approval")}
     assert names("decision") == set(said)
     assert {name: fields("decision")[name] for name in parts} == parts

@@ -448,7 +448,7 @@ async def test_what_belongs_to_another_source_is_not_there(call: Any, a_call: An
     asked_row = await in_thread(a_call)("approval-requested")
     approval = await Approval.objects.aget()
     allowed = await in_thread(policy)({"default": "allow"}) and await in_thread(gate.decide)(
-        source, gate.Asking(run="run-1", call_id="call-2", tool="bash", args={})
+        source, gate.DecisionRequest(run="run-1", call_id="call-2", tool="bash", args={})
     )
     _, other = await in_thread(lambda: AgentKey.objects.issue("another agent"))()
     before = await in_thread(state)()

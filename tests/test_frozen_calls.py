@@ -149,10 +149,10 @@ class World:
 
     def decide(self, call: str, tool: str, given: Any, attempt: int | None) -> None:
         more = {} if attempt is None else {"attempt": attempt}
-        asking = gate.Asking(run=self.run, call_id=call, tool=tool, args=given, key=self.key.pk, **more)
+        asking = gate.DecisionRequest(run=self.run, call_id=call, tool=tool, args=given, key=self.key.pk, **more)
         try:
             decision = gate.decide(self.source, asking)
-        except gate.Refused:
+        except gate.RequestRefused:
             return
         if decision["decision"] != "deny":
             assert decision["args_sha256"] == digest(given) or decision["by"]["kind"] == "human"
@@ -194,7 +194,7 @@ class World:
             said["decision"] = decision
         try:
             card = gate.vote(self.person, gate.Ballot(**said))
-        except gate.Refused:
+        except gate.RequestRefused:
             return
         if said["decision"] != "deny":
             assert card.approval is not None
@@ -203,8 +203,8 @@ class World:
     def undo(self, number: int) -> None:
         if self.approvals:
             try:
-                gate.take_back(self.person, self.approvals[number % len(self.approvals)])
-            except gate.Refused:
+                gate.revoke_approval(self.person, self.approvals[number % len(self.approvals)])
+            except gate.RequestRefused:
                 return
 
     def look(self, number: int) -> None:
@@ -214,7 +214,7 @@ class World:
         work = run_commands.Look(self.source, pk)
         try:
             decision = group_commit.do(work)
-        except gate.Refused:
+        except gate.RequestRefused:
             return
         if decision["decision"] == "allow" and Approval.objects.get(id=pk).opener == "gate":
             assert pk in self.approved or decision["by"]["kind"] == "grant", "an approval without a yes reads allow"
@@ -233,11 +233,11 @@ class World:
         row = Approval.objects.select_related("call").get(permit=permit)
         before = row.call.as_card()
         try:
-            handed = group_commit.do(permits.Claim(self.source, permit, body, client))
-        except gate.Refused as refused:
+            handed = group_commit.do(permits.ClaimPermit(self.source, permit, body, client))
+        except gate.RequestRefused as refused:
             assert refused.code != "integrity", "the page and the permit are about different bytes"
             return
-        if isinstance(handed, gate.Refused):
+        if isinstance(handed, gate.RequestRefused):
             return
         assert how == "right"
         assert not before.finished, "a permit worked after the end of its call"
@@ -256,14 +256,14 @@ class World:
         body = {"outcome": outcome, "output": "x"} | ({} if attempt is None else {"attempt": attempt})
         try:
             group_commit.do(results.Result(self.source, self.run, call, body))
-        except gate.Refused:
+        except gate.RequestRefused:
             return
 
     def withdraw(self, number: int) -> None:
         if self.approvals:
             try:
                 group_commit.do(run_commands.Withdraw(self.source, self.approvals[number % len(self.approvals)]))
-            except gate.Refused:
+            except gate.RequestRefused:
                 return
 
     def end(self) -> None:
@@ -283,8 +283,8 @@ class World:
         run_cache.forget_all()
 
     def stop(self) -> None:
-        gate.throw("ann", True, "drill")
-        gate.throw("ann", False)
+        gate.set_kill_switch("ann", True, "drill")
+        gate.set_kill_switch("ann", False)
 
     def revoke_key(self) -> None:
         AgentKey.objects.filter(pk=self.key.pk).update(revoked_at="2020-01-01T00:00:00Z")

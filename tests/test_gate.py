@@ -22,8 +22,8 @@ ASK = {"default": "ask"}
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def asking(run: str = "r", call: str = "c", **more: Any) -> gate.Asking:
-    return gate.Asking(**{"run": run, "call_id": call, "tool": "bash", "args": {"command": "ls"}} | more)
+def asking(run: str = "r", call: str = "c", **more: Any) -> gate.DecisionRequest:
+    return gate.DecisionRequest(**{"run": run, "call_id": call, "tool": "bash", "args": {"command": "ls"}} | more)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_nobody_there_to_ask_means_no(source: Any, policy: Any) -> None:
 def test_the_second_answer_loses_and_is_told_who_won(a_call: Any, an_approver: Any, a_person: Any, ballot: Any) -> None:
     call = a_call("approval-requested")
     gate.vote(an_approver, ballot(call, "deny"))
-    with pytest.raises(gate.AlreadyAnswered) as lost:
+    with pytest.raises(gate.AlreadyDecided) as lost:
         gate.vote(a_person("approver", "bob"), ballot(call, "approve"))
     assert lost.value.told["by"] == "ann"
 
@@ -112,7 +112,7 @@ def test_of_two_answers_at_once_one_wins(a_call: Any, an_approver: Any, a_person
         try:
             gate.vote(person, told)
             outcomes.append(decision)
-        except gate.AlreadyAnswered:
+        except gate.AlreadyDecided:
             outcomes.append("lost")
         finally:
             connection.close()
@@ -139,7 +139,7 @@ def test_an_answer_to_what_was_not_shown_does_not_count(a_call: Any, an_approver
     told = ballot(a_call("approval-requested"), "approve")
     for change in ({"rev": told.rev - 1}, {"args_sha256": "0" * 64}):
         other = gate.Ballot(**{name: getattr(told, name) for name in gate.Ballot.__slots__} | change)
-        with pytest.raises(gate.Changed):
+        with pytest.raises(gate.CallChanged):
             gate.vote(an_approver, other)
     assert Approval.objects.get().state == "pending"
 

@@ -22,7 +22,7 @@ ARGS = {"target": "staging"}
 
 def asked(source: Source, call_id: str, run: str = "r", **more: Any) -> dict[str, Any]:
     asking = {"tool": "deploy", "args": ARGS, **more}
-    return gate.decide(source, gate.Asking(run=run, call_id=call_id, **asking))
+    return gate.decide(source, gate.DecisionRequest(run=run, call_id=call_id, **asking))
 
 
 def granted(person: Any, call_id: str = "c", kind: Any = "until", **more: Any) -> Grant:
@@ -189,7 +189,7 @@ MINUTES: list[Any] = [
 def test_minutes_that_are_none_are_refused(minutes: Any, policy: Any, source: Source, an_approver: Any) -> None:
     policy(ASKING)
     asked(source, "c")
-    with pytest.raises(gate.Invalid) as refused:
+    with pytest.raises(gate.InvalidRequest) as refused:
         vote(an_approver, "c", "until", minutes=minutes)
     assert refused.value.code == "invalid_grant" and refused.value.status == 422
     assert not Grant.objects.exists() and ToolCall.objects.get().state == "approval-requested"

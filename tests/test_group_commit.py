@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.serving import PATIENCE
 from toolcards import gate
 from toolcards.core.calls import facts as f
-from toolcards.gate.refusals import Unknown
+from toolcards.gate.refusals import NotFound
 from toolcards.gate.writer import group_commit, run_cache
 from toolcards.gate.writer.command import Action
 from toolcards.models import Event, Run, Source
@@ -33,11 +33,11 @@ class Refuser(Action):
         if self.streams:
             self.push(self.streams.pop())
         if not self.late:
-            raise Unknown("There is no such thing.")
+            raise NotFound("There is no such thing.")
         tx.after.append(self._refuse)
 
     def _refuse(self) -> None:
-        raise Unknown("There is no such thing.")
+        raise NotFound("There is no such thing.")
 
 
 # One batch: frames of streams, and pieces that are refused while others push more.

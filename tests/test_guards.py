@@ -60,7 +60,9 @@ def agent(policy: Any, source: Source) -> Source:
 
 
 def ask(source: Source, call_id: str = "c", **more: Any) -> dict[str, Any]:
-    return gate.decide(source, gate.Asking(run="r", call_id=call_id, tool="bash", args={"command": "ls"}, **more))
+    return gate.decide(
+        source, gate.DecisionRequest(run="r", call_id=call_id, tool="bash", args={"command": "ls"}, **more)
+    )
 
 
 def ready(client: Client) -> tuple[int, Any]:

@@ -38,7 +38,8 @@ def _unplugged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def ask(source: Source, call_id: str = "c1", tool: str = "bash", run: str = "r", **more: Any) -> dict[str, Any]:
     return gate.decide(
-        source, gate.Asking(run=run, call_id=call_id, tool=tool, args=more.pop("args", {"command": "ls"}), **more)
+        source,
+        gate.DecisionRequest(run=run, call_id=call_id, tool=tool, args=more.pop("args", {"command": "ls"}), **more),
     )
 
 

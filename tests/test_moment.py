@@ -43,11 +43,11 @@ def test_what_happened_is_what_a_simulation_and_why_say(
     source.env, source.owner = "prod", a_person("approver")
     source.save()
     args = {"many": ["x" * 8] * 9_000 if "many" in str(document) else []}
-    told = gate.decide(source, gate.Asking(run="r", call_id="c", tool="frob", args=args))
+    told = gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="frob", args=args))
     source.env, source.owner = "dev", None
     source.save()
     for number in range(3):  # what comes later changes nothing of what was
-        gate.decide(source, gate.Asking(run="r", call_id=f"later-{number}", tool="frob", args={}))
+        gate.decide(source, gate.DecisionRequest(run="r", call_id=f"later-{number}", tool="frob", args={}))
     call = ToolCall.objects.select_related("run__source__owner").get(call_id="c")
     question = question_of(call, call.as_card())
     seen = [one.question for one in past(Span()) if one.pk == call.pk and one.question]
@@ -62,7 +62,7 @@ def test_what_happened_is_what_a_simulation_and_why_say(
 def test_a_tried_call_is_of_a_known_tool_where_the_newest_one_was(policy: Any, source: Any, a_person: Any) -> None:
     a_person("approver")
     policy({"default": "allow", "unknown_tool": "ask"})
-    assert gate.decide(source, gate.Asking(run="r", call_id="c", tool="frob", args={}))["decision"] == "ask"
+    assert gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="frob", args={}))["decision"] == "ask"
     assert dry_run.try_call(policy_store.active(), dry_run.question_about("frob", {})).effect == "ask"
     assert dry_run.try_call(policy_store.active(), dry_run.question_about("Read", {})).effect == "allow"
 
@@ -74,7 +74,7 @@ def test_break_glass_lifts_no_question_that_was_not_fully_judged(
     slow = {"path": "/files/*", "op": "glob", "value": [f"*a*b*{n}" for n in range(60)]}
     policy({"default": "ask", "rules": [rule("allow", args=[slow])]})
     gate.break_glass(a_person("admin").username, "an incident", 5)
-    told = gate.decide(source, gate.Asking(run="r", call_id="c", tool="files", args={"files": ["/x"] * count}))
+    told = gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="files", args={"files": ["/x"] * count}))
     if count == 990:
         assert (told["decision"], told["by"]["kind"]) == ("allow", "break_glass")
     else:
@@ -89,6 +89,8 @@ def test_padding_takes_no_deny_out_of_force_not_even_behind_broken_glass(
     policy({"default": "deny", "rules": [*rules, {"id": "zz", **rule("deny", tool=["files"])}]})
     gate.break_glass(a_person("admin").username, "an incident", 5)
     for number, size in enumerate((1, 990, 4_900)):
-        asking = gate.Asking(run="r", call_id=f"c{number}", tool="files", args={"files": [{"path": "/x"}] * size})
+        asking = gate.DecisionRequest(
+            run="r", call_id=f"c{number}", tool="files", args={"files": [{"path": "/x"}] * size}
+        )
         told = gate.decide(source, asking)
         assert (told["decision"], told["reason"]["code"], told["by"]["ids"]) == ("deny", "rule_denied", ["zz"])

@@ -20,8 +20,8 @@ from toolcards import gate
 from toolcards.clocks import PAUSE, Clock, clock
 from toolcards.gate.agents import liveness, run_commands
 from toolcards.gate.agents.liveness import BEAT_LEASE
-from toolcards.gate.approvals.permits import Claim
-from toolcards.gate.refusals import Refused
+from toolcards.gate.approvals.permits import ClaimPermit
+from toolcards.gate.refusals import RequestRefused
 from toolcards.gate.writer import group_commit, run_cache
 from toolcards.gate.writer.command import OfSource
 from toolcards.gate.writer.transaction import Transaction
@@ -139,7 +139,7 @@ class Days(RuleBasedStateMachine):
     @rule(which=st.integers(0, 1))
     def ask(self, which: int) -> None:
         name = f"r{len(self.runs)}"
-        asking = gate.Asking(run=name, call_id="c", tool="bash", args={})
+        asking = gate.DecisionRequest(run=name, call_id="c", tool="bash", args={})
         said = self._do(which, lambda: gate.decide(self.source, asking))
         until = (self.real + DECIDE, self.real + self.ahead + DECIDE)
         self.runs[name] = Known(self.worked + liveness.SILENCE, *until, approval=said["approval"]["id"])
@@ -175,7 +175,7 @@ class Days(RuleBasedStateMachine):
             return
         try:
             self._do(which, lambda: gate.vote(self.person, self.ballot(call, "approve")))
-        except Refused:
+        except RequestRefused:
             return
         assert self.real < known.until_real + 1 and self.real + self.ahead < known.until_wall + 1, "approved too late"
         known.approved, known.pauses = self.worked, [round(self.slipped)]
@@ -190,8 +190,8 @@ class Days(RuleBasedStateMachine):
         body = {"call_id": "c", "args_sha256": row.args_sha256}
         used = self.worked - known.approved
         try:
-            self._do(which, lambda: group_commit.do(Claim(self.source, row.permit, body)))
-        except Refused as refused:
+            self._do(which, lambda: group_commit.do(ClaimPermit(self.source, row.permit, body)))
+        except RequestRefused as refused:
             lost = Run.objects.get(name=name).beats and refused.code in ("run_ended", "revoked")
             assert lost or used >= USE - 1, f"a permit ended after {used} s of {USE}: {refused.code}"
             return
@@ -277,7 +277,7 @@ def test_after_a_pause_agents_have_their_grace_time_to_come_back(
     monkeypatch.setattr(clock, "wall", lambda: now)
     monkeypatch.setattr(clock, "elapsed", lambda: now)
     clock.reset()
-    gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))
+    gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
     group_commit.do(run_commands.Beat(source, "r"))
     gate.sweep()
     now += 20.0  # the computer sleeps

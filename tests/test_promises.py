@@ -50,7 +50,7 @@ def test_a_policy_that_cannot_be_read_allows_nothing(source: Source, policy: Any
     for broken in ("{", '{"v": 1, "rules": [{"effect": "perhaps"}]}'):
         PolicyVersion.objects.filter(active=True).update(document=broken)
         policy_store._compiled.clear()
-        said = gate.decide(source, gate.Asking(run=f"r{len(broken)}", call_id="c", tool="bash", args={}))
+        said = gate.decide(source, gate.DecisionRequest(run=f"r{len(broken)}", call_id="c", tool="bash", args={}))
         assert (said["decision"], said["by"]["kind"], said["permit"]) == ("deny", "gate_error", None)
     policy_store._compiled.clear()
 
@@ -62,12 +62,12 @@ def test_what_cannot_be_written_into_the_trail_is_not_decided(source: Source, po
         cursor.execute("ALTER TABLE toolcards_auditrow RENAME TO toolcards_elsewhere")
     try:
         with pytest.raises(DatabaseError):
-            gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))
+            gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
         assert (ToolCall.objects.count(), Approval.objects.count()) == before
     finally:
         with connection.cursor() as cursor:
             cursor.execute("ALTER TABLE toolcards_elsewhere RENAME TO toolcards_auditrow")
-    assert gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))["decision"] == "allow"
+    assert gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))["decision"] == "allow"
 
 
 async def test_an_idempotency_key_stands_for_one_call(call: Any, policy: Any, an_approver: Any) -> None:
@@ -115,7 +115,9 @@ def test_an_answer_to_another_look_of_the_call_does_not_count(
     source: Source, policy: Any, an_approver: Any, client: Client
 ) -> None:
     policy({"rules": [ASK]})
-    gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={"command": "PASSWORD=hunter2hunter2 ls"}))
+    gate.decide(
+        source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={"command": "PASSWORD=hunter2hunter2 ls"})
+    )
     client.force_login(an_approver)
     page = client.get("/approvals/").content.decode()
     hidden = dict(re.findall(r'name="(rev|args_sha256|view_sha256)" value="([^"]+)"', page))
@@ -123,7 +125,7 @@ def test_an_answer_to_another_look_of_the_call_does_not_count(
     assert hidden["view_sha256"] == listed["view_sha256"]
     path = f"/approvals/{listed['id']}/vote"
     assert client.post(path, hidden | {"decision": "approve", "view_sha256": "0" * 64}).status_code == 412
-    with pytest.raises(gate.Changed) as refused:
+    with pytest.raises(gate.CallChanged) as refused:
         stale = gate.Ballot(listed["id"], "approve", int(hidden["rev"]), hidden["args_sha256"], "0" * 64)
         gate.vote(an_approver, stale)
     assert refused.value.code == "view_stale"
@@ -137,6 +139,6 @@ def test_what_a_person_writes_reaches_the_model_without_control_characters(
         ballot(a_call("approval-requested"), "deny"), reason="no\x1b[2J\x00\x07\r\nnot \x9bthis" + "x" * 3000
     )
     gate.vote(an_approver, told)
-    asking = gate.Asking(run="run-1", call_id="call-1", tool="bash", args={"command": "ls"})
+    asking = gate.DecisionRequest(run="run-1", call_id="call-1", tool="bash", args={"command": "ls"})
     text = gate.decide(source, asking)["reason"]["text"]
     assert text.startswith("A person declined: no[2J\nnot thisxxx") and len(text) < 2_100

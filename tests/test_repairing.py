@@ -27,7 +27,7 @@ def offering(policy: Any, a_run: Any) -> None:
 
 
 def ask(source: Source, tool: str, args: Any, call_id: str = "c", attempt: int = 1) -> dict[str, Any]:
-    return gate.decide(source, gate.Asking(run="r", call_id=call_id, tool=tool, args=args, attempt=attempt))
+    return gate.decide(source, gate.DecisionRequest(run="r", call_id=call_id, tool=tool, args=args, attempt=attempt))
 
 
 def kinds() -> list[str]:

@@ -115,7 +115,7 @@ def aged(run: Run, days: float = 2) -> Run:
 def test_no_secret_is_left_and_nothing_else_has_changed(leaky: Run) -> None:
     assert all(secret in everything() for secret in (GITHUB, AWS, WORD, DB, BEARER))
     before = told()
-    done = gate.retain()
+    done = gate.run_retention()
     assert (done.scrubbed, done.refused) == (1, 0)
     left = everything()
     assert [secret for secret in PLANTED if secret in left] == []
@@ -126,11 +126,11 @@ def test_no_secret_is_left_and_nothing_else_has_changed(leaky: Run) -> None:
 
 
 def test_the_second_time_there_is_nothing_to_do(leaky: Run) -> None:
-    gate.retain()
+    gate.run_retention()
     before = everything()
-    assert gate.retain().scrubbed == 0
+    assert gate.run_retention().scrubbed == 0
     Run.objects.update(scrubbed_at=None)
-    assert gate.retain().scrubbed == 1
+    assert gate.run_retention().scrubbed == 1
     assert [line for line in everything().splitlines() if not line.startswith("toolcards_run:")] == [
         line for line in before.splitlines() if not line.startswith("toolcards_run:")
     ]
@@ -158,7 +158,7 @@ def test_runs_that_are_alive_or_ended_lately_are_untouched(a_run: Callable[..., 
     a_run("lately", f.InputReady("c", "bash", {"password": WORD}, True), f.RunEnded())
     Run.objects.filter(name="alive").update(started_at=timezone.now() - timedelta(days=9))
     before = everything()
-    assert gate.retain().scrubbed == 0
+    assert gate.run_retention().scrubbed == 0
     assert everything() == before
 
 
@@ -167,7 +167,7 @@ def test_a_run_that_comes_alive_again_goes_on_and_is_masked_again(leaky: Run, so
     stale = run_cache.recall(leaky.pk)
     aged(leaky)
     assert stale is not None
-    gate.retain()
+    gate.run_retention()
     run_cache.keep(stale)
     assert Run.objects.get(pk=leaky.pk).scrubbed_at is not None
     new = f.InputReady("new", "bash", {"token": GITHUB}, True)
@@ -178,7 +178,7 @@ def test_a_run_that_comes_alive_again_goes_on_and_is_masked_again(leaky: Run, so
     assert list(rebuild.differences(run)) == []
     group_commit.do(Say(source, "leaky", [f.RunEnded()]))
     aged(run)
-    assert gate.retain().scrubbed == 1
+    assert gate.run_retention().scrubbed == 1
     assert GITHUB not in everything()
 
 
@@ -189,7 +189,7 @@ def test_equal_secrets_stay_equal_and_pieces_without_any_stay_as_they_were(a_run
         *(f.InputReady(name, "x", {"password": WORD}, True) for name in "ab"), f.RunEnded(),
     )  # fmt: skip
     aged(run)
-    gate.retain()
+    gate.run_retention()
     a, b = (ToolCall.objects.get(call_id=name).as_card().input for name in "ab")
     assert a == b and masked(a)
     said = [event.said for event in Event.objects.after(run, 0)]
@@ -212,7 +212,7 @@ def test_votes_and_edited_approvals_are_masked_and_their_digests_stay(
     group_commit.do(Say(source, "run-1", [f.OutputReady(call.call_id, "ok"), f.RunEnded()]))
     aged(Run.objects.get())
     before = told()
-    assert gate.retain().scrubbed == 1
+    assert gate.run_retention().scrubbed == 1
     row = Approval.objects.get()
     assert masked(json.loads(row.edited)) and masked(row.reason) and masked(row.note)
     assert row.args_sha256 == digest({"command": f"deploy --password {WORD}"})
@@ -230,10 +230,10 @@ def test_what_does_not_add_up_is_left_alone_and_said_once(leaky: Run) -> None:
         ]
 
     before = rows()
-    assert gate.retain().refused == 1
+    assert gate.run_retention().refused == 1
     retention._refused.clear()  # as after a restart
-    assert gate.retain().refused == 1
-    assert gate.retain().refused == 0
+    assert gate.run_retention().refused == 1
+    assert gate.run_retention().refused == 0
     assert rows() == before
     assert AuditRow.objects.get(act="retention").details["refused"].startswith("its cards")
     ToolCall.objects.filter(call_id="whole").update(state="output-error")
@@ -248,9 +248,9 @@ def test_old_runs_are_deleted_with_all_that_was_theirs(
     monkeypatch.setattr(retention, "CHUNK", 20)
     monkeypatch.setattr(retention, "CALLS", 2)
     a_run("young", f.InputReady("c", "bash", {}, True), f.RunEnded())
-    assert gate.retain().deleted == {}
+    assert gate.run_retention().deleted == {}
     limits(retention_days=1)
-    done = gate.retain()
+    done = gate.run_retention()
     assert done.deleted["runs"] == 1 and done.deleted["calls"] == 6
     assert [run.name for run in Run.objects.all()] == ["young"]
     assert not Event.objects.filter(run=leaky.pk).exists() and not ToolCall.objects.filter(run=leaky.pk).exists()
@@ -270,8 +270,8 @@ def test_old_receipts_are_forgotten_in_small_rounds_and_counted(
     monkeypatch.setattr(retention, "CHUNK", 2)
     for number, days in enumerate((20, 20, 15, 13, 1)):
         _answered(source, f"k{number}", days)
-    assert gate.retain(dry_run=True).deleted["receipts"] == 3 and Receipt.objects.count() == 5
-    first, second, third = gate.retain(), gate.retain(), gate.retain()
+    assert gate.run_retention(dry_run=True).deleted["receipts"] == 3 and Receipt.objects.count() == 5
+    first, second, third = gate.run_retention(), gate.run_retention(), gate.run_retention()
     assert [done.deleted["receipts"] for done in (first, second, third)] == [2, 1, 0]
     assert first.more and not second.more
     assert [row.key for row in Receipt.objects.order_by("pk")] == ["k3", "k4"]
@@ -291,7 +291,7 @@ def test_no_receipt_outlives_its_setting_or_the_runs(
     for key, days in (("old", 40), ("middle", 10), ("new", 1)):
         _answered(source, key, days)
     limits(**said)
-    gate.retain()
+    gate.run_retention()
     assert Receipt.objects.count() == kept
 
 

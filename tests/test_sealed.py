@@ -26,7 +26,7 @@ from toolcards import encryption, gate
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import ToolCallState
 from toolcards.gate.maintenance import retention
-from toolcards.gate.refusals import Sealed
+from toolcards.gate.refusals import Undecryptable
 from toolcards.gate.writer import group_commit, outbox_writer, run_cache
 from toolcards.models import Approval, Delivery, Event, Run, Source, ToolCall, Vote, Webhook
 from toolcards.models.runs import CLOSED
@@ -345,7 +345,7 @@ async def test_a_stream_into_a_run_that_stays_closed_fails_once_and_leaves_the_w
     stream = gate.open_stream(run.source, run.name, protocol="native")
     stream.touch(60)
     stream.push([f.InputReady("more", "bash", {})])
-    with pytest.raises(Sealed):
+    with pytest.raises(Undecryptable):
         await stream.settle()
     assert await sync_to_async(gate.drain)()
 
@@ -395,9 +395,9 @@ def test_without_the_key_nothing_is_added_answered_or_overwritten(
     lost()
     for work in (
         lambda: group_commit.do(Say(source, "run-1", [f.RunEnded()])), lambda: gate.vote(an_approver, paper),
-        lambda: gate.decide(source, gate.Asking(run="run-1", call_id="another", tool="bash", args={})),
+        lambda: gate.decide(source, gate.DecisionRequest(run="run-1", call_id="another", tool="bash", args={})),
     ):  # fmt: skip
-        with pytest.raises(gate.Refused) as refused:
+        with pytest.raises(gate.RequestRefused) as refused:
             work()
         assert refused.value.code == "sealed"
     client.force_login(an_approver)
@@ -418,7 +418,7 @@ def test_without_the_key_retention_leaves_a_run_as_it_is_and_says_so(
     before = [line for line in raw().splitlines() if line.startswith(("toolcards_event", "toolcards_toolcall"))]
     lost()
     retention._refused.clear()
-    assert gate.retain(now=run.ended_at.timestamp() + 2 * 86_400).refused == 1
+    assert gate.run_retention(now=run.ended_at.timestamp() + 2 * 86_400).refused == 1
     retention._refused.clear()
     assert [line for line in raw().splitlines() if line.startswith(("toolcards_event", "toolcards_toolcall"))] == before
 

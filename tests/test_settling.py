@@ -32,10 +32,10 @@ def lost(a_call: Any, source: Any) -> Any:
         if effect == "ask":
             a_call("approval-responded", call_id=call_id)
         else:
-            gate.decide(source, gate.Asking(run="run-1", call_id=call_id, tool="bash", args={"command": "ls"}))
+            gate.decide(source, gate.DecisionRequest(run="run-1", call_id=call_id, tool="bash", args={"command": "ls"}))
         row = Approval.objects.select_related("call").get(call__call_id=call_id)
         body = {"call_id": call_id, "args_sha256": row.args_sha256}
-        group_commit.do(permits.Claim(source, row.permit, body))
+        group_commit.do(permits.ClaimPermit(source, row.permit, body))
         group_commit.do(Vanish(source, "run-1"))
         return ToolCall.objects.get(call_id=call_id)
 
@@ -53,9 +53,9 @@ class Vanish(Say):
         liveness.forfeit(tx, tx.run(self.source.pk, self.run))
 
 
-def finding(call: ToolCall, outcome: str, note: str = "", **other: int) -> gate.Finding:
+def finding(call: ToolCall, outcome: str, note: str = "", **other: int) -> gate.ManualOutcome:
     call.refresh_from_db()
-    return gate.Finding(call.run_id, call.ordinal, outcome, other.get("rev", call.rev), note)
+    return gate.ManualOutcome(call.run_id, call.ordinal, outcome, other.get("rev", call.rev), note)
 
 
 def report(source: Any, outcome: str, **more: Any) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def test_a_person_says_how_it_ended(
     policy({"default": effect})
     call = lost(effect)
     assert Approval.objects.get().state == "unknown" and card_of(call).unsettled
-    card = gate.settle(an_approver, finding(call, outcome, "looked at the branch"))
+    card = gate.record_manual_outcome(an_approver, finding(call, outcome, "looked at the branch"))
     assert (card.state, card.soft, card.cause, card.unsettled) == (state, True, None, False)
     assert (card.by_hand.outcome, card.by_hand.by, card.by_hand.note) == (
         outcome, f.By("human", "ann"), "looked at the branch"
@@ -96,19 +96,19 @@ def test_the_same_person_may_say_it_twice_and_another_is_told_who_was_first(
     lost: Any, an_approver: Any, a_person: Any
 ) -> None:
     call = lost()
-    card = gate.settle(an_approver, finding(call, "failed"))
-    assert gate.settle(an_approver, finding(call, "failed", rev=0)).rev == card.rev
+    card = gate.record_manual_outcome(an_approver, finding(call, "failed"))
+    assert gate.record_manual_outcome(an_approver, finding(call, "failed", rev=0)).rev == card.rev
     for person, outcome in ((a_person("approver", "ben"), "failed"), (an_approver, "succeeded")):
-        with pytest.raises(gate.AlreadyAnswered, match=r"Already settled by ann .*: it failed") as refused:
-            gate.settle(person, finding(call, outcome))
+        with pytest.raises(gate.AlreadyDecided, match=r"Already settled by ann .*: it failed") as refused:
+            gate.record_manual_outcome(person, finding(call, outcome))
         assert (refused.value.status, refused.value.code) == (409, "already_settled")
     assert AuditRow.objects.filter(act="settled").count() == 1
 
 
 def test_what_changed_since_it_was_seen_is_refused(lost: Any, an_approver: Any) -> None:
     call = lost()
-    with pytest.raises(gate.AlreadyAnswered) as refused:
-        gate.settle(an_approver, finding(call, "failed", rev=1))
+    with pytest.raises(gate.AlreadyDecided) as refused:
+        gate.record_manual_outcome(an_approver, finding(call, "failed", rev=1))
     assert (refused.value.status, refused.value.code) == (409, "stale_rev")
     assert card_of(call).unsettled and not AuditRow.objects.filter(act="settled").exists()
 
@@ -116,8 +116,8 @@ def test_what_changed_since_it_was_seen_is_refused(lost: Any, an_approver: Any) 
 @pytest.mark.parametrize("state", ["input-available", "approval-requested", "output-available", "output-denied"])
 def test_only_what_nobody_knows_is_settled(a_call: Any, an_approver: Any, state: str) -> None:
     call = a_call(state)
-    with pytest.raises(gate.AlreadyAnswered) as refused:
-        gate.settle(an_approver, finding(call, "succeeded"))
+    with pytest.raises(gate.AlreadyDecided) as refused:
+        gate.record_manual_outcome(an_approver, finding(call, "succeeded"))
     assert refused.value.code == "not_unknown"
 
 
@@ -136,7 +136,10 @@ def test_what_cannot_have_run_is_not_asked_about(a_run: Any, facts: list[Any], o
 
 def test_a_watched_call_that_fell_silent_is_settled_too(a_run: Any, an_approver: Any) -> None:
     a_run("run-2", f.InputReady("c", "bash", {}, True), f.RunEnded(outcome="truncated"))
-    assert gate.settle(an_approver, finding(ToolCall.objects.get(), "succeeded")).state == "output-available"
+    assert (
+        gate.record_manual_outcome(an_approver, finding(ToolCall.objects.get(), "succeeded")).state
+        == "output-available"
+    )
 
 
 def test_who_may_not_answer_may_not_settle(
@@ -146,8 +149,8 @@ def test_who_may_not_answer_may_not_settle(
     call = lost()
     for person in (a_person("viewer"), a_person("approver", "ben")):
         with pytest.raises(gate.NotAllowed):
-            gate.settle(person, finding(call, "failed"))
-    assert gate.settle(an_approver, finding(call, "failed")).by_hand.by.name == "ann"
+            gate.record_manual_outcome(person, finding(call, "failed"))
+    assert gate.record_manual_outcome(an_approver, finding(call, "failed")).by_hand.by.name == "ann"
 
 
 # ---------------------------------------------------------------- the agent's own word
@@ -161,7 +164,7 @@ def test_a_late_result_takes_the_place_of_what_was_said(
     lost: Any, an_approver: Any, source: Any, said: str, outcome: str, state: str, after: str
 ) -> None:
     call = lost()
-    gate.settle(an_approver, finding(call, said, "I think"))
+    gate.record_manual_outcome(an_approver, finding(call, said, "I think"))
     report(source, outcome, output={"files": 3}, error={"message": "no disk"})
     card = card_of(call)
     assert (card.state, card.soft, Approval.objects.get().state) == (state, False, after)
@@ -172,12 +175,12 @@ def test_a_late_result_takes_the_place_of_what_was_said(
 
 def test_a_late_frame_of_a_socket_does_so_too(lost: Any, an_approver: Any, a_call: Any, source: Any) -> None:
     call = lost()
-    gate.settle(an_approver, finding(call, "failed"))
+    gate.record_manual_outcome(an_approver, finding(call, "failed"))
     group_commit.do(Say(source, "run-1", [f.OutputReady("call-1", "all is well")]))
     card = card_of(call)
     assert (card.state, card.output, card.approval.state) == ("output-available", "all is well", "succeeded")
-    with pytest.raises(gate.AlreadyAnswered) as refused:
-        gate.settle(an_approver, finding(call, "failed"))
+    with pytest.raises(gate.AlreadyDecided) as refused:
+        gate.record_manual_outcome(an_approver, finding(call, "failed"))
     assert refused.value.code == "not_unknown"
 
 
@@ -186,7 +189,7 @@ def test_an_agent_that_does_not_know_either_changes_nothing(
     lost: Any, an_approver: Any, source: Any, outcome: str
 ) -> None:
     call = lost()
-    gate.settle(an_approver, finding(call, "succeeded"))
+    gate.record_manual_outcome(an_approver, finding(call, "succeeded"))
     report(source, outcome)
     assert card_of(call).state == "output-available" and Approval.objects.get().state == "succeeded"
 
@@ -194,8 +197,10 @@ def test_an_agent_that_does_not_know_either_changes_nothing(
 def test_it_is_not_run_again(lost: Any, an_approver: Any, source: Any) -> None:
     """The same question again is given the same answer, and no permit."""
     call = lost()
-    gate.settle(an_approver, finding(call, "failed"))
-    again = gate.decide(source, gate.Asking(run="run-1", call_id="call-1", tool="bash", args={"command": "ls"}))
+    gate.record_manual_outcome(an_approver, finding(call, "failed"))
+    again = gate.decide(
+        source, gate.DecisionRequest(run="run-1", call_id="call-1", tool="bash", args={"command": "ls"})
+    )
     assert again["permit"] is None and again["approval"]["state"] == "failed"
     assert Approval.objects.count() == 1
 
@@ -237,7 +242,7 @@ def test_the_inbox_and_the_history_lead_to_what_nobody_heard_the_end_of(
     page = ann.get("/approvals/history/").content.decode()
     assert "Nobody has heard how these ended" in page and f'href="/calls/{call.public_id}/"' in page
     assert f"of {call.run.source.name}</span>" in page
-    gate.settle(an_approver, finding(call, "failed"))
+    gate.record_manual_outcome(an_approver, finding(call, "failed"))
     assert "since yesterday" not in ann.get("/approvals/").content.decode()
     assert 'id="unheard"' not in ann.get("/approvals/history/").content.decode()
 

@@ -39,7 +39,7 @@ def claim(source: Source, said: dict[str, Any]) -> None:
     from toolcards.gate.approvals import permits
 
     body = {"call_id": said["call_id"], "args_sha256": said["args_sha256"]}
-    group_commit.do(permits.Claim(source, said["permit"]["id"], body))
+    group_commit.do(permits.ClaimPermit(source, said["permit"]["id"], body))
 
 
 def test_a_call_that_a_person_approved_from_its_input_to_its_result(
@@ -49,7 +49,7 @@ def test_a_call_that_a_person_approved_from_its_input_to_its_result(
     a_run("r", f.RunStarted(tools=TOOLS))
     hooks.register(type("Quiet", (), {"before": lambda self, call: None})(), "quiet")
     args = {"to": SECRET}
-    asking = gate.Asking(run="r", call_id="c", tool="Send-Mail", args=args | {"zzz": 1})
+    asking = gate.DecisionRequest(run="r", call_id="c", tool="Send-Mail", args=args | {"zzz": 1})
     gate.decide(source, asking)
     gate.vote(an_approver, ballot(ToolCall.objects.get(), "approve"))
     claim(source, gate.decide(source, asking))

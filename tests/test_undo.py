@@ -37,11 +37,11 @@ def stored(call: ToolCall) -> Approval:
 
 def permit_claimed(source: Any, row: Approval) -> Any:
     body = {"call_id": row.call.call_id, "args_sha256": row.args_sha256}
-    return group_commit.do(permits.Claim(source, row.permit, body))
+    return group_commit.do(permits.ClaimPermit(source, row.permit, body))
 
 
 def test_an_approval_taken_back_denies_the_call(approved: ToolCall, an_approver: Any, source: Any) -> None:
-    card = gate.take_back(an_approver, stored(approved).id)
+    card = gate.revoke_approval(an_approver, stored(approved).id)
     assert (card.state, card.denied_by.name, card.approval.state) == ("output-denied", "ann", "revoked")
     assert stored(approved).state == "revoked"
     said = group_commit.do(run_commands.Look(source, stored(approved).id))
@@ -52,7 +52,7 @@ def test_an_approval_taken_back_denies_the_call(approved: ToolCall, an_approver:
 def test_its_permit_cannot_be_used(approved: ToolCall, an_approver: Any, source: Any) -> None:
     row = stored(approved)
     assert row.permit
-    gate.take_back(an_approver, row.id)
+    gate.revoke_approval(an_approver, row.id)
     with pytest.raises(gate.TooLate) as refused:
         permit_claimed(source, row)
     assert refused.value.code == "revoked"
@@ -68,13 +68,13 @@ def test_what_came_with_the_yes_goes_with_it(
         an_approver, gate.Ballot(ballot.approval, "approve", ballot.rev, ballot.args_sha256, grant={"kind": "run"})
     )
     assert Grant.objects.get().revoked_at is None
-    gate.take_back(an_approver, ballot.approval)
+    gate.revoke_approval(an_approver, ballot.approval)
     assert Grant.objects.get().revoked_at is not None
     assert AuditRow.objects.get(act="grant.revoked").actor == "ann"
 
 
 def test_the_trail_says_who_took_it_back(approved: ToolCall, a_person: Any) -> None:
-    gate.take_back(a_person("approver", "ben"), stored(approved).id)
+    gate.revoke_approval(a_person("approver", "ben"), stored(approved).id)
     assert AuditRow.objects.get(act="vote.undone").actor == "ben"
     assert AuditRow.objects.get(act="approval.revoked").actor_kind == "gate"
 
@@ -82,17 +82,17 @@ def test_the_trail_says_who_took_it_back(approved: ToolCall, a_person: Any) -> N
 def test_the_same_person_twice_is_the_same_and_another_is_too_late(
     approved: ToolCall, an_approver: Any, a_person: Any
 ) -> None:
-    first = gate.take_back(an_approver, stored(approved).id)
-    assert gate.take_back(an_approver, stored(approved).id) == first
+    first = gate.revoke_approval(an_approver, stored(approved).id)
+    assert gate.revoke_approval(an_approver, stored(approved).id) == first
     with pytest.raises(gate.TooLate):
-        gate.take_back(a_person("approver", "ben"), stored(approved).id)
+        gate.revoke_approval(a_person("approver", "ben"), stored(approved).id)
     assert AuditRow.objects.filter(act="vote.undone").count() == 1
 
 
 def test_without_a_time_to_hold_it_back_nothing_can_be_taken_back(a_call: Any, an_approver: Any) -> None:
     call = a_call("approval-responded")
     with pytest.raises(gate.TooLate):
-        gate.take_back(an_approver, stored(call).id)
+        gate.revoke_approval(an_approver, stored(call).id)
     assert stored(call).state == "approved"
 
 
@@ -101,35 +101,37 @@ def test_once_the_time_is_over_it_stays(approved: ToolCall, an_approver: Any, li
     limits(handover_seconds=revocation.MARGIN)
     assert revocation.undoable_until(decided) == 0
     with pytest.raises(gate.TooLate):
-        gate.take_back(an_approver, stored(approved).id)
+        gate.revoke_approval(an_approver, stored(approved).id)
 
 
 def test_what_the_agent_has_taken_stays(approved: ToolCall, an_approver: Any) -> None:
     Approval.objects.update(channel="socket")
-    assert group_commit.do(delivery.Take(stored(approved).id))["decision"] == "allow"
+    assert group_commit.do(delivery.ClaimDelivery(stored(approved).id))["decision"] == "allow"
     with pytest.raises(gate.TooLate):
-        gate.take_back(an_approver, stored(approved).id)
+        gate.revoke_approval(an_approver, stored(approved).id)
 
 
 @pytest.mark.parametrize("state", ["approval-requested", "output-denied"])
 def test_only_a_yes_can_be_taken_back(held_back: None, a_call: Any, an_approver: Any, state: str) -> None:
     call = a_call(state)
     with pytest.raises(gate.TooLate):
-        gate.take_back(an_approver, stored(call).id)
+        gate.revoke_approval(an_approver, stored(call).id)
     assert ToolCall.objects.get().state == state
 
 
 def test_who_may_not_answer_may_not_take_back(approved: ToolCall, a_person: Any) -> None:
     with pytest.raises(gate.NotAllowed):
-        gate.take_back(a_person("viewer"), stored(approved).id)
-    with pytest.raises(gate.Unknown):
-        gate.take_back(a_person("approver", "ben"), "apr_nothing")
+        gate.revoke_approval(a_person("viewer"), stored(approved).id)
+    with pytest.raises(gate.NotFound):
+        gate.revoke_approval(a_person("approver", "ben"), "apr_nothing")
 
 
 def test_asked_again_in_the_meantime_the_agent_hears_that_nothing_is_decided(
     approved: ToolCall, source: Any, an_approver: Any
 ) -> None:
-    again = gate.decide(source, gate.Asking(run="run-1", call_id="call-1", tool="bash", args={"command": "ls"}))
+    again = gate.decide(
+        source, gate.DecisionRequest(run="run-1", call_id="call-1", tool="bash", args={"command": "ls"})
+    )
     assert (again["decision"], again["approval"]["state"], again["permit"]) == ("ask", "pending", None)
 
 
@@ -141,16 +143,16 @@ def test_of_taking_back_and_handing_over_exactly_one_wins(approved: ToolCall, an
     def taking_back() -> None:
         start.wait()
         try:
-            gate.take_back(an_approver, row.id)
+            gate.revoke_approval(an_approver, row.id)
             won.append("undo")
-        except gate.Refused:
+        except gate.RequestRefused:
             pass
         finally:
             connection.close()
 
     def handing_over() -> None:
         start.wait()
-        said = group_commit.do(delivery.Take(row.id))
+        said = group_commit.do(delivery.ClaimDelivery(row.id))
         won.extend(["agent"] if said and said["decision"] == "allow" else [])
         connection.close()
 

@@ -119,6 +119,6 @@ def test_a_stream_that_could_not_be_written_is_given_up_for_good(known_outages: 
 
     asyncio.run(push())
     assert gate.drain(PATIENCE / 6)  # it is not tried again and again
-    assert gate.backlog() == 0
+    assert gate.count_backlog() == 0
     other.execute("ROLLBACK")
     other.close()

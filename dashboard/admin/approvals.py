@@ -15,7 +15,7 @@ from dashboard.admin.log import Written, clock, pretty
 from dashboard.cards import safe_text
 from toolcards import gate
 from toolcards.core.calls.call_json import call_json
-from toolcards.gate import Ballot, Refused
+from toolcards.gate import Ballot, RequestRefused
 from toolcards.models import Approval
 from toolcards.showing import redactor
 
@@ -107,7 +107,7 @@ class ApprovalAdmin(Written):
             try:
                 gate.vote(request.user, _ballot(request, approval.pk, decision))
                 done += 1
-            except Refused as refused:
+            except RequestRefused as refused:
                 self.message_user(request, f"{approval.pk}: {refused.message}", messages.WARNING)
         if done:
             self.message_user(request, f"{decision}: {done} {'call' if done == 1 else 'calls'}.", messages.SUCCESS)

@@ -24,7 +24,7 @@ from dashboard.live.frames import partial
 from toolcards import gate
 from toolcards.core.calls.call_json import summary
 from toolcards.core.calls.card import Card
-from toolcards.gate import Refused
+from toolcards.gate import RequestRefused
 from toolcards.models import Approval, ToolCall
 
 MOST = groups.MOST
@@ -185,7 +185,7 @@ def _answered(request: HttpRequest, said: dict[str, Any], calls: dict[str, ToolC
         return told(422, "high_risk", TOO_RISKY)
     try:
         gate.vote(request.user, form.ballot(pk, signed_in_at=sign_in_log.since(request)))
-    except Refused as refused:
+    except RequestRefused as refused:
         return _again(pk, told(refused.status, refused.code, refused.message))
     return _again(pk, told(200, "", ""))
 

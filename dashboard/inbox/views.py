@@ -19,7 +19,7 @@ from dashboard.cards import rendering, risk
 from dashboard.forms import BallotForm, told
 from dashboard.inbox import groups, history
 from toolcards import gate
-from toolcards.gate import Refused
+from toolcards.gate import RequestRefused
 from toolcards.models import Approval, ToolCall
 
 MOST = 200  # articles on the page
@@ -103,7 +103,7 @@ def vote(request: HttpRequest, pk: str) -> HttpResponse:
         return _told(request, pk, 422, told(form))
     try:
         gate.vote(request.user, form.ballot(pk, signed_in_at=sign_in_log.since(request)))
-    except Refused as refused:
+    except RequestRefused as refused:
         return _told(request, pk, refused.status, refused.message)
     if by_htmx(request):
         return _card(request, pk)
@@ -115,8 +115,8 @@ def vote(request: HttpRequest, pk: str) -> HttpResponse:
 def undo(request: HttpRequest, pk: str) -> HttpResponse:
     """Take an approval back that its agent has not heard yet."""
     try:
-        gate.take_back(request.user, pk)
-    except Refused as refused:
+        gate.revoke_approval(request.user, pk)
+    except RequestRefused as refused:
         return _told(request, pk, refused.status, refused.message)
     return _card(request, pk) if by_htmx(request) else HttpResponseSeeOther(back_from(request))
 

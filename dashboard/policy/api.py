@@ -72,7 +72,7 @@ def activate(request: HttpRequest) -> HttpResponse:
         )
     except Superseded as late:
         return fault(409, "superseded", f"Version {late.active} is active by now.", active=late.active)
-    applied = gate.reapply(request.user.get_username()) if body.get("apply_to_waiting") is True else None
+    applied = gate.reevaluate_waiting(request.user.get_username()) if body.get("apply_to_waiting") is True else None
     return JsonResponse(_version(version) | {"active": version.number} | ({"applied": applied} if applied else {}))
 
 

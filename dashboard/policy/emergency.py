@@ -18,7 +18,7 @@ from dashboard.accounts.access import VIEW, api, fault, needs
 from dashboard.forms import read_json
 from toolcards import gate
 from toolcards.audit.trail import AuditRow
-from toolcards.gate import Refused, emergency
+from toolcards.gate import RequestRefused, emergency
 from toolcards.models import BreakGlass, KillSwitch
 
 THROW = "toolcards.throw_killswitch"
@@ -38,7 +38,7 @@ def killswitch(request: HttpRequest) -> HttpResponse:
     """The step in between: what it does, why, and the one button."""
     if request.method == "POST":
         on = request.POST.get("to") == "on"
-        said = gate.throw(request.user.get_username(), on, request.POST.get("reason", ""))
+        said = gate.set_kill_switch(request.user.get_username(), on, request.POST.get("reason", ""))
         stopped = f" {said['stopped']} open calls were denied." if on else ""
         messages.success(request, f"{'Every tool call is stopped.' if on else 'Tool calls run again.'}{stopped}")
         return redirect("killswitch")
@@ -56,7 +56,7 @@ def breakglass(request: HttpRequest) -> HttpResponse:
         try:
             _break(request, request.POST)
             return redirect("breakglass")
-        except Refused as refused:
+        except RequestRefused as refused:
             told, status = refused.message, refused.status
     rows = [(row, passed(row)) for row in BreakGlass.objects.order_by("-id")[:20]]
     context = {"rows": rows, "fresh": fresh(request), "told": told, "given": request.POST}
@@ -72,7 +72,7 @@ def _break(request: HttpRequest, said: Any) -> dict[str, Any]:
         raise gate.NotAllowed("Sign in again first: this needs a fresh sign-in.", code="reauth", status=401)
     reason = said.get("reason", "")
     if not isinstance(reason, str):
-        raise gate.Invalid("The reason is text.", code="invalid_body")
+        raise gate.InvalidRequest("The reason is text.", code="invalid_body")
     return gate.break_glass(by, reason, _minutes(said.get("minutes", DEFAULT_MINUTES)))
 
 
@@ -82,7 +82,7 @@ def _minutes(value: Any) -> float:
         text = value.strip() or str(DEFAULT_MINUTES)
         value = float(text) if _NUMBER.fullmatch(text) else None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise gate.Invalid("Minutes must be a number above 0.", code="invalid_minutes")
+        raise gate.InvalidRequest("Minutes must be a number above 0.", code="invalid_minutes")
     return float(min(value, LARGEST))
 
 
@@ -115,7 +115,7 @@ def killswitch_api(request: HttpRequest) -> HttpResponse:
         return fault(422, "invalid_body", 'Send {"on": true or false, "reason": optional}.')
     if not isinstance(said.get("reason", ""), str):
         return fault(422, "invalid_body", "The reason is text.")
-    return JsonResponse(gate.throw(request.user.get_username(), said["on"], said.get("reason", "")))
+    return JsonResponse(gate.set_kill_switch(request.user.get_username(), said["on"], said.get("reason", "")))
 
 
 @api(VIEW, "GET", "POST")
@@ -134,7 +134,7 @@ def breakglass_api(request: HttpRequest) -> HttpResponse:
         return fault(422, "invalid_minutes", "Minutes must be a number above 0.")
     try:
         return JsonResponse(_break(request, said | {"to": "on" if said["on"] else "off"}) | {"on": said["on"]})
-    except Refused as refused:
+    except RequestRefused as refused:
         return fault(refused.status, refused.code, refused.message)
 
 

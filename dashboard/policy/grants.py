@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.accounts.access import EDIT_POLICY, VIEW, VOTE, api, fault, needs
 from dashboard.forms import read_json
-from toolcards.gate import Unknown
+from toolcards.gate import NotFound
 from toolcards.gate.decisions import grants as given
 from toolcards.models import Grant
 
@@ -68,7 +68,7 @@ def grants_api(request: HttpRequest, pk: str = "") -> HttpResponse:
         return fault(403, "forbidden", "Only who gave it, or who may edit policy, takes it back.")
     try:
         given.revoke(pk, request.user.get_username())
-    except Unknown as unknown:
+    except NotFound as unknown:
         return fault(404, unknown.code, unknown.message)
     return JsonResponse({"id": pk, "revoked": True})
 

@@ -172,7 +172,7 @@ def activate(request: HttpRequest) -> HttpResponse:
         return _draft_page(request, told=told, status=409)
     messages.success(request, f"Version {made.number} is active.")
     if said["apply_to_waiting"]:
-        counts = gate.reapply(request.user.get_username())
+        counts = gate.reevaluate_waiting(request.user.get_username())
         told = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count)
         messages.success(request, f"Applied to the calls that wait: {told or 'there were none'}.")
     return redirect("policy")

@@ -10,7 +10,7 @@ from dashboard.forms import FindingForm, told
 from dashboard.inbox.views import HttpResponseSeeOther, back_from, by_htmx, fresh, not_counted
 from toolcards import gate
 from toolcards.core.calls.call_json import call_json
-from toolcards.gate import Refused
+from toolcards.gate import RequestRefused
 from toolcards.models import ToolCall
 
 
@@ -24,8 +24,8 @@ def _by_form(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
     if not form.is_valid():
         return not_counted(request, call, 422, told(form))
     try:
-        gate.settle(request.user, form.finding(run, ordinal))
-    except Refused as refused:
+        gate.record_manual_outcome(request.user, form.finding(run, ordinal))
+    except RequestRefused as refused:
         return not_counted(request, _call(run, ordinal) or call, refused.status, refused.message)
     if by_htmx(request):
         return fresh(request, _call(run, ordinal) or call)
@@ -42,8 +42,8 @@ def _as_json(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
     if not form.is_valid():
         return fault(422, "invalid_finding", "Say outcome (succeeded or failed), rev and, if you like, a note.")
     try:
-        gate.settle(request.user, form.finding(run, ordinal))
-    except Refused as refused:
+        gate.record_manual_outcome(request.user, form.finding(run, ordinal))
+    except RequestRefused as refused:
         return fault(refused.status, refused.code, refused.message, **refused.told)
     call = _call(run, ordinal)
     assert call is not None

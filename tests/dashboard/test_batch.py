@@ -111,7 +111,7 @@ def test_calls_of_another_source_are_not_alike(a_call: Any, edits: Any, source: 
     edits(2)
     other = AgentKey.objects.ensure("tck_another_secret_0123456789abcdefghijkl", name="another").source
     given = {"path": "src/9.py", "text": "x"}
-    gate.decide(other, gate.Asking(run="run-9", call_id="c", tool="Edit", args=given))
+    gate.decide(other, gate.DecisionRequest(run="run-9", call_id="c", tool="Edit", args=given))
     assert [len(group.items) for group in groups.waiting()["groups"]] == [2]
 
 

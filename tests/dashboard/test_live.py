@@ -149,7 +149,7 @@ async def test_everybody_knows_how_many_wait(
 
 
 async def test_the_kill_switch_is_said_on_every_open_page_and_taken_back(signed_in: Client) -> None:
-    throw = sync_to_async(gate.throw)
+    throw = sync_to_async(gate.set_kill_switch)
     async with watching(signed_in, "/ws/me/") as opened:
         assert "data-killswitch" not in await opened.receive_from(timeout=PATIENCE)
         await throw("ben", True, "a <b>drill</b>")
@@ -165,7 +165,7 @@ async def test_a_switch_thrown_where_no_ring_comes_from_is_seen_all_the_same(
     async with watching(signed_in, "/ws/me/") as opened:
         await opened.receive_from(timeout=PATIENCE)
         monkeypatch.setattr(doorbell, "_ring_here", lambda runs: None)
-        await sync_to_async(gate.throw)("another process", True)
+        await sync_to_async(gate.set_kill_switch)("another process", True)
         await text_with(opened, "data-killswitch")
 
 
@@ -180,7 +180,7 @@ async def test_break_glass_is_said_and_goes_when_its_time_is_over(signed_in: Cli
 
 async def test_a_switch_is_rung_to_whoever_follows_all_runs_and_to_nobody_else(db: None) -> None:
     async with doorbell.listening(doorbell.EVERY_RUN) as everybody, doorbell.listening(7) as one:
-        await sync_to_async(gate.throw)("ben", True)
+        await sync_to_async(gate.set_kill_switch)("ben", True)
         assert await everybody.wait(PATIENCE) == {doorbell.EVERY_RUN}
         assert not one._rung
 

@@ -44,7 +44,7 @@ def admin(a_person: Any, client: Client) -> Client:
 @pytest.fixture
 def denied(policy: Any, source: Any, a_run: Any) -> ToolCall:
     policy({"default": "allow", "rules": [PUSH]})
-    asking = gate.Asking(run="r", call_id="c", tool="Bash", args={"command": "git push", "token": SECRET})
+    asking = gate.DecisionRequest(run="r", call_id="c", tool="Bash", args={"command": "git push", "token": SECRET})
     assert gate.decide(source, asking)["decision"] == "deny"
     return ToolCall.objects.get(call_id="c")
 
@@ -375,7 +375,7 @@ def test_rules_tell_their_hits_what_they_would_have_said_and_when_they_are_quiet
     idle = {"id": "idle", "effect": "deny", "match": {"tool": ["x"]}}
     rules = [PUSH, {"id": "watching", "effect": "deny", "mode": "monitor"}, idle]
     policy({"default": "allow", "rules": rules})
-    gate.decide(source, gate.Asking(run="r", call_id="c", tool="Bash", args={"command": "git push"}))
+    gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="Bash", args={"command": "git push"}))
     page = admin.get("/policy/").content.decode()
     assert "1 recent hit" in page and 'data-would="1"' in page and "data-quiet" not in page
     now = time.time()

@@ -30,7 +30,7 @@ NAME = "release/7"
 
 def ask(source: Source, target: str, **more: Any) -> ToolCall:
     """Have the source ask for a call with that target in the run; return the call."""
-    gate.decide(source, gate.Asking(run=NAME, call_id="c", tool="deploy", args={"target": target}, **more))
+    gate.decide(source, gate.DecisionRequest(run=NAME, call_id="c", tool="deploy", args={"target": target}, **more))
     return ToolCall.objects.select_related("run__source").get(run__source=source, run__name=NAME)
 
 
@@ -165,7 +165,7 @@ def test_cards_of_two_runs_with_one_name_are_told_apart(viewer: Client, both: tu
 
 def test_all_that_a_run_waits_for_is_denied_by_source(viewer: Client, both: tuple[ToolCall, ToolCall]) -> None:
     for call in both:
-        gate.decide(call.run.source, gate.Asking(run=NAME, call_id="d", tool="wipe", args={"what": "x"}))
+        gate.decide(call.run.source, gate.DecisionRequest(run=NAME, call_id="d", tool="wipe", args={"what": "x"}))
     html = viewer.get("/approvals/").content.decode().split('id="of-runs"')[1].split("</details>")[0]
     rows = re.findall(r"<li>(.*?)</li>", html, re.DOTALL)
     assert len(rows) == 2

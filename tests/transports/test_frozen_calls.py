@@ -162,5 +162,7 @@ async def test_a_run_that_ended_in_a_stream_voids_what_rules_allowed(call: Any, 
     card = (await ToolCall.objects.aget()).as_card()
     assert [code for code, _ in card.anomalies] == ["ungoverned"]
     assert (await Approval.objects.aget()).state == "cancelled"
-    with pytest.raises(gate.Refused):
-        await gate.aclaim(await in_thread(lambda: AgentKey.objects.get().source)(), decision["permit"]["id"], body)
+    with pytest.raises(gate.RequestRefused):
+        await gate.aclaim_permit(
+            await in_thread(lambda: AgentKey.objects.get().source)(), decision["permit"]["id"], body
+        )

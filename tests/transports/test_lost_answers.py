@@ -122,5 +122,5 @@ def test_a_vote_that_is_sent_again_counts_once(a_call: Any, an_approver: Any, ba
     run_cache.forget_all()
     assert gate.vote(an_approver, same).approval == first.approval
     assert (Event.objects.count(), Vote.objects.count()) == (events, 1)
-    with pytest.raises(gate.AlreadyAnswered):
+    with pytest.raises(gate.AlreadyDecided):
         gate.vote(an_approver, ballot(asked, "deny"))

@@ -14,7 +14,7 @@ from tests.serving import PATIENCE
 from toolcards import gate
 from toolcards.core.calls import facts as f
 from toolcards.core.runs.skipped_frames import Skipped
-from toolcards.gate.refusals import Unknown
+from toolcards.gate.refusals import NotFound
 from toolcards.gate.writer import group_commit, run_cache, timekeeping
 from toolcards.gate.writer.command import Action
 from toolcards.models import Run
@@ -95,7 +95,7 @@ class Refuser(Action):
 
     def apply(self, tx: Any) -> None:
         def refuse() -> None:
-            raise Unknown("There is no such thing.")
+            raise NotFound("There is no such thing.")
 
         tx.after.append(refuse)
 

@@ -254,8 +254,8 @@ async def test_an_answer_that_was_not_sent_is_told_by_the_next_connection(
         await socket.hear("decision")
     await in_thread(lambda: gate.vote(an_approver, ballot(ToolCall.objects.get(), answer)))()
     approval = (await Approval.objects.aget()).id
-    assert await gate.atake(approval)
-    await gate.agive_back(approval)
+    assert await gate.aclaim_delivery(approval)
+    await gate.arelease_delivery(approval)
     async with agent(run="r") as socket:
         assert (await socket.hear("decision"))["decision"] == ("allow" if answer == "approve" else "deny")
 

@@ -64,7 +64,7 @@ def test_a_denial_resolves_the_approval_and_then_completes_the_call(a_call: Any)
 
 def test_a_policy_denial_has_no_approval_and_is_no_error(source: Any, policy: Any) -> None:
     policy({"default": "deny"})
-    gate.decide(source, gate.Asking(run="r", call_id="c", tool="bash", args={}))
+    gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
     assert names(told()) == ["run_started", "tool_call_started", "tool_call_progress", "tool_call_completed"]
     assert told()[-1].data["state"] == "output-denied"
 

@@ -193,7 +193,7 @@ async def test_applying_a_policy_allows_no_question_whose_time_is_over(
     await call("POST", "/api/v1/calls/decide", QUESTION)
     await Approval.objects.aupdate(expires_at=time.time() - 1)
     await in_thread(policy)({"default": "allow"})
-    await in_thread(gate.reapply)("ann")
+    await in_thread(gate.reevaluate_waiting)("ann")
     assert (await Approval.objects.aget()).state == "pending"
 
 

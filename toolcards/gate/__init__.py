@@ -18,46 +18,46 @@ from toolcards.gate.agents.keyed_stream import KeyedStream
 from toolcards.gate.agents.liveness import SILENCE
 from toolcards.gate.agents.stream_end import end_of_stream
 from toolcards.gate.approvals import delivery, expiry, manual_outcome, permits, reevaluation, revocation, votes
-from toolcards.gate.approvals.manual_outcome import Finding
+from toolcards.gate.approvals.manual_outcome import ManualOutcome
 from toolcards.gate.approvals.votes import Ballot
 from toolcards.gate.decisions import plugins
-from toolcards.gate.decisions.decision_request import Asking, Decide
+from toolcards.gate.decisions.decision_request import DecideCall, DecisionRequest
 from toolcards.gate.decisions.plugins import Inquiry
 from toolcards.gate.maintenance import pulse, retention
 from toolcards.gate.maintenance import rebuild as rebuilding
 from toolcards.gate.policy_store import Superseded, activate, active_number, draft, replace_draft
 from toolcards.gate.refusals import (
-    AlreadyAnswered,
-    Changed,
-    Invalid,
+    AlreadyDecided,
+    CallChanged,
+    InvalidRequest,
     KeyReuse,
     NotAllowed,
-    Refused,
+    NotFound,
+    RequestRefused,
     TooLate,
-    Unknown,
 )
 from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.group_commit import Undecided
 from toolcards.models import Source
 
 sweep = expiry.sweep
-retain = retention.retain
+run_retention = retention.retain
 open_stream = Stream
 open_keyed_stream = KeyedStream
 drain = group_commit.WRITER.drain
 
 
-def backlog() -> int:
+def count_backlog() -> int:
     """Return how many frames are taken in and not committed yet, in this process."""
     return group_commit.WRITER.backlog
 
 
-def oldest_waiting() -> float:
+def get_oldest_wait() -> float:
     """Return for how many seconds the oldest work of this process has waited to be written, 0 if none does."""
     return group_commit.WRITER.waiting
 
 
-async def apulse() -> float | None:
+async def arecord_pulse() -> float | None:
     """Move the pulse of the installation on, a small write; return when it last was, None for the first time."""
     before: float | None = await group_commit.submit(pulse.Beat())
     return before
@@ -69,47 +69,47 @@ def vote(person: Any, ballot: Ballot) -> Card:
     return card
 
 
-def take_back(person: Any, approval: str) -> Card:
+def revoke_approval(person: Any, approval: str) -> Card:
     """Take a yes back that the agent has not heard yet; return the call's card afterwards."""
-    card: Card = group_commit.do(revocation.TakeBack(person, approval))
+    card: Card = group_commit.do(revocation.RevokeApproval(person, approval))
     return card
 
 
-def settle(person: Any, said: Finding) -> Card:
+def record_manual_outcome(person: Any, said: ManualOutcome) -> Card:
     """Write down what a person found of a call whose end nobody had heard; return its card afterwards."""
-    card: Card = group_commit.do(manual_outcome.SettleByHand(person, said))
+    card: Card = group_commit.do(manual_outcome.RecordManualOutcome(person, said))
     return card
 
 
-def throw(by: str, on: bool, reason: str = "", kind: str = "human") -> dict[str, Any]:
+def set_kill_switch(by: str, on: bool, reason: str = "", kind: str = "human") -> dict[str, Any]:
     """Throw the kill switch, or turn it off."""
-    return dict(group_commit.do(emergency.Throw(by, on, reason, kind)))
+    return dict(group_commit.do(emergency.SetKillSwitch(by, on, reason, kind)))
 
 
 def break_glass(by: str, reason: str, minutes: float, kind: str = "human") -> dict[str, Any]:
     """Break the glass for so many minutes; 0 puts it back."""
-    return dict(group_commit.do(emergency.Break(by, reason, minutes, kind)))
+    return dict(group_commit.do(emergency.SetBreakGlass(by, reason, minutes, kind)))
 
 
-def reapply(by: str) -> dict[str, int]:
+def reevaluate_waiting(by: str) -> dict[str, int]:
     """Apply the active policy to the calls that wait; return how many were allowed, denied, asked anew and left."""
-    return dict(group_commit.do(reevaluation.Reapply(by)))
+    return dict(group_commit.do(reevaluation.ReevaluateWaiting(by)))
 
 
-def decide(source: Source, asking: Asking) -> dict[str, Any]:
+def decide(source: Source, asking: DecisionRequest) -> dict[str, Any]:
     """Judge a call before it runs; return the decision object of docs/api.md."""
-    said = group_commit.do(Decide(source, asking))
+    said = group_commit.do(DecideCall(source, asking))
     if isinstance(said, Inquiry):
-        said = group_commit.do(Decide(source, asking, plugins.ask(said).result()))
+        said = group_commit.do(DecideCall(source, asking, plugins.ask(said).result()))
     return _decision(said)
 
 
-async def adecide(source: Source, asking: Asking) -> dict[str, Any]:
+async def adecide(source: Source, asking: DecisionRequest) -> dict[str, Any]:
     """Judge a call before it runs; return the decision object of docs/api.md. Plug-ins are asked between commits."""
-    said = await group_commit.submit(Decide(source, asking))
+    said = await group_commit.submit(DecideCall(source, asking))
     if isinstance(said, Inquiry):
         heard = await asyncio.shield(asyncio.wrap_future(plugins.ask(said)))
-        said = await group_commit.submit(Decide(source, asking, heard))
+        said = await group_commit.submit(DecideCall(source, asking, heard))
     return _decision(said)
 
 
@@ -120,12 +120,12 @@ def _decision(said: dict[str, Any] | Inquiry) -> dict[str, Any]:
     return dict(said)
 
 
-async def alook(source: Source, approval: str) -> dict[str, Any]:
+async def aget_decision(source: Source, approval: str) -> dict[str, Any]:
     """Return the decision object of the call as it stands now, with its permit if there is one to give."""
     return dict(await group_commit.submit(run_commands.Look(source, approval)))
 
 
-async def areserve(source: Source, key: str, request: dict[str, str]) -> HeldKey | str | None:
+async def areserve_key(source: Source, key: str, request: dict[str, str]) -> HeldKey | str | None:
     """Reserve an idempotency key; return its answer if it has one, None while another request holds it.
 
     Raises KeyReuse if the key was used with another `request`: what the query says, by name.
@@ -134,17 +134,17 @@ async def areserve(source: Source, key: str, request: dict[str, str]) -> HeldKey
     return reserved
 
 
-async def arenew(key: HeldKey) -> None:
+async def arenew_key(key: HeldKey) -> None:
     """Keep a held key for another lease; raises Refused once another request has taken it over."""
     await group_commit.submit(idempotency.OnKey(key.renew))
 
 
-async def areceipt(key: HeldKey, answer: str) -> None:
+async def astore_answer(key: HeldKey, answer: str) -> None:
     """Write down what a held key was answered; raises Refused if another request has taken it over."""
     await group_commit.submit(idempotency.OnKey(lambda tx: key.answer(answer)))
 
 
-async def arelease(key: HeldKey, *, forget: bool) -> None:
+async def arelease_key(key: HeldKey, *, forget: bool) -> None:
     """Let go of a held key, so that the next request continues its body; `forget`: begins a new one."""
     await group_commit.submit(idempotency.OnKey(lambda tx: key.release(forget=forget)))
 
@@ -154,54 +154,54 @@ def rebuild(check: bool = False) -> list[str]:
     return rebuilding.rebuild(check=check)
 
 
-async def aclaim(source: Source, permit: str, body: dict[str, Any], client: str = "") -> dict[str, Any]:
+async def aclaim_permit(source: Source, permit: str, body: dict[str, Any], client: str = "") -> dict[str, Any]:
     """Use up a permit; where policy has changed its mind, that is written down and then raised.
 
     The same `client` claiming the same call again gets the same answer until the result is in.
     """
-    answer = await group_commit.submit(permits.Claim(source, permit, body, client))
-    if isinstance(answer, Refused):
+    answer = await group_commit.submit(permits.ClaimPermit(source, permit, body, client))
+    if isinstance(answer, RequestRefused):
         raise answer
     return dict(answer)
 
 
-async def aresult(source: Source, run: str, call_id: str, body: dict[str, Any]) -> dict[str, Any]:
+async def arecord_result(source: Source, run: str, call_id: str, body: dict[str, Any]) -> dict[str, Any]:
     """Write down what came of a call."""
     return dict(await group_commit.submit(results.Result(source, run, call_id, body)))
 
 
-async def awithdraw(source: Source, approval: str) -> dict[str, Any]:
+async def awithdraw_approval(source: Source, approval: str) -> dict[str, Any]:
     """Take a question back."""
     return dict(await group_commit.submit(run_commands.Withdraw(source, approval)))
 
 
-async def abeat(source: Source, run: str) -> dict[str, Any]:
+async def arecord_heartbeat(source: Source, run: str) -> dict[str, Any]:
     """Say that the agent is alive."""
     return dict(await group_commit.submit(run_commands.Beat(source, run)))
 
 
-async def aend(source: Source, run: str, outcome: str = "success", reason: str = "") -> dict[str, Any]:
+async def aend_run(source: Source, run: str, outcome: str = "success", reason: str = "") -> dict[str, Any]:
     """End the run."""
     return dict(await group_commit.submit(run_commands.End(source, run, outcome, reason)))
 
 
-async def atake(approval: str) -> dict[str, Any] | None:
+async def aclaim_delivery(approval: str) -> dict[str, Any] | None:
     """Take an answer in order to send it to the agent; None if another connection took it."""
-    taken: dict[str, Any] | None = await group_commit.submit(delivery.Take(approval))
+    taken: dict[str, Any] | None = await group_commit.submit(delivery.ClaimDelivery(approval))
     return taken
 
 
-async def agive_back(approval: str) -> None:
+async def arelease_delivery(approval: str) -> None:
     """Give an answer back that could not be sent."""
-    await group_commit.submit(delivery.GiveBack(approval))
+    await group_commit.submit(delivery.ReleaseDelivery(approval))
 
 
-async def aexpire(approval: str) -> None:
+async def aexpire_approval(approval: str) -> None:
     """Close the question if its time is over and nobody answered; the clock may be a moment late."""
-    await group_commit.submit(expiry.Expire(approval))
+    await group_commit.submit(expiry.ExpireApproval(approval))
 
 
-async def astanding(source: Source, run: str, tool: str, given: Any) -> dict[str, Any] | None:
+async def afind_decision(source: Source, run: str, tool: str, given: Any) -> dict[str, Any] | None:
     """Return the decision object of the newest call with that tool and input, if it was asked for or refused."""
     found: dict[str, Any] | None = await group_commit.submit(call_status.Standing(source, run, tool, given))
     return found
@@ -209,57 +209,57 @@ async def astanding(source: Source, run: str, tool: str, given: Any) -> dict[str
 
 __all__ = [
     "SILENCE",
-    "AlreadyAnswered",
-    "Asking",
+    "AlreadyDecided",
     "Ballot",
-    "Changed",
+    "CallChanged",
     "Committed",
-    "Finding",
+    "DecisionRequest",
     "HeldKey",
-    "Invalid",
+    "InvalidRequest",
     "KeyReuse",
     "KeyedStream",
+    "ManualOutcome",
     "NotAllowed",
-    "Refused",
+    "NotFound",
+    "RequestRefused",
     "Stream",
     "Superseded",
     "TooLate",
     "Undecided",
-    "Unknown",
-    "abeat",
-    "aclaim",
+    "aclaim_delivery",
+    "aclaim_permit",
     "activate",
     "active_number",
     "adecide",
-    "aend",
-    "aexpire",
-    "agive_back",
-    "alook",
-    "apulse",
-    "areceipt",
-    "arelease",
-    "arenew",
-    "areserve",
-    "aresult",
-    "astanding",
-    "atake",
-    "awithdraw",
-    "backlog",
+    "aend_run",
+    "aexpire_approval",
+    "afind_decision",
+    "aget_decision",
+    "arecord_heartbeat",
+    "arecord_pulse",
+    "arecord_result",
+    "arelease_delivery",
+    "arelease_key",
+    "arenew_key",
+    "areserve_key",
+    "astore_answer",
+    "awithdraw_approval",
     "break_glass",
+    "count_backlog",
     "decide",
     "draft",
     "drain",
     "end_of_stream",
-    "oldest_waiting",
+    "get_oldest_wait",
     "open_keyed_stream",
     "open_stream",
-    "reapply",
     "rebuild",
+    "record_manual_outcome",
+    "reevaluate_waiting",
     "replace_draft",
-    "retain",
-    "settle",
+    "revoke_approval",
+    "run_retention",
+    "set_kill_switch",
     "sweep",
-    "take_back",
-    "throw",
     "vote",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from django.db.models import F
 
 from toolcards.audit.trail import Act
 from toolcards.core.calls import facts as f
-from toolcards.gate.refusals import Invalid
+from toolcards.gate.refusals import InvalidRequest
 from toolcards.gate.writer.command import Action
 from toolcards.gate.writer.transaction import Transaction, plain
 from toolcards.models import Approval, BreakGlass, KillSwitch
@@ -50,7 +50,7 @@ def passed(broken: BreakGlass) -> None:
     BreakGlass.objects.filter(pk=broken.pk).update(passed=F("passed") + 1)
 
 
-class Throw(Action):
+class SetKillSwitch(Action):
     """Throw the kill switch. On: every open question is denied, every unused permit is void."""
 
     def __init__(self, by: str, on: bool, reason: str = "", kind: str = "human") -> None:
@@ -86,7 +86,7 @@ class Throw(Action):
         return len(rows)
 
 
-class Break(Action):
+class SetBreakGlass(Action):
     """Break the glass, or put it back with `minutes` 0."""
 
     def __init__(self, by: str, reason: str, minutes: float, kind: str = "human") -> None:
@@ -102,9 +102,9 @@ class Break(Action):
             self.answer = {"until": None}
             return
         if not self.reason:
-            raise Invalid("Say why.", code="reason_required")
+            raise InvalidRequest("Say why.", code="reason_required")
         if not 0 < self.minutes <= LONGEST_GLASS:
-            raise Invalid(f"At most {LONGEST_GLASS} minutes.", code="too_long")
+            raise InvalidRequest(f"At most {LONGEST_GLASS} minutes.", code="too_long")
         row = BreakGlass.objects.create(by=self.by, reason=self.reason, at=tx.now, until=tx.now + self.minutes * 60)
         detail = {"reason": self.reason, "minutes": self.minutes}
         tx.acts.append(Act("breakglass.on", self.kind, self.by, detail=detail, at=tx.now))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The gate did not do it. `status` and `code` are docs/api.md's; `told` goes into the answer's `detail`."""
 
     status = 400
@@ -19,49 +19,49 @@ class Refused(Exception):
         self.told = told
 
 
-class Unknown(Refused):
+class NotFound(RequestRefused):
     """No such thing, or not yours: the two are not told apart."""
 
     status, code = 404, "not_found"
 
 
-class NotAllowed(Refused):
+class NotAllowed(RequestRefused):
     """This person, or this key, may not do that."""
 
     status, code = 403, "not_approver"
 
 
-class AlreadyAnswered(Refused):
+class AlreadyDecided(RequestRefused):
     """Somebody or something answered first; `told` says who."""
 
     status, code = 409, "already_decided"
 
 
-class KeyReuse(Refused):
+class KeyReuse(RequestRefused):
     """The same name was used for something else before."""
 
     status, code = 409, "key_reuse"
 
 
-class TooLate(Refused):
+class TooLate(RequestRefused):
     """Its time is over: expired, used, withdrawn, or its run has ended."""
 
     status, code = 410, "expired"
 
 
-class Changed(Refused):
+class CallChanged(RequestRefused):
     """It is no longer what was seen or allowed."""
 
     status, code = 412, "args_mismatch"
 
 
-class Invalid(Refused):
+class InvalidRequest(RequestRefused):
     """It cannot be understood or is not offered here."""
 
     status, code = 422, "invalid_args"
 
 
-class Sealed(Refused):
+class Undecryptable(RequestRefused):
     """It cannot be opened here: the key that sealed it is lost, or not among the older keys."""
 
     status, code = 503, "sealed"

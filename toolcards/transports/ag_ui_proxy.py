@@ -164,14 +164,14 @@ class Mirror:
         if standing.waiting or not standing.answers:
             return asked
         for approval in standing.ids:
-            if await gate.atake(approval) is not None:
+            if await gate.aclaim_delivery(approval) is not None:
                 self._taken.append(approval)
         return resuming.resumed(asked, _entries(standing.answers))
 
     async def give_back(self) -> None:
         """The agent did not hear our answers."""
         for approval in self._taken:
-            await gate.agive_back(approval)
+            await gate.arelease_delivery(approval)
         self._taken = []
 
     async def see(self, piece: bytes) -> None:

@@ -227,7 +227,7 @@ class AgentSocket(AsyncConsumer):
 
     async def _hand_over(self, approval: str) -> None:
         """Take the answer and send it; whatever comes between, an answer that was not sent is given back."""
-        taking = asyncio.ensure_future(gate.atake(approval))
+        taking = asyncio.ensure_future(gate.aclaim_delivery(approval))
         try:
             said = await asyncio.shield(taking)
             if said is not None:
@@ -263,7 +263,7 @@ async def _give_back(approval: str) -> None:
     """Give an answer back that was not sent, as soon as the database takes it."""
     while True:
         try:
-            return await gate.agive_back(approval)
+            return await gate.arelease_delivery(approval)
         except Exception as error:
             if not excuse(error, outages.WRITING):
                 raise

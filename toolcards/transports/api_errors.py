@@ -6,7 +6,7 @@ from typing import Any
 
 from toolcards.adapters import BadFrame
 from toolcards.database import RETRY_AFTER, excuse
-from toolcards.gate import Refused, Undecided
+from toolcards.gate import RequestRefused, Undecided
 from toolcards.transports.shutdown import MESSAGE
 
 AGAIN = 1013  # the close code "try again later"
@@ -41,7 +41,7 @@ class Problem(Exception):
         return {"error": error}
 
 
-def of_refusal(refused: Refused) -> Problem:
+def of_refusal(refused: RequestRefused) -> Problem:
     """Return the gate's no as a problem."""
     told = dict(refused.told)
     detail = told.pop("detail", None)

@@ -20,7 +20,7 @@ from django.http import HttpResponse, JsonResponse, StreamingHttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
 from toolcards.adapters import BadFrame
-from toolcards.gate import Refused
+from toolcards.gate import RequestRefused
 from toolcards.transports import auth, shutdown
 from toolcards.transports.api_errors import Problem, not_found, of_bad_frame, of_outage, of_refusal, restarting
 from toolcards.transports.auth import Caller
@@ -63,7 +63,7 @@ def endpoint(method: str, *scopes: str, people: bool = False, anybody: bool = Fa
                 said = await function(request, caller, **named)
             except Problem as problem:
                 return refusal(problem)
-            except Refused as refused:
+            except RequestRefused as refused:
                 return refusal(of_refusal(refused))
             except BadFrame as bad:
                 return refusal(of_bad_frame(bad))

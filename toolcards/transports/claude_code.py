@@ -19,7 +19,7 @@ from django.http import HttpResponse
 from toolcards import feed, gate, outages
 from toolcards.adapters import ADAPTERS, BadFrame
 from toolcards.database import excuse
-from toolcards.gate import Refused
+from toolcards.gate import RequestRefused
 from toolcards.transports import auth, shutdown
 from toolcards.transports.api_errors import Problem, of_bad_frame, of_outage
 from toolcards.transports.asgi_views import answer, endpoint, refusal
@@ -56,7 +56,7 @@ async def claude_code(request: Any, caller: Caller) -> Any:
         return _bound(request, await (answered(hook) if answered else _watched(hook)))
     except BadFrame as bad:
         return _refused(hook, f"{bad.message}.", of_bad_frame(bad))
-    except (Problem, Refused) as problem:
+    except (Problem, RequestRefused) as problem:
         return _refused(hook, problem.message, problem)
     except Exception as error:
         if (away := of_outage(error)) is not None:
@@ -142,7 +142,7 @@ async def _asks(hook: Hook) -> dict[str, Any]:
     _, asked = await _told(hook, hook.text)
     tool, given = str(hook.said.get("tool_name", "")), hook.said.get("tool_input")
     if not asked:
-        said = await gate.astanding(hook.caller.agent, hook.run, tool, given)
+        said = await gate.afind_decision(hook.caller.agent, hook.run, tool, given)
         return _permission(said) | _call_of(said) if said and said["decision"] in _PLAIN else SILENT
     held = await _held(hook, asked[0]["id"], withdraw=True)
     return held["reply"] | _call_of(held) if held and held.get("reply") and held["by"]["kind"] == "human" else SILENT
@@ -209,11 +209,11 @@ async def _held(hook: Hook, approval: str, *, withdraw: bool = False) -> dict[st
         if row.by_kind == "host":  # the user at the terminal was faster; nothing is owed any more
             return None
         if row.state == "pending" and not withdraw:
-            await gate.aexpire(approval)
+            await gate.aexpire_approval(approval)
         elif row.state == "pending":
-            await gate.awithdraw(hook.caller.agent, approval)
+            await gate.awithdraw_approval(hook.caller.agent, approval)
             return None
-        return await gate.atake(approval) or await gate.alook(hook.caller.agent, approval)
+        return await gate.aclaim_delivery(approval) or await gate.aget_decision(hook.caller.agent, approval)
     except asyncio.CancelledError:
         log.info("hook %s hung up %.0f s before its limit", hook.event, until - time.monotonic())
         await asyncio.shield(_taken_back(hook, approval))
@@ -222,9 +222,9 @@ async def _held(hook: Hook, approval: str, *, withdraw: bool = False) -> dict[st
 
 async def _taken_back(hook: Hook, approval: str) -> None:
     try:
-        await gate.awithdraw(hook.caller.agent, approval)
+        await gate.awithdraw_approval(hook.caller.agent, approval)
     except Exception as error:  # its own deadline ends it
-        if not isinstance(error, Refused) and not excuse(error, outages.WRITING):
+        if not isinstance(error, RequestRefused) and not excuse(error, outages.WRITING):
             raise
         log.debug("not withdrawn: %s", error)
 

@@ -138,7 +138,7 @@ async def decide(request: Any, caller: Caller) -> Any:
     if _size(request) > settings.TOOLCARDS.max_args and len(gate_text(body.args)) > settings.TOOLCARDS.max_args:
         raise Problem(413, "too_large", f"Arguments have at most {settings.TOOLCARDS.max_args} bytes.")
     tool = body.tool if isinstance(body.tool, AskedTool) else AskedTool(name=body.tool)
-    asking = gate.Asking(
+    asking = gate.DecisionRequest(
         run=body.run_name, call_id=body.call_id, tool=tool.name, args=body.args, attempt=body.attempt,
         agent_path=tuple(body.agent_path), tool_source=tool.source, schema_sha256=tool.schema_sha256,
         args_sha256=body.args_sha256, env=body.labels.env, note=body.agent_note, can_wait=body.can_wait,
@@ -149,7 +149,7 @@ async def decide(request: Any, caller: Caller) -> Any:
     if said["decision"] != "ask" or not said["approval"] or not body.wait_ms:
         return said
     await shutdown.unless_stopping(feed.answered(said["approval"]["id"], min(body.wait_ms / 1000, LONGEST_WAIT)))
-    return await gate.alook(caller.agent, said["approval"]["id"])
+    return await gate.aget_decision(caller.agent, said["approval"]["id"])
 
 
 @endpoint("GET", "decide")
@@ -160,14 +160,14 @@ async def approval(request: Any, caller: Caller, approval: str) -> Any:
     seconds = _seconds(request.GET.get("wait", "0"))
     if seconds:
         await shutdown.unless_stopping(feed.answered(approval, seconds))
-    return await gate.alook(caller.agent, approval)
+    return await gate.aget_decision(caller.agent, approval)
 
 
 @endpoint("POST", "decide")
 async def claim(request: Any, caller: Caller, permit: str) -> Any:
     """Use up a permit, right before the call runs."""
     body = _read(request, ClaimBody)
-    return await gate.aclaim(caller.agent, permit, body.named, _client(request, caller, body.claim_id))
+    return await gate.aclaim_permit(caller.agent, permit, body.named, _client(request, caller, body.claim_id))
 
 
 @endpoint("POST", "result")
@@ -175,26 +175,26 @@ async def result(request: Any, caller: Caller, call_id: str) -> Any:
     """Write down what came of a call; saying it again changes nothing."""
     body = _read(request, ResultBody, READABLE_DEPTH)
     told = body.model_dump(exclude_unset=True, exclude_none=True)
-    return await gate.aresult(caller.agent, body.run_name, call_id, _within_limits(told))
+    return await gate.arecord_result(caller.agent, body.run_name, call_id, _within_limits(told))
 
 
 @endpoint("POST", "decide")
 async def withdraw(request: Any, caller: Caller, approval: str) -> Any:
     """Take a question back."""
-    return await gate.awithdraw(caller.agent, approval)
+    return await gate.awithdraw_approval(caller.agent, approval)
 
 
 @endpoint("POST", "ingest", "decide")
 async def beat(request: Any, caller: Caller, run: str) -> Any:
     """Say that the agent is alive."""
-    return await gate.abeat(caller.agent, run)
+    return await gate.arecord_heartbeat(caller.agent, run)
 
 
 @endpoint("POST", "ingest", "decide")
 async def end(request: Any, caller: Caller, run: str) -> Any:
     """End the run."""
     body = _read(request, EndBody) if request.body.strip() else EndBody()
-    return await gate.aend(caller.agent, run, body.outcome, body.reason)
+    return await gate.aend_run(caller.agent, run, body.outcome, body.reason)
 
 
 def _client(request: Any, caller: Caller, claim_id: str) -> str:

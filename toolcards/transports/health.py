@@ -82,7 +82,7 @@ class Collector:
         yield _family("toolcards_calls", "Tool calls by state", "state", calls)
         yield _one("toolcards_approvals_waiting", "Approvals nobody has answered", Approval.objects.waiting().count())
         yield _one("toolcards_events", "Events in the log", Run.objects.aggregate(all=Sum("seq"))["all"] or 0)
-        yield _one("toolcards_journal_backlog", "Frames taken in and not yet committed", gate.backlog())
+        yield _one("toolcards_journal_backlog", "Frames taken in and not yet committed", gate.count_backlog())
         verified = verification.last()
         if verified is not None:
             whole = "1 if the audit trail was whole when it was last verified, else 0"

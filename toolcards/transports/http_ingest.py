@@ -21,7 +21,7 @@ from toolcards import gate
 from toolcards.adapters import BadFrame
 from toolcards.adapters.sse import LineSplitter, Splitter
 from toolcards.database import reader
-from toolcards.gate import Refused
+from toolcards.gate import RequestRefused
 from toolcards.models import ToolCall
 from toolcards.transports import asgi_views, auth, keyed_bodies, origins, scheduler, shutdown
 from toolcards.transports.api_errors import Problem, of_bad_frame, of_outage, of_refusal, restarting
@@ -118,7 +118,7 @@ class IngestConsumer(AsyncConsumer):
             return
         except Problem as problem:
             answer = asgi_views.refusal(problem)
-        except Refused as refused:
+        except RequestRefused as refused:
             answer = asgi_views.refusal(of_refusal(refused))
         except Exception as error:
             answer = asgi_views.refusal(of_outage(error) or self._broken(error))

@@ -66,7 +66,7 @@ async def once(caller: Caller, key: str, request: dict[str, str], work: Callable
     renewing = asyncio.ensure_future(_renew(held))
     try:
         said = await work(make)
-        await gate.areceipt(held, json.dumps(said))
+        await gate.astore_answer(held, json.dumps(said))
         return (said,)
     except BaseException as error:
         if isinstance(error, Exception):
@@ -79,7 +79,7 @@ async def once(caller: Caller, key: str, request: dict[str, str], work: Callable
 
 async def _reserved(caller: Caller, key: str, request: dict[str, str]) -> gate.HeldKey | str:
     until, pause = time.monotonic() + TOGETHER, 0.05
-    while (reserved := await gate.areserve(caller.agent, key, request)) is None:
+    while (reserved := await gate.areserve_key(caller.agent, key, request)) is None:
         if time.monotonic() > until:
             raise Problem(
                 409, "in_progress", "A request with this Idempotency-Key is still being read.",
@@ -95,8 +95,8 @@ async def _renew(held: gate.HeldKey) -> None:
     while True:
         await asyncio.sleep(RENEW)
         try:
-            await gate.arenew(held)
-        except gate.Refused:
+            await gate.arenew_key(held)
+        except gate.RequestRefused:
             return
         except Exception as error:
             log.debug("the key is not renewed: %s", error)
@@ -115,4 +115,4 @@ async def _release(held: gate.HeldKey, intakes: list[Intake]) -> None:
     """Let go of the key; a body of which nothing was applied is forgotten, so that another one may come under it."""
     used = any(intake.accepted or intake.skipped for intake in intakes)
     with contextlib.suppress(Exception):  # the database is away: the lease ends by itself
-        await gate.arelease(held, forget=held.untouched and not used)
+        await gate.arelease_key(held, forget=held.untouched and not used)

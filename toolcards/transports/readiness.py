@@ -47,7 +47,7 @@ async def reasons() -> dict[str, Reason]:
     """Return by part why the server is not ready; empty while it is."""
     bell, _ = await asyncio.gather(_bell_fault(), refresh())
     found = {outage.part: _of_outage(outage) for outage in outages.listed() if outage.part != outages.ANCHORING}
-    for part, seconds in ((WRITING, gate.oldest_waiting()), (SENDING, outages.idle_seconds(SENDING))):
+    for part, seconds in ((WRITING, gate.get_oldest_wait()), (SENDING, outages.idle_seconds(SENDING))):
         if part not in found and STUCK < seconds < float("inf"):
             found[part] = _reason("stuck", "nothing was done for a minute", seconds)
     if bell is not None and BELL not in found:
@@ -116,7 +116,7 @@ def _query() -> None:
 
 _TRIES: dict[str, Callable[[], Awaitable[Any]]] = {
     READING: database_sync_to_async(_query, thread_sensitive=False),
-    WRITING: gate.apulse,
+    WRITING: gate.arecord_pulse,
 }
 
 

@@ -25,7 +25,7 @@ VERIFY_EVERY = 3600.0  # seconds after which the whole audit trail is verified a
 VERIFY_LOOK = 60.0  # seconds between two looks at its end
 _look = database_sync_to_async(alerts.look, thread_sensitive=False)
 _keep = database_sync_to_async(capabilities.keep, thread_sensitive=False)
-_retain = database_sync_to_async(gate.retain, thread_sensitive=False)
+_retain = database_sync_to_async(gate.run_retention, thread_sensitive=False)
 
 
 def ensure() -> None:

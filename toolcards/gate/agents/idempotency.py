@@ -19,7 +19,7 @@ from django.conf import settings
 
 from toolcards.audit.trail import Act
 from toolcards.encryption import Closed
-from toolcards.gate.refusals import KeyReuse, Refused, Sealed
+from toolcards.gate.refusals import KeyReuse, RequestRefused, Undecryptable
 from toolcards.gate.writer.command import Action
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Receipt, ReceiptPart, Source
@@ -28,7 +28,7 @@ LEASE = 6.0  # seconds after which a key is free again whose holder gave no sign
 _END = b"\xff" * 8  # in place of a frame's length: no frame is that long
 
 
-class TakenOver(Refused):
+class TakenOver(RequestRefused):
     """Another request with the same key goes on with the body."""
 
     status, code = 409, "in_progress"
@@ -114,7 +114,7 @@ class Reserve(Action):
         if not made and not self._free(row, tx.now):
             return
         if type(row.answer) is Closed:
-            raise Sealed("What this request was answered cannot be opened: the key that sealed it is not here.")
+            raise Undecryptable("What this request was answered cannot be opened: the key that sealed it is not here.")
         self.answer = row.answer or self._held(row, tx.now)
 
     def _free(self, row: Receipt, now: float) -> bool:
@@ -129,7 +129,7 @@ class Reserve(Action):
         row.save(update_fields=["holder", "held_until", "request"])
         bodies = list(ReceiptPart.objects.filter(receipt=row).order_by("pk").values_list("body", flat=True))
         if any(type(body) is Closed for body in bodies):
-            raise Sealed("What is known of this body cannot be opened: the key that sealed it is not here.")
+            raise Undecryptable("What is known of this body cannot be opened: the key that sealed it is not here.")
         return HeldKey(row, row.holder, [json.loads(body) for body in bodies])
 
 

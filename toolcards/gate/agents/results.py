@@ -8,7 +8,7 @@ from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.gate.agents.liveness import hear
 from toolcards.gate.decisions.preflight import stopped
-from toolcards.gate.refusals import Unknown
+from toolcards.gate.refusals import NotFound
 from toolcards.gate.writer.command import OfSource
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
@@ -51,7 +51,7 @@ class Result(OfSource):
         running = [card for card in usable or cards if card.running]
         chosen = (*running, *named, *cards)
         if not chosen:
-            raise Unknown("There is no such call in this run.")
+            raise NotFound("There is no such call in this run.")
         return chosen[0]
 
     def _is_repeated(self, card: Card, row: Approval | None) -> bool:

@@ -16,7 +16,7 @@ from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval
 
 
-class Take(Action):
+class ClaimDelivery(Action):
     """Take an answer in order to send it; the answer is the decision object, None if somebody else took it."""
 
     def __init__(self, approval: str) -> None:
@@ -70,7 +70,7 @@ def _answer(card: Card) -> Answer:
     return Answer(card.call_id, ask.source_id, card.state != "output-denied", ask.reason, edited, ask.reply_to)
 
 
-class GiveBack(Action):
+class ReleaseDelivery(Action):
     """The connection broke before the answer was out: somebody else shall send it."""
 
     def __init__(self, approval: str) -> None:

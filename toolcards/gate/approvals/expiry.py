@@ -18,7 +18,7 @@ from toolcards.gate.agents.liveness import Lose
 from toolcards.gate.approvals.deadlines import asks, expire_overdue
 from toolcards.gate.approvals.permits import has_lapsed, lapse
 from toolcards.gate.decisions.terms import terms_of
-from toolcards.gate.refusals import Sealed
+from toolcards.gate.refusals import Undecryptable
 from toolcards.gate.writer import group_commit, timekeeping
 from toolcards.gate.writer.command import Action
 from toolcards.gate.writer.transaction import Transaction
@@ -30,12 +30,12 @@ _ESCALATES = '"escalate": [['  # as json.dumps spells terms that name somebody
 def sweep() -> int:
     """Expire and lose what is due; return how many things that were."""
     timekeeping.keep_up()  # first of all: after a pause of our own, less is due than it seems
-    works: list[Any] = [Expire(pk) for pk in _due_approvals()]
-    works += [Escalate(pk) for pk in _due_escalations()]
-    works += [LapsePermit(pk) for pk in _due_permits()]
+    works: list[Any] = [ExpireApproval(pk) for pk in _due_approvals()]
+    works += [EscalateApproval(pk) for pk in _due_escalations()]
+    works += [ExpirePermit(pk) for pk in _due_permits()]
     works += [Lose(pk) for pk in _due_runs()]
     for work in works:
-        with suppress(Sealed):  # without its key a run stays as it is, and keeps no other from its end
+        with suppress(Undecryptable):  # without its key a run stays as it is, and keeps no other from its end
             group_commit.do(work)
     return len(works)
 
@@ -68,7 +68,7 @@ def _due_runs() -> list[int]:
     return list(Run.objects.active().filter(alive_until__lte=now).values_list("pk", flat=True)[:500])
 
 
-class Expire(Action):
+class ExpireApproval(Action):
     """Nobody answered in time: the call is denied by the clock."""
 
     def __init__(self, approval: str) -> None:
@@ -81,7 +81,7 @@ class Expire(Action):
         expire_overdue(tx, tx.existing(row.run_id), row)
 
 
-class Escalate(Action):
+class EscalateApproval(Action):
     """Nobody answered for a while: those whom the rule names then are asked too. The deadline stays."""
 
     def __init__(self, approval: str) -> None:
@@ -106,7 +106,7 @@ class Escalate(Action):
             tx.tell(memory, f.Escalated(card.call_id, new, id=row.id, at=tx.now), card)
 
 
-class LapsePermit(Action):
+class ExpirePermit(Action):
     """Approved, but not executed in time: the right to execute is gone."""
 
     def __init__(self, approval: str) -> None:

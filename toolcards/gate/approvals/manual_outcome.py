@@ -16,7 +16,7 @@ from toolcards.core.calls.card import Card
 from toolcards.gate.approvals.votes import ago, spoken
 from toolcards.gate.decisions.eligibility import identities
 from toolcards.gate.decisions.terms import terms_of
-from toolcards.gate.refusals import AlreadyAnswered, Invalid, NotAllowed, Unknown
+from toolcards.gate.refusals import AlreadyDecided, InvalidRequest, NotAllowed, NotFound
 from toolcards.gate.writer import audit_entries
 from toolcards.gate.writer.command import Action
 from toolcards.gate.writer.run_cache import RunMemory
@@ -27,7 +27,7 @@ OUTCOMES = ("succeeded", "failed")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ManualOutcome:
     """What the person sent: of which call (run and ordinal), how it ended, and the revision that they saw."""
 
     run: int
@@ -37,10 +37,10 @@ class Finding:
     note: str = ""
 
 
-class SettleByHand(Action):
+class RecordManualOutcome(Action):
     """Compare and set: the call's end still unknown, and the card at the revision that was shown."""
 
-    def __init__(self, person: Any, said: Finding) -> None:
+    def __init__(self, person: Any, said: ManualOutcome) -> None:
         super().__init__()
         self.person, self.said = person, said
 
@@ -48,12 +48,12 @@ class SettleByHand(Action):
         """See journal.Work."""
         said = self.said
         if not ToolCall.objects.shown().filter(run=said.run, ordinal=said.ordinal).exists():
-            raise Unknown("There is no such call.")
+            raise NotFound("There is no such call.")
         memory = tx.existing(said.run)
         card = memory.board.cards[said.ordinal]
         self._check_person(card)
         if said.outcome not in OUTCOMES:
-            raise Invalid("Say succeeded or failed.", code="invalid_outcome")
+            raise InvalidRequest("Say succeeded or failed.", code="invalid_outcome")
         if not self._said_before(card):
             self._check(memory, card)
             self._settle(tx, memory, card)
@@ -76,17 +76,17 @@ class SettleByHand(Action):
         told = card.by_hand
         if told is not None and card.soft:
             who = told.by.name if told.by else "somebody"
-            raise AlreadyAnswered(
+            raise AlreadyDecided(
                 f"Already settled by {who} {ago(time.time() - told.at)}: it {told.outcome}.",
                 code="already_settled", by=who, outcome=told.outcome,
             )  # fmt: skip
         if not card.unsettled:
-            raise AlreadyAnswered("There is nothing to settle: how this call ended is known.", code="not_unknown")
+            raise AlreadyDecided("There is nothing to settle: how this call ended is known.", code="not_unknown")
         if self.said.rev != card.rev:
-            raise AlreadyAnswered("The call has changed since you saw it. Look again.", code="stale_rev")
+            raise AlreadyDecided("The call has changed since you saw it. Look again.", code="stale_rev")
         newest = memory.board.find(card.call_id)
         if newest is None or newest.ordinal != card.ordinal:
-            raise AlreadyAnswered("The agent has used this call’s id again since.", code="not_unknown")
+            raise AlreadyDecided("The agent has used this call’s id again since.", code="not_unknown")
 
     def _settle(self, tx: Transaction, memory: RunMemory, card: Card) -> None:
         by, note = f.By("human", self.person.get_username()), spoken(self.said.note).strip()

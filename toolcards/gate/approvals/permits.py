@@ -15,7 +15,7 @@ from toolcards.gate.agents.liveness import hear
 from toolcards.gate.decisions.digests import digest_of_call, digest_of_input
 from toolcards.gate.decisions.recheck import rechecked
 from toolcards.gate.decisions.responses import answer, iso
-from toolcards.gate.refusals import Changed, TooLate, Unknown
+from toolcards.gate.refusals import CallChanged, NotFound, TooLate
 from toolcards.gate.writer.command import OfSource
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
@@ -25,7 +25,7 @@ NOT_BEGUN = "Approved, but not executed in time."
 NEVER_BEGUN = "Allowed, but never executed."
 
 
-class Claim(OfSource):
+class ClaimPermit(OfSource):
     """Use up a permit, right before executing: once, for exactly the arguments that were allowed."""
 
     def __init__(self, source: Source, permit: str, body: dict[str, Any], client: str = "") -> None:
@@ -40,7 +40,7 @@ class Claim(OfSource):
         """See journal.Work."""
         row = self._approval(permit=self.permit) if self.permit else None
         if row is None:
-            raise Unknown("There is no such permit.")
+            raise NotFound("There is no such permit.")
         memory = tx.existing(row.run_id)
         row.refresh_from_db()  # the run is locked now: no other claim and no end comes between
         card = memory.board.cards[row.call.ordinal]
@@ -83,11 +83,11 @@ class Claim(OfSource):
     def _check_bound(self, row: Approval, card: Card) -> None:
         """Raise Changed unless the claim names the very call that was allowed."""
         if not self._names(row, card):
-            raise Changed("The permit is for another call, tool or input.", code="args_mismatch")
+            raise CallChanged("The permit is for another call, tool or input.", code="args_mismatch")
         if row.schema_sha256 and self.body.get("schema_sha256") != row.schema_sha256:
-            raise Changed("The tool's schema is not the one that was judged.", code="schema_changed")
+            raise CallChanged("The tool's schema is not the one that was judged.", code="schema_changed")
         if digest_of_input(card) != row.args_sha256:
-            raise Changed("The call is not the one that was allowed.", code="integrity")
+            raise CallChanged("The call is not the one that was allowed.", code="integrity")
 
     def _names(self, row: Approval, card: Card) -> bool:
         body = self.body

@@ -22,7 +22,7 @@ from toolcards.models import Approval
 MOST = 500
 
 
-class Reapply(Action):
+class ReevaluateWaiting(Action):
     """Judge every call that waits for our gate again; its answer counts what came of them."""
 
     def __init__(self, by: str) -> None:

@@ -15,7 +15,7 @@ from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.gate.decisions.eligibility import identities
 from toolcards.gate.decisions.terms import terms_of
-from toolcards.gate.refusals import NotAllowed, TooLate, Unknown
+from toolcards.gate.refusals import NotAllowed, NotFound, TooLate
 from toolcards.gate.writer import audit_entries
 from toolcards.gate.writer.command import Action
 from toolcards.gate.writer.run_cache import RunMemory
@@ -33,7 +33,7 @@ def undoable_until(decided_at: float) -> float:
     return decided_at + held - MARGIN if held > MARGIN and decided_at else 0.0
 
 
-class TakeBack(Action):
+class RevokeApproval(Action):
     """Compare and set: approved by a person, not told, not used, and still held back at this very moment."""
 
     def __init__(self, person: Any, approval: str) -> None:
@@ -44,7 +44,7 @@ class TakeBack(Action):
         """See journal.Work."""
         row = Approval.objects.select_for_update().filter(id=self.approval, asked=True).first()
         if row is None:
-            raise Unknown("There is no such approval.")
+            raise NotFound("There is no such approval.")
         memory = tx.existing(row.run_id)
         row.refresh_from_db()  # the run is locked now: nobody takes the answer from here on
         card = memory.board.cards[row.call.ordinal]

@@ -28,7 +28,7 @@ from toolcards.gate.decisions.eligibility import identities
 from toolcards.gate.decisions.judgement import judge_again
 from toolcards.gate.decisions.preflight import offered
 from toolcards.gate.decisions.terms import terms_of
-from toolcards.gate.refusals import AlreadyAnswered, Changed, Invalid, NotAllowed, TooLate, Unknown
+from toolcards.gate.refusals import AlreadyDecided, CallChanged, InvalidRequest, NotAllowed, NotFound, TooLate
 from toolcards.gate.writer import audit_entries
 from toolcards.gate.writer.command import Action
 from toolcards.gate.writer.run_cache import RunMemory
@@ -80,7 +80,7 @@ class CastVote(Action):
         """See journal.Work."""
         row = Approval.objects.select_for_update().filter(id=_legible(self.ballot.approval), asked=True).first()
         if row is None:
-            raise Unknown("There is no such approval.")
+            raise NotFound("There is no such approval.")
         memory = tx.existing(row.run_id)
         card = memory.board.cards[row.call.ordinal]
         if row.state != "pending" or self._voted_so(row):
@@ -104,25 +104,25 @@ class CastVote(Action):
         verb = "denied" if row.state == "denied" else "approved"
         who = row.by_name or row.by_kind or "somebody"
         when = ago(time.time() - row.decided_at)
-        raise AlreadyAnswered(f"Already {verb} by {who} {when}.", by=row.by_name, state=row.state)
+        raise AlreadyDecided(f"Already {verb} by {who} {when}.", by=row.by_name, state=row.state)
 
     # ------------------------------------------------------------ may this vote count?
 
     def _check(self, tx: Transaction, row: Approval, card: Card) -> None:
         ballot = self.ballot
         if ballot.decision not in ANSWERS:
-            raise Invalid("Answer approve, deny or edit.", code="invalid_vote")
+            raise InvalidRequest("Answer approve, deny or edit.", code="invalid_vote")
         if card.approval is None or not card.approval.votable:
             raise NotAllowed("This approval is answered where the agent runs, not here.", code="not_here")
         if has_passed(tx, row):
             raise TooLate("Too late: the time for an answer is over.", code="expired")
         if ballot.rev != card.rev:
-            raise Changed("The call has changed since you saw it. Look again.", code="stale_rev")
+            raise CallChanged("The call has changed since you saw it. Look again.", code="stale_rev")
         if ballot.args_sha256 != _drawn_digest(card):
-            raise Changed("These are not the arguments you saw. Look again.", code="args_mismatch")
+            raise CallChanged("These are not the arguments you saw. Look again.", code="args_mismatch")
         views = (view_sha256(redactor().card(card)), view_sha256(card))  # who may reveal has seen the other one
         if ballot.view_sha256 and ballot.view_sha256 not in views:
-            raise Changed("This is not what you were shown. Look again.", code="view_stale")
+            raise CallChanged("This is not what you were shown. Look again.", code="view_stale")
 
     def _check_person(self, row: Approval, terms: AskTerms) -> None:
         if not self.person.has_perm("toolcards.vote"):
@@ -133,7 +133,7 @@ class CastVote(Action):
             raise NotAllowed("The agent works for you, so somebody else must answer.", code="self_approval")
         wanted = terms.reason == "always" or (terms.reason == "on_deny" and self.ballot.decision == "deny")
         if wanted and not self.ballot.reason.strip():
-            raise Invalid("The rule wants a reason.", code="reason_required")
+            raise InvalidRequest("The rule wants a reason.", code="reason_required")
         if terms.reauth and time.time() - self._signed_in() > FRESH_LOGIN:
             raise NotAllowed("Sign in again first: this answer needs a fresh sign-in.", code="reauth", status=401)
 
@@ -215,26 +215,28 @@ class CastVote(Action):
         """Take the edited input if only editable parts changed and policy would still let it be asked."""
         edited = redactor().restored(self.ballot.edited_args, card.input)  # the person saw masks
         if masked(edited) and not masked(card.input):
-            raise Invalid("A masked value cannot be moved elsewhere.", code="invalid_edit")
+            raise InvalidRequest("A masked value cannot be moved elsewhere.", code="invalid_edit")
         try:
             sha256 = digest(edited)
         except NotCanonical as error:
-            raise Invalid(f"The edited input cannot be used: {error}", code="invalid_edit") from error
+            raise InvalidRequest(f"The edited input cannot be used: {error}", code="invalid_edit") from error
         if sha256 == row.args_sha256:
-            raise Invalid("Nothing was edited.", code="invalid_edit")
+            raise InvalidRequest("Nothing was edited.", code="invalid_edit")
         if type(edited) is not type(card.input):
-            raise Invalid("The edited input must be of the same JSON type.", code="invalid_edit")
+            raise InvalidRequest("The edited input must be of the same JSON type.", code="invalid_edit")
         changed = [change.pointer for change in diff(card.input, edited)]
         barred = [p for p in changed if not any(p == e or p.startswith(f"{e}/") or e == "" for e in terms.editable)]
         if barred or not terms.editable:
-            raise Invalid("These parts may not be edited here.", code="invalid_edit", detail={"pointers": barred})
+            raise InvalidRequest(
+                "These parts may not be edited here.", code="invalid_edit", detail={"pointers": barred}
+            )
         wrong = input_repair.check(card.tool.name, edited, offered(memory))
         if wrong is not None:
             why = wrong.message(offered(memory))
-            raise Invalid(f"The edited input does not fit the tool: {why}", code="invalid_edit")
+            raise InvalidRequest(f"The edited input does not fit the tool: {why}", code="invalid_edit")
         again = judge_again(memory, card.but(input=edited, has_input=True), now)
         if again.effect == Effect.DENY:
-            raise Invalid("Policy denies the edited call.", code="invalid_edit")
+            raise InvalidRequest("Policy denies the edited call.", code="invalid_edit")
         row.edited = json.dumps(edited)
 
 

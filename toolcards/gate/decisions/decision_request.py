@@ -18,7 +18,7 @@ from toolcards.gate.decisions.judgement import USE_TTL, begin_again, judge, laps
 from toolcards.gate.decisions.plugins import Heard, Inquiry
 from toolcards.gate.decisions.preflight import offered, stopped
 from toolcards.gate.decisions.responses import answer
-from toolcards.gate.refusals import Invalid, KeyReuse, TooLate
+from toolcards.gate.refusals import InvalidRequest, KeyReuse, TooLate
 from toolcards.gate.writer.approval_rows import permit_state
 from toolcards.gate.writer.command import OfSource
 from toolcards.gate.writer.run_cache import RunMemory
@@ -30,7 +30,7 @@ S = ToolCallState
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class DecisionRequest:
     """One question "may this call run?", as the agent put it."""
 
     run: str
@@ -54,13 +54,13 @@ class Asking:
     extras: dict[str, Any] = field(default_factory=dict)
 
 
-class Decide(OfSource):
+class DecideCall(OfSource):
     """Judge a call before it runs; asking the same again gets the same answer.
 
     The answer is an Inquiry where plug-ins must be asked first: then the same again with what they say, as `heard`.
     """
 
-    def __init__(self, source: Source, asking: Asking, heard: Heard | None = None) -> None:
+    def __init__(self, source: Source, asking: DecisionRequest, heard: Heard | None = None) -> None:
         super().__init__(source, asking.run)
         self.asking, self.heard = asking, heard
         self.sha256 = ""  # of the arguments, once they were checked
@@ -230,13 +230,13 @@ def _digests(card: Card) -> set[str]:
     return known
 
 
-def _checked_digest(asking: Asking) -> str:
+def _checked_digest(asking: DecisionRequest) -> str:
     try:
         sha256 = digest(asking.args)
     except NotCanonical as error:
-        raise Invalid(f"The arguments cannot be judged: {error}") from error
+        raise InvalidRequest(f"The arguments cannot be judged: {error}") from error
     if asking.args_sha256 and asking.args_sha256.lower() != sha256:
-        raise Invalid("args_sha256 is not the hash of args.", detail={"expected": sha256})
+        raise InvalidRequest("args_sha256 is not the hash of args.", detail={"expected": sha256})
     return sha256
 
 

@@ -18,7 +18,7 @@ from toolcards.core.policy.language import document
 from toolcards.core.schemas.canonical_json import NotCanonical, digest
 from toolcards.gate import policy_store
 from toolcards.gate.decisions.digests import digest_of_input
-from toolcards.gate.refusals import Invalid, Unknown
+from toolcards.gate.refusals import InvalidRequest, NotFound
 from toolcards.gate.writer.bulk_sql import plain
 from toolcards.ids import new_id
 from toolcards.models import Approval, Grant, PolicyVersion, Run
@@ -85,7 +85,7 @@ def give(
     if row.opener == "agent":  # no rule of ours asked
         offered = ()
     if kind not in offered or kind not in {"run", "until"}:
-        raise Invalid("This grant is not offered here.", code="invalid_grant")
+        raise InvalidRequest("This grant is not offered here.", code="invalid_grant")
     expires_at = now + _minutes(wish) * 60 if kind == "until" else 0.0
     asking = _asking_policy(row)
     names = json.loads(row.rules) or ["default"]
@@ -127,9 +127,9 @@ def _minutes(wish: dict[str, Any]) -> float:
     try:
         minutes = float("nan") if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
-        raise Invalid("Minutes must be a number.", code="invalid_grant") from None
+        raise InvalidRequest("Minutes must be a number.", code="invalid_grant") from None
     if not 0 < minutes <= LONGEST_MINUTES:
-        raise Invalid(f"Between 1 and {LONGEST_MINUTES} minutes.", code="invalid_grant")
+        raise InvalidRequest(f"Between 1 and {LONGEST_MINUTES} minutes.", code="invalid_grant")
     return minutes
 
 
@@ -137,7 +137,7 @@ def revoke(pk: str, by: str = "") -> Grant:
     """Take a grant back; raises Unknown."""
     row = Grant.objects.filter(id=pk).first()
     if row is None:
-        raise Unknown("There is no such grant.")
+        raise NotFound("There is no such grant.")
     if row.revoked_at is None:
         row.revoked_at = time.time()
         with transaction.atomic():

@@ -12,13 +12,15 @@ from toolcards.core.policy.decision import Decision, Effect
 from toolcards.gate.decisions.digests import digest_of_input
 from toolcards.gate.decisions.judgement import ask, decided, judge_again
 from toolcards.gate.decisions.terms import stricter
-from toolcards.gate.refusals import Changed
+from toolcards.gate.refusals import CallChanged
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval
 
 
-def rechecked(tx: Transaction, memory: RunMemory, row: Approval, card: Card, *, again: bool = True) -> Changed | None:
+def rechecked(
+    tx: Transaction, memory: RunMemory, row: Approval, card: Card, *, again: bool = True
+) -> CallChanged | None:
     """Return why the answer does not count any more, with all that follows written down; None where it does.
 
     `again` False: nobody can wait for another answer, so that a stricter question is a no.
@@ -26,14 +28,14 @@ def rechecked(tx: Transaction, memory: RunMemory, row: Approval, card: Card, *, 
     now = judge_again(memory, card, tx.now)
     if now.effect is Effect.DENY:
         refuse(tx, memory, row, card, now)
-        return Changed(f"Policy denies this call by now: {now.reason}", code="policy_changed")
+        return CallChanged(f"Policy denies this call by now: {now.reason}", code="policy_changed")
     if now.effect is Effect.ASK and stricter(row, now):
         if not again:
             refuse(tx, memory, row, card, now)
-            return Changed("Policy asks more strictly by now.", code="policy_changed")
+            return CallChanged("Policy asks more strictly by now.", code="policy_changed")
         asked = ask_anew(tx, memory, row, card, now)
         told = {"id": asked, "state": "pending", "poll": f"/api/v1/approvals/{asked}?wait=25"}
-        return Changed("Policy wants a person's answer to this call by now.", code="policy_changed", approval=told)
+        return CallChanged("Policy wants a person's answer to this call by now.", code="policy_changed", approval=told)
     return None
 
 

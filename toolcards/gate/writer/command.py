@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from toolcards.gate.refusals import Unknown
+from toolcards.gate.refusals import NotFound
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Run, Source
@@ -52,11 +52,11 @@ class OfSource(Action):
     def _run(self, tx: Transaction) -> RunMemory:
         row = Run.objects.filter(source=self.source, name=self.run).only("pk").first()
         if row is None:
-            raise Unknown("There is no such run.")
+            raise NotFound("There is no such run.")
         return tx.existing(row.pk)
 
     def _approval(self, **where: Any) -> Approval:
         row = Approval.objects.select_for_update().filter(run__source=self.source, **where).first()
         if row is None:
-            raise Unknown("There is no such approval.")
+            raise NotFound("There is no such approval.")
         return row

@@ -19,7 +19,7 @@ from toolcards.core.runs import sequence_set as numbers
 from toolcards.core.runs.run_state import Board, Context
 from toolcards.core.runs.skipped_frames import SkippedFrames
 from toolcards.encryption import Closed
-from toolcards.gate.refusals import Sealed
+from toolcards.gate.refusals import Undecryptable
 from toolcards.gate.writer.bulk_sql import plain
 from toolcards.models import Event, Run, ToolCall
 from toolcards.models.runs import CLOSED, UNREADABLE
@@ -142,12 +142,12 @@ def load(row: Run) -> RunMemory:
     calls = list(ToolCall.objects.filter(run=row).order_by("ordinal"))
     cards = [call.as_card() for call in calls]
     if type(row.context) is Closed or any(kind == CLOSED for card in cards for kind, _ in card.anomalies):
-        raise Sealed(_CLOSED)
+        raise Undecryptable(_CLOSED)
     try:
         board = Board(Context(**json.loads(row.context)), cards)
         known_numbers = json.loads(row.numbers)
     except UNREADABLE as error:
-        raise Sealed(_CLOSED) from error
+        raise Undecryptable(_CLOSED) from error
     memory = RunMemory(
         row=row,
         board=board,

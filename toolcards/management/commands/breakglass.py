@@ -5,7 +5,7 @@ import argparse
 from django.core.management.base import BaseCommand, CommandError
 
 from toolcards import gate
-from toolcards.gate import Refused
+from toolcards.gate import RequestRefused
 
 
 class Command(BaseCommand):
@@ -23,6 +23,6 @@ class Command(BaseCommand):
         """Do as asked."""
         try:
             gate.break_glass("the command line", reason, minutes or -1 if position == "on" else 0, "command")
-        except Refused as refused:
+        except RequestRefused as refused:
             raise CommandError(refused.message) from refused
         self.stdout.write(f"Break-glass is {position}{f' for {minutes:g} minutes' if position == 'on' else ''}.")

@@ -21,7 +21,7 @@ class Command(BaseCommand):
     def handle(self, *, position: str, reason: str, **options: object) -> None:
         """Throw it."""
         if position != "status":
-            said = gate.throw("the command line", position == "on", reason, "command")
+            said = gate.set_kill_switch("the command line", position == "on", reason, "command")
             stopped = f" {said['stopped']} open calls were denied." if said["on"] else ""
             self.stdout.write(f"The kill switch is {position}.{stopped}")
             return

@@ -27,7 +27,7 @@ class Command(BaseCommand):
         if not dry_run:
             capabilities.keep()
         while more:
-            done = gate.retain(dry_run=dry_run)
+            done = gate.run_retention(dry_run=dry_run)
             scrubbed, refused, deleted = scrubbed + done.scrubbed, refused + done.refused, deleted + done.deleted
             more = done.more and not dry_run
         would = "Would mask" if dry_run else "Masked"
