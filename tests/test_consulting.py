@@ -212,7 +212,7 @@ async def test_what_goes_wrong_in_asking_is_a_no(agent: Source, slow: Slow, monk
 async def test_a_question_that_waited_too_long_for_its_turn_is_a_no_that_may_be_tried_again(
     agent: Source, slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consulting, "PATIENCE", -1.0)
+    monkeypatch.setattr(consulting, "MAX_QUEUE_SECONDS", -1.0)
     said = await gate.adecide(agent, asking("slow"))
     card = await sync_to_async(ToolCall.objects.get)()
     assert (said["decision"], said["reason"]["code"]) == ("deny", "plugin_timeout") and not slow.heard
@@ -248,15 +248,15 @@ def test_of_two_processes_that_ask_about_one_attempt_the_first_word_counts(
 ) -> None:
     """An agent asks the same at two processes while the plug-ins think: both ask theirs, one decision comes of it."""
 
-    def heard(inquiry: consulting.Inquiry, plugin: Says) -> consulting.Heard:
+    def heard(inquiry: consulting.PluginInquiry, plugin: Says) -> consulting.PluginResult:
         hooks.clear()
         hooks.register(plugin, "ours")
-        return consulting.Heard(inquiry, hooks.consult(inquiry.payload))
+        return consulting.PluginResult(inquiry, hooks.consult(inquiry.payload))
 
     plugins = Says(ANSWERS[first]), Says(ANSWERS[second])
     hooks.register(plugins[0], "ours")
     inquiries = [group_commit.do(DecideCall(agent, asking("r"))) for _ in plugins]
-    assert all(isinstance(inquiry, consulting.Inquiry) for inquiry in inquiries)
+    assert all(isinstance(inquiry, consulting.PluginInquiry) for inquiry in inquiries)
     one, other = (heard(inquiry, plugin) for inquiry, plugin in zip(inquiries, plugins, strict=True))
     said = group_commit.do(DecideCall(agent, asking("r"), one))
     before = ToolCall.objects.get().as_card()

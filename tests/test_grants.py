@@ -118,7 +118,7 @@ def test_a_grant_counts_until_its_time_is_over_and_until_it_is_revoked(
     assert asked(source, "e")["decision"] == "ask"
     Grant.objects.update(expires_at=row.expires_at)
     for _ in range(2):
-        grants.revoke(row.pk, "ann")
+        grants.revoke_grant(row.pk, "ann")
     assert asked(source, "f")["decision"] == "ask"
 
 

@@ -42,7 +42,7 @@ def revoke(request: HttpRequest, pk: str) -> HttpResponse:
         raise Http404
     if not _may_end(request.user, row):
         raise PermissionDenied
-    given.revoke(pk, request.user.get_username())
+    given.revoke_grant(pk, request.user.get_username())
     messages.success(request, "The permission is taken back: the next such call is asked about again.")
     return redirect("grants")
 
@@ -67,7 +67,7 @@ def grants_api(request: HttpRequest, pk: str = "") -> HttpResponse:
     if not _may_end(request.user, row):
         return fault(403, "forbidden", "Only who gave it, or who may edit policy, takes it back.")
     try:
-        given.revoke(pk, request.user.get_username())
+        given.revoke_grant(pk, request.user.get_username())
     except NotFound as unknown:
         return fault(404, unknown.code, unknown.message)
     return JsonResponse({"id": pk, "revoked": True})

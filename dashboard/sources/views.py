@@ -129,7 +129,7 @@ def set_owner(request: HttpRequest, pk: int) -> HttpResponse:
 @needs(CHANGE)
 def accept_tool(request: HttpRequest, pk: int) -> HttpResponse:
     """Take a tool's new schema as it is."""
-    row = tool_register.accept(pk, request.user.get_username())
+    row = tool_register.accept_tool(pk, request.user.get_username())
     if row is None:
         raise Http404
     messages.success(request, f"{row.name} is accepted as it is now.")

@@ -20,7 +20,7 @@ from dashboard.accounts import roles, sign_in_links
 from dashboard.environment import Environment
 from tests.serving import PATIENCE
 from toolcards.audit.trail import ACTOR, AuditRow
-from toolcards.gate.decisions.eligibility import identities
+from toolcards.gate.decisions.eligibility import list_identities
 from toolcards.models import Source, Webhook
 
 pytestmark = pytest.mark.django_db
@@ -108,7 +108,7 @@ def test_somebody_invited_comes_in_once_by_the_link_and_sets_a_password(admin: C
     link = link_in(answer)
     assert answer.status_code == 200 and "no-store" in answer["Cache-Control"]
     bea = User.objects.get(username="bea")
-    assert set(identities(bea)) == {"bea", "group:approver", "group:sre", "group:night shift"}
+    assert set(list_identities(bea)) == {"bea", "group:approver", "group:sre", "group:night shift"}
     assert last("person.created").details["groups"] == ["approver", "night shift", "sre"]
     assert last("person.created").actor == "a-admin" and last("person.link").details["person"] == "bea"
     assert link not in admin.get(page_of(bea)).content.decode() and link not in str(told("person.link"))

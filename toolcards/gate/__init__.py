@@ -22,7 +22,7 @@ from toolcards.gate.approvals.manual_outcome import ManualOutcome
 from toolcards.gate.approvals.votes import Ballot
 from toolcards.gate.decisions import plugins
 from toolcards.gate.decisions.decision_request import DecideCall, DecisionRequest
-from toolcards.gate.decisions.plugins import Inquiry
+from toolcards.gate.decisions.plugins import PluginInquiry
 from toolcards.gate.maintenance import pulse, retention
 from toolcards.gate.maintenance import rebuild as rebuilding
 from toolcards.gate.policy_store import Superseded, activate, active_number, draft, replace_draft
@@ -99,23 +99,23 @@ def reevaluate_waiting(by: str) -> dict[str, int]:
 def decide(source: Source, asking: DecisionRequest) -> dict[str, Any]:
     """Judge a call before it runs; return the decision object of docs/api.md."""
     said = group_commit.do(DecideCall(source, asking))
-    if isinstance(said, Inquiry):
-        said = group_commit.do(DecideCall(source, asking, plugins.ask(said).result()))
+    if isinstance(said, PluginInquiry):
+        said = group_commit.do(DecideCall(source, asking, plugins.start_inquiry(said).result()))
     return _decision(said)
 
 
 async def adecide(source: Source, asking: DecisionRequest) -> dict[str, Any]:
     """Judge a call before it runs; return the decision object of docs/api.md. Plug-ins are asked between commits."""
     said = await group_commit.submit(DecideCall(source, asking))
-    if isinstance(said, Inquiry):
-        heard = await asyncio.shield(asyncio.wrap_future(plugins.ask(said)))
+    if isinstance(said, PluginInquiry):
+        heard = await asyncio.shield(asyncio.wrap_future(plugins.start_inquiry(said)))
         said = await group_commit.submit(DecideCall(source, asking, heard))
     return _decision(said)
 
 
-def _decision(said: dict[str, Any] | Inquiry) -> dict[str, Any]:
+def _decision(said: dict[str, Any] | PluginInquiry) -> dict[str, Any]:
     """What was decided; a call that changed while plug-ins were asked about it is not."""
-    if isinstance(said, Inquiry):
+    if isinstance(said, PluginInquiry):
         raise KeyReuse("This call changed while it was judged; use a new call_id or attempt.")
     return dict(said)
 

@@ -111,7 +111,7 @@ def default_unanswerable(source: Source) -> bool:
     except NobodyActivated:
         return False
     asks = Effect.ASK in (policy.default, policy.unknown_tool, policy.changed_tool)
-    return asks and eligibility.eligible(policy.ask, source) < policy.ask.quorum
+    return asks and eligibility.count_eligible_voters(policy.ask, source) < policy.ask.quorum
 
 
 def _voters() -> dict[str, int]:
@@ -123,7 +123,7 @@ def _answering() -> list[tuple[str, ...]]:
     """Who may answer at all, each with the name first and then the groups."""
     return [
         (person.get_username(), *(f"group:{group.name}" for group in person.groups.all()))
-        for person in eligibility.voters()
+        for person in eligibility.list_voters()
     ]
 
 

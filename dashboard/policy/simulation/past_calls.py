@@ -18,7 +18,7 @@ from toolcards.core.policy.decision import Question
 from toolcards.core.policy.request import facts_of
 from toolcards.core.redaction.detectors import OPEN
 from toolcards.core.redaction.redactor import masked
-from toolcards.gate.decisions.eligibility import identities
+from toolcards.gate.decisions.eligibility import list_identities
 from toolcards.models import Run, ToolCall, ToolCallQuerySet
 
 CHUNK = 500  # rows in memory at once
@@ -106,7 +106,7 @@ class _People(dict[int | None, tuple[str, ...]]):
 
     def __missing__(self, owner: int | None) -> tuple[str, ...]:
         person = get_user_model().objects.filter(pk=owner).first() if owner else None
-        self[owner] = identities(person) if person else ()
+        self[owner] = list_identities(person) if person else ()
         return self[owner]
 
 
@@ -158,7 +158,7 @@ def question_of(call: ToolCall, card: Card) -> Question:
     """Return what policy is asked about one call; whether its arguments are known is said there."""
     given = card.original_input if card.repair == "edited" else card.input
     source, verdict = call.run.source, card.decision
-    whose = {"env": source.env, "user": identities(source.owner) if source.owner else ()}
+    whose = {"env": source.env, "user": list_identities(source.owner) if source.owner else ()}
     return Question.of(
         card.tool.name,
         source=card.tool.source,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.core.policy.decision import AskTerms
-from toolcards.gate.decisions.digests import digest_of_input
-from toolcards.gate.decisions.eligibility import eligible
+from toolcards.gate.decisions.digests import digest_input
+from toolcards.gate.decisions.eligibility import count_eligible_voters
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.ids import new_id
@@ -18,7 +18,7 @@ def announced(tx: Transaction, memory: RunMemory, fact: f.ApprovalAsked, channel
     """Fill in an approval that the agent itself announced: it can be answered here if its connection takes answers."""
     card = memory.board.find(fact.call_id) if fact.call_id else memory.board.find_question(fact)
     heard = channel in _HEARD and not (
-        fact.terms.get("local") and not eligible(AskTerms(allow_requester=True), memory.row.source)
+        fact.terms.get("local") and not count_eligible_voters(AskTerms(allow_requester=True), memory.row.source)
     )
     object.__setattr__(fact, "id", new_id("apr"))
     object.__setattr__(fact, "votable", heard and not fact.automatic)
@@ -30,4 +30,4 @@ def _digest(card: Card | None, fact: f.ApprovalAsked) -> str:
     """Return the digest of the input that the question is about; the question may bring it."""
     if card is None or (not card.has_input and fact.input is not None):
         card = (card or Card("")).but(input=fact.input, has_input=fact.input is not None)
-    return digest_of_input(card)
+    return digest_input(card)

@@ -32,10 +32,10 @@ from toolcards.gate.agents.announcements import announced
 from toolcards.gate.agents.liveness import come_back, forfeit, renew
 from toolcards.gate.agents.stream_end import END_OF_STREAM, close_own_calls, how_it_ended
 from toolcards.gate.decisions import plugins
-from toolcards.gate.decisions.digests import digest_of_input
-from toolcards.gate.decisions.judgement import begin_again, judge
-from toolcards.gate.decisions.plugins import Heard, Inquiry
-from toolcards.gate.decisions.preflight import stopped
+from toolcards.gate.decisions.digests import digest_input
+from toolcards.gate.decisions.judgement import evaluate_call, start_next_attempt
+from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
+from toolcards.gate.decisions.preflight import is_stopped
 from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction, plain
@@ -101,8 +101,8 @@ class Stream:
         self._leases: deque[float] = deque()  # seconds, not yet committed; the last one counts
         self._leasing = 0  # how many of them this commit takes
         self._rest: list[Frame] = []  # of what was taken: what comes after a call that plug-ins must hear of
-        self._inquiries: list[Inquiry] = []
-        self._heard: list[Heard] = []
+        self._inquiries: list[PluginInquiry] = []
+        self._heard: list[PluginResult] = []
         self._held = self._queued = False
         self._applied = False  # this commit wrote what waited; not while the stream is held
         self._queueing = threading.Lock()
@@ -209,7 +209,7 @@ class Stream:
         """Judge what plug-ins were asked about; not what has ended, or was changed, since."""
         for heard in self._heard:
             card = memory.board.cards.get(heard.inquiry.ordinal)
-            shown = digest_of_input(card) if card is not None and not (card.finished or card.removed) else ""
+            shown = digest_input(card) if card is not None and not (card.finished or card.removed) else ""
             if card is not None and heard.inquiry.about(memory.row.pk, card, shown):
                 self._judge(tx, memory, card, tx.now, heard)
 
@@ -327,14 +327,16 @@ class Stream:
         card = memory.board.cards[max(card.ordinal for card in calls)]
         if self.mode == "gate" and card.soft:  # its run ended, and the agent asks about it again
             given = fact.input if getattr(fact, "has_input", True) else card.input
-            card = begin_again(tx, memory, card, f.InputReady(card.call_id, fact.tool, given, True, at))
+            card = start_next_attempt(tx, memory, card, f.InputReady(card.call_id, fact.tool, given, True, at))
         if self.mode == "gate" or (card.gated and card.decision is None):
             self._judge(tx, memory, card, at)
 
-    def _judge(self, tx: Transaction, memory: RunMemory, card: Card, at: float, heard: Heard | None = None) -> None:
+    def _judge(
+        self, tx: Transaction, memory: RunMemory, card: Card, at: float, heard: PluginResult | None = None
+    ) -> None:
         channel = self.channel if self.mode == "gate" else "http"  # who watches takes no answers
-        said = judge(tx, memory, card, channel=channel, at=at, patience=self.patience, heard=heard)
-        if isinstance(said, Inquiry):
+        said = evaluate_call(tx, memory, card, channel=channel, at=at, patience=self.patience, heard=heard)
+        if isinstance(said, PluginInquiry):
             self._inquiries.append(said)
         elif said is not None and not self._owed(memory, card):
             self._decisions.append(said)
@@ -348,7 +350,7 @@ class Stream:
     def _ungoverned(self, tx: Transaction, memory: RunMemory, fact: Any, at: float) -> None:
         """A result of a call that nobody decided about, on a connection that should ask first."""
         card = memory.board.find(fact.call_id)
-        if card is not None and card.decision is None and not stopped(card):
+        if card is not None and card.decision is None and not is_stopped(card):
             tx.tell(memory, f.Odd(card.call_id, "ungoverned", at=at))
 
     def settled(self, error: Exception | None) -> None:
@@ -385,10 +387,10 @@ class Stream:
         """Ask the plug-ins; nothing of this stream is written until they were heard."""
         with self._queueing:
             self._held = True
-        asked = [plugins.ask(inquiry) for inquiry in self._inquiries]
+        asked = [plugins.start_inquiry(inquiry) for inquiry in self._inquiries]
         left = threading.Semaphore(len(asked) - 1)
 
-        def heard(_: Future[Heard]) -> None:
+        def heard(_: Future[PluginResult]) -> None:
             if left.acquire(blocking=False):
                 return
             self._heard = [future.result() for future in asked]

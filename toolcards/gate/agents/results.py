@@ -7,7 +7,7 @@ from typing import Any
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.gate.agents.liveness import hear
-from toolcards.gate.decisions.preflight import stopped
+from toolcards.gate.decisions.preflight import is_stopped
 from toolcards.gate.refusals import NotFound
 from toolcards.gate.writer.command import OfSource
 from toolcards.gate.writer.run_cache import RunMemory
@@ -47,7 +47,7 @@ class Result(OfSource):
         cards = [board.cards[ordinal] for ordinal in reversed(board.ordinals(self.call_id))]
         cards = [card for card in cards if not card.removed]
         named = [card for card in cards if attempt in (card.attempt, *_asked_attempts(memory, card))] if attempt else []
-        usable = [card for card in named if not stopped(card)]  # a call that was never judged cannot have a result
+        usable = [card for card in named if not is_stopped(card)]  # a call that was never judged cannot have a result
         running = [card for card in usable or cards if card.running]
         chosen = (*running, *named, *cards)
         if not chosen:

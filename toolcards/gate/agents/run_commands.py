@@ -8,7 +8,7 @@ from toolcards.core.calls import facts as f
 from toolcards.gate.agents.liveness import BEAT_LEASE, POLL_LEASE, SILENCE, come_back, forfeit, hear
 from toolcards.gate.approvals.deadlines import expire_overdue
 from toolcards.gate.approvals.permits import with_permit
-from toolcards.gate.decisions.responses import answer, effect_of_question, iso
+from toolcards.gate.decisions.responses import build_decision, format_time, get_approval_effect
 from toolcards.gate.refusals import TooLate
 from toolcards.gate.writer.command import OfSource
 from toolcards.gate.writer.run_cache import RunMemory
@@ -36,14 +36,14 @@ class Look(OfSource):
         card = memory.board.cards[row.call.ordinal]
         said = with_permit(memory, card)
         if card.approval is None or card.approval.id != row.id:  # policy asks more strictly than this question did
-            stands = {"id": row.id, "state": row.state, "need": 1, "have": 0, "decide_by": iso(row.expires_at)}
+            stands = {"id": row.id, "state": row.state, "need": 1, "have": 0, "decide_by": format_time(row.expires_at)}
             said |= {"decision": "deny", "permit": None, "approval": stands, "args_sha256": row.args_sha256}
             said["reason"] = {"code": "superseded", "text": "A newer question replaced this one.", "suggest": ""}
         elif row.state == "approved" and said["permit"] is None and row.channel == "http" and not row.claimed_at:
             held = {**said["approval"], "state": "pending", "have": 0}  # may still be taken back: not told yet
             said |= {"decision": "ask", "approval": held}
         if row.opener == "agent":
-            said["decision"] = effect_of_question(card)
+            said["decision"] = get_approval_effect(card)
         self.answer = said
 
 
@@ -65,14 +65,14 @@ class Withdraw(OfSource):
         card = memory.board.cards[row.call.ordinal]
         if row.state not in ("pending", "approved"):
             if row.state == "cancelled":
-                self.answer = answer(memory, card)
+                self.answer = build_decision(memory, card)
                 return
             raise TooLate(f"This approval is {row.state}.", code="used" if row.claimed_at else "expired")
         withdrawn = f.Closed(card.call_id, "cancelled", reason="The agent withdrew the question.", at=tx.now)
         if card.approval and card.approval.id == row.id:
             tx.tell(memory, withdrawn, card)
         Approval.objects.filter(id=row.id).update(state="cancelled")
-        self.answer = answer(memory, memory.board.cards[card.ordinal])
+        self.answer = build_decision(memory, memory.board.cards[card.ordinal])
 
 
 class Beat(OfSource):

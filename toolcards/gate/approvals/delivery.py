@@ -8,8 +8,8 @@ from toolcards.adapters import ADAPTERS, Answer
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.gate.approvals.permits import has_lapsed, lapse, with_permit
-from toolcards.gate.decisions.recheck import rechecked
-from toolcards.gate.decisions.responses import effect_of_question
+from toolcards.gate.decisions.recheck import recheck_approval
+from toolcards.gate.decisions.responses import get_approval_effect
 from toolcards.gate.writer.command import Action
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
@@ -37,13 +37,13 @@ class ClaimDelivery(Action):
             lapse(tx, memory, row, card)
             card = memory.board.cards[card.ordinal]
         elif row.state == "approved" and row.opener == "gate":
-            refused = rechecked(tx, memory, row, card, again=row.channel == "socket")
+            refused = recheck_approval(tx, memory, row, card, again=row.channel == "socket")
             card = memory.board.cards[card.ordinal]
             if refused is not None and card.waiting:
                 return  # asked anew: the answer to that is owed now
         said: dict[str, Any] = with_permit(memory, card)
         if row.opener == "agent":
-            said |= {"decision": effect_of_question(card)} | _replies(memory, card)
+            said |= {"decision": get_approval_effect(card)} | _replies(memory, card)
         if card.approval and card.approval.state == "approved":
             tx.tell(memory, f.ApprovalMoved(card.call_id, "claimed", id=row.id, at=tx.now), card)
             Approval.objects.filter(id=row.id).update(claimed_at=tx.now)

@@ -17,7 +17,7 @@ from toolcards.core.calls import facts as f
 from toolcards.gate.agents.liveness import Lose
 from toolcards.gate.approvals.deadlines import asks, expire_overdue
 from toolcards.gate.approvals.permits import has_lapsed, lapse
-from toolcards.gate.decisions.terms import terms_of
+from toolcards.gate.decisions.terms import load_terms
 from toolcards.gate.refusals import Undecryptable
 from toolcards.gate.writer import group_commit, timekeeping
 from toolcards.gate.writer.command import Action
@@ -52,7 +52,7 @@ def _due_escalations() -> list[str]:
 
 
 def _due(row: Approval, steady: float) -> tuple[tuple[float, str], ...]:
-    return terms_of(row).due(row.clock_offset + steady - row.requested_at)
+    return load_terms(row).due(row.clock_offset + steady - row.requested_at)
 
 
 def _due_permits() -> list[str]:
@@ -94,7 +94,7 @@ class EscalateApproval(Action):
         due = _due(row, tx.steady)
         if row.state != "pending" or not due or row.is_overdue(tx.steady):
             return
-        terms = terms_of(row)
+        terms = load_terms(row)
         memory = tx.existing(row.run_id)
         card = memory.board.cards[row.call.ordinal]
         if card.approval is None or not asks(card, row):

@@ -14,8 +14,8 @@ from toolcards.audit import trail
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.gate.approvals.votes import ago, spoken
-from toolcards.gate.decisions.eligibility import identities
-from toolcards.gate.decisions.terms import terms_of
+from toolcards.gate.decisions.eligibility import list_identities
+from toolcards.gate.decisions.terms import load_terms
 from toolcards.gate.refusals import AlreadyDecided, InvalidRequest, NotAllowed, NotFound
 from toolcards.gate.writer import audit_entries
 from toolcards.gate.writer.command import Action
@@ -63,7 +63,7 @@ class RecordManualOutcome(Action):
         if not self.person.has_perm("toolcards.vote"):
             raise NotAllowed("You may look, but not answer.")
         row = Approval.objects.filter(id=card.approval.id, asked=True).first() if card.approval else None
-        if row is not None and not terms_of(row).may_answer(identities(self.person)):
+        if row is not None and not load_terms(row).may_answer(list_identities(self.person)):
             raise NotAllowed("The rule that asked wants somebody else to answer for this call.")
 
     def _said_before(self, card: Card) -> bool:

@@ -12,9 +12,9 @@ from toolcards.clocks import clock
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.gate.agents.liveness import hear
-from toolcards.gate.decisions.digests import digest_of_call, digest_of_input
-from toolcards.gate.decisions.recheck import rechecked
-from toolcards.gate.decisions.responses import answer, iso
+from toolcards.gate.decisions.digests import digest_call, digest_input
+from toolcards.gate.decisions.recheck import recheck_approval
+from toolcards.gate.decisions.responses import build_decision, format_time
 from toolcards.gate.refusals import CallChanged, NotFound, TooLate
 from toolcards.gate.writer.command import OfSource
 from toolcards.gate.writer.run_cache import RunMemory
@@ -49,7 +49,7 @@ class ClaimPermit(OfSource):
             return
         self._check_usable(row, card, tx.working)
         self._check_bound(row, card)
-        refused = rechecked(tx, memory, row, card)
+        refused = recheck_approval(tx, memory, row, card)
         if refused is not None:  # raised by the door, once it is written down
             self.answer = refused
             return
@@ -86,13 +86,13 @@ class ClaimPermit(OfSource):
             raise CallChanged("The permit is for another call, tool or input.", code="args_mismatch")
         if row.schema_sha256 and self.body.get("schema_sha256") != row.schema_sha256:
             raise CallChanged("The tool's schema is not the one that was judged.", code="schema_changed")
-        if digest_of_input(card) != row.args_sha256:
+        if digest_input(card) != row.args_sha256:
             raise CallChanged("The call is not the one that was allowed.", code="integrity")
 
     def _names(self, row: Approval, card: Card) -> bool:
         body = self.body
         wanted = {
-            "call_id": card.call_id, "args_sha256": row.args_sha256, "call_sha256": digest_of_call(card),
+            "call_id": card.call_id, "args_sha256": row.args_sha256, "call_sha256": digest_call(card),
             "attempt": row.attempt, "tool": card.tool.name, "tool_source": card.tool.source,
         }  # fmt: skip
         given = {name: body.get(name) for name in wanted if body.get(name) is not None}
@@ -110,7 +110,7 @@ def _claimed(memory: RunMemory, row: Approval, card: Card) -> dict[str, Any]:
     """Return what may run now: the frozen bytes."""
     return {
         "permit": row.permit, "run": memory.row.name, "call_id": card.call_id, "attempt": row.attempt,
-        "state": "claimed", "args_sha256": row.args_sha256, "call_sha256": digest_of_call(card),
+        "state": "claimed", "args_sha256": row.args_sha256, "call_sha256": digest_call(card),
         "tool": {"name": card.tool.name, "source": card.tool.source}, "args": card.input,
     }  # fmt: skip
 
@@ -153,13 +153,15 @@ def permit_object(row: Approval) -> dict[str, Any] | None:
     """Return the permit of an approved and unclaimed approval, once it may be handed over."""
     if row.state != "approved" or row.claimed_at or not row.permit or _held_back(row):
         return None
-    return {"id": row.permit, "expires_at": iso(clock.wall_of(row.permit_expires_at))}
+    return {"id": row.permit, "expires_at": format_time(clock.wall_of(row.permit_expires_at))}
 
 
 def with_permit(memory: RunMemory, card: Card, *, attempt: int = 1) -> dict[str, Any]:
     """Return the call's decision object as it stands, with its permit if it has one to give."""
     row = Approval.objects.filter(run_id=memory.row.pk, call__ordinal=card.ordinal).order_by("-requested_at").first()
-    said = answer(memory, card, permit=permit_object(row) if row else None, attempt=row.attempt if row else attempt)
+    said = build_decision(
+        memory, card, permit=permit_object(row) if row else None, attempt=row.attempt if row else attempt
+    )
     if row and row.state == "approved" and not row.claimed_at and _held_back(row):
         said |= {"decision": "ask", "approval": {**said["approval"], "state": "pending", "have": 0}}
     if card.repair == "edited" and said["decision"] == "allow":

@@ -10,10 +10,10 @@ from toolcards.core.calls.card import Card
 from toolcards.core.policy.decision import Decision, Effect
 from toolcards.gate.approvals.deadlines import asks, has_passed
 from toolcards.gate.approvals.permits import use_clock
-from toolcards.gate.decisions.digests import digest_of_input
-from toolcards.gate.decisions.judgement import decided, judge_again
-from toolcards.gate.decisions.recheck import ask_anew, refuse
-from toolcards.gate.decisions.terms import stricter
+from toolcards.gate.decisions.digests import digest_input
+from toolcards.gate.decisions.judgement import build_decision_fact, reevaluate_call
+from toolcards.gate.decisions.recheck import replace_approval, revoke_and_deny
+from toolcards.gate.decisions.terms import is_stricter
 from toolcards.gate.writer.command import Action
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
@@ -43,20 +43,20 @@ class ReevaluateWaiting(Action):
 
 
 def _again(tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> str:
-    now = judge_again(memory, card, tx.now)
+    now = reevaluate_call(memory, card, tx.now)
     if now.effect is Effect.DENY:
-        refuse(tx, memory, row, card, now)
+        revoke_and_deny(tx, memory, row, card, now)
         return "denied"
     if now.effect is Effect.ALLOW:
         _allow(tx, memory, row, card, now)
         return "allowed"
-    if stricter(row, now):
-        ask_anew(tx, memory, row, card, now)
+    if is_stricter(row, now):
+        replace_approval(tx, memory, row, card, now)
         return "asked_anew"
     return "left"
 
 
 def _allow(tx: Transaction, memory: RunMemory, row: Approval, card: Card, now: Decision) -> None:
-    tx.tell(memory, decided(card, now, digest_of_input(card), tx.now), card)
+    tx.tell(memory, build_decision_fact(card, now, digest_input(card), tx.now), card)
     tx.extras[row.id] = use_clock(row, tx.working)
     tx.tell(memory, f.ApprovalAnswered(card.call_id, True, id=row.id, reason=now.reason, by=now.by, at=tx.now), card)

@@ -13,8 +13,8 @@ from toolcards.audit.trail import Act
 from toolcards.clocks import clock
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
-from toolcards.gate.decisions.eligibility import identities
-from toolcards.gate.decisions.terms import terms_of
+from toolcards.gate.decisions.eligibility import list_identities
+from toolcards.gate.decisions.terms import load_terms
 from toolcards.gate.refusals import NotAllowed, NotFound, TooLate
 from toolcards.gate.writer import audit_entries
 from toolcards.gate.writer.command import Action
@@ -61,7 +61,7 @@ class RevokeApproval(Action):
     def _check(self, row: Approval, card: Card) -> None:
         if not self.person.has_perm("toolcards.vote"):
             raise NotAllowed("You may look, but not answer.")
-        if not terms_of(row).may_answer(identities(self.person)):
+        if not load_terms(row).may_answer(list_identities(self.person)):
             raise NotAllowed("The rule wants somebody else to answer this.")
         ours = card.approval is not None and card.approval.id == row.id
         if row.state != "approved" or row.by_kind != "human" or not ours:

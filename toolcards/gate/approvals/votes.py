@@ -23,11 +23,11 @@ from toolcards.core.schemas.canonical_json import NotCanonical, digest
 from toolcards.gate.approvals.deadlines import has_passed
 from toolcards.gate.approvals.permits import use_clock
 from toolcards.gate.decisions import grants
-from toolcards.gate.decisions.digests import digest_of_input
-from toolcards.gate.decisions.eligibility import identities
-from toolcards.gate.decisions.judgement import judge_again
-from toolcards.gate.decisions.preflight import offered
-from toolcards.gate.decisions.terms import terms_of
+from toolcards.gate.decisions.digests import digest_input
+from toolcards.gate.decisions.eligibility import list_identities
+from toolcards.gate.decisions.judgement import reevaluate_call
+from toolcards.gate.decisions.preflight import get_offered_tools
+from toolcards.gate.decisions.terms import load_terms
 from toolcards.gate.refusals import AlreadyDecided, CallChanged, InvalidRequest, NotAllowed, NotFound, TooLate
 from toolcards.gate.writer import audit_entries
 from toolcards.gate.writer.command import Action
@@ -87,7 +87,7 @@ class CastVote(Action):
             self.answer = self._answered_before(row, card)
             return
         self._check(tx, row, card)
-        terms = terms_of(row)
+        terms = load_terms(row)
         self._check_person(row, terms)
         self._cast(tx, memory, row, card, terms)
         self.answer = memory.board.cards[card.ordinal]
@@ -127,7 +127,7 @@ class CastVote(Action):
     def _check_person(self, row: Approval, terms: AskTerms) -> None:
         if not self.person.has_perm("toolcards.vote"):
             raise NotAllowed("You may look, but not answer.")
-        if not terms.may_answer(identities(self.person)):
+        if not terms.may_answer(list_identities(self.person)):
             raise NotAllowed("The rule wants somebody else to answer this.")
         if not terms.allow_requester and row.run.source.owner_id == self.person.pk:
             raise NotAllowed("The agent works for you, so somebody else must answer.", code="self_approval")
@@ -197,7 +197,7 @@ class CastVote(Action):
         if edited:
             row.args_sha256 = digest(value)  # what a grant covers is what was approved
         if approved and ballot.grant:
-            given = grants.give(row, card, self.person, ballot.grant, terms.grants, tx.now)
+            given = grants.create_grants(row, card, self.person, ballot.grant, terms.grants, tx.now)
             for grant in given:
                 told = {"grant": grant.id, "rule": grant.rule, "expires_at": round(grant.expires_at)}
                 who = self.person.get_username()
@@ -230,11 +230,11 @@ class CastVote(Action):
             raise InvalidRequest(
                 "These parts may not be edited here.", code="invalid_edit", detail={"pointers": barred}
             )
-        wrong = input_repair.check(card.tool.name, edited, offered(memory))
+        wrong = input_repair.check(card.tool.name, edited, get_offered_tools(memory))
         if wrong is not None:
-            why = wrong.message(offered(memory))
+            why = wrong.message(get_offered_tools(memory))
             raise InvalidRequest(f"The edited input does not fit the tool: {why}", code="invalid_edit")
-        again = judge_again(memory, card.but(input=edited, has_input=True), now)
+        again = reevaluate_call(memory, card.but(input=edited, has_input=True), now)
         if again.effect == Effect.DENY:
             raise InvalidRequest("Policy denies the edited call.", code="invalid_edit")
         row.edited = json.dumps(edited)
@@ -245,7 +245,7 @@ def _drawn_digest(card: Card) -> str:
     ask = card.approval
     if ask is not None and ask.has_edited:
         return digest(ask.edited)
-    return digest_of_input(card)
+    return digest_input(card)
 
 
 def _legible(name: str) -> str:

@@ -13,11 +13,11 @@ from toolcards.core.schemas.input_repair import Offer
 from toolcards.gate.agents.liveness import hear
 from toolcards.gate.approvals.deadlines import expire_overdue
 from toolcards.gate.approvals.permits import new_permit, permit_object, with_permit
-from toolcards.gate.decisions.digests import digest_of_input
-from toolcards.gate.decisions.judgement import USE_TTL, begin_again, judge, lapsed
-from toolcards.gate.decisions.plugins import Heard, Inquiry
-from toolcards.gate.decisions.preflight import offered, stopped
-from toolcards.gate.decisions.responses import answer
+from toolcards.gate.decisions.digests import digest_input
+from toolcards.gate.decisions.judgement import USE_TTL, can_ask_again, evaluate_call, start_next_attempt
+from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
+from toolcards.gate.decisions.preflight import get_offered_tools, is_stopped
+from toolcards.gate.decisions.responses import build_decision
 from toolcards.gate.refusals import InvalidRequest, KeyReuse, TooLate
 from toolcards.gate.writer.approval_rows import permit_state
 from toolcards.gate.writer.command import OfSource
@@ -60,7 +60,7 @@ class DecideCall(OfSource):
     The answer is an Inquiry where plug-ins must be asked first: then the same again with what they say, as `heard`.
     """
 
-    def __init__(self, source: Source, asking: DecisionRequest, heard: Heard | None = None) -> None:
+    def __init__(self, source: Source, asking: DecisionRequest, heard: PluginResult | None = None) -> None:
         super().__init__(source, asking.run)
         self.asking, self.heard = asking, heard
         self.sha256 = ""  # of the arguments, once they were checked
@@ -68,7 +68,7 @@ class DecideCall(OfSource):
     def apply(self, tx: Transaction) -> None:
         """See journal.Work."""
         asking, now = self.asking, tx.now
-        self.sha256 = _checked_digest(asking)
+        self.sha256 = _check_digest(asking)
         agent = plain(" › ".join(asking.agent_path[:1]), 200)
         memory = tx.run(self.source.pk, asking.run, protocol=asking.protocol, mode="gate", agent=agent)
         if memory.seq == 0:
@@ -85,9 +85,9 @@ class DecideCall(OfSource):
             self._judge(tx, memory, self._heard_of(newest) if self.heard else self._introduce(tx, memory, newest))
         elif not self._is_same(card, self.sha256):
             self._judge(tx, memory, self._introduce(tx, memory, self._replaceable(memory, card)))
-        elif lapsed(card):
+        elif can_ask_again(card):
             again = f.InputReady(card.call_id, asking.tool, asking.args, True, now, title=asking.title)
-            self._judge(tx, memory, begin_again(tx, memory, card, again))
+            self._judge(tx, memory, start_next_attempt(tx, memory, card, again))
         else:
             tx.after.append(lambda: self._stands(memory, card))
 
@@ -97,7 +97,7 @@ class DecideCall(OfSource):
         card = board.find(asking.call_id)
         if card is not None and asking.attempt is not None and asking.attempt < card.attempt:
             card = board.find_attempt(asking.call_id, asking.attempt)
-        if card is None or not (card.decision or stopped(card)):
+        if card is None or not (card.decision or is_stopped(card)):
             return None
         return None if (asking.attempt or 0) > card.attempt else card
 
@@ -106,8 +106,8 @@ class DecideCall(OfSource):
         asking = self.asking
         schema = card.decision.schema_sha256 if card.decision else ""
         return (
-            sha256 in _digests(card)
-            and asking.tool in _names(card)
+            sha256 in _list_digests(card)
+            and asking.tool in _list_tool_names(card)
             and (asking.tool_source or card.tool.source) == card.tool.source
             and (not schema or asking.schema_sha256 in {"", schema})
         )
@@ -129,7 +129,7 @@ class DecideCall(OfSource):
         """Write down the tools that the run had not announced so."""
         if not self.asking.tools or memory.board.context.ended:
             return
-        known = offered(memory)
+        known = get_offered_tools(memory)
         new = [said for said in self.asking.tools if (offer := Offer.of(said)) and known.get(offer.name) != offer]
         if new:
             tx.tell(memory, f.RunStarted(tools=new, at=tx.now))
@@ -148,7 +148,7 @@ class DecideCall(OfSource):
         assert self.heard is not None
         if card is None or card.removed or card.finished:
             raise TooLate("The call ended while plug-ins were asked about it.", code="run_ended")
-        if not self.heard.inquiry.about(self.heard.inquiry.run, card, digest_of_input(card)):
+        if not self.heard.inquiry.about(self.heard.inquiry.run, card, digest_input(card)):
             raise KeyReuse("This call was asked for again with other arguments; use a new call_id or attempt.")
         return card
 
@@ -163,14 +163,14 @@ class DecideCall(OfSource):
             raise KeyReuse("This idempotency_key was used for another call of the run.")
         ready = f.InputReady(
             asking.call_id, asking.tool, asking.args, True, tx.now, attempt, title=asking.title,
-            source=asking.tool_source, kind=asking.kind, lane=_lane(tx, memory, asking.agent_path),
+            source=asking.tool_source, kind=asking.kind, lane=_open_lane(tx, memory, asking.agent_path),
         )  # fmt: skip
         changed = tx.tell(memory, ready)
         return changed[-1]
 
     def _is_used(self, before: Card) -> bool:
         """Return whether the card cannot be the one that is asked about now."""
-        if before.decision or before.soft or stopped(before):
+        if before.decision or before.soft or is_stopped(before):
             return True
         return before.hard and not self._is_same(before, self.sha256)
 
@@ -180,10 +180,10 @@ class DecideCall(OfSource):
             "attempt": self._attempt(card), "schema_sha256": asking.schema_sha256,
             "idempotency_key": plain(asking.idempotency_key, 300), "key_id": asking.key or None,
         } | asking.extras  # fmt: skip
-        said = judge(
+        said = evaluate_call(
             tx, memory, card, channel="http", at=tx.now, can_wait=asking.can_wait, extras=extras, heard=self.heard
         )
-        if isinstance(said, Inquiry):
+        if isinstance(said, PluginInquiry):
             self.answer = said
             return
         card = memory.board.cards[card.ordinal]
@@ -210,17 +210,17 @@ class DecideCall(OfSource):
                 by_kind=verdict.by.kind, by_name=plain(verdict.by.name, 200), requested_at=tx.now, decided_at=tx.now,
                 permit=new_permit(), permit_expires_at=tx.working + USE_TTL, **extras,
             )  # fmt: skip
-            self.answer = answer(memory, now, permit=permit_object(row), attempt=self._attempt(now))
+            self.answer = build_decision(memory, now, permit=permit_object(row), attempt=self._attempt(now))
 
         tx.after.append(write)
 
 
-def _names(card: Card) -> set[str]:
+def _list_tool_names(card: Card) -> set[str]:
     """Return the names of the tool that was asked about: as judged, and as first written where it was repaired."""
     return {card.tool.name} if card.repair in {"", BY_SOURCE} else {card.tool.name, card.original_tool}
 
 
-def _digests(card: Card) -> set[str]:
+def _list_digests(card: Card) -> set[str]:
     """Return the hashes of what was asked: as judged, as first written, and as a person edited it."""
     values = (card.shown_input, card.original_input, card.first_input)
     known = {card.decision.args_sha256} if card.decision else set()
@@ -230,7 +230,7 @@ def _digests(card: Card) -> set[str]:
     return known
 
 
-def _checked_digest(asking: DecisionRequest) -> str:
+def _check_digest(asking: DecisionRequest) -> str:
     try:
         sha256 = digest(asking.args)
     except NotCanonical as error:
@@ -240,7 +240,7 @@ def _checked_digest(asking: DecisionRequest) -> str:
     return sha256
 
 
-def _lane(tx: Transaction, memory: RunMemory, path: tuple[str, ...]) -> str:
+def _open_lane(tx: Transaction, memory: RunMemory, path: tuple[str, ...]) -> str:
     """The lane of a sub-agent's path; the first name of the path is the run's own agent."""
     lane = ""
     for depth in range(2, len(path) + 1):

@@ -8,7 +8,7 @@ from toolcards.core.calls.card import Card
 from toolcards.core.schemas.canonical_json import NotCanonical, call_digest, digest
 
 
-def digest_of_input(card: Card) -> str:
+def digest_input(card: Card) -> str:
     """Return the lower-case hex SHA-256 over the RFC 8785 form of what the call shows as its input.
 
     Input that has no canonical form (integers beyond 2^53, lone surrogates) is hashed as our own JSON text.
@@ -19,7 +19,7 @@ def digest_of_input(card: Card) -> str:
         return digest(json.dumps(card.shown_input, sort_keys=True))
 
 
-def digest_of_call(card: Card) -> str:
+def digest_call(card: Card) -> str:
     """Return the lower-case hex SHA-256 that binds a permit: tool, server, schema and input of a judged call.
 
     It is taken over the RFC 8785 form of `{"args", "schema_sha256", "tool": {"name", "source"}}`.

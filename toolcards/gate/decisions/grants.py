@@ -17,32 +17,32 @@ from toolcards.core.policy.grants import agent_scope
 from toolcards.core.policy.language import document
 from toolcards.core.schemas.canonical_json import NotCanonical, digest
 from toolcards.gate import policy_store
-from toolcards.gate.decisions.digests import digest_of_input
+from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.refusals import InvalidRequest, NotFound
 from toolcards.gate.writer.bulk_sql import plain
 from toolcards.ids import new_id
 from toolcards.models import Approval, Grant, PolicyVersion, Run
 
-UNTIL_MINUTES = 15
-LONGEST_MINUTES = 8 * 60
+DEFAULT_MINUTES = 15
+MAX_MINUTES = 8 * 60
 
 
-def for_call(question: policy.Question, run: Run, now: float) -> list[policy.Grant]:
+def find_grants(question: policy.Question, run: Run, now: float) -> list[policy.Grant]:
     """Return the live grants that may count for this call in this run, as policy wants them."""
     here = models.Q(run=None) | models.Q(run=run)
-    meant = models.Q(args_sha256=_digest(question)) | ~models.Q(pattern="")
+    meant = models.Q(args_sha256=_digest_request(question)) | ~models.Q(pattern="")
     rows = Grant.objects.live(now).filter(here & meant, tool=plain(question.tool, 300), source=run.source_id)
-    return [_judged(row) for row in rows.select_related("run").order_by("-created_at", "id")[:500]]
+    return [_to_policy_grant(row) for row in rows.select_related("run").order_by("-created_at", "id")[:500]]
 
 
-def _digest(question: policy.Question) -> str:
+def _digest_request(question: policy.Question) -> str:
     try:
         return digest(question.input) if question.has_input else ""
     except NotCanonical:
         return ""
 
 
-def _judged(row: Grant) -> policy.Grant:
+def _to_policy_grant(row: Grant) -> policy.Grant:
     return policy.Grant(
         rule=row.rule,
         rule_sha256=row.rule_sha256,
@@ -58,12 +58,12 @@ def _judged(row: Grant) -> policy.Grant:
     )
 
 
-def used(ids: tuple[str, ...]) -> None:
+def count_use(ids: tuple[str, ...]) -> None:
     """Count one use of each."""
     Grant.objects.filter(id__in=ids).update(used=F("used") + 1)
 
 
-def named(decision: policy.Decision) -> policy.Decision:
+def name_grantor(decision: policy.Decision) -> policy.Decision:
     """Return the decision with the name of who allowed it in advance, where that is why."""
     row = Grant.objects.select_related("created_by").filter(id=decision.by.name).first() if decision.grants else None
     if row is None:
@@ -71,7 +71,7 @@ def named(decision: policy.Decision) -> policy.Decision:
     return replace(decision, reason=f"Allowed in advance by {row.created_by.get_username()}.")
 
 
-def give(
+def create_grants(
     row: Approval, card: Card, person: Any, wish: dict[str, Any], offered: tuple[str, ...], now: float
 ) -> list[Grant]:
     """Create the grants that a voter asks for, one per rule that asked.
@@ -86,14 +86,15 @@ def give(
         offered = ()
     if kind not in offered or kind not in {"run", "until"}:
         raise InvalidRequest("This grant is not offered here.", code="invalid_grant")
-    expires_at = now + _minutes(wish) * 60 if kind == "until" else 0.0
-    asking = _asking_policy(row)
+    expires_at = now + _parse_minutes(wish) * 60 if kind == "until" else 0.0
+    asking = _get_asking_policy(row)
     names = json.loads(row.rules) or ["default"]
     source, tool = row.run.source, card.tool
     return [
         Grant.objects.create(
             id=new_id("gra"), rule=name, rule_sha256=asking.rule_sha256(name), tool=plain(tool.name, 300),
-            server=plain(_server(card), 300), schema_sha256=_schema(card), args_sha256=_shown_digest(row, card),
+            server=plain(_get_server(card), 300), schema_sha256=_get_schema_digest(card),
+            args_sha256=_digest_approved_input(row, card),
             run=row.run if kind == "run" else None, source=source,
             agent=agent_scope(card.agent_path or (source.name,)), approval=row, created_by=person, created_at=now,
             expires_at=expires_at,
@@ -102,38 +103,38 @@ def give(
     ]  # fmt: skip
 
 
-def _asking_policy(row: Approval) -> policy.Policy:
+def _get_asking_policy(row: Approval) -> policy.Policy:
     """Return the policy that asked; the person has not seen a later one."""
     version = PolicyVersion.objects.filter(number=row.version).first()
     return policy_store.compiled(version) if version else policy_store.active()
 
 
-def _server(card: Card) -> str:
+def _get_server(card: Card) -> str:
     return policy.Question.of(card.tool.name, source=card.tool.source).names.server
 
 
-def _schema(card: Card) -> str:
+def _get_schema_digest(card: Card) -> str:
     return str(card.decision.moment.get("schema", "")) if card.decision else ""
 
 
-def _shown_digest(row: Approval, card: Card) -> str:
+def _digest_approved_input(row: Approval, card: Card) -> str:
     """Return the digest of the input that the person approved."""
-    return digest(json.loads(row.edited)) if row.edited else digest_of_input(card)
+    return digest(json.loads(row.edited)) if row.edited else digest_input(card)
 
 
-def _minutes(wish: dict[str, Any]) -> float:
+def _parse_minutes(wish: dict[str, Any]) -> float:
     value = wish.get("minutes")
-    value = UNTIL_MINUTES if value in (None, "") else value
+    value = DEFAULT_MINUTES if value in (None, "") else value
     try:
         minutes = float("nan") if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
         raise InvalidRequest("Minutes must be a number.", code="invalid_grant") from None
-    if not 0 < minutes <= LONGEST_MINUTES:
-        raise InvalidRequest(f"Between 1 and {LONGEST_MINUTES} minutes.", code="invalid_grant")
+    if not 0 < minutes <= MAX_MINUTES:
+        raise InvalidRequest(f"Between 1 and {MAX_MINUTES} minutes.", code="invalid_grant")
     return minutes
 
 
-def revoke(pk: str, by: str = "") -> Grant:
+def revoke_grant(pk: str, by: str = "") -> Grant:
     """Take a grant back; raises Unknown."""
     row = Grant.objects.filter(id=pk).first()
     if row is None:

@@ -18,12 +18,12 @@ from toolcards.core.policy.decision import AskTerms, Decision, Effect, Policy, Q
 from toolcards.core.schemas.canonical_json import NotCanonical, digest
 from toolcards.gate import emergency, policy_store
 from toolcards.gate.decisions import grants, tool_register
-from toolcards.gate.decisions.digests import digest_of_input
-from toolcards.gate.decisions.eligibility import eligible, identities
-from toolcards.gate.decisions.plugins import Heard, Inquiry
-from toolcards.gate.decisions.preflight import offered, prepared, stopped
-from toolcards.gate.decisions.responses import answer
-from toolcards.gate.decisions.terms import asking
+from toolcards.gate.decisions.digests import digest_input
+from toolcards.gate.decisions.eligibility import count_eligible_voters, list_identities
+from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
+from toolcards.gate.decisions.preflight import get_offered_tools, is_stopped, prepare_call
+from toolcards.gate.decisions.responses import build_decision
+from toolcards.gate.decisions.terms import list_asking_rules
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction, plain
 from toolcards.ids import new_id
@@ -34,7 +34,7 @@ USE_TTL = 300.0
 S = ToolCallState
 
 
-def judge(
+def evaluate_call(
     tx: Transaction,
     memory: RunMemory,
     card: Card,
@@ -44,8 +44,8 @@ def judge(
     can_wait: bool = True,
     patience: float = 0.0,
     extras: dict[str, Any] | None = None,
-    heard: Heard | None = None,
-) -> dict[str, Any] | Inquiry | None:
+    heard: PluginResult | None = None,
+) -> dict[str, Any] | PluginInquiry | None:
     """Decide on the call as its input stands and write that down; return the answer for the agent.
 
     The same input asked for again gets the same answer: nothing is decided, or asked, twice.
@@ -53,31 +53,33 @@ def judge(
     None where the call has already ended with a result. `patience`: seconds that the agent waits at most, if not 0.
     """
     if card.hard and card.state is not S.OUTPUT_DENIED:
-        return answer(memory, card) if stopped(card) else None
+        return build_decision(memory, card) if is_stopped(card) else None
     if card.decision or card.state is S.OUTPUT_DENIED:
-        return answer(memory, card)
-    args_sha256 = digest_of_input(card)
-    ready = prepared(tx, memory, card, at, args_sha256, heard)
-    if isinstance(ready, Inquiry):
+        return build_decision(memory, card)
+    args_sha256 = digest_input(card)
+    ready = prepare_call(tx, memory, card, at, args_sha256, heard)
+    if isinstance(ready, PluginInquiry):
         return ready
     card = ready
     if card.hard:
-        return answer(memory, card)
-    args_sha256 = digest_of_input(card)
+        return build_decision(memory, card)
+    args_sha256 = digest_input(card)
     schema_sha256 = str((extras or {}).get("schema_sha256", ""))
-    seen = _tool_seen(memory, card, schema_sha256)
-    decision = _decided(memory, card, seen, can_wait=can_wait, at=at)
-    tx.tell(memory, decided(card, decision, args_sha256, at, seen), card)
-    _used(decision, at)
+    seen = _snapshot_tool(memory, card, schema_sha256)
+    decision = _decide(memory, card, seen, can_wait=can_wait, at=at)
+    tx.tell(memory, build_decision_fact(card, decision, args_sha256, at, seen), card)
+    _record_usage(decision, at)
     if decision.effect == Effect.DENY:
         tx.tell(memory, f.OutputDenied(card.call_id, reason=decision.reason, by=decision.by, at=at), card)
     elif decision.effect == Effect.ASK:
-        ask(tx, memory, card, decision, args_sha256, channel=channel, at=at, patience=patience, extras=extras or {})
-    return answer(memory, memory.board.cards[card.ordinal])
+        open_approval(
+            tx, memory, card, decision, args_sha256, channel=channel, at=at, patience=patience, extras=extras or {}
+        )
+    return build_decision(memory, memory.board.cards[card.ordinal])
 
 
 @dataclass(frozen=True, slots=True)
-class ToolSeen:
+class ToolSnapshot:
     """What the source had shown of the call's tool when it was judged; frozen with the call."""
 
     schema_sha256: str = ""
@@ -85,9 +87,11 @@ class ToolSeen:
     changed: bool = False
 
 
-def decided(card: Card, decision: Decision, args_sha256: str, at: float, seen: ToolSeen | None = None) -> f.Decided:
+def build_decision_fact(
+    card: Card, decision: Decision, args_sha256: str, at: float, seen: ToolSnapshot | None = None
+) -> f.Decided:
     """Return the fact that records a decision; `seen` is what the card says where it was judged before."""
-    seen = seen or seen_then(card)
+    seen = seen or get_frozen_tool(card)
     return f.Decided(
         card.call_id, decision.effect, decision.code, decision.reason, decision.rule, decision.version, decision.by,
         decision.suggest, list(decision.would), args_sha256, seen.schema_sha256, seen.known, seen.changed, at,
@@ -95,42 +99,42 @@ def decided(card: Card, decision: Decision, args_sha256: str, at: float, seen: T
     )  # fmt: skip
 
 
-def seen_then(card: Card) -> ToolSeen:
+def get_frozen_tool(card: Card) -> ToolSnapshot:
     """Return what was known of the call's tool when it was judged."""
     verdict = card.decision
-    return ToolSeen(verdict.schema_sha256, verdict.known, verdict.changed) if verdict else ToolSeen()
+    return ToolSnapshot(verdict.schema_sha256, verdict.known, verdict.changed) if verdict else ToolSnapshot()
 
 
-def _tool_seen(memory: RunMemory, card: Card, schema_sha256: str) -> ToolSeen:
+def _snapshot_tool(memory: RunMemory, card: Card, schema_sha256: str) -> ToolSnapshot:
     tool = card.tool
     known = tool.name in memory.board.context.kinds or tool_kinds.knows(tool.name, tool.source, memory.row.protocol)
-    return ToolSeen(schema_sha256, known, _changed(memory, card, schema_sha256))
+    return ToolSnapshot(schema_sha256, known, _has_tool_changed(memory, card, schema_sha256))
 
 
-def _used(decision: Decision, at: float) -> None:
+def _record_usage(decision: Decision, at: float) -> None:
     """Count what let the call pass in place of a person."""
     if decision.grants:
-        grants.used(decision.grants)
+        grants.count_use(decision.grants)
     if decision.by.kind == "break_glass" and (broken := emergency.glass(at)):
         emergency.passed(broken)
 
 
-def _decided(memory: RunMemory, card: Card, seen: ToolSeen, *, can_wait: bool, at: float) -> Decision:
+def _decide(memory: RunMemory, card: Card, seen: ToolSnapshot, *, can_wait: bool, at: float) -> Decision:
     """What the active policy says; without one, or if it fails, the answer is no."""
     if not card.has_input and len(card.text):
-        return _refused("invalid_args", "The arguments are not valid JSON, so they cannot be judged.")
+        return _deny("invalid_args", "The arguments are not valid JSON, so they cannot be judged.")
     if card.has_input:
         try:
             digest(card.input)
         except NotCanonical as error:
-            return _refused("invalid_args", f"The arguments cannot be judged: {error}")
+            return _deny("invalid_args", f"The arguments cannot be judged: {error}")
     try:
         policy = policy_store.active()
     except policy_store.Unreadable as error:
         log.exception("judge: version %s cannot be read", error.number)
-        return _refused("gate_error", "The active policy cannot be read, so nothing is allowed.")
+        return _deny("gate_error", "The active policy cannot be read, so nothing is allowed.")
     except policy_store.NobodyActivated:
-        return _refused("gate_error", "There is no active policy, so nothing is allowed.")
+        return _deny("gate_error", "There is no active policy, so nothing is allowed.")
     source = memory.row.source
     question = Question.of(
         card.tool.name,
@@ -139,39 +143,42 @@ def _decided(memory: RunMemory, card: Card, seen: ToolSeen, *, can_wait: bool, a
         claimed=card.tool.kind,
         agent_path=card.agent_path or (source.name,),
         env=source.env,
-        user=identities(source.owner) if source.owner else (),
+        user=list_identities(source.owner) if source.owner else (),
         input=card.input,
         has_input=card.has_input,
         run=memory.row.name,
         now=at,
         known=seen.known,
         changed=seen.changed,
-        schema=seen.schema_sha256 or _announced_schema(memory, card),
+        schema=seen.schema_sha256 or _get_announced_schema_digest(memory, card),
         can_wait=can_wait,
-        counts=_counts(policy, memory, card, at),
+        counts=_count_recent_calls(policy, memory, card, at),
     )
     decision = policies_core.decide(
         policy,
         question,
-        grants=grants.for_call(question, memory.row, at),
+        grants=grants.find_grants(question, memory.row, at),
         kill_switch=emergency.killed(),
-        eligible=lambda terms: eligible(terms, source),
+        eligible=lambda terms: count_eligible_voters(terms, source),
     )
-    return _through_the_glass(grants.named(decision), at).but(moment=question.moment)
+    return _apply_break_glass(grants.name_grantor(decision), at).but(moment=question.moment)
 
 
-def _changed(memory: RunMemory, card: Card, schema_sha256: str) -> bool:
+def _has_tool_changed(memory: RunMemory, card: Card, schema_sha256: str) -> bool:
     """Whether the tool is another one than the source has shown under this name before."""
-    shown = [(tool_register.ASKED, schema_sha256), (tool_register.ANNOUNCED, _announced_schema(memory, card))]
-    return tool_register.changed(memory.row.source_id, plain(card.tool.name, 300), shown, card.tool.source)
+    shown = [
+        (tool_register.ASKED, schema_sha256),
+        (tool_register.ANNOUNCED, _get_announced_schema_digest(memory, card)),
+    ]
+    return tool_register.check_tool(memory.row.source_id, plain(card.tool.name, 300), shown, card.tool.source)
 
 
-def _announced_schema(memory: RunMemory, card: Card) -> str:
-    offer = offered(memory).get(card.tool.name)
-    return tool_register.schema_digest(offer.schema) if offer else ""
+def _get_announced_schema_digest(memory: RunMemory, card: Card) -> str:
+    offer = get_offered_tools(memory).get(card.tool.name)
+    return tool_register.digest_schema(offer.schema) if offer else ""
 
 
-def _through_the_glass(decision: Decision, at: float) -> Decision:
+def _apply_break_glass(decision: Decision, at: float) -> Decision:
     """Break-glass turns a question into a recorded allow; a deny, or what was not fully evaluated, it cannot lift."""
     if not decision.liftable:
         return decision
@@ -184,7 +191,7 @@ def _through_the_glass(decision: Decision, at: float) -> Decision:
     )
 
 
-def _counts(policy: Policy, memory: RunMemory, card: Card, at: float) -> dict[tuple[str, int], int]:
+def _count_recent_calls(policy: Policy, memory: RunMemory, card: Card, at: float) -> dict[tuple[str, int], int]:
     """Return the earlier calls of this tool in the windows that the policy's rates look at."""
     found = {}
     for scope, seconds in policy.rates:
@@ -200,12 +207,12 @@ def _counts(policy: Policy, memory: RunMemory, card: Card, at: float) -> dict[tu
     return found
 
 
-def _refused(code: str, reason: str) -> Decision:
+def _deny(code: str, reason: str) -> Decision:
     by = f.By("validation" if code == "invalid_args" else "gate_error")
     return Decision(effect=Effect.DENY, code=code, reason=reason, rule="", rules=(), version=0, by=by)
 
 
-def ask(
+def open_approval(
     tx: Transaction,
     memory: RunMemory,
     card: Card,
@@ -224,17 +231,17 @@ def ask(
     use_ttl = (terms.use_ttl if terms and terms.use_ttl else None) or USE_TTL
     asked = f.ApprovalAsked(
         card.call_id, id=new_id("apr"), reason=decision.reason, opener="gate", expires_at=at + ttl, votable=True,
-        args_sha256=args_sha256, terms=shown_terms(terms), at=at,
+        args_sha256=args_sha256, terms=build_card_terms(terms), at=at,
     )  # fmt: skip
     tx.extras[asked.id] = {
-        "channel": channel, "use_ttl": use_ttl, "version": decision.version, "rules": json.dumps(asking(decision)),
-        "terms": json.dumps(asdict(terms)) if terms else "{}",
+        "channel": channel, "use_ttl": use_ttl, "version": decision.version,
+        "rules": json.dumps(list_asking_rules(decision)), "terms": json.dumps(asdict(terms)) if terms else "{}",
     } | extras  # fmt: skip
     tx.tell(memory, asked, card)
     return asked.id
 
 
-def shown_terms(terms: AskTerms | None) -> dict[str, Any]:
+def build_card_terms(terms: AskTerms | None) -> dict[str, Any]:
     """Return what a card must know to offer the right buttons."""
     if terms is None:
         return {}
@@ -244,12 +251,12 @@ def shown_terms(terms: AskTerms | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def judge_again(memory: RunMemory, card: Card, at: float) -> Decision:
+def reevaluate_call(memory: RunMemory, card: Card, at: float) -> Decision:
     """Return what the active policy says of the judged call, on what was frozen with it; decides nothing."""
-    return _decided(memory, card, seen_then(card), can_wait=True, at=at)
+    return _decide(memory, card, get_frozen_tool(card), can_wait=True, at=at)
 
 
-def begin_again(tx: Transaction, memory: RunMemory, card: Card, ready: f.InputReady) -> Card:
+def start_next_attempt(tx: Transaction, memory: RunMemory, card: Card, ready: f.InputReady) -> Card:
     """Begin a call once more after its run was lost, as it is asked for now; return the new card."""
     again = replace(
         ready, tool=ready.tool or card.tool.name, source=ready.source or card.tool.source, lane=card.lane,
@@ -258,9 +265,9 @@ def begin_again(tx: Transaction, memory: RunMemory, card: Card, ready: f.InputRe
     return tx.tell(memory, again)[-1]
 
 
-def lapsed(card: Card) -> bool:
+def can_ask_again(card: Card) -> bool:
     """Return whether the run was lost before the judged call ran, so that it may be asked about again."""
-    if not card.soft or stopped(card) or card.cause == "superseded":
+    if not card.soft or is_stopped(card) or card.cause == "superseded":
         return False
     ask = card.approval
     return ask.state in {"cancelled", "expired"} if ask and ask.opener == "gate" else card.cause == "truncated"

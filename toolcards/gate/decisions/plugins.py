@@ -19,12 +19,12 @@ from toolcards.core.calls.card import Card
 from toolcards.core.calls.tool_events import attempt_of
 
 log = logging.getLogger(__name__)
-AT_ONCE = 16  # calls that plug-ins are asked about at the same time
-PATIENCE = 10.0  # seconds that an inquiry may wait for its turn; above it the answer is no
+MAX_CONCURRENT_INQUIRIES = 16  # calls that plug-ins are asked about at the same time
+MAX_QUEUE_SECONDS = 10.0  # seconds that an inquiry may wait for its turn; above it the answer is no
 
 
 @dataclass(frozen=True)
-class Inquiry:
+class PluginInquiry:
     """A call that plug-ins must hear of before it is judged. `args_sha256`: of the input they are shown."""
 
     run: int
@@ -46,20 +46,20 @@ class Inquiry:
 
 
 @dataclass(frozen=True)
-class Heard:
+class PluginResult:
     """What the plug-ins say to an inquiry, and the seconds they took."""
 
-    inquiry: Inquiry
+    inquiry: PluginInquiry
     verdict: hooks.Verdict
     seconds: float = 0.0
 
 
-_pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="hooks")
+_pool = ThreadPoolExecutor(MAX_CONCURRENT_INQUIRIES, thread_name_prefix="hooks")
 _lock = threading.Lock()
-_open: dict[tuple[Any, ...], Future[Heard]] = {}
+_open: dict[tuple[Any, ...], Future[PluginResult]] = {}
 
 
-def ask(inquiry: Inquiry) -> Future[Heard]:
+def start_inquiry(inquiry: PluginInquiry) -> Future[PluginResult]:
     """Ask the plug-ins in a thread of ours; return where their answer will be. It never holds an exception."""
     with _lock:
         asked = _open.get(inquiry.key)
@@ -67,23 +67,23 @@ def ask(inquiry: Inquiry) -> Future[Heard]:
             return asked
         asked = _open[inquiry.key] = Future()
     try:
-        _pool.submit(_answer, inquiry, asked, time.monotonic())
+        _pool.submit(_run_inquiry, inquiry, asked, time.monotonic())
     except RuntimeError:  # the process is about to end
-        _settle(inquiry, asked, Heard(inquiry, hooks.no_time()))
+        _finish_inquiry(inquiry, asked, PluginResult(inquiry, hooks.no_time()))
     return asked
 
 
-def _answer(inquiry: Inquiry, asked: Future[Heard], since: float) -> None:
+def _run_inquiry(inquiry: PluginInquiry, asked: Future[PluginResult], since: float) -> None:
     began = time.monotonic()
     try:
-        verdict = hooks.no_time() if began - since > PATIENCE else hooks.consult(inquiry.payload)
+        verdict = hooks.no_time() if began - since > MAX_QUEUE_SECONDS else hooks.consult(inquiry.payload)
     except BaseException as error:  # ours to mend; until then it is a no
         log.exception("hooks: %s could not be asked about", inquiry.payload.get("call_id"))
         verdict = hooks.crashed(error)
-    _settle(inquiry, asked, Heard(inquiry, verdict, time.monotonic() - began))
+    _finish_inquiry(inquiry, asked, PluginResult(inquiry, verdict, time.monotonic() - began))
 
 
-def _settle(inquiry: Inquiry, asked: Future[Heard], heard: Heard) -> None:
+def _finish_inquiry(inquiry: PluginInquiry, asked: Future[PluginResult], heard: PluginResult) -> None:
     with _lock:
         _open.pop(inquiry.key, None)
     asked.set_result(heard)

@@ -20,45 +20,45 @@ from toolcards.core.calls.card import BY_SOURCE, Card
 from toolcards.core.schemas import input_repair
 from toolcards.core.schemas.canonical_json import NotCanonical, canonical
 from toolcards.core.schemas.input_repair import Offer, Trouble
-from toolcards.gate.decisions.digests import digest_of_input
-from toolcards.gate.decisions.plugins import Heard, Inquiry
+from toolcards.gate.decisions.digests import digest_input
+from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
 from toolcards.gate.writer import audit_entries
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Event
 
-NEVER_RAN = frozenset({"resolve", "validate", "before"})
+PHASES_BEFORE_RUN = frozenset({"resolve", "validate", "before"})
 _ANNOUNCED = '{"type":"run-started"'
-AGAIN = " The same mistake was made before in this run: find another way."
+REPEATED_MISTAKE = " The same mistake was made before in this run: find another way."
 
 
-def prepared(
-    tx: Transaction, memory: RunMemory, card: Card, at: float, args_sha256: str, heard: Heard | None = None
-) -> Card | Inquiry:
+def prepare_call(
+    tx: Transaction, memory: RunMemory, card: Card, at: float, args_sha256: str, heard: PluginResult | None = None
+) -> Card | PluginInquiry:
     """Return the call as it shall be judged, or what plug-ins are asked first; then come again with what they say.
 
     A call that cannot be used has ended now. `args_sha256`: as it was asked.
     """
-    card = _mended(tx, memory, card, at)
+    card = _repair_input(tx, memory, card, at)
     if card.hard or not (heard or hooks.guarded()):
         return card
-    shown = digest_of_input(card)
+    shown = digest_input(card)
     if heard is None or not heard.inquiry.about(memory.row.pk, card, shown):
-        return _inquiry(memory, card, at, shown, args_sha256)
-    return _consulted(tx, memory, card, at, heard)
+        return _build_inquiry(memory, card, at, shown, args_sha256)
+    return _apply_verdict(tx, memory, card, at, heard)
 
 
-def stopped(card: Card) -> bool:
+def is_stopped(card: Card) -> bool:
     """Return whether the call ended before anything was decided about it."""
-    return card.hard and card.error is not None and card.error.phase in NEVER_RAN and card.decision is None
+    return card.hard and card.error is not None and card.error.phase in PHASES_BEFORE_RUN and card.decision is None
 
 
-def refused_by(card: Card) -> f.By:
+def get_stopper(card: Card) -> f.By:
     """Return who stopped such a call: a plug-in, or our check of its tool and input. No rule and no person did."""
     return f.By("plugin" if card.error is not None and card.error.authority == "plugin" else "validation")
 
 
-def offered(memory: RunMemory) -> dict[str, Offer]:
+def get_offered_tools(memory: RunMemory) -> dict[str, Offer]:
     """Return the tools that the run announced, by name."""
     if not memory.board.context.kinds:
         return {}
@@ -72,8 +72,8 @@ def offered(memory: RunMemory) -> dict[str, Offer]:
     return memory.offers[1]
 
 
-def _mended(tx: Transaction, memory: RunMemory, card: Card, at: float) -> Card:
-    tools = offered(memory)
+def _repair_input(tx: Transaction, memory: RunMemory, card: Card, at: float) -> Card:
+    tools = get_offered_tools(memory)
     trouble = input_repair.check(card.tool.name, card.input, tools, has_input=card.has_input or not len(card.text))
     if trouble is None:
         return card
@@ -82,29 +82,29 @@ def _mended(tx: Transaction, memory: RunMemory, card: Card, at: float) -> Card:
     if card.repair in {"", BY_SOURCE}:
         mended = input_repair.mend(card.tool.name, card.input, tools, has_input=card.has_input)
     if mended is None:
-        return _invalid(tx, memory, card, trouble, at)
+        return _fail_invalid_input(tx, memory, card, trouble, at)
     told = f.InputRepaired(card.call_id, mended.tool, mended.input, card.shown_input, mended.method, at=at)
     tx.tell(memory, told, card)
     tx.took("repair", memory, card, time.perf_counter() - began)
     return memory.board.cards[card.ordinal]
 
 
-def _invalid(tx: Transaction, memory: RunMemory, card: Card, trouble: Trouble, at: float) -> Card:
+def _fail_invalid_input(tx: Transaction, memory: RunMemory, card: Card, trouble: Trouble, at: float) -> Card:
     """It cannot be used, and nobody may guess: one error, with what may be used instead."""
-    message = trouble.message(offered(memory))
+    message = trouble.message(get_offered_tools(memory))
     if any(other.error and other.error.message == message for other in memory.board.cards.values()):
-        message += AGAIN
+        message += REPEATED_MISTAKE
     tx.tell(memory, f.InputInvalid(card.call_id, card.tool.name, card.input, message, trouble.code, at), card)
-    return _refused(tx, memory, card, at)
+    return _audit_denial(tx, memory, card, at)
 
 
-def _refused(tx: Transaction, memory: RunMemory, card: Card, at: float, name: str = "") -> Card:
+def _audit_denial(tx: Transaction, memory: RunMemory, card: Card, at: float, name: str = "") -> Card:
     """The call ended with a no that is not policy's: the audit trail says so all the same. Return the card."""
     card = memory.board.cards[card.ordinal]
     if card.error is not None:
         tx.acts.append(audit_entries.about(
-            memory, card, "decision", refused_by(card).kind, name, at, effect="deny", code=card.error.code,
-            reason=card.error.message, args_sha256=digest_of_input(card), source=memory.row.source.name,
+            memory, card, "decision", get_stopper(card).kind, name, at, effect="deny", code=card.error.code,
+            reason=card.error.message, args_sha256=digest_input(card), source=memory.row.source.name,
         ))  # fmt: skip
     return card
 
@@ -112,17 +112,17 @@ def _refused(tx: Transaction, memory: RunMemory, card: Card, at: float, name: st
 # ---------------------------------------------------------------- plug-ins
 
 
-def _consulted(tx: Transaction, memory: RunMemory, card: Card, at: float, heard: Heard) -> Card:
+def _apply_verdict(tx: Transaction, memory: RunMemory, card: Card, at: float, heard: PluginResult) -> Card:
     said = heard.verdict
     tx.took("before", memory, card, heard.seconds)
     if said.fault is not None:
-        _stopped_by(tx, memory, card, said, at, heard.inquiry.asked_sha256)
+        _apply_fault(tx, memory, card, said, at, heard.inquiry.asked_sha256)
     elif said.replaced:
-        _replaced(tx, memory, card, said, at)
+        _apply_replacement(tx, memory, card, said, at)
     return memory.board.cards[card.ordinal]
 
 
-def _inquiry(memory: RunMemory, card: Card, at: float, shown: str, asked: str) -> Inquiry:
+def _build_inquiry(memory: RunMemory, card: Card, at: float, shown: str, asked: str) -> PluginInquiry:
     attempt = tool_events.attempt_of(card)
     payload = {
         "event": tool_events.BEFORE, "v": 1, "ts": at, "run_id": memory.row.name, "call_id": card.call_id,
@@ -130,10 +130,10 @@ def _inquiry(memory: RunMemory, card: Card, at: float, shown: str, asked: str) -
         "tool": {"name": card.tool.name, "kind": card.tool.kind, "source": card.tool.source},
         "phase": "before", "input": card.shown_input, "repair": card.repair or None,
     }  # fmt: skip
-    return Inquiry(memory.row.pk, card.ordinal, attempt, card.tool.name, shown, asked, payload)
+    return PluginInquiry(memory.row.pk, card.ordinal, attempt, card.tool.name, shown, asked, payload)
 
 
-def _stopped_by(
+def _apply_fault(
     tx: Transaction, memory: RunMemory, card: Card, said: hooks.Verdict, at: float, args_sha256: str
 ) -> None:
     """A veto is a denial; a crash or a time-out is an error of the plug-in. Either way the tool does not run."""
@@ -149,25 +149,25 @@ def _stopped_by(
     tx.tell(memory, f.OutputFailed(
         card.call_id, said.reason, said.fault.code, said.fault.retryable, "plugin", "before", at,
     ), card)  # fmt: skip
-    _refused(tx, memory, card, at, said.plugin)
+    _audit_denial(tx, memory, card, at, said.plugin)
 
 
-def _replaced(tx: Transaction, memory: RunMemory, card: Card, said: hooks.Verdict, at: float) -> None:
+def _apply_replacement(tx: Transaction, memory: RunMemory, card: Card, said: hooks.Verdict, at: float) -> None:
     """A plug-in's input is checked as the agent's own was; one that does not fit is a crash of the plug-in."""
-    wrong = _beyond_limits(said.input)
-    if not wrong and input_repair.check(card.tool.name, said.input, offered(memory)) is not None:
+    wrong = _find_exceeded_limit(said.input)
+    if not wrong and input_repair.check(card.tool.name, said.input, get_offered_tools(memory)) is not None:
         wrong = "the tool cannot use it"
     if wrong:
         message = f"The plug-in {said.plugin} returned an input in place of the agent's, but {wrong}."
         tx.tell(memory, f.OutputFailed(card.call_id, message, "plugin_crash", False, "plugin", "before", at), card)
-        _refused(tx, memory, card, at, said.plugin)
+        _audit_denial(tx, memory, card, at, said.plugin)
         return
     method = f"plug-in {said.plugin}"
     replaced = f.InputRepaired(card.call_id, card.tool.name, said.input, None, method, at=at, again=True)
     tx.tell(memory, replaced, card)
 
 
-def _beyond_limits(value: Any) -> str:
+def _find_exceeded_limit(value: Any) -> str:
     """Return which limit on inputs the value exceeds, "" for none."""
     limits = settings.TOOLCARDS
     try:

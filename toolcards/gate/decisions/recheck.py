@@ -9,54 +9,54 @@ from __future__ import annotations
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.core.policy.decision import Decision, Effect
-from toolcards.gate.decisions.digests import digest_of_input
-from toolcards.gate.decisions.judgement import ask, decided, judge_again
-from toolcards.gate.decisions.terms import stricter
+from toolcards.gate.decisions.digests import digest_input
+from toolcards.gate.decisions.judgement import build_decision_fact, open_approval, reevaluate_call
+from toolcards.gate.decisions.terms import is_stricter
 from toolcards.gate.refusals import CallChanged
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval
 
 
-def rechecked(
+def recheck_approval(
     tx: Transaction, memory: RunMemory, row: Approval, card: Card, *, again: bool = True
 ) -> CallChanged | None:
     """Return why the answer does not count any more, with all that follows written down; None where it does.
 
     `again` False: nobody can wait for another answer, so that a stricter question is a no.
     """
-    now = judge_again(memory, card, tx.now)
+    now = reevaluate_call(memory, card, tx.now)
     if now.effect is Effect.DENY:
-        refuse(tx, memory, row, card, now)
+        revoke_and_deny(tx, memory, row, card, now)
         return CallChanged(f"Policy denies this call by now: {now.reason}", code="policy_changed")
-    if now.effect is Effect.ASK and stricter(row, now):
+    if now.effect is Effect.ASK and is_stricter(row, now):
         if not again:
-            refuse(tx, memory, row, card, now)
+            revoke_and_deny(tx, memory, row, card, now)
             return CallChanged("Policy asks more strictly by now.", code="policy_changed")
-        asked = ask_anew(tx, memory, row, card, now)
+        asked = replace_approval(tx, memory, row, card, now)
         told = {"id": asked, "state": "pending", "poll": f"/api/v1/approvals/{asked}?wait=25"}
         return CallChanged("Policy wants a person's answer to this call by now.", code="policy_changed", approval=told)
     return None
 
 
-def refuse(tx: Transaction, memory: RunMemory, row: Approval, card: Card, now: Decision) -> None:
+def revoke_and_deny(tx: Transaction, memory: RunMemory, row: Approval, card: Card, now: Decision) -> None:
     """Take the answer back and end the call with a denial."""
     state = "revoked" if row.state == "approved" else "denied"
     _void_permit(tx, memory, row, card, "revoked")
-    tx.tell(memory, decided(card, now, digest_of_input(card), tx.now), card)
+    tx.tell(memory, build_decision_fact(card, now, digest_input(card), tx.now), card)
     if state == "revoked" and card.approval and card.approval.id == row.id:
         tx.tell(memory, f.ApprovalMoved(card.call_id, state, id=row.id, at=tx.now), card)
     tx.tell(memory, f.OutputDenied(card.call_id, reason=now.reason, by=now.by, at=tx.now), card)
     Approval.objects.filter(id=row.id).update(state=state, decided_at=row.decided_at or tx.now)
 
 
-def ask_anew(tx: Transaction, memory: RunMemory, row: Approval, card: Card, now: Decision) -> str:
+def replace_approval(tx: Transaction, memory: RunMemory, row: Approval, card: Card, now: Decision) -> str:
     """Open another question about the same call in place of the row's; return its id."""
-    sha256 = digest_of_input(card)
+    sha256 = digest_input(card)
     _void_permit(tx, memory, row, card, "superseded")
-    tx.tell(memory, decided(card, now, sha256, tx.now), card)
+    tx.tell(memory, build_decision_fact(card, now, sha256, tx.now), card)
     kept = {name: getattr(row, name) for name in ("attempt", "schema_sha256", "idempotency_key")}
-    asked = ask(tx, memory, card, now, sha256, channel=row.channel, at=tx.now, extras=kept)
+    asked = open_approval(tx, memory, card, now, sha256, channel=row.channel, at=tx.now, extras=kept)
     Approval.objects.filter(id=row.id).update(state="superseded")
     return asked
 

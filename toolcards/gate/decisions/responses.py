@@ -11,8 +11,8 @@ from toolcards.core.calls.card import BY_SOURCE, EDITED, Card, ToolCallState
 from toolcards.core.calls.reducer import DECLINED
 from toolcards.core.schemas import input_repair
 from toolcards.gate import policy_store
-from toolcards.gate.decisions.digests import digest_of_call, digest_of_input
-from toolcards.gate.decisions.preflight import offered, refused_by, stopped
+from toolcards.gate.decisions.digests import digest_call, digest_input
+from toolcards.gate.decisions.preflight import get_offered_tools, get_stopper, is_stopped
 from toolcards.gate.writer.run_cache import RunMemory
 
 S = ToolCallState
@@ -34,19 +34,19 @@ _TEXTS = {
 }
 
 
-def effect_of(card: Card) -> str:
+def get_effect(card: Card) -> str:
     """Return our decision as it stands: allow, deny or ask."""
     ask, permit = card.approval, card.permit
-    if card.state is S.OUTPUT_DENIED or stopped(card):
+    if card.state is S.OUTPUT_DENIED or is_stopped(card):
         return "deny"
     if ask is not None and (ask.opener == "gate" or card.decision is None):
-        return effect_of_question(card)
+        return get_approval_effect(card)
     if card.decision is None or (permit is not None and permit.state in _PERMIT_GONE):
         return "deny"
     return "allow" if card.decision.effect == "allow" else "deny"
 
 
-def effect_of_question(card: Card) -> str:
+def get_approval_effect(card: Card) -> str:
     """Return what became of the call's question: ask while it is open, allow after a yes, else deny."""
     ask = card.approval
     if ask is None or card.state is S.OUTPUT_DENIED:
@@ -61,132 +61,136 @@ _APPROVED = frozenset({"approved", "claimed", "succeeded", "failed", "unknown"})
 _PERMIT_GONE = frozenset({"void", "expired", "revoked", "superseded"})
 
 
-def answer(memory: RunMemory, card: Card, **more: Any) -> dict[str, Any]:
+def build_decision(memory: RunMemory, card: Card, **more: Any) -> dict[str, Any]:
     """Return the decision object of docs/api.md for the call as it stands; `more` adds permit and attempt."""
     verdict, ask = card.decision, card.approval
-    by = _by(card)
+    by = _find_decider(card)
     return (
         {
             "v": 1,
-            "decision": effect_of(card),
+            "decision": get_effect(card),
             "decision_id": f"dec_{memory.row.pk}-{card.ordinal}-{ask.id if ask else verdict.version if verdict else 0}",
             "run": memory.row.name,
             "call_id": card.call_id,
-            "args_sha256": digest_of_input(card),
-            "call_sha256": digest_of_call(card),
+            "args_sha256": digest_input(card),
+            "call_sha256": digest_call(card),
             "tool": {"name": card.tool.name, "source": card.tool.source},
             "attempt": card.attempt,
-            "policy": {"version": verdict.version, "sha256": _sha256(verdict.version)} if verdict else None,
+            "policy": {"version": verdict.version, "sha256": _get_policy_sha256(verdict.version)} if verdict else None,
             "by": {"kind": by.kind, "name": by.name, "ids": [by.name] if by.name else []},
-            "reason": {"code": _code(card), "text": _text(card), "suggest": _suggest(card)},
-            "approval": approval_object(card),
+            "reason": {
+                "code": _get_reason_code(card),
+                "text": _get_reason_text(card),
+                "suggest": _get_suggestion(card),
+            },
+            "approval": build_approval(card),
             "permit": None,
             "would": list(verdict.would) if verdict else [],
         }
-        | _put_right(card)
-        | _did_not_fit(memory, card)
+        | _describe_repair(card)
+        | _describe_schema_errors(memory, card)
         | more
     )
 
 
-def _put_right(card: Card) -> dict[str, Any]:
+def _describe_repair(card: Card) -> dict[str, Any]:
     """Where the call was repaired here: what may run instead of what was asked."""
     if card.repair in {"", BY_SOURCE, EDITED}:
         return {}
     repaired = {"method": card.repair, "tool": card.tool.name}
-    may = {"args": card.input} if effect_of(card) == "allow" else {}
+    may = {"args": card.input} if get_effect(card) == "allow" else {}
     return {"repair": repaired, **may}
 
 
-def _did_not_fit(memory: RunMemory, card: Card) -> dict[str, Any]:
+def _describe_schema_errors(memory: RunMemory, card: Card) -> dict[str, Any]:
     """Where the input does not fit its tool, so that it can be written once more: there, and nowhere else."""
-    if not stopped(card) or card.error is None or card.error.code != "invalid_input":
+    if not is_stopped(card) or card.error is None or card.error.code != "invalid_input":
         return {}
-    trouble = input_repair.check(card.tool.name, card.input, offered(memory), has_input=card.has_input)
+    trouble = input_repair.check(card.tool.name, card.input, get_offered_tools(memory), has_input=card.has_input)
     found = trouble.findings if trouble is not None else ()
     return {"places": [asdict(one) for one in found]}
 
 
-def approval_object(card: Card) -> dict[str, Any] | None:
+def build_approval(card: Card) -> dict[str, Any] | None:
     """Return the approval part of a decision: where it stands and where to wait for it."""
     ask = card.approval
     if ask is None:
         return None
     return {
         "id": ask.id, "state": ask.state, "need": ask.terms.get("need", 1), "have": ask.have,
-        "decide_by": iso(ask.expires_at), "poll": f"/api/v1/approvals/{ask.id}?wait=25",
+        "decide_by": format_time(ask.expires_at), "poll": f"/api/v1/approvals/{ask.id}?wait=25",
     }  # fmt: skip
 
 
-def iso(at: float) -> str | None:
+def format_time(at: float) -> str | None:
     """Return epoch seconds as ISO 8601 in UTC with milliseconds, None for 0."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z") if at else None
 
 
-def _by(card: Card) -> f.By:
-    if stopped(card):
-        return refused_by(card)
-    if _taken_back(card) and card.denied_by:
+def _find_decider(card: Card) -> f.By:
+    if is_stopped(card):
+        return get_stopper(card)
+    if _is_revoked(card) and card.denied_by:
         return card.denied_by
-    if _not_begun(card):
+    if _is_approval_unused(card):
         return f.By("timeout")
-    if card.approval and card.approval.by and not _over(card):
+    if card.approval and card.approval.by and not _is_approval_closed(card):
         return card.approval.by
     if card.denied_by:
         return card.denied_by
     return card.decision.by if card.decision else f.By("gate_error")
 
 
-def _taken_back(card: Card) -> bool:
+def _is_revoked(card: Card) -> bool:
     """Whether a person's yes does not count any more."""
     return card.state is S.OUTPUT_DENIED and card.approval is not None and card.approval.state == "revoked"
 
 
-def _not_begun(card: Card) -> bool:
+def _is_approval_unused(card: Card) -> bool:
     """Whether a person's yes, or a rule's, came to nothing because the call did not begin in time."""
     return card.soft and card.approval is not None and card.approval.state == "expired"
 
 
-def _permit_gone(card: Card) -> bool:
+def _is_permit_void(card: Card) -> bool:
     """Return whether a rule's permit was not used in time, or not before the call ended."""
     return card.permit is not None and card.permit.state in _PERMIT_GONE and card.state is not S.OUTPUT_DENIED
 
 
-def _over(card: Card) -> bool:
+def _is_approval_closed(card: Card) -> bool:
     """Return whether the call ended before the question was answered or its answer used."""
     return card.approval is not None and card.approval.state in {"cancelled", "superseded"}
 
 
-def _replaced(card: Card) -> bool:
+def _is_superseded(card: Card) -> bool:
     """Return whether another tool or input took this call's place."""
     return card.cause == "superseded" or bool(card.approval and card.approval.state == "superseded")
 
 
-def _code(card: Card) -> str:
-    effect = effect_of(card)
-    if stopped(card) and card.error:
+def _get_reason_code(card: Card) -> str:
+    effect = get_effect(card)
+    if is_stopped(card) and card.error:
         return card.error.code
-    if _not_begun(card):
+    if _is_approval_unused(card):
         return "permit_expired"
-    if effect == "deny" and _replaced(card):
+    if effect == "deny" and _is_superseded(card):
         return "superseded"
-    if effect == "deny" and _permit_gone(card):
+    if effect == "deny" and _is_permit_void(card):
         return "permit_expired" if card.permit and card.permit.state == "expired" else "run_ended"
-    if effect == "deny" and _over(card):
+    if effect == "deny" and _is_approval_closed(card):
         return "used" if card.hard else "run_ended"
     if effect == "deny" and card.approval and card.approval.state == "unknown":
         return "lost"
-    answered = _CODES.get(_by(card).kind, {}).get(effect)
+    answered = _CODES.get(_find_decider(card).kind, {}).get(effect)
     if answered:
         return answered
     return card.decision.code if card.decision else "gate_error"
 
 
-def _text(card: Card) -> str:
-    code, said = _code(card), card.approval.reason if card.approval else ""
-    if stopped(card) and card.error:
+def _get_reason_text(card: Card) -> str:
+    code, said = _get_reason_code(card), card.approval.reason if card.approval else ""
+    if is_stopped(card) and card.error:
         return card.error.message
-    if _taken_back(card):
+    if _is_revoked(card):
         return card.denied
     if code == "approved" and card.repair == EDITED:
         code = "edited"
@@ -197,12 +201,12 @@ def _text(card: Card) -> str:
     return said or (card.decision.reason if card.decision else "")
 
 
-def _suggest(card: Card) -> str:
+def _get_suggestion(card: Card) -> str:
     """What the rule says one could do instead; nobody needs that who may go on."""
-    return card.decision.suggest if card.decision and effect_of(card) != "allow" else ""
+    return card.decision.suggest if card.decision and get_effect(card) != "allow" else ""
 
 
-def _sha256(version: int) -> str:
+def _get_policy_sha256(version: int) -> str:
     try:
         policy = policy_store.active()
     except policy_store.NobodyActivated:

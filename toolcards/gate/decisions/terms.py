@@ -9,32 +9,32 @@ from toolcards.core.policy.decision import AskTerms, Decision
 from toolcards.models import Approval
 
 
-def terms_of(row: Approval) -> AskTerms:
+def load_terms(row: Approval) -> AskTerms:
     """Return under which terms the approval was asked."""
-    said = {name: _tuples(value) for name, value in json.loads(row.terms).items()}
+    said = {name: _to_tuples(value) for name, value in json.loads(row.terms).items()}
     if row.opener == "agent":  # its own user may answer it where it runs, so here too
         said["allow_requester"] = True
     return AskTerms(**said)
 
 
-def _tuples(value: Any) -> Any:
+def _to_tuples(value: Any) -> Any:
     """What JSON made lists of, all the way down."""
-    return tuple(_tuples(part) for part in value) if isinstance(value, list) else value
+    return tuple(_to_tuples(part) for part in value) if isinstance(value, list) else value
 
 
-def asking(decision: Decision) -> tuple[str, ...]:
+def list_asking_rules(decision: Decision) -> tuple[str, ...]:
     """Return what asks: the rules, else what is built in (`default`, `unknown_tool`, …)."""
     return decision.rules or (decision.code,)
 
 
-def stricter(row: Approval, now: Decision) -> bool:
+def is_stricter(row: Approval, now: Decision) -> bool:
     """Return whether an answer given to the row is not enough for what is asked now."""
-    if not row.asked or set(asking(now)) - set(json.loads(row.rules)):
+    if not row.asked or set(list_asking_rules(now)) - set(json.loads(row.rules)):
         return True
-    return now.ask is not None and not _meets(terms_of(row), now.ask)
+    return now.ask is not None and not _satisfies(load_terms(row), now.ask)
 
 
-def _meets(before: AskTerms, now: AskTerms) -> bool:
+def _satisfies(before: AskTerms, now: AskTerms) -> bool:
     return (
         now.quorum <= before.quorum
         and set(now.approvers) <= set(before.approvers)

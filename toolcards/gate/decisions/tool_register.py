@@ -20,13 +20,13 @@ from toolcards.core.schemas.canonical_json import NotCanonical, digest
 from toolcards.core.schemas.input_repair import Offer
 from toolcards.models import SeenTool
 
-MOST = 2_000  # schemas kept per source; whatever is not kept counts as changed
+MAX_SCHEMAS = 2_000  # schemas kept per source; whatever is not kept counts as changed
 ANNOUNCED, ASKED, SERVER = "announced", "asked", "server"
 NO_SERVER = "no server"  # no server is kept under this name: it has a blank
 _PLAIN = re.compile(r"[!-~]{1,63}")
 
 
-def schema_digest(schema: Any) -> str:
+def digest_schema(schema: Any) -> str:
     """Return the digest of a tool's schema, "" for none."""
     try:
         return digest(schema) if schema else ""
@@ -34,7 +34,7 @@ def schema_digest(schema: Any) -> str:
         return ""
 
 
-def changed(source_id: int, name: str, presented: Iterable[tuple[str, str]], server: str | None = None) -> bool:
+def check_tool(source_id: int, name: str, presented: Iterable[tuple[str, str]], server: str | None = None) -> bool:
     """Return whether the tool shows a schema that nobody has accepted, or comes from another `server` than before.
 
     New names and schemas are remembered. One name from two servers is never one tool: what a rule allows of the first
@@ -44,27 +44,27 @@ def changed(source_id: int, name: str, presented: Iterable[tuple[str, str]], ser
     seen = list(SeenTool.objects.filter(source=source_id, name=name[:300]).order_by("id"))
     rows = [row for row in seen if row.how != SERVER]
     # All are looked at: each is remembered.
-    differs = [_differs(source_id, name, how, sha256, rows) for how, sha256 in shown]
+    differs = [_is_new_schema(source_id, name, how, sha256, rows) for how, sha256 in shown]
     if not shown and rows:
         differs.append(rows[-1].accepted_at is None)
     if server is not None:
-        differs.append(_differs(source_id, name, SERVER, _spelled(server), seen))
+        differs.append(_is_new_schema(source_id, name, SERVER, _normalize_server(server), seen))
     return any(differs)
 
 
-def _spelled(server: str) -> str:
+def _normalize_server(server: str) -> str:
     """The server's name as it is kept: short and plain, else its digest."""
     if not server or _PLAIN.fullmatch(server):
         return server or NO_SERVER
     return hashlib.sha256(server.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _differs(source_id: int, name: str, how: str, sha256: str, rows: list[SeenTool]) -> bool:
+def _is_new_schema(source_id: int, name: str, how: str, sha256: str, rows: list[SeenTool]) -> bool:
     comparable = [row for row in rows if row.how == how]
     known = next((row for row in comparable if row.schema_sha256 == sha256), None)
     if known is not None:
         return known.accepted_at is None
-    if len(rows) < MOST and SeenTool.objects.filter(source=source_id).count() < MOST:
+    if len(rows) < MAX_SCHEMAS and SeenTool.objects.filter(source=source_id).count() < MAX_SCHEMAS:
         _remember(source_id, name, how, sha256, first=not comparable)
     return bool(comparable)
 
@@ -79,15 +79,15 @@ def _remember(source_id: int, name: str, how: str, sha256: str, *, first: bool) 
         write(Act("tool.changed", "gate", detail={"tool": name[:300], "schema_sha256": sha256}))
 
 
-def announced(source_id: int, tools: Iterable[Any]) -> None:
+def register_announced_tools(source_id: int, tools: Iterable[Any]) -> None:
     """Remember the tools that a run announced."""
     for said in list(tools)[:500]:
         offer = Offer.of(said) if isinstance(said, dict) else None
-        if offer is not None and (sha256 := schema_digest(offer.schema)):
-            changed(source_id, offer.name.replace("\0", "\ufffd"), [(ANNOUNCED, sha256)])
+        if offer is not None and (sha256 := digest_schema(offer.schema)):
+            check_tool(source_id, offer.name.replace("\0", "\ufffd"), [(ANNOUNCED, sha256)])
 
 
-def accept(pk: int, by: str) -> SeenTool | None:
+def accept_tool(pk: int, by: str) -> SeenTool | None:
     """Accept the tool as it is now; None if there is no such tool."""
     with transaction.atomic():
         row = SeenTool.objects.select_for_update(of=("self",)).select_related("source").filter(pk=pk).first()

@@ -33,7 +33,7 @@ from toolcards.core.calls.facts import (
 )
 from toolcards.core.calls.tool_events import matters
 from toolcards.gate.decisions import tool_register
-from toolcards.gate.decisions.digests import digest_of_input
+from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.writer import approval_rows, audit_entries, call_trace, outbox_writer, timekeeping
 from toolcards.gate.writer import run_cache as memories
 from toolcards.gate.writer.bulk_sql import (
@@ -165,7 +165,7 @@ class Transaction:
         """Bind an agent's own open question to the input that the agent has changed, so that votes name it."""
         ask = card.approval
         assert ask is not None
-        if ask.opener == "agent" and (sha256 := digest_of_input(card)) != ask.args_sha256:
+        if ask.opener == "agent" and (sha256 := digest_input(card)) != ask.args_sha256:
             self.tell(memory, ApprovalRebound(card.call_id, sha256, ask.id, at), card)
 
     def _move_permit(self, memory: RunMemory, fact: AnyFact, card: Card) -> None:
@@ -200,7 +200,7 @@ class Transaction:
             self.told.ended(memory, fact)
         if isinstance(fact, RunStarted) and fact.tools:
             memory.offers = None
-            self.after.append(lambda: tool_register.announced(memory.row.source_id, fact.tools))
+            self.after.append(lambda: tool_register.register_announced_tools(memory.row.source_id, fact.tools))
         if not call_trace.wanted():
             return
         whole = isinstance(fact, StepFinished)
