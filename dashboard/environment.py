@@ -1,5 +1,6 @@
 """Reads the TOOLCARDS_* variables, and keeps the one secret that a server makes for itself."""
 
+import difflib
 import os
 import re
 import secrets
@@ -163,15 +164,59 @@ class Environment(BaseSettings):
         return [urlsplit(origin).netloc.removesuffix(f":{urlsplit(origin).port}") for origin in self.origins]
 
 
+# Settings that hold secrets: TOOLCARDS_<NAME>_FILE names a file with the value, as container platforms provide them.
+SECRET_NAMES = (
+    "secret_key", "secret_key_fallbacks", "admin_password", "agent_key", "metrics_token", "smtp_url", "database_url",
+    "redis_url",
+)  # fmt: skip
+# Variables of agents, commands and tests; the server ignores them.
+OTHER_NAMES = (
+    "url", "token", "claude_code_key", "person_password", "python", "browser", "no_install", "require_programs",
+    "clients", "clients_dir",
+)  # fmt: skip
+
+
 def read() -> Environment:
-    """Return the environment, with a data directory that is there; refuse what cannot be meant."""
+    """Return the checked environment, and create the data directory; raises ImproperlyConfigured."""
+    _refuse_unknown_names()
     try:
-        found = Environment()
+        environment = Environment(**_read_secret_files())  # type: ignore[arg-type]
     except ValidationError as error:
         # The values stay unsaid: some are secrets.
         faults = [(str(fault["loc"][0]).upper(), fault["msg"]) for fault in error.errors(include_input=False)]
         raise ImproperlyConfigured("; ".join(f"TOOLCARDS_{name}: {why}" for name, why in faults)) from None
-    return found.model_copy(update={"data_dir": _data_dir(found.data_dir)})
+    return environment.model_copy(update={"data_dir": _data_dir(environment.data_dir)})
+
+
+def _refuse_unknown_names() -> None:
+    """Refuse misspelled variables: a limit or an effect that is not set would go unnoticed."""
+    files = [f"{name}_file" for name in SECRET_NAMES]
+    known = [f"TOOLCARDS_{name.upper()}" for name in (*Environment.model_fields, *files, *OTHER_NAMES)]
+    unknown = [name for name in os.environ if name.startswith("TOOLCARDS_") and name not in known]
+    hints = [(name, difflib.get_close_matches(name, known, n=1)) for name in sorted(unknown)]
+    if hints:
+        lines = [f"{name} is not a setting." + (f" Did you mean {close[0]}?" if close else "") for name, close in hints]
+        raise ImproperlyConfigured(" ".join(lines))
+
+
+def _read_secret_files() -> dict[str, str]:
+    """Return the settings whose values are in files; a newline at the end is not part of the value."""
+    values = {}
+    for name in SECRET_NAMES:
+        variable = f"TOOLCARDS_{name.upper()}"
+        path = os.environ.get(f"{variable}_FILE")
+        if not path:
+            continue
+        if os.environ.get(variable):
+            raise ImproperlyConfigured(f"Both {variable} and {variable}_FILE are set. Set only one of them.")
+        try:
+            values[name] = Path(path).read_text().rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not text"
+            raise ImproperlyConfigured(f"{variable}_FILE: cannot read {path}: {reason}") from None
+        if not values[name].strip():
+            raise ImproperlyConfigured(f"{variable}_FILE: {path} is empty")
+    return values
 
 
 def secret_key(given: SecretStr | None, file: Path) -> str:

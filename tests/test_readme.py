@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.environment import Environment
+from dashboard.environment import SECRET_NAMES, Environment
 from toolcards.adapters import ADAPTERS
 from toolcards.connect import recipes
 from toolcards.core.calls.card import ToolCallState
@@ -38,6 +38,11 @@ def test_every_protocol_is_listed() -> None:
 
 def test_every_setting_is_listed() -> None:
     assert sorted(table("Variable")) == sorted(f"TOOLCARDS_{name.upper()}" for name in Environment.model_fields)
+
+
+def test_every_setting_that_a_file_may_hold_is_named() -> None:
+    paragraph = README.split("`_FILE` after the name", 1)[1].split("| Variable |", 1)[0]
+    assert set(re.findall(r"`([A-Z_]+)`", paragraph)) == {name.upper() for name in SECRET_NAMES}
 
 
 def test_every_plain_default_is_true() -> None:
@@ -82,6 +87,7 @@ def test_links_lead_somewhere(file: str) -> None:
 
 def test_only_real_settings_are_named_in_the_pages() -> None:
     ours = {"TOOLCARDS_PERSON_PASSWORD", "TOOLCARDS_URL"}  # of a command, and of the client
+    ours |= {f"TOOLCARDS_{name.upper()}_FILE" for name in SECRET_NAMES}
     known = {f"TOOLCARDS_{name.upper()}" for name in Environment.model_fields} | ours
     for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
         assert set(re.findall(r"TOOLCARDS_[A-Z_]+[A-Z]", page.read_text())) <= known, page

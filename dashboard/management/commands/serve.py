@@ -172,10 +172,13 @@ def _demo(url: str | None) -> Iterator[serving.Ready]:
     with first_run.demo_key() as key:
 
         def play() -> None:
-            command = [sys.executable, "-m", "toolcards", "demo", "--url", url, "--key", key]
+            command = [sys.executable, "-m", "toolcards", "demo", "--url", url]
             paths = os.pathsep.join(filter(None, [str(BASE_DIR), os.environ.get("PYTHONPATH")]))
-            # A session of its own: Ctrl+C reaches us, and we end it.
-            playing.append(subprocess.Popen(command, env={**os.environ, "PYTHONPATH": paths}, start_new_session=True))
+            # The key is not in the command line, which every user of the computer can list.
+            surroundings = {**os.environ, "PYTHONPATH": paths, "TOOLCARDS_AGENT_KEY": key}
+            surroundings.pop("TOOLCARDS_AGENT_KEY_FILE", None)
+            # A session of its own: Ctrl+C reaches the server, which ends the demo.
+            playing.append(subprocess.Popen(command, env=surroundings, start_new_session=True))
 
         try:
             yield play
