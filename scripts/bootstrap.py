@@ -5,8 +5,6 @@ Nothing but a Python is needed: it makes `.venv`, installs the pinned and hashed
 into it, and hands over. A second run finds the work done.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import hashlib
@@ -15,21 +13,31 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+# Newest first; all of them are tested with the pinned wheels.
+PYTHONS = ["python3.13", "python3.12", "python3.11"]
+OLDEST = (3, 11)
+APT_LINE = "sudo apt install python3 python3-venv"
+
+# An older Python stops here: the annotations below mean nothing to it.
+if sys.version_info < OLDEST:
+    newer = [path for path in map(shutil.which, PYTHONS) if path]
+    if newer:
+        os.execv(newer[0], [newer[0], *sys.argv])
+    version = ".".join(map(str, sys.version_info[:2]))
+    raise SystemExit("toolcards: Python 3.11 or newer is required, this is " + version + ". On Debian: " + APT_LINE)
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 
-# Newest first; all of them are tested with the pinned wheels.
-PYTHONS = ["python3.13", "python3.12", "python3.11"]
-OLDEST = (3, 11)
 # A set contains the ones before it.
 SETS = ["run", "test", "dev"]
-APT_LINE = "sudo apt install python3 python3-venv"
 # Two processes share the tests, each with its own data; who is done early takes from the other. `-n 0`: one alone.
 SHARED = ["-n", "2", "--dist", "worksteal"]
 FAST = "not browser and not redis and not postgres and not clients and not slow"
@@ -244,15 +252,54 @@ def install(wanted: str) -> None:
     """Install the pinned packages, each checked against its hash, and never run a package's own build."""
     for name in SETS:
         stamp(name).unlink(missing_ok=True)
-    say("Installing the pinned packages, once")
+    count = sum("==" in line for line in (ROOT / "requirements" / f"{wanted}.txt").read_text().splitlines())
+    say(f"Installing {count} pinned packages, once")
     started = time.monotonic()
-    options = ["--require-hashes", "--only-binary", ":all:", "--quiet", "--no-input", "--disable-pip-version-check"]
-    command = [*pip(), "install", *options, "-r", f"requirements/{wanted}.txt"]
-    # A registry may stumble; a second try costs little, since what came is cached.
-    if call(*command) and call(*command):
+    with progress(count):
+        failed = all(call(*command) for command in installers(wanted))
+    if failed:
         raise SystemExit("The packages could not be installed; the lines above say why.")
     stamp(wanted).write_text(fingerprint(wanted))
     say(f"Installed in {time.monotonic() - started:.0f} s")
+
+
+def installers(wanted: str) -> Iterator[list[str]]:
+    """Yield the commands that install a set, best first: uv, where it is on the path, takes a few seconds."""
+    checked = ["--require-hashes", "--only-binary", ":all:", "--quiet", "-r", f"requirements/{wanted}.txt"]
+    uv = shutil.which("uv")
+    if uv:
+        yield [uv, "pip", "install", "--no-progress", "--python", str(PYTHON), *checked]
+        say("uv could not install the packages (it does not read pip's configuration); trying pip")
+    # A registry may fail once; a second try costs little, since what it sent is cached.
+    yield from [[*pip(), "install", "--no-input", "--disable-pip-version-check", *checked]] * 2
+
+
+@contextlib.contextmanager
+def progress(count: int) -> Iterator[None]:
+    """Print how many packages are installed, whenever that has changed."""
+    finished = threading.Event()
+    before = number_of_packages()
+
+    def watch() -> None:
+        shown = 0
+        while not finished.wait(1):
+            done = min(count, number_of_packages() - before)
+            if done != shown:
+                say(f"{done} of {count} packages are installed")
+            shown = done
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        finished.set()
+        watcher.join()
+
+
+def number_of_packages() -> int:
+    """Return how many packages `.venv` has."""
+    return len(list(VENV.glob("[Ll]ib*/**/*.dist-info")))
 
 
 def pip() -> list[str]:
