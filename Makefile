@@ -36,7 +36,7 @@ bench: ## measure, print a table, write JSON
 chaos: ## break servers under load; nothing may be lost (ARGS="--only kill --store sqlite")
 	@$(BOOTSTRAP) chaos $(ARGS)
 
-lint: ## style, types, templates, migrations, vendored files
+lint: ## style, types, language, templates, migrations, vendored files
 	@$(BOOTSTRAP) lint
 
 format: ## let ruff and djade tidy the code

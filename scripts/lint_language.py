@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+"""Check the language of the project: phrases and names that `language.toml` rules out.
+
+`language_baseline.json` counts what is still there, for each phrase and name over the whole project. A count may
+shrink and never grow. `--list PATH...` shows the places, `--lower` writes smaller counts to the baseline.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import io
+import json
+import re
+import subprocess
+import sys
+import tokenize
+import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+WORD_LIST = ROOT / "scripts" / "language.toml"
+BASELINE = ROOT / "scripts" / "language_baseline.json"
+TEXT_SUFFIXES = {".md", ".html", ".txt", ".js", ".mjs", ".css"}
+PRODUCTION = ("toolcards/", "dashboard/", "scripts/")
+LONGEST_FIRST_LINE = 12  # words
+SHOWN_PLACES = 5
+
+
+class Offense(NamedTuple):
+    """A phrase or name that is ruled out, and its place."""
+
+    path: str
+    line: int
+    key: str
+    text: str
+
+
+class WordList:
+    """The phrases and names that are ruled out, as one pattern and one set."""
+
+    def __init__(self, path: Path = WORD_LIST) -> None:
+        data = tomllib.loads(path.read_text())
+        self.advice: dict[str, str] = data["phrases"]
+        self.phrases = {
+            phrase: re.compile(rf"(?<![\w-])(?:{phrase.replace(' ', chr(92) + 's+')})(?![\w-])", re.IGNORECASE)
+            for phrase in self.advice
+        }
+        self.any_phrase = re.compile("|".join(f"(?:{each.pattern})" for each in self.phrases.values()), re.IGNORECASE)
+        self.names = {name for words in data["names"].values() for name in words.split()}
+        self.skipped: tuple[str, ...] = tuple(data["skip"]["files"])
+
+    def find_phrases(self, path: str, line: int, text: str) -> Iterator[Offense]:
+        """Yield the phrases in a text that begins at this line."""
+        if self.any_phrase.search(text):
+            for phrase, pattern in self.phrases.items():
+                for match in pattern.finditer(text):
+                    yield Offense(path, line + text.count("\n", 0, match.start()), phrase, match[0])
+
+
+def list_files() -> list[str]:
+    """Return the tracked and new files of the checkout, or all files where there is no git."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listing = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if listing.returncode == 0:
+        return sorted(set(listing.stdout.splitlines()))
+    return sorted(
+        str(path.relative_to(ROOT))
+        for place in ("toolcards", "dashboard", "templates", "static", "docs", "tests", "scripts", "bench", "README.md")
+        for path in ([ROOT / place] if (ROOT / place).is_file() else (ROOT / place).rglob("*"))
+    )
+
+
+def find_offenses(words: WordList, paths: list[str]) -> Iterator[Offense]:
+    """Yield every offense in these files."""
+    classes: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    for path in paths:
+        file = ROOT / path
+        if path.startswith(words.skipped) or not file.is_file():
+            continue
+        if file.suffix == ".py":
+            yield from find_in_python(words, path, file.read_text(), classes)
+        elif file.suffix in TEXT_SUFFIXES:
+            yield from words.find_phrases(path, 1, file.read_text())
+    for name, places in classes.items():
+        for path, line in places[1:]:
+            yield Offense(path, line, "class name used twice", f"{name}, also in {places[0][0]}")
+
+
+def find_in_python(
+    words: WordList, path: str, source: str, classes: dict[str, list[tuple[str, int]]]
+) -> Iterator[Offense]:
+    """Yield the offenses of a module: its texts, and outside of tests its names and docstrings."""
+    tree = ast.parse(source)
+    is_production = path.startswith(PRODUCTION)
+    for line, text in read_texts(source, docstring_lines(tree), is_production):
+        yield from words.find_phrases(path, line, text)
+    if not is_production:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+                yield from words.find_phrases(path, node.lineno, node.name.replace("_", " "))
+    elif "/migrations/" not in path:
+        yield from find_names(words, path, tree)
+        yield from find_long_first_lines(path, tree)
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and "/management/" not in path:
+                classes[node.name].append((path, node.lineno))
+
+
+def docstring_lines(tree: ast.Module) -> set[int]:
+    """Return the lines on which docstrings begin."""
+    owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return {
+        node.body[0].lineno
+        for node in ast.walk(tree)
+        if isinstance(node, owners) and ast.get_docstring(node, clean=False) is not None
+    }
+
+
+def read_texts(source: str, docstrings: set[int], with_strings: bool) -> Iterator[tuple[int, str]]:
+    """Yield comments (neighboring lines as one), docstrings and, if wanted, all other strings, with their lines."""
+    inner = getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)
+    comment: list[str] = []
+    first = last = 0
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        line = token.start[0]
+        if token.type == tokenize.COMMENT:
+            if comment and line != last + 1:
+                yield first, "\n".join(comment)
+                comment = []
+            first = first if comment else line
+            comment.append(token.string.lstrip("# "))
+            last = line
+        elif token.type in (tokenize.STRING, inner) and (with_strings or line in docstrings):
+            yield line, token.string
+    if comment:
+        yield first, "\n".join(comment)
+
+
+def find_names(words: WordList, path: str, tree: ast.Module) -> Iterator[Offense]:
+    """Yield the bare participles, prepositions and pronouns among the names that a module binds."""
+    fields = {
+        id(target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for item in node.body
+        for target in (
+            [item.target] if isinstance(item, ast.AnnAssign) else item.targets if isinstance(item, ast.Assign) else []
+        )
+    }  # fields are serialized, or columns: other rules speak about them
+    for node in ast.walk(tree):
+        for kind, name in bound_names(node):
+            if id(node) not in fields and name.strip("_").lower() in words.names:
+                line: int = getattr(node, "lineno", 0)
+                yield Offense(path, line, f"name: {name.strip('_').lower()}", f"{kind} {name}")
+
+
+def bound_names(node: ast.AST) -> Iterator[tuple[str, str]]:
+    """Yield the kind and text of each name that this node binds."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        yield "function", node.name
+    elif isinstance(node, ast.ClassDef):
+        yield "class", node.name
+    elif isinstance(node, ast.arg):
+        yield "parameter", node.arg
+    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield "variable", node.id
+    elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+        yield "attribute", node.attr
+
+
+def find_long_first_lines(path: str, tree: ast.Module) -> Iterator[Offense]:
+    """Yield the public functions whose docstring begins with more than twelve words."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+            first_line = (ast.get_docstring(node) or "").partition("\n")[0]
+            if len(first_line.split()) > LONGEST_FIRST_LINE:
+                yield Offense(path, node.lineno, "docstring: first line of more than 12 words", first_line)
+
+
+def check(offenses: list[Offense], words: WordList, baseline: dict[str, int]) -> int:
+    """Print the counts that grew, with their places; return the exit code."""
+    counts = Counter(offense.key for offense in offenses)
+    grown = sorted(key for key in counts if counts[key] > baseline.get(key, 0))
+    for key in grown:
+        advice = f" (write: {words.advice[key]})" if key in words.advice else ""
+        print(f"{key!r}: {counts[key]}, and the baseline has {baseline.get(key, 0)}{advice}")
+        places = [offense for offense in offenses if offense.key == key]
+        for path, line, _, text in places[:SHOWN_PLACES]:
+            print(f"    {path}:{line}: {text}")
+        if len(places) > SHOWN_PLACES:
+            print(f"    and {len(places) - SHOWN_PLACES} more: scripts/lint_language.py --list")
+    if not grown and any(counts[key] < count for key, count in baseline.items()):
+        print("There are fewer offenses than the baseline has: run scripts/lint_language.py --lower")
+    return 1 if grown else 0
+
+
+def main() -> int:
+    """Check the project, list the offenses of some paths, or lower the baseline."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--list", nargs="*", metavar="PATH", help="print every offense below these paths")
+    parser.add_argument("--lower", action="store_true", help="write the counts that shrank to the baseline")
+    options = parser.parse_args()
+    words = WordList()
+    offenses = list(find_offenses(words, list_files()))
+    if options.list is not None:
+        listed = [each for each in offenses if not options.list or each.path.startswith(tuple(options.list))]
+        for path, line, key, text in sorted(listed):
+            print(f"{path}:{line}: {key}: {text}")
+        return 0
+    baseline: dict[str, int] = json.loads(BASELINE.read_text())
+    if options.lower:
+        counts = Counter(offense.key for offense in offenses)
+        lowered = {key: min(count, counts[key]) for key, count in sorted(baseline.items()) if counts[key]}
+        BASELINE.write_text(json.dumps(lowered, indent=2) + "\n")
+    return check(offenses, words, baseline)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
