@@ -30,7 +30,7 @@ class Found:
 def prepare(env: Environment) -> Found:
     """Make what is missing; do nothing the second time."""
     roles.ensure_roles()
-    policy_store.ensure_first(env.default_effect)
+    policy_store.ensure_first_version(env.default_effect)
     admin = _ensure_admin(env.admin_password.get_secret_value() if env.admin_password else "")
     secret = _ensure_agent_key(env.agent_key.get_secret_value() if env.agent_key else "")
     keeps = admin is not None and admin in roles.admins() and not admin.has_usable_password()

@@ -37,7 +37,7 @@ class Trouble:
 
 def now() -> dict[str, Any]:
     """Return what holds now; the outages are those of this server process."""
-    return emergency.standing() | {"troubles": [_trouble(outage) for outage in outages.listed()]}
+    return emergency.get_emergency_state() | {"troubles": [_trouble(outage) for outage in outages.listed()]}
 
 
 def _trouble(outage: outages.Outage) -> Trouble:

@@ -266,7 +266,7 @@ def a_call(a_run: Callable[..., Run], source: Source, request: pytest.FixtureReq
             a_run(run, *facts)
 
     def _asked(run: str, call_id: str, tool: str, given: Any, state: str) -> None:
-        if not gate.active_number():
+        if not gate.get_active_version_number():
             request.getfixturevalue("policy")({"default": "ask"})
         approver = request.getfixturevalue("an_approver")
         said = gate.decide(source, gate.DecisionRequest(run=run, call_id=call_id, tool=tool, args=given))

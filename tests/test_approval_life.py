@@ -253,7 +253,7 @@ def test_the_requester_answers_only_where_the_rule_lets_them(
     for document in ({"rules": [ASK]}, {"default": "ask"}):
         policy(document)
         said = gate.decide(
-            source, gate.DecisionRequest(run=f"r{gate.active_number()}", call_id="c", tool="bash", args={})
+            source, gate.DecisionRequest(run=f"r{gate.get_active_version_number()}", call_id="c", tool="bash", args={})
         )
         assert (said["decision"], said["by"]["kind"]) == ("deny", "no_approver")
     policy({"rules": [ASK | {"ask": {"allow_requester": True}}]})
@@ -268,18 +268,20 @@ def test_who_works_alone_answers_what_no_rule_asks_where_the_policy_lets_them(
     Source.objects.update(owner=an_approver)
     source.refresh_from_db()
     alone, lets = {"v": 1, "default": "ask"}, {"v": 1, "default": "ask", "default_ask": {"allow_requester": True}}
-    assert [found.code for found in policy_store.check(alone)] == ["requester_only"] and policy_store.check(lets) == []
+    assert [found.code for found in policy_store.check_document(alone)] == [
+        "requester_only"
+    ] and policy_store.check_document(lets) == []
     policy(alone)
-    assert policy_store.default_unanswerable(source)
+    assert policy_store.is_default_unanswerable(source)
     policy(lets)
-    assert not policy_store.default_unanswerable(source)
+    assert not policy_store.is_default_unanswerable(source)
     said = gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
     assert said["decision"] == "ask"
     waits = ToolCall.objects.get(waiting=True)
     assert gate.vote(an_approver, ballot(waits, "approve")).state == "approval-responded"
     policy(alone)  # what was answered under terms that count no more is asked anew
     a_person("approver", "bob")
-    assert policy_store.check(alone) == [] and not policy_store.default_unanswerable(source)
+    assert policy_store.check_document(alone) == [] and not policy_store.is_default_unanswerable(source)
 
 
 async def test_whom_an_agent_works_for_answers_its_own_questions(agent: Any, an_approver: Any, ballot: Any) -> None:

@@ -108,7 +108,7 @@ def test_an_edit_of_the_draft_that_fails_leaves_no_row(policy: Any) -> None:
     before = acts()
     with pytest.raises(document.PolicyError):
         policy_store.save_rule({"effect": "ask", "match": {"tools": ["bash"]}}, author="ann")
-    assert acts() == before and not policy_store.switch_rule("none", True, author="ann") and acts() == before
+    assert acts() == before and not policy_store.set_rule_enabled("none", True, author="ann") and acts() == before
 
 
 def test_a_permit_that_a_rule_gave_and_nobody_used_is_told(policy: Any, source: Source) -> None:

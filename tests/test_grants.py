@@ -207,4 +207,4 @@ def test_versions_of_the_policy_are_found_for_a_grant(policy: Any, source: Sourc
     policy(ASKING)
     asked(source, "c")
     row = granted(an_approver)
-    assert row.rule_sha256 == policy_store.active().rule_sha256("r") and row.agent == source.name
+    assert row.rule_sha256 == policy_store.get_active_policy().rule_sha256("r") and row.agent == source.name

@@ -53,7 +53,7 @@ def test_what_happened_is_what_a_simulation_and_why_say(
     seen = [one.question for one in past(Span()) if one.pk == call.pk and one.question]
     assert seen or args["many"]  # what is that large is counted, not judged
     for asked in (question, *seen):
-        again = decide(policy_store.active(), asked)
+        again = decide(policy_store.get_active_policy(), asked)
         assert (again.effect, again.code) == (told["decision"], told["reason"]["code"])
     shown = why(call)
     assert shown.trial is not None and not shown.differs and shown.recorded == told["decision"]
@@ -63,8 +63,8 @@ def test_a_tried_call_is_of_a_known_tool_where_the_newest_one_was(policy: Any, s
     a_person("approver")
     policy({"default": "allow", "unknown_tool": "ask"})
     assert gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="frob", args={}))["decision"] == "ask"
-    assert dry_run.try_call(policy_store.active(), dry_run.question_about("frob", {})).effect == "ask"
-    assert dry_run.try_call(policy_store.active(), dry_run.question_about("Read", {})).effect == "allow"
+    assert dry_run.try_call(policy_store.get_active_policy(), dry_run.question_about("frob", {})).effect == "ask"
+    assert dry_run.try_call(policy_store.get_active_policy(), dry_run.question_about("Read", {})).effect == "allow"
 
 
 @pytest.mark.parametrize("count", [990, 9_900])

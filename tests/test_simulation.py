@@ -143,7 +143,9 @@ def job(policy: Any, a_call: Any) -> jobs.Job:
     policy("watch")
     a_call(tool="Bash", input={"command": "git push", "token": "ghp_0123456789abcdefghijABCDEFGHIJ012345"})
     document = WATCH | {"rules": [PUSH]}
-    return jobs.prepare(document, draft=digest(document), active=policy_store.active_number(), span=ANY, by="ana")
+    return jobs.prepare(
+        document, draft=digest(document), active=policy_store.get_active_version_number(), span=ANY, by="ana"
+    )
 
 
 def test_a_job_is_done_and_pinned_to_the_draft_and_the_active_version(job: jobs.Job) -> None:

@@ -98,8 +98,8 @@ def test_without_a_time_to_hold_it_back_nothing_can_be_taken_back(a_call: Any, a
 
 def test_once_the_time_is_over_it_stays(approved: ToolCall, an_approver: Any, limits: Any) -> None:
     decided = stored(approved).decided_at
-    limits(handover_seconds=revocation.MARGIN)
-    assert revocation.undoable_until(decided) == 0
+    limits(handover_seconds=revocation.UNDO_MARGIN)
+    assert revocation.get_undo_deadline(decided) == 0
     with pytest.raises(gate.TooLate):
         gate.revoke_approval(an_approver, stored(approved).id)
 

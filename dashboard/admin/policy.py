@@ -27,7 +27,7 @@ class DraftRuleForm(RuleForm, forms.ModelForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         row = kwargs.get("instance")
         if row is not None and row.pk:
-            kwargs["initial"] = in_fields(policy_store.rule_body(row)) | (kwargs.get("initial") or {})
+            kwargs["initial"] = in_fields(policy_store.build_rule_document(row)) | (kwargs.get("initial") or {})
             kwargs["instead_of"] = row.rule_id
         super().__init__(*args, **kwargs)
 
@@ -57,7 +57,7 @@ class DraftRuleAdmin(admin.ModelAdmin):
     @admin.display(description="in words")
     def sentence(self, rule: DraftRule) -> str:
         """The rule as a sentence."""
-        return policy_store.sentence_of(rule)
+        return policy_store.describe_rule(rule)
 
     def save_model(self, request: HttpRequest, obj: DraftRule, form: Any, change: bool) -> None:
         """Save through policy's own door."""
@@ -78,13 +78,13 @@ class DraftRuleAdmin(admin.ModelAdmin):
     def switch_on(self, request: HttpRequest, chosen: QuerySet[DraftRule]) -> None:
         """Switch each on."""
         for rule in chosen:
-            policy_store.switch_rule(rule.rule_id, True, author=request.user.get_username())
+            policy_store.set_rule_enabled(rule.rule_id, True, author=request.user.get_username())
 
     @admin.action(description="Switch off", permissions=["change"])
     def switch_off(self, request: HttpRequest, chosen: QuerySet[DraftRule]) -> None:
         """Switch each off."""
         for rule in chosen:
-            policy_store.switch_rule(rule.rule_id, False, author=request.user.get_username())
+            policy_store.set_rule_enabled(rule.rule_id, False, author=request.user.get_username())
 
 
 @admin.register(PolicyVersion)
@@ -115,8 +115,8 @@ class PolicyVersionAdmin(Written):
             return
         version = chosen.get()
         try:
-            policy_store.replace_draft(policy_store.document_of(version), author=request.user.get_username())
-        except policy_store.Unreadable as error:
+            policy_store.replace_draft(policy_store.load_document(version), author=request.user.get_username())
+        except policy_store.UnreadablePolicy as error:
             self.message_user(request, f"Version {error.number} cannot be read by this release.", messages.WARNING)
             return
         link = format_html('<a href="{}">Review and activate it</a>', reverse("policy-draft"))

@@ -239,7 +239,7 @@ class Face:
         """Until when the approval can be taken back, in epoch seconds; 0 where it cannot any more."""
         ask = self.card.approval
         human = ask is not None and ask.state == "approved" and ask.by is not None and ask.by.kind == "human"
-        until = revocation.undoable_until(ask.decided_at) if ask and human else 0.0
+        until = revocation.get_undo_deadline(ask.decided_at) if ask and human else 0.0
         return until if until > time.time() else 0.0
 
     @property

@@ -13,7 +13,7 @@ from toolcards import gate
 from toolcards.core.policy.decision import Decision
 from toolcards.core.policy.language.document import Finding, PolicyError
 from toolcards.core.schemas.canonical_json import digest
-from toolcards.gate import Superseded, policy_store
+from toolcards.gate import VersionConflict, policy_store
 from toolcards.models import PolicyVersion
 
 View = Callable[..., HttpResponse]
@@ -40,9 +40,9 @@ def draft(request: HttpRequest) -> HttpResponse:
     """The policy being written, as a bare document."""
     if request.method == "PUT":
         document = _document(body_of(request))
-        policy_store.check(document)
+        policy_store.check_document(document)
         policy_store.replace_draft(document, author=request.user.get_username())
-    return JsonResponse(policy_store.draft())
+    return JsonResponse(policy_store.load_draft())
 
 
 @api(EDIT_POLICY, "POST")
@@ -50,7 +50,7 @@ def draft(request: HttpRequest) -> HttpResponse:
 def validate(request: HttpRequest) -> HttpResponse:
     """Say what is wrong with a document, or what deserves a second look."""
     document = _document(body_of(request))
-    warnings = policy_store.check(document)
+    warnings = policy_store.check_document(document)
     return JsonResponse({"ok": True, "sha256": digest(document), "warnings": _listed(warnings)})
 
 
@@ -64,13 +64,13 @@ def activate(request: HttpRequest) -> HttpResponse:
         raise refuse("/expected_active", "missing", "Say which version you expect to be active, 0 for none.")
     if not isinstance(note, str) or len(note) > 2000:
         raise refuse("/note", "type", "This must be a text of at most 2000 characters.")
-    document = policy_store.draft()
-    policy_store.check(document)
+    document = policy_store.load_draft()
+    policy_store.check_document(document)
     try:
         version = policy_store.activate(
             document, author=request.user.get_username(), note=note, expected_active=expected
         )
-    except Superseded as late:
+    except VersionConflict as late:
         return fault(409, "superseded", f"Version {late.active} is active by now.", active=late.active)
     applied = gate.reevaluate_waiting(request.user.get_username()) if body.get("apply_to_waiting") is True else None
     return JsonResponse(_version(version) | {"active": version.number} | ({"applied": applied} if applied else {}))
@@ -80,7 +80,9 @@ def activate(request: HttpRequest) -> HttpResponse:
 def versions(request: HttpRequest) -> HttpResponse:
     """Every version there was, newest first."""
     rows = PolicyVersion.objects.defer("document")[:1000]
-    return JsonResponse({"active": policy_store.active_number(), "versions": [_version(row) for row in rows]})
+    return JsonResponse(
+        {"active": policy_store.get_active_version_number(), "versions": [_version(row) for row in rows]}
+    )
 
 
 # ---------------------------------------------------------------- shapes

@@ -34,9 +34,9 @@ def _results(request: HttpRequest, said: dict[str, Any]) -> list[dict[str, Any]]
     question = dry_run.question_about(said["tool"], said["args"], agent=said["agent"], source=said["source"])
     found = []
     try:
-        active = policy_store.active()
+        active = policy_store.get_active_policy()
         found.append({"name": f"Active policy, version {active.version}", "trial": dry_run.try_call(active, question)})
-    except policy_store.NobodyActivated:
+    except policy_store.NoActivePolicy:
         active = None
     if request.user.has_perm(EDIT_POLICY):
         review = view_models.review()

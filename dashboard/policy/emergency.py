@@ -105,7 +105,7 @@ def passed(row: BreakGlass) -> list[AuditRow]:
 def killswitch_api(request: HttpRequest) -> HttpResponse:
     """Whether it is on; throw it with `{"on": true, "reason"?}`."""
     if request.method == "GET":
-        row = emergency.newest()
+        row = emergency.get_active_kill_switch()
         found = {"by": row.by, "reason": row.reason, "at": row.at} if row else {}
         return JsonResponse({"on": row is not None} | found)
     if not request.user.has_perm(THROW):
@@ -122,7 +122,7 @@ def killswitch_api(request: HttpRequest) -> HttpResponse:
 def breakglass_api(request: HttpRequest) -> HttpResponse:
     """What is in force; break it with `{"on": true, "reason", "minutes"}`, end it with `{"on": false}`."""
     if request.method == "GET":
-        row = emergency.glass()
+        row = emergency.get_active_break_glass()
         found = {"by": row.by, "reason": row.reason, "until": row.until, "passed": row.passed} if row else {}
         return JsonResponse({"on": row is not None} | found)
     if not request.user.has_perm(BREAK):

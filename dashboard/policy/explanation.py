@@ -73,8 +73,8 @@ def why(call: ToolCall) -> Why:
 def _readable(version: PolicyVersion | None) -> Policy | None:
     """Return the version's policy; None without one, or where it cannot be read, which the policy page says."""
     try:
-        return policy_store.compiled(version) if version else None
-    except policy_store.Unreadable:
+        return policy_store.compile_version(version) if version else None
+    except policy_store.UnreadablePolicy:
         return None
 
 

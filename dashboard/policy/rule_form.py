@@ -83,7 +83,7 @@ class RuleForm(forms.Form):
             return said
         try:
             self.rule = in_document(said)
-            self.rule["id"] = policy_store.checked_rule(self.rule, instead_of=self.instead_of)
+            self.rule["id"] = policy_store.check_rule(self.rule, instead_of=self.instead_of)
         except PolicyError as refused:
             for found in refused.findings:
                 self.add_error(*beside(found, said))

@@ -21,7 +21,7 @@ from toolcards.gate import policy_store
 @needs(EDIT_POLICY)
 def text(request: HttpRequest) -> HttpResponse:
     """Show the draft as YAML, and take it back: `save` writes it, `check` only looks."""
-    draft = policy_store.draft()
+    draft = policy_store.load_draft()
     if request.method == "GET":
         return _page(request, {"text": yaml_io.write(draft), "based_on": digest(draft)}, [])
     form = TextForm(request.POST)
@@ -36,7 +36,7 @@ def _taken(request: HttpRequest, said: dict[str, Any], current: str) -> HttpResp
     read = None
     try:
         read = yaml_io.read(said["text"])
-        warnings = policy_store.check(read.value)
+        warnings = policy_store.check_document(read.value)
     except PolicyError as refused:
         return _page(request, shown, yaml_io.remarks(refused, said["text"], read), 422)
     if said["what"] == "check":

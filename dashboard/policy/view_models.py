@@ -121,7 +121,7 @@ def draft_rows() -> list[Row]:
 
 
 def _draft_row(rule: DraftRule) -> Row:
-    body = policy_store.rule_body(rule)
+    body = policy_store.build_rule_document(rule)
     try:
         compiled = documents.parse({"v": 1, "rules": [body]}).rules[0]
     except PolicyError:
@@ -145,16 +145,16 @@ def recent_hits() -> Hits:
 
 def review() -> Review:
     """Compare the draft with what is active."""
-    document = policy_store.draft()
+    document = policy_store.load_draft()
     version = PolicyVersion.objects.filter(active=True).first()
     number = version.number if version else 0
     try:
-        old = policy_store.document_of(version) if version else None
-    except policy_store.Unreadable:  # all of the draft is new then; activating it is the way back
+        old = policy_store.load_document(version) if version else None
+    except policy_store.UnreadablePolicy:  # all of the draft is new then; activating it is the way back
         old = None
     sha256 = digest(document)
     try:
-        warnings = policy_store.check(document)
+        warnings = policy_store.check_document(document)
     except PolicyError as refused:
         return Review(document, sha256, number, [], [], refused.findings, None)
     return Review(document, sha256, number, differences(old, document), warnings, [], documents.parse(document))

@@ -21,7 +21,7 @@ from toolcards import gate
 from toolcards.core.policy.language.diff import differences
 from toolcards.core.policy.language.document import PolicyError
 from toolcards.core.policy.language.presets import PACKS
-from toolcards.gate import Superseded, policy_store
+from toolcards.gate import VersionConflict, policy_store
 from toolcards.models import DraftRule, PolicyVersion
 
 # ---------------------------------------------------------------- what is active
@@ -34,8 +34,8 @@ def _named_where_unreadable(view: Callable[..., HttpResponse]) -> Callable[..., 
     def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         try:
             return view(request, *args, **kwargs)
-        except policy_store.Unreadable as error:
-            active = policy_store.active_number() == error.number
+        except policy_store.UnreadablePolicy as error:
+            active = policy_store.get_active_version_number() == error.number
             return render(request, "policy/unreadable.html", {"number": error.number, "active": active}, status=409)
 
     return answer
@@ -47,8 +47,8 @@ def _named_where_unreadable(view: Callable[..., HttpResponse]) -> Callable[..., 
 def policy(request: HttpRequest) -> HttpResponse:
     """The active version in sentences."""
     version = PolicyVersion.objects.filter(active=True).first()
-    document = policy_store.document_of(version) if version else {}
-    rows = view_models.rows_of(policy_store.compiled(version), view_models.recent_hits()) if version else []
+    document = policy_store.load_document(version) if version else {}
+    rows = view_models.rows_of(policy_store.compile_version(version), view_models.recent_hits()) if version else []
     changes = []
     if version and request.user.has_perm(EDIT_POLICY):
         changes = view_models.review().changes
@@ -74,10 +74,10 @@ def version(request: HttpRequest, number: int) -> HttpResponse:
     """One version in sentences, and what it changed."""
     row = get_object_or_404(PolicyVersion, number=number)
     before = PolicyVersion.objects.filter(number__lt=number).first()
-    document = policy_store.document_of(row)
+    document = policy_store.load_document(row)
     context = {
         "version": row,
-        "groups": view_models.groups(view_models.rows_of(policy_store.compiled(row), view_models.Hits())),
+        "groups": view_models.groups(view_models.rows_of(policy_store.compile_version(row), view_models.Hits())),
         "model": view_models.model_sentence(document), "before": before,
         "changes": differences(_document_before(before), document),
     }  # fmt: skip
@@ -87,8 +87,8 @@ def version(request: HttpRequest, number: int) -> HttpResponse:
 def _document_before(before: PolicyVersion | None) -> dict[str, Any] | None:
     """Return the version that a version is compared with; None without one that can be read."""
     try:
-        return policy_store.document_of(before) if before else None
-    except policy_store.Unreadable:
+        return policy_store.load_document(before) if before else None
+    except policy_store.UnreadablePolicy:
         return None
 
 
@@ -101,14 +101,14 @@ def export(request: HttpRequest) -> HttpResponse:
     if wanted == "draft":
         if not request.user.has_perm(EDIT_POLICY):
             raise Http404
-        document, name = policy_store.draft(), "draft"
+        document, name = policy_store.load_draft(), "draft"
     else:
         number = url_helpers.read_number(wanted)
         if wanted and number is None:
             raise Http404
         chosen = {"active": True} if number is None else {"number": number}
         row = get_object_or_404(PolicyVersion, **chosen)
-        document, name = policy_store.document_of(row), f"v{row.number}"
+        document, name = policy_store.load_document(row), f"v{row.number}"
     form = "yaml" if request.GET.get("as") == "yaml" else "json"
     if form == "yaml":
         answer = HttpResponse(yaml_io.write(document), content_type="application/yaml; charset=utf-8")
@@ -167,7 +167,7 @@ def activate(request: HttpRequest) -> HttpResponse:
             note=said["note"],
             expected_active=said["expected_active"],
         )
-    except Superseded as late:
+    except VersionConflict as late:
         told = f"Somebody was faster: version {late.active} is active by now. Look at the changes again."
         return _draft_page(request, told=told, status=409)
     messages.success(request, f"Version {made.number} is active.")
@@ -185,11 +185,11 @@ def set_default(request: HttpRequest) -> HttpResponse:
     form = DefaultForm(request.POST)
     if not form.is_valid():
         return _draft_page(request, told="Choose deny, ask or allow.", status=422)
-    said, ask = form.cleaned_data, dict(policy_store.draft().get("default_ask") or {})
+    said, ask = form.cleaned_data, dict(policy_store.load_draft().get("default_ask") or {})
     ask.pop("allow_requester", None)
     ask |= {"allow_requester": True} if said["allow_requester"] else {}
     changes = {"default": said["default"], "default_ask": ask or None}
-    policy_store.set_head(changes, author=request.user.get_username())
+    policy_store.update_draft_head(changes, author=request.user.get_username())
     return redirect("policy-draft")
 
 
@@ -208,7 +208,7 @@ def take_pack(request: HttpRequest, name: str) -> HttpResponse:
 def copy_version(request: HttpRequest, number: int) -> HttpResponse:
     """Make an older version the draft: the way back leads through the same review."""
     row = get_object_or_404(PolicyVersion, number=number)
-    return _replace(request, policy_store.document_of(row), f"The draft is a copy of version {number}.")
+    return _replace(request, policy_store.load_document(row), f"The draft is a copy of version {number}.")
 
 
 @require_POST
@@ -248,7 +248,7 @@ def edit_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
     """Change a rule of the draft."""
     row = get_object_or_404(DraftRule, rule_id=rule_id)
     posted = [request.POST] if request.method == "POST" else []
-    form = RuleForm(*posted, initial=in_fields(policy_store.rule_body(row)), instead_of=rule_id)
+    form = RuleForm(*posted, initial=in_fields(policy_store.build_rule_document(row)), instead_of=rule_id)
     return _edited(request, form, {"rule": row})
 
 
@@ -275,7 +275,7 @@ def _begun(request: HttpRequest) -> dict[str, Any]:
 @needs(EDIT_POLICY)
 def switch_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
     """Turn a rule of the draft on or off."""
-    if not policy_store.switch_rule(rule_id, request.POST.get("to") == "on", author=request.user.get_username()):
+    if not policy_store.set_rule_enabled(rule_id, request.POST.get("to") == "on", author=request.user.get_username()):
         raise Http404
     return redirect("policy-draft")
 

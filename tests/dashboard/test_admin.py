@@ -21,7 +21,7 @@ READ_ONLY = ("run", "toolcall", "event", "approval", "policyversion")
 
 @pytest.fixture
 def admin(a_person: Any, client: Client) -> Client:
-    policy_store.ensure_first()
+    policy_store.ensure_first_version()
     client.force_login(a_person("admin"))
     return client
 
@@ -134,7 +134,7 @@ def test_draft_rules_use_the_sites_form_and_checks(admin: Client) -> None:
     assert wrong.status_code == 200 and b"RE2" in wrong.content and DraftRule.objects.count() == OF_THE_PACK
     admin.post(address("draftrule", "add"), {"effect": "deny", "tool": "rm", "rule_id": "no-rm"})
     row = DraftRule.objects.get(rule_id="no-rm")
-    assert policy_store.rule_body(row)["match"] == {"tool": ["rm"]} and row.updated_by == "a-admin"
+    assert policy_store.build_rule_document(row)["match"] == {"tool": ["rm"]} and row.updated_by == "a-admin"
     page = admin.get(address("draftrule", "change", row.pk)).content.decode()
     assert 'value="rm"' in page
     admin.post(address("draftrule", "change", row.pk), {"effect": "ask", "tool": "rm", "rule_id": "no-rm"})
@@ -142,14 +142,14 @@ def test_draft_rules_use_the_sites_form_and_checks(admin: Client) -> None:
     admin.post(address("draftrule"), {"action": "switch_off", "_selected_action": row.pk})
     assert DraftRule.objects.get(rule_id="no-rm").enabled is False
     assert "Review and activate the draft" in admin.get(address("draftrule")).content.decode()
-    assert policy_store.active_number() == 1
+    assert policy_store.get_active_version_number() == 1
 
 
 def test_a_version_is_copied_to_the_draft(admin: Client) -> None:
     DraftRule.objects.all().delete()
     version = PolicyVersion.objects.get()
     admin.post(address("policyversion"), {"action": "copy_to_draft", "_selected_action": version.pk})
-    assert DraftRule.objects.count() == OF_THE_PACK and policy_store.active_number() == 1
+    assert DraftRule.objects.count() == OF_THE_PACK and policy_store.get_active_version_number() == 1
 
 
 def test_a_keys_secret_is_shown_once_and_kept_nowhere(admin: Client) -> None:

@@ -292,10 +292,10 @@ def test_what_changes_something_is_never_a_get(url: str, a_person: Any, a_call: 
     a_call("approval-requested")
     client = Client()
     client.force_login(a_person("admin"))
-    before = (gate.active_number(), gate.draft(), Approval.objects.get().state)
+    before = (gate.get_active_version_number(), gate.load_draft(), Approval.objects.get().state)
     status = client.get(url.format(approval=Approval.objects.get().pk)).status_code
     assert status == 405 or url in ("/policy/rules/new/", "/settings/killswitch/", "/settings/breakglass/")
-    assert before == (gate.active_number(), gate.draft(), Approval.objects.get().state)
+    assert before == (gate.get_active_version_number(), gate.load_draft(), Approval.objects.get().state)
 
 
 # ---------------------------------------------------------------- undo

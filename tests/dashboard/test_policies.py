@@ -28,7 +28,7 @@ def admin(a_person: Any, client: Client) -> Client:
 
 @pytest.fixture
 def first(a_person: Any) -> PolicyVersion:
-    version = policy_store.ensure_first()
+    version = policy_store.ensure_first_version()
     assert version is not None
     return version
 
@@ -38,12 +38,12 @@ def save(client: Client, **fields: Any) -> Any:
 
 
 def test_first_run_activates_the_starter_policy_and_copies_it_to_the_draft(db: None) -> None:
-    version = policy_store.ensure_first("deny")
+    version = policy_store.ensure_first_version("deny")
     assert version is not None and (version.number, version.author, version.active) == (1, "first run", True)
     document = json.loads(version.document)
     assert document["default"] == "deny"
-    assert policy_store.draft() == document
-    assert policy_store.ensure_first() is None
+    assert policy_store.load_draft() == document
+    assert policy_store.ensure_first_version() is None
 
 
 FIRST = [
@@ -59,14 +59,14 @@ FIRST = [
 def test_the_first_policy_has_the_default_that_was_set_also_for_unknown_tools(
     default: str | None, tool: str, effect: str, db: None
 ) -> None:
-    policy_store.ensure_first(default)
-    assert decide(policy_store.active(), Question.of(tool, known=False)).effect == effect
+    policy_store.ensure_first_version(default)
+    assert decide(policy_store.get_active_policy(), Question.of(tool, known=False)).effect == effect
 
 
 def test_the_page_says_the_model_and_every_rule_in_a_sentence(admin: Client, first: PolicyVersion) -> None:
     page = admin.get("/policy/").content.decode()
     assert "Deny beats ask, ask beats allow. If nothing matches: ask." in page
-    for rule in policy_store.active().rules:
+    for rule in policy_store.get_active_policy().rules:
         assert f'data-rule="{rule.id}"' in page
     assert ">Add rule</button>" in page
 
@@ -74,8 +74,8 @@ def test_the_page_says_the_model_and_every_rule_in_a_sentence(admin: Client, fir
 def test_a_saved_rule_is_in_the_draft_and_not_active(admin: Client, first: PolicyVersion) -> None:
     answer = save(admin)
     assert (answer.status_code, answer["Location"]) == (302, "/policy/draft/")
-    assert policy_store.active_number() == 1
-    rule = policy_store.draft()["rules"][-1]
+    assert policy_store.get_active_version_number() == 1
+    rule = policy_store.load_draft()["rules"][-1]
     assert (rule["effect"], rule["match"], rule["public_reason"]) == ("deny", {"tool": ["Bash"]}, "No shell.")
     page = admin.get("/policy/draft/").content.decode()
     assert 'data-change="added"' in page and "Deny when Bash is called." in page and ">Activate</button>" in page
@@ -87,7 +87,7 @@ def test_activating_makes_the_next_version(admin: Client, first: PolicyVersion) 
     assert answer.status_code == 302
     version = PolicyVersion.objects.get(active=True)
     assert (version.number, version.author, version.note) == (2, "a-admin", "no shell")
-    assert decide(policy_store.active(), Question.of("Bash", input={})).effect == "deny"
+    assert decide(policy_store.get_active_policy(), Question.of("Bash", input={})).effect == "deny"
 
 
 def test_whoever_is_slower_is_told_and_nothing_is_activated(admin: Client, first: PolicyVersion) -> None:
@@ -96,12 +96,12 @@ def test_whoever_is_slower_is_told_and_nothing_is_activated(admin: Client, first
     answer = admin.post("/policy/draft/activate/", {"expected_active": 1})
     assert answer.status_code == 409
     assert "Somebody was faster: version 2 is active by now" in answer.content.decode()
-    assert policy_store.active_number() == 2
+    assert policy_store.get_active_version_number() == 2
 
 
 def test_a_draft_that_changed_after_the_review_is_not_activated(admin: Client, first: PolicyVersion) -> None:
     answer = admin.post("/policy/draft/activate/", {"expected_active": 1, "draft_sha256": "0" * 64})
-    assert answer.status_code == 409 and policy_store.active_number() == 1
+    assert answer.status_code == 409 and policy_store.get_active_version_number() == 1
 
 
 @pytest.mark.parametrize(
@@ -150,13 +150,13 @@ def test_a_rule_survives_the_way_through_its_form(admin: Client, first: PolicyVe
     posted = {name: form.fields[name].prepare_value(value) for name, value in said.items() if value not in (None, "")}
     answer = admin.post("/policy/rules/rul_push/", posted)
     assert answer.status_code == 302, answer.context["form"].errors
-    assert policy_store.draft()["rules"] == [rule]
+    assert policy_store.load_draft()["rules"] == [rule]
 
 
 def test_off_and_watch_only_are_told_apart(admin: Client, first: PolicyVersion) -> None:
     save(admin, mode="monitor", rule_id="watching")
     save(admin, mode="off", rule_id="sleeping")
-    rules = {rule["id"]: rule for rule in policy_store.draft()["rules"]}
+    rules = {rule["id"]: rule for rule in policy_store.load_draft()["rules"]}
     assert rules["watching"]["mode"] == "monitor" and "enabled" not in rules["watching"]
     assert rules["sleeping"]["enabled"] is False
 
@@ -171,26 +171,26 @@ def test_rules_are_switched_and_removed(admin: Client, first: PolicyVersion) -> 
 
 def test_the_default_is_changed_in_the_draft(admin: Client, first: PolicyVersion) -> None:
     admin.post("/policy/draft/default/", {"default": "deny"})
-    assert policy_store.draft()["default"] == "deny" and policy_store.active().default == "ask"
+    assert policy_store.load_draft()["default"] == "deny" and policy_store.get_active_policy().default == "ask"
 
 
 def test_whom_the_agent_works_for_is_let_answer_the_default_in_the_draft(admin: Client, first: PolicyVersion) -> None:
-    policy_store.set_head({"default_ask": {"quorum": 1, "reauth": True}}, author="ann")
+    policy_store.update_draft_head({"default_ask": {"quorum": 1, "reauth": True}}, author="ann")
     asked: dict[str, Any] = {"quorum": 1, "reauth": True}
     for said, wanted in (({"allow_requester": "on"}, asked | {"allow_requester": True}), ({}, asked)):
         admin.post("/policy/draft/default/", {"default": "ask"} | said)
-        assert policy_store.draft()["default_ask"] == wanted
+        assert policy_store.load_draft()["default_ask"] == wanted
         page = admin.get("/policy/draft/").content.decode()
         assert ("may answer what no rule asks" in page) == ("allow_requester" in wanted)
-    policy_store.set_head({"default_ask": None}, author="ann")
+    policy_store.update_draft_head({"default_ask": None}, author="ann")
     admin.post("/policy/draft/default/", {"default": "ask"})
-    assert "default_ask" not in policy_store.draft()
+    assert "default_ask" not in policy_store.load_draft()
 
 
 @pytest.mark.parametrize("name", list(PACKS))
 def test_a_starter_policy_replaces_the_draft(admin: Client, first: PolicyVersion, name: str) -> None:
     assert admin.post(f"/policy/packs/{name}/").status_code == 302
-    assert policy_store.draft() == dict(PACKS[name].document) and policy_store.active_number() == 1
+    assert policy_store.load_draft() == dict(PACKS[name].document) and policy_store.get_active_version_number() == 1
 
 
 CALLS = [Question.of("Bash", input={"command": command}) for command in ("ls", "rm -rf /", "git push")] + [
@@ -199,14 +199,14 @@ CALLS = [Question.of("Bash", input={"command": command}) for command in ("ls", "
 
 
 def test_rolling_back_gives_a_new_version_with_the_same_verdicts(admin: Client, first: PolicyVersion) -> None:
-    before = [decide(policy_store.active(), call).effect for call in CALLS]
+    before = [decide(policy_store.get_active_policy(), call).effect for call in CALLS]
     gate.activate(dict(PACKS["locked-down"].document), author="ben")
-    assert [decide(policy_store.active(), call).effect for call in CALLS] != before
+    assert [decide(policy_store.get_active_policy(), call).effect for call in CALLS] != before
     assert admin.post("/policy/versions/1/copy/").status_code == 302
     admin.post("/policy/draft/activate/", {"expected_active": 2})
     active = PolicyVersion.objects.get(active=True)
     assert active.number == 3 and active.sha256 == first.sha256
-    assert [decide(policy_store.active(), call).effect for call in CALLS] == before
+    assert [decide(policy_store.get_active_policy(), call).effect for call in CALLS] == before
 
 
 def test_versions_say_who_and_what_changed(admin: Client, first: PolicyVersion) -> None:
@@ -237,7 +237,7 @@ def test_trying_a_call_compares_with_the_draft_and_shows_the_nearest_miss(admin:
 
 def test_a_rule_about_effects_is_written_read_and_refused(admin: Client, first: PolicyVersion) -> None:
     save(admin, tool="Bash", path="/command", op="effect", value="deletes\r\nruns", rule_id="no-deletes")
-    rule = policy_store.draft()["rules"][-1]
+    rule = policy_store.load_draft()["rules"][-1]
     assert rule["match"]["args"] == [{"path": "/command", "op": "effect", "value": ["deletes", "runs"]}]
     assert sentence(parse({"rules": [rule]}).rules[0]) == "Deny when Bash.command deletes or runs other programs."
     assert "deletes\nruns" in admin.get("/policy/rules/no-deletes/").content.decode()
@@ -275,14 +275,14 @@ def test_exported_and_imported_again_it_is_the_same(admin: Client, first: Policy
     assert exported["Content-Disposition"].startswith("attachment")
     admin.post("/policy/packs/watch/")
     assert admin.post("/policy/import/", {"document": exported.content.decode()}).status_code == 302
-    assert policy_store.draft() == json.loads(first.document)
+    assert policy_store.load_draft() == json.loads(first.document)
     refused = admin.post("/policy/import/", {"document": '{"v": 1, "rules": [{"effect": "maybe"}]}'})
     assert refused.status_code == 422 and "/rules/0/effect" in refused.content.decode()
 
 
 def test_rule_ids_are_made_up_for_documents_without_them(admin: Client, first: PolicyVersion) -> None:
     policy_store.replace_draft({"v": 1, "rules": [{"effect": "deny", "match": {"tool": "a"}}]}, author="a test")
-    name = policy_store.draft()["rules"][0]["id"]
+    name = policy_store.load_draft()["rules"][0]["id"]
     assert admin.get(f"/policy/rules/{name}/").status_code == 200
 
 

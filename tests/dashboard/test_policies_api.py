@@ -20,7 +20,7 @@ WRONG = {"v": 1, "rules": [{"effect": "deny", "match": {"args": [{"path": "/a", 
 @pytest.fixture
 def admin(a_person: Any, client: Client) -> Client:
     client.force_login(a_person("admin"))
-    policy_store.ensure_first()
+    policy_store.ensure_first_version()
     return client
 
 
@@ -32,7 +32,7 @@ def send(client: Client, method: str, path: str, body: Any, **headers: str) -> A
 def test_the_draft_is_read_and_replaced_as_a_bare_document(admin: Client) -> None:
     assert send(admin, "PUT", "draft", DENY_BASH).json() == DENY_BASH
     assert admin.get("/api/v1/policy/draft").json() == DENY_BASH
-    assert policy_store.active_number() == 1
+    assert policy_store.get_active_version_number() == 1
 
 
 @pytest.mark.parametrize(("method", "path"), [("PUT", "draft"), ("POST", "validate"), ("POST", "simulate")])
@@ -74,7 +74,7 @@ def test_the_latest_calls_are_simulated_and_nothing_is_written(admin: Client, a_
     said = send(admin, "POST", "simulate", DENY_BASH).json()
     assert said["summary"] == {"calls": 1, "unknown": 0, "changed": 1, "changes": {"allow → deny": 1}}
     assert said["calls"][0]["call_id"] == "call-1"
-    assert policy_store.draft()["rules"][0]["id"] == "ask-edit"
+    assert policy_store.load_draft()["rules"][0]["id"] == "ask-edit"
 
 
 def test_activating_compares_and_swaps(admin: Client) -> None:

@@ -71,7 +71,7 @@ def test_a_simulation_is_begun_looked_at_and_goes_stale(admin: Client, policy: A
     policy("watch")
     a_call(tool="Bash", input={"command": "git push"})
     policy_store.replace_draft({"v": 1, "default": "allow", "rules": [PUSH]}, author="a test")
-    review = policy_store.draft()
+    review = policy_store.load_draft()
     from dashboard.policy.view_models import review as reviewed
 
     job = jobs.prepare(review, draft=reviewed().sha256, active=1, span=jobs.Span(calls=1000, days=0), by="a-admin")
@@ -133,7 +133,7 @@ def test_every_call_is_listed_on_request(admin: Client, denied: ToolCall) -> Non
     ({"limit": True}, "/limit"), ({"filter": {"since": -5}}, "/filter/since"),
 ])  # fmt: skip
 def test_a_filter_that_means_nothing_is_refused(admin: Client, given: Any, pointer: str | None) -> None:
-    policy_store.ensure_first()
+    policy_store.ensure_first_version()
     answer = send(admin, {"document": {"v": 1, "rules": []}, **given})
     found = answer.json()["error"]["detail"]["findings"][0]["pointer"] if answer.status_code == 422 else None
     assert found == pointer and answer.status_code in (200, 422)
@@ -226,7 +226,7 @@ def test_the_ladder_tells_live_what_the_choice_would_change(admin: Client, polic
     assert 'data-blast="4"' in every
     page = admin.get(url, chosen | {"scope": "all"}).content.decode()  # without scripts the page itself tells it
     assert 'data-blast="4"' in page and 'value="tool" checked' in page and 'value="all" checked' in page
-    assert policy_store.active().version == 1 and not policy_store.draft()["rules"]
+    assert policy_store.get_active_policy().version == 1 and not policy_store.load_draft()["rules"]
 
 
 def test_the_ladder_warns_where_a_persons_no_would_become_a_yes(admin: Client, a_call: Any) -> None:
@@ -267,7 +267,7 @@ def test_a_rung_fills_in_the_form_and_the_rule_meets_the_call(
     posted = {name: form.fields[name].prepare_value(value) for name, value in said.items() if value not in (None, "")}
     answer = admin.post("/policy/rules/new/", posted)
     assert answer.status_code == 302, answer.context["form"].errors
-    rule = policy_store.draft()["rules"][-1]
+    rule = policy_store.load_draft()["rules"][-1]
     assert rule["effect"] == effect and "expires_at" in rule and rule["match"]["agent"]
     question = next(past(Span(days=0))).question
     assert question is not None
@@ -285,7 +285,7 @@ def test_a_rung_says_what_an_allow_rule_does_not_cover(admin: Client, a_call: An
 
 
 def test_a_rule_from_no_call_is_an_empty_form(admin: Client) -> None:
-    policy_store.ensure_first()
+    policy_store.ensure_first_version()
     for wanted in ("9-9", "x", "1-" + "9" * 40, "-"):
         assert admin.get("/policy/rules/new/", {"from": wanted, "rung": "exact"}).status_code == 200
 
@@ -301,20 +301,20 @@ def text(client: Client, said: str, **more: str) -> Any:
 @pytest.mark.parametrize("name", list(PACKS))
 def test_the_draft_as_text_and_back_is_the_same(admin: Client, name: str) -> None:
     policy_store.replace_draft(json.loads(json.dumps(dict(PACKS[name].document))), author="a test")
-    before = policy_store.draft()
+    before = policy_store.load_draft()
     shown = admin.get("/policy/draft/text/").context["text"]
-    assert text(admin, shown).status_code == 302 and policy_store.draft() == before
+    assert text(admin, shown).status_code == 302 and policy_store.load_draft() == before
 
 
 def test_what_is_wrong_is_said_with_its_line(admin: Client) -> None:
-    policy_store.ensure_first()
-    before = policy_store.draft()
+    policy_store.ensure_first_version()
+    before = policy_store.load_draft()
     said = "v: 1\nrules:\n  - effect: deny\n    match:\n      args:\n        - path: /a\n          op: like\n"
     answer = text(admin, said)
     remark = answer.context["remarks"][0]
     assert (answer.status_code, remark.line, remark.finding.pointer) == (422, 7, "/rules/0/match/args/0/op")
     page = answer.content.decode()
-    assert "Line 7" in page and "op: like" in page and policy_store.draft() == before
+    assert "Line 7" in page and "op: like" in page and policy_store.load_draft() == before
 
 
 @pytest.mark.parametrize("said", [
@@ -323,37 +323,39 @@ def test_what_is_wrong_is_said_with_its_line(admin: Client) -> None:
     "a: &a [x]\nb: &b [*a, *a]\nc: [*b, *b]", "{" * 5000, "? {a: 1}\n: 2",
 ])  # fmt: skip
 def test_text_that_is_no_policy_is_refused_and_nothing_is_lost(admin: Client, said: str) -> None:
-    policy_store.ensure_first()
-    before = policy_store.draft()
+    policy_store.ensure_first_version()
+    before = policy_store.load_draft()
     refused = 400 if "\x00" in said else 422  # a NUL is refused at the door
     answer = text(admin, said)
-    assert answer.status_code == refused and policy_store.draft() == before
+    assert answer.status_code == refused and policy_store.load_draft() == before
     imported = admin.post("/policy/import/", {"document": said})
-    assert imported.status_code == refused and policy_store.draft() == before
+    assert imported.status_code == refused and policy_store.load_draft() == before
 
 
 def test_text_over_a_draft_that_changed_meanwhile_is_kept_back(admin: Client) -> None:
-    policy_store.ensure_first()
+    policy_store.ensure_first_version()
     assert text(admin, "v: 1\nrules: []\n", based_on="0" * 64).status_code == 409
-    assert policy_store.draft()["rules"]
+    assert policy_store.load_draft()["rules"]
 
 
 def test_checking_saves_nothing(admin: Client) -> None:
-    policy_store.ensure_first()
+    policy_store.ensure_first_version()
     answer = text(admin, "v: 1\nrules:\n  - effect: allow\n", what="check")
     assert (
-        answer.status_code == 200 and "Worth a second look" in answer.content.decode() and policy_store.draft()["rules"]
+        answer.status_code == 200
+        and "Worth a second look" in answer.content.decode()
+        and policy_store.load_draft()["rules"]
     )
 
 
 def test_yaml_is_exported_and_imported(admin: Client) -> None:
-    policy_store.ensure_first()
-    first = policy_store.draft()
+    policy_store.ensure_first_version()
+    first = policy_store.load_draft()
     exported = admin.get("/policy/export/?as=yaml")
     assert exported["Content-Disposition"].endswith('.yaml"')
     admin.post("/policy/packs/watch/")
     assert admin.post("/policy/import/", {"document": exported.content.decode()}).status_code == 302
-    assert policy_store.draft() == first
+    assert policy_store.load_draft() == first
 
 
 @pytest.mark.parametrize("value", [
@@ -388,7 +390,7 @@ def test_rules_tell_their_hits_what_they_would_have_said_and_when_they_are_quiet
 
 def test_people_and_groups_that_do_not_exist_are_told(admin: Client) -> None:
     ask = {"approvers": ["a-admin", "group:gone"], "escalate": [{"after": "5m", "to": "nobody-such"}]}
-    found = policy_store.check({"v": 1, "rules": [{"effect": "ask", "match": {"user": ["zoe"]}, "ask": ask}]})
+    found = policy_store.check_document({"v": 1, "rules": [{"effect": "ask", "match": {"user": ["zoe"]}, "ask": ask}]})
     strangers = [finding.pointer for finding in found if finding.code == "unknown_person"]
     assert strangers == ["/rules/0/match/user/0", "/rules/0/ask/approvers/1", "/rules/0/ask/escalate/0/to"]
 
@@ -396,5 +398,5 @@ def test_people_and_groups_that_do_not_exist_are_told(admin: Client) -> None:
 def test_asking_by_default_is_refused_where_nobody_may_answer(a_person: Any) -> None:
     a_person("viewer")
     with pytest.raises(PolicyError) as refused:
-        policy_store.check({"v": 1, "default": "ask", "rules": []})
+        policy_store.check_document({"v": 1, "default": "ask", "rules": []})
     assert refused.value.findings[0].pointer == "/default"

@@ -25,7 +25,7 @@ from toolcards.gate.decisions.decision_request import DecideCall, DecisionReques
 from toolcards.gate.decisions.plugins import PluginInquiry
 from toolcards.gate.maintenance import pulse, retention
 from toolcards.gate.maintenance import rebuild as rebuilding
-from toolcards.gate.policy_store import Superseded, activate, active_number, draft, replace_draft
+from toolcards.gate.policy_store import VersionConflict, activate, get_active_version_number, load_draft, replace_draft
 from toolcards.gate.refusals import (
     AlreadyDecided,
     CallChanged,
@@ -223,13 +223,12 @@ __all__ = [
     "NotFound",
     "RequestRefused",
     "Stream",
-    "Superseded",
     "TooLate",
     "Undecided",
+    "VersionConflict",
     "aclaim_delivery",
     "aclaim_permit",
     "activate",
-    "active_number",
     "adecide",
     "aend_run",
     "aexpire_approval",
@@ -247,10 +246,11 @@ __all__ = [
     "break_glass",
     "count_backlog",
     "decide",
-    "draft",
     "drain",
     "end_of_stream",
+    "get_active_version_number",
     "get_oldest_wait",
+    "load_draft",
     "open_keyed_stream",
     "open_stream",
     "rebuild",

@@ -18,34 +18,34 @@ from toolcards.gate.writer.command import Action
 from toolcards.gate.writer.transaction import Transaction, plain
 from toolcards.models import Approval, BreakGlass, KillSwitch
 
-LONGEST_GLASS = 8 * 60  # minutes
-STOPPED = "All tool calls are stopped."
+MAX_BREAK_GLASS_MINUTES = 8 * 60  # minutes
+KILL_SWITCH_REASON = "All tool calls are stopped."
 
 
-def killed() -> bool:
+def is_kill_switch_on() -> bool:
     """Whether the kill switch is on."""
     newest = KillSwitch.objects.order_by("-id").values_list("on", flat=True).first()
     return bool(newest)
 
 
-def newest() -> KillSwitch | None:
+def get_active_kill_switch() -> KillSwitch | None:
     """Return the throw of the kill switch that holds; None while it is off."""
     row = KillSwitch.objects.order_by("-id").first()
     return row if row and row.on else None
 
 
-def glass(now: float | None = None) -> BreakGlass | None:
+def get_active_break_glass(now: float | None = None) -> BreakGlass | None:
     """Return the break-glass that is in force."""
     now = time.time() if now is None else now
     return BreakGlass.objects.filter(ended_at=None, until__gt=now).order_by("-id").first()
 
 
-def standing() -> dict[str, Any]:
+def get_emergency_state() -> dict[str, Any]:
     """Return what holds now, for the top of every page: the throw of the kill switch, and the broken glass."""
-    return {"killed": newest(), "glass": glass()}
+    return {"killed": get_active_kill_switch(), "glass": get_active_break_glass()}
 
 
-def passed(broken: BreakGlass) -> None:
+def count_passed_call(broken: BreakGlass) -> None:
     """Count a call that only break-glass let pass."""
     BreakGlass.objects.filter(pk=broken.pk).update(passed=F("passed") + 1)
 
@@ -79,7 +79,7 @@ class SetKillSwitch(Action):
             if not card.hard and ours:
                 if row.state == "approved" and card.approval and card.approval.id == row.id:
                     tx.tell(memory, f.ApprovalMoved(card.call_id, "revoked", id=row.id, at=tx.now), card)
-                tx.tell(memory, f.OutputDenied(card.call_id, reason=STOPPED, by=by, at=tx.now), card)
+                tx.tell(memory, f.OutputDenied(card.call_id, reason=KILL_SWITCH_REASON, by=by, at=tx.now), card)
             Approval.objects.filter(id=row.id).update(
                 state="denied" if row.state == "pending" else "revoked", by_kind="kill_switch", by_name=self.by
             )
@@ -103,8 +103,8 @@ class SetBreakGlass(Action):
             return
         if not self.reason:
             raise InvalidRequest("Say why.", code="reason_required")
-        if not 0 < self.minutes <= LONGEST_GLASS:
-            raise InvalidRequest(f"At most {LONGEST_GLASS} minutes.", code="too_long")
+        if not 0 < self.minutes <= MAX_BREAK_GLASS_MINUTES:
+            raise InvalidRequest(f"At most {MAX_BREAK_GLASS_MINUTES} minutes.", code="too_long")
         row = BreakGlass.objects.create(by=self.by, reason=self.reason, at=tx.now, until=tx.now + self.minutes * 60)
         detail = {"reason": self.reason, "minutes": self.minutes}
         tx.acts.append(Act("breakglass.on", self.kind, self.by, detail=detail, at=tx.now))

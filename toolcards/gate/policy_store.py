@@ -26,17 +26,17 @@ from toolcards.gate.decisions import eligibility
 from toolcards.gate.writer.bulk_sql import plain
 from toolcards.models import Draft, DraftRule, PolicyVersion, Source, ToolCall
 
-FIRST_PACK = "ask-on-writes"
-FIRST_AUTHOR = "first run"
-EMPTY: dict[str, Any] = {"v": 1, "default": "ask"}
-_COLUMNS = frozenset({"id", "effect", "enabled"})  # of a draft rule; the rest of the rule is its body
+STARTER_PRESET = "ask-on-writes"
+FIRST_RUN_AUTHOR = "first run"
+EMPTY_DOCUMENT: dict[str, Any] = {"v": 1, "default": "ask"}
+_COLUMN_FIELDS = frozenset({"id", "effect", "enabled"})  # of a draft rule; the rest of the rule is its body
 
 
-class NobodyActivated(Exception):
+class NoActivePolicy(Exception):
     """There is no active policy; every gated call is denied."""
 
 
-class Unreadable(NobodyActivated):
+class UnreadablePolicy(NoActivePolicy):
     """The active version's document is none any more; every gated call is denied. `number` says which."""
 
     def __init__(self, number: int) -> None:
@@ -44,7 +44,7 @@ class Unreadable(NobodyActivated):
         self.number = number
 
 
-class Superseded(Exception):
+class VersionConflict(Exception):
     """Somebody else activated a version meanwhile; `active` is its number."""
 
     def __init__(self, active: int) -> None:
@@ -57,45 +57,46 @@ class Superseded(Exception):
 _compiled: dict[tuple[int, str], Policy] = {}
 
 
-def active() -> Policy:
+def get_active_policy() -> Policy:
     """Return the active policy, looked up in the database each time; raises NobodyActivated or Unreadable."""
     row = PolicyVersion.objects.filter(active=True).values_list("number", "sha256").first()
     if row is None:
-        raise NobodyActivated
+        raise NoActivePolicy
     if row not in _compiled:
         version = PolicyVersion.objects.get(number=row[0])
         _compiled.clear()
-        _compiled[row] = compiled(version)
+        _compiled[row] = compile_version(version)
     return _compiled[row]
 
 
-def active_number() -> int:
+def get_active_version_number() -> int:
     """Return the number of the active version, 0 for none."""
     return PolicyVersion.objects.filter(active=True).values_list("number", flat=True).first() or 0
 
 
-def compiled(version: PolicyVersion) -> Policy:
+def compile_version(version: PolicyVersion) -> Policy:
     """Return a version's policy, ready to judge; raises Unreadable."""
     try:
         return documents.parse(json.loads(version.document), version=version.number)
     except Exception as error:  # changed by hand in the database, or written by a release with other rules
-        raise Unreadable(version.number) from error
+        raise UnreadablePolicy(version.number) from error
 
 
-def document_of(version: PolicyVersion) -> dict[str, Any]:
+def load_document(version: PolicyVersion) -> dict[str, Any]:
     """Return a version's document; raises Unreadable where it is no policy."""
-    compiled(version)
+    compile_version(version)
     document: dict[str, Any] = json.loads(version.document)
     return document
 
 
-def check(document: Any) -> list[Finding]:
+def check_document(document: Any) -> list[Finding]:
     """Return what deserves a second look; raise PolicyError for what is wrong, or could be answered by nobody."""
     policy = documents.parse(document)
     known = ToolCall.objects.order_by().values_list("tool", flat=True).distinct()[:2000]
     tools = {*known, *tool_kinds.own_tools()} if known else ()
     found = lint(
-        policy, known_tools=tools, groups=_voters(), people=_everybody(), voters=_answering(),
+        policy, known_tools=tools, groups=_count_voters_by_name(), people=_list_all_identities(),
+        voters=_list_voter_identities(),
         owners=set(Source.objects.exclude(owner=None).values_list("owner__username", flat=True)),
     )  # fmt: skip
     grave = [finding for finding in found if finding.grave]
@@ -104,22 +105,22 @@ def check(document: Any) -> list[Finding]:
     return found
 
 
-def default_unanswerable(source: Source) -> bool:
+def is_default_unanswerable(source: Source) -> bool:
     """Return whether calls of the source that the policy's default asks about are denied, since nobody may answer."""
     try:
-        policy = active()
-    except NobodyActivated:
+        policy = get_active_policy()
+    except NoActivePolicy:
         return False
     asks = Effect.ASK in (policy.default, policy.unknown_tool, policy.changed_tool)
     return asks and eligibility.count_eligible_voters(policy.ask, source) < policy.ask.quorum
 
 
-def _voters() -> dict[str, int]:
+def _count_voters_by_name() -> dict[str, int]:
     """How many people each approver's name stands for: the person, or everybody in the group."""
-    return Counter(name for names in _answering() for name in names)
+    return Counter(name for names in _list_voter_identities() for name in names)
 
 
-def _answering() -> list[tuple[str, ...]]:
+def _list_voter_identities() -> list[tuple[str, ...]]:
     """Who may answer at all, each with the name first and then the groups."""
     return [
         (person.get_username(), *(f"group:{group.name}" for group in person.groups.all()))
@@ -127,7 +128,7 @@ def _answering() -> list[tuple[str, ...]]:
     ]
 
 
-def _everybody() -> set[str]:
+def _list_all_identities() -> set[str]:
     """The names of all active people, and of all groups."""
     names = get_user_model().objects.filter(is_active=True).values_list("username", flat=True)
     return {*names, *(f"group:{name}" for name in Group.objects.values_list("name", flat=True))}
@@ -144,9 +145,9 @@ def activate(
     documents.parse(document)
     current = PolicyVersion.objects.select_for_update().filter(active=True).first()
     # Whoever waited for the lock finds the row inactive, so the number is read anew.
-    number = current.number if current else active_number()
+    number = current.number if current else get_active_version_number()
     if expected_active is not None and expected_active != number:
-        raise Superseded(number)
+        raise VersionConflict(number)
     PolicyVersion.objects.filter(active=True).update(active=False)
     newest = PolicyVersion.objects.order_by("-number").values_list("number", flat=True).first() or 0
     version = PolicyVersion.objects.create(
@@ -159,42 +160,42 @@ def activate(
     )
     Draft.objects.update(based_on=version.number)
     detail = {"version": version.number, "sha256": version.sha256, "was": number, "note": note}
-    write(Act("policy.activated", "command" if author in {"", FIRST_AUTHOR} else "human", author, detail=detail))
+    write(Act("policy.activated", "command" if author in {"", FIRST_RUN_AUTHOR} else "human", author, detail=detail))
     return version
 
 
 @transaction.atomic
-def ensure_first(default: str | None = None) -> PolicyVersion | None:
+def ensure_first_version(default: str | None = None) -> PolicyVersion | None:
     """Activate the starter policy where there is no version at all, and begin the draft as its copy."""
     if PolicyVersion.objects.exists():
         return None
-    pack = PACKS[FIRST_PACK]
+    pack = PACKS[STARTER_PRESET]
     document = pack.with_default(default)
-    version = activate(document, author=FIRST_AUTHOR, note=f"Starter policy: {pack.title}.", expected_active=0)
-    replace_draft(document, author=FIRST_AUTHOR)
+    version = activate(document, author=FIRST_RUN_AUTHOR, note=f"Starter policy: {pack.title}.", expected_active=0)
+    replace_draft(document, author=FIRST_RUN_AUTHOR)
     return version
 
 
 # ---------------------------------------------------------------- the draft
 
 
-def draft() -> dict[str, Any]:
+def load_draft() -> dict[str, Any]:
     """Return the policy being written as a document."""
     head = Draft.objects.first()
-    document: dict[str, Any] = json.loads(head.head) if head else dict(EMPTY)
-    document["rules"] = [rule_body(rule) for rule in DraftRule.objects.all()]
+    document: dict[str, Any] = json.loads(head.head) if head else dict(EMPTY_DOCUMENT)
+    document["rules"] = [build_rule_document(rule) for rule in DraftRule.objects.all()]
     return document
 
 
-def rule_body(rule: DraftRule) -> dict[str, Any]:
+def build_rule_document(rule: DraftRule) -> dict[str, Any]:
     """Return the draft rule as it stands in the document."""
     body: dict[str, Any] = json.loads(rule.body) | {"id": rule.rule_id, "effect": rule.effect}
     return body if rule.enabled else body | {"enabled": False}
 
 
-def sentence_of(rule: DraftRule) -> str:
+def describe_rule(rule: DraftRule) -> str:
     """Return the draft rule in words."""
-    return documents.parse({"v": 1, "rules": [rule_body(rule)]}).rules[0].sentence
+    return documents.parse({"v": 1, "rules": [build_rule_document(rule)]}).rules[0].sentence
 
 
 @transaction.atomic
@@ -203,91 +204,91 @@ def replace_draft(document: dict[str, Any], *, author: str) -> None:
     names = [rule.id for rule in documents.parse(document).rules]
     head = {name: value for name, value in document.items() if name != "rules"}
     Draft.objects.all().delete()
-    Draft.objects.create(head=json.dumps(head), based_on=active_number(), updated_by=author)
+    Draft.objects.create(head=json.dumps(head), based_on=get_active_version_number(), updated_by=author)
     DraftRule.objects.all().delete()
     for name, rule in zip(names, document.get("rules", ()), strict=True):
-        DraftRule.objects.create(rule_id=name, **_columns(rule, author))
-    _noted("policy.draft", author, sha256=digest(document), rules=len(names))
+        DraftRule.objects.create(rule_id=name, **_build_columns(rule, author))
+    _audit("policy.draft", author, sha256=digest(document), rules=len(names))
 
 
-def _noted(act: str, author: str, **detail: Any) -> None:
+def _audit(act: str, author: str, **detail: Any) -> None:
     """Write what was done to the draft, in the transaction that does it; who is at work, where nobody is named."""
     write(Act(act, "human" if author else "", author, detail=detail))
 
 
 @transaction.atomic
-def set_head(changes: dict[str, Any], *, author: str) -> None:
+def update_draft_head(changes: dict[str, Any], *, author: str) -> None:
     """Change what the draft says beside its rules; None takes a field out. Raises PolicyError."""
-    document = {name: value for name, value in (draft() | changes).items() if value is not None}
+    document = {name: value for name, value in (load_draft() | changes).items() if value is not None}
     documents.parse(document)
     head = {name: value for name, value in document.items() if name != "rules"}
-    row = Draft.objects.first() or Draft(based_on=active_number())
+    row = Draft.objects.first() or Draft(based_on=get_active_version_number())
     was = json.loads(row.head)
     row.head, row.updated_by = json.dumps(head), author
     row.save()
     changed = {name for name in {*was, *head} if was.get(name) != head.get(name)}
     if changed:
         said = {name: {"was": was.get(name), "is": head.get(name)} for name in sorted(changed)}
-        _noted("policy.draft.head", author, **said)
+        _audit("policy.draft.head", author, **said)
 
 
 @transaction.atomic
 def save_rule(rule: dict[str, Any], *, author: str, instead_of: str = "") -> DraftRule:
     """Put the rule into the draft, new or in place of another; raises PolicyError about this rule alone."""
     rule = {name: value for name, value in rule.items() if value is not None}
-    rule["id"] = checked_rule(rule, instead_of=instead_of)
+    rule["id"] = check_rule(rule, instead_of=instead_of)
     row = DraftRule.objects.select_for_update().filter(rule_id=instead_of).first() if instead_of else None
-    was = _digest(row) if row else ""
+    was = _digest_rule(row) if row else ""
     if row is None:
         row = DraftRule()
     row.rule_id = rule["id"]
-    for column, value in _columns(rule, author).items():
+    for column, value in _build_columns(rule, author).items():
         setattr(row, column, value)
     row.save()
     named = {"rule": row.rule_id} | ({"before": instead_of} if instead_of not in {"", row.rule_id} else {})
-    what = {"effect": row.effect, "enabled": row.enabled, "sha256": _digest(row)} | ({"was": was} if was else {})
-    _noted(f"policy.draft.{'changed' if was else 'added'}", author, **named, **what)
+    what = {"effect": row.effect, "enabled": row.enabled, "sha256": _digest_rule(row)} | ({"was": was} if was else {})
+    _audit(f"policy.draft.{'changed' if was else 'added'}", author, **named, **what)
     return row
 
 
-def _digest(rule: DraftRule) -> str:
-    return digest(rule_body(rule))
+def _digest_rule(rule: DraftRule) -> str:
+    return digest(build_rule_document(rule))
 
 
-def checked_rule(rule: dict[str, Any], *, instead_of: str = "") -> str:
+def check_rule(rule: dict[str, Any], *, instead_of: str = "") -> str:
     """Return the name that the rule has or is given in the draft; raise PolicyError if it does not belong there.
 
     Pointers of the findings begin at the rule.
     """
-    others = [rule_body(row) for row in DraftRule.objects.exclude(rule_id=instead_of)]
+    others = [build_rule_document(row) for row in DraftRule.objects.exclude(rule_id=instead_of)]
     if "id" not in rule and instead_of:
         rule = rule | {"id": instead_of}
     at = f"/rules/{len(others)}"
     try:
-        policy = documents.parse(draft() | {"rules": [*others, rule]})
+        policy = documents.parse(load_draft() | {"rules": [*others, rule]})
     except PolicyError as wrong:
-        raise PolicyError(_below(at, wrong.findings) or wrong.findings) from None
-    grave = _below(at, [found for found in lint(policy, groups=_voters()) if found.grave])
+        raise PolicyError(_select_findings_below(at, wrong.findings) or wrong.findings) from None
+    grave = _select_findings_below(at, [found for found in lint(policy, groups=_count_voters_by_name()) if found.grave])
     if grave:
         raise PolicyError(grave)
     return policy.rules[-1].id
 
 
-def _below(at: str, findings: list[Finding]) -> list[Finding]:
+def _select_findings_below(at: str, findings: list[Finding]) -> list[Finding]:
     """The findings about what stands at that pointer, with pointers that begin there."""
     ours = (found for found in findings if found.pointer == at or found.pointer.startswith(at + "/"))
     return [replace(found, pointer=found.pointer.removeprefix(at)) for found in ours]
 
 
 @transaction.atomic
-def switch_rule(rule_id: str, enabled: bool, *, author: str) -> bool:
+def set_rule_enabled(rule_id: str, enabled: bool, *, author: str) -> bool:
     """Turn a draft rule on or off; False if there is none."""
     row = DraftRule.objects.select_for_update().filter(rule_id=rule_id).first()
     if row is None:
         return False
     if row.enabled != enabled:
         DraftRule.objects.filter(pk=row.pk).update(enabled=enabled, updated_by=author)
-        _noted("policy.draft.switched", author, rule=rule_id, on=enabled)
+        _audit("policy.draft.switched", author, rule=rule_id, on=enabled)
     return True
 
 
@@ -297,14 +298,14 @@ def remove_rule(rule_id: str, *, author: str = "") -> bool:
     row = DraftRule.objects.select_for_update().filter(rule_id=rule_id).first()
     if row is None:
         return False
-    sha256 = _digest(row)
+    sha256 = _digest_rule(row)
     row.delete()
-    _noted("policy.draft.removed", author, rule=rule_id, effect=row.effect, sha256=sha256)
+    _audit("policy.draft.removed", author, rule=rule_id, effect=row.effect, sha256=sha256)
     return True
 
 
-def _columns(rule: dict[str, Any], author: str) -> dict[str, Any]:
-    body = {name: value for name, value in rule.items() if name not in _COLUMNS}
+def _build_columns(rule: dict[str, Any], author: str) -> dict[str, Any]:
+    body = {name: value for name, value in rule.items() if name not in _COLUMN_FIELDS}
     return {
         "effect": rule["effect"], "enabled": rule.get("enabled", True), "body": json.dumps(body), "updated_by": author,
     }  # fmt: skip

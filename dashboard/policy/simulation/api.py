@@ -38,8 +38,8 @@ def simulate(request: HttpRequest) -> JsonResponse:
     if "limit" in body:
         given.setdefault("limit", body.pop("limit"))
     explain, everything = bool(body.pop("explain", False)), bool(body.pop("all", False))
-    document = body.pop("document", None) or body.pop("draft", None) or body or policy_store.draft()
-    policy_store.check(document)
+    document = body.pop("document", None) or body.pop("draft", None) or body or policy_store.load_draft()
+    policy_store.check_document(document)
     old, new = _active(), documents.parse(document)
     if call is not None:
         return JsonResponse(_one(old, new, the_object(call, "/call")))
@@ -49,8 +49,8 @@ def simulate(request: HttpRequest) -> JsonResponse:
 
 def _active() -> Policy:
     try:
-        return policy_store.active()
-    except policy_store.NobodyActivated:
+        return policy_store.get_active_policy()
+    except policy_store.NoActivePolicy:
         return Policy(default=Effect.DENY)  # the gate denies everything then
 
 

@@ -126,6 +126,6 @@ def _examples(part: Group | Alarm, calls: dict[int, ToolCall]) -> list[Example]:
 
 def _active() -> Policy:
     try:
-        return policy_store.active()
-    except policy_store.NobodyActivated:
+        return policy_store.get_active_policy()
+    except policy_store.NoActivePolicy:
         return Policy(default=Effect.DENY)

@@ -6,7 +6,7 @@ from typing import Any
 
 from toolcards.client.common.json_text import same
 from toolcards.core.calls.card import ToolCallState
-from toolcards.gate.approvals.permits import with_permit
+from toolcards.gate.approvals.permits import build_decision_with_permit
 from toolcards.gate.writer.command import OfSource
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Source
@@ -27,5 +27,5 @@ class Standing(OfSource):
         for card in reversed(memory.board.cards.values()):
             if card.tool.name == self.tool and not card.removed and same(card.input, self.given):
                 if card.state in _SETTLED:
-                    self.answer = with_permit(memory, card)
+                    self.answer = build_decision_with_permit(memory, card)
                 return

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from toolcards.core.calls import facts as f
 from toolcards.gate.agents.liveness import BEAT_LEASE, POLL_LEASE, SILENCE, come_back, forfeit, hear
-from toolcards.gate.approvals.deadlines import expire_overdue
-from toolcards.gate.approvals.permits import with_permit
+from toolcards.gate.approvals.deadlines import expire_if_overdue
+from toolcards.gate.approvals.permits import build_decision_with_permit
 from toolcards.gate.decisions.responses import build_decision, format_time, get_approval_effect
 from toolcards.gate.refusals import TooLate
 from toolcards.gate.writer.command import OfSource
@@ -31,10 +31,10 @@ class Look(OfSource):
         """See journal.Work."""
         row = self._approval(id=self.approval, asked=True)
         memory = tx.existing(row.run_id)
-        if not expire_overdue(tx, memory, row) and row.state in ("pending", "approved"):
+        if not expire_if_overdue(tx, memory, row) and row.state in ("pending", "approved"):
             hear(tx, memory, POLL_LEASE if row.state == "pending" else SILENCE)
         card = memory.board.cards[row.call.ordinal]
-        said = with_permit(memory, card)
+        said = build_decision_with_permit(memory, card)
         if card.approval is None or card.approval.id != row.id:  # policy asks more strictly than this question did
             stands = {"id": row.id, "state": row.state, "need": 1, "have": 0, "decide_by": format_time(row.expires_at)}
             said |= {"decision": "deny", "permit": None, "approval": stands, "args_sha256": row.args_sha256}

@@ -12,27 +12,27 @@ from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval
 
-TOO_LATE = "Nobody answered in time."
+EXPIRED_REASON = "Nobody answered in time."
 
 
-def has_passed(tx: Transaction, row: Approval) -> bool:
+def is_past_deadline(tx: Transaction, row: Approval) -> bool:
     """Return whether it is too late to answer the question, by either clock."""
     return 0 < row.expires_at <= tx.now or row.is_overdue(tx.steady)
 
 
-def expire_overdue(tx: Transaction, memory: RunMemory, row: Approval) -> bool:
+def expire_if_overdue(tx: Transaction, memory: RunMemory, row: Approval) -> bool:
     """Close the question if its time is over and nobody answered; return whether that was so."""
     if row.state != "pending" or not row.is_overdue(tx.steady):
         return False
     card = memory.board.cards[row.call.ordinal]
-    if asks(card, row):
-        tx.tell(memory, f.Closed(card.call_id, "expired", reason=TOO_LATE, at=tx.now), card)
+    if is_open_on(card, row):
+        tx.tell(memory, f.Closed(card.call_id, "expired", reason=EXPIRED_REASON, at=tx.now), card)
     else:
         Approval.objects.filter(id=row.id).update(state="expired", by_kind="timeout")
     row.state = "expired"
     return True
 
 
-def asks(card: Card, row: Approval) -> bool:
+def is_open_on(card: Card, row: Approval) -> bool:
     """Return whether the card still asks this very question."""
     return card.waiting and card.approval is not None and card.approval.id == row.id

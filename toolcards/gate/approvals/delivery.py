@@ -7,7 +7,7 @@ from typing import Any
 from toolcards.adapters import ADAPTERS, Answer
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
-from toolcards.gate.approvals.permits import has_lapsed, lapse, with_permit
+from toolcards.gate.approvals.permits import build_decision_with_permit, expire_permit, has_expired_unused
 from toolcards.gate.decisions.recheck import recheck_approval
 from toolcards.gate.decisions.responses import get_approval_effect
 from toolcards.gate.writer.command import Action
@@ -33,37 +33,37 @@ class ClaimDelivery(Action):
         card = memory.board.cards[row.call.ordinal]
         if card.approval is None or card.approval.id != row.id:
             return  # a newer question of the same call took its place; that one will be answered
-        if has_lapsed(row, tx.working):  # the clock has not come by yet
-            lapse(tx, memory, row, card)
+        if has_expired_unused(row, tx.working):  # the clock has not come by yet
+            expire_permit(tx, memory, row, card)
             card = memory.board.cards[card.ordinal]
         elif row.state == "approved" and row.opener == "gate":
             refused = recheck_approval(tx, memory, row, card, again=row.channel == "socket")
             card = memory.board.cards[card.ordinal]
             if refused is not None and card.waiting:
                 return  # asked anew: the answer to that is owed now
-        said: dict[str, Any] = with_permit(memory, card)
+        said: dict[str, Any] = build_decision_with_permit(memory, card)
         if row.opener == "agent":
-            said |= {"decision": get_approval_effect(card)} | _replies(memory, card)
+            said |= {"decision": get_approval_effect(card)} | _encode_replies(memory, card)
         if card.approval and card.approval.state == "approved":
             tx.tell(memory, f.ApprovalMoved(card.call_id, "claimed", id=row.id, at=tx.now), card)
             Approval.objects.filter(id=row.id).update(claimed_at=tx.now)
         self.answer = said
 
 
-def _replies(memory: RunMemory, card: Card) -> dict[str, Any]:
+def _encode_replies(memory: RunMemory, card: Card) -> dict[str, Any]:
     """The answer as the agent's own protocol says it, and all answers of the run where it takes them together."""
     adapter = ADAPTERS.get(memory.row.protocol)
     if adapter is None:
         return {"reply": None}
-    told: dict[str, Any] = {"reply": adapter.encode(_answer(card))}
+    told: dict[str, Any] = {"reply": adapter.encode(_build_answer(card))}
     if adapter.encode_all is not None:
         scope = [other for other in memory.board.cards.values() if other.scope == card.scope and not other.removed]
         asked = [other for other in scope if other.approval and other.approval.opener == "agent"]
-        told["resume"] = adapter.encode_all([_answer(other) for other in asked if not other.waiting])
+        told["resume"] = adapter.encode_all([_build_answer(other) for other in asked if not other.waiting])
     return told
 
 
-def _answer(card: Card) -> Answer:
+def _build_answer(card: Card) -> Answer:
     ask = card.approval
     assert ask is not None
     edited = card.input if card.repair == "edited" else None

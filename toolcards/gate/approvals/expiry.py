@@ -15,8 +15,8 @@ from django.conf import settings
 from toolcards.clocks import clock
 from toolcards.core.calls import facts as f
 from toolcards.gate.agents.liveness import Lose
-from toolcards.gate.approvals.deadlines import asks, expire_overdue
-from toolcards.gate.approvals.permits import has_lapsed, lapse
+from toolcards.gate.approvals.deadlines import expire_if_overdue, is_open_on
+from toolcards.gate.approvals.permits import expire_permit, has_expired_unused
 from toolcards.gate.decisions.terms import load_terms
 from toolcards.gate.refusals import Undecryptable
 from toolcards.gate.writer import group_commit, timekeeping
@@ -24,43 +24,43 @@ from toolcards.gate.writer.command import Action
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Run
 
-_ESCALATES = '"escalate": [['  # as json.dumps spells terms that name somebody
+_ESCALATION_IN_TERMS = '"escalate": [['  # as json.dumps spells terms that name somebody
 
 
 def sweep() -> int:
     """Expire and lose what is due; return how many things that were."""
     timekeeping.keep_up()  # first of all: after a pause of our own, less is due than it seems
-    works: list[Any] = [ExpireApproval(pk) for pk in _due_approvals()]
-    works += [EscalateApproval(pk) for pk in _due_escalations()]
-    works += [ExpirePermit(pk) for pk in _due_permits()]
-    works += [Lose(pk) for pk in _due_runs()]
+    works: list[Any] = [ExpireApproval(pk) for pk in _find_overdue_approvals()]
+    works += [EscalateApproval(pk) for pk in _find_due_escalations()]
+    works += [ExpirePermit(pk) for pk in _find_expired_permits()]
+    works += [Lose(pk) for pk in _find_lost_runs()]
     for work in works:
         with suppress(Undecryptable):  # without its key a run stays as it is, and keeps no other from its end
             group_commit.do(work)
     return len(works)
 
 
-def _due_approvals() -> list[str]:
+def _find_overdue_approvals() -> list[str]:
     return list(Approval.objects.waiting().overdue(clock.steady()).values_list("id", flat=True)[:500])
 
 
-def _due_escalations() -> list[str]:
+def _find_due_escalations() -> list[str]:
     """The few questions that say so wait seldom, so they are read each time: nothing to keep, nothing to lose."""
-    escalating = Approval.objects.waiting().filter(opener="gate", terms__contains=_ESCALATES)
+    escalating = Approval.objects.waiting().filter(opener="gate", terms__contains=_ESCALATION_IN_TERMS)
     rows, steady = escalating.only("requested_at", "clock_offset", "terms", "opener"), clock.steady()
-    return [row.pk for row in rows if _due(row, steady)]
+    return [row.pk for row in rows if _list_due_escalations(row, steady)]
 
 
-def _due(row: Approval, steady: float) -> tuple[tuple[float, str], ...]:
+def _list_due_escalations(row: Approval, steady: float) -> tuple[tuple[float, str], ...]:
     return load_terms(row).due(row.clock_offset + steady - row.requested_at)
 
 
-def _due_permits() -> list[str]:
+def _find_expired_permits() -> list[str]:
     unused = Approval.objects.filter(state="approved", claimed_at=0, permit_expires_at__gt=0)
     return list(unused.filter(permit_expires_at__lte=clock.working()).values_list("id", flat=True)[:500])
 
 
-def _due_runs() -> list[int]:
+def _find_lost_runs() -> list[int]:
     """Return the runs whose lease is over; none while agents may still be on their way back after a pause of ours."""
     now = clock.working()
     if now < clock.resumed + settings.TOOLCARDS.grace:
@@ -78,7 +78,7 @@ class ExpireApproval(Action):
     def apply(self, tx: Transaction) -> None:
         """See journal.Work."""
         row = Approval.objects.select_for_update().get(id=self.approval)
-        expire_overdue(tx, tx.existing(row.run_id), row)
+        expire_if_overdue(tx, tx.existing(row.run_id), row)
 
 
 class EscalateApproval(Action):
@@ -91,13 +91,13 @@ class EscalateApproval(Action):
     def apply(self, tx: Transaction) -> None:
         """See journal.Work."""
         row = Approval.objects.select_for_update().get(id=self.approval)
-        due = _due(row, tx.steady)
+        due = _list_due_escalations(row, tx.steady)
         if row.state != "pending" or not due or row.is_overdue(tx.steady):
             return
         terms = load_terms(row)
         memory = tx.existing(row.run_id)
         card = memory.board.cards[row.call.ordinal]
-        if card.approval is None or not asks(card, row):
+        if card.approval is None or not is_open_on(card, row):
             return
         told = replace(terms, escalated=(*terms.escalated, *due))
         Approval.objects.filter(id=row.id).update(terms=json.dumps(asdict(told)))  # once, whoever's clock it was
@@ -116,6 +116,6 @@ class ExpirePermit(Action):
     def apply(self, tx: Transaction) -> None:
         """See journal.Work."""
         row = Approval.objects.select_for_update().get(id=self.approval)
-        if has_lapsed(row, tx.working):
+        if has_expired_unused(row, tx.working):
             memory = tx.existing(row.run_id)
-            lapse(tx, memory, row, memory.board.cards[row.call.ordinal])
+            expire_permit(tx, memory, row, memory.board.cards[row.call.ordinal])

@@ -13,7 +13,7 @@ from typing import Any
 from toolcards.audit import trail
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
-from toolcards.gate.approvals.votes import ago, spoken
+from toolcards.gate.approvals.votes import clean_text, format_age
 from toolcards.gate.decisions.eligibility import list_identities
 from toolcards.gate.decisions.terms import load_terms
 from toolcards.gate.refusals import AlreadyDecided, InvalidRequest, NotAllowed, NotFound
@@ -77,7 +77,7 @@ class RecordManualOutcome(Action):
         if told is not None and card.soft:
             who = told.by.name if told.by else "somebody"
             raise AlreadyDecided(
-                f"Already settled by {who} {ago(time.time() - told.at)}: it {told.outcome}.",
+                f"Already settled by {who} {format_age(time.time() - told.at)}: it {told.outcome}.",
                 code="already_settled", by=who, outcome=told.outcome,
             )  # fmt: skip
         if not card.unsettled:
@@ -89,7 +89,7 @@ class RecordManualOutcome(Action):
             raise AlreadyDecided("The agent has used this call’s id again since.", code="not_unknown")
 
     def _settle(self, tx: Transaction, memory: RunMemory, card: Card) -> None:
-        by, note = f.By("human", self.person.get_username()), spoken(self.said.note).strip()
+        by, note = f.By("human", self.person.get_username()), clean_text(self.said.note).strip()
         about = card.approval.id if card.approval else ""
         told = {"outcome": self.said.outcome, "note": trail.sealed_words(note)}
         tx.acts.append(audit_entries.about(memory, card, "settled", by.kind, by.name, tx.now, about, **told))

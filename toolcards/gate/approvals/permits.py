@@ -21,8 +21,8 @@ from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import AgentKey, Approval, Source
 
-NOT_BEGUN = "Approved, but not executed in time."
-NEVER_BEGUN = "Allowed, but never executed."
+APPROVED_NOT_EXECUTED = "Approved, but not executed in time."
+ALLOWED_NOT_EXECUTED = "Allowed, but never executed."
 
 
 class ClaimPermit(OfSource):
@@ -45,7 +45,7 @@ class ClaimPermit(OfSource):
         row.refresh_from_db()  # the run is locked now: no other claim and no end comes between
         card = memory.board.cards[row.call.ordinal]
         if row.claimed_at and self._is_repeated(row, card):
-            self.answer = _claimed(memory, row, card)
+            self.answer = _build_claim(memory, row, card)
             return
         self._check_usable(row, card, tx.working)
         self._check_bound(row, card)
@@ -60,7 +60,7 @@ class ClaimPermit(OfSource):
             tx.tell(memory, f.ApprovalMoved(card.call_id, "claimed", id=row.id, at=tx.now), card)
         else:
             tx.tell(memory, f.PermitMoved(card.call_id, "claimed", row.id, tx.now), card)
-        self.answer = _claimed(memory, row, memory.board.cards[card.ordinal])
+        self.answer = _build_claim(memory, row, memory.board.cards[card.ordinal])
 
     def _is_repeated(self, row: Approval, card: Card) -> bool:
         """Return whether the client that claimed asks for its lost answer, while the call runs."""
@@ -106,7 +106,7 @@ def _is_current(row: Approval, card: Card) -> bool:
     return card.permit is not None and card.permit.id == row.id and card.permit.state == "issued"
 
 
-def _claimed(memory: RunMemory, row: Approval, card: Card) -> dict[str, Any]:
+def _build_claim(memory: RunMemory, row: Approval, card: Card) -> dict[str, Any]:
     """Return what may run now: the frozen bytes."""
     return {
         "permit": row.permit, "run": memory.row.name, "call_id": card.call_id, "attempt": row.attempt,
@@ -115,7 +115,7 @@ def _claimed(memory: RunMemory, row: Approval, card: Card) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def use_clock(row: Approval, working: float) -> dict[str, Any]:
+def build_permit_columns(row: Approval, working: float) -> dict[str, Any]:
     """Return the columns of an approval that was given at that working time.
 
     They say until when the call may begin, and carry the right to begin it.
@@ -123,53 +123,53 @@ def use_clock(row: Approval, working: float) -> dict[str, Any]:
     """
     until = {"permit_expires_at": working + settings.TOOLCARDS.handover_seconds + row.use_ttl}
     if row.channel == "http":
-        return until if row.permit else until | {"permit": new_permit()}
+        return until if row.permit else until | {"permit": generate_permit_id()}
     return until if row.opener == "gate" else {}  # how long the agent's own question waits is the agent's matter
 
 
-def lapse(tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> None:
+def expire_permit(tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> None:
     """Approved, but not begun in time: the right is gone, and the agent is told so if it comes for its answer."""
     Approval.objects.filter(id=row.id).update(state="expired")
     if card.approval and card.approval.id == row.id:
         tx.tell(memory, f.ApprovalMoved(card.call_id, "expired", id=row.id, at=tx.now), card)
-        tx.tell(memory, f.Closed(card.call_id, "cancelled", reason=NOT_BEGUN, at=tx.now), card)
+        tx.tell(memory, f.Closed(card.call_id, "cancelled", reason=APPROVED_NOT_EXECUTED, at=tx.now), card)
     elif card.permit is not None and card.permit.id == row.id:  # a rule had allowed it
         tx.tell(memory, f.PermitMoved(card.call_id, "expired", row.id, tx.now), card)
         if not card.finished:
-            tx.tell(memory, f.Closed(card.call_id, "truncated", reason=NEVER_BEGUN, at=tx.now), card)
+            tx.tell(memory, f.Closed(card.call_id, "truncated", reason=ALLOWED_NOT_EXECUTED, at=tx.now), card)
 
 
-def has_lapsed(row: Approval, working: float) -> bool:
+def has_expired_unused(row: Approval, working: float) -> bool:
     """Return whether the row is an approval whose time for use is over, and that was not used."""
     return row.state == "approved" and not row.claimed_at and 0 < row.permit_expires_at <= working
 
 
-def new_permit() -> str:
+def generate_permit_id() -> str:
     """Return a permit's id; who has it may run the call, once."""
     return f"prm_{secrets.token_urlsafe(24)}"
 
 
-def permit_object(row: Approval) -> dict[str, Any] | None:
+def build_permit(row: Approval) -> dict[str, Any] | None:
     """Return the permit of an approved and unclaimed approval, once it may be handed over."""
-    if row.state != "approved" or row.claimed_at or not row.permit or _held_back(row):
+    if row.state != "approved" or row.claimed_at or not row.permit or _is_held_back(row):
         return None
     return {"id": row.permit, "expires_at": format_time(clock.wall_of(row.permit_expires_at))}
 
 
-def with_permit(memory: RunMemory, card: Card, *, attempt: int = 1) -> dict[str, Any]:
+def build_decision_with_permit(memory: RunMemory, card: Card, *, attempt: int = 1) -> dict[str, Any]:
     """Return the call's decision object as it stands, with its permit if it has one to give."""
     row = Approval.objects.filter(run_id=memory.row.pk, call__ordinal=card.ordinal).order_by("-requested_at").first()
     said = build_decision(
-        memory, card, permit=permit_object(row) if row else None, attempt=row.attempt if row else attempt
+        memory, card, permit=build_permit(row) if row else None, attempt=row.attempt if row else attempt
     )
-    if row and row.state == "approved" and not row.claimed_at and _held_back(row):
+    if row and row.state == "approved" and not row.claimed_at and _is_held_back(row):
         said |= {"decision": "ask", "approval": {**said["approval"], "state": "pending", "have": 0}}
     if card.repair == "edited" and said["decision"] == "allow":
         said["args"] = card.input
     return said
 
 
-def _held_back(row: Approval) -> bool:
+def _is_held_back(row: Approval) -> bool:
     """Whether a person's yes may still be taken back, so that its agent is not told yet."""
     held = row.asked and row.delivered_at is None
     return held and clock.is_recent(row.decided_at, settings.TOOLCARDS.handover_seconds)

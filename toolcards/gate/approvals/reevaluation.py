@@ -8,8 +8,8 @@ from toolcards.audit.trail import Act
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.core.policy.decision import Decision, Effect
-from toolcards.gate.approvals.deadlines import asks, has_passed
-from toolcards.gate.approvals.permits import use_clock
+from toolcards.gate.approvals.deadlines import is_open_on, is_past_deadline
+from toolcards.gate.approvals.permits import build_permit_columns
 from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.decisions.judgement import build_decision_fact, reevaluate_call
 from toolcards.gate.decisions.recheck import replace_approval, revoke_and_deny
@@ -19,7 +19,7 @@ from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval
 
-MOST = 500
+MAX_APPROVALS = 500
 
 
 class ReevaluateWaiting(Action):
@@ -33,16 +33,16 @@ class ReevaluateWaiting(Action):
         """See journal.Work."""
         counts = {"allowed": 0, "denied": 0, "asked_anew": 0, "left": 0}
         rows = Approval.objects.waiting().filter(opener="gate").select_related("call")
-        for row in rows[:MOST]:
+        for row in rows[:MAX_APPROVALS]:
             memory = tx.existing(row.run_id)
             card = memory.board.cards[row.call.ordinal]
-            if asks(card, row) and not has_passed(tx, row):  # what is too late to answer, the clock denies
-                counts[_again(tx, memory, row, card)] += 1
+            if is_open_on(card, row) and not is_past_deadline(tx, row):  # what is too late to answer, the clock denies
+                counts[_reevaluate(tx, memory, row, card)] += 1
         tx.acts.append(Act("policy.applied", "human", self.by, detail=counts, at=tx.now))
         self.answer: dict[str, Any] = counts
 
 
-def _again(tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> str:
+def _reevaluate(tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> str:
     now = reevaluate_call(memory, card, tx.now)
     if now.effect is Effect.DENY:
         revoke_and_deny(tx, memory, row, card, now)
@@ -58,5 +58,5 @@ def _again(tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> str
 
 def _allow(tx: Transaction, memory: RunMemory, row: Approval, card: Card, now: Decision) -> None:
     tx.tell(memory, build_decision_fact(card, now, digest_input(card), tx.now), card)
-    tx.extras[row.id] = use_clock(row, tx.working)
+    tx.extras[row.id] = build_permit_columns(row, tx.working)
     tx.tell(memory, f.ApprovalAnswered(card.call_id, True, id=row.id, reason=now.reason, by=now.by, at=tx.now), card)

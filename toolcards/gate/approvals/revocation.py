@@ -23,14 +23,14 @@ from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Grant
 
 # Who looks whether an answer may be told holds no lock, so what is taken back must be written before they can look.
-MARGIN = 0.25  # seconds
-TAKEN_BACK = "A person approved this call and took the approval back."
+UNDO_MARGIN = 0.25  # seconds
+REVOKED_REASON = "A person approved this call and took the approval back."
 
 
-def undoable_until(decided_at: float) -> float:
+def get_undo_deadline(decided_at: float) -> float:
     """Return until when an approval given then can be taken back, in epoch seconds; 0 where it never can."""
     held = settings.TOOLCARDS.handover_seconds
-    return decided_at + held - MARGIN if held > MARGIN and decided_at else 0.0
+    return decided_at + held - UNDO_MARGIN if held > UNDO_MARGIN and decided_at else 0.0
 
 
 class RevokeApproval(Action):
@@ -66,7 +66,7 @@ class RevokeApproval(Action):
         ours = card.approval is not None and card.approval.id == row.id
         if row.state != "approved" or row.by_kind != "human" or not ours:
             raise TooLate(f"Nothing to take back: this approval is {row.state}.", code="used")
-        held = clock.is_recent(row.decided_at, settings.TOOLCARDS.handover_seconds - MARGIN)
+        held = clock.is_recent(row.decided_at, settings.TOOLCARDS.handover_seconds - UNDO_MARGIN)
         if row.claimed_at or row.delivered_at or not held:
             raise TooLate("Too late to take it back: the agent has the answer.", code="used")
 
@@ -78,4 +78,4 @@ class RevokeApproval(Action):
             told = {"grant": grant.id, "rule": grant.rule, "tool": grant.tool}
             tx.acts.append(Act("grant.revoked", by.kind, by.name, detail=told, at=tx.now))
         tx.tell(memory, f.ApprovalMoved(card.call_id, "revoked", id=row.id, at=tx.now), card)
-        tx.tell(memory, f.OutputDenied(card.call_id, reason=TAKEN_BACK, by=by, at=tx.now), card)
+        tx.tell(memory, f.OutputDenied(card.call_id, reason=REVOKED_REASON, by=by, at=tx.now), card)

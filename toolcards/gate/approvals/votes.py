@@ -20,8 +20,8 @@ from toolcards.core.policy.decision import AskTerms, Effect
 from toolcards.core.redaction.redactor import masked
 from toolcards.core.schemas import input_repair
 from toolcards.core.schemas.canonical_json import NotCanonical, digest
-from toolcards.gate.approvals.deadlines import has_passed
-from toolcards.gate.approvals.permits import use_clock
+from toolcards.gate.approvals.deadlines import is_past_deadline
+from toolcards.gate.approvals.permits import build_permit_columns
 from toolcards.gate.decisions import grants
 from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.decisions.eligibility import list_identities
@@ -35,11 +35,11 @@ from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Vote
 
-ANSWERS = {"approve": True, "edit": True, "deny": False}
-FRESH_LOGIN = 300.0  # seconds
-LONGEST_REASON = 2_000  # characters
-NEVER = datetime(1970, 1, 1, tzinfo=UTC)
-LATE = {"expired": "expired", "cancelled": "run_ended", "superseded": "superseded", "revoked": "revoked"}
+VOTE_DECISIONS = {"approve": True, "edit": True, "deny": False}
+MAX_LOGIN_AGE = 300.0  # seconds
+MAX_REASON_LENGTH = 2_000  # characters
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LATE_CODES = {"expired": "expired", "cancelled": "run_ended", "superseded": "superseded", "revoked": "revoked"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +59,10 @@ class Ballot:
     signed_in_at: float | None = None  # epoch seconds, of the session it came by; without one the latest counts
 
 
-def spoken(text: str) -> str:
+def clean_text(text: str) -> str:
     """Return what a person wrote as models and terminals may read it: without control characters, and not too long."""
     shown = "".join(char for char in text if char in "\n\t" or unicodedata.category(char) != "Cc")
-    return shown[:LONGEST_REASON]
+    return shown[:MAX_REASON_LENGTH]
 
 
 class CastVote(Action):
@@ -70,7 +70,8 @@ class CastVote(Action):
 
     def __init__(self, person: Any, ballot: Ballot) -> None:
         super().__init__()
-        self.person, self.ballot = person, replace(ballot, reason=spoken(ballot.reason), note=spoken(ballot.note))
+        self.person = person
+        self.ballot = replace(ballot, reason=clean_text(ballot.reason), note=clean_text(ballot.note))
 
     def runs(self) -> Iterable[tuple[int, str]]:
         """See journal.Work."""
@@ -78,7 +79,7 @@ class CastVote(Action):
 
     def apply(self, tx: Transaction) -> None:
         """See journal.Work."""
-        row = Approval.objects.select_for_update().filter(id=_legible(self.ballot.approval), asked=True).first()
+        row = Approval.objects.select_for_update().filter(id=_clean_id(self.ballot.approval), asked=True).first()
         if row is None:
             raise NotFound("There is no such approval.")
         memory = tx.existing(row.run_id)
@@ -99,26 +100,26 @@ class CastVote(Action):
         """The same person's same answer again is the same answer; anybody else's comes too late."""
         if self._voted_so(row):
             return card
-        if row.state in LATE:
-            raise TooLate(f"Too late: this approval is {row.state}.", code=LATE[row.state], by=row.by_name)
+        if row.state in LATE_CODES:
+            raise TooLate(f"Too late: this approval is {row.state}.", code=LATE_CODES[row.state], by=row.by_name)
         verb = "denied" if row.state == "denied" else "approved"
         who = row.by_name or row.by_kind or "somebody"
-        when = ago(time.time() - row.decided_at)
+        when = format_age(time.time() - row.decided_at)
         raise AlreadyDecided(f"Already {verb} by {who} {when}.", by=row.by_name, state=row.state)
 
     # ------------------------------------------------------------ may this vote count?
 
     def _check(self, tx: Transaction, row: Approval, card: Card) -> None:
         ballot = self.ballot
-        if ballot.decision not in ANSWERS:
+        if ballot.decision not in VOTE_DECISIONS:
             raise InvalidRequest("Answer approve, deny or edit.", code="invalid_vote")
         if card.approval is None or not card.approval.votable:
             raise NotAllowed("This approval is answered where the agent runs, not here.", code="not_here")
-        if has_passed(tx, row):
+        if is_past_deadline(tx, row):
             raise TooLate("Too late: the time for an answer is over.", code="expired")
         if ballot.rev != card.rev:
             raise CallChanged("The call has changed since you saw it. Look again.", code="stale_rev")
-        if ballot.args_sha256 != _drawn_digest(card):
+        if ballot.args_sha256 != _digest_shown_input(card):
             raise CallChanged("These are not the arguments you saw. Look again.", code="args_mismatch")
         views = (view_sha256(redactor().card(card)), view_sha256(card))  # who may reveal has seen the other one
         if ballot.view_sha256 and ballot.view_sha256 not in views:
@@ -134,17 +135,17 @@ class CastVote(Action):
         wanted = terms.reason == "always" or (terms.reason == "on_deny" and self.ballot.decision == "deny")
         if wanted and not self.ballot.reason.strip():
             raise InvalidRequest("The rule wants a reason.", code="reason_required")
-        if terms.reauth and time.time() - self._signed_in() > FRESH_LOGIN:
+        if terms.reauth and time.time() - self._signed_in() > MAX_LOGIN_AGE:
             raise NotAllowed("Sign in again first: this answer needs a fresh sign-in.", code="reauth", status=401)
 
     def _signed_in(self) -> float:
-        latest: float = (self.person.last_login or NEVER).timestamp()
+        latest: float = (self.person.last_login or EPOCH).timestamp()
         return latest if self.ballot.signed_in_at is None else min(latest, self.ballot.signed_in_at)
 
     # ------------------------------------------------------------ counting
 
     def _cast(self, tx: Transaction, memory: RunMemory, row: Approval, card: Card, terms: AskTerms) -> None:
-        ballot, approved = self.ballot, ANSWERS[self.ballot.decision]
+        ballot, approved = self.ballot, VOTE_DECISIONS[self.ballot.decision]
         if ballot.decision == "edit":
             self._edit(memory, row, card, terms, tx.now)
             Vote.objects.filter(approval=row).delete()  # nobody has voted on this input yet
@@ -192,7 +193,7 @@ class CastVote(Action):
         extras: dict[str, Any] = {"note": ballot.note, "edited": row.edited}
         value = json.loads(row.edited) if edited else None
         if approved:
-            extras |= use_clock(row, tx.working)
+            extras |= build_permit_columns(row, tx.working)
         tx.extras[row.id] = extras
         if edited:
             row.args_sha256 = digest(value)  # what a grant covers is what was approved
@@ -240,7 +241,7 @@ class CastVote(Action):
         row.edited = json.dumps(edited)
 
 
-def _drawn_digest(card: Card) -> str:
+def _digest_shown_input(card: Card) -> str:
     """Return the digest of the input that a vote is about: as edited so far, else as the call has it."""
     ask = card.approval
     if ask is not None and ask.has_edited:
@@ -248,12 +249,12 @@ def _drawn_digest(card: Card) -> str:
     return digest_input(card)
 
 
-def _legible(name: str) -> str:
+def _clean_id(name: str) -> str:
     """A name that a database can be asked for; none has a NUL in it."""
     return "" if "\0" in name else name
 
 
-def ago(seconds: float) -> str:
+def format_age(seconds: float) -> str:
     """Return how long ago that was, for a sentence."""
     if seconds < 90:
         return f"{max(0, round(seconds))} s ago"

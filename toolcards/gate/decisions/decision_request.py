@@ -11,8 +11,8 @@ from toolcards.core.calls.card import BY_SOURCE, Card, ToolCallState
 from toolcards.core.schemas.canonical_json import NotCanonical, digest
 from toolcards.core.schemas.input_repair import Offer
 from toolcards.gate.agents.liveness import hear
-from toolcards.gate.approvals.deadlines import expire_overdue
-from toolcards.gate.approvals.permits import new_permit, permit_object, with_permit
+from toolcards.gate.approvals.deadlines import expire_if_overdue
+from toolcards.gate.approvals.permits import build_decision_with_permit, build_permit, generate_permit_id
 from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.decisions.judgement import USE_TTL, can_ask_again, evaluate_call, start_next_attempt
 from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
@@ -78,7 +78,7 @@ class DecideCall(OfSource):
         card = self._asked_before(memory)
         if card is not None and card.waiting and card.approval is not None:
             asked = Approval.objects.select_for_update().filter(id=card.approval.id).first()
-            if asked is not None and expire_overdue(tx, memory, asked):
+            if asked is not None and expire_if_overdue(tx, memory, asked):
                 card = memory.board.cards[card.ordinal]
         if card is None:
             newest = memory.board.find(asking.call_id)
@@ -137,7 +137,7 @@ class DecideCall(OfSource):
     def _stands(self, memory: RunMemory, card: Card) -> None:
         """What was decided, once its permit is written, which may be of this very transaction."""
         card = memory.board.cards[card.ordinal]
-        self.answer = with_permit(memory, card) | {"attempt": self._attempt(card)}
+        self.answer = build_decision_with_permit(memory, card) | {"attempt": self._attempt(card)}
 
     def _attempt(self, card: Card) -> int:
         """Return the attempt as the agent counts it."""
@@ -208,9 +208,9 @@ class DecideCall(OfSource):
                 id=issued.id, run_id=memory.row.pk, call_id=call.pk, asked=False,
                 state=permit_state(permit.state), args_sha256=verdict.args_sha256,
                 by_kind=verdict.by.kind, by_name=plain(verdict.by.name, 200), requested_at=tx.now, decided_at=tx.now,
-                permit=new_permit(), permit_expires_at=tx.working + USE_TTL, **extras,
+                permit=generate_permit_id(), permit_expires_at=tx.working + USE_TTL, **extras,
             )  # fmt: skip
-            self.answer = build_decision(memory, now, permit=permit_object(row), attempt=self._attempt(now))
+            self.answer = build_decision(memory, now, permit=build_permit(row), attempt=self._attempt(now))
 
         tx.after.append(write)
 

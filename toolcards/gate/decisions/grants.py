@@ -106,7 +106,7 @@ def create_grants(
 def _get_asking_policy(row: Approval) -> policy.Policy:
     """Return the policy that asked; the person has not seen a later one."""
     version = PolicyVersion.objects.filter(number=row.version).first()
-    return policy_store.compiled(version) if version else policy_store.active()
+    return policy_store.compile_version(version) if version else policy_store.get_active_policy()
 
 
 def _get_server(card: Card) -> str:

@@ -115,8 +115,8 @@ def _record_usage(decision: Decision, at: float) -> None:
     """Count what let the call pass in place of a person."""
     if decision.grants:
         grants.count_use(decision.grants)
-    if decision.by.kind == "break_glass" and (broken := emergency.glass(at)):
-        emergency.passed(broken)
+    if decision.by.kind == "break_glass" and (broken := emergency.get_active_break_glass(at)):
+        emergency.count_passed_call(broken)
 
 
 def _decide(memory: RunMemory, card: Card, seen: ToolSnapshot, *, can_wait: bool, at: float) -> Decision:
@@ -129,11 +129,11 @@ def _decide(memory: RunMemory, card: Card, seen: ToolSnapshot, *, can_wait: bool
         except NotCanonical as error:
             return _deny("invalid_args", f"The arguments cannot be judged: {error}")
     try:
-        policy = policy_store.active()
-    except policy_store.Unreadable as error:
+        policy = policy_store.get_active_policy()
+    except policy_store.UnreadablePolicy as error:
         log.exception("judge: version %s cannot be read", error.number)
         return _deny("gate_error", "The active policy cannot be read, so nothing is allowed.")
-    except policy_store.NobodyActivated:
+    except policy_store.NoActivePolicy:
         return _deny("gate_error", "There is no active policy, so nothing is allowed.")
     source = memory.row.source
     question = Question.of(
@@ -158,7 +158,7 @@ def _decide(memory: RunMemory, card: Card, seen: ToolSnapshot, *, can_wait: bool
         policy,
         question,
         grants=grants.find_grants(question, memory.row, at),
-        kill_switch=emergency.killed(),
+        kill_switch=emergency.is_kill_switch_on(),
         eligible=lambda terms: count_eligible_voters(terms, source),
     )
     return _apply_break_glass(grants.name_grantor(decision), at).but(moment=question.moment)
@@ -182,7 +182,7 @@ def _apply_break_glass(decision: Decision, at: float) -> Decision:
     """Break-glass turns a question into a recorded allow; a deny, or what was not fully evaluated, it cannot lift."""
     if not decision.liftable:
         return decision
-    broken = emergency.glass(at)
+    broken = emergency.get_active_break_glass(at)
     if broken is None:
         return decision
     reason = f"Break-glass by {broken.by}: {broken.reason}"

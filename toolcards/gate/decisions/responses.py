@@ -208,7 +208,7 @@ def _get_suggestion(card: Card) -> str:
 
 def _get_policy_sha256(version: int) -> str:
     try:
-        policy = policy_store.active()
-    except policy_store.NobodyActivated:
+        policy = policy_store.get_active_policy()
+    except policy_store.NoActivePolicy:
         return ""
     return policy.sha256 if policy.version == version else ""

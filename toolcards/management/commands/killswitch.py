@@ -25,5 +25,5 @@ class Command(BaseCommand):
             stopped = f" {said['stopped']} open calls were denied." if said["on"] else ""
             self.stdout.write(f"The kill switch is {position}.{stopped}")
             return
-        row = emergency.newest()
+        row = emergency.get_active_kill_switch()
         self.stdout.write(f"The kill switch is on: {row.reason}" if row else "The kill switch is off.")
