@@ -527,6 +527,26 @@ def test_a_link_is_printed_for_the_admin_where_nobody_is_named(
     assert client.post(link.removeprefix("http://testserver")).status_code == 302
 
 
+def test_a_link_fits_into_one_line_of_a_terminal() -> None:
+    admin = roles.create("admin", role="admin")
+    assert len(f"  Sign in      {sign_in_links.make_link(admin, 'http://127.0.0.1:8000')}") <= 80
+
+
+@pytest.mark.parametrize("change", ["person", "until", "signature", "form"])
+def test_a_link_that_was_changed_lets_nobody_in(client: Client, change: str) -> None:
+    roles.create("bea", role="viewer")
+    link = sign_in_links.make_link(roles.create("admin", role="admin"), "")
+    person, until, signature = link.removeprefix("/login/link/").removesuffix("/").split(".")
+    tokens = {
+        "person": f"{User.objects.get(username='bea').pk}.{until}.{signature}",
+        "until": f"{person}.z{until[1:]}.{signature}",
+        "signature": f"{person}.{until}.{'A' if signature[0] != 'A' else 'B'}{signature[1:]}",
+        "form": f"0{person}.{until}.{signature}",
+    }
+    assert client.post(f"/login/link/{tokens[change]}/").status_code == 410
+    assert client.post(link).status_code == 302
+
+
 def test_an_old_link_does_not_let_in_and_says_what_to_type(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     admin = first_run.prepare(Environment()).admin
     assert admin is not None

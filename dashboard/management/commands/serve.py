@@ -112,8 +112,10 @@ class Command(BaseCommand):
         if _public(base) != base:
             lines.append(f"  People       {_public(base)}")
         if link:
-            lines.append(f"  Sign in      {link}  (once, within {sign_in_links.LIFE // 60} minutes)")
-            lines.append(f"  Too late?    {program} person link  (prints a new one)")
+            lines.append(f"  Sign in      {link}")
+            lines.append(
+                f"               once, within {sign_in_links.LIFE // 60} minutes; later: {program} person link"
+            )
         if agent_key:
             lines.append(f"  Agent key    {agent_key}  (shown once; agents connect with it)")
         lines.append(f"  Connect      {program} connect claude-code  (`connect list` names others)")
