@@ -45,7 +45,7 @@ from toolcards.core.calls import facts as f
 from toolcards.core.policy.language.presets import PACKS
 from toolcards.gate.maintenance import rebuild, retention
 from toolcards.gate.writer import group_commit, outbox_writer, run_cache
-from toolcards.gate.writer.command import Action
+from toolcards.gate.writer.command import Command
 from toolcards.models import AgentKey, Run, Source, ToolCall
 
 # Tests do not survive a power cut; waiting for the disk is most of what they would do. (Servers of tests do wait.)
@@ -107,21 +107,21 @@ def pytest_unconfigure(config: pytest.Config) -> None:
             sys.stdout.write(f"NOT RUN: {count} tests that need {program}, which is not here\n")
 
 
-class Say(Action):
+class Say(Command):
     """Facts told to the gate as one piece of work: how tests make a run without a connection."""
 
     def __init__(self, source: Source, run: str, facts: list[Any]) -> None:
         super().__init__()
         self.source, self.run, self.facts = source, run, facts
 
-    def runs(self) -> list[tuple[int, str]]:
+    def run_keys(self) -> list[tuple[int, str]]:
         return [(self.source.pk, self.run)]
 
     def apply(self, tx: Any) -> None:
-        found = tx.run(self.source.pk, self.run, protocol="native", mode="gate")
+        found = tx.get_or_create_run(self.source.pk, self.run, protocol="native", mode="gate")
         for fact in self.facts:
             object.__setattr__(fact, "at", tx.now)
-            tx.tell(found, fact)
+            tx.record(found, fact)
         self.answer = found.row.pk
 
 
@@ -137,8 +137,8 @@ def _nothing_remembered() -> Iterator[None]:
 
     anchor.forget()
     verification.path().unlink(missing_ok=True)
-    run_cache.forget_all()
-    outbox_writer.forget()
+    run_cache.clear()
+    outbox_writer.clear_cache()
     clock.reset()
     retention._refused.clear()
     auth.forget()
@@ -218,7 +218,7 @@ def a_run(source: Source) -> Callable[..., Run]:
     """Give `a_run(name, *facts)`: a run that has begun and said this."""
 
     def make(name: str = "run-1", *facts: Any, source: Source = source, title: str = "") -> Run:
-        pk = group_commit.do(Say(source, name, [f.RunStarted(agent="bot", title=title), *facts]))
+        pk = group_commit.execute(Say(source, name, [f.RunStarted(agent="bot", title=title), *facts]))
         return Run.objects.get(pk=pk)
 
     return make
@@ -261,7 +261,7 @@ def a_call(a_run: Callable[..., Run], source: Source, request: pytest.FixtureReq
 
     def _continue(run: str, facts: list[Any]) -> None:
         if Run.objects.filter(source=source, name=run).exists():
-            group_commit.do(Say(source, run, facts))
+            group_commit.execute(Say(source, run, facts))
         else:
             a_run(run, *facts)
 

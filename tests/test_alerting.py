@@ -21,9 +21,9 @@ MINUTES = 60.0
 
 @pytest.fixture(autouse=True)
 def _nobody_yet() -> Iterator[None]:
-    outbox_writer.forget()
+    outbox_writer.clear_cache()
     yield
-    outbox_writer.forget()
+    outbox_writer.clear_cache()
 
 
 def hears(*events: str, name: str = "w", **more: Any) -> Webhook:
@@ -46,7 +46,7 @@ def look(later: float = 0.0) -> list[str]:
 def say(source: Source, run: str, *facts: Any) -> None:
     from tests.conftest import Say
 
-    group_commit.do(Say(source, run, list(facts)))
+    group_commit.execute(Say(source, run, list(facts)))
 
 
 ALERTS = (h.SILENT, h.FAILING, h.FAILS_OPEN, h.RECOVERED)
@@ -107,7 +107,7 @@ def test_everybody_hears_what_they_chose(a_run: Any, source: Source) -> None:
 
 def test_nobody_listens_and_nothing_is_looked_at(a_run: Any, django_assert_num_queries: Any) -> None:
     a_run("r", f.InputReady("c", "bash", {}, True))
-    outbox_writer.listeners()
+    outbox_writer.list_webhooks()
     with django_assert_num_queries(0):
         assert alerts.look(time.time() + 11 * MINUTES) == 0
 

@@ -43,10 +43,10 @@ class Slow:
 @pytest.fixture(autouse=True)
 def _unplugged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(registry, "LIMIT", WAIT)
-    outbox_writer.forget()
+    outbox_writer.clear_cache()
     yield
     hooks.clear()
-    outbox_writer.forget()
+    outbox_writer.clear_cache()
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def kinds(run: str) -> list[str]:
 def tell(source: Source, run: str, *facts: Any) -> None:
     from tests.conftest import Say
 
-    group_commit.do(Say(source, run, list(facts)))
+    group_commit.execute(Say(source, run, list(facts)))
 
 
 async def test_while_a_plugin_thinks_other_runs_are_decided(agent: Source, slow: Slow) -> None:
@@ -255,13 +255,13 @@ def test_of_two_processes_that_ask_about_one_attempt_the_first_word_counts(
 
     plugins = Says(ANSWERS[first]), Says(ANSWERS[second])
     hooks.register(plugins[0], "ours")
-    inquiries = [group_commit.do(DecideCall(agent, asking("r"))) for _ in plugins]
+    inquiries = [group_commit.execute(DecideCall(agent, asking("r"))) for _ in plugins]
     assert all(isinstance(inquiry, consulting.PluginInquiry) for inquiry in inquiries)
     one, other = (heard(inquiry, plugin) for inquiry, plugin in zip(inquiries, plugins, strict=True))
-    said = group_commit.do(DecideCall(agent, asking("r"), one))
+    said = group_commit.execute(DecideCall(agent, asking("r"), one))
     before = ToolCall.objects.get().as_card()
     try:
-        again = group_commit.do(DecideCall(agent, asking("r"), other))
+        again = group_commit.execute(DecideCall(agent, asking("r"), other))
     except gate.RequestRefused as late:
         assert first == "a crash" and late.code == "run_ended"
     else:

@@ -213,7 +213,7 @@ class World:
         pk = self.approvals[number % len(self.approvals)]
         work = run_commands.Look(self.source, pk)
         try:
-            decision = group_commit.do(work)
+            decision = group_commit.execute(work)
         except gate.RequestRefused:
             return
         if decision["decision"] == "allow" and Approval.objects.get(id=pk).opener == "gate":
@@ -233,7 +233,7 @@ class World:
         row = Approval.objects.select_related("call").get(permit=permit)
         before = row.call.as_card()
         try:
-            handed = group_commit.do(permits.ClaimPermit(self.source, permit, body, client))
+            handed = group_commit.execute(permits.ClaimPermit(self.source, permit, body, client))
         except gate.RequestRefused as refused:
             assert refused.code != "integrity", "the page and the permit are about different bytes"
             return
@@ -255,19 +255,19 @@ class World:
     def result(self, call: str, outcome: str, attempt: int | None) -> None:
         body = {"outcome": outcome, "output": "x"} | ({} if attempt is None else {"attempt": attempt})
         try:
-            group_commit.do(results.Result(self.source, self.run, call, body))
+            group_commit.execute(results.Result(self.source, self.run, call, body))
         except gate.RequestRefused:
             return
 
     def withdraw(self, number: int) -> None:
         if self.approvals:
             try:
-                group_commit.do(run_commands.Withdraw(self.source, self.approvals[number % len(self.approvals)]))
+                group_commit.execute(run_commands.Withdraw(self.source, self.approvals[number % len(self.approvals)]))
             except gate.RequestRefused:
                 return
 
     def end(self) -> None:
-        group_commit.do(run_commands.End(self.source, self.run, "success", ""))
+        group_commit.execute(run_commands.End(self.source, self.run, "success", ""))
 
     def clock(self, seconds: float) -> None:
         """Let that much time pass for what waits and for what may be used."""
@@ -280,7 +280,7 @@ class World:
         gate.sweep()
 
     def restart(self) -> None:
-        run_cache.forget_all()
+        run_cache.clear()
 
     def stop(self) -> None:
         gate.set_kill_switch("ann", True, "drill")
@@ -342,7 +342,7 @@ _played = iter(range(10**9))
 
 def play(key: AgentKey, policy: Any, person: Any, story: list[Any]) -> World:
     """Play the story in a run of its own, checking after every step; return the world."""
-    run_cache.forget_all()
+    run_cache.clear()
     if not gate.get_active_version_number():
         policy(POLICY)
     AgentKey.objects.filter(pk=key.pk).update(revoked_at=None)

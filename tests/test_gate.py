@@ -15,7 +15,7 @@ from toolcards import gate
 from toolcards.core.calls import facts as f
 from toolcards.gate.maintenance import rebuild
 from toolcards.gate.writer import group_commit
-from toolcards.gate.writer.command import Action
+from toolcards.gate.writer.command import Command
 from toolcards.models import Approval, Event, LogIsFinal, Run, ToolCall
 
 ASK = {"default": "ask"}
@@ -161,16 +161,16 @@ def test_one_bad_piece_of_work_does_not_lose_its_neighbours(source: Any, a_run: 
     class Broken:
         urgent, error = True, None
 
-        def dequeued(self) -> None:
+        def mark_dequeued(self) -> None:
             pass
 
-        def runs(self) -> list[Any]:
+        def run_keys(self) -> list[Any]:
             return []
 
         def apply(self, tx: Any) -> None:
             raise RuntimeError("broken")
 
-        def settled(self, error: Exception | None) -> None:
+        def finish(self, error: Exception | None) -> None:
             self.error = error
 
     broken, good = Broken(), gate.agents.run_commands.Beat(source, "good")
@@ -218,7 +218,7 @@ def test_what_a_server_writes_while_the_check_reads_is_no_difference(
 
     def fold_after_news(run: Run) -> Any:
         if not folded:
-            group_commit.do(Say(source, "live", [f.InputReady("c1", "Bash", {}, True)]))
+            group_commit.execute(Say(source, "live", [f.InputReady("c1", "Bash", {}, True)]))
         folded.append(run)
         return fold(run)
 
@@ -251,7 +251,7 @@ class Hesitant(group_commit.Writer):
             time.sleep(0.05)
 
 
-class Note(Action):
+class Note(Command):
     """A piece of work that writes nothing."""
 
     over = False
@@ -259,7 +259,7 @@ class Note(Action):
     def apply(self, tx: Any) -> None:
         pass
 
-    def settled(self, error: Exception | None) -> None:
+    def finish(self, error: Exception | None) -> None:
         connections.close_all()  # of a thread that gets no more work
         self.over = True
 

@@ -137,7 +137,7 @@ def test_a_tool_announced_with_another_schema_is_not_the_tool_that_was_shown(
 
     def announce(**properties: Any) -> None:
         schema = {"type": "object", "properties": properties}
-        group_commit.do(
+        group_commit.execute(
             Say(source, "r", [f.RunStarted(agent="bot", tools=[{"name": "deploy", "input_schema": schema}])])
         )
 

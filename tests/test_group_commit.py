@@ -15,14 +15,14 @@ from toolcards import gate
 from toolcards.core.calls import facts as f
 from toolcards.gate.refusals import NotFound
 from toolcards.gate.writer import group_commit, run_cache
-from toolcards.gate.writer.command import Action
+from toolcards.gate.writer.command import Command
 from toolcards.models import Event, Run, Source
 
 pytestmark = pytest.mark.django_db(transaction=True)
 STREAMS = 3
 
 
-class Refuser(Action):
+class Refuser(Command):
     """Work that is refused, at its place in the batch or at its end; frames come in while it is tried."""
 
     def __init__(self, push: Callable[[int], None], streams: list[int], *, late: bool) -> None:
@@ -34,7 +34,7 @@ class Refuser(Action):
             self.push(self.streams.pop())
         if not self.late:
             raise NotFound("There is no such thing.")
-        tx.after.append(self._refuse)
+        tx.after_write.append(self._refuse)
 
     def _refuse(self) -> None:
         raise NotFound("There is no such thing.")
@@ -62,7 +62,7 @@ def test_frames_are_written_once_whatever_else_is_refused(source: Source, story:
 
 async def play(source: Source, name: str, story: list[Any]) -> list[list[str]]:
     """Hand the batches to the writer; return the texts that each stream took in, in their order."""
-    run_cache.forget_all()
+    run_cache.clear()
     streams = [gate.open_stream(source, f"{name}-{number}", protocol="native") for number in range(STREAMS)]
     wanted: list[list[str]] = [[] for _ in streams]
 

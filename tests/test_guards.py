@@ -25,10 +25,10 @@ GUARD = "class Guard:\n    def before(self, call): pass\n"
 
 @pytest.fixture(autouse=True)
 def _unplugged() -> Iterator[None]:
-    outbox_writer.forget()
+    outbox_writer.clear_cache()
     yield
     hooks.clear()
-    outbox_writer.forget()
+    outbox_writer.clear_cache()
 
 
 @pytest.fixture

@@ -29,11 +29,11 @@ from toolcards.notifications import formats
 
 @pytest.fixture(autouse=True)
 def _unplugged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    outbox_writer.forget()
+    outbox_writer.clear_cache()
     monkeypatch.setattr(registry, "LIMIT", PATIENCE)
     yield
     hooks.clear()
-    outbox_writer.forget()
+    outbox_writer.clear_cache()
 
 
 def ask(source: Source, call_id: str = "c1", tool: str = "bash", run: str = "r", **more: Any) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def test_a_failure_says_whose_it_is_and_whether_again_makes_sense(a_run: Any, so
 )  # fmt: skip
 def test_no_line_about_a_call_tells_a_secret_that_its_structure_shows(a_run: Any, given: Any) -> None:
     Webhook.objects.create(name="w", url="https://example.com/")
-    outbox_writer.forget()
+    outbox_writer.clear_cache()
     for tool in ("send", "bash", "read", "fetch"):
         a_run(f"r-{tool}", f.InputReady("c", tool, given, True), f.OutputFailed("c", "no", "rate_limited"))
     said = [delivery.said for delivery in Delivery.objects.all()]
@@ -432,9 +432,9 @@ def test_a_failure_that_is_told_in_another_commit_is_an_error_and_no_success(
         f.InputReady("c", "t", {}, True), f.OutputReady("c", "oops", "m"), f.OutcomeMarked("", "failed", "m"),
         f.InputReady("d", "t", {}, True), f.OutputReady("d", "fine", "n"), f.TextDelta("Done."),
     ):  # fmt: skip
-        group_commit.do(Say(source, "r", [fact]))
+        group_commit.execute(Say(source, "r", [fact]))
         if forgotten:
-            run_cache.forget_all()
+            run_cache.clear()
     assert [event for event, _ in told()] == [h.BEFORE, h.ERROR, h.SETTLED, h.BEFORE, h.AFTER, h.SETTLED]
     said = [row.said for row in Delivery.objects.order_by("id")]
     assert [one.get("outcome") for one in said if one["event"] == h.SETTLED] == ["error", "ok"]
@@ -461,7 +461,7 @@ def test_what_goes_wrong_in_telling_changes_no_outcome(
 ) -> None:
     Webhook.objects.create(name="w", url="https://example.com/", events="no json")
     a_run("r", f.InputReady("c", "bash", {"a": 1}, True), f.OutputReady("c", 1))
-    monkeypatch.setattr(outbox_writer, "payload", raising(RuntimeError()))
+    monkeypatch.setattr(outbox_writer, "build_payload", raising(RuntimeError()))
     a_run("r2", f.InputReady("d", "bash", {"a": 1}, True))
     assert ToolCall.objects.count() == 2 and not Delivery.objects.exists()
 
@@ -480,7 +480,7 @@ async def test_pages_of_events_lose_nothing_where_one_position_tells_many_things
     def begin() -> Run:
         source = AgentKey.objects.ensure("tck_0123456789012345678901234567890123", name="an agent").source
         said = [f.RunStarted(), f.OutputReady("c", 1), f.OutputFailed("d", "x")]  # each of the two tells five things
-        return Run.objects.get(pk=group_commit.do(Say(source, "r", said)))
+        return Run.objects.get(pk=group_commit.execute(Say(source, "r", said)))
 
     run = await sync_to_async(begin)()
     whole = (await sse.page(run, None, 200))["events"]

@@ -130,8 +130,8 @@ def log_changes(source: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and CHANGES_THE_LOG.search(node.value):
             yield f"line {node.lineno}: says {node.value!r}"
-        elif (getattr(node, "attr", "") or (node.name if isinstance(node, ast.alias) else "")) == "rewrite":
-            yield f"line {node.lineno}: takes rewrite"
+        elif (getattr(node, "attr", "") or (node.name if isinstance(node, ast.alias) else "")) == "update_facts":
+            yield f"line {node.lineno}: takes update_facts"
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGING:
             root = node.func.value
             while isinstance(root, (ast.Call, ast.Attribute)):
@@ -156,8 +156,8 @@ def test_only_retention_changes_or_deletes_events(module: str, path: Path) -> No
     "source",
     [
         "Event.objects.filter(run=1).update(fact='')", "Event.objects.all()._raw_delete('default')", "event.save()",
-        "run.events.delete()", "cursor.execute('update toolcards_event SET fact = 1')", "columns.rewrite(c, [])",
-        "from toolcards.gate.writer.bulk_sql import rewrite",
+        "run.events.delete()", "cursor.execute('update toolcards_event SET fact = 1')", "columns.update_facts(c, [])",
+        "from toolcards.gate.writer.bulk_sql import update_facts",
     ],
 )  # fmt: skip
 def test_a_module_that_changes_events_would_be_found(source: str) -> None:

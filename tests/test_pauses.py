@@ -23,7 +23,7 @@ from toolcards.gate.agents.liveness import BEAT_LEASE
 from toolcards.gate.approvals.permits import ClaimPermit
 from toolcards.gate.refusals import RequestRefused
 from toolcards.gate.writer import group_commit, run_cache
-from toolcards.gate.writer.command import OfSource
+from toolcards.gate.writer.command import RunCommand
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Pulse, Run, Source, ToolCall
 
@@ -33,7 +33,7 @@ SLIP = 3.0  # seconds between two beats: so much may be given back more than a p
 ASK = {"default": "ask", "rules": [{"id": "ask", "effect": "ask", "ask": {"use_ttl": "40s", "decide_ttl": "30s"}}]}
 
 
-class Leave(OfSource):
+class Leave(RunCommand):
     """The last connection of the run has closed."""
 
     def apply(self, tx: Transaction) -> None:
@@ -50,7 +50,7 @@ class Process:
 
     def do(self, action: Callable[[], Any]) -> Any:
         """Do something in this process."""
-        clock._state, run_cache._memories, run_cache._names = self.state, self.memories, self.names
+        clock._state, run_cache._cache, run_cache._names = self.state, self.memories, self.names
         try:
             return action()
         finally:
@@ -149,17 +149,17 @@ class Days(RuleBasedStateMachine):
     def be_there_and_leave(self, data: Any, which: int, beats: bool) -> None:
         name, known = self._one(data)
         if beats:
-            self._do(which, lambda: group_commit.do(run_commands.Beat(self.source, name)))
+            self._do(which, lambda: group_commit.execute(run_commands.Beat(self.source, name)))
             known.due = self.worked + BEAT_LEASE
         else:
-            self._do(which, lambda: group_commit.do(Leave(self.source, name)))
+            self._do(which, lambda: group_commit.execute(Leave(self.source, name)))
             known.due = self.worked + GRACE
 
     @precondition(lambda self: self.runs)
     @rule(data=st.data(), which=st.integers(0, 1))
     def poll(self, data: Any, which: int) -> None:
         _, known = self._one(data)
-        said = self._do(which, lambda: group_commit.do(run_commands.Look(self.source, known.approval)))
+        said = self._do(which, lambda: group_commit.execute(run_commands.Look(self.source, known.approval)))
         row = Approval.objects.get(id=known.approval)
         if row.state == "expired" and known.approved is None:
             assert said["decision"] == "deny" and self.real >= known.until_real - 1
@@ -190,7 +190,7 @@ class Days(RuleBasedStateMachine):
         body = {"call_id": "c", "args_sha256": row.args_sha256}
         used = self.worked - known.approved
         try:
-            self._do(which, lambda: group_commit.do(ClaimPermit(self.source, row.permit, body)))
+            self._do(which, lambda: group_commit.execute(ClaimPermit(self.source, row.permit, body)))
         except RequestRefused as refused:
             lost = Run.objects.get(name=name).beats and refused.code in ("run_ended", "revoked")
             assert lost or used >= USE - 1, f"a permit ended after {used} s of {USE}: {refused.code}"
@@ -220,7 +220,7 @@ class Days(RuleBasedStateMachine):
         for known in self.runs.values():
             known.due = min(known.due, self.worked + liveness.POLL_LEASE)
         for name in self.runs:
-            self._do(0, lambda name=name: group_commit.do(Leave(self.source, name)))
+            self._do(0, lambda name=name: group_commit.execute(Leave(self.source, name)))
         for _ in range(int((liveness.POLL_LEASE + 2 * GRACE) / 4)):
             self.real += 4.0
             self.worked += 4.0
@@ -246,7 +246,7 @@ def test_nobody_is_lost_and_nothing_ends_because_of_our_own_pauses_or_a_clock_th
     Days.source, Days.person, Days.ballot = source, an_approver, staticmethod(ballot)
     monkeypatch.setattr(clock, "wall", clock.wall)
     monkeypatch.setattr(clock, "elapsed", clock.elapsed)
-    monkeypatch.setattr(run_cache, "_memories", OrderedDict())
+    monkeypatch.setattr(run_cache, "_cache", OrderedDict())
     monkeypatch.setattr(run_cache, "_names", {})
     few = settings(
         max_examples=7, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck),
@@ -278,7 +278,7 @@ def test_after_a_pause_agents_have_their_grace_time_to_come_back(
     monkeypatch.setattr(clock, "elapsed", lambda: now)
     clock.reset()
     gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
-    group_commit.do(run_commands.Beat(source, "r"))
+    group_commit.execute(run_commands.Beat(source, "r"))
     gate.sweep()
     now += 20.0  # the computer sleeps
     gate.sweep()

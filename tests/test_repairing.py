@@ -101,7 +101,7 @@ def test_sending_the_broken_input_again_does_not_undo_the_repair(
     assert said["decision"] == "ask"
     from tests.conftest import Say
 
-    group_commit.do(Say(source, "r", [f.InputReady("c", "Get-Weather", {"city": "Rome", "zzz": 1}, True)]))
+    group_commit.execute(Say(source, "r", [f.InputReady("c", "Get-Weather", {"city": "Rome", "zzz": 1}, True)]))
     card = ToolCall.objects.get().as_card()
     assert card.waiting and card.input == {"city": "Rome"} and card.tool.name == "get_weather"
 
@@ -115,5 +115,5 @@ def test_tools_announced_later_count_too(offering: None, source: Source, a_run: 
     assert ask(source, "late", {}, "c1")["decision"] == "deny"
     from tests.conftest import Say
 
-    group_commit.do(Say(source, "r", [f.RunStarted(tools=[{"name": "late"}])]))
+    group_commit.execute(Say(source, "r", [f.RunStarted(tools=[{"name": "late"}])]))
     assert ask(source, "late", {}, "c2")["decision"] == "allow"

@@ -35,7 +35,7 @@ def a_new_key(settings: Any) -> Iterator[Callable[[], None]]:
     keys = [settings.SECRET_KEY]
 
     def turn() -> None:
-        run_cache.forget_all()
+        run_cache.clear()
         keys.append(f"key number {len(keys)}")
         settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS = reversed(keys)
 
@@ -83,7 +83,7 @@ def test_old_and_plain_texts_come_under_todays_key_and_say_the_same(
     run = a_story(a_run)
     a_call("approval-responded", run="asked")
     cleared("toolcards_run", "context", Run.objects.get(pk=run.pk).context)
-    run_cache.forget_all()
+    run_cache.clear()
     before = said()
     a_new_key()
     with pytest.raises(CommandError, match="not sealed under today"):
@@ -155,7 +155,7 @@ def test_what_was_written_meanwhile_is_not_replaced(a_run: Any, a_new_key: Any) 
     rows = column.read(None, 10)
     Run.objects.update(context='{"newer": true}')
     newer = raw("toolcards_run", "context")
-    group_commit.do(rekey.Replace(column, rows))
+    group_commit.execute(rekey.Replace(column, rows))
     assert raw("toolcards_run", "context") == newer
     Run.objects.update(context=encryption.open(rows[0][1], column.name))  # what the log adds up to
 

@@ -96,7 +96,7 @@ def a_leaky_story() -> list[Any]:
 @pytest.fixture
 def leaky(source: Source) -> Run:
     """A run with secrets everywhere, ended two days ago."""
-    pk = group_commit.do(Say(source, "leaky", a_leaky_story()))
+    pk = group_commit.execute(Say(source, "leaky", a_leaky_story()))
     return aged(Run.objects.get(pk=pk))
 
 
@@ -104,7 +104,7 @@ def aged(run: Run, days: float = 2) -> Run:
     """The same run, had it happened so many days earlier."""
     was = timezone.now() - timedelta(days=days)
     Run.objects.filter(pk=run.pk).update(started_at=was, ended_at=was, updated_at=was)
-    run_cache.forget(run.pk)
+    run_cache.discard(run.pk)
     run.refresh_from_db()
     return run
 
@@ -163,20 +163,20 @@ def test_runs_that_are_alive_or_ended_lately_are_untouched(a_run: Callable[..., 
 
 
 def test_a_run_that_comes_alive_again_goes_on_and_is_masked_again(leaky: Run, source: Source) -> None:
-    group_commit.do(Say(source, "leaky", [f.TextDelta(text="old")]))  # another process remembers it like this
-    stale = run_cache.recall(leaky.pk)
+    group_commit.execute(Say(source, "leaky", [f.TextDelta(text="old")]))  # another process remembers it like this
+    stale = run_cache.get(leaky.pk)
     aged(leaky)
     assert stale is not None
     gate.run_retention()
-    run_cache.keep(stale)
+    run_cache.put(stale)
     assert Run.objects.get(pk=leaky.pk).scrubbed_at is not None
     new = f.InputReady("new", "bash", {"token": GITHUB}, True)
-    group_commit.do(Say(source, "leaky", [f.OutputReady("broken", GITHUB), new]))
+    group_commit.execute(Say(source, "leaky", [f.OutputReady("broken", GITHUB), new]))
     run = Run.objects.get(pk=leaky.pk)
     assert (run.scrubbed_at, run.status) == (None, "running")
     assert WORD not in everything()
     assert list(rebuild.differences(run)) == []
-    group_commit.do(Say(source, "leaky", [f.RunEnded()]))
+    group_commit.execute(Say(source, "leaky", [f.RunEnded()]))
     aged(run)
     assert gate.run_retention().scrubbed == 1
     assert GITHUB not in everything()
@@ -209,7 +209,7 @@ def test_votes_and_edited_approvals_are_masked_and_their_digests_stay(
     with connection.cursor() as cursor:
         cursor.execute("SELECT edited FROM toolcards_approval")
         assert cursor.fetchone()[0].startswith(encryption.MARK)
-    group_commit.do(Say(source, "run-1", [f.OutputReady(call.call_id, "ok"), f.RunEnded()]))
+    group_commit.execute(Say(source, "run-1", [f.OutputReady(call.call_id, "ok"), f.RunEnded()]))
     aged(Run.objects.get())
     before = told()
     assert gate.run_retention().scrubbed == 1
@@ -259,8 +259,8 @@ def test_old_runs_are_deleted_with_all_that_was_theirs(
 
 
 def _answered(source: Source, key: str, days_ago: float) -> None:
-    held = group_commit.do(Reserve(source, key, {}))
-    group_commit.do(OnKey(lambda tx: held.answer('{"said": "something"}')))
+    held = group_commit.execute(Reserve(source, key, {}))
+    group_commit.execute(OnKey(lambda tx: held.answer('{"said": "something"}')))
     Receipt.objects.filter(key=key).update(created_at=timezone.now() - timedelta(days=days_ago))
 
 
@@ -277,8 +277,8 @@ def test_old_receipts_are_forgotten_in_small_rounds_and_counted(
     assert [row.key for row in Receipt.objects.order_by("pk")] == ["k3", "k4"]
     rows = AuditRow.objects.filter(act="retention").order_by("seq")
     assert [row.details["deleted"]["receipts"] for row in rows] == [2, 1]
-    assert group_commit.do(Reserve(source, "k0", {})).untouched
-    assert group_commit.do(Reserve(source, "k3", {})) == '{"said": "something"}'
+    assert group_commit.execute(Reserve(source, "k0", {})).untouched
+    assert group_commit.execute(Reserve(source, "k3", {})) == '{"said": "something"}'
 
 
 @pytest.mark.parametrize(("said", "kept"), [
@@ -314,12 +314,12 @@ def test_what_is_sealed_opens_with_older_keys_too_and_not_with_others(settings: 
 
 
 def test_receipts_are_sealed_and_given_back(source: Source) -> None:
-    held = group_commit.do(Reserve(source, "k", {}))
-    group_commit.do(OnKey(lambda tx: held.answer('{"said": "something"}')))
+    held = group_commit.execute(Reserve(source, "k", {}))
+    group_commit.execute(OnKey(lambda tx: held.answer('{"said": "something"}')))
     with connection.cursor() as cursor:
         cursor.execute("SELECT answer FROM toolcards_receipt")
         assert cursor.fetchone()[0].startswith(encryption.MARK)
-    assert group_commit.do(Reserve(source, "k", {})) == '{"said": "something"}'
+    assert group_commit.execute(Reserve(source, "k", {})) == '{"said": "something"}'
     assert Receipt.objects.filter(answer="").count() == 0
 
 

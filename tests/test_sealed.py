@@ -90,7 +90,7 @@ def lost(settings: Any) -> Callable[[], None]:
     """Give `lost()`: from now on there is another key, and the old one is gone."""
 
     def lose() -> None:
-        run_cache.forget_all()
+        run_cache.clear()
         settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "quite another key", []
 
     return lose
@@ -111,16 +111,16 @@ def test_no_table_holds_an_original_in_the_clear(
     a_call: Callable[..., ToolCall], an_approver: Any, policy: Callable[..., Any], source: Source
 ) -> None:
     Webhook.objects.create(name="all of it", url="https://example.com/")
-    outbox_writer.forget()
+    outbox_writer.clear_cache()
     rule = {"id": "asks", "effect": "ask", "match": {}, "ask": {"editable": ["/command"]}}
     policy({"default": "ask", "rules": [rule]})
     call = a_call("approval-requested", input={"command": COMMAND}, call_id="edited")
-    group_commit.do(Say(source, "run-1", a_story()))
+    group_commit.execute(Say(source, "run-1", a_story()))
     call.refresh_from_db()
     paper = replace(ballot_for(call, "edit"), note=NOTE, edited_args={"command": f"{COMMAND} --dry"})
     gate.vote(an_approver, paper)
     Vote.objects.update(reason=COMMAND)
-    group_commit.do(
+    group_commit.execute(
         Say(source, "run-1", [f.OutputReady("edited", COMMAND), f.RunEnded(outcome="error", reason=SECRET)])
     )
     known = opened()
@@ -130,7 +130,7 @@ def test_no_table_holds_an_original_in_the_clear(
     held = raw()
     assert SECRET not in held and SECRET[4:] not in held and SECRET[:15] not in held
     assert PLAIN not in held
-    outbox_writer.forget()
+    outbox_writer.clear_cache()
 
 
 def _say_it_all(server: Server) -> None:
@@ -200,7 +200,7 @@ def test_a_note_is_for_people_who_read_the_trail_and_is_exported_sealed(
     a_call: Callable[..., ToolCall], an_approver: Any, a_person: Any, client: Client
 ) -> None:
     Webhook.objects.create(name="all of it", url="https://example.com/")
-    outbox_writer.forget()
+    outbox_writer.clear_cache()
     call = a_call("approval-requested")
     gate.vote(an_approver, replace(ballot_for(call, "approve"), note=NOTE))
     client.force_login(a_person("admin"))
@@ -212,7 +212,7 @@ def test_a_note_is_for_people_who_read_the_trail_and_is_exported_sealed(
     admin = client.get(f"/admin/toolcards/approval/{Approval.objects.get().pk}/change/").content.decode()
     assert told and PLAIN not in exported + told + events and "sealed:1:" in exported
     assert PLAIN in admin and SECRET not in admin
-    outbox_writer.forget()
+    outbox_writer.clear_cache()
 
 
 # ---------------------------------------------------------------- places, and clear rows
@@ -260,8 +260,8 @@ def test_rows_in_the_clear_are_read_and_gone_on_with(
             for pk, text in model.objects.values_list("pk", name):
                 cursor.execute(f"UPDATE {model._meta.db_table} SET {name} = %s WHERE id = %s", [text, pk])
     assert SECRET in raw()
-    run_cache.forget_all()
-    group_commit.do(Say(source, "old", [f.InputDelta("open", "}"), f.InputReady("open"), f.RunEnded()]))
+    run_cache.clear()
+    group_commit.execute(Say(source, "old", [f.InputDelta("open", "}"), f.InputReady("open"), f.RunEnded()]))
     assert gate.rebuild(check=True) == []
     assert ToolCall.objects.get(run=run, call_id="open").as_card().input == {"command": COMMAND}
     client.force_login(a_person("viewer"))
@@ -394,7 +394,7 @@ def test_without_the_key_nothing_is_added_answered_or_overwritten(
     before = [line for line in raw().splitlines() if line.startswith(tables)]
     lost()
     for work in (
-        lambda: group_commit.do(Say(source, "run-1", [f.RunEnded()])), lambda: gate.vote(an_approver, paper),
+        lambda: group_commit.execute(Say(source, "run-1", [f.RunEnded()])), lambda: gate.vote(an_approver, paper),
         lambda: gate.decide(source, gate.DecisionRequest(run="run-1", call_id="another", tool="bash", args={})),
     ):  # fmt: skip
         with pytest.raises(gate.RequestRefused) as refused:

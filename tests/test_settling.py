@@ -35,8 +35,8 @@ def lost(a_call: Any, source: Any) -> Any:
             gate.decide(source, gate.DecisionRequest(run="run-1", call_id=call_id, tool="bash", args={"command": "ls"}))
         row = Approval.objects.select_related("call").get(call__call_id=call_id)
         body = {"call_id": call_id, "args_sha256": row.args_sha256}
-        group_commit.do(permits.ClaimPermit(source, row.permit, body))
-        group_commit.do(Vanish(source, "run-1"))
+        group_commit.execute(permits.ClaimPermit(source, row.permit, body))
+        group_commit.execute(Vanish(source, "run-1"))
         return ToolCall.objects.get(call_id=call_id)
 
     return make
@@ -50,7 +50,7 @@ class Vanish(Say):
 
     def apply(self, tx: Any) -> None:
         super().apply(tx)
-        liveness.forfeit(tx, tx.run(self.source.pk, self.run))
+        liveness.forfeit(tx, tx.get_or_create_run(self.source.pk, self.run))
 
 
 def finding(call: ToolCall, outcome: str, note: str = "", **other: int) -> gate.ManualOutcome:
@@ -60,7 +60,7 @@ def finding(call: ToolCall, outcome: str, note: str = "", **other: int) -> gate.
 
 def report(source: Any, outcome: str, **more: Any) -> dict[str, Any]:
     """The agent's own result, late."""
-    return dict(group_commit.do(results.Result(source, "run-1", "call-1", {"outcome": outcome, **more})))
+    return dict(group_commit.execute(results.Result(source, "run-1", "call-1", {"outcome": outcome, **more})))
 
 
 def card_of(call: ToolCall) -> Any:
@@ -176,7 +176,7 @@ def test_a_late_result_takes_the_place_of_what_was_said(
 def test_a_late_frame_of_a_socket_does_so_too(lost: Any, an_approver: Any, a_call: Any, source: Any) -> None:
     call = lost()
     gate.record_manual_outcome(an_approver, finding(call, "failed"))
-    group_commit.do(Say(source, "run-1", [f.OutputReady("call-1", "all is well")]))
+    group_commit.execute(Say(source, "run-1", [f.OutputReady("call-1", "all is well")]))
     card = card_of(call)
     assert (card.state, card.output, card.approval.state) == ("output-available", "all is well", "succeeded")
     with pytest.raises(gate.AlreadyDecided) as refused:

@@ -23,7 +23,7 @@ TOOLS = [
 
 @pytest.fixture(autouse=True)
 def _unplugged() -> Iterator[None]:
-    outbox_writer.forget()
+    outbox_writer.clear_cache()
     yield
     hooks.clear()
 
@@ -39,7 +39,7 @@ def claim(source: Source, said: dict[str, Any]) -> None:
     from toolcards.gate.approvals import permits
 
     body = {"call_id": said["call_id"], "args_sha256": said["args_sha256"]}
-    group_commit.do(permits.ClaimPermit(source, said["permit"]["id"], body))
+    group_commit.execute(permits.ClaimPermit(source, said["permit"]["id"], body))
 
 
 def test_a_call_that_a_person_approved_from_its_input_to_its_result(
@@ -55,7 +55,7 @@ def test_a_call_that_a_person_approved_from_its_input_to_its_result(
     claim(source, gate.decide(source, asking))
     from toolcards.gate.agents import results
 
-    group_commit.do(results.Result(source, "r", "c", {"outcome": "ok", "output": f"sent to {SECRET}"}))
+    group_commit.execute(results.Result(source, "r", "c", {"outcome": "ok", "output": f"sent to {SECRET}"}))
     told = [line for line in lines() if line.get("call") == "c"]
     assert [(line["phase"], line["outcome"]) for line in told] == [
         ("resolve", "ok"), ("repair", "repaired"), ("repair", "done"), ("before", "done"), ("gate", "ask"),
@@ -81,10 +81,10 @@ def test_what_is_rolled_back_is_not_in_the_log(a_run: Any, source: Source, lines
     class Breaks(Say):
         def apply(self, tx: Any) -> None:
             super().apply(tx)
-            tx.after.append(lambda: 1 // 0)
+            tx.after_write.append(lambda: 1 // 0)
 
     with pytest.raises(ZeroDivisionError):
-        group_commit.do(Breaks(source, "r", [f.InputReady("c", "bash", {}, True)]))
+        group_commit.execute(Breaks(source, "r", [f.InputReady("c", "bash", {}, True)]))
     assert len(lines()) == before
 
 
@@ -95,14 +95,16 @@ def test_a_step_ends_with_its_calls_its_results_and_the_invalid_ones(a_run: Any,
         f.InputInvalid("c", "t", SECRET, SECRET),
         f.InputReady("d", "t", {}, True), f.StepFinished(), f.RunEnded(),
     )  # fmt: skip
-    (step,) = [one for one in call_trace.story(Event.objects.order_by("seq")) if one.phase == "step"]
+    (step,) = [one for one in call_trace.iterate_steps(Event.objects.order_by("seq")) if one.phase == "step"]
     assert step.more == {"step": 1, "calls": ["a", "b", "c", "d"], "results": 2, "invalid": ["c"]}
     (line,) = [one for one in lines() if one["phase"] == "step"]
     assert {name: line[name] for name in step.more} == step.more
-    assert SECRET not in str(lines()) and SECRET not in str(list(call_trace.story(Event.objects.order_by("seq"))))
+    assert SECRET not in str(lines()) and SECRET not in str(
+        list(call_trace.iterate_steps(Event.objects.order_by("seq")))
+    )
 
 
 def test_the_page_tells_what_the_log_tells(a_run: Any, lines: Any) -> None:
     a_run("r", f.InputReady("a", "t", {}, True), f.OutputFailed("a", "", "timeout"), f.RunEnded(outcome="error"))
-    story = [step.fields for step in call_trace.story(Event.objects.order_by("seq"))]
+    story = [step.fields for step in call_trace.iterate_steps(Event.objects.order_by("seq"))]
     assert [{k: v for k, v in line.items() if k in one} for line, one in zip(lines(), story, strict=True)] == story

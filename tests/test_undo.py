@@ -37,14 +37,14 @@ def stored(call: ToolCall) -> Approval:
 
 def permit_claimed(source: Any, row: Approval) -> Any:
     body = {"call_id": row.call.call_id, "args_sha256": row.args_sha256}
-    return group_commit.do(permits.ClaimPermit(source, row.permit, body))
+    return group_commit.execute(permits.ClaimPermit(source, row.permit, body))
 
 
 def test_an_approval_taken_back_denies_the_call(approved: ToolCall, an_approver: Any, source: Any) -> None:
     card = gate.revoke_approval(an_approver, stored(approved).id)
     assert (card.state, card.denied_by.name, card.approval.state) == ("output-denied", "ann", "revoked")
     assert stored(approved).state == "revoked"
-    said = group_commit.do(run_commands.Look(source, stored(approved).id))
+    said = group_commit.execute(run_commands.Look(source, stored(approved).id))
     assert (said["decision"], said["permit"], said["by"]["name"]) == ("deny", None, "ann")
     assert "took the approval back" in said["reason"]["text"]
 
@@ -106,7 +106,7 @@ def test_once_the_time_is_over_it_stays(approved: ToolCall, an_approver: Any, li
 
 def test_what_the_agent_has_taken_stays(approved: ToolCall, an_approver: Any) -> None:
     Approval.objects.update(channel="socket")
-    assert group_commit.do(delivery.ClaimDelivery(stored(approved).id))["decision"] == "allow"
+    assert group_commit.execute(delivery.ClaimDelivery(stored(approved).id))["decision"] == "allow"
     with pytest.raises(gate.TooLate):
         gate.revoke_approval(an_approver, stored(approved).id)
 
@@ -152,7 +152,7 @@ def test_of_taking_back_and_handing_over_exactly_one_wins(approved: ToolCall, an
 
     def handing_over() -> None:
         start.wait()
-        said = group_commit.do(delivery.ClaimDelivery(row.id))
+        said = group_commit.execute(delivery.ClaimDelivery(row.id))
         won.extend(["agent"] if said and said["decision"] == "allow" else [])
         connection.close()
 

@@ -50,7 +50,7 @@ def spoil(transactional_db: None) -> Iterator[Callable[..., None]]:
 
 def forget() -> None:
     """Drop what this process remembers, as a restart does."""
-    run_cache.forget_all()
+    run_cache.clear()
     rendering.rendered.clear()
     models._shown.clear()
 

@@ -16,7 +16,7 @@ from toolcards import gate, outages
 from toolcards.core.calls import facts as f
 from toolcards.database import is_transient
 from toolcards.gate.writer import group_commit
-from toolcards.gate.writer.command import Action
+from toolcards.gate.writer.command import Command
 
 
 def caused(error: Exception, by: Exception) -> Exception:
@@ -47,7 +47,7 @@ def test_errors_of_a_database_that_is_away_are_known(error: Exception, transient
     assert is_transient(error) is transient
 
 
-class Failing(Action):
+class Failing(Command):
     """Work that finds the database away, until it is back."""
 
     def __init__(self, tries: list[Any]) -> None:
@@ -76,7 +76,7 @@ def test_a_batch_that_finds_the_database_away_is_not_tried_piece_by_piece(known_
     assert all(is_transient(work.error) for work in works)
 
 
-class Waiting(Action):
+class Waiting(Command):
     """Work that says for how many milliseconds it waits for a lock."""
 
     def apply(self, tx: Any) -> None:
@@ -92,17 +92,17 @@ def lock_wait() -> int:
 @pytest.mark.django_db(transaction=True)
 def test_a_lock_that_stays_is_waited_for_only_for_a_moment(known_outages: None) -> None:
     usual = connection.settings_dict["OPTIONS"]["timeout"] * 1000
-    assert group_commit.do(Waiting()) == usual
+    assert group_commit.execute(Waiting()) == usual
     outages.fail(outages.WRITING, "known")
     other = sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(OperationalError, match="locked"):
-        group_commit.do(Waiting())
+        group_commit.execute(Waiting())
     other.execute("ROLLBACK")
     other.close()
-    assert group_commit.do(Waiting()) < usual  # nothing has to be restarted
+    assert group_commit.execute(Waiting()) < usual  # nothing has to be restarted
     assert outages.ongoing(outages.WRITING) is None
-    assert group_commit.do(Waiting()) == lock_wait() == usual
+    assert group_commit.execute(Waiting()) == lock_wait() == usual
 
 
 @pytest.mark.django_db(transaction=True)

@@ -8,7 +8,7 @@ from typing import Any
 from dashboard import url_helpers
 from toolcards.client.common import error_codes
 from toolcards.core.calls.facts import InputDelta, TextDelta
-from toolcards.gate.writer.call_trace import Step, story
+from toolcards.gate.writer.call_trace import Step, iterate_steps
 from toolcards.models import Event, Run
 
 EVENTS_MOST = 20_000
@@ -43,7 +43,7 @@ def of_run(run: Run) -> dict[str, Any]:
     """Return the run's phases, oldest first."""
     events = Event.objects.filter(run=run).but_type(TextDelta.type).but_type(InputDelta.type)
     events = events.order_by("seq")[:EVENTS_MOST]
-    steps = list(story(events.iterator(chunk_size=500)))
+    steps = list(iterate_steps(events.iterator(chunk_size=500)))
     return {"steps": [_line(run, step) for step in steps[:LINES_MOST]], "steps_cut": len(steps) > LINES_MOST}
 
 

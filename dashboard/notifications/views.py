@@ -112,7 +112,7 @@ def _one(
 
 def _written(request: HttpRequest, found: Webhook, act: str, was: dict[str, Any] | None = None) -> None:
     """Write down what was done, in its transaction: a new one with all its settings, else what changed of them."""
-    transaction.on_commit(outbox_writer.forget)
+    transaction.on_commit(outbox_writer.clear_cache)
     now = _settings(found)
     changed = {name: {"was": was[name], "is": now[name]} for name in now if was[name] != now[name]} if was else now
     known = {"name": found.name, "format": found.format, "enabled": found.enabled}

@@ -140,16 +140,16 @@ def test_each_ability_is_proven_by_a_call(source: Source, a_call: Callable[..., 
     assert proven(source)["gate"] == []
     a_call("output-denied", call_id="denied", run="run-3")
     assert proven(source)["gate"] == ["traffic"]
-    group_commit.do(Say(source, "run-4", [f.InputStarted("s", "bash"), f.InputDelta("s", "{")]))
+    group_commit.execute(Say(source, "run-4", [f.InputStarted("s", "bash"), f.InputDelta("s", "{")]))
     assert proven(source)["stream"] == ["traffic"]
 
 
 def test_edited_arguments_are_proven_once_they_have_run(source: Source, an_approver: Any) -> None:
     asked = [f.InputReady("c", "bash", {"command": "rm a"}, True), f.ApprovalAsked("c", "a", opener="gate")]
     edited = f.ApprovalAnswered("c", True, by=By("human", "ann"), input={"command": "ls a"}, has_input=True)
-    group_commit.do(Say(source, "r", [*asked, edited]))
+    group_commit.execute(Say(source, "r", [*asked, edited]))
     assert proven(source)["edit"] == []
-    group_commit.do(Say(source, "r", [f.OutputReady("c", "a")]))
+    group_commit.execute(Say(source, "r", [f.OutputReady("c", "a")]))
     assert proven(source)["edit"] == ["traffic"]
 
 
@@ -162,7 +162,7 @@ def test_a_probe_and_real_traffic_are_told_apart(source: Source, a_call: Callabl
 
 def test_what_it_does_without_a_server_is_told_by_the_probe(source: Source, admin: Client) -> None:
     told = [f.InputReady("away", AWAY, {"checked": "its code was run"}, True)]
-    group_commit.do(Say(source, f"{RUN}2", [*told, f.OutputDenied("away", "The gate could not be reached.")]))
+    group_commit.execute(Say(source, f"{RUN}2", [*told, f.OutputDenied("away", "The gate could not be reached.")]))
     assert proven(source) == {"observe": [], "gate": [], "edit": [], "stream": [], "fails": ["probe"]}
     page = admin.get(f"/sources/{source.pk}/").content.decode()
     assert "Closed: its code was run; The gate could not be reached." in page
@@ -170,7 +170,7 @@ def test_what_it_does_without_a_server_is_told_by_the_probe(source: Source, admi
 
 def test_a_call_that_ran_without_a_decision_proves_that_it_fails_open(source: Source) -> None:
     asked = f.ApprovalAsked("c", "a", opener="agent")
-    group_commit.do(Say(source, "run-9", [f.InputReady("c", "bash", {}, True), asked, f.OutputReady("c", 1)]))
+    group_commit.execute(Say(source, "run-9", [f.InputReady("c", "bash", {}, True), asked, f.OutputReady("c", 1)]))
     (found,) = capabilities.of(source)["fails"]
     assert (found.by, found.words.startswith("Open")) == ("traffic", True)
 
@@ -191,7 +191,7 @@ def test_what_retention_deletes_is_written_down_before(
     source: Source, a_call: Callable[..., ToolCall], limits: Callable[..., None]
 ) -> None:
     a_call("output-denied", run="old")
-    group_commit.do(Say(source, "old", [f.RunEnded()]))
+    group_commit.execute(Say(source, "old", [f.RunEnded()]))
     Run.objects.filter(name="old").update(ended_at=timezone.now() - timedelta(days=3))
     capabilities.keep()
     assert not Proof.objects.exists()  # nothing is deleted by default
@@ -209,7 +209,7 @@ def test_the_command_that_probes_is_that_of_the_sources_recipe(source: Source) -
 
 def test_hostile_words_in_a_proof_are_escaped(source: Source, admin: Client) -> None:
     told = [f.InputReady("away", AWAY, {"checked": "<b>"}, True), f.OutputDenied("away", "<script>alert(1)</script>")]
-    group_commit.do(Say(source, f"{RUN}<i>", told))
+    group_commit.execute(Say(source, f"{RUN}<i>", told))
     page = admin.get(f"/sources/{source.pk}/").content.decode()
     assert "<script>alert" not in page and "<i>" not in page and "Closed: &lt;b&gt;" in page
 
@@ -218,7 +218,7 @@ def test_a_program_that_was_seen_to_stop_is_not_said_to_fail_open(source: Source
     Run.objects.filter(pk=a_run("r").pk).update(protocol="claude-code")
     assert [badge.code for badge in badges.badges([source.pk])[source.pk]] == ["fails-open"]
     told = [f.InputReady("away", AWAY, {"checked": "its settings were read"}, True), f.OutputDenied("away", "no")]
-    group_commit.do(Say(source, f"{RUN}3", told))
+    group_commit.execute(Say(source, f"{RUN}3", told))
     assert badges.badges([source.pk])[source.pk] == []
     capabilities.gather(source)
     ToolCall.objects.filter(tool=AWAY).update(tool="forgotten")

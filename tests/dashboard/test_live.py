@@ -32,7 +32,7 @@ from tests.serving import PATIENCE
 from toolcards import doorbell, gate
 from toolcards.core.calls import facts as f
 from toolcards.gate.writer import group_commit
-from toolcards.gate.writer.transaction import TEXT_SMALL
+from toolcards.gate.writer.transaction import SMALL_TEXT
 from toolcards.models import BreakGlass, Run, ToolCall
 from toolcards.transports import shutdown
 
@@ -98,7 +98,9 @@ async def close_code(opened: WebsocketCommunicator, seconds: float = PATIENCE) -
 
 
 piece = f.InputDelta
-say = sync_to_async(lambda source, run, *facts: group_commit.do(Say(source, run, list(facts))), thread_sensitive=True)
+say = sync_to_async(
+    lambda source, run, *facts: group_commit.execute(Say(source, run, list(facts))), thread_sensitive=True
+)
 
 
 # ---------------------------------------------------------------- sockets
@@ -331,7 +333,7 @@ def test_a_look_reads_of_a_call_what_the_orm_reads(a_call: Callable[..., ToolCal
 
 
 def test_looks_follow_what_streams_piece_by_piece_as_the_log_has_it(source: Any, a_run: Callable[..., Run]) -> None:
-    size = 2 * TEXT_SMALL
+    size = 2 * SMALL_TEXT
     begun = {"long": "l" * size, "odd": "\ud800" * size, "late": "x" * size, "vast": "v" * (queries.LONG + 1)}
     run = a_run(
         "streams", *[fact for call in begun for fact in (f.InputStarted(call, "Bash"), piece(call, begun[call]))]
@@ -340,7 +342,7 @@ def test_looks_follow_what_streams_piece_by_piece_as_the_log_has_it(source: Any,
     for number in range(40):
         pieces = [piece("long", f"{number}, "), piece("odd", "\x00\ud800 "), piece("vast", f"{number} ")]
         pieces += [piece("late", f"{number}\x00")] if number > 30 else []
-        group_commit.do(Say(source, "streams", pieces))
+        group_commit.execute(Say(source, "streams", pieces))
         forgetful._texts._known.clear()
         there = {call.pk: call for call in ToolCall.objects.all()}
         lagged |= {call.call_id for call in there.values() if call.text_seq < call.seq}
@@ -353,7 +355,7 @@ def test_looks_follow_what_streams_piece_by_piece_as_the_log_has_it(source: Any,
         (run.pk, 1),
         (run.pk, 3),
     }  # the odd one stands in its card, the vast one is not kept
-    group_commit.do(Say(source, "streams", [f.InputReady(call, "Bash", {}, True) for call in begun]))
+    group_commit.execute(Say(source, "streams", [f.InputReady(call, "Bash", {}, True) for call in begun]))
     mindful._fetch({run.pk}, asked_only=False)
     assert not mindful._texts._known
 
@@ -363,10 +365,10 @@ def test_a_look_asks_the_log_once_for_all_cards_of_a_run(
 ) -> None:
     names = [f"c{number}" for number in range(30)]
     run = a_run("wide", *[f.InputStarted(name, "Bash") for name in names])
-    group_commit.do(Say(source, "wide", [piece(name, "long " * TEXT_SMALL) for name in names]))
+    group_commit.execute(Say(source, "wide", [piece(name, "long " * SMALL_TEXT) for name in names]))
     looks = Looks()
     for _ in range(3):
-        group_commit.do(Say(source, "wide", [piece(name, "a piece ") for name in names]))
+        group_commit.execute(Say(source, "wide", [piece(name, "a piece ") for name in names]))
         assert all(call.text_seq < call.seq for call in ToolCall.objects.all())
         with django_assert_max_num_queries(3):  # the calls, the run's name, the log
             seen = looks._fetch({run.pk}, asked_only=False)

@@ -26,9 +26,9 @@ WANTED = {"name": "ops", "format": "webhook", "url": "https://example.com/hook",
 
 @pytest.fixture(autouse=True)
 def _nobody_yet() -> Iterator[None]:
-    outbox_writer.forget()
+    outbox_writer.clear_cache()
     yield
-    outbox_writer.forget()
+    outbox_writer.clear_cache()
 
 
 @pytest.fixture
@@ -186,10 +186,10 @@ def test_a_runs_steps_are_a_story_without_arguments(a_run: Any, client: Client, 
         "r", f.StepStarted(), f.InputReady("c", "bash", {"command": "cat hunter2"}, True), f.OutputReady("c", "hunter2"),
         f.InputInvalid("d", "nope", {"x": "hunter2"}, "no", "no_such_tool"), f.StepFinished(), f.RunEnded(outcome="aborted"),
     )  # fmt: skip
-    steps = list(call_trace.story(Event.objects.order_by("seq")))
+    steps = list(call_trace.iterate_steps(Event.objects.order_by("seq")))
     assert [step.phase for step in steps] == ["run", "resolve", "execute", "resolve", "step", "run"]
     assert steps[4].more == {"step": 1, "calls": ["c", "d"], "results": 1, "invalid": ["d"]}
-    assert "hunter2" not in " ".join(map(call_trace.as_line, steps))
+    assert "hunter2" not in " ".join(map(call_trace.format_line, steps))
     client.force_login(a_person("viewer"))
     page = client.get("/runs/r/?tab=steps").content.decode()
     assert "Tool ran" in page and "hunter2" not in page

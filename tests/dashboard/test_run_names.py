@@ -136,7 +136,7 @@ def pages_of(call: ToolCall) -> list[str]:
 def test_every_link_to_a_run_names_its_source(viewer: Client, both: tuple[ToolCall, ToolCall], a_person: Any) -> None:
     person = a_person("approver", "ann")
     for call in both:
-        group_commit.do(Say(call.run.source, NAME, [f.InputReady("more", "Read", {}, True)]))
+        group_commit.execute(Say(call.run.source, NAME, [f.InputReady("more", "Read", {}, True)]))
         gate.vote(person, replace(ballot_for(call, "approve"), grant={"kind": "run"}))
     assert Grant.objects.count() == 2
     seen = 0
@@ -182,14 +182,14 @@ def test_attempts_are_looked_for_in_the_call_s_own_run() -> None:
 
 
 def test_what_is_sent_to_others_links_to_the_source_s_own_run(policy: Any, source: Source, twin: Source) -> None:
-    outbox_writer.forget()
+    outbox_writer.clear_cache()
     Webhook.objects.create(name="w", url="https://example.com/")
     policy({"default": "allow"})
     for whose in (source, twin):
         ask(whose, "x")
-        group_commit.do(Say(whose, NAME, [f.RunEnded(outcome="error")]))
+        group_commit.execute(Say(whose, NAME, [f.RunEnded(outcome="error")]))
     urls = {json.loads(text)["url"] for text in Delivery.objects.values_list("payload", flat=True)}
-    outbox_writer.forget()
+    outbox_writer.clear_cache()
     assert urls == {"/runs/release%2F7/?source=an+agent", "/runs/release%2F7/?source=a+twin"}
 
 
@@ -223,7 +223,7 @@ async def test_a_page_that_is_open_stays_with_its_run_when_another_takes_the_nam
     async with watching(viewer, path) as opened:
         await text_with(opened, "REAL")
         await sync_to_async(ask)(twin, "IMPOSTOR")
-        await sync_to_async(group_commit.do)(Say(source, NAME, [f.InputReady("later", "Read", {}, True)]))
+        await sync_to_async(group_commit.execute)(Say(source, NAME, [f.InputReady("later", "Read", {}, True)]))
         assert "IMPOSTOR" not in await text_with(opened, 'data-call-id="later"')
     async with watching(viewer, path) as again:  # as a browser does that lost its link
         assert "IMPOSTOR" not in await text_with(again, "REAL")

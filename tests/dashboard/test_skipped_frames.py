@@ -29,7 +29,7 @@ class SayUnknown(Say):
     """Frames of these kinds, unknown to the adapter, as one piece of work."""
 
     def apply(self, tx: Any) -> None:
-        memory = tx.run(self.source.pk, self.run, protocol="native", mode="gate")
+        memory = tx.get_or_create_run(self.source.pk, self.run, protocol="native", mode="gate")
         for kind in self.facts:
             memory.skip(kind)
 
@@ -37,7 +37,7 @@ class SayUnknown(Say):
 @pytest.fixture
 def skip(source: Source) -> Callable[..., None]:
     """Give `skip(run, kind, …)`: these frames came and were skipped."""
-    return lambda run, *kinds: group_commit.do(SayUnknown(source, run, list(kinds)))
+    return lambda run, *kinds: group_commit.execute(SayUnknown(source, run, list(kinds)))
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_open_pages_are_rung_and_sent_the_words(a_run: Any, source: Source) -> N
         tx = Transaction(time.time())
         SayUnknown(source, "r", ["foo"]).apply(tx)
         tx.flush()
-        assert tx.committed() == [run.pk]
+        assert tx.finish_commit() == [run.pk]
     assert "data-skipped" in RunBoard(run.pk).slowly()["head"]
 
 

@@ -85,7 +85,7 @@ async def test_a_streaming_text_is_whole_though_its_row_lags(call: Any, a_run: A
     from toolcards.gate.writer import group_commit
 
     call_row = await ToolCall.objects.select_related("run__source").aget()
-    await in_thread(group_commit.do)(Say(call_row.run.source, "r", [f.InputDelta("c", "y")]))
+    await in_thread(group_commit.execute)(Say(call_row.run.source, "r", [f.InputDelta("c", "y")]))
     assert (await ToolCall.objects.aget()).text_seq < (await ToolCall.objects.aget()).seq
     _, said, _ = await call("GET", "/api/v1/runs/r/calls")
     assert said["calls"][0]["input_text"] == "x" * 10_000 + "y"

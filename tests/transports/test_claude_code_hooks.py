@@ -14,7 +14,7 @@ from channels.testing import HttpCommunicator
 from tests.serving import PATIENCE
 from toolcards import gate
 from toolcards.gate.writer import group_commit
-from toolcards.gate.writer.command import Action
+from toolcards.gate.writer.command import Command
 from toolcards.models import AgentKey, Approval, Run, ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -159,7 +159,7 @@ async def test_who_hangs_up_takes_the_question_back(secret: str, under: Any, an_
     assert (shown.waiting, shown.cause, shown.approval.state) == (False, "aborted", "cancelled")
 
 
-class HoldUp(Action):
+class HoldUp(Command):
     """Keeps the writer busy until it may go on."""
 
     def __init__(self) -> None:

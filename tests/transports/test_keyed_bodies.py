@@ -19,7 +19,7 @@ from tests.serving import PATIENCE
 from toolcards import gate, hooks
 from toolcards.core.calls import facts as f
 from toolcards.gate.writer import group_commit, outbox_writer, run_cache
-from toolcards.gate.writer.command import Action
+from toolcards.gate.writer.command import Command
 from toolcards.models import Event, Receipt, ReceiptPart, Run
 from toolcards.transports import connections, keyed_bodies
 
@@ -94,7 +94,7 @@ async def post(secret: str, body: bytes, key: str = "", **query: str) -> tuple[i
 def end_lease(key: str) -> None:
     """Leave the key as a process does that took it over and died: its lease is over, and no memory is left."""
     gate.drain(PATIENCE)
-    run_cache.forget_all()
+    run_cache.clear()
     Receipt.objects.filter(key=key).exclude(holder="").update(holder="another process", held_until=0)
 
 
@@ -159,10 +159,10 @@ class Quick:
 @pytest.fixture(autouse=True)
 def _judged(policy: Any, an_approver: Any) -> Iterator[None]:
     policy(POLICY)
-    outbox_writer.forget()
+    outbox_writer.clear_cache()
     yield
     hooks.clear()
-    outbox_writer.forget()
+    outbox_writer.clear_cache()
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
@@ -174,7 +174,7 @@ def test_a_body_that_breaks_off_and_comes_again_is_applied_once(
     secret: str, frames: list[Any], breaks: list[Any], gating: bool, plugged: bool, named: bool
 ) -> None:
     hooks.clear()
-    outbox_writer.forget()
+    outbox_writer.clear_cache()
     if plugged:
         hooks.register(Quick(), "quick")
     name = f"k{next(_runs)}"
@@ -361,7 +361,7 @@ async def test_frames_that_come_while_a_call_is_judged_are_written_once(source: 
     hooks.register(slow, "slow")
     stream = gate.open_stream(source, "r", protocol="native", mode="gate")
 
-    class Pusher(Action):
+    class Pusher(Command):
         def apply(self, tx: Any) -> None:
             stream.push([f.TextDelta(text="during")])
 

@@ -16,7 +16,7 @@ from toolcards.core.calls import facts as f
 from toolcards.core.runs.skipped_frames import Skipped
 from toolcards.gate.refusals import NotFound
 from toolcards.gate.writer import group_commit, run_cache, timekeeping
-from toolcards.gate.writer.command import Action
+from toolcards.gate.writer.command import Command
 from toolcards.models import Run
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -90,18 +90,18 @@ async def test_what_another_process_counted_is_not_lost(call: Any) -> None:
     assert await skipped(call) == {"frames": 6, "kinds": {"foo": 5, "bar": 1}, "other": 0}
 
 
-class Refuser(Action):
+class Refuser(Command):
     """Work that is refused at the end of its batch, after all others were written."""
 
     def apply(self, tx: Any) -> None:
         def refuse() -> None:
             raise NotFound("There is no such thing.")
 
-        tx.after.append(refuse)
+        tx.after_write.append(refuse)
 
 
 async def test_frames_of_a_batch_that_is_tried_again_are_counted_once(source: Any, call: Any) -> None:
-    run_cache.forget_all()
+    run_cache.clear()
     stream = gate.open_stream(source, "r", protocol="native")
     stream.push([f.TextDelta(text="x")])
     stream.push(Skipped("foo"))
@@ -117,7 +117,7 @@ async def test_counting_costs_no_query(source: Any) -> None:
     stream = gate.open_stream(source, "r", protocol="native")
 
     def queries(*frames: Any) -> list[str]:
-        timekeeping.move_on()  # else a commit after five quiet seconds does, on a busy machine
+        timekeeping.advance_pulse()  # else a commit after five quiet seconds does, on a busy machine
         for frame in frames:
             stream.push(frame)
         with CaptureQueriesContext(connection) as captured:

@@ -122,9 +122,9 @@ def receiver(limits: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]
 
 @pytest.fixture(autouse=True)
 def _nobody_yet() -> Iterator[None]:
-    outbox_writer.forget()
+    outbox_writer.clear_cache()
     yield
-    outbox_writer.forget()
+    outbox_writer.clear_cache()
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def test_the_public_library_verifies_our_signature(webhook: Webhook, receiver: R
 
 def test_both_secrets_sign_while_one_replaces_the_other(webhook: Webhook, receiver: Receiver, a_run: Any) -> None:
     old, new = webhook.secret, webhook.rotate()
-    outbox_writer.forget()
+    outbox_writer.clear_cache()
     a_run("r", *FAILED)
     dispatcher.dispatch()
     headers, body = receiver.heard[0]
@@ -289,7 +289,7 @@ def _owed(webhook: Webhook, event_id: str) -> None:
         webhook=webhook, target=str(webhook.pk), event_id=event_id, event="tool.failed", payload="{}", next_at=0,
         created_at=0,
     )  # fmt: skip
-    outbox_writer.forget()
+    outbox_writer.clear_cache()
 
 
 async def _reached(true: Any) -> None:

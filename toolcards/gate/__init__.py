@@ -37,7 +37,7 @@ from toolcards.gate.refusals import (
     TooLate,
 )
 from toolcards.gate.writer import group_commit
-from toolcards.gate.writer.group_commit import Undecided
+from toolcards.gate.writer.group_commit import CommitUnknown
 from toolcards.models import Source
 
 sweep = expiry.sweep
@@ -65,42 +65,42 @@ async def arecord_pulse() -> float | None:
 
 def vote(person: Any, ballot: Ballot) -> Card:
     """Cast one person's vote; return the call's card afterwards."""
-    card: Card = group_commit.do(votes.CastVote(person, ballot))
+    card: Card = group_commit.execute(votes.CastVote(person, ballot))
     return card
 
 
 def revoke_approval(person: Any, approval: str) -> Card:
     """Take a yes back that the agent has not heard yet; return the call's card afterwards."""
-    card: Card = group_commit.do(revocation.RevokeApproval(person, approval))
+    card: Card = group_commit.execute(revocation.RevokeApproval(person, approval))
     return card
 
 
 def record_manual_outcome(person: Any, said: ManualOutcome) -> Card:
     """Write down what a person found of a call whose end nobody had heard; return its card afterwards."""
-    card: Card = group_commit.do(manual_outcome.RecordManualOutcome(person, said))
+    card: Card = group_commit.execute(manual_outcome.RecordManualOutcome(person, said))
     return card
 
 
 def set_kill_switch(by: str, on: bool, reason: str = "", kind: str = "human") -> dict[str, Any]:
     """Throw the kill switch, or turn it off."""
-    return dict(group_commit.do(emergency.SetKillSwitch(by, on, reason, kind)))
+    return dict(group_commit.execute(emergency.SetKillSwitch(by, on, reason, kind)))
 
 
 def break_glass(by: str, reason: str, minutes: float, kind: str = "human") -> dict[str, Any]:
     """Break the glass for so many minutes; 0 puts it back."""
-    return dict(group_commit.do(emergency.SetBreakGlass(by, reason, minutes, kind)))
+    return dict(group_commit.execute(emergency.SetBreakGlass(by, reason, minutes, kind)))
 
 
 def reevaluate_waiting(by: str) -> dict[str, int]:
     """Apply the active policy to the calls that wait; return how many were allowed, denied, asked anew and left."""
-    return dict(group_commit.do(reevaluation.ReevaluateWaiting(by)))
+    return dict(group_commit.execute(reevaluation.ReevaluateWaiting(by)))
 
 
 def decide(source: Source, asking: DecisionRequest) -> dict[str, Any]:
     """Judge a call before it runs; return the decision object of docs/api.md."""
-    said = group_commit.do(DecideCall(source, asking))
+    said = group_commit.execute(DecideCall(source, asking))
     if isinstance(said, PluginInquiry):
-        said = group_commit.do(DecideCall(source, asking, plugins.start_inquiry(said).result()))
+        said = group_commit.execute(DecideCall(source, asking, plugins.start_inquiry(said).result()))
     return _decision(said)
 
 
@@ -212,6 +212,7 @@ __all__ = [
     "AlreadyDecided",
     "Ballot",
     "CallChanged",
+    "CommitUnknown",
     "Committed",
     "DecisionRequest",
     "HeldKey",
@@ -224,7 +225,6 @@ __all__ = [
     "RequestRefused",
     "Stream",
     "TooLate",
-    "Undecided",
     "VersionConflict",
     "aclaim_delivery",
     "aclaim_permit",

@@ -14,8 +14,8 @@ from django.db.models import F
 from toolcards.audit.trail import Act
 from toolcards.core.calls import facts as f
 from toolcards.gate.refusals import InvalidRequest
-from toolcards.gate.writer.command import Action
-from toolcards.gate.writer.transaction import Transaction, plain
+from toolcards.gate.writer.command import Command
+from toolcards.gate.writer.transaction import Transaction, fit_text
 from toolcards.models import Approval, BreakGlass, KillSwitch
 
 MAX_BREAK_GLASS_MINUTES = 8 * 60  # minutes
@@ -50,19 +50,19 @@ def count_passed_call(broken: BreakGlass) -> None:
     BreakGlass.objects.filter(pk=broken.pk).update(passed=F("passed") + 1)
 
 
-class SetKillSwitch(Action):
+class SetKillSwitch(Command):
     """Throw the kill switch. On: every open question is denied, every unused permit is void."""
 
     def __init__(self, by: str, on: bool, reason: str = "", kind: str = "human") -> None:
         super().__init__()
-        self.by, self.on, self.reason, self.kind = by, on, plain(reason.strip(), 2000), kind
+        self.by, self.on, self.reason, self.kind = by, on, fit_text(reason.strip(), 2000), kind
 
     def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
-        tx.switched = True
+        """See group_commit.Work."""
+        tx.affects_every_run = True
         KillSwitch.objects.create(on=self.on, by=self.by, reason=self.reason, at=tx.now)
         name = f"killswitch.{'on' if self.on else 'off'}"
-        tx.acts.append(Act(name, self.kind, self.by, detail={"reason": self.reason}, at=tx.now))
+        tx.audit_acts.append(Act(name, self.kind, self.by, detail={"reason": self.reason}, at=tx.now))
         stopped = self._stop(tx) if self.on else 0
         self.answer: dict[str, Any] = {"on": self.on, "by": self.by, "stopped": stopped}
 
@@ -71,34 +71,34 @@ class SetKillSwitch(Action):
         rows = list(open_.exclude(opener="agent", channel="none"))  # those are answered where the agent runs
         by = f.By("kill_switch", self.by)
         for row in rows:
-            memory = tx.existing(row.run_id)
+            memory = tx.load_run(row.run_id)
             card = memory.board.cards[row.call.ordinal]
             ours = card.approval is None or card.approval.id == row.id
             if card.permit is not None and card.permit.id == row.id:
-                tx.tell(memory, f.PermitMoved(card.call_id, "revoked", row.id, tx.now), card)
+                tx.record(memory, f.PermitMoved(card.call_id, "revoked", row.id, tx.now), card)
             if not card.hard and ours:
                 if row.state == "approved" and card.approval and card.approval.id == row.id:
-                    tx.tell(memory, f.ApprovalMoved(card.call_id, "revoked", id=row.id, at=tx.now), card)
-                tx.tell(memory, f.OutputDenied(card.call_id, reason=KILL_SWITCH_REASON, by=by, at=tx.now), card)
+                    tx.record(memory, f.ApprovalMoved(card.call_id, "revoked", id=row.id, at=tx.now), card)
+                tx.record(memory, f.OutputDenied(card.call_id, reason=KILL_SWITCH_REASON, by=by, at=tx.now), card)
             Approval.objects.filter(id=row.id).update(
                 state="denied" if row.state == "pending" else "revoked", by_kind="kill_switch", by_name=self.by
             )
         return len(rows)
 
 
-class SetBreakGlass(Action):
+class SetBreakGlass(Command):
     """Break the glass, or put it back with `minutes` 0."""
 
     def __init__(self, by: str, reason: str, minutes: float, kind: str = "human") -> None:
         super().__init__()
-        self.by, self.reason, self.minutes, self.kind = by, plain(reason.strip(), 2000), minutes, kind
+        self.by, self.reason, self.minutes, self.kind = by, fit_text(reason.strip(), 2000), minutes, kind
 
     def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
-        tx.switched = True
+        """See group_commit.Work."""
+        tx.affects_every_run = True
         BreakGlass.objects.filter(ended_at=None, until__gt=tx.now).update(ended_at=tx.now)
         if not self.minutes:
-            tx.acts.append(Act("breakglass.ended", self.kind, self.by, at=tx.now))
+            tx.audit_acts.append(Act("breakglass.ended", self.kind, self.by, at=tx.now))
             self.answer = {"until": None}
             return
         if not self.reason:
@@ -107,5 +107,5 @@ class SetBreakGlass(Action):
             raise InvalidRequest(f"At most {MAX_BREAK_GLASS_MINUTES} minutes.", code="too_long")
         row = BreakGlass.objects.create(by=self.by, reason=self.reason, at=tx.now, until=tx.now + self.minutes * 60)
         detail = {"reason": self.reason, "minutes": self.minutes}
-        tx.acts.append(Act("breakglass.on", self.kind, self.by, detail=detail, at=tx.now))
+        tx.audit_acts.append(Act("breakglass.on", self.kind, self.by, detail=detail, at=tx.now))
         self.answer = {"until": row.until}

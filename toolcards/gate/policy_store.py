@@ -23,7 +23,7 @@ from toolcards.core.policy.language.lint import lint
 from toolcards.core.policy.language.presets import PACKS
 from toolcards.core.schemas.canonical_json import digest
 from toolcards.gate.decisions import eligibility
-from toolcards.gate.writer.bulk_sql import plain
+from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.models import Draft, DraftRule, PolicyVersion, Source, ToolCall
 
 STARTER_PRESET = "ask-on-writes"
@@ -155,7 +155,7 @@ def activate(
         document=json.dumps(document),
         sha256=digest(document),
         author=author,
-        note=plain(note, 2000),
+        note=fit_text(note, 2000),
         active=True,
     )
     Draft.objects.update(based_on=version.number)

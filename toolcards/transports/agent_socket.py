@@ -255,7 +255,7 @@ _giving: set[asyncio.Future[None]] = set()
 async def _may_be_taken(taking: asyncio.Future[Any]) -> bool:
     try:
         return await taking is not None
-    except gate.Undecided:
+    except gate.CommitUnknown:
         return True
 
 

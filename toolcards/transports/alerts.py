@@ -30,7 +30,7 @@ _ID = re.compile(r"evt_s(\d+)-([a-z-]+?)-(\d+)(-over)?")
 
 def look(now: float | None = None) -> int:
     """Write down what is to be told of the sources as they are now; return how many deliveries that is."""
-    if not outbox_writer.listeners():
+    if not outbox_writer.list_webhooks():
         return 0
     now = time.time() if now is None else now
     return _write(_news(now), now)
@@ -52,7 +52,7 @@ def _write(news: Iterable[tuple[int, str, dict[str, Any]]], now: float) -> int:
         Delivery(webhook_id=webhook.pk, target=str(webhook.pk), event_id=said["id"], event=said["event"],
                  severity=severity, payload=json.dumps(said), created_at=now, next_at=now)
         for source, severity, said in news
-        for webhook in outbox_writer.listeners()
+        for webhook in outbox_writer.list_webhooks()
         if webhook.wants(said["event"], source, severity)
     ]  # fmt: skip
     Delivery.objects.bulk_create(rows, ignore_conflicts=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 from toolcards.adapters import BadFrame
 from toolcards.database import RETRY_AFTER, excuse
-from toolcards.gate import RequestRefused, Undecided
+from toolcards.gate import CommitUnknown, RequestRefused
 from toolcards.transports.shutdown import MESSAGE
 
 AGAIN = 1013  # the close code "try again later"
@@ -59,7 +59,9 @@ def of_outage(error: Exception) -> Problem | None:
     """Return the problem that the database is away, and note it; None for errors that say something else."""
     if not excuse(error):
         return None
-    unknown = isinstance(error, Undecided)  # a request with ids of its own is applied once, however often it is sent
+    unknown = isinstance(
+        error, CommitUnknown
+    )  # a request with ids of its own is applied once, however often it is sent
     message = MAYBE_WRITTEN if unknown else "The database is not available right now. Send the request again."
     return Problem(503, "unavailable", message, close=AGAIN, headers={"Retry-After": str(RETRY_AFTER)})
 

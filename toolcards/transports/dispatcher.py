@@ -81,7 +81,7 @@ class Turns:
     def begin(self) -> None:
         """Give a turn to every target that something is due for, as long as there are threads."""
         global _pruned
-        if outbox_writer.anybody():
+        if outbox_writer.has_listeners():
             with self._lock:
                 without = self._busy | (self._slow if len(self._busy & self._slow) >= SLOW_AT_ONCE else set())
             for target in Delivery.objects.due(time.time()).exclude(target__in=without).values_list("target")[:BATCH]:

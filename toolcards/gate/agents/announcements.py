@@ -23,7 +23,7 @@ def announced(tx: Transaction, memory: RunMemory, fact: f.ApprovalAsked, channel
     object.__setattr__(fact, "id", new_id("apr"))
     object.__setattr__(fact, "votable", heard and not fact.automatic)
     object.__setattr__(fact, "args_sha256", _digest(card, fact))
-    tx.extras[fact.id] = {"channel": channel if fact.votable else "none"}
+    tx.approval_columns[fact.id] = {"channel": channel if fact.votable else "none"}
 
 
 def _digest(card: Card | None, fact: f.ApprovalAsked) -> str:

@@ -7,14 +7,14 @@ from typing import Any
 from toolcards.client.common.json_text import same
 from toolcards.core.calls.card import ToolCallState
 from toolcards.gate.approvals.permits import build_decision_with_permit
-from toolcards.gate.writer.command import OfSource
+from toolcards.gate.writer.command import RunCommand
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Source
 
 _SETTLED = (ToolCallState.APPROVAL_REQUESTED, ToolCallState.APPROVAL_RESPONDED, ToolCallState.OUTPUT_DENIED)
 
 
-class Standing(OfSource):
+class Standing(RunCommand):
     """The decision object of the newest such call that was asked for or refused; None if there is none."""
 
     def __init__(self, source: Source, run: str, tool: str, given: Any) -> None:
@@ -22,7 +22,7 @@ class Standing(OfSource):
         self.tool, self.given = tool, given
 
     def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
+        """See group_commit.Work."""
         memory = self._run(tx)
         for card in reversed(memory.board.cards.values()):
             if card.tool.name == self.tool and not card.removed and same(card.input, self.given):

@@ -20,7 +20,7 @@ from django.conf import settings
 from toolcards.audit.trail import Act
 from toolcards.encryption import Closed
 from toolcards.gate.refusals import KeyReuse, RequestRefused, Undecryptable
-from toolcards.gate.writer.command import Action
+from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Receipt, ReceiptPart, Source
 
@@ -94,7 +94,7 @@ class HeldKey:
             raise TakenOver
 
 
-class Reserve(Action):
+class Reserve(Command):
     """The answer is a HeldKey, the text that was answered before, or None while another request holds the key."""
 
     def __init__(self, source: Source, key: str, request: dict[str, str]) -> None:
@@ -103,7 +103,7 @@ class Reserve(Action):
         self.request = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
 
     def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
+        """See group_commit.Work."""
         self.answer = None
         seen = Receipt.objects.filter(source=self.source, key=self.key).first()
         if seen is not None and not self._free(seen, tx.now):  # a look only: others wait here, twenty times a second
@@ -133,7 +133,7 @@ class Reserve(Action):
         return HeldKey(row, row.holder, [json.loads(body) for body in bodies])
 
 
-class OnKey(Action):
+class OnKey(Command):
     """Something done to a held key: `change` is one of its methods, given the transaction."""
 
     def __init__(self, change: Callable[[Transaction], None]) -> None:
@@ -141,11 +141,11 @@ class OnKey(Action):
         self._change = change
 
     def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
+        """See group_commit.Work."""
         self._change(tx)
 
 
-class Forget(Action):
+class Forget(Command):
     """Delete what was answered before that time, oldest first, at most so many. The answer is how many."""
 
     def __init__(self, before: datetime, most: int) -> None:
@@ -153,14 +153,14 @@ class Forget(Action):
         self.before, self.most = before, most
 
     def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
+        """See group_commit.Work."""
         # In the order of their numbers, which is nearly that of their times: there is no index to keep for this.
         oldest = Receipt.objects.order_by("pk").values_list("pk", "created_at")[: self.most]
         due = [pk for pk, at in oldest if at < self.before]
         self.answer = len(due)
         if due:
             Receipt.objects.filter(pk__in=due).delete()
-            tx.acts.append(Act("retention", "timeout", detail={"deleted": {"receipts": len(due)}}, at=tx.now))
+            tx.audit_acts.append(Act("retention", "timeout", detail={"deleted": {"receipts": len(due)}}, at=tx.now))
 
 
 def forgotten_before(moment: datetime) -> datetime | None:

@@ -38,7 +38,7 @@ from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
 from toolcards.gate.decisions.preflight import is_stopped
 from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.run_cache import RunMemory
-from toolcards.gate.writer.transaction import Transaction, plain
+from toolcards.gate.writer.transaction import Transaction, fit_text
 from toolcards.models import Approval, Source
 
 PORTION = 1_000  # frames of one stream that one commit takes: its neighbours' acks wait no longer than for that
@@ -166,17 +166,17 @@ class Stream:
 
     # ------------------------------------------------------------ on the writer's thread
 
-    def runs(self) -> Iterable[tuple[int, str]]:
-        """See journal.Work."""
+    def run_keys(self) -> Iterable[tuple[int, str]]:
+        """See group_commit.Work."""
         return [(self.source.pk, self.run_name)]
 
-    def dequeued(self) -> None:
-        """See journal.Work. Not a part of `apply`, which a failing batch repeats: it would be queued twice then."""
+    def mark_dequeued(self) -> None:
+        """See group_commit.Work. Not part of `apply`, which a failing batch repeats: it would be queued twice."""
         with self._queueing:
             self._queued = False
 
     def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
+        """See group_commit.Work."""
         self._applied = not self._held
         if not self._applied:
             return
@@ -186,8 +186,8 @@ class Stream:
         self._refused, self._touching = 0, set()
         if self.error is not None:  # a frame before these was lost: they must not be written after the gap
             raise self.error
-        memory = tx.run(
-            self.source.pk, self.run_name, protocol=self.protocol, agent=plain(self.agent, 200), mode=self.mode
+        memory = tx.get_or_create_run(
+            self.source.pk, self.run_name, protocol=self.protocol, agent=fit_text(self.agent, 200), mode=self.mode
         )
         self.run_pk = memory.row.pk
         if memory.seq == 0:
@@ -278,7 +278,7 @@ class Stream:
             if card is not None and card.state == "input-streaming" and card.segment is None:
                 growing = [((call_id, "".join([said[1] for said, _, _ in growing])), at, number)]
         for (call_id, text), at, _ in growing:
-            for card in tx.tell(memory, f.InputDelta(call_id, text, at)):
+            for card in tx.record(memory, f.InputDelta(call_id, text, at)):
                 self._touching.add(card.ordinal)
         return []
 
@@ -289,7 +289,7 @@ class Stream:
         if type(first) is f.RunStarted and not first.agent:
             object.__setattr__(first, "agent", self.agent)
         elif first is not None and type(first) is not f.RunStarted:
-            tx.tell(memory, f.RunStarted(agent=self.agent, at=at))
+            tx.record(memory, f.RunStarted(agent=self.agent, at=at))
 
     def _tell(self, tx: Transaction, memory: RunMemory, fact: Any, at: float) -> None:
         if type(fact) is f.RunEnded and fact.reason == END_OF_STREAM:
@@ -301,8 +301,8 @@ class Stream:
         if type(fact) is f.ApprovalAsked:
             announced(tx, memory, fact, self.channel)
         if type(fact) is f.RunStarted and fact.title:
-            memory.row.title = plain(fact.title, 500)
-        spoken_of = tx.tell(memory, fact)
+            memory.row.title = fit_text(fact.title, 500)
+        spoken_of = tx.record(memory, fact)
         for card in spoken_of:
             self._touching.add(card.ordinal)
             if type(fact) is f.ApprovalAsked and fact.votable and card.approval and card.approval.id == fact.id:
@@ -312,7 +312,7 @@ class Stream:
         elif self.mode == "gate" and isinstance(fact, _RAN):
             self._ungoverned(tx, memory, fact, at)
         if type(fact) is f.RunEnded:
-            memory.row.reason = plain(fact.reason, 2000)
+            memory.row.reason = fit_text(fact.reason, 2000)
             forfeit(tx, memory)
 
     def _ends_a_part(self, tx: Transaction, memory: RunMemory, ended: f.RunEnded, at: float) -> bool:
@@ -351,10 +351,10 @@ class Stream:
         """A result of a call that nobody decided about, on a connection that should ask first."""
         card = memory.board.find(fact.call_id)
         if card is not None and card.decision is None and not is_stopped(card):
-            tx.tell(memory, f.Odd(card.call_id, "ungoverned", at=at))
+            tx.record(memory, f.Odd(card.call_id, "ungoverned", at=at))
 
-    def settled(self, error: Exception | None) -> None:
-        """See journal.Work."""
+    def finish(self, error: Exception | None) -> None:
+        """See group_commit.Work."""
         if error is None and not self._applied:  # frames that came while it is held wait for `heard`
             return
         taken, self._taken = self._taken, []

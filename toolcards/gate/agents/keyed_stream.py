@@ -105,11 +105,11 @@ class KeyedStream(Stream):
         }  # fmt: skip
         return {name: value for name, value in part.items() if value}
 
-    def settled(self, error: Exception | None) -> None:
-        """See journal.Work."""
+    def finish(self, error: Exception | None) -> None:
+        """See group_commit.Work."""
         if error is None and self._applied:
             counted, self._left, self._digest = self._progress()
             for _ in range(counted - self._counted):
                 self._key.marks.popleft()
             self._counted, self._undecided = counted, False
-        super().settled(error)
+        super().finish(error)

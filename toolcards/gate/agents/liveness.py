@@ -11,7 +11,7 @@ import math
 from django.conf import settings
 
 from toolcards.core.calls import facts as f
-from toolcards.gate.writer.command import Action
+from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval
@@ -23,7 +23,7 @@ SILENCE = 3_600.0  # seconds without a request after which a run counts as lost 
 POLL_LEASE = 180.0  # seconds without a poll after which an agent with nothing but open questions is away
 
 
-class Lose(Action):
+class Lose(Command):
     """End a run whose agent did not come back in its grace time.
 
     Questions and approvals keep their time limits, unless the agent sent heartbeats: without them it is gone for good.
@@ -34,8 +34,8 @@ class Lose(Action):
         self.run = run
 
     def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
-        memory = tx.existing(self.run)
+        """See group_commit.Work."""
+        memory = tx.load_run(self.run)
         until = memory.row.alive_until
         if until is None or until > tx.working or memory.status not in ("running", "waiting"):
             return
@@ -45,9 +45,9 @@ class Lose(Action):
         away = not memory.row.beats
         kept = [card for card in memory.board.open_cards() if away and card.kept]
         memory.row.reason = LOST + KEPT * bool(kept)
-        tx.tell(memory, f.RunEnded(outcome="truncated", reason=LOST, away=away, at=tx.now))
+        tx.record(memory, f.RunEnded(outcome="truncated", reason=LOST, away=away, at=tx.now))
         for card in kept:
-            tx.tell(memory, f.AgentMoved(card.call_id, away=True, at=tx.now), memory.board.cards[card.ordinal])
+            tx.record(memory, f.AgentMoved(card.call_id, away=True, at=tx.now), memory.board.cards[card.ordinal])
         forfeit(tx, memory)
 
 
@@ -56,10 +56,10 @@ def come_back(tx: Transaction, memory: RunMemory) -> None:
     if not memory.board.context.away:
         return
     memory.row.reason = ""
-    tx.tell(memory, f.RunStarted(at=tx.now))
+    tx.record(memory, f.RunStarted(at=tx.now))
     for card in memory.board.open_cards():
         if card.approval is not None and card.approval.away:
-            tx.tell(memory, f.AgentMoved(card.call_id, away=False, at=tx.now), card)
+            tx.record(memory, f.AgentMoved(card.call_id, away=False, at=tx.now), card)
 
 
 def hear(tx: Transaction, memory: RunMemory, lease: float = SILENCE) -> None:
@@ -94,7 +94,7 @@ def forfeit(tx: Transaction, memory: RunMemory) -> None:
     for card in list(memory.board.cards.values()):
         if card.permit is not None and card.permit.state in _FORFEITED:
             moved = f.PermitMoved(card.call_id, _FORFEITED[card.permit.state], card.permit.id, tx.now)
-            tx.tell(memory, moved, card)
+            tx.record(memory, moved, card)
 
 
 _FORFEITED = {"issued": "void", "claimed": "unknown"}

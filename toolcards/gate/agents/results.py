@@ -9,7 +9,7 @@ from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.gate.agents.liveness import hear
 from toolcards.gate.decisions.preflight import is_stopped
 from toolcards.gate.refusals import NotFound
-from toolcards.gate.writer.command import OfSource
+from toolcards.gate.writer.command import RunCommand
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Source
@@ -17,7 +17,7 @@ from toolcards.models import Approval, Source
 S = ToolCallState
 
 
-class Result(OfSource):
+class Result(RunCommand):
     """What came of an executed call; telling it again changes nothing."""
 
     OUTCOMES = ("ok", "error", "aborted", "unknown")
@@ -27,7 +27,7 @@ class Result(OfSource):
         self.call_id, self.body = call_id, body
 
     def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
+        """See group_commit.Work."""
         memory = self._run(tx)
         hear(tx, memory)
         card = self._meant(memory)
@@ -62,16 +62,16 @@ class Result(OfSource):
 
     def _conclude(self, tx: Transaction, memory: RunMemory, card: Card, row: Approval | None) -> None:
         if not _governed(card, row):
-            tx.tell(memory, f.Odd(card.call_id, "ungoverned", at=tx.now), card)
-        tx.tell(memory, _outcome(card.call_id, self.body, tx.now), card)
+            tx.record(memory, f.Odd(card.call_id, "ungoverned", at=tx.now), card)
+        tx.record(memory, _outcome(card.call_id, self.body, tx.now), card)
         moved = {"ok": "succeeded", "error": "failed"}.get(str(self.body.get("outcome")), "unknown")
         no_news = moved == "unknown" and card.by_hand is not None  # a person knew more
         if row is not None and row.claimed_at and not no_news:
             Approval.objects.filter(id=row.id).update(state=moved)
             if row.asked:
-                tx.tell(memory, f.ApprovalMoved(card.call_id, moved, id=row.id, at=tx.now), card)
+                tx.record(memory, f.ApprovalMoved(card.call_id, moved, id=row.id, at=tx.now), card)
             else:
-                tx.tell(memory, f.PermitMoved(card.call_id, moved, row.id, tx.now), card)
+                tx.record(memory, f.PermitMoved(card.call_id, moved, row.id, tx.now), card)
 
 
 def _asked_attempts(memory: RunMemory, card: Card) -> list[int]:

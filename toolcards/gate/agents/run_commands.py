@@ -10,27 +10,27 @@ from toolcards.gate.approvals.deadlines import expire_if_overdue
 from toolcards.gate.approvals.permits import build_decision_with_permit
 from toolcards.gate.decisions.responses import build_decision, format_time, get_approval_effect
 from toolcards.gate.refusals import TooLate
-from toolcards.gate.writer.command import OfSource
+from toolcards.gate.writer.command import RunCommand
 from toolcards.gate.writer.run_cache import RunMemory
-from toolcards.gate.writer.transaction import Transaction, plain
+from toolcards.gate.writer.transaction import Transaction, fit_text
 from toolcards.models import Approval, Run, Source
 
 
-class Look(OfSource):
+class Look(RunCommand):
     """What an agent that asked is told when it looks again: an agent that looks is alive."""
 
     def __init__(self, source: Source, approval: str) -> None:
         super().__init__(source, "")
         self.approval = approval
 
-    def runs(self) -> Iterable[tuple[int, str]]:
-        """See journal.Work."""
+    def run_keys(self) -> Iterable[tuple[int, str]]:
+        """See group_commit.Work."""
         return ()
 
     def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
+        """See group_commit.Work."""
         row = self._approval(id=self.approval, asked=True)
-        memory = tx.existing(row.run_id)
+        memory = tx.load_run(row.run_id)
         if not expire_if_overdue(tx, memory, row) and row.state in ("pending", "approved"):
             hear(tx, memory, POLL_LEASE if row.state == "pending" else SILENCE)
         card = memory.board.cards[row.call.ordinal]
@@ -47,21 +47,21 @@ class Look(OfSource):
         self.answer = said
 
 
-class Withdraw(OfSource):
+class Withdraw(RunCommand):
     """The agent no longer wants to know: the question goes."""
 
     def __init__(self, source: Source, approval: str) -> None:
         super().__init__(source, "")
         self.approval = approval
 
-    def runs(self) -> Iterable[tuple[int, str]]:
-        """See journal.Work."""
+    def run_keys(self) -> Iterable[tuple[int, str]]:
+        """See group_commit.Work."""
         return ()
 
     def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
+        """See group_commit.Work."""
         row = self._approval(id=self.approval)
-        memory = tx.existing(row.run_id)
+        memory = tx.load_run(row.run_id)
         card = memory.board.cards[row.call.ordinal]
         if row.state not in ("pending", "approved"):
             if row.state == "cancelled":
@@ -70,16 +70,16 @@ class Withdraw(OfSource):
             raise TooLate(f"This approval is {row.state}.", code="used" if row.claimed_at else "expired")
         withdrawn = f.Closed(card.call_id, "cancelled", reason="The agent withdrew the question.", at=tx.now)
         if card.approval and card.approval.id == row.id:
-            tx.tell(memory, withdrawn, card)
+            tx.record(memory, withdrawn, card)
         Approval.objects.filter(id=row.id).update(state="cancelled")
         self.answer = build_decision(memory, memory.board.cards[card.ordinal])
 
 
-class Beat(OfSource):
+class Beat(RunCommand):
     """The agent is alive; from its first beat on it must go on beating."""
 
     def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
+        """See group_commit.Work."""
         memory = self._run(tx)
         come_back(tx, memory)
         if not memory.row.beats:
@@ -89,7 +89,7 @@ class Beat(OfSource):
         self.answer = {"run": memory.row.name, "status": memory.status, "lease_seconds": BEAT_LEASE}
 
 
-class End(OfSource):
+class End(RunCommand):
     """The run is over; what is still open is closed, what is still asked is withdrawn."""
 
     OUTCOMES: dict[str, f.Outcome] = {
@@ -101,13 +101,13 @@ class End(OfSource):
         self.outcome, self.reason = self.OUTCOMES[outcome], reason
 
     def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
+        """See group_commit.Work."""
         memory = self._run(tx)
         if not memory.board.context.ended:
-            tx.tell(memory, f.RunEnded(outcome=self.outcome, reason=self.reason, at=tx.now))
-            memory.row.reason = plain(self.reason, 2000)
+            tx.record(memory, f.RunEnded(outcome=self.outcome, reason=self.reason, at=tx.now))
+            memory.row.reason = fit_text(self.reason, 2000)
             forfeit(tx, memory)
-        tx.after.append(lambda: self._answer(memory))
+        tx.after_write.append(lambda: self._answer(memory))
 
     def _answer(self, memory: RunMemory) -> None:
         self.answer = {"run": memory.row.name, "status": memory.status, "seq": memory.seq}

@@ -26,7 +26,7 @@ def expire_if_overdue(tx: Transaction, memory: RunMemory, row: Approval) -> bool
         return False
     card = memory.board.cards[row.call.ordinal]
     if is_open_on(card, row):
-        tx.tell(memory, f.Closed(card.call_id, "expired", reason=EXPIRED_REASON, at=tx.now), card)
+        tx.record(memory, f.Closed(card.call_id, "expired", reason=EXPIRED_REASON, at=tx.now), card)
     else:
         Approval.objects.filter(id=row.id).update(state="expired", by_kind="timeout")
     row.state = "expired"

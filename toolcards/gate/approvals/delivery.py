@@ -10,13 +10,13 @@ from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.gate.approvals.permits import build_decision_with_permit, expire_permit, has_expired_unused
 from toolcards.gate.decisions.recheck import recheck_approval
 from toolcards.gate.decisions.responses import get_approval_effect
-from toolcards.gate.writer.command import Action
+from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval
 
 
-class ClaimDelivery(Action):
+class ClaimDelivery(Command):
     """Take an answer in order to send it; the answer is the decision object, None if somebody else took it."""
 
     def __init__(self, approval: str) -> None:
@@ -24,12 +24,12 @@ class ClaimDelivery(Action):
         self.approval = approval
 
     def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
+        """See group_commit.Work."""
         self.answer = None
         if not Approval.objects.filter(id=self.approval, delivered_at=None).update(delivered_at=tx.now):
             return
         row = Approval.objects.get(id=self.approval)
-        memory = tx.existing(row.run_id)
+        memory = tx.load_run(row.run_id)
         card = memory.board.cards[row.call.ordinal]
         if card.approval is None or card.approval.id != row.id:
             return  # a newer question of the same call took its place; that one will be answered
@@ -45,7 +45,7 @@ class ClaimDelivery(Action):
         if row.opener == "agent":
             said |= {"decision": get_approval_effect(card)} | _encode_replies(memory, card)
         if card.approval and card.approval.state == "approved":
-            tx.tell(memory, f.ApprovalMoved(card.call_id, "claimed", id=row.id, at=tx.now), card)
+            tx.record(memory, f.ApprovalMoved(card.call_id, "claimed", id=row.id, at=tx.now), card)
             Approval.objects.filter(id=row.id).update(claimed_at=tx.now)
         self.answer = said
 
@@ -70,7 +70,7 @@ def _build_answer(card: Card) -> Answer:
     return Answer(card.call_id, ask.source_id, card.state != "output-denied", ask.reason, edited, ask.reply_to)
 
 
-class ReleaseDelivery(Action):
+class ReleaseDelivery(Command):
     """The connection broke before the answer was out: somebody else shall send it."""
 
     def __init__(self, approval: str) -> None:
@@ -78,16 +78,16 @@ class ReleaseDelivery(Action):
         self.approval = approval
 
     def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
+        """See group_commit.Work."""
         row = Approval.objects.filter(id=self.approval).first()
         if row is None:
             return
-        memory = tx.existing(row.run_id)
+        memory = tx.load_run(row.run_id)
         card = memory.board.cards[row.call.ordinal]
         if card.approval is None or card.approval.id != row.id:
             return
         if card.finished and card.state is not ToolCallState.OUTPUT_DENIED:
             return  # the call went on without this answer; one that was denied ended by it
         if row.state == "claimed":
-            tx.tell(memory, f.ApprovalMoved(card.call_id, "approved", id=row.id, at=tx.now), card)
+            tx.record(memory, f.ApprovalMoved(card.call_id, "approved", id=row.id, at=tx.now), card)
         Approval.objects.filter(id=row.id).update(delivered_at=None, claimed_at=0)

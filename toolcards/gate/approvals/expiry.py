@@ -20,7 +20,7 @@ from toolcards.gate.approvals.permits import expire_permit, has_expired_unused
 from toolcards.gate.decisions.terms import load_terms
 from toolcards.gate.refusals import Undecryptable
 from toolcards.gate.writer import group_commit, timekeeping
-from toolcards.gate.writer.command import Action
+from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Run
 
@@ -29,14 +29,14 @@ _ESCALATION_IN_TERMS = '"escalate": [['  # as json.dumps spells terms that name 
 
 def sweep() -> int:
     """Expire and lose what is due; return how many things that were."""
-    timekeeping.keep_up()  # first of all: after a pause of our own, less is due than it seems
+    timekeeping.follow_pulse()  # first of all: after a pause of our own, less is due than it seems
     works: list[Any] = [ExpireApproval(pk) for pk in _find_overdue_approvals()]
     works += [EscalateApproval(pk) for pk in _find_due_escalations()]
     works += [ExpirePermit(pk) for pk in _find_expired_permits()]
     works += [Lose(pk) for pk in _find_lost_runs()]
     for work in works:
         with suppress(Undecryptable):  # without its key a run stays as it is, and keeps no other from its end
-            group_commit.do(work)
+            group_commit.execute(work)
     return len(works)
 
 
@@ -68,7 +68,7 @@ def _find_lost_runs() -> list[int]:
     return list(Run.objects.active().filter(alive_until__lte=now).values_list("pk", flat=True)[:500])
 
 
-class ExpireApproval(Action):
+class ExpireApproval(Command):
     """Nobody answered in time: the call is denied by the clock."""
 
     def __init__(self, approval: str) -> None:
@@ -76,12 +76,12 @@ class ExpireApproval(Action):
         self.approval = approval
 
     def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
+        """See group_commit.Work."""
         row = Approval.objects.select_for_update().get(id=self.approval)
-        expire_if_overdue(tx, tx.existing(row.run_id), row)
+        expire_if_overdue(tx, tx.load_run(row.run_id), row)
 
 
-class EscalateApproval(Action):
+class EscalateApproval(Command):
     """Nobody answered for a while: those whom the rule names then are asked too. The deadline stays."""
 
     def __init__(self, approval: str) -> None:
@@ -89,13 +89,13 @@ class EscalateApproval(Action):
         self.approval = approval
 
     def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
+        """See group_commit.Work."""
         row = Approval.objects.select_for_update().get(id=self.approval)
         due = _list_due_escalations(row, tx.steady)
         if row.state != "pending" or not due or row.is_overdue(tx.steady):
             return
         terms = load_terms(row)
-        memory = tx.existing(row.run_id)
+        memory = tx.load_run(row.run_id)
         card = memory.board.cards[row.call.ordinal]
         if card.approval is None or not is_open_on(card, row):
             return
@@ -103,10 +103,10 @@ class EscalateApproval(Action):
         Approval.objects.filter(id=row.id).update(terms=json.dumps(asdict(told)))  # once, whoever's clock it was
         new = list(dict.fromkeys(to for _, to in due if to not in dict(card.approval.escalated)))
         if new:
-            tx.tell(memory, f.Escalated(card.call_id, new, id=row.id, at=tx.now), card)
+            tx.record(memory, f.Escalated(card.call_id, new, id=row.id, at=tx.now), card)
 
 
-class ExpirePermit(Action):
+class ExpirePermit(Command):
     """Approved, but not executed in time: the right to execute is gone."""
 
     def __init__(self, approval: str) -> None:
@@ -114,8 +114,8 @@ class ExpirePermit(Action):
         self.approval = approval
 
     def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
+        """See group_commit.Work."""
         row = Approval.objects.select_for_update().get(id=self.approval)
         if has_expired_unused(row, tx.working):
-            memory = tx.existing(row.run_id)
+            memory = tx.load_run(row.run_id)
             expire_permit(tx, memory, row, memory.board.cards[row.call.ordinal])

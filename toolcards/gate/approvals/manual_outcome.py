@@ -18,7 +18,7 @@ from toolcards.gate.decisions.eligibility import list_identities
 from toolcards.gate.decisions.terms import load_terms
 from toolcards.gate.refusals import AlreadyDecided, InvalidRequest, NotAllowed, NotFound
 from toolcards.gate.writer import audit_entries
-from toolcards.gate.writer.command import Action
+from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, ToolCall
@@ -37,7 +37,7 @@ class ManualOutcome:
     note: str = ""
 
 
-class RecordManualOutcome(Action):
+class RecordManualOutcome(Command):
     """Compare and set: the call's end still unknown, and the card at the revision that was shown."""
 
     def __init__(self, person: Any, said: ManualOutcome) -> None:
@@ -45,11 +45,11 @@ class RecordManualOutcome(Action):
         self.person, self.said = person, said
 
     def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
+        """See group_commit.Work."""
         said = self.said
         if not ToolCall.objects.shown().filter(run=said.run, ordinal=said.ordinal).exists():
             raise NotFound("There is no such call.")
-        memory = tx.existing(said.run)
+        memory = tx.load_run(said.run)
         card = memory.board.cards[said.ordinal]
         self._check_person(card)
         if said.outcome not in OUTCOMES:
@@ -92,7 +92,9 @@ class RecordManualOutcome(Action):
         by, note = f.By("human", self.person.get_username()), clean_text(self.said.note).strip()
         about = card.approval.id if card.approval else ""
         told = {"outcome": self.said.outcome, "note": trail.sealed_words(note)}
-        tx.acts.append(audit_entries.about(memory, card, "settled", by.kind, by.name, tx.now, about, **told))
+        tx.audit_acts.append(
+            audit_entries.build_call_act(memory, card, "settled", by.kind, by.name, tx.now, about, **told)
+        )
         if card.permit is not None and card.permit.state == "unknown":
-            tx.tell(memory, f.PermitMoved(card.call_id, self.said.outcome, card.permit.id, tx.now), card)
-        tx.tell(memory, f.SettledByHand(card.call_id, self.said.outcome, note, by, tx.now), card)  # type: ignore[arg-type]
+            tx.record(memory, f.PermitMoved(card.call_id, self.said.outcome, card.permit.id, tx.now), card)
+        tx.record(memory, f.SettledByHand(card.call_id, self.said.outcome, note, by, tx.now), card)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from toolcards.gate.decisions.digests import digest_call, digest_input
 from toolcards.gate.decisions.recheck import recheck_approval
 from toolcards.gate.decisions.responses import build_decision, format_time
 from toolcards.gate.refusals import CallChanged, NotFound, TooLate
-from toolcards.gate.writer.command import OfSource
+from toolcards.gate.writer.command import RunCommand
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import AgentKey, Approval, Source
@@ -25,23 +25,23 @@ APPROVED_NOT_EXECUTED = "Approved, but not executed in time."
 ALLOWED_NOT_EXECUTED = "Allowed, but never executed."
 
 
-class ClaimPermit(OfSource):
+class ClaimPermit(RunCommand):
     """Use up a permit, right before executing: once, for exactly the arguments that were allowed."""
 
     def __init__(self, source: Source, permit: str, body: dict[str, Any], client: str = "") -> None:
         super().__init__(source, "")
         self.permit, self.body, self.client = permit, body, client
 
-    def runs(self) -> Iterable[tuple[int, str]]:
-        """See journal.Work."""
+    def run_keys(self) -> Iterable[tuple[int, str]]:
+        """See group_commit.Work."""
         return ()
 
     def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
+        """See group_commit.Work."""
         row = self._approval(permit=self.permit) if self.permit else None
         if row is None:
             raise NotFound("There is no such permit.")
-        memory = tx.existing(row.run_id)
+        memory = tx.load_run(row.run_id)
         row.refresh_from_db()  # the run is locked now: no other claim and no end comes between
         card = memory.board.cards[row.call.ordinal]
         if row.claimed_at and self._is_repeated(row, card):
@@ -57,9 +57,9 @@ class ClaimPermit(OfSource):
         row.claimed_at, row.claimed_by, row.state = tx.now, self.client, "claimed"
         row.save(update_fields=["claimed_at", "claimed_by", "state"])
         if row.asked:
-            tx.tell(memory, f.ApprovalMoved(card.call_id, "claimed", id=row.id, at=tx.now), card)
+            tx.record(memory, f.ApprovalMoved(card.call_id, "claimed", id=row.id, at=tx.now), card)
         else:
-            tx.tell(memory, f.PermitMoved(card.call_id, "claimed", row.id, tx.now), card)
+            tx.record(memory, f.PermitMoved(card.call_id, "claimed", row.id, tx.now), card)
         self.answer = _build_claim(memory, row, memory.board.cards[card.ordinal])
 
     def _is_repeated(self, row: Approval, card: Card) -> bool:
@@ -131,12 +131,12 @@ def expire_permit(tx: Transaction, memory: RunMemory, row: Approval, card: Card)
     """Approved, but not begun in time: the right is gone, and the agent is told so if it comes for its answer."""
     Approval.objects.filter(id=row.id).update(state="expired")
     if card.approval and card.approval.id == row.id:
-        tx.tell(memory, f.ApprovalMoved(card.call_id, "expired", id=row.id, at=tx.now), card)
-        tx.tell(memory, f.Closed(card.call_id, "cancelled", reason=APPROVED_NOT_EXECUTED, at=tx.now), card)
+        tx.record(memory, f.ApprovalMoved(card.call_id, "expired", id=row.id, at=tx.now), card)
+        tx.record(memory, f.Closed(card.call_id, "cancelled", reason=APPROVED_NOT_EXECUTED, at=tx.now), card)
     elif card.permit is not None and card.permit.id == row.id:  # a rule had allowed it
-        tx.tell(memory, f.PermitMoved(card.call_id, "expired", row.id, tx.now), card)
+        tx.record(memory, f.PermitMoved(card.call_id, "expired", row.id, tx.now), card)
         if not card.finished:
-            tx.tell(memory, f.Closed(card.call_id, "truncated", reason=ALLOWED_NOT_EXECUTED, at=tx.now), card)
+            tx.record(memory, f.Closed(card.call_id, "truncated", reason=ALLOWED_NOT_EXECUTED, at=tx.now), card)
 
 
 def has_expired_unused(row: Approval, working: float) -> bool:

@@ -14,7 +14,7 @@ from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.decisions.judgement import build_decision_fact, reevaluate_call
 from toolcards.gate.decisions.recheck import replace_approval, revoke_and_deny
 from toolcards.gate.decisions.terms import is_stricter
-from toolcards.gate.writer.command import Action
+from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval
@@ -22,7 +22,7 @@ from toolcards.models import Approval
 MAX_APPROVALS = 500
 
 
-class ReevaluateWaiting(Action):
+class ReevaluateWaiting(Command):
     """Judge every call that waits for our gate again; its answer counts what came of them."""
 
     def __init__(self, by: str) -> None:
@@ -30,15 +30,15 @@ class ReevaluateWaiting(Action):
         self.by = by
 
     def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
+        """See group_commit.Work."""
         counts = {"allowed": 0, "denied": 0, "asked_anew": 0, "left": 0}
         rows = Approval.objects.waiting().filter(opener="gate").select_related("call")
         for row in rows[:MAX_APPROVALS]:
-            memory = tx.existing(row.run_id)
+            memory = tx.load_run(row.run_id)
             card = memory.board.cards[row.call.ordinal]
             if is_open_on(card, row) and not is_past_deadline(tx, row):  # what is too late to answer, the clock denies
                 counts[_reevaluate(tx, memory, row, card)] += 1
-        tx.acts.append(Act("policy.applied", "human", self.by, detail=counts, at=tx.now))
+        tx.audit_acts.append(Act("policy.applied", "human", self.by, detail=counts, at=tx.now))
         self.answer: dict[str, Any] = counts
 
 
@@ -57,6 +57,6 @@ def _reevaluate(tx: Transaction, memory: RunMemory, row: Approval, card: Card) -
 
 
 def _allow(tx: Transaction, memory: RunMemory, row: Approval, card: Card, now: Decision) -> None:
-    tx.tell(memory, build_decision_fact(card, now, digest_input(card), tx.now), card)
-    tx.extras[row.id] = build_permit_columns(row, tx.working)
-    tx.tell(memory, f.ApprovalAnswered(card.call_id, True, id=row.id, reason=now.reason, by=now.by, at=tx.now), card)
+    tx.record(memory, build_decision_fact(card, now, digest_input(card), tx.now), card)
+    tx.approval_columns[row.id] = build_permit_columns(row, tx.working)
+    tx.record(memory, f.ApprovalAnswered(card.call_id, True, id=row.id, reason=now.reason, by=now.by, at=tx.now), card)

@@ -17,7 +17,7 @@ from toolcards.gate.decisions.eligibility import list_identities
 from toolcards.gate.decisions.terms import load_terms
 from toolcards.gate.refusals import NotAllowed, NotFound, TooLate
 from toolcards.gate.writer import audit_entries
-from toolcards.gate.writer.command import Action
+from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Grant
@@ -33,7 +33,7 @@ def get_undo_deadline(decided_at: float) -> float:
     return decided_at + held - UNDO_MARGIN if held > UNDO_MARGIN and decided_at else 0.0
 
 
-class RevokeApproval(Action):
+class RevokeApproval(Command):
     """Compare and set: approved by a person, not told, not used, and still held back at this very moment."""
 
     def __init__(self, person: Any, approval: str) -> None:
@@ -41,11 +41,11 @@ class RevokeApproval(Action):
         self.person, self.approval = person, approval
 
     def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
+        """See group_commit.Work."""
         row = Approval.objects.select_for_update().filter(id=self.approval, asked=True).first()
         if row is None:
             raise NotFound("There is no such approval.")
-        memory = tx.existing(row.run_id)
+        memory = tx.load_run(row.run_id)
         row.refresh_from_db()  # the run is locked now: nobody takes the answer from here on
         card = memory.board.cards[row.call.ordinal]
         if not self._done_before(row, card):
@@ -72,10 +72,12 @@ class RevokeApproval(Action):
 
     def _revoke(self, tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> None:
         by = f.By("human", self.person.get_username())
-        tx.acts.append(audit_entries.about(memory, card, "vote.undone", by.kind, by.name, tx.now, row.id))
+        tx.audit_acts.append(
+            audit_entries.build_call_act(memory, card, "vote.undone", by.kind, by.name, tx.now, row.id)
+        )
         for grant in Grant.objects.live(tx.now).filter(approval=row):  # what came with the yes goes with it
             Grant.objects.filter(pk=grant.pk).update(revoked_at=tx.now)
             told = {"grant": grant.id, "rule": grant.rule, "tool": grant.tool}
-            tx.acts.append(Act("grant.revoked", by.kind, by.name, detail=told, at=tx.now))
-        tx.tell(memory, f.ApprovalMoved(card.call_id, "revoked", id=row.id, at=tx.now), card)
-        tx.tell(memory, f.OutputDenied(card.call_id, reason=REVOKED_REASON, by=by, at=tx.now), card)
+            tx.audit_acts.append(Act("grant.revoked", by.kind, by.name, detail=told, at=tx.now))
+        tx.record(memory, f.ApprovalMoved(card.call_id, "revoked", id=row.id, at=tx.now), card)
+        tx.record(memory, f.OutputDenied(card.call_id, reason=REVOKED_REASON, by=by, at=tx.now), card)

@@ -30,7 +30,7 @@ from toolcards.gate.decisions.preflight import get_offered_tools
 from toolcards.gate.decisions.terms import load_terms
 from toolcards.gate.refusals import AlreadyDecided, CallChanged, InvalidRequest, NotAllowed, NotFound, TooLate
 from toolcards.gate.writer import audit_entries
-from toolcards.gate.writer.command import Action
+from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Vote
@@ -65,7 +65,7 @@ def clean_text(text: str) -> str:
     return shown[:MAX_REASON_LENGTH]
 
 
-class CastVote(Action):
+class CastVote(Command):
     """Compare and set: the approval still pending, the card at the revision and the arguments that were shown."""
 
     def __init__(self, person: Any, ballot: Ballot) -> None:
@@ -73,16 +73,16 @@ class CastVote(Action):
         self.person = person
         self.ballot = replace(ballot, reason=clean_text(ballot.reason), note=clean_text(ballot.note))
 
-    def runs(self) -> Iterable[tuple[int, str]]:
-        """See journal.Work."""
+    def run_keys(self) -> Iterable[tuple[int, str]]:
+        """See group_commit.Work."""
         return ()
 
     def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
+        """See group_commit.Work."""
         row = Approval.objects.select_for_update().filter(id=_clean_id(self.ballot.approval), asked=True).first()
         if row is None:
             raise NotFound("There is no such approval.")
-        memory = tx.existing(row.run_id)
+        memory = tx.load_run(row.run_id)
         card = memory.board.cards[row.call.ordinal]
         if row.state != "pending" or self._voted_so(row):
             self.answer = self._answered_before(row, card)
@@ -157,7 +157,7 @@ class CastVote(Action):
                 "client_decision_id": ballot.client_decision_id, "at": tx.now,
             },
         )  # fmt: skip
-        tx.acts.append(self._act(memory, row, card, tx.now))
+        tx.audit_acts.append(self._act(memory, row, card, tx.now))
         have = Vote.objects.filter(approval=row, decision__in=("approve", "edit") if approved else ("deny",)).count()
         if have < (terms.quorum if approved else terms.deny_quorum):
             self._count(tx, memory, row, card, have if approved else None)
@@ -166,7 +166,7 @@ class CastVote(Action):
 
     def _act(self, memory: RunMemory, row: Approval, card: Card, at: float) -> Act:
         ballot = self.ballot
-        return audit_entries.about(
+        return audit_entries.build_call_act(
             memory, card, "vote", "human", self.person.get_username(), at, row.id, decision=ballot.decision,
             rev=ballot.rev, args_sha256=ballot.args_sha256, reason=ballot.reason,
             note=trail.sealed_words(ballot.note), grant=ballot.grant,
@@ -179,12 +179,12 @@ class CastVote(Action):
         by = f.By("human", self.person.get_username())
         have = have if have is not None else (card.approval or Ask()).have
         value = json.loads(row.edited) if edited else None
-        tx.extras[row.id] = {"edited": row.edited}
+        tx.approval_columns[row.id] = {"edited": row.edited}
         sha256 = digest(value) if edited else ""
         counted = f.Voted(
             card.call_id, have, id=row.id, by=by, edited=value, has_edited=edited, args_sha256=sha256, at=tx.now
         )
-        tx.tell(memory, counted, card)
+        tx.record(memory, counted, card)
 
     def _settle(
         self, tx: Transaction, memory: RunMemory, row: Approval, card: Card, terms: AskTerms, approved: bool
@@ -194,7 +194,7 @@ class CastVote(Action):
         value = json.loads(row.edited) if edited else None
         if approved:
             extras |= build_permit_columns(row, tx.working)
-        tx.extras[row.id] = extras
+        tx.approval_columns[row.id] = extras
         if edited:
             row.args_sha256 = digest(value)  # what a grant covers is what was approved
         if approved and ballot.grant:
@@ -202,13 +202,15 @@ class CastVote(Action):
             for grant in given:
                 told = {"grant": grant.id, "rule": grant.rule, "expires_at": round(grant.expires_at)}
                 who = self.person.get_username()
-                tx.acts.append(audit_entries.about(memory, card, "grant.given", "human", who, tx.now, row.id, **told))
+                tx.audit_acts.append(
+                    audit_entries.build_call_act(memory, card, "grant.given", "human", who, tx.now, row.id, **told)
+                )
         by = f.By("human", self.person.get_username())
         answered = f.ApprovalAnswered(
             card.call_id, approved, id=row.id, reason=ballot.reason, by=by, input=value, has_input=edited,
             args_sha256=digest(value) if edited else "", at=tx.now,
         )  # fmt: skip
-        tx.tell(memory, answered, card)
+        tx.record(memory, answered, card)
 
     # ------------------------------------------------------------ edit and approve
 

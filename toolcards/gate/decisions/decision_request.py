@@ -19,10 +19,10 @@ from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
 from toolcards.gate.decisions.preflight import get_offered_tools, is_stopped
 from toolcards.gate.decisions.responses import build_decision
 from toolcards.gate.refusals import InvalidRequest, KeyReuse, TooLate
-from toolcards.gate.writer.approval_rows import permit_state
-from toolcards.gate.writer.command import OfSource
+from toolcards.gate.writer.approval_rows import get_row_state
+from toolcards.gate.writer.command import RunCommand
 from toolcards.gate.writer.run_cache import RunMemory
-from toolcards.gate.writer.transaction import Transaction, plain
+from toolcards.gate.writer.transaction import Transaction, fit_text
 from toolcards.ids import new_id
 from toolcards.models import Approval, Source, ToolCall
 
@@ -54,7 +54,7 @@ class DecisionRequest:
     extras: dict[str, Any] = field(default_factory=dict)
 
 
-class DecideCall(OfSource):
+class DecideCall(RunCommand):
     """Judge a call before it runs; asking the same again gets the same answer.
 
     The answer is an Inquiry where plug-ins must be asked first: then the same again with what they say, as `heard`.
@@ -66,13 +66,13 @@ class DecideCall(OfSource):
         self.sha256 = ""  # of the arguments, once they were checked
 
     def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
+        """See group_commit.Work."""
         asking, now = self.asking, tx.now
         self.sha256 = _check_digest(asking)
-        agent = plain(" › ".join(asking.agent_path[:1]), 200)
-        memory = tx.run(self.source.pk, asking.run, protocol=asking.protocol, mode="gate", agent=agent)
+        agent = fit_text(" › ".join(asking.agent_path[:1]), 200)
+        memory = tx.get_or_create_run(self.source.pk, asking.run, protocol=asking.protocol, mode="gate", agent=agent)
         if memory.seq == 0:
-            tx.tell(memory, f.RunStarted(agent=(asking.agent_path or ("",))[0], at=now))
+            tx.record(memory, f.RunStarted(agent=(asking.agent_path or ("",))[0], at=now))
         hear(tx, memory)
         self._announce(tx, memory)
         card = self._asked_before(memory)
@@ -89,7 +89,7 @@ class DecideCall(OfSource):
             again = f.InputReady(card.call_id, asking.tool, asking.args, True, now, title=asking.title)
             self._judge(tx, memory, start_next_attempt(tx, memory, card, again))
         else:
-            tx.after.append(lambda: self._stands(memory, card))
+            tx.after_write.append(lambda: self._stands(memory, card))
 
     def _asked_before(self, memory: RunMemory) -> Card | None:
         """Return the judged card that the question names; None where it is a new one."""
@@ -116,7 +116,7 @@ class DecideCall(OfSource):
         """Return the newest card, where another input under its id begins a new attempt; raises KeyReuse."""
         asking = self.asking
         newest = memory.board.find(asking.call_id) or card
-        key = plain(asking.idempotency_key, 300)
+        key = fit_text(asking.idempotency_key, 300)
         same_key = bool(key) and Approval.objects.filter(run_id=memory.row.pk, idempotency_key=key).exists()
         if asking.attempt is not None or same_key or newest.running:
             raise KeyReuse(
@@ -132,7 +132,7 @@ class DecideCall(OfSource):
         known = get_offered_tools(memory)
         new = [said for said in self.asking.tools if (offer := Offer.of(said)) and known.get(offer.name) != offer]
         if new:
-            tx.tell(memory, f.RunStarted(tools=new, at=tx.now))
+            tx.record(memory, f.RunStarted(tools=new, at=tx.now))
 
     def _stands(self, memory: RunMemory, card: Card) -> None:
         """What was decided, once its permit is written, which may be of this very transaction."""
@@ -158,14 +158,14 @@ class DecideCall(OfSource):
         attempt = asking.attempt or 1
         if before is not None and not before.removed and self._is_used(before):
             attempt = max(attempt, before.attempt + 1)
-        key = plain(asking.idempotency_key, 300)
+        key = fit_text(asking.idempotency_key, 300)
         if key and Approval.objects.filter(run_id=memory.row.pk, idempotency_key=key).exists():
             raise KeyReuse("This idempotency_key was used for another call of the run.")
         ready = f.InputReady(
             asking.call_id, asking.tool, asking.args, True, tx.now, attempt, title=asking.title,
             source=asking.tool_source, kind=asking.kind, lane=_open_lane(tx, memory, asking.agent_path),
         )  # fmt: skip
-        changed = tx.tell(memory, ready)
+        changed = tx.record(memory, ready)
         return changed[-1]
 
     def _is_used(self, before: Card) -> bool:
@@ -178,7 +178,7 @@ class DecideCall(OfSource):
         asking = self.asking
         extras = {
             "attempt": self._attempt(card), "schema_sha256": asking.schema_sha256,
-            "idempotency_key": plain(asking.idempotency_key, 300), "key_id": asking.key or None,
+            "idempotency_key": fit_text(asking.idempotency_key, 300), "key_id": asking.key or None,
         } | asking.extras  # fmt: skip
         said = evaluate_call(
             tx, memory, card, channel="http", at=tx.now, can_wait=asking.can_wait, extras=extras, heard=self.heard
@@ -197,7 +197,7 @@ class DecideCall(OfSource):
     def _permit(self, tx: Transaction, memory: RunMemory, card: Card, extras: dict[str, Any]) -> None:
         """A rule allowed it: a row of its own carries the single-use right to run it."""
         issued = f.PermitMoved(card.call_id, "issued", new_id("alw"), tx.now)
-        tx.tell(memory, issued, card)
+        tx.record(memory, issued, card)
 
         def write() -> None:
             now = memory.board.cards[card.ordinal]  # the same commit may have ended the call
@@ -206,13 +206,13 @@ class DecideCall(OfSource):
             call = ToolCall.objects.only("id").get(run_id=memory.row.pk, ordinal=card.ordinal)
             row = Approval.objects.create(
                 id=issued.id, run_id=memory.row.pk, call_id=call.pk, asked=False,
-                state=permit_state(permit.state), args_sha256=verdict.args_sha256,
-                by_kind=verdict.by.kind, by_name=plain(verdict.by.name, 200), requested_at=tx.now, decided_at=tx.now,
+                state=get_row_state(permit.state), args_sha256=verdict.args_sha256,
+                by_kind=verdict.by.kind, by_name=fit_text(verdict.by.name, 200), requested_at=tx.now, decided_at=tx.now,
                 permit=generate_permit_id(), permit_expires_at=tx.working + USE_TTL, **extras,
             )  # fmt: skip
             self.answer = build_decision(memory, now, permit=build_permit(row), attempt=self._attempt(now))
 
-        tx.after.append(write)
+        tx.after_write.append(write)
 
 
 def _list_tool_names(card: Card) -> set[str]:
@@ -246,5 +246,5 @@ def _open_lane(tx: Transaction, memory: RunMemory, path: tuple[str, ...]) -> str
     for depth in range(2, len(path) + 1):
         parent, lane = lane, " › ".join(path[:depth])
         if lane not in memory.board.context.lanes:
-            tx.tell(memory, f.LaneStarted(lane=lane, name=path[depth - 1], parent_lane=parent, at=tx.now))
+            tx.record(memory, f.LaneStarted(lane=lane, name=path[depth - 1], parent_lane=parent, at=tx.now))
     return lane

@@ -19,7 +19,7 @@ from toolcards.core.schemas.canonical_json import NotCanonical, digest
 from toolcards.gate import policy_store
 from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.refusals import InvalidRequest, NotFound
-from toolcards.gate.writer.bulk_sql import plain
+from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.ids import new_id
 from toolcards.models import Approval, Grant, PolicyVersion, Run
 
@@ -31,7 +31,7 @@ def find_grants(question: policy.Question, run: Run, now: float) -> list[policy.
     """Return the live grants that may count for this call in this run, as policy wants them."""
     here = models.Q(run=None) | models.Q(run=run)
     meant = models.Q(args_sha256=_digest_request(question)) | ~models.Q(pattern="")
-    rows = Grant.objects.live(now).filter(here & meant, tool=plain(question.tool, 300), source=run.source_id)
+    rows = Grant.objects.live(now).filter(here & meant, tool=fit_text(question.tool, 300), source=run.source_id)
     return [_to_policy_grant(row) for row in rows.select_related("run").order_by("-created_at", "id")[:500]]
 
 
@@ -92,8 +92,8 @@ def create_grants(
     source, tool = row.run.source, card.tool
     return [
         Grant.objects.create(
-            id=new_id("gra"), rule=name, rule_sha256=asking.rule_sha256(name), tool=plain(tool.name, 300),
-            server=plain(_get_server(card), 300), schema_sha256=_get_schema_digest(card),
+            id=new_id("gra"), rule=name, rule_sha256=asking.rule_sha256(name), tool=fit_text(tool.name, 300),
+            server=fit_text(_get_server(card), 300), schema_sha256=_get_schema_digest(card),
             args_sha256=_digest_approved_input(row, card),
             run=row.run if kind == "run" else None, source=source,
             agent=agent_scope(card.agent_path or (source.name,)), approval=row, created_by=person, created_at=now,

@@ -25,7 +25,7 @@ from toolcards.gate.decisions.preflight import get_offered_tools, is_stopped, pr
 from toolcards.gate.decisions.responses import build_decision
 from toolcards.gate.decisions.terms import list_asking_rules
 from toolcards.gate.writer.run_cache import RunMemory
-from toolcards.gate.writer.transaction import Transaction, plain
+from toolcards.gate.writer.transaction import Transaction, fit_text
 from toolcards.ids import new_id
 from toolcards.models import ToolCall
 
@@ -67,10 +67,10 @@ def evaluate_call(
     schema_sha256 = str((extras or {}).get("schema_sha256", ""))
     seen = _snapshot_tool(memory, card, schema_sha256)
     decision = _decide(memory, card, seen, can_wait=can_wait, at=at)
-    tx.tell(memory, build_decision_fact(card, decision, args_sha256, at, seen), card)
+    tx.record(memory, build_decision_fact(card, decision, args_sha256, at, seen), card)
     _record_usage(decision, at)
     if decision.effect == Effect.DENY:
-        tx.tell(memory, f.OutputDenied(card.call_id, reason=decision.reason, by=decision.by, at=at), card)
+        tx.record(memory, f.OutputDenied(card.call_id, reason=decision.reason, by=decision.by, at=at), card)
     elif decision.effect == Effect.ASK:
         open_approval(
             tx, memory, card, decision, args_sha256, channel=channel, at=at, patience=patience, extras=extras or {}
@@ -170,7 +170,7 @@ def _has_tool_changed(memory: RunMemory, card: Card, schema_sha256: str) -> bool
         (tool_register.ASKED, schema_sha256),
         (tool_register.ANNOUNCED, _get_announced_schema_digest(memory, card)),
     ]
-    return tool_register.check_tool(memory.row.source_id, plain(card.tool.name, 300), shown, card.tool.source)
+    return tool_register.check_tool(memory.row.source_id, fit_text(card.tool.name, 300), shown, card.tool.source)
 
 
 def _get_announced_schema_digest(memory: RunMemory, card: Card) -> str:
@@ -196,7 +196,7 @@ def _count_recent_calls(policy: Policy, memory: RunMemory, card: Card, at: float
     found = {}
     for scope, seconds in policy.rates:
         since = datetime.fromtimestamp(at - seconds, UTC)
-        calls = ToolCall.objects.filter(tool=plain(card.tool.name, 300), started_at__gte=since).exclude(
+        calls = ToolCall.objects.filter(tool=fit_text(card.tool.name, 300), started_at__gte=since).exclude(
             run_id=memory.row.pk, ordinal=card.ordinal
         )
         if scope == "run":
@@ -233,11 +233,11 @@ def open_approval(
         card.call_id, id=new_id("apr"), reason=decision.reason, opener="gate", expires_at=at + ttl, votable=True,
         args_sha256=args_sha256, terms=build_card_terms(terms), at=at,
     )  # fmt: skip
-    tx.extras[asked.id] = {
+    tx.approval_columns[asked.id] = {
         "channel": channel, "use_ttl": use_ttl, "version": decision.version,
         "rules": json.dumps(list_asking_rules(decision)), "terms": json.dumps(asdict(terms)) if terms else "{}",
     } | extras  # fmt: skip
-    tx.tell(memory, asked, card)
+    tx.record(memory, asked, card)
     return asked.id
 
 
@@ -262,7 +262,7 @@ def start_next_attempt(tx: Transaction, memory: RunMemory, card: Card, ready: f.
         ready, tool=ready.tool or card.tool.name, source=ready.source or card.tool.source, lane=card.lane,
         attempt=card.attempt, again=True,
     )  # fmt: skip
-    return tx.tell(memory, again)[-1]
+    return tx.record(memory, again)[-1]
 
 
 def can_ask_again(card: Card) -> bool:

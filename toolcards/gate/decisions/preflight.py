@@ -84,8 +84,8 @@ def _repair_input(tx: Transaction, memory: RunMemory, card: Card, at: float) -> 
     if mended is None:
         return _fail_invalid_input(tx, memory, card, trouble, at)
     told = f.InputRepaired(card.call_id, mended.tool, mended.input, card.shown_input, mended.method, at=at)
-    tx.tell(memory, told, card)
-    tx.took("repair", memory, card, time.perf_counter() - began)
+    tx.record(memory, told, card)
+    tx.record_timing("repair", memory, card, time.perf_counter() - began)
     return memory.board.cards[card.ordinal]
 
 
@@ -94,7 +94,7 @@ def _fail_invalid_input(tx: Transaction, memory: RunMemory, card: Card, trouble:
     message = trouble.message(get_offered_tools(memory))
     if any(other.error and other.error.message == message for other in memory.board.cards.values()):
         message += REPEATED_MISTAKE
-    tx.tell(memory, f.InputInvalid(card.call_id, card.tool.name, card.input, message, trouble.code, at), card)
+    tx.record(memory, f.InputInvalid(card.call_id, card.tool.name, card.input, message, trouble.code, at), card)
     return _audit_denial(tx, memory, card, at)
 
 
@@ -102,7 +102,7 @@ def _audit_denial(tx: Transaction, memory: RunMemory, card: Card, at: float, nam
     """The call ended with a no that is not policy's: the audit trail says so all the same. Return the card."""
     card = memory.board.cards[card.ordinal]
     if card.error is not None:
-        tx.acts.append(audit_entries.about(
+        tx.audit_acts.append(audit_entries.build_call_act(
             memory, card, "decision", get_stopper(card).kind, name, at, effect="deny", code=card.error.code,
             reason=card.error.message, args_sha256=digest_input(card), source=memory.row.source.name,
         ))  # fmt: skip
@@ -114,7 +114,7 @@ def _audit_denial(tx: Transaction, memory: RunMemory, card: Card, at: float, nam
 
 def _apply_verdict(tx: Transaction, memory: RunMemory, card: Card, at: float, heard: PluginResult) -> Card:
     said = heard.verdict
-    tx.took("before", memory, card, heard.seconds)
+    tx.record_timing("before", memory, card, heard.seconds)
     if said.fault is not None:
         _apply_fault(tx, memory, card, said, at, heard.inquiry.asked_sha256)
     elif said.replaced:
@@ -141,12 +141,12 @@ def _apply_fault(
     if said.fault.code == "plugin_veto":
         by = f.By("plugin", said.plugin)
         reason = said.reason or "A plug-in said no."
-        tx.tell(memory, f.Decided(
+        tx.record(memory, f.Decided(
             card.call_id, "deny", "plugin_veto", reason, by=by, suggest=said.suggest, args_sha256=args_sha256, at=at,
         ), card)  # fmt: skip
-        tx.tell(memory, f.OutputDenied(card.call_id, reason=reason, by=by, at=at), card)
+        tx.record(memory, f.OutputDenied(card.call_id, reason=reason, by=by, at=at), card)
         return
-    tx.tell(memory, f.OutputFailed(
+    tx.record(memory, f.OutputFailed(
         card.call_id, said.reason, said.fault.code, said.fault.retryable, "plugin", "before", at,
     ), card)  # fmt: skip
     _audit_denial(tx, memory, card, at, said.plugin)
@@ -159,12 +159,12 @@ def _apply_replacement(tx: Transaction, memory: RunMemory, card: Card, said: hoo
         wrong = "the tool cannot use it"
     if wrong:
         message = f"The plug-in {said.plugin} returned an input in place of the agent's, but {wrong}."
-        tx.tell(memory, f.OutputFailed(card.call_id, message, "plugin_crash", False, "plugin", "before", at), card)
+        tx.record(memory, f.OutputFailed(card.call_id, message, "plugin_crash", False, "plugin", "before", at), card)
         _audit_denial(tx, memory, card, at, said.plugin)
         return
     method = f"plug-in {said.plugin}"
     replaced = f.InputRepaired(card.call_id, card.tool.name, said.input, None, method, at=at, again=True)
-    tx.tell(memory, replaced, card)
+    tx.record(memory, replaced, card)
 
 
 def _find_exceeded_limit(value: Any) -> str:

@@ -43,10 +43,10 @@ def revoke_and_deny(tx: Transaction, memory: RunMemory, row: Approval, card: Car
     """Take the answer back and end the call with a denial."""
     state = "revoked" if row.state == "approved" else "denied"
     _void_permit(tx, memory, row, card, "revoked")
-    tx.tell(memory, build_decision_fact(card, now, digest_input(card), tx.now), card)
+    tx.record(memory, build_decision_fact(card, now, digest_input(card), tx.now), card)
     if state == "revoked" and card.approval and card.approval.id == row.id:
-        tx.tell(memory, f.ApprovalMoved(card.call_id, state, id=row.id, at=tx.now), card)
-    tx.tell(memory, f.OutputDenied(card.call_id, reason=now.reason, by=now.by, at=tx.now), card)
+        tx.record(memory, f.ApprovalMoved(card.call_id, state, id=row.id, at=tx.now), card)
+    tx.record(memory, f.OutputDenied(card.call_id, reason=now.reason, by=now.by, at=tx.now), card)
     Approval.objects.filter(id=row.id).update(state=state, decided_at=row.decided_at or tx.now)
 
 
@@ -54,7 +54,7 @@ def replace_approval(tx: Transaction, memory: RunMemory, row: Approval, card: Ca
     """Open another question about the same call in place of the row's; return its id."""
     sha256 = digest_input(card)
     _void_permit(tx, memory, row, card, "superseded")
-    tx.tell(memory, build_decision_fact(card, now, sha256, tx.now), card)
+    tx.record(memory, build_decision_fact(card, now, sha256, tx.now), card)
     kept = {name: getattr(row, name) for name in ("attempt", "schema_sha256", "idempotency_key")}
     asked = open_approval(tx, memory, card, now, sha256, channel=row.channel, at=tx.now, extras=kept)
     Approval.objects.filter(id=row.id).update(state="superseded")
@@ -63,4 +63,4 @@ def replace_approval(tx: Transaction, memory: RunMemory, row: Approval, card: Ca
 
 def _void_permit(tx: Transaction, memory: RunMemory, row: Approval, card: Card, state: str) -> None:
     if card.permit is not None and card.permit.id == row.id:
-        tx.tell(memory, f.PermitMoved(card.call_id, state, row.id, tx.now), card)
+        tx.record(memory, f.PermitMoved(card.call_id, state, row.id, tx.now), card)

@@ -13,8 +13,8 @@ from toolcards.core.calls.card import Card
 from toolcards.core.runs.run_state import Board
 from toolcards.encryption import CannotOpen
 from toolcards.gate.writer import group_commit, run_cache
-from toolcards.gate.writer.bulk_sql import FOUND_BY, found_by
-from toolcards.gate.writer.command import Action
+from toolcards.gate.writer.bulk_sql import SEARCH_COLUMNS, get_search_values
+from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Event, Run, ToolCall
 
@@ -30,7 +30,7 @@ def rebuild(*, check: bool = False) -> list[str]:
             continue
         faults += found
         if found and not check:
-            group_commit.do(Restore(run.pk))
+            group_commit.execute(Restore(run.pk))
     return faults
 
 
@@ -72,10 +72,10 @@ def differences(run: Run) -> Iterator[str]:
 
 
 def _found(card: Card) -> Iterator[tuple[str, Any]]:
-    return zip(FOUND_BY, found_by(card), strict=True)
+    return zip(SEARCH_COLUMNS, get_search_values(card), strict=True)
 
 
-class Restore(Action):
+class Restore(Command):
     """Write a run's cards and status as the log has them."""
 
     def __init__(self, run: int) -> None:
@@ -83,10 +83,10 @@ class Restore(Action):
         self.run = run
 
     def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
+        """See group_commit.Work."""
         row: Any = Run.objects.select_for_update().get(pk=self.run)
         board, row.seq = board_of(row)
-        run_cache.forget(row.pk)
+        run_cache.discard(row.pk)
         ToolCall.objects.filter(run=row).exclude(ordinal__in=board.cards).delete()
         mended = run_cache.RunMemory(
             row=row, board=board, seq=row.seq, numbers=json.loads(row.numbers), counts=run_cache.Counter(), states={},
@@ -97,4 +97,4 @@ class Restore(Action):
         for card in board.cards.values():
             mended.count(card)
         tx.runs[row.pk] = mended
-        tx.after.append(lambda: run_cache.forget(row.pk))
+        tx.after_write.append(lambda: run_cache.discard(row.pk))

@@ -21,7 +21,7 @@ from toolcards import encryption
 from toolcards.audit.trail import Act, key_id, write
 from toolcards.encryption import SealedText
 from toolcards.gate.writer import group_commit
-from toolcards.gate.writer.command import Action
+from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.transaction import Transaction
 
 BATCH = 200  # texts that one transaction replaces
@@ -89,7 +89,7 @@ def _column(column: Column, place: dict[str, Any], check: bool, batch: int, watc
         seen.update(how.values())
         stale = [(pk, text) for pk, text in rows if how[pk] in {"old", "plain"}]
         if stale and not check:
-            group_commit.do(Replace(column, stale))
+            group_commit.execute(Replace(column, stale))
         after = place[column.name] = rows[-1][0]
         if not check:
             _note_place(place)
@@ -97,7 +97,7 @@ def _column(column: Column, place: dict[str, Any], check: bool, batch: int, watc
     return seen
 
 
-class Replace(Action):
+class Replace(Command):
     """Put newly sealed texts in place of those that were read; what somebody has written since stays."""
 
     def __init__(self, column: Column, rows: list[tuple[Any, str]]) -> None:
@@ -105,7 +105,7 @@ class Replace(Action):
         self.column, self.rows = column, rows
 
     def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
+        """See group_commit.Work."""
         field, name = self.column.field, connection.ops.quote_name
         sealed = field.seal(field.open(text) for _, text in self.rows)
         with connection.cursor() as cursor:

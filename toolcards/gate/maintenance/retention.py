@@ -29,8 +29,8 @@ from toolcards.core.runs.run_state import Board
 from toolcards.encryption import Closed
 from toolcards.gate.agents import idempotency
 from toolcards.gate.writer import group_commit, run_cache
-from toolcards.gate.writer.bulk_sql import ascii_text, rewrite
-from toolcards.gate.writer.command import Action
+from toolcards.gate.writer.bulk_sql import clean_text, update_facts
+from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Event, Receipt, ReceiptPart, Run, ToolCall, Vote
 
@@ -114,8 +114,8 @@ def _scrub(run: Run, done: Done, dry_run: bool) -> None:
         if not dry_run:
             _refused[run.pk] = run.seq
             log.error("retention: run %s stays as it is: %s", run.pk, fault)
-            group_commit.do(Refuse(run, fault))
-    elif dry_run or group_commit.do(plan):
+            group_commit.execute(Refuse(run, fault))
+    elif dry_run or group_commit.execute(plan):
         done.scrubbed += 1
 
 
@@ -145,7 +145,7 @@ def _unlike_stored(run: Run, board: Board) -> str:
     return "" if stored == states and run.status == board.status else "its cards are not what its log adds up to"
 
 
-class Rewrite(Action):
+class Rewrite(Command):
     """Write a run's masked log, and all that was made of it. The answer is whether that was done."""
 
     def __init__(self, run: Run, board: Board, rows: list[tuple[Any, ...]], hide: Redactor) -> None:
@@ -153,31 +153,31 @@ class Rewrite(Action):
         self.run, self.board, self.rows, self.hide = run, board, rows, hide
 
     def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
+        """See group_commit.Work."""
         self.answer = False
         row: Any = Run.objects.select_for_update().filter(pk=self.run.pk).first()
         if row is None or row.seq != self.run.seq or row.ended_at is None or row.scrubbed_at is not None:
             return  # it has moved on meanwhile, or another process was here
         if self.rows:
             with connection.cursor() as cursor:
-                rewrite(cursor, self.rows)
+                update_facts(cursor, self.rows)
             self._write_cards(tx, row)
         texts = self._write_texts(row)
         columns = {"scrubbed_at": datetime.fromtimestamp(tx.now, UTC), "updated_at": row.updated_at}
 
         def mark() -> None:
-            run_cache.forget(row.pk)
+            run_cache.discard(row.pk)
             Run.objects.filter(pk=row.pk).update(**columns)
 
-        tx.after.append(mark)
+        tx.after_write.append(mark)
         if self.rows or texts:
             detail = {"masked": {"events": len(self.rows), "texts": texts}}
-            tx.acts.append(Act("retention", "timeout", run=row.name, detail=detail, at=tx.now))
+            tx.audit_acts.append(Act("retention", "timeout", run=row.name, detail=detail, at=tx.now))
         self.answer = True
 
     def _write_cards(self, tx: Transaction, row: Any) -> None:
         """All cards of the run and the run's own row, as the masked log has them."""
-        run_cache.forget(row.pk)
+        run_cache.discard(row.pk)
         row.agent = self.hide.text(row.agent)
         numbers, cards = json.loads(row.numbers), self.board.cards
         written = run_cache.RunMemory(
@@ -213,7 +213,7 @@ class Rewrite(Action):
         return len(new)
 
 
-class Refuse(Action):
+class Refuse(Command):
     """Say, once, that the run's secrets could not be masked without changing what happened."""
 
     def __init__(self, run: Run, why: str) -> None:
@@ -221,18 +221,18 @@ class Refuse(Action):
         self.run, self.why = run, why
 
     def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
+        """See group_commit.Work."""
         said = {"refused": self.why, "seq": self.run.seq}
         before = AuditRow.objects.filter(act="retention", run=self.run.name).order_by("-seq").first()
         if before is None or before.details != said:
-            tx.acts.append(Act("retention", "timeout", run=self.run.name, detail=said, at=tx.now))
+            tx.audit_acts.append(Act("retention", "timeout", run=self.run.name, detail=said, at=tx.now))
 
 
 def _masked(hide: Redactor, text: str) -> str:
     """Mask a text that may be JSON."""
     whole, value = parse(text)
     if not whole or not isinstance(value, (dict, list)):
-        return ascii_text(hide.text(text))
+        return clean_text(hide.text(text))
     shown = hide.value(value)
     return text if shown is value else json.dumps(shown)
 
@@ -246,7 +246,7 @@ def _forget_receipts(moment: datetime, done: Done, dry_run: bool) -> None:
     if before is None or oldest is None or oldest >= before:
         return
     old = Receipt.objects.filter(created_at__lt=before)
-    gone = old.count() if dry_run else group_commit.do(idempotency.Forget(before, CHUNK))
+    gone = old.count() if dry_run else group_commit.execute(idempotency.Forget(before, CHUNK))
     done.deleted["receipts"] += gone
     done.more = done.more or gone >= CHUNK
 
@@ -263,13 +263,13 @@ def _counted(pk: int) -> Counter[str]:
 def _delete(pk: int, before: datetime) -> Counter[str]:
     """Delete the run in as many small transactions as it takes; stop if it has come alive meanwhile."""
     counted = _counted(pk)
-    while (gone := group_commit.do(Delete(pk, before, counted))) is not None:
+    while (gone := group_commit.execute(Delete(pk, before, counted))) is not None:
         if gone:
             return counted
     return Counter()
 
 
-class Delete(Action):
+class Delete(Command):
     """Delete the next rows of the run. The answer is whether it is gone, None where it must stay."""
 
     def __init__(self, run: int, before: datetime, counted: Counter[str]) -> None:
@@ -277,20 +277,20 @@ class Delete(Action):
         self.run, self.before, self.counted = run, before, counted
 
     def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
+        """See group_commit.Work."""
         self.answer = None
         row = Run.objects.select_for_update().filter(pk=self.run).first()
         if row is None or row.status in ("running", "waiting") or not row.ended_at or row.ended_at >= self.before:
             return
         self.answer = False
-        run_cache.forget(row.pk)
+        run_cache.discard(row.pk)
         calls = list(ToolCall.objects.filter(run=row).order_by("pk").values_list("pk", flat=True)[:CALLS])
         if calls:
             ToolCall.objects.filter(pk__in=calls).delete()
         elif not self._events():
             row.delete()
             detail = {"deleted": dict(self.counted), "ended_at": row.ended_at.isoformat()}
-            tx.acts.append(Act("retention", "timeout", run=row.name, detail=detail, at=tx.now))
+            tx.audit_acts.append(Act("retention", "timeout", run=row.name, detail=detail, at=tx.now))
             self.answer = True
 
     def _events(self) -> int:

@@ -7,20 +7,20 @@ from typing import Any
 from toolcards.audit.trail import redactor
 from toolcards.core.calls.card import Ask, Card
 from toolcards.core.calls.facts import By
-from toolcards.gate.writer.bulk_sql import ascii_text, plain
+from toolcards.gate.writer.bulk_sql import clean_text, fit_text
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.models import Approval, ToolCall
 
 _PERMIT_STATES = {"issued": "approved", "void": "cancelled"}  # what rows call these states of a permit
 
 
-def changed(memory: RunMemory) -> list[Card]:
+def find_changed_cards(memory: RunMemory) -> list[Card]:
     """Return the cards whose approval is not what its row says."""
     cards = (memory.board.cards[ordinal] for ordinal in sorted(memory.dirty))
     return [card for card in cards if card.approval and memory.asks.get(card.ordinal) is not card.approval]
 
 
-def write(memory: RunMemory, card: Card, extras: dict[str, dict[str, Any]], clock_offset: float) -> None:
+def write_approval(memory: RunMemory, card: Card, extras: dict[str, dict[str, Any]], clock_offset: float) -> None:
     """Write the card's approval; a newer question supersedes the older one of the same call.
 
     `extras`: approval id -> columns that the card does not know. `clock_offset`: see models.Approval.
@@ -38,22 +38,22 @@ def write(memory: RunMemory, card: Card, extras: dict[str, dict[str, Any]], cloc
     memory.asks[card.ordinal] = ask
 
 
-def permit_state(state: str) -> str:
+def get_row_state(state: str) -> str:
     """Return what the row of a rule's permit calls this state of the permit."""
     return _PERMIT_STATES.get(state, state)
 
 
-def move_permits(states: dict[str, str]) -> None:
+def write_permit_states(states: dict[str, str]) -> None:
     """Write the new states of rules' permits, by the id of their rows."""
     for pk, state in states.items():
-        Approval.objects.filter(id=pk).update(state=permit_state(state))
+        Approval.objects.filter(id=pk).update(state=get_row_state(state))
 
 
 def _columns(ask: Ask) -> dict[str, Any]:
     by = ask.by or By("")
     return {
-        "state": ask.state, "by_kind": by.kind, "by_name": plain(by.name, 200), "decided_at": ask.decided_at,
-        "reason": ascii_text(redactor().text(ask.reason)), "expires_at": ask.expires_at,
+        "state": ask.state, "by_kind": by.kind, "by_name": fit_text(by.name, 200), "decided_at": ask.decided_at,
+        "reason": clean_text(redactor().text(ask.reason)), "expires_at": ask.expires_at,
         "args_sha256": ask.args_sha256,
     }  # fmt: skip
 

@@ -1,6 +1,6 @@
 """What the audit trail keeps of the gate's work: decisions, answers, claims, and what ran ungoverned.
 
-Facts are watched where all of them pass (`Transaction.tell`), so that no way in can be forgotten. What is
+Facts are watched where all of them pass (`Transaction.record`), so that no way in can be forgotten. What is
 no fact (a vote, a new policy, a key) says so itself. All of it is written with the act, or not at all.
 """
 
@@ -17,7 +17,7 @@ from toolcards.gate.writer.run_cache import RunMemory
 write = trail.write
 
 # An approval's new state, and what the act is called; what comes of the tool itself is no act of ours.
-_MOVES = {
+_APPROVAL_ACTS = {
     "approved": "approval.approved",
     "denied": "approval.denied",
     "expired": "approval.expired",
@@ -28,32 +28,34 @@ _MOVES = {
 }
 
 
-def seen(memory: RunMemory, fact: f.AnyFact, before: Card | None, card: Card) -> list[Act]:
+def build_acts(memory: RunMemory, fact: f.AnyFact, before: Card | None, card: Card) -> list[Act]:
     """Return what of the fact belongs into the trail."""
     acts = []
     if type(fact) is f.Decided:
-        acts.append(_decision(memory, fact, card))
+        acts.append(_build_decision_act(memory, fact, card))
     elif type(fact) is f.Odd and fact.code == "ungoverned":
-        acts.append(about(memory, card, "ungoverned", "agent", memory.row.source.name, fact.at))
+        acts.append(build_call_act(memory, card, "ungoverned", "agent", memory.row.source.name, fact.at))
     elif type(fact) is f.Escalated and card.approval:
-        acts.append(about(memory, card, "approval.escalated", "timeout", "", fact.at, card.approval.id, to=fact.to))
+        acts.append(
+            build_call_act(memory, card, "approval.escalated", "timeout", "", fact.at, card.approval.id, to=fact.to)
+        )
     asked = before.approval if before else None
     if card.approval is not asked:
-        acts += _moves(memory, fact, card, asked, card.approval)
+        acts += _build_approval_acts(memory, fact, card, asked, card.approval)
     return acts
 
 
-def permit_moved(memory: RunMemory, fact: f.AnyFact, card: Card) -> list[Act]:
+def build_permit_acts(memory: RunMemory, fact: f.AnyFact, card: Card) -> list[Act]:
     """Return what became of a rule's permit, as the trail names it."""
     permit = card.permit
-    if permit is None or permit.state not in _PERMITS:
+    if permit is None or permit.state not in _PERMIT_ACTS:
         return []
-    act, by = _PERMITS[permit.state]
+    act, by = _PERMIT_ACTS[permit.state]
     name = memory.row.source.name if by == "agent" else ""
-    return [about(memory, card, act, by, name, fact.at, permit.id)]
+    return [build_call_act(memory, card, act, by, name, fact.at, permit.id)]
 
 
-_PERMITS = {
+_PERMIT_ACTS = {
     "claimed": ("claim", "agent"),
     "void": ("permit.cancelled", "gate"),
     "expired": ("permit.expired", "timeout"),
@@ -61,7 +63,7 @@ _PERMITS = {
 }
 
 
-def about(
+def build_call_act(
     memory: RunMemory, card: Card, act: str, kind: str, name: str, at: float, approval: str = "", **detail: Any
 ) -> Act:
     """Return an act on a call."""
@@ -77,27 +79,31 @@ def about(
     )
 
 
-def _decision(memory: RunMemory, fact: f.Decided, card: Card) -> Act:
-    return about(
+def _build_decision_act(memory: RunMemory, fact: f.Decided, card: Card) -> Act:
+    return build_call_act(
         memory, card, "decision", fact.by.kind, fact.by.name, fact.at, "", effect=fact.effect, code=fact.code,
         reason=fact.reason, rule=fact.rule, version=fact.version, args_sha256=fact.args_sha256,
         source=memory.row.source.name,
     )  # fmt: skip
 
 
-def _moves(memory: RunMemory, fact: f.AnyFact, card: Card, asked: Ask | None, now: Ask | None) -> list[Act]:
+def _build_approval_acts(
+    memory: RunMemory, fact: f.AnyFact, card: Card, asked: Ask | None, now: Ask | None
+) -> list[Act]:
     acts = []
     if asked and now and asked.id != now.id and asked.state == "pending":
-        acts.append(about(memory, card, "approval.superseded", "gate", "", fact.at, asked.id, by_approval=now.id))
+        acts.append(
+            build_call_act(memory, card, "approval.superseded", "gate", "", fact.at, asked.id, by_approval=now.id)
+        )
     same = asked is not None and now is not None and asked.id == now.id
-    if now and now.state in _MOVES and not (same and asked and asked.state == now.state):
-        by = _by(memory, fact, now)
+    if now and now.state in _APPROVAL_ACTS and not (same and asked and asked.state == now.state):
+        by = _find_actor(memory, fact, now)
         told = {"reason": now.reason or getattr(fact, "reason", ""), "args_sha256": now.args_sha256}
-        acts.append(about(memory, card, _MOVES[now.state], by.kind, by.name, fact.at, now.id, **told))
+        acts.append(build_call_act(memory, card, _APPROVAL_ACTS[now.state], by.kind, by.name, fact.at, now.id, **told))
     return acts
 
 
-def _by(memory: RunMemory, fact: f.AnyFact, ask: Ask) -> f.By:
+def _find_actor(memory: RunMemory, fact: f.AnyFact, ask: Ask) -> f.By:
     """Who did it: as the fact says, else as the approval does, else the run that ended or the clock."""
     if isinstance(fact, f.ApprovalMoved) and ask.state == "expired":  # a yes that nobody used in time
         return f.By("timeout")

@@ -14,20 +14,20 @@ from toolcards.models import Event, Run, ToolCall
 from toolcards.models.calls import BEYOND_CONTROL
 
 Rows = list[tuple[Any, ...]]
-_EVENT = "INSERT INTO toolcards_event (run_id, seq, at, ordinal, fact, applied) VALUES (%s, %s, %s, %s, %s, %s)"
-_EVENT_COPY = "COPY toolcards_event (run_id, seq, at, ordinal, fact, applied) FROM STDIN"
-FOUND_BY = (  # what calls are looked for by; `found_by` has it from the card
+_INSERT_EVENT = "INSERT INTO toolcards_event (run_id, seq, at, ordinal, fact, applied) VALUES (%s, %s, %s, %s, %s, %s)"
+_COPY_EVENTS = "COPY toolcards_event (run_id, seq, at, ordinal, fact, applied) FROM STDIN"
+SEARCH_COLUMNS = (  # what calls are looked for by; `get_search_values` reads them from the card
     "call_id", "tool", "kind", "agent", "state", "soft", "waiting", "removed", "rev", "seq", "first_seq",
     "beyond_control",
 )  # fmt: skip
 _CALL_COLUMNS = (
-    "run_id", "ordinal", *FOUND_BY, "started_at", "requested_at", "finished_at", "card", "text", "text_seq",
+    "run_id", "ordinal", *SEARCH_COLUMNS, "started_at", "requested_at", "finished_at", "card", "text", "text_seq",
 )  # fmt: skip
 _WRITE_CALL = (
     f"INSERT INTO toolcards_toolcall ({', '.join(_CALL_COLUMNS)}) VALUES ({', '.join(['%s'] * len(_CALL_COLUMNS))})"
     " ON CONFLICT (run_id, ordinal) DO UPDATE SET " + ", ".join(f"{c} = excluded.{c}" for c in _CALL_COLUMNS[2:])
 )
-CALL_GREW = "UPDATE toolcards_toolcall SET rev = %s, seq = %s WHERE run_id = %s AND ordinal = %s"
+UPDATE_CALL_POSITION = "UPDATE toolcards_toolcall SET rev = %s, seq = %s WHERE run_id = %s AND ordinal = %s"
 _RUN_COLUMNS = (
     "agent", "title", "protocol", "mode", "status", "reason", "updated_at", "ended_at", "alive_until", "seq", "calls",
     "counts", "skipped", "skipped_kinds", "context", "numbers",
@@ -38,65 +38,66 @@ _WRITE_RUN = (  # a run with new facts is one that retention has not seen
 )
 
 
-_REWRITE = "UPDATE toolcards_event SET fact = %s, applied = %s WHERE run_id = %s AND seq = %s"
+_UPDATE_FACT = "UPDATE toolcards_event SET fact = %s, applied = %s WHERE run_id = %s AND seq = %s"
 
 
-def _column(model: Any, name: str) -> Callable[[Iterable[str]], list[str]]:
+def _get_sealer(model: Any, name: str) -> Callable[[Iterable[str]], list[str]]:
     seal: Callable[[Iterable[str]], list[str]] = model._meta.get_field(name).seal
     return seal
 
 
-_FACT, _CONTEXT = _column(Event, "fact"), _column(Run, "context")
-_CARD, _TEXT = _column(ToolCall, "card"), _column(ToolCall, "text")
+_seal_facts, _seal_contexts = _get_sealer(Event, "fact"), _get_sealer(Run, "context")
+_seal_cards, _seal_texts = _get_sealer(ToolCall, "card"), _get_sealer(ToolCall, "text")
 
 
-def found_by(card: Card) -> tuple[Any, ...]:
+def get_search_values(card: Card) -> tuple[Any, ...]:
     """Return the columns `FOUND_BY` as the card has them."""
     return (
-        plain(card.call_id, 300), plain(card.tool.name, 300), card.tool.kind, plain(" › ".join(card.agent_path), 300),
+        fit_text(card.call_id, 300), fit_text(card.tool.name, 300), card.tool.kind,
+        fit_text(" › ".join(card.agent_path), 300),
         str(card.state or ""), card.soft, card.waiting and not card.removed, card.removed, card.rev, card.seq,
         card.first_seq, any(code in BEYOND_CONTROL for code, _ in card.anomalies),
     )  # fmt: skip
 
 
-def append(cursor: Any, events: Rows) -> None:
+def insert_events(cursor: Any, events: Rows) -> None:
     """Add to the log: COPY where there is COPY, it is twice as fast."""
-    facts = _FACT(event[4] for event in events)
+    facts = _seal_facts(event[4] for event in events)
     rows = [(*event[:4], fact, event[5]) for event, fact in zip(events, facts, strict=True)]
     if connection.vendor != "postgresql":
-        cursor.executemany(_EVENT, rows)
+        cursor.executemany(_INSERT_EVENT, rows)
         return
-    with connection.wrap_database_errors, cursor.copy(_EVENT_COPY) as copy:  # Django does not wrap what COPY raises
+    with connection.wrap_database_errors, cursor.copy(_COPY_EVENTS) as copy:  # Django does not wrap what COPY raises
         for row in rows:
             copy.write_row(row)
 
 
-def rewrite(cursor: Any, rows: Rows) -> None:
+def update_facts(cursor: Any, rows: Rows) -> None:
     """Put other facts, each a (fact, applied, run, seq), into the log: retention alone may do that."""
-    facts = _FACT(row[0] for row in rows)
-    cursor.executemany(_REWRITE, [(fact, *row[1:]) for row, fact in zip(rows, facts, strict=True)])
+    facts = _seal_facts(row[0] for row in rows)
+    cursor.executemany(_UPDATE_FACT, [(fact, *row[1:]) for row, fact in zip(rows, facts, strict=True)])
 
 
 def write_calls(cursor: Any, rows: Rows) -> None:
     """Write these calls, whether or not they are there."""
-    cards, texts = _CARD(row[-3] for row in rows), _TEXT(row[-2] for row in rows)
+    cards, texts = _seal_cards(row[-3] for row in rows), _seal_texts(row[-2] for row in rows)
     sealed = zip(rows, cards, texts, strict=True)
     cursor.executemany(_WRITE_CALL, [(*row[:-3], card, text, row[-1]) for row, card, text in sealed])
 
 
 def write_runs(cursor: Any, rows: Rows) -> None:
     """Write these runs, which are there."""
-    contexts = _CONTEXT(row[-4] for row in rows)
+    contexts = _seal_contexts(row[-4] for row in rows)
     sealed = zip(rows, contexts, strict=True)
     cursor.executemany(_WRITE_RUN, [(*row[:-4], context, *row[-3:]) for row, context in sealed])
 
 
-def plain(text: str, size: int) -> str:
+def fit_text(text: str, size: int) -> str:
     """Return the text fit for a database column: no NUL, no lone surrogates, not too long."""
-    return ascii_text(text)[:size]
+    return clean_text(text)[:size]
 
 
-def ascii_text(text: str) -> str:
+def clean_text(text: str) -> str:
     """Return the text without what PostgreSQL refuses; the card keeps the original."""
     if "\x00" in text:
         text = text.replace("\x00", "\ufffd")
@@ -105,7 +106,7 @@ def ascii_text(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def moment(at: float) -> Any:
+def adapt_timestamp(at: float) -> Any:
     """Return epoch seconds as the database wants a timestamp."""
     if not at:
         return None

@@ -24,7 +24,7 @@ from toolcards.core.runs.run_state import Board
 from toolcards.showing import redactor
 
 log = structlog.get_logger("toolcards.steps")
-_lines = logging.getLogger("toolcards.steps")
+_logger = logging.getLogger("toolcards.steps")
 QUIET = (f.InputDelta, f.TextDelta, f.OutputPartial, f.MessageStarted)
 
 
@@ -53,7 +53,7 @@ class Step:
         return {name: value for name, value in (named | (self.more or {})).items() if value not in (None, "", 0, [])}
 
 
-def step_of(before: Card | None, after: Card | None, fact: f.AnyFact) -> Step | None:
+def build_step(before: Card | None, after: Card | None, fact: f.AnyFact) -> Step | None:
     """Return the phase that the fact ended; None for facts that end none, or that were not applied."""
     make = _STEPS.get(type(fact))
     if make is None or (after is not None and after is before):
@@ -61,22 +61,22 @@ def step_of(before: Card | None, after: Card | None, fact: f.AnyFact) -> Step | 
     return make(before, after, fact)
 
 
-def wanted() -> bool:
+def is_enabled() -> bool:
     """Return whether anybody reads the lines."""
-    return _lines.isEnabledFor(logging.INFO)
+    return _logger.isEnabledFor(logging.INFO)
 
 
-def timed(phase: str, card: Card, at: float, seconds: float) -> Step:
+def build_timed_step(phase: str, card: Card, at: float, seconds: float) -> Step:
     """Return a phase of our own, by how long it took."""
     return Step(phase, at, "done", card.call_id, card.ordinal, card.tool.name, attempt_of(card), round(seconds * 1000))
 
 
-def tell(run: str, step: Step) -> None:
+def log_step(run: str, step: Step) -> None:
     """Write the line."""
     log.info("step", run=run, **step.fields)
 
 
-def story(events: Iterable[Any]) -> Iterator[Step]:
+def iterate_steps(events: Iterable[Any]) -> Iterator[Step]:
     """Yield the phases of a run from its log (`Event` rows in order), each step of the agent summed up at its end."""
     board = Board()
     for event in events:
@@ -84,9 +84,9 @@ def story(events: Iterable[Any]) -> Iterator[Step]:
         before = board.cards.get(event.ordinal)
         board.record(event.ordinal, fact, event.seq)
         if isinstance(fact, f.StepFinished):
-            yield step_finished(board, fact)
+            yield build_agent_step(board, fact)
         elif not isinstance(fact, QUIET):
-            step = step_of(before, board.cards.get(event.ordinal), fact)
+            step = build_step(before, board.cards.get(event.ordinal), fact)
             if step is not None:
                 yield step
 
@@ -94,28 +94,30 @@ def story(events: Iterable[Any]) -> Iterator[Step]:
 # ---------------------------------------------------------------- one function per kind of fact
 
 
-def _call(card: Card, phase: str, at: float, outcome: str, *, since: float = 0.0, code: str = "", **more: Any) -> Step:
+def _build_call_step(
+    card: Card, phase: str, at: float, outcome: str, *, since: float = 0.0, code: str = "", **more: Any
+) -> Step:
     ms = max(0, round((at - since) * 1000)) if since and at else None
     return Step(
         phase, at, outcome, card.call_id, card.ordinal, card.tool.name, attempt_of(card), ms, code, more or None
     )
 
 
-def _ready(before: Card | None, card: Card, fact: Any) -> Step:
+def _trace_input(before: Card | None, card: Card, fact: Any) -> Step:
     text = as_text(card.shown_input)
     hidden = len(diff(card.shown_input, redactor().value(card.shown_input)))
     repair = {"method": card.repair} if card.repair else None
     phase = "repair" if isinstance(fact, f.InputRepaired) else "resolve"
-    return _call(
+    return _build_call_step(
         card, phase, fact.at, "repaired" if phase == "repair" else "ok", since=card.times.started,
-        in_sha=sha(text), bytes=len(text), repair=repair, redactions=hidden,
+        in_sha=hash_text(text), bytes=len(text), repair=repair, redactions=hidden,
     )  # fmt: skip
 
 
-def _failed(before: Card | None, card: Card, fact: Any) -> Step:
+def _trace_failure(before: Card | None, card: Card, fact: Any) -> Step:
     code, phase = (card.error.code, card.error.phase) if card.error else ("", "")
     since = card.times.decided or card.times.available or card.times.started
-    return _call(
+    return _build_call_step(
         card,
         phase or "execute",
         fact.at,
@@ -126,22 +128,22 @@ def _failed(before: Card | None, card: Card, fact: Any) -> Step:
     )
 
 
-def _decided(before: Card | None, card: Card, fact: f.Decided) -> Step:
-    return _call(
+def _trace_decision(before: Card | None, card: Card, fact: f.Decided) -> Step:
+    return _build_call_step(
         card, "gate", fact.at, fact.effect, since=card.times.available, code=fact.code, policy_version=fact.version,
         rule_ids=[fact.rule] if fact.rule else [], by={"kind": fact.by.kind}, in_sha=fact.args_sha256,
     )  # fmt: skip
 
 
-def _asked(before: Card | None, card: Card, fact: f.ApprovalAsked) -> Step:
-    return _call(card, "ask", fact.at, "waiting", since=card.times.available, approval=fact.id)
+def _trace_request(before: Card | None, card: Card, fact: f.ApprovalAsked) -> Step:
+    return _build_call_step(card, "ask", fact.at, "waiting", since=card.times.available, approval=fact.id)
 
 
-def _answered(before: Card | None, card: Card, fact: f.ApprovalAnswered) -> Step:
+def _trace_answer(before: Card | None, card: Card, fact: f.ApprovalAnswered) -> Step:
     said = "approved" if fact.approved else "denied"
     waited = max(0, round((fact.at - card.times.requested) * 1000)) if card.times.requested else None
     by = {"kind": fact.by.kind}
-    return _call(
+    return _build_call_step(
         card,
         "answer",
         fact.at,
@@ -153,47 +155,49 @@ def _answered(before: Card | None, card: Card, fact: f.ApprovalAnswered) -> Step
     )
 
 
-def _moved(before: Card | None, card: Card, fact: f.ApprovalMoved) -> Step | None:
+def _trace_claim(before: Card | None, card: Card, fact: f.ApprovalMoved) -> Step | None:
     """The yes was used, or went unused."""
     if fact.state not in ("claimed", "expired", "revoked"):
         return None  # what came of the tool is told by its result
-    return _call(card, "claim", fact.at, fact.state, since=card.times.decided, approval=fact.id)
+    return _build_call_step(card, "claim", fact.at, fact.state, since=card.times.decided, approval=fact.id)
 
 
-def _output(before: Card | None, card: Card, fact: f.OutputReady) -> Step:
+def _trace_output(before: Card | None, card: Card, fact: f.OutputReady) -> Step:
     text = as_text(fact.output)
     since = card.times.decided or card.times.available
-    return _call(card, "execute", fact.at, "ok", since=since, out_sha=sha(text), bytes=len(text))
+    return _build_call_step(card, "execute", fact.at, "ok", since=since, out_sha=hash_text(text), bytes=len(text))
 
 
-def _denied(before: Card | None, card: Card, fact: f.OutputDenied) -> Step:
+def _trace_denial(before: Card | None, card: Card, fact: f.OutputDenied) -> Step:
     code = card.decision.code if card.decision else error_codes.of_denial(fact.by.kind)
-    return _call(card, "settled", fact.at, "denied", since=card.times.started, code=code, by={"kind": fact.by.kind})
+    return _build_call_step(
+        card, "settled", fact.at, "denied", since=card.times.started, code=code, by={"kind": fact.by.kind}
+    )
 
 
-def _closed(before: Card | None, card: Card, fact: f.Closed) -> Step | None:
+def _trace_close(before: Card | None, card: Card, fact: f.Closed) -> Step | None:
     if not card.finished:
         return None
-    return _call(
+    return _build_call_step(
         card, "settled", fact.at, outcome_of(card, before), since=card.times.started, code=card.cause or fact.how
     )
 
 
-def _by_hand(before: Card | None, card: Card, fact: f.SettledByHand) -> Step | None:
+def _trace_manual_outcome(before: Card | None, card: Card, fact: f.SettledByHand) -> Step | None:
     if before is card:
         return None
-    return _call(card, "settled", fact.at, outcome_of(card), code="by_hand", by={"kind": fact.by.kind})
+    return _build_call_step(card, "settled", fact.at, outcome_of(card), code="by_hand", by={"kind": fact.by.kind})
 
 
-def _began(before: Card | None, card: Card | None, fact: f.RunStarted) -> Step:
+def _trace_run_start(before: Card | None, card: Card | None, fact: f.RunStarted) -> Step:
     return Step("run", fact.at, "started", more={"tools": len(fact.tools)} if fact.tools else None)
 
 
-def _ended(before: Card | None, card: Card | None, fact: f.RunEnded) -> Step:
+def _trace_run_end(before: Card | None, card: Card | None, fact: f.RunEnded) -> Step:
     return Step("run", fact.at, fact.outcome)
 
 
-def step_finished(board: Board, fact: f.StepFinished) -> Step:
+def build_agent_step(board: Board, fact: f.StepFinished) -> Step:
     """Return a step's end, which lists its calls, how many came to a result, and which of them were invalid."""
     here = [card for card in board.cards.values() if card.step == board.context.step and not card.removed]
     invalid = [card.call_id for card in here if card.error and card.error.code in {"no_such_tool", "invalid_input"}]
@@ -204,29 +208,29 @@ def step_finished(board: Board, fact: f.StepFinished) -> Step:
     return Step("step", fact.at, "finished", more=more)
 
 
-def sha(text: str) -> str:
+def hash_text(text: str) -> str:
     """Return a hash that tells two values apart without telling either."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 _STEPS: dict[type, Callable[[Any, Any, Any], Step | None]] = {
-    f.InputReady: _ready,
-    f.InputRepaired: _ready,
-    f.InputInvalid: _failed,
-    f.OutputFailed: _failed,
-    f.Decided: _decided,
-    f.ApprovalAsked: _asked,
-    f.ApprovalAnswered: _answered,
-    f.ApprovalMoved: _moved,
-    f.OutputReady: _output,
-    f.OutputDenied: _denied,
-    f.Closed: _closed,
-    f.SettledByHand: _by_hand,
-    f.RunStarted: _began,
-    f.RunEnded: _ended,
+    f.InputReady: _trace_input,
+    f.InputRepaired: _trace_input,
+    f.InputInvalid: _trace_failure,
+    f.OutputFailed: _trace_failure,
+    f.Decided: _trace_decision,
+    f.ApprovalAsked: _trace_request,
+    f.ApprovalAnswered: _trace_answer,
+    f.ApprovalMoved: _trace_claim,
+    f.OutputReady: _trace_output,
+    f.OutputDenied: _trace_denial,
+    f.Closed: _trace_close,
+    f.SettledByHand: _trace_manual_outcome,
+    f.RunStarted: _trace_run_start,
+    f.RunEnded: _trace_run_end,
 }
 
 
-def as_line(step: Step) -> str:
+def format_line(step: Step) -> str:
     """Return the step as one line of JSON (exports)."""
     return json.dumps(step.fields, ensure_ascii=True)

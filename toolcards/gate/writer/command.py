@@ -11,7 +11,7 @@ from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Run, Source
 
 
-class Action:
+class Command:
     """One request's writing: `apply` leaves its `answer`, or raises what the caller gets."""
 
     urgent = True
@@ -19,41 +19,41 @@ class Action:
     def __init__(self) -> None:
         self.answer: Any = None
         self.error: Exception | None = None
-        self.done: Callable[[], None] = lambda: None
+        self.on_finish: Callable[[], None] = lambda: None
 
-    def dequeued(self) -> None:
-        """See journal.Work."""
+    def mark_dequeued(self) -> None:
+        """See group_commit.Work."""
 
-    def runs(self) -> Iterable[tuple[int, str]]:
-        """See journal.Work."""
+    def run_keys(self) -> Iterable[tuple[int, str]]:
+        """See group_commit.Work."""
         return ()
 
     def apply(self, tx: Transaction) -> None:
-        """See journal.Work."""
+        """See group_commit.Work."""
         raise NotImplementedError
 
-    def settled(self, error: Exception | None) -> None:
-        """See journal.Work."""
+    def finish(self, error: Exception | None) -> None:
+        """See group_commit.Work."""
         self.error = error
-        self.done()
+        self.on_finish()
 
 
-class OfSource(Action):
+class RunCommand(Command):
     """An action on one run of a source, by the sender's names."""
 
     def __init__(self, source: Source, run: str) -> None:
         super().__init__()
         self.source, self.run = source, run
 
-    def runs(self) -> Iterable[tuple[int, str]]:
-        """See journal.Work."""
+    def run_keys(self) -> Iterable[tuple[int, str]]:
+        """See group_commit.Work."""
         return [(self.source.pk, self.run)]
 
     def _run(self, tx: Transaction) -> RunMemory:
         row = Run.objects.filter(source=self.source, name=self.run).only("pk").first()
         if row is None:
             raise NotFound("There is no such run.")
-        return tx.existing(row.pk)
+        return tx.load_run(row.pk)
 
     def _approval(self, **where: Any) -> Approval:
         row = Approval.objects.select_for_update().filter(run__source=self.source, **where).first()

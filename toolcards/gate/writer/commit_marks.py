@@ -20,7 +20,7 @@ from toolcards.database import LONGEST_PAUSE, is_transient
 
 log = logging.getLogger(__name__)
 PROCESS = secrets.token_hex(16)
-KEPT = 86_400.0  # seconds after which the row of a process that has ended is dropped
+MAX_AGE = 86_400.0  # seconds after which the row of a process that has ended is dropped
 PATIENCE = 5.0  # seconds to find out
 _WRITE = (
     "INSERT INTO toolcards_groupcommit (process, number, at) VALUES (%s, %s, %s)"
@@ -36,7 +36,7 @@ _END_SESSION = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
     " WHERE pid = %s AND datname = current_database() AND state LIKE 'idle in%%'"
 )
-_numbered = 0
+_last_mark = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +49,19 @@ class Mark:
 
 def write_mark() -> Mark | None:
     """Number the open transaction, as its last statement; None where no answer can be lost."""
-    global _numbered
+    global _last_mark
     if connection.vendor != "postgresql" or len(connection.atomic_blocks) > 1:  # the commit of another is not ours
         return None
-    _numbered += 1
+    _last_mark += 1
     now = time.time()
     with connection.cursor() as cursor:
-        if _numbered == 1:
-            cursor.execute("DELETE FROM toolcards_groupcommit WHERE at < %s", [now - KEPT])
-        cursor.execute(_WRITE, [PROCESS, _numbered, now])
-    return Mark(_numbered, connection.connection.info.backend_pid)
+        if _last_mark == 1:
+            cursor.execute("DELETE FROM toolcards_groupcommit WHERE at < %s", [now - MAX_AGE])
+        cursor.execute(_WRITE, [PROCESS, _last_mark, now])
+    return Mark(_last_mark, connection.connection.info.backend_pid)
 
 
-def has_happened(mark: Mark) -> bool | None:
+def is_committed(mark: Mark) -> bool | None:
     """Return whether that transaction was committed, None where that cannot be found out soon."""
     until = time.monotonic() + PATIENCE
     while True:

@@ -32,7 +32,7 @@ QUIET_TRIES = 3  # a database that is busy for a moment is no outage
 BACKLOG = 20_000  # frames taken in but not committed; above it sockets are not read
 
 
-class Undecided(OperationalError):
+class CommitUnknown(OperationalError):
     """The answer of a COMMIT was lost, and the database stays away: what was to be written may be there, or not."""
 
 
@@ -41,11 +41,11 @@ class Work(Protocol):
 
     urgent: bool
 
-    def dequeued(self) -> None:
+    def mark_dequeued(self) -> None:
         """Called once for each time it was queued, before it is applied: from here on it may be queued again."""
         ...
 
-    def runs(self) -> Iterable[tuple[int, str]]:
+    def run_keys(self) -> Iterable[tuple[int, str]]:
         """The (source, name) of the runs it will touch, as far as it knows."""
         ...
 
@@ -53,7 +53,7 @@ class Work(Protocol):
         """Write; leave the `answer`, or raise what the caller gets."""
         ...
 
-    def settled(self, error: Exception | None) -> None:
+    def finish(self, error: Exception | None) -> None:
         """Called once, after the commit or when all is lost."""
         ...
 
@@ -61,7 +61,7 @@ class Work(Protocol):
 _commit_lock = threading.Lock()
 
 
-def do(work: Any) -> Any:
+def execute(work: Any) -> Any:
     """Run the work in a transaction of its own, now, on this thread; return its `answer` or raise its error."""
     commit([work])
     if work.error is not None:
@@ -78,11 +78,11 @@ async def submit(work: Any) -> Any:
         if not future.done():
             future.set_result(None)
 
-    def done() -> None:
+    def on_finish() -> None:
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(wake)
 
-    work.done = done
+    work.on_finish = on_finish
     WRITER.put(work)
     await future
     if work.error is not None:
@@ -100,7 +100,7 @@ def commit(works: list[Any]) -> None:
             if len(works) > 1 and failures[0] is not None and not is_transient(failures[0]):
                 failures = _write_each(works, until)
     for work, error in zip(works, failures, strict=True):
-        work.settled(error)
+        work.finish(error)
 
 
 def _write_each(works: list[Any], until: float) -> list[Exception | None]:
@@ -123,7 +123,7 @@ def _write(works: list[Any], until: float) -> Exception | None:
             return error
         assert error is not None
         tries, late = tries + 1, time.monotonic() >= until
-        if transaction.get_connection().in_atomic_block or type(error) is Undecided:
+        if transaction.get_connection().in_atomic_block or type(error) is CommitUnknown:
             late = True  # what another one began is not ours to repeat, nor what may have been written
         if late or tries > QUIET_TRIES:
             outages.fail(outages.WRITING, error)
@@ -137,17 +137,17 @@ def _attempt(works: list[Any]) -> Exception | None:
     hooks: list[Any] = []
     try:
         with transaction.atomic():
-            tx.lock(key for work in works for key in work.runs())
+            tx.lock_runs(key for work in works for key in work.run_keys())
             for work in works:
                 work.apply(tx)
             tx.flush()
-            news = tx.committed()
+            news = tx.finish_commit()
             transaction.on_commit(lambda: doorbell.ring(news), robust=True)
             mark = commit_marks.write_mark()
             hooks = list(transaction.get_connection().run_on_commit)  # Django drops them when COMMIT fails
     except Exception as error:
         return _after_failure(tx, mark, hooks, error)
-    tx.tell_steps()
+    tx.log_steps()
     return None
 
 
@@ -158,16 +158,16 @@ def _after_failure(
     if mark is None or not is_transient(failure):  # the transaction did not get as far as its COMMIT, or was refused
         tx.forget()
         return failure
-    happened = commit_marks.has_happened(mark)
+    happened = commit_marks.is_committed(mark)
     if not happened:
         tx.forget()
-        return failure if happened is False else Undecided(f"it is not known whether this was written: {failure}")
+        return failure if happened is False else CommitUnknown(f"it is not known whether this was written: {failure}")
     for _, hook, _ in hooks:
         try:
             hook()
         except Exception:
             log.exception("journal: a step after a commit failed")
-    tx.tell_steps()
+    tx.log_steps()
     return None
 
 
@@ -237,7 +237,7 @@ class Writer:
                 self._ready.wait(left)
             works, self._queue, self._urgent, self._busy = self._queue, [], False, True
         for work in works:
-            work.dequeued()
+            work.mark_dequeued()
         return works
 
 

@@ -24,30 +24,30 @@ from toolcards.notifications.outbox import PLUGIN, Delivery, Webhook
 from toolcards.showing import redactor
 
 log = logging.getLogger(__name__)
-REMEMBERED = 2.0
-_known: tuple[float, list[Webhook]] | None = None
+CACHE_SECONDS = 2.0
+_cache: tuple[float, list[Webhook]] | None = None
 
 
-def forget() -> None:
+def clear_cache() -> None:
     """Look up anew who listens (after a change, and in tests)."""
-    global _known
-    _known = None
+    global _cache
+    _cache = None
 
 
-def listeners() -> list[Webhook]:
+def list_webhooks() -> list[Webhook]:
     """Return who wants to hear."""
-    global _known
-    if _known is None or _known[0] < time.monotonic():
-        _known = time.monotonic() + REMEMBERED, list(Webhook.objects.live())
-    return _known[1]
+    global _cache
+    if _cache is None or _cache[0] < time.monotonic():
+        _cache = time.monotonic() + CACHE_SECONDS, list(Webhook.objects.live())
+    return _cache[1]
 
 
-def anybody() -> bool:
+def has_listeners() -> bool:
     """Return whether anybody would hear it."""
-    return bool(listeners() or hooks.plugins())
+    return bool(list_webhooks() or hooks.plugins())
 
 
-class Told:
+class Outbox:
     """What one transaction has to tell, in order."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Told:
     ) -> None:
         try:
             for event in events:
-                self.payloads.append((memory, payload(event, memory, after, before, at, position)))
+                self.payloads.append((memory, build_payload(event, memory, after, before, at, position)))
         except Exception as error:
             if is_transient(error):
                 raise
@@ -76,12 +76,12 @@ class Told:
     def ended(self, memory: RunMemory, fact: f.RunEnded) -> None:
         """Remember that the run failed."""
         if fact.outcome in {"error", "truncated"} and not fact.lane:
-            self.payloads.append((memory, run_failed(memory, fact)))
+            self.payloads.append((memory, build_run_payload(memory, fact)))
 
     def write(self, now: float) -> None:
         """Write the deliveries; last thing before the commit."""
         try:
-            rows = [row for memory, said in self.payloads for row in _deliveries(memory, said, now)]
+            rows = [row for memory, said in self.payloads for row in _build_deliveries(memory, said, now)]
         except Exception as error:
             if is_transient(error):  # what is written after it would be rolled back in silence
                 raise
@@ -92,11 +92,13 @@ class Told:
         self.payloads = []
 
 
-def payload(event: str, memory: RunMemory, card: Card, before: Card | None, at: float, position: int) -> dict[str, Any]:
+def build_payload(
+    event: str, memory: RunMemory, card: Card, before: Card | None, at: float, position: int
+) -> dict[str, Any]:
     """Return what hooks are told: the payload of docs/hooks.md, without arguments or results; texts are redacted."""
     call, attempt = f"{memory.row.pk}-{card.ordinal}", h.attempt_of(card)
     times = card.times
-    said: dict[str, Any] = _head(event, memory, f"{call}-{attempt}", position, at) | {
+    said: dict[str, Any] = _build_head(event, memory, f"{call}-{attempt}", position, at) | {
         "call": call, "call_id": card.call_id, "attempt": attempt, "agent_path": list(card.agent_path),
         "tool": {"name": card.tool.name, "source": card.tool.source, "kind": card.tool.kind},
         "state": str(card.state), "summary": redactor().text(summary(redactor().card(card))), "phase": "execute",
@@ -106,17 +108,17 @@ def payload(event: str, memory: RunMemory, card: Card, before: Card | None, at: 
         "args_sha256": card.decision.args_sha256 if card.decision else None,
         "repair": {"method": card.repair, "tool": card.original_tool or card.tool.name} if card.repair else None,
     }  # fmt: skip
-    return said | _particulars(event, card, before)
+    return said | _build_details(event, card, before)
 
 
-def run_failed(memory: RunMemory, fact: f.RunEnded) -> dict[str, Any]:
+def build_run_payload(memory: RunMemory, fact: f.RunEnded) -> dict[str, Any]:
     """Return what is told of a run that ended badly."""
-    head = _head(h.RUN_FAILED, memory, f"{memory.row.pk}", memory.seq, fact.at)
+    head = _build_head(h.RUN_FAILED, memory, f"{memory.row.pk}", memory.seq, fact.at)
     error = {"code": fact.outcome, "message": redactor().text(fact.reason[: h.MESSAGE_MOST])}
     return head | {"call": "", "outcome": fact.outcome, "error": error}
 
 
-def severity_of(said: dict[str, Any]) -> str:
+def get_severity(said: dict[str, Any]) -> str:
     """Return how much the event matters: low, medium, high or critical."""
     if said["event"] == h.UNGOVERNED:
         return "critical"
@@ -131,20 +133,20 @@ def severity_of(said: dict[str, Any]) -> str:
     return "low"
 
 
-def _head(event: str, memory: RunMemory, subject: str, position: int, at: float) -> dict[str, Any]:
+def _build_head(event: str, memory: RunMemory, subject: str, position: int, at: float) -> dict[str, Any]:
     return {
         "event": event, "v": 1, "id": h.id_of(subject, event, position), "seq": h.seq_of(position, event),
         "position": position, "ts": moment(at), "run_id": memory.row.name, "run": memory.row.pk,
-        "source": memory.row.source.name, "url": link_to(memory),
+        "source": memory.row.source.name, "url": get_run_link(memory),
     }  # fmt: skip
 
 
-def link_to(memory: RunMemory) -> str:
+def get_run_link(memory: RunMemory) -> str:
     """Return the path of the run's page."""
     return memory.row.url
 
 
-def _particulars(event: str, card: Card, before: Card | None) -> dict[str, Any]:
+def _build_details(event: str, card: Card, before: Card | None) -> dict[str, Any]:
     if event == h.ERROR:
         told = h.error_of(card, before) or {}
         if told:
@@ -153,7 +155,7 @@ def _particulars(event: str, card: Card, before: Card | None) -> dict[str, Any]:
     if event == h.SETTLED:
         return {"outcome": h.outcome_of(card, before)}
     if event == h.CORRECTED:
-        return {"outcome": h.outcome_of(card, before)} | _particulars(h.ERROR, card, before)
+        return {"outcome": h.outcome_of(card, before)} | _build_details(h.ERROR, card, before)
     if event in (h.ASKED, h.ESCALATED, h.ANSWERED) and card.approval is not None:
         ask = card.approval
         return {
@@ -166,8 +168,8 @@ def _particulars(event: str, card: Card, before: Card | None) -> dict[str, Any]:
     return {"phase": "before"} if event == h.BEFORE else {}
 
 
-def _deliveries(memory: RunMemory, said: dict[str, Any], now: float) -> Iterable[Delivery]:
-    event, severity = said["event"], severity_of(said)
+def _build_deliveries(memory: RunMemory, said: dict[str, Any], now: float) -> Iterable[Delivery]:
+    event, severity = said["event"], get_severity(said)
     text = json.dumps(said)
     common = {
         "event_id": said["id"],
@@ -177,7 +179,7 @@ def _deliveries(memory: RunMemory, said: dict[str, Any], now: float) -> Iterable
         "created_at": now,
         "next_at": now,
     }
-    for webhook in listeners():
+    for webhook in list_webhooks():
         if webhook.wants(event, memory.row.source_id, severity, said.get("escalated_to", ())):
             yield Delivery(webhook_id=webhook.pk, target=str(webhook.pk), **common)
     if event in (*h.TOOL_EVENTS, h.CORRECTED):

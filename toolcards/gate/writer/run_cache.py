@@ -20,14 +20,14 @@ from toolcards.core.runs.run_state import Board, Context
 from toolcards.core.runs.skipped_frames import SkippedFrames
 from toolcards.encryption import Closed
 from toolcards.gate.refusals import Undecryptable
-from toolcards.gate.writer.bulk_sql import plain
+from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.models import Event, Run, ToolCall
 from toolcards.models.runs import CLOSED, UNREADABLE
 
-KEPT = 2_000
-KIND_READ = 1_000  # characters of an unknown kind that are searched for secrets; fewer are kept
+MAX_RUNS = 2_000
+KIND_LIMIT = 1_000  # characters of an unknown kind that are searched for secrets; fewer are kept
 _CLOSED = "What is known of this run cannot be read: its key is not here, or another version wrote it."
-ENDS = {"": "running", "ok": "finished", "not-executed": "finished", "interrupt": "finished"}
+STATUS_BY_END = {"": "running", "ok": "finished", "not-executed": "finished", "interrupt": "finished"}
 
 
 @dataclass
@@ -61,7 +61,7 @@ class RunMemory:
         if self.waiting:
             return "waiting"
         ended = self.board.context.ended
-        return ENDS.get(ended, ended)
+        return STATUS_BY_END.get(ended, ended)
 
     def is_new(self, number: numbers.Number) -> bool:
         """Return whether the sender's frame of that number was not told yet; raises numbers.TooManyGaps."""
@@ -75,7 +75,9 @@ class RunMemory:
     def skip(self, kind: str) -> None:
         """Count a frame of a kind that its adapter does not know."""
         self.touched = True
-        self.skipped.count(kind if kind in self.skipped.kinds else plain(redactor().text(kind[:KIND_READ]), KIND_READ))
+        self.skipped.count(
+            kind if kind in self.skipped.kinds else fit_text(redactor().text(kind[:KIND_LIMIT]), KIND_LIMIT)
+        )
 
     @property
     def skipped_more(self) -> bool:
@@ -96,48 +98,48 @@ class RunMemory:
             self.waiting.add(card.ordinal)
 
 
-_memories: OrderedDict[int, RunMemory] = OrderedDict()
+_cache: OrderedDict[int, RunMemory] = OrderedDict()
 _names: dict[tuple[int, str], int] = {}
 _lock = threading.Lock()
 
 
-def known(source_id: int, name: str) -> int | None:
+def find_pk(source_id: int, name: str) -> int | None:
     """Return the pk of a run we have in memory."""
     return _names.get((source_id, name))
 
 
-def recall(pk: int) -> RunMemory | None:
+def get(pk: int) -> RunMemory | None:
     """Return the memory of the run, if there is one; the caller checks its `seq`."""
-    return _memories.get(pk)
+    return _cache.get(pk)
 
 
-def keep(memory: RunMemory) -> None:
+def put(memory: RunMemory) -> None:
     """Remember the run; the longest unused one is forgotten when there are too many."""
     with _lock:
-        _memories[memory.row.pk] = memory
-        _memories.move_to_end(memory.row.pk)
+        _cache[memory.row.pk] = memory
+        _cache.move_to_end(memory.row.pk)
         _names[(memory.row.source_id, memory.row.name)] = memory.row.pk
-        if len(_memories) > KEPT:
-            _, old = _memories.popitem(last=False)
+        if len(_cache) > MAX_RUNS:
+            _, old = _cache.popitem(last=False)
             _names.pop((old.row.source_id, old.row.name), None)
 
 
-def forget(pk: int) -> None:
+def discard(pk: int) -> None:
     """Drop what we think of the run: somebody else wrote it, or our own writing was rolled back."""
     with _lock:
-        memory = _memories.pop(pk, None)
+        memory = _cache.pop(pk, None)
         if memory:
             _names.pop((memory.row.source_id, memory.row.name), None)
 
 
-def forget_all() -> None:
+def clear() -> None:
     """Drop everything (tests, and after a database was replaced)."""
     with _lock:
-        _memories.clear()
+        _cache.clear()
         _names.clear()
 
 
-def load(row: Run) -> RunMemory:
+def load_memory(row: Run) -> RunMemory:
     """Build the memory of a run from its rows; raises Sealed where they cannot be opened, for nothing may be added."""
     calls = list(ToolCall.objects.filter(run=row).order_by("ordinal"))
     cards = [call.as_card() for call in calls]
@@ -159,18 +161,18 @@ def load(row: Run) -> RunMemory:
         asks={card.ordinal: card.approval for card in board.cards.values() if card.approval},
         skipped=row.skipped_frames,
         text_sizes={call.ordinal: len(call.text) for call in calls},
-        narrator=_narrator(row, board),
+        narrator=_load_narrator(row, board),
     )
     for card in board.cards.values():
         memory.count(card)
     return memory
 
 
-def _narrator(row: Run, board: Board) -> Narrator:
+def _load_narrator(row: Run, board: Board) -> Narrator:
     last = Event.objects.filter(run=row).order_by("-seq")[:TAIL]
     return Narrator.of(board, (Written(event.ordinal, event.seq, event.legible, event.applied) for event in last))
 
 
-def context_json(board: Board) -> str:
+def dump_context(board: Board) -> str:
     """Return the board's context for the run row."""
     return json.dumps(vars(board.context), separators=(",", ":"))

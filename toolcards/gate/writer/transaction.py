@@ -37,12 +37,12 @@ from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.writer import approval_rows, audit_entries, call_trace, outbox_writer, timekeeping
 from toolcards.gate.writer import run_cache as memories
 from toolcards.gate.writer.bulk_sql import (
-    CALL_GREW,
-    append,
-    ascii_text,
-    found_by,
-    moment,
-    plain,
+    UPDATE_CALL_POSITION,
+    adapt_timestamp,
+    clean_text,
+    fit_text,
+    get_search_values,
+    insert_events,
     write_calls,
     write_runs,
 )
@@ -51,10 +51,10 @@ from toolcards.ids import new_id
 from toolcards.models import Run
 
 TEXT_GROWTH = 1.25  # a streaming text is written again only when it grew by this much (models.ToolCall)
-TEXT_SMALL = 4_096
-_WATCHED = {Decided, Odd}
-_RUNS = {RunStarted, RunEnded, StepFinished}
-_GONE = (-1, False, 0, None, False)  # what a run's row says that is not there any more
+SMALL_TEXT = 4_096
+_AUDITED = {Decided, Odd}
+_RUN_FACTS = {RunStarted, RunEnded, StepFinished}
+_MISSING_ROW = (-1, False, 0, None, False)  # what a run's row says that is not there any more
 
 
 class Transaction:
@@ -64,26 +64,26 @@ class Transaction:
         self.now = now  # wall time
         self.steady, self.working = clock.steady(), clock.working()
         self.runs: dict[int, RunMemory] = {}
-        self.extras: dict[str, dict[str, Any]] = {}  # approval id -> columns that the card does not know
-        self.after: list[Callable[[], None]] = []  # what needs the written rows, still inside the transaction
-        self.answered: set[int] = set()  # runs with an approval that changed
-        self.skipping: set[int] = set()  # runs with frames of unknown kinds
-        self.switched = False  # something that holds for every run has changed
-        self.told = outbox_writer.Told()
-        self.steps: list[tuple[str, call_trace.Step]] = []
-        self.permits: dict[str, str] = {}  # approval id of a rule's permit -> its new state
-        self.acts: list[Act] = []  # what the audit trail will say of this transaction
+        self.approval_columns: dict[str, dict[str, Any]] = {}  # approval id -> columns that the card does not know
+        self.after_write: list[Callable[[], None]] = []  # what needs the written rows, still inside the transaction
+        self.runs_with_answers: set[int] = set()  # runs with an approval that changed
+        self.runs_with_skips: set[int] = set()  # runs with frames of unknown kinds
+        self.affects_every_run = False  # something that holds for every run has changed
+        self.outbox = outbox_writer.Outbox()
+        self.trace_steps: list[tuple[str, call_trace.Step]] = []
+        self.permit_states: dict[str, str] = {}  # approval id of a rule's permit -> its new state
+        self.audit_acts: list[Act] = []  # what the audit trail will say of this transaction
 
     # ------------------------------------------------------------ runs
 
-    def lock(self, keys: Iterable[tuple[int, str]]) -> None:
+    def lock_runs(self, keys: Iterable[tuple[int, str]]) -> None:
         """Lock the runs among these (source, name) that we remember, in one query, and keep what is still true.
 
         The time is agreed on before: this process may have been stopped, or asleep, since it last wrote.
         """
         timekeeping.catch_up()
         self.steady, self.working = clock.steady(), clock.working()
-        pks = sorted({pk for key in keys if (pk := memories.known(*key)) and pk not in self.runs})
+        pks = sorted({pk for key in keys if (pk := memories.find_pk(*key)) and pk not in self.runs})
         if not pks:
             return
         with connection.cursor() as cursor:
@@ -93,43 +93,43 @@ class Transaction:
             cursor.execute(f"SELECT {columns} FROM toolcards_run WHERE id IN ({marks}){lock}", pks)  # noqa: S608
             now = {row[0]: row[1:] for row in cursor.fetchall()}
         for pk in pks:
-            memory = memories.recall(pk)
-            seq, raw, skipped, alive_until, beats = now.get(pk, _GONE)
+            memory = memories.get(pk)
+            seq, raw, skipped, alive_until, beats = now.get(pk, _MISSING_ROW)
             if memory is not None and (seq, bool(raw), skipped) == memory.written:
                 memory.row.alive_until, memory.row.beats = alive_until, bool(beats)  # any process may renew a lease
                 self.runs[pk] = memory
             else:
-                memories.forget(pk)
+                memories.discard(pk)
 
-    def run(self, source_id: int, name: str, **born: Any) -> RunMemory:
-        """Return the run of that source and name, locked; made with `born` if it is new."""
-        pk = memories.known(source_id, name)
+    def get_or_create_run(self, source_id: int, name: str, **defaults: Any) -> RunMemory:
+        """Return the run of that source and name, locked; made with `defaults` if it is new."""
+        pk = memories.find_pk(source_id, name)
         if pk in self.runs:
             return self.runs[pk]
         row = Run.objects.select_for_update().filter(source_id=source_id, name=name).first()
         if row is None:
-            made, _ = Run.objects.get_or_create(source_id=source_id, name=name, defaults=born)
+            made, _ = Run.objects.get_or_create(source_id=source_id, name=name, defaults=defaults)
             row = Run.objects.select_for_update().get(pk=made.pk)  # another process may have made it, and written
         return self._enter(row)
 
-    def existing(self, pk: int) -> RunMemory:
+    def load_run(self, pk: int) -> RunMemory:
         """Return the run, locked; raises Run.DoesNotExist."""
         if pk in self.runs:
             return self.runs[pk]
         return self._enter(Run.objects.select_for_update().get(pk=pk))
 
     def _enter(self, row: Run) -> RunMemory:
-        memory = memories.recall(row.pk)
+        memory = memories.get(row.pk)
         if memory is None or memory.written != (row.seq, row.scrubbed_at is None, row.skipped):
-            memory = memories.load(row)
-            memories.keep(memory)
+            memory = memories.load_memory(row)
+            memories.put(memory)
         memory.row.alive_until, memory.row.beats = row.alive_until, row.beats
         self.runs[row.pk] = memory
         return memory
 
     # ------------------------------------------------------------ facts
 
-    def tell(self, memory: RunMemory, fact: AnyFact, about: Card | None = None) -> list[Card]:
+    def record(self, memory: RunMemory, fact: AnyFact, about: Card | None = None) -> list[Card]:
         """Write the fact down and apply it; return the cards it spoke of, as they are now.
 
         `about`: the very card, where the caller knows it. Without it the fact's call id finds the newest one.
@@ -139,7 +139,7 @@ class Transaction:
             if type(routed) is ApprovalAsked and not routed.id:
                 object.__setattr__(routed, "id", new_id("apr"))
             if memory.narrator.unsettled is not None:
-                self._settled(memory, ordinal, routed)
+                self._notify_settled(memory, ordinal, routed)
             memory.seq += 1
             before = board.cards.get(ordinal)
             _, applied = board.record(ordinal, routed, memory.seq)
@@ -150,15 +150,15 @@ class Transaction:
                 if card is not before:
                     memory.dirty.add(ordinal)
                     if type(routed) is not InputDelta:
-                        self._noted(memory, before, card, routed)
-                if (applied and type(routed) in _WATCHED) or card.approval is not (before and before.approval):
-                    self.acts += audit_entries.seen(memory, routed, before, card)
+                        self._notify_change(memory, before, card, routed)
+                if (applied and type(routed) in _AUDITED) or card.approval is not (before and before.approval):
+                    self.audit_acts += audit_entries.build_acts(memory, routed, before, card)
                 if card.permit is not (before and before.permit):
                     self._move_permit(memory, routed, card)
                 if card.waiting and card.has_input and (before is None or card.input is not before.input):
                     self._rebind(memory, card, routed.at)
-            elif type(routed) in _RUNS:
-                self._noted_run(memory, routed)
+            elif type(routed) in _RUN_FACTS:
+                self._notify_run(memory, routed)
         return spoken_of
 
     def _rebind(self, memory: RunMemory, card: Card, at: float) -> None:
@@ -166,47 +166,47 @@ class Transaction:
         ask = card.approval
         assert ask is not None
         if ask.opener == "agent" and (sha256 := digest_input(card)) != ask.args_sha256:
-            self.tell(memory, ApprovalRebound(card.call_id, sha256, ask.id, at), card)
+            self.record(memory, ApprovalRebound(card.call_id, sha256, ask.id, at), card)
 
     def _move_permit(self, memory: RunMemory, fact: AnyFact, card: Card) -> None:
         """Keep what became of a rule's permit, for its row and for the audit trail."""
         assert card.permit is not None
         if card.permit.state != "issued":
-            self.permits[card.permit.id] = card.permit.state
-            self.acts += audit_entries.permit_moved(memory, fact, card)
+            self.permit_states[card.permit.id] = card.permit.state
+            self.audit_acts += audit_entries.build_permit_acts(memory, fact, card)
 
-    def _settled(self, memory: RunMemory, ordinal: int, fact: AnyFact) -> None:
+    def _notify_settled(self, memory: RunMemory, ordinal: int, fact: AnyFact) -> None:
         """What others will be told of a call whose end had to wait for this fact."""
         held = memory.narrator.released(ordinal, fact)
-        if held is not None and outbox_writer.anybody():
-            self.told.settle(memory, held)
+        if held is not None and outbox_writer.has_listeners():
+            self.outbox.settle(memory, held)
 
-    def _noted(self, memory: RunMemory, before: Card | None, card: Card, fact: AnyFact) -> None:
+    def _notify_change(self, memory: RunMemory, before: Card | None, card: Card, fact: AnyFact) -> None:
         """What others will be told of it, and its line in the step log."""
         if matters(before, card):
             events = memory.narrator.told(card.ordinal, before, card, fact, memory.seq)
-            if events and outbox_writer.anybody():
-                self.told.note(memory, before, card, fact, events)
-        step = call_trace.step_of(before, card, fact) if call_trace.wanted() else None
+            if events and outbox_writer.has_listeners():
+                self.outbox.note(memory, before, card, fact, events)
+        step = call_trace.build_step(before, card, fact) if call_trace.is_enabled() else None
         if step is not None:
-            self.steps.append((memory.row.name, step))
+            self.trace_steps.append((memory.row.name, step))
 
-    def took(self, phase: str, memory: RunMemory, card: Card, seconds: float) -> None:
+    def record_timing(self, phase: str, memory: RunMemory, card: Card, seconds: float) -> None:
         """Keep how long a phase of ours took, for the step log."""
-        self.steps.append((memory.row.name, call_trace.timed(phase, card, self.now, seconds)))
+        self.trace_steps.append((memory.row.name, call_trace.build_timed_step(phase, card, self.now, seconds)))
 
-    def _noted_run(self, memory: RunMemory, fact: AnyFact) -> None:
-        if isinstance(fact, RunEnded) and outbox_writer.anybody():
-            self.told.ended(memory, fact)
+    def _notify_run(self, memory: RunMemory, fact: AnyFact) -> None:
+        if isinstance(fact, RunEnded) and outbox_writer.has_listeners():
+            self.outbox.ended(memory, fact)
         if isinstance(fact, RunStarted) and fact.tools:
             memory.offers = None
-            self.after.append(lambda: tool_register.register_announced_tools(memory.row.source_id, fact.tools))
-        if not call_trace.wanted():
+            self.after_write.append(lambda: tool_register.register_announced_tools(memory.row.source_id, fact.tools))
+        if not call_trace.is_enabled():
             return
         whole = isinstance(fact, StepFinished)
-        step = call_trace.step_finished(memory.board, fact) if whole else call_trace.step_of(None, None, fact)
+        step = call_trace.build_agent_step(memory.board, fact) if whole else call_trace.build_step(None, None, fact)
         if step is not None:
-            self.steps.append((memory.row.name, step))
+            self.trace_steps.append((memory.row.name, step))
 
     # ------------------------------------------------------------ writing
 
@@ -221,40 +221,40 @@ class Transaction:
         with connection.cursor() as cursor:
             events = [row for memory in told for row in memory.events]
             if events:
-                append(cursor, events)
+                insert_events(cursor, events)
             self._write_calls(cursor, told)
-            asked = [(memory, card) for memory in told for card in approval_rows.changed(memory)]
-            self.answered = {memory.row.pk for memory, _ in asked}
+            asked = [(memory, card) for memory in told for card in approval_rows.find_changed_cards(memory)]
+            self.runs_with_answers = {memory.row.pk for memory, _ in asked}
             write_runs(cursor, [self._run_row(memory) for memory in told])
         for memory, card in asked:
-            approval_rows.write(memory, card, self.extras, clock.offset())
-        approval_rows.move_permits(self.permits)
+            approval_rows.write_approval(memory, card, self.approval_columns, clock.offset())
+        approval_rows.write_permit_states(self.permit_states)
 
     def _finish(self) -> None:
-        for afterwards in self.after:
+        for afterwards in self.after_write:
             afterwards()
-        self.told.write(self.now)
-        if self.acts:  # last, since everybody's acts queue here: the end of the trail is locked until the commit
-            end = AuditRow.objects.append(self.acts)
+        self.outbox.write(self.now)
+        if self.audit_acts:  # last, since everybody's acts queue here: the end of the trail is locked until the commit
+            end = AuditRow.objects.append(self.audit_acts)
             transaction.on_commit(lambda: anchor.note(*end), robust=True)
 
     def forget(self) -> None:
         """After a rollback: nothing we have in mind about these runs is true."""
         for pk in self.runs:
-            memories.forget(pk)
+            memories.discard(pk)
 
-    def committed(self) -> list[int]:
+    def finish_commit(self) -> list[int]:
         """After the commit: return the bells to ring, and begin anew."""
-        news = [pk for pk, memory in self.runs.items() if memory.events or pk in self.skipping]
+        news = [pk for pk, memory in self.runs.items() if memory.events or pk in self.runs_with_skips]
         for memory in self.runs.values():
             memory.events, memory.dirty, memory.touched = [], set(), False
-        everybody = [doorbell.EVERY_RUN] if self.switched else []
-        return [*everybody, *news, *map(doorbell.answers_of, self.answered)]
+        everybody = [doorbell.EVERY_RUN] if self.affects_every_run else []
+        return [*everybody, *news, *map(doorbell.answers_of, self.runs_with_answers)]
 
-    def tell_steps(self) -> None:
+    def log_steps(self) -> None:
         """Once the commit is done: write the step log's lines."""
-        for run, step in self.steps:
-            call_trace.tell(run, step)
+        for run, step in self.trace_steps:
+            call_trace.log_step(run, step)
 
     def _write_calls(self, cursor: Any, told: list[RunMemory]) -> None:
         whole, grew = [], []
@@ -264,7 +264,7 @@ class Transaction:
                 memory.count(card)
                 stored = memory.text_sizes.get(ordinal, -1)
                 streams = card.state == "input-streaming" and stored >= 0
-                if streams and TEXT_SMALL < len(card.text) < stored * TEXT_GROWTH:
+                if streams and SMALL_TEXT < len(card.text) < stored * TEXT_GROWTH:
                     grew.append((card.rev, card.seq, memory.row.pk, ordinal))
                 else:
                     memory.text_sizes[ordinal] = len(card.text)
@@ -272,20 +272,21 @@ class Transaction:
         if whole:
             write_calls(cursor, whole)
         if grew:
-            cursor.executemany(CALL_GREW, grew)
+            cursor.executemany(UPDATE_CALL_POSITION, grew)
 
     def _call_row(self, memory: RunMemory, card: Card) -> tuple[Any, ...]:
         whole = str(card.text)
-        text = ascii_text(whole)  # what no column takes is kept in the card
+        text = clean_text(whole)  # what no column takes is kept in the card
         return (
-            memory.row.pk, card.ordinal, *found_by(card),
-            moment(card.times.started), moment(card.times.requested), moment(card.times.finished),
+            memory.row.pk, card.ordinal, *get_search_values(card),
+            adapt_timestamp(card.times.started), adapt_timestamp(card.times.requested),
+            adapt_timestamp(card.times.finished),
             dump_card(card, with_text=text != whole), text, card.seq,
         )  # fmt: skip
 
     def _run_row(self, memory: RunMemory) -> tuple[Any, ...]:
         row, context = memory.row, memory.board.context
-        row.agent = plain(context.agent, 200) or row.agent
+        row.agent = fit_text(context.agent, 200) or row.agent
         row.title, row.reason = (redactor().text(said) if said else "" for said in (row.title, row.reason))
         status = memory.status
         if status not in ("running", "waiting"):
@@ -297,10 +298,10 @@ class Transaction:
         row.counts = json.dumps({state: n for state, n in memory.counts.items() if n})
         if memory.skipped_more:
             row.skipped, row.skipped_kinds = memory.skipped.total, memory.skipped.dump_kinds()
-            self.skipping.add(row.pk)
+            self.runs_with_skips.add(row.pk)
         if memory.events:
             row.scrubbed_at = None
-        row.context, row.numbers = memories.context_json(memory.board), json.dumps(memory.numbers)
+        row.context, row.numbers = memories.dump_context(memory.board), json.dumps(memory.numbers)
         adapt = connection.ops.adapt_datetimefield_value
         ended = adapt(row.ended_at) if row.ended_at else None
         return (
