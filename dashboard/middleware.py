@@ -200,7 +200,7 @@ class VisibleAdmin:
 def _with_marks(request: HttpRequest, response: HttpResponse) -> HttpResponse:
     page = response.headers.get("Content-Type", "").startswith("text/html") and not response.streaming
     if page and request.path.startswith(ADMIN):
-        response.content = safe_text.in_page(response.content.decode()).encode()
+        response.content = safe_text.mark_page(response.content.decode()).encode()
     return response
 
 

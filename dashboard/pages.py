@@ -13,15 +13,16 @@ from django.utils import timezone
 
 from dashboard import url_helpers
 from dashboard.cards import labels, skipped_frames
-from dashboard.cards.event_log import story
-from dashboard.cards.timeline import timeline
+from dashboard.cards.event_log import list_event_lines
+from dashboard.cards.timeline import build_timeline
 from dashboard.runs.filters import CallFilters, Page, RunFilters
 from toolcards.core.calls.card import ToolCallState
 from toolcards.core.calls.summary import summary
 from toolcards.models import Run, ToolCall
 
 __all__ = [
-    "calls_window", "newest_call", "now", "run_head", "run_rows", "run_window", "story", "timeline", "waiting_window",
+    "build_timeline", "calls_window", "list_event_lines", "newest_call", "now", "run_head", "run_rows", "run_window",
+    "waiting_window",
 ]  # fmt: skip
 
 CARDS = 200  # articles on a run's page
@@ -70,7 +71,7 @@ def shares(counts: Mapping[str, int]) -> list[Share]:
     for state in map(str, ToolCallState):
         if count := counts.get(state, 0):
             width = count / total * 100
-            found.append(Share(state, labels.LOOKS[state].word, count, round(x, 2), round(width, 2)))
+            found.append(Share(state, labels.STATE_LABELS[state].word, count, round(x, 2), round(width, 2)))
             x += width
     return found
 
@@ -80,7 +81,7 @@ class RunRow:
     """A run as the table shows it."""
 
     run: Run
-    look: labels.Look
+    look: labels.StateLabel
     shares: list[Share]
     lasted: str
 
@@ -92,7 +93,7 @@ class RunRow:
 
 def run_row(run: Run) -> RunRow:
     """Return the run with what the table says of it."""
-    look = labels.RUN_LOOKS.get(run.status, labels.RUN_LOOKS["running"])
+    look = labels.RUN_LABELS.get(run.status, labels.RUN_LABELS["running"])
     end = run.ended_at or (run.updated_at if run.status not in ("running", "waiting") else None)
     lasted = url_helpers.length((end - run.started_at).total_seconds()) if end else ""
     return RunRow(run, look, shares(run.count_by_state), lasted)
@@ -116,7 +117,7 @@ def run_head(run: Run) -> dict[str, Any]:
     """Return what the run page's header says."""
     agents = ToolCall.objects.filter(run=run, removed=False).exclude(agent="").values_list("agent", flat=True)
     shown = {"run": run, "row": run_row(run), "agents": sorted(set(agents.distinct()[:20]))}
-    return shown | {"skipped": skipped_frames.describe(run.skipped_frames)}
+    return shown | {"skipped": skipped_frames.describe_skipped_frames(run.skipped_frames)}
 
 
 # ---------------------------------------------------------------- now
@@ -176,4 +177,4 @@ def _high(count: int, peak: int) -> float:
 def _failure(call: ToolCall) -> dict[str, Any]:
     card = call.as_shown_card()
     said = card.error.message if card.error else card.denied
-    return {"call": call, "look": labels.look(card), "said": said[:160], "at": call.finished_at}
+    return {"call": call, "look": labels.get_label(card), "said": said[:160], "at": call.finished_at}

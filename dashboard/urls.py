@@ -45,7 +45,7 @@ ANSWERING = [
     path("approvals/votes", batch.votes, name="votes"),
     path("approvals/<str:pk>/vote", inbox.vote, name="vote"),
     path("approvals/<str:pk>/undo", inbox.undo, name="undo"),
-    path("approvals/<str:pk>/", inbox.one, name="approval"),
+    path("approvals/<str:pk>/", inbox.approval, name="approval"),
     path("calls/<number:run>-<number:ordinal>/settle", manual_outcome.settle, name="settle"),
 ]
 

@@ -147,7 +147,7 @@ def _nothing_remembered() -> Iterator[None]:
     presence._senders.clear()
     models._shown.clear()
     outages.reset()
-    rendering.rendered.clear()
+    rendering.card_cache.clear()
     yield
 
 

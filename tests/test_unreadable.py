@@ -51,7 +51,7 @@ def spoil(transactional_db: None) -> Iterator[Callable[..., None]]:
 def forget() -> None:
     """Drop what this process remembers, as a restart does."""
     run_cache.clear()
-    rendering.rendered.clear()
+    rendering.card_cache.clear()
     models._shown.clear()
 
 

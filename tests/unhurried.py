@@ -17,7 +17,7 @@ class Unhurried(AppConfig):
         from dashboard.live import changes, hub
         from toolcards import feed
 
-        feed.HEARTBEAT = hub.HEARTBEAT = changes.HEARTBEAT = 3600.0
+        feed.HEARTBEAT = hub.HEARTBEAT_SECONDS = changes.HEARTBEAT_SECONDS = 3600.0
 
 
 INSTALLED_APPS = [*INSTALLED_APPS, "tests.unhurried.Unhurried"]

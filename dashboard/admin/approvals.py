@@ -45,14 +45,14 @@ class ApprovalAdmin(Written):
         """What is called, with what this page showed of it: the actions vote for exactly that."""
         return format_html(
             '{}<input type="hidden" name="rev-{}" value="{}"><input type="hidden" name="sha-{}" value="{}">',
-            safe_text.visible(approval.call.tool), approval.pk, approval.call.rev, approval.pk, approval.args_sha256,
+            safe_text.mark_html(approval.call.tool), approval.pk, approval.call.rev, approval.pk, approval.args_sha256,
         )  # fmt: skip
 
     @admin.display(description="input")
     def shown_input(self, approval: Approval) -> str:
         """The input: whole while somebody has to answer, else its beginning."""
         text = json.dumps(approval.call.as_shown_card().shown_input, ensure_ascii=False)
-        return safe_text.visible(text if approval.state == "pending" or len(text) < 200 else text[:200] + "…")
+        return safe_text.mark_html(text if approval.state == "pending" or len(text) < 200 else text[:200] + "…")
 
     @admin.display(description="asked", ordering="requested_at")
     def asked_at(self, approval: Approval) -> str:
@@ -77,12 +77,12 @@ class ApprovalAdmin(Written):
     @admin.display(description="reason")
     def shown_reason(self, approval: Approval) -> str:
         """The reason, without secrets."""
-        return safe_text.visible(redactor().text(approval.reason))
+        return safe_text.mark_html(redactor().text(approval.reason))
 
     @admin.display(description="note")
     def shown_note(self, approval: Approval) -> str:
         """The note, without secrets."""
-        return safe_text.visible(redactor().text(approval.note))
+        return safe_text.mark_html(redactor().text(approval.note))
 
     @admin.display(description="card")
     def shown_card(self, approval: Approval) -> str:

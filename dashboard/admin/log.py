@@ -31,7 +31,7 @@ def pretty(text: str) -> str:
         shown = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
     except ValueError:
         shown = text
-    return format_html("<pre>{}</pre>", safe_text.visible(shown[:200_000]))
+    return format_html("<pre>{}</pre>", safe_text.mark_html(shown[:200_000]))
 
 
 def _hidden(fact: str) -> str:
@@ -140,12 +140,12 @@ class ToolCallAdmin(Written):
     @admin.display(description="tool", ordering="tool")
     def shown_tool(self, call: ToolCall) -> str:
         """The tool, with hidden characters marked."""
-        return safe_text.plain(call.tool)
+        return safe_text.mark_text(call.tool)
 
     @admin.display(description="call", ordering="call_id")
     def shown_call_id(self, call: ToolCall) -> str:
         """The sender's name of the call, with hidden characters marked."""
-        return safe_text.plain(call.call_id)
+        return safe_text.mark_text(call.call_id)
 
     @admin.display(description="card")
     def shown_card(self, call: ToolCall) -> str:

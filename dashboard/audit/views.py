@@ -132,7 +132,7 @@ def reveal(request: HttpRequest, public_id: str) -> HttpResponse:
         raise Http404
     detail = {"call_id": call.call_id, "tool": call.tool}
     write(Act("reveal", "human", request.user.get_username(), call.run.name, call.public_id, detail=detail))
-    shown = mark_safe(rendering.draw(call, full=True, masked=False))  # noqa: S308 - our own template's output
+    shown = mark_safe(rendering.render_uncached(call, full=True, masked=False))  # noqa: S308 - our own template's output
     answer = render(request, "audit/revealed.html", {"call": call, "card": shown})
     answer["Cache-Control"] = "no-store, private"
     return answer

@@ -11,16 +11,16 @@ from toolcards.core.calls.facts import InputDelta, TextDelta
 from toolcards.gate.writer.call_trace import Step, iterate_steps
 from toolcards.models import Event, Run
 
-EVENTS_MOST = 20_000
-LINES_MOST = 1_000
+MAX_EVENTS = 20_000
+MAX_LINES = 1_000
 
-_PHASES = {
+_PHASE_LABELS = {
     "run": "Run", "step": "Step", "resolve": "Input complete", "validate": "Input checked", "repair": "Repaired",
     "before": "Plug-ins asked", "gate": "Policy decided", "ask": "A person was asked", "answer": "A person answered",
     "claim": "The yes was used",
     "execute": "Tool ran", "output": "Result checked", "after": "Plug-ins told", "settled": "Settled",
 }  # fmt: skip
-_ST = {
+_STATUS_COLORS = {
     "ok": "ok", "claimed": "ok", "allow": "ok", "approved": "ok", "error": "err", "deny": "deny", "denied": "deny",
     "waiting": "ask",
     "ask": "ask", "aborted": "off", "unknown": "off", "truncated": "off", "repaired": "run",
@@ -28,7 +28,7 @@ _ST = {
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TraceLine:
     """A phase in words."""
 
     step: Step
@@ -39,22 +39,22 @@ class Line:
     details: list[tuple[str, str]]
 
 
-def of_run(run: Run) -> dict[str, Any]:
+def list_trace_lines(run: Run) -> dict[str, Any]:
     """Return the run's phases, oldest first."""
     events = Event.objects.filter(run=run).but_type(TextDelta.type).but_type(InputDelta.type)
-    events = events.order_by("seq")[:EVENTS_MOST]
+    events = events.order_by("seq")[:MAX_EVENTS]
     steps = list(iterate_steps(events.iterator(chunk_size=500)))
-    return {"steps": [_line(run, step) for step in steps[:LINES_MOST]], "steps_cut": len(steps) > LINES_MOST}
+    return {"steps": [_build_line(run, step) for step in steps[:MAX_LINES]], "steps_cut": len(steps) > MAX_LINES}
 
 
-def _line(run: Run, step: Step) -> Line:
-    words = _PHASES.get(step.phase, step.phase)
+def _build_line(run: Run, step: Step) -> TraceLine:
+    words = _PHASE_LABELS.get(step.phase, step.phase)
     link = url_helpers.call(f"{run.pk}-{step.ordinal}") if step.ordinal else ""
     length = url_helpers.length(step.ms / 1000) if step.ms is not None else ""
-    return Line(step, words, _ST.get(step.outcome, ""), link, length, list(_details(step)))
+    return TraceLine(step, words, _STATUS_COLORS.get(step.outcome, ""), link, length, list(_describe_details(step)))
 
 
-def _details(step: Step) -> list[tuple[str, str]]:
+def _describe_details(step: Step) -> list[tuple[str, str]]:
     said: list[tuple[str, str]] = []
     if step.code:
         said.append(
@@ -63,11 +63,11 @@ def _details(step: Step) -> list[tuple[str, str]]:
     for name, value in (step.more or {}).items():
         if value in (None, "", 0, []) and name not in {"results"}:
             continue
-        said.append((name.replace("_", " "), _shown(name, value)))
+        said.append((name.replace("_", " "), _format_detail(name, value)))
     return said
 
 
-def _shown(name: str, value: Any) -> str:
+def _format_detail(name: str, value: Any) -> str:
     if name.endswith("_sha"):
         return f"{str(value)[:12]}…"
     if isinstance(value, dict):

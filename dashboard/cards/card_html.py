@@ -13,20 +13,20 @@ from urllib.parse import urlencode
 from django.utils.safestring import SafeString, mark_safe
 
 from dashboard import url_helpers
-from dashboard.cards.icons import icon, moment
-from dashboard.cards.payload_view import Body
-from dashboard.cards.safe_text import plain, visible
+from dashboard.cards.icons import render_icon, render_time
+from dashboard.cards.payload_view import PayloadView
+from dashboard.cards.safe_text import mark_html, mark_text
 from toolcards.core.calls.card import ToolCallState
 
 if TYPE_CHECKING:
-    from dashboard.cards.card_view import Face
+    from dashboard.cards.card_view import CardView
     from toolcards.models import ToolCall
 
 
-class Pieces:
+class CardHtml:
     """The pieces of one card, each written when its template asks for it."""
 
-    def __init__(self, call: ToolCall, face: Face) -> None:
+    def __init__(self, call: ToolCall, face: CardView) -> None:
         self.call, self.face = call, face
         self.dom = f"c-{call.public_id}"
 
@@ -35,10 +35,10 @@ class Pieces:
         """The attributes of the card's article; the first five are the public contract."""
         call, face, card, look = self.call, self.face, self.face.card, self.face.look
         named = {
-            "id": self.dom, "class": "card full" if face.full else "card", "data-call-id": plain(card.call_id),
-            "data-run": plain(call.run.name), "data-state": card.state or ToolCallState.INPUT_STREAMING,
+            "id": self.dom, "class": "card full" if face.full else "card", "data-call-id": mark_text(card.call_id),
+            "data-run": mark_text(call.run.name), "data-state": card.state or ToolCallState.INPUT_STREAMING,
             "data-rev": card.rev, "data-seq": card.seq, "data-ordinal": card.ordinal, "data-pk": call.pk,
-            "data-source": plain(call.run.source.name),
+            "data-source": mark_text(call.run.source.name),
             "data-requested": face.requested_ms, "data-st": look.st, "aria-labelledby": f"{self.dom}-h", "tabindex": -1,
         }  # fmt: skip
         if card.waiting:
@@ -46,28 +46,29 @@ class Pieces:
         if face.took:
             named["data-took"] = round(face.took * 1000)
         if card.soft:
-            named["data-soft"] = plain(card.cause or "")
+            named["data-soft"] = mark_text(card.cause or "")
         flags = {
             "data-waiting": card.waiting, "data-moving": look.live and not card.finished, "data-full": face.full,
         }  # fmt: skip
         said = [f'{name}="{escape(str(value))}"' for name, value in named.items()]
-        return _html(" ".join(said + [name for name in flags if flags[name]]))
+        return _to_html(" ".join(said + [name for name in flags if flags[name]]))
 
     @property
     def head(self) -> SafeString:
         """The card's first line: its state, tool and summary, how long it takes, and the way to its own page."""
         face, look = self.face, self.face.look
-        return _html(
+        return _to_html(
             '<header class="card-head">\n'
             f'<span class="badge st" data-st="{escape(look.st)}" data-form="{escape(look.form)}">'
-            f"{icon(look.icon)}{visible(face.word)}</span>\n"
-            f'<h3 id="{escape(self.dom)}-h">{icon(face.kind_icon, "kind")}<span class="sr">{escape(face.kind)}: </span>'
-            f'<code class="tool">{visible(face.card.tool.name)}</code> '
-            f'<span class="sum">{visible(face.summary)}</span></h3>\n'
+            f"{render_icon(look.icon)}{mark_html(face.word)}</span>\n"
+            f'<h3 id="{escape(self.dom)}-h">{render_icon(face.kind_icon, "kind")}'
+            f'<span class="sr">{escape(face.kind)}: </span>'
+            f'<code class="tool">{mark_html(face.card.tool.name)}</code> '
+            f'<span class="sum">{mark_html(face.summary)}</span></h3>\n'
             f'<span class="card-end">{self._time()}{self._strip()}<a class="permalink"'
             f' href="{escape(url_helpers.call(self.call.public_id))}"'
             ' aria-label="Open this call" title="Open this call">'
-            f"{icon('chevron-right')}</a></span>\n</header>"
+            f"{render_icon('chevron-right')}</a></span>\n</header>"
         )
 
     def _time(self) -> str:
@@ -93,38 +94,39 @@ class Pieces:
     def input(self) -> SafeString:
         """The input as far as it is known, folded."""
         body = self.face.input
-        return _html(self._folded("in", "Input", body, body.word) if body else "")
+        return _to_html(self._folded("in", "Input", body, body.word) if body else "")
 
     @property
     def output(self) -> SafeString:
         """The output, partial ones included, folded."""
         body = self.face.output
         if not body:
-            return _html("")
+            return _to_html("")
         lines = f", {body.lines} lines" if body.lines > 1 else ""
-        return _html(self._folded("out", f"Output{' so far' * self.face.card.preliminary}", body, body.word + lines))
+        return _to_html(self._folded("out", f"Output{' so far' * self.face.card.preliminary}", body, body.word + lines))
 
     @property
     def asked(self) -> SafeString:
         """The input in the open: of a call that waits for an answer."""
-        return _html(self._body(self.face.input)) if self.face.input else _html("")
+        return _to_html(self._body(self.face.input)) if self.face.input else _to_html("")
 
-    def _folded(self, part: str, label: str, body: Body, size: str) -> str:
+    def _folded(self, part: str, label: str, body: PayloadView, size: str) -> str:
         return (
             f'<details id="{escape(self.dom)}-{part}" class="fold"{" open" * self.face.full}><summary>'
-            f'{icon("chevron-right", "turn")}<span class="lab">{escape(label)}</span>'
-            f'<span class="hint">{visible(body.hint)}</span><span class="size">{escape(size)}</span></summary>'
+            f'{render_icon("chevron-right", "turn")}<span class="lab">{escape(label)}</span>'
+            f'<span class="hint">{mark_html(body.hint)}</span><span class="size">{escape(size)}</span></summary>'
             f'<div class="body">{self._body(body)}</div></details>\n'
         )
 
-    def _body(self, body: Body) -> str:
+    def _body(self, body: PayloadView) -> str:
         if body.rows:
             rows = "".join(
-                f"<div><dt>{visible(name)}</dt><dd><pre>{visible(value)}</pre></dd></div>" for name, value in body.rows
+                f"<div><dt>{mark_html(name)}</dt><dd><pre>{mark_html(value)}</pre></dd></div>"
+                for name, value in body.rows
             )
             shown = f'<dl class="args">{rows}</dl>'
         else:
-            text = visible(body.text) if body.text else '""'
+            text = mark_html(body.text) if body.text else '""'
             shown = f'<pre class="text">{text}</pre>'
         if not body.left:
             return shown
@@ -145,28 +147,28 @@ class Pieces:
     def meta(self) -> SafeString:
         """The small print: whose call it is, in which run, when, and how long its parts took."""
         face, card, run = self.face, self.face.card, self.call.run
-        said = [f'<span class="source" title="Source">{visible(run.source.name)}</span>']
-        said += [f'<span class="path">{visible(face.path)}</span>'] if face.path else []
-        said.append(f'<a class="runlink" href="{escape(run.url)}">{visible(run.name)}</a>')
+        said = [f'<span class="source" title="Source">{mark_html(run.source.name)}</span>']
+        said += [f'<span class="path">{mark_html(face.path)}</span>'] if face.path else []
+        said.append(f'<a class="runlink" href="{escape(run.url)}">{mark_html(run.name)}</a>')
         told = (
             f"step {card.step}" if card.step else "",
             f"attempt {card.attempt}" if card.attempt > 1 else "",
             f"from {card.tool.source}" if card.tool.source else "",
             "run by the model provider" if card.provider_executed else "",
         )
-        said += [f"<span>{visible(text)}</span>" for text in told if text]
-        if clock := _clock(card.times.started):
+        said += [f"<span>{mark_html(text)}</span>" for text in told if text]
+        if clock := _render_clock_time(card.times.started):
             said.append(f"<span>{clock}</span>")
         if face.durations:
             said.append(f'<span class="lengths">{escape(face.durations)}</span>')
-        return _html("".join(said))
+        return _to_html("".join(said))
 
 
 @lru_cache(maxsize=4_096)
-def _clock(at: float) -> str:
+def _render_clock_time(at: float) -> str:
     """A card's time is drawn at every tick, and is the same at each."""
-    return str(moment(at))
+    return str(render_time(at))
 
 
-def _html(text: str) -> SafeString:
+def _to_html(text: str) -> SafeString:
     return mark_safe(text)  # noqa: S308 - each value was escaped where it was put in

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from dashboard import url_helpers
 from dashboard.cards import duration_bar, labels, payload_view, safe_text
 from dashboard.cards import risk as risks
-from dashboard.cards.payload_view import Body
+from dashboard.cards.payload_view import PayloadView
 from toolcards.client.common import error_codes
 from toolcards.client.common.json_text import same
 from toolcards.core.calls.call_json import summary, view_sha256
@@ -24,14 +24,16 @@ from toolcards.gate.approvals import revocation
 S = ToolCallState
 
 
-class Face:
+class CardView:
     """A card in words and numbers; `full` shows bodies whole."""
 
     def __init__(self, card: Card, *, full: bool = False) -> None:
         self.card, self.full = card, full
-        self.look = labels.look(card)
+        self.look = labels.get_label(card)
         self.kind_icon = labels.KIND_ICONS.get(card.tool.kind, "wrench")
-        self.cap = None if full else payload_view.CAP_ASKED if card.waiting else payload_view.CAP
+        self.cap = (
+            None if full else payload_view.MAX_CHARACTERS_WAITING if card.waiting else payload_view.MAX_CHARACTERS
+        )
 
     # ------------------------------------------------------------ head
 
@@ -81,10 +83,10 @@ class Face:
     # ------------------------------------------------------------ input and output
 
     @cached_property
-    def writing(self) -> Body | None:
+    def writing(self) -> PayloadView | None:
         """The end of the input while it streams."""
-        return payload_view.tail(
-            self.card.text.tail(payload_view.TAIL) if len(self.card.text) > 4096 else str(self.card.text)
+        return payload_view.get_tail(
+            self.card.text.tail(payload_view.TAIL_CHARACTERS) if len(self.card.text) > 4096 else str(self.card.text)
         )
 
     @property
@@ -93,16 +95,16 @@ class Face:
         return len(self.card.text)
 
     @cached_property
-    def input(self) -> Body | None:
+    def input(self) -> PayloadView | None:
         """The input, as far as it is known."""
         if self.card.has_input:
-            return payload_view.body(self.card.input, self.cap)
-        return payload_view.body(str(self.card.text), self.cap) if len(self.card.text) else None
+            return payload_view.build_payload_view(self.card.input, self.cap)
+        return payload_view.build_payload_view(str(self.card.text), self.cap) if len(self.card.text) else None
 
     @cached_property
-    def output(self) -> Body | None:
+    def output(self) -> PayloadView | None:
         """The output, partial ones included."""
-        return payload_view.body(self.card.output, self.cap) if self.card.has_output else None
+        return payload_view.build_payload_view(self.card.output, self.cap) if self.card.has_output else None
 
     @cached_property
     def changed(self) -> list[tuple[str, str]]:
@@ -113,7 +115,7 @@ class Face:
         named = [("-", card.original_tool), ("+", card.tool.name)] if card.original_tool else []
         if card.original_input is None or same(card.original_input, card.shown_input):
             return named
-        return [*named, *payload_view.diff(card.original_input, card.shown_input)]
+        return [*named, *payload_view.diff_lines(card.original_input, card.shown_input)]
 
     @property
     def changed_by(self) -> str:
@@ -121,13 +123,13 @@ class Face:
         if self.card.repair != "edited":
             return f"Input repaired ({self.card.repair}) before anything ran"
         by = self.card.approval.by if self.card.approval else None
-        return f"Edited by {labels.who(by)}"
+        return f"Edited by {labels.describe_actor(by)}"
 
     @cached_property
     def proposed(self) -> list[tuple[str, str]]:
         """What somebody proposes to change, while more votes are needed."""
         ask = self.card.approval
-        return payload_view.diff(self.card.input, ask.edited) if ask and ask.has_edited else []
+        return payload_view.diff_lines(self.card.input, ask.edited) if ask and ask.has_edited else []
 
     # ------------------------------------------------------------ why, who, what went wrong
 
@@ -145,7 +147,7 @@ class Face:
             return ""
         if verdict.rule:
             return f"rule {verdict.rule}"
-        return "No rule matched: default" if verdict.by.kind == "default" else labels.who(verdict.by)
+        return "No rule matched: default" if verdict.by.kind == "default" else labels.describe_actor(verdict.by)
 
     @property
     def would(self) -> list[str]:
@@ -156,29 +158,29 @@ class Face:
     @property
     def answered_by(self) -> str:
         """Who answered the approval."""
-        return labels.who(self.card.approval.by if self.card.approval else None)
+        return labels.describe_actor(self.card.approval.by if self.card.approval else None)
 
     @property
     def denied_by(self) -> str:
         """Who or what said no."""
-        return labels.who(self.card.denied_by)
+        return labels.describe_actor(self.card.denied_by)
 
     @property
     def told(self) -> str:
         """What the agent was told after a denial, where it said so itself; else what we answered."""
         if self.card.detail is not None:
-            return payload_view.spelled(self.card.detail)[: self.cap]
+            return payload_view.format_value(self.card.detail)[: self.cap]
         return self.card.denied
 
     @property
     def soft_sentence(self) -> str:
         """What a soft end means for a person."""
-        return labels.soft_sentence(self.card) if self.card.soft else ""
+        return labels.describe_soft_end(self.card) if self.card.soft else ""
 
     @property
     def by_hand(self) -> str:
         """Who settled the call by hand."""
-        return labels.who(self.card.by_hand.by if self.card.by_hand else None)
+        return labels.describe_actor(self.card.by_hand.by if self.card.by_hand else None)
 
     @property
     def by_hand_sentence(self) -> str:
@@ -196,7 +198,7 @@ class Face:
         error = self.card.error
         if error is None:
             return []
-        said = [("Try again?", labels.try_again(error)), ("Whose fault", labels.whose_fault(error))]
+        said = [("Try again?", labels.describe_retry(error)), ("Whose fault", labels.describe_cause(error))]
         wait = f"{error.after_ms / 1000:g} s" if error.after_ms else ""
         said += [("Wait first", wait), ("Code", error.code), ("Phase", error.phase)]
         return [(name, value) for name, value in said if value]
@@ -232,7 +234,7 @@ class Face:
     @cached_property
     def risk(self) -> risks.Risk:
         """How closely a person should look before saying yes."""
-        return risks.of(self.card)
+        return risks.assess_risk(self.card)
 
     @property
     def undo_until(self) -> float:
@@ -260,7 +262,7 @@ class Face:
     @property
     def editable_json(self) -> str:
         """The input as a person edits it; masked secrets are put back by the gate."""
-        return safe_text.in_json(json.dumps(self.card.input, indent=2, ensure_ascii=False))
+        return safe_text.escape_in_json(json.dumps(self.card.input, indent=2, ensure_ascii=False))
 
     @property
     def grants(self) -> list[str]:
@@ -288,7 +290,7 @@ class Face:
     @cached_property
     def segments(self) -> list[duration_bar.Segment]:
         """Writing, waiting for a person, running, as far as they have ended."""
-        return duration_bar.segments(self.card)
+        return duration_bar.compute_segments(self.card)
 
     @property
     def durations(self) -> str:

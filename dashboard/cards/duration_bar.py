@@ -8,7 +8,7 @@ from dashboard import url_helpers
 from toolcards.core.calls.card import Card, ToolCallState
 
 S = ToolCallState
-_SAID = {"write": "writing", "wait": "waiting", "run": "running"}
+_PHASE_WORDS = {"write": "writing", "wait": "waiting", "run": "running"}
 _NEVER_RAN = ("not-executed", "incomplete-input", "superseded")
 
 
@@ -22,28 +22,28 @@ class Segment:
     said: str
 
 
-def segments(card: Card) -> list[Segment]:
+def compute_segments(card: Card) -> list[Segment]:
     """Return the writing, the waiting for a person and the running, as far as they have ended."""
-    parts = [(name, length) for name, length in _parts(card) if length is not None and length > 0]
+    parts = [(name, length) for name, length in _list_phases(card) if length is not None and length > 0]
     total = sum(length for _, length in parts) or 1
     widths = [max(2.0, length / total * 100) for _, length in parts]
     drawn, x = [], 0.0
     for (name, length), width in zip(parts, widths, strict=True):
         share = width / sum(widths) * 100
-        drawn.append(Segment(name, round(x, 1), round(share, 1), f"{_SAID[name]} {url_helpers.length(length)}"))
+        drawn.append(Segment(name, round(x, 1), round(share, 1), f"{_PHASE_WORDS[name]} {url_helpers.length(length)}"))
         x += share
     return drawn
 
 
-def _parts(card: Card) -> list[tuple[str, float | None]]:
+def _list_phases(card: Card) -> list[tuple[str, float | None]]:
     times = card.times
     ran = card.state is not S.OUTPUT_DENIED and not (card.soft and card.cause in _NEVER_RAN)
     return [
-        ("write", _between(times.started, times.available)),
-        ("wait", _between(times.requested, times.decided)),
-        ("run", _between(max(times.decided, times.available), times.finished) if ran else None),
+        ("write", _measure(times.started, times.available)),
+        ("wait", _measure(times.requested, times.decided)),
+        ("run", _measure(max(times.decided, times.available), times.finished) if ran else None),
     ]
 
 
-def _between(start: float, end: float) -> float | None:
+def _measure(start: float, end: float) -> float | None:
     return end - start if start and end else None

@@ -11,11 +11,11 @@ from toolcards.audit.trail import redactor
 from toolcards.core.calls import facts as f
 from toolcards.models import Event, ToolCall
 
-MOST = 500
+MAX_EVENTS = 500
 
 
 @dataclass
-class Line:
+class EventLine:
     """One event, or a row of deltas, in words. `applied` False: it came, and changed nothing."""
 
     at: float
@@ -27,57 +27,57 @@ class Line:
     count: int = 1
 
 
-def story(call: ToolCall) -> list[Line]:
+def list_event_lines(call: ToolCall) -> list[EventLine]:
     """Return the call's events, oldest first; deltas in a row are one line."""
-    lines: list[Line] = []
-    deltas: Line | None = None
-    for event in Event.objects.filter(run=call.run_id, ordinal=call.ordinal).order_by("seq")[: MOST * 20]:
+    lines: list[EventLine] = []
+    deltas: EventLine | None = None
+    for event in Event.objects.filter(run=call.run_id, ordinal=call.ordinal).order_by("seq")[: MAX_EVENTS * 20]:
         fact = event.legible
         if isinstance(fact, f.InputDelta):
             if deltas is None:
-                deltas = Line(event.at, event.seq, "", st="stream", count=0)
+                deltas = EventLine(event.at, event.seq, "", st="stream", count=0)
                 lines.append(deltas)
             deltas.count += 1
             deltas.text = f"Wrote input in {deltas.count} piece{'s' * (deltas.count != 1)}"
             continue
         deltas = None
-        lines.append(_line(event, fact))
-        if len(lines) >= MOST:
+        lines.append(_build_line(event, fact))
+        if len(lines) >= MAX_EVENTS:
             break
     return lines
 
 
-def _line(event: Event, fact: Any) -> Line:
-    tell = _TELL.get(type(fact), _plainly)
+def _build_line(event: Event, fact: Any) -> EventLine:
+    tell = _DESCRIBE.get(type(fact), _describe_by_type)
     text, said, st = tell(fact)
-    return Line(event.at, event.seq, text, redactor().text(said)[:400], st, event.applied)
+    return EventLine(event.at, event.seq, text, redactor().text(said)[:400], st, event.applied)
 
 
-Told = tuple[str, str, str]
+Description = tuple[str, str, str]
 
 
-def _plainly(fact: Any) -> Told:
+def _describe_by_type(fact: Any) -> Description:
     return str(fact.type).replace("-", " ").capitalize(), "", ""
 
 
-def _decided(fact: f.Decided) -> Told:
+def _describe_decision(fact: f.Decided) -> Description:
     rule = f" by rule {fact.rule}" if fact.rule else ""
     version = f" (policy v{fact.version})" if fact.version else ""
     return f"Policy: {labels.EFFECTS.get(fact.effect, fact.effect).lower()}{rule}{version}", fact.reason, "run"
 
 
-def _asked(fact: f.ApprovalAsked) -> Told:
+def _describe_approval_request(fact: f.ApprovalAsked) -> Description:
     asker = "Toolcards asked" if fact.opener == "gate" else "The agent asked"
     return f"{asker} for approval", fact.reason, "ask"
 
 
-def _answered(fact: f.ApprovalAnswered) -> Told:
+def _describe_approval_answer(fact: f.ApprovalAnswered) -> Description:
     said = "Approved" if fact.approved else "Denied"
     edited = ", with an edited input" if fact.has_input else ""
-    return f"{said} by {labels.who(fact.by)}{edited}", fact.reason, "ok" if fact.approved else "deny"
+    return f"{said} by {labels.describe_actor(fact.by)}{edited}", fact.reason, "ok" if fact.approved else "deny"
 
 
-def _closed(fact: f.Closed) -> Told:
+def _describe_closed_approval(fact: f.Closed) -> Description:
     return (
         f"Its run ended around it: {fact.how}" if fact.how != "expired" else "Nobody answered in time",
         fact.reason,
@@ -85,31 +85,35 @@ def _closed(fact: f.Closed) -> Told:
     )
 
 
-def _failed(fact: f.OutputFailed) -> Told:
+def _describe_failure(fact: f.OutputFailed) -> Description:
     return "Failed" + (f" ({fact.code})" if fact.code else ""), fact.message, "err"
 
 
-_TELL: dict[type, Callable[[Any], Told]] = {
+_DESCRIBE: dict[type, Callable[[Any], Description]] = {
     f.InputStarted: lambda fact: ("The agent began to write the input", "", "stream"),
     f.InputReady: lambda fact: ("The input was complete", "", "run"),
     f.InputInvalid: lambda fact: ("The input could not be used; the tool did not run", fact.message, "err"),
     f.InputRepaired: lambda fact: (f"The input was repaired ({fact.method or 'method not stated'})", "", "run"),
-    f.Decided: _decided,
-    f.ApprovalAsked: _asked,
-    f.ApprovalAnswered: _answered,
-    f.Voted: lambda fact: (f"{labels.who(fact.by)} voted; {fact.have} said yes so far", "", "ask"),
+    f.Decided: _describe_decision,
+    f.ApprovalAsked: _describe_approval_request,
+    f.ApprovalAnswered: _describe_approval_answer,
+    f.Voted: lambda fact: (f"{labels.describe_actor(fact.by)} voted; {fact.have} said yes so far", "", "ask"),
     f.Escalated: lambda fact: (f"Nobody had answered, so {', '.join(fact.to)} was asked too", "", "ask"),
     f.AgentMoved: lambda fact: (f"The agent {'went away' if fact.away else 'is back'}", "", "off"),
     f.ApprovalMoved: lambda fact: (f"The approval was {fact.state}", "", "ok"),
-    f.OutputPartial: lambda fact: ("A partial output came", payload_view.spelled(redactor().value(fact.output)), "run"),
-    f.OutputReady: lambda fact: ("The result came", payload_view.spelled(redactor().value(fact.output)), "ok"),
-    f.OutputFailed: _failed,
-    f.OutputDenied: lambda fact: (f"Denied by {labels.who(fact.by)}", fact.reason, "deny"),
+    f.OutputPartial: lambda fact: (
+        "A partial output came",
+        payload_view.format_value(redactor().value(fact.output)),
+        "run",
+    ),
+    f.OutputReady: lambda fact: ("The result came", payload_view.format_value(redactor().value(fact.output)), "ok"),
+    f.OutputFailed: _describe_failure,
+    f.OutputDenied: lambda fact: (f"Denied by {labels.describe_actor(fact.by)}", fact.reason, "deny"),
     f.OutcomeMarked: lambda fact: (f"A later message said that it {fact.outcome}", "", ""),
     f.SnapshotSeen: lambda fact: ("A snapshot showed its result", fact.error or "", ""),
-    f.Closed: _closed,
+    f.Closed: _describe_closed_approval,
     f.SettledByHand: lambda fact: (
-        f"{labels.who(fact.by)} looked: it {fact.outcome}",
+        f"{labels.describe_actor(fact.by)} looked: it {fact.outcome}",
         fact.note,
         "err" if fact.outcome == "failed" else "ok",
     ),

@@ -12,15 +12,15 @@ from django.utils.safestring import SafeString
 
 
 @lru_cache(maxsize=512)
-def icon(name: str, classes: str = "") -> SafeString:
+def render_icon(name: str, classes: str = "") -> SafeString:
     """An icon of the sprite; what it means is said in words beside it."""
     sprite = static("vendor/lucide/sprite.svg")
     return format_html('<svg class="icon {}" aria-hidden="true"><use href="{}#i-{}"/></svg>', classes, sprite, name)
 
 
-def moment(value: Any, form: str = "clock") -> SafeString | str:
+def render_time(value: Any, form: str = "clock") -> SafeString | str:
     """A point in time as <time>; the page's script says it in the reader's own zone, or how long ago it was."""
-    at = _moment(value)
+    at = _to_datetime(value)
     if at is None:
         return ""
     shown = at.strftime("%H:%M:%S" if form == "clock" else "%d %b %H:%M")
@@ -30,13 +30,13 @@ def moment(value: Any, form: str = "clock") -> SafeString | str:
     )
 
 
-def iso(value: Any) -> str:
+def format_iso(value: Any) -> str:
     """A point in time as machines write it, in UTC."""
-    at = _moment(value)
+    at = _to_datetime(value)
     return at.isoformat(timespec="seconds").replace("+00:00", "Z") if at else ""
 
 
-def _moment(value: Any) -> datetime | None:
+def _to_datetime(value: Any) -> datetime | None:
     if isinstance(value, datetime):
         return value.astimezone(UTC)
     try:

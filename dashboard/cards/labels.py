@@ -13,7 +13,7 @@ S = ToolCallState
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class StateLabel:
     """How a state is drawn: its word, icon, colour token and form of badge; `live` ones move."""
 
     word: str
@@ -23,38 +23,38 @@ class Look:
     live: bool = False
 
 
-LOOKS: dict[str, Look] = {
-    S.INPUT_STREAMING: Look("Writing input", "circle-dashed", "stream", "dashed", live=True),
-    S.INPUT_AVAILABLE: Look("Running", "play", "run", live=True),
-    S.APPROVAL_REQUESTED: Look("Needs approval", "hand", "ask", "solid", live=True),
-    S.APPROVAL_RESPONDED: Look("Approved", "check-check", "ok", "outline"),
-    S.OUTPUT_AVAILABLE: Look("Done", "circle-check", "ok"),
-    S.OUTPUT_ERROR: Look("Failed", "triangle-alert", "err"),
-    S.OUTPUT_DENIED: Look("Denied", "ban", "deny", "outline"),
+STATE_LABELS: dict[str, StateLabel] = {
+    S.INPUT_STREAMING: StateLabel("Writing input", "circle-dashed", "stream", "dashed", live=True),
+    S.INPUT_AVAILABLE: StateLabel("Running", "play", "run", live=True),
+    S.APPROVAL_REQUESTED: StateLabel("Needs approval", "hand", "ask", "solid", live=True),
+    S.APPROVAL_RESPONDED: StateLabel("Approved", "check-check", "ok", "outline"),
+    S.OUTPUT_AVAILABLE: StateLabel("Done", "circle-check", "ok"),
+    S.OUTPUT_ERROR: StateLabel("Failed", "triangle-alert", "err"),
+    S.OUTPUT_DENIED: StateLabel("Denied", "ban", "deny", "outline"),
 }
-PRELIMINARY = Look("Running, partial output", "radio", "run", live=True)
-AWAITING = Look("Waiting for the client", "monitor", "run", "outline")
-AUTOMATIC = Look("Checked automatically", "shield", "run", "outline")
+PRELIMINARY = StateLabel("Running, partial output", "radio", "run", live=True)
+AWAITING = StateLabel("Waiting for the client", "monitor", "run", "outline")
+AUTOMATIC = StateLabel("Checked automatically", "shield", "run", "outline")
 # Errors that ended a call before anything ran, by their phase.
 NEVER_RAN = {
-    "resolve": Look("No such tool", "triangle-alert", "err"),
-    "validate": Look("Invalid input", "triangle-alert", "err"),
-    "before": Look("Stopped by a plug-in", "triangle-alert", "err"),
+    "resolve": StateLabel("No such tool", "triangle-alert", "err"),
+    "validate": StateLabel("Invalid input", "triangle-alert", "err"),
+    "before": StateLabel("Stopped by a plug-in", "triangle-alert", "err"),
 }
-EXPIRED = Look("Expired", "clock", "deny", "outline")
+EXPIRED = StateLabel("Expired", "clock", "deny", "outline")
 
 # A soft end is our conclusion; a real result may still replace it.
-SOFT: dict[str, Look] = {
-    "aborted": Look("Stopped", "octagon-pause", "off", "dotted"),
-    "truncated": Look("No result heard", "circle-question-mark", "off", "dotted"),
-    "not-executed": Look("Not run", "pause", "off", "dotted"),
-    "incomplete-input": Look("Input never finished", "circle-dashed", "off", "dotted"),
-    "superseded": Look("Replaced", "history", "off", "dotted"),
-    "run-error": Look("Run failed", "triangle-alert", "err", "dotted"),
+SOFT_END_LABELS: dict[str, StateLabel] = {
+    "aborted": StateLabel("Stopped", "octagon-pause", "off", "dotted"),
+    "truncated": StateLabel("No result heard", "circle-question-mark", "off", "dotted"),
+    "not-executed": StateLabel("Not run", "pause", "off", "dotted"),
+    "incomplete-input": StateLabel("Input never finished", "circle-dashed", "off", "dotted"),
+    "superseded": StateLabel("Replaced", "history", "off", "dotted"),
+    "run-error": StateLabel("Run failed", "triangle-alert", "err", "dotted"),
 }
-BY_HAND = {
-    "succeeded": Look("Done, settled by hand", "circle-check", "ok", "dotted"),
-    "failed": Look("Failed, settled by hand", "triangle-alert", "err", "dotted"),
+MANUAL_OUTCOME_LABELS = {
+    "succeeded": StateLabel("Done, settled by hand", "circle-check", "ok", "dotted"),
+    "failed": StateLabel("Failed, settled by hand", "triangle-alert", "err", "dotted"),
 }
 SOFT_SENTENCES = {
     "aborted": "The run was stopped before this call had a result.",
@@ -97,7 +97,7 @@ ANOMALIES = {
     "protocol-violation": "The agent’s messages about it came in an order that should not happen",
 }
 
-_BY = {
+_ACTOR_TEMPLATES = {
     "human": "{name}", "rule": "rule {name}", "grant": "a standing permission {name}",
     "default": "the policy’s default",
     "timeout": "the time limit", "kill_switch": "the kill switch", "break_glass": "break-glass {name}",
@@ -111,7 +111,7 @@ AUTHORITIES = {
     "provider": "the model provider", "host": "the agent’s host", "gate": "Toolcards",
 }  # fmt: skip
 # Whose fault it was, where the code tells more than the authority does.
-_FAULTS = {
+_CAUSES = {
     "plugin_veto": "a plug-in, which said no", "policy_denied": "nobody: the policy does not allow it",
     "kill_switch": "nobody: somebody has stopped everything", "approval_denied": "nobody: a person said no",
     "approval_expired": "nobody: no person answered in time",
@@ -126,7 +126,7 @@ _FAULTS = {
     "transport": "the connection between agent and tool", "lost": "the agent: it fell silent",
 }  # fmt: skip
 # Why not, where a no is not the whole truth.
-_AGAIN = {
+_RETRIES = {
     "plugin_veto": "No, the plug-in will say no again", "policy_denied": "No, the policy will say no again",
     "kill_switch": "Not before the kill switch is off", "approval_denied": "No, a person has said no",
     "approval_expired": "It may be asked for again", "permit_expired": "It may be asked for again",
@@ -141,54 +141,54 @@ _AGAIN = {
 }  # fmt: skip
 RETRYABLE = {True: "Yes, the same call may succeed", False: "No, the same call will not help", None: "Not stated"}
 EFFECTS = {"allow": "Allowed", "deny": "Denied", "ask": "Asked"}
-RUN_LOOKS: dict[str, Look] = {
-    "running": Look("Running", "play", "run", live=True),
-    "waiting": Look("Waiting for a person", "hand", "ask", "solid"),
-    "finished": Look("Finished", "circle-check", "ok"),
-    "error": Look("Failed", "triangle-alert", "err"),
-    "aborted": Look("Stopped", "octagon-pause", "off", "dotted"),
-    "truncated": Look("Fell silent", "circle-question-mark", "off", "dotted"),
+RUN_LABELS: dict[str, StateLabel] = {
+    "running": StateLabel("Running", "play", "run", live=True),
+    "waiting": StateLabel("Waiting for a person", "hand", "ask", "solid"),
+    "finished": StateLabel("Finished", "circle-check", "ok"),
+    "error": StateLabel("Failed", "triangle-alert", "err"),
+    "aborted": StateLabel("Stopped", "octagon-pause", "off", "dotted"),
+    "truncated": StateLabel("Fell silent", "circle-question-mark", "off", "dotted"),
 }
 
 
-def look(card: Card) -> Look:
+def get_label(card: Card) -> StateLabel:
     """Return how the card's situation is drawn."""
     state = card.state or S.INPUT_STREAMING
     if card.soft and card.by_hand:
-        return BY_HAND[card.by_hand.outcome]
+        return MANUAL_OUTCOME_LABELS[card.by_hand.outcome]
     if card.soft:
-        return SOFT.get(card.cause or "", LOOKS[state])
+        return SOFT_END_LABELS.get(card.cause or "", STATE_LABELS[state])
     if card.preliminary:
         return PRELIMINARY
     if card.awaiting_client:
         return AWAITING
-    return _particular(card, state)
+    return _find_special_label(card, state)
 
 
-def _particular(card: Card, state: ToolCallState) -> Look:
+def _find_special_label(card: Card, state: ToolCallState) -> StateLabel:
     if state is S.APPROVAL_REQUESTED and card.approval and card.approval.automatic:
         return AUTOMATIC
     if state is S.OUTPUT_ERROR and card.error and card.error.phase in NEVER_RAN:
         return NEVER_RAN[card.error.phase]
     if state is S.OUTPUT_DENIED and card.denied_by and card.denied_by.kind == "timeout":
         return EXPIRED
-    return LOOKS[state]
+    return STATE_LABELS[state]
 
 
-def whose_fault(error: Failure) -> str:
+def describe_cause(error: Failure) -> str:
     """Return who must change something before the call can succeed."""
     row = error_codes.TABLE.get(error.code)
-    if row is not None and row.authority == error.authority and error.code in _FAULTS:
-        return _FAULTS[error.code]
+    if row is not None and row.authority == error.authority and error.code in _CAUSES:
+        return _CAUSES[error.code]
     return AUTHORITIES.get(error.authority, error.authority) or "Not stated"
 
 
-def try_again(error: Failure) -> str:
+def describe_retry(error: Failure) -> str:
     """Return whether the same call makes sense once more."""
-    return _AGAIN.get(error.code, RETRYABLE[False]) if error.retryable is False else RETRYABLE[error.retryable]
+    return _RETRIES.get(error.code, RETRYABLE[False]) if error.retryable is False else RETRYABLE[error.retryable]
 
 
-def soft_sentence(card: Card) -> str:
+def describe_soft_end(card: Card) -> str:
     """Return what the end of a call that we concluded means."""
     cause = card.cause or ""
     if cause == "superseded" and any(code == CHANGED for code, _ in card.anomalies):
@@ -197,8 +197,8 @@ def soft_sentence(card: Card) -> str:
     return (SOFT_SENTENCES if written else SOFT_SENTENCES | UNWRITTEN_SENTENCES).get(cause, "")
 
 
-def who(by: By | None) -> str:
+def describe_actor(by: By | None) -> str:
     """Return who or what answered, as it stands after "by"."""
     if by is None:
         return "somebody"
-    return _BY.get(by.kind, "{name}").format(name=by.name).strip() or by.kind
+    return _ACTOR_TEMPLATES.get(by.kind, "{name}").format(name=by.name).strip() or by.kind

@@ -7,8 +7,8 @@ from typing import Any
 
 from toolcards.models import Run, ToolCall
 
-LEAST = 300  # calls; a shorter run is drawn whole
-COLUMNS = 240
+MIN_CALLS = 300  # calls; a shorter run is drawn whole
+MAX_COLUMNS = 240
 WIDTH, HEIGHT = 960, 36
 # In the order they are stacked, from the ground up: part, its word, and the states that count to it.
 PARTS = (
@@ -20,7 +20,7 @@ PARTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Slab:
+class MinimapPart:
     """One part of a column."""
 
     part: str
@@ -29,12 +29,12 @@ class Slab:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class MinimapColumn:
     """Some calls that follow each other: where the column stands, what it says, and where the timeline would begin."""
 
     x: float
     wide: float
-    slabs: list[Slab]
+    slabs: list[MinimapPart]
     said: str
     middle: int
     first: int
@@ -42,18 +42,18 @@ class Column:
     counts: tuple[int, ...]  # of its calls, in the order of `PARTS`
 
 
-def minimap(run: Run, first: int, last: int) -> dict[str, Any]:
+def build_minimap(run: Run, first: int, last: int) -> dict[str, Any]:
     """Return the picture of all calls of the run, with the window from `first` to `last`; empty for a short run."""
-    if run.calls <= LEAST:
+    if run.calls <= MIN_CALLS:
         return {"columns": []}
     rows = ToolCall.objects.filter(run=run, removed=False).order_by("ordinal")
     calls = list(rows.values_list("ordinal", "state"))
-    if len(calls) <= LEAST:
+    if len(calls) <= MIN_CALLS:
         return {"columns": []}
-    count = min(COLUMNS, len(calls))
+    count = min(MAX_COLUMNS, len(calls))
     wide = WIDTH / count
     parts = [calls[n * len(calls) // count : (n + 1) * len(calls) // count] for n in range(count)]
-    columns = [_column(part, n * wide, wide) for n, part in enumerate(parts)]
+    columns = [_build_column(part, n * wide, wide) for n, part in enumerate(parts)]
     inside = [
         column for column, part in zip(columns, parts, strict=True) if part[-1][0] >= first and part[0][0] <= last
     ]
@@ -64,7 +64,7 @@ def minimap(run: Run, first: int, last: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _column(calls: list[tuple[int, str]], x: float, wide: float) -> Column:
+def _build_column(calls: list[tuple[int, str]], x: float, wide: float) -> MinimapColumn:
     counts = [sum(state in states for _, state in calls) for _, _, states in PARTS]
     counts[-1] = len(calls) - sum(counts)  # what no other part counts
     slabs, ground = [], float(HEIGHT)
@@ -72,10 +72,10 @@ def _column(calls: list[tuple[int, str]], x: float, wide: float) -> Column:
         if count:
             high = round(count / len(calls) * HEIGHT, 2)
             ground -= high
-            slabs.append(Slab(part, round(ground, 2), high))
+            slabs.append(MinimapPart(part, round(ground, 2), high))
     said = ", ".join(f"{count} {word}" for (_, word, _), count in zip(PARTS, counts, strict=True) if count)
     first, last = calls[0][0], calls[-1][0]
-    return Column(
+    return MinimapColumn(
         round(x, 2), round(wide, 2), slabs, f"Calls {first} to {last}: {said}", (first + last) // 2, first, last,
         tuple(counts),
     )  # fmt: skip

@@ -7,13 +7,13 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-CAP = 2_000  # characters of a body in a card that is pushed
-CAP_ASKED = 24_000  # a person must be able to read what they approve
-TAIL = 1_200  # of an input that is being written
+MAX_CHARACTERS = 2_000  # characters of a body in a card that is pushed
+MAX_CHARACTERS_WAITING = 24_000  # a person must be able to read what they approve
+TAIL_CHARACTERS = 1_200  # of an input that is being written
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class PayloadView:
     """A value to show: `rows` for a flat object, else `text`; `left` characters did not fit."""
 
     text: str = ""
@@ -26,24 +26,29 @@ class Body:
     empty: bool = False  # null, "", 0, false, [] and {} are results too
 
 
-def body(value: Any, cap: int | None) -> Body:
+def build_payload_view(value: Any, cap: int | None) -> PayloadView:
     """Return the value for people; `cap` characters of it, None for all."""
-    text = spelled(value)
+    text = format_value(value)
     shown = text if cap is None else text[:cap]
-    flat = isinstance(value, dict) and value and not any(_nested(part) for part in value.values())
-    rows = _rows(value, cap) if flat else []
-    return Body(
+    flat = isinstance(value, dict) and value and not any(_is_nested(part) for part in value.values())
+    rows = _list_rows(value, cap) if flat else []
+    return PayloadView(
         text=shown, rows=rows, left=len(text) - len(shown), size=len(text), lines=text.count("\n") + 1,
-        hint=_hint(value, text), word=_word(value), empty=not value and value is not True,
+        hint=_build_hint(value, text), word=_get_type_word(value), empty=not value and value is not True,
     )  # fmt: skip
 
 
-def tail(text: str) -> Body:
+def get_tail(text: str) -> PayloadView:
     """Return the end of a text that is still being written."""
-    return Body(text=text[-TAIL:], left=max(0, len(text) - TAIL), size=len(text), lines=text.count("\n") + 1)
+    return PayloadView(
+        text=text[-TAIL_CHARACTERS:],
+        left=max(0, len(text) - TAIL_CHARACTERS),
+        size=len(text),
+        lines=text.count("\n") + 1,
+    )
 
 
-def spelled(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a string as it is, everything else as indented JSON."""
     if isinstance(value, str):
         return value
@@ -53,30 +58,33 @@ def spelled(value: Any) -> str:
         return str(type(value).__name__)
 
 
-def diff(before: Any, after: Any) -> list[tuple[str, str]]:
+def diff_lines(before: Any, after: Any) -> list[tuple[str, str]]:
     """Return the lines of both with `+`, `-` or a space before them: what a repair or a person changed."""
-    lines = difflib.ndiff(spelled(before)[:CAP_ASKED].splitlines(), spelled(after)[:CAP_ASKED].splitlines())
+    lines = difflib.ndiff(
+        format_value(before)[:MAX_CHARACTERS_WAITING].splitlines(),
+        format_value(after)[:MAX_CHARACTERS_WAITING].splitlines(),
+    )
     return [(line[0], line[2:]) for line in lines if line[0] in "+- "][:400]
 
 
-def _nested(part: Any) -> bool:
+def _is_nested(part: Any) -> bool:
     return isinstance(part, (dict, list)) and bool(part)
 
 
-def _rows(value: dict[str, Any], cap: int | None) -> list[tuple[str, str]]:
+def _list_rows(value: dict[str, Any], cap: int | None) -> list[tuple[str, str]]:
     """Names and values, as far as the cap goes."""
     rows, room = [], cap
     for name, part in value.items():
         if room is not None and room <= 0:
             break
-        text = spelled(part) if not isinstance(part, str) or part == "" else part
+        text = format_value(part) if not isinstance(part, str) or part == "" else part
         text = '""' if text == "" else text
         rows.append((name, text if room is None else text[:room]))
         room = None if room is None else room - len(name) - len(text)
     return rows
 
 
-def _word(value: Any) -> str:
+def _get_type_word(value: Any) -> str:
     if isinstance(value, dict):
         return f"{len(value)} field{'s' * (len(value) != 1)}"
     if isinstance(value, list):
@@ -84,11 +92,11 @@ def _word(value: Any) -> str:
     return {type(None): "null", bool: "true or false", str: "text"}.get(type(value), "number")
 
 
-def _hint(value: Any, text: str) -> str:
+def _build_hint(value: Any, text: str) -> str:
     if value == "":
         return '""  (empty text)'
     if isinstance(value, dict) and value:
-        pairs = (f"{name}: {' '.join(spelled(part)[:80].split())}" for name, part in list(value.items())[:4])
+        pairs = (f"{name}: {' '.join(format_value(part)[:80].split())}" for name, part in list(value.items())[:4])
         return ", ".join(pairs)[:160]
     flat = " ".join(text[:400].split())
     return flat[:140] + ("…" if len(flat) > 140 else "")

@@ -10,21 +10,21 @@ from django.template.loader import render_to_string
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from dashboard.cards.card_html import Pieces
-from dashboard.cards.card_view import Face
+from dashboard.cards.card_html import CardHtml
+from dashboard.cards.card_view import CardView
 from toolcards.core.calls.card import ToolCallState
 from toolcards.models import ToolCall
 
-KEPT = 3_000  # rendered cards in memory
+CACHE_SIZE = 3_000  # rendered cards in memory
 
 # Where a form's token goes on a page of one reader; pushed cards are everybody's and carry none.
 TOKEN = "<!--token-->"  # noqa: S105 - agents cannot write it: their text is escaped
 
 
-class Rendered:
+class CardCache:
     """The cards rendered lately, oldest forgotten first."""
 
-    def __init__(self, size: int = KEPT) -> None:
+    def __init__(self, size: int = CACHE_SIZE) -> None:
         self._size = size
         self._kept: OrderedDict[tuple[int, int, int, int], str] = OrderedDict()
         self._lock = threading.Lock()
@@ -33,14 +33,14 @@ class Rendered:
     def of(self, call: ToolCall) -> str:
         """Return the card's HTML, rendered now if this revision never was."""
         if call.state == ToolCallState.APPROVAL_RESPONDED and settings.TOOLCARDS.handover_seconds:
-            return draw(call)  # what it offers ends by the clock, not with a revision
+            return render_uncached(call)  # what it offers ends by the clock, not with a revision
         key = (call.run_id, call.ordinal, call.rev, call.seq)  # an agent that leaves changes no revision
         with self._lock:
             found = self._kept.get(key)
             if found is not None:
                 self._kept.move_to_end(key)
                 return found
-        html = draw(call)
+        html = render_uncached(call)
         with self._lock:
             self.renders += 1
             self._kept[key] = html
@@ -54,28 +54,28 @@ class Rendered:
             self._kept.clear()
 
 
-rendered = Rendered()
+card_cache = CardCache()
 
 
 def render(call: ToolCall) -> str:
     """Return the card as it is pushed to everybody; `call.run` must be loaded."""
-    return rendered.of(call)
+    return card_cache.of(call)
 
 
-def draw(call: ToolCall, *, full: bool = False, masked: bool = True) -> str:
+def render_uncached(call: ToolCall, *, full: bool = False, masked: bool = True) -> str:
     """Render the card; `full` with its bodies whole. Not `masked` only for one who may look, and is written down."""
-    face = Face(call.as_shown_card() if masked else call.as_card(), full=full)
+    face = CardView(call.as_shown_card() if masked else call.as_card(), full=full)
     state = face.card.state or ToolCallState.INPUT_STREAMING
     shown = {
-        "call": call, "card": face.card, "face": face, "dom": f"c-{call.public_id}", "piece": Pieces(call, face),
+        "call": call, "card": face.card, "face": face, "dom": f"c-{call.public_id}", "piece": CardHtml(call, face),
         "body": f"toolcards/card/{state}.html",
     }  # fmt: skip
     return render_to_string("toolcards/card.html", shown)
 
 
-def for_page(call: ToolCall, *, token: str, full: bool = False, told: str = "", back: str = "") -> SafeString:
+def render_for_reader(call: ToolCall, *, token: str, full: bool = False, told: str = "", back: str = "") -> SafeString:
     """Return the card for one reader: with a form token, where a plain form goes `back` to, what they must be told."""
-    html = draw(call, full=True) if full else render(call)
+    html = render_uncached(call, full=True) if full else render(call)
     fields = [("csrfmiddlewaretoken", token), ("next", back)]
     inputs = format_html_join("", '<input type="hidden" name="{}" value="{}">', (pair for pair in fields if pair[1]))
     html = html.replace(TOKEN, str(inputs))
@@ -86,6 +86,6 @@ def for_page(call: ToolCall, *, token: str, full: bool = False, told: str = "", 
     return mark_safe(html)  # noqa: S308 - our own template's output
 
 
-def gone(call: ToolCall) -> str:
+def render_removal(call: ToolCall) -> str:
     """Return what takes a card off the pages: its step was reset."""
     return str(format_html('<article id="c-{}" data-rev="{}" data-removed hidden></article>', call.public_id, call.rev))

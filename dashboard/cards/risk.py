@@ -12,9 +12,9 @@ from toolcards.core.calls.card import Card
 from toolcards.core.policy.shell.reader import read_line
 
 LEVELS = ("high", "medium", "low")
-MOST = 3  # reasons on a card
-DEEP = 3  # agents in a path
-LONG = 400  # characters of a command
+MAX_REASONS = 3  # reasons on a card
+MIN_DEEP_LEVEL = 3  # agents in a path
+LONG_COMMAND = 400  # characters of a command
 _COMMANDS = ("command", "cmd", "script")
 _GONE_FOR_GOOD = [
     frozenset(words.split())
@@ -44,15 +44,15 @@ class Risk:
         return LEVELS.index(self.level)
 
 
-def of(card: Card) -> Risk:
+def assess_risk(card: Card) -> Risk:
     """Return the risk: high where the rule that asks says so or the tool deletes, low where the rule says so."""
     severity = str(card.approval.terms.get("severity", "")) if card.approval else ""
     deletes = "delete" in (card.tool.kind, tool_kinds.kind_of(card.tool.name, card.tool.source))
     level = "high" if severity in ("high", "critical") or deletes else "low" if severity == "low" else "medium"
-    return Risk(level, tuple(dict.fromkeys(_reasons(card, severity, deletes)))[:MOST])
+    return Risk(level, tuple(dict.fromkeys(_find_reasons(card, severity, deletes)))[:MAX_REASONS])
 
 
-def _reasons(card: Card, severity: str, deletes: bool) -> Iterator[str]:
+def _find_reasons(card: Card, severity: str, deletes: bool) -> Iterator[str]:
     if severity in ("high", "critical"):
         yield f"{severity} risk, says the rule that asks"
     if deletes:
@@ -60,20 +60,20 @@ def _reasons(card: Card, severity: str, deletes: bool) -> Iterator[str]:
     given = card.input if isinstance(card.input, dict) else {}
     for name in _COMMANDS:
         if isinstance(given.get(name), str):
-            yield from _command(given[name])
-    yield from _places(given)
+            yield from _find_command_risks(given[name])
+    yield from _find_location_risks(given)
     if _SENDS & {word.casefold() for word in _WORDS.findall(card.tool.name)}:
         yield "sends or pays"
     if card.tool.kind == "fetch":
         yield "reaches the network"
-    if len(card.agent_path) >= DEEP:
+    if len(card.agent_path) >= MIN_DEEP_LEVEL:
         yield f"sub-agent at depth {len(card.agent_path)}"
 
 
-def _command(line: str) -> Iterator[str]:
-    parts = read_line(line[: 4 * LONG]).segments
+def _find_command_risks(line: str) -> Iterator[str]:
+    parts = read_line(line[: 4 * LONG_COMMAND]).segments
     words = [part.words for part in parts if part.words]
-    if _DROPS.search(line) or any(map(_final, words)):
+    if _DROPS.search(line) or any(map(_is_irreversible, words)):
         yield "cannot be undone"
     if any(said[0] in _NETWORK for said in words):
         yield "reaches the network"
@@ -81,17 +81,21 @@ def _command(line: str) -> Iterator[str]:
         yield "touches secrets"
     if any(part.opaque for part in parts):
         yield "a command that cannot be read in full"
-    if len(line) > LONG:
+    if len(line) > LONG_COMMAND:
         yield "a long command"
 
 
-def _final(words: tuple[str, ...]) -> bool:
+def _is_irreversible(words: tuple[str, ...]) -> bool:
     return words[0] in _GONE_PROGRAMS or any(wanted <= set(words) for wanted in _GONE_FOR_GOOD)
 
 
-def _places(given: dict[str, Any]) -> Iterator[str]:
+def _find_location_risks(given: dict[str, Any]) -> Iterator[str]:
     for name, value in given.items():
-        if not isinstance(value, str) or len(value) > LONG or not re.search(r"path|file|folder|dir|target", name):
+        if (
+            not isinstance(value, str)
+            or len(value) > LONG_COMMAND
+            or not re.search(r"path|file|folder|dir|target", name)
+        ):
             continue
         if _SECRET.search(value):
             yield "touches secrets"

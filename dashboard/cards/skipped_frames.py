@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from toolcards.core.runs.skipped_frames import SkippedFrames
 
-SHOWN = 10  # kinds that are named
+MAX_KINDS = 10  # kinds that are named
 
 
 @dataclass(frozen=True, slots=True)
-class SkippedWords:
+class SkippedFramesView:
     """What a page shows: the sentence, the most frequent kinds with their numbers, and how many frames the rest has."""
 
     sentence: str
@@ -18,13 +18,13 @@ class SkippedWords:
     rest: int
 
 
-def describe(frames: SkippedFrames) -> SkippedWords | None:
+def describe_skipped_frames(frames: SkippedFrames) -> SkippedFramesView | None:
     """Return the words for these frames; None where none was skipped."""
     if not frames.total:
         return None
-    shown = frames.by_number()[:SHOWN]
+    shown = frames.by_number()[:MAX_KINDS]
     kinds, more = len(frames.kinds), "more than " if frames.other else ""
     counted = f"{frames.total} frame{'s' if frames.total != 1 else ''}"
     of_kinds = f"{more}{kinds} unknown kind{'s' if kinds != 1 else ''}"
     sentence = f"{counted} of {of_kinds} {'were' if frames.total != 1 else 'was'} skipped"
-    return SkippedWords(sentence, shown, frames.total - sum(number for _, number in shown))
+    return SkippedFramesView(sentence, shown, frames.total - sum(number for _, number in shown))

@@ -13,11 +13,11 @@ from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.models import Run, ToolCall
 
 WIDTH, LEFT, TOP, ROW, BAR = 1100, 150, 34, 18, 10
-MOST = 400  # bars
+MAX_CALLS = 400  # bars
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class BarPart:
     """One texture of a bar."""
 
     part: str
@@ -26,19 +26,19 @@ class Piece:
 
 
 @dataclass
-class Bar:
+class TimelineBar:
     """One call."""
 
     call: ToolCall
     said: str
     y: float
-    pieces: list[Piece]
+    pieces: list[BarPart]
     end: float
     state: str
 
 
 @dataclass
-class Lane:
+class TimelineLane:
     """One agent; its calls stand in as many rows as run at a time."""
 
     name: str
@@ -47,47 +47,47 @@ class Lane:
     bars: list[tuple[int, Card, ToolCall]] = field(default_factory=list)
 
 
-def timeline(run: Run, around: int = 0) -> dict[str, Any]:
+def build_timeline(run: Run, around: int = 0) -> dict[str, Any]:
     """Return the picture of the run's newest calls, or of those around an ordinal; empty without any."""
-    calls = [(call, call.as_shown_card()) for call in _window(run, around)]
-    timed = [(call, card) for call, card in calls if _begin(card)]
+    calls = [(call, call.as_shown_card()) for call in _select_calls(run, around)]
+    timed = [(call, card) for call, card in calls if _find_start(card)]
     if not timed:
         return {"bars": [], "run": run, "map": {"columns": []}}
     oldest, newest = calls[0][0].ordinal, calls[-1][0].ordinal
     moving = run.status in ("running", "waiting") and not around
-    first = min(_begin(card) for _, card in timed)
-    last = time.time() if moving else max(_end(card, 0) or _begin(card) for _, card in timed)
-    scale = Scale(first, max(last - first, 0.05))
-    lanes = _lanes(timed, run, last)
-    bars, height = _laid_out(lanes, scale, last)
+    first = min(_find_start(card) for _, card in timed)
+    last = time.time() if moving else max(_find_end(card, 0) or _find_start(card) for _, card in timed)
+    scale = TimeScale(first, max(last - first, 0.05))
+    lanes = _build_lanes(timed, run, last)
+    bars, height = _lay_out(lanes, scale, last)
     return {
         "run": run, "bars": bars, "lanes": lanes, "height": height + 12, "width": WIDTH, "left": LEFT, "bar": BAR,
         "ticks": scale.ticks(), "now": WIDTH - 20 if moving else 0, "bottom": height, "cut": run.calls > len(calls),
-        "map": minimap.minimap(run, oldest, newest), "oldest": oldest, "newest": newest,
-        **_neighbours(run, oldest, newest),
+        "map": minimap.build_minimap(run, oldest, newest), "oldest": oldest, "newest": newest,
+        **_find_neighbors(run, oldest, newest),
         "sentence": f"{len(bars)} calls, {len(lanes)} agent{'s' * (len(lanes) != 1)}, {url_helpers.length(scale.span)}",
         "table": [(bar.call, bar.said) for bar in bars],
     }  # fmt: skip
 
 
-def _window(run: Run, around: int) -> list[ToolCall]:
+def _select_calls(run: Run, around: int) -> list[ToolCall]:
     rows = ToolCall.objects.filter(run=run, removed=False)
     if not around:
-        return list(reversed(rows.order_by("-ordinal")[:MOST]))
-    before = list(reversed(rows.filter(ordinal__lt=around).order_by("-ordinal")[: MOST // 2]))
-    return [*before, *rows.filter(ordinal__gte=around).order_by("ordinal")[: MOST - len(before)]]
+        return list(reversed(rows.order_by("-ordinal")[:MAX_CALLS]))
+    before = list(reversed(rows.filter(ordinal__lt=around).order_by("-ordinal")[: MAX_CALLS // 2]))
+    return [*before, *rows.filter(ordinal__gte=around).order_by("ordinal")[: MAX_CALLS - len(before)]]
 
 
-def _neighbours(run: Run, oldest: int, newest: int) -> dict[str, int]:
+def _find_neighbors(run: Run, oldest: int, newest: int) -> dict[str, int]:
     """Return around which call the window before and the one after lie; 0 where there is none."""
     rows = ToolCall.objects.filter(run=run, removed=False)
-    earlier = rows.filter(ordinal__lt=oldest).order_by("-ordinal").values_list("ordinal", flat=True)[: MOST // 2]
-    later = rows.filter(ordinal__gt=newest).order_by("ordinal").values_list("ordinal", flat=True)[: MOST // 2]
+    earlier = rows.filter(ordinal__lt=oldest).order_by("-ordinal").values_list("ordinal", flat=True)[: MAX_CALLS // 2]
+    later = rows.filter(ordinal__gt=newest).order_by("ordinal").values_list("ordinal", flat=True)[: MAX_CALLS // 2]
     return {"earlier": min(earlier, default=0), "later": max(later, default=0)}
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class TimeScale:
     """From seconds to the picture's x."""
 
     first: float
@@ -105,30 +105,30 @@ class Scale:
         ]
 
 
-def _lanes(timed: list[tuple[ToolCall, Card]], run: Run, last: float) -> list[Lane]:
-    lanes: dict[str, Lane] = {}
-    gap = 0.02 * (last - min(_begin(card) for _, card in timed))  # room for the sign of how it ended
+def _build_lanes(timed: list[tuple[ToolCall, Card]], run: Run, last: float) -> list[TimelineLane]:
+    lanes: dict[str, TimelineLane] = {}
+    gap = 0.02 * (last - min(_find_start(card) for _, card in timed))  # room for the sign of how it ended
     for call, card in timed:
         name = " › ".join(card.agent_path) or run.agent or "agent"
-        lane = lanes.setdefault(name, Lane(name))
-        begin, end = _begin(card), _end(card, last)
+        lane = lanes.setdefault(name, TimelineLane(name))
+        begin, end = _find_start(card), _find_end(card, last)
         row = next((n for n, free in enumerate(lane.rows) if free <= begin), len(lane.rows))
         lane.rows[row : row + 1] = [end + gap]
         lane.bars.append((row, card, call))
     return list(lanes.values())
 
 
-def _laid_out(lanes: list[Lane], scale: Scale, last: float) -> tuple[list[Bar], float]:
+def _lay_out(lanes: list[TimelineLane], scale: TimeScale, last: float) -> tuple[list[TimelineBar], float]:
     bars, y = [], float(TOP)
     for lane in lanes:
         lane.y = y
-        bars += [_bar(card, call, y + row * ROW, scale, last) for row, card, call in lane.bars]
+        bars += [_build_bar(card, call, y + row * ROW, scale, last) for row, card, call in lane.bars]
         y += len(lane.rows) * ROW + 14
     return bars, y
 
 
-def _bar(card: Card, call: ToolCall, y: float, scale: Scale, last: float) -> Bar:
-    times, end = card.times, _end(card, last)
+def _build_bar(card: Card, call: ToolCall, y: float, scale: TimeScale, last: float) -> TimelineBar:
+    times, end = card.times, _find_end(card, last)
     marks_at = [
         ("write", times.started, times.available),
         ("wait", times.requested, times.decided or end if times.requested else 0),
@@ -136,16 +136,16 @@ def _bar(card: Card, call: ToolCall, y: float, scale: Scale, last: float) -> Bar
     ran = card.state is not ToolCallState.OUTPUT_DENIED and not card.waiting
     marks_at.append(("run", max(times.decided, times.available) if ran else 0, end))
     if not times.available and not times.requested:
-        marks_at = [("write", _begin(card), end)]
+        marks_at = [("write", _find_start(card), end)]
     pieces = [
-        Piece(name, scale.x(begin), round(max(3.0, scale.x(stop) - scale.x(begin)), 1))
+        BarPart(name, scale.x(begin), round(max(3.0, scale.x(stop) - scale.x(begin)), 1))
         for name, begin, stop in marks_at
         if begin and stop and stop >= begin
     ]
-    said = f"{card.tool.name} {summary(card)[:80]}: {labels.look(card).word.lower()}"
-    return Bar(
+    said = f"{card.tool.name} {summary(card)[:80]}: {labels.get_label(card).word.lower()}"
+    return TimelineBar(
         call,
-        safe_text.plain(said),
+        safe_text.mark_text(said),
         y,
         pieces,
         max((piece.x + piece.width for piece in pieces), default=0),
@@ -153,12 +153,12 @@ def _bar(card: Card, call: ToolCall, y: float, scale: Scale, last: float) -> Bar
     )
 
 
-def _begin(card: Card) -> float:
+def _find_start(card: Card) -> float:
     times = card.times
     return times.started or times.available or times.requested
 
 
-def _end(card: Card, last: float) -> float:
+def _find_end(card: Card, last: float) -> float:
     if card.finished or not last:
-        return card.times.finished or last or _begin(card)
+        return card.times.finished or last or _find_start(card)
     return last

@@ -19,23 +19,23 @@ from dashboard.accounts.access import VOTE, api, body_of, by_body, fault, needs
 from dashboard.cards import rendering, risk
 from dashboard.forms import BallotForm
 from dashboard.inbox import groups
-from dashboard.inbox.views import HttpResponseSeeOther, back_from, by_htmx
-from dashboard.live.frames import partial
+from dashboard.inbox.views import HttpResponseSeeOther, find_return_path, is_htmx_request
+from dashboard.live.frames import build_part
 from toolcards import gate
 from toolcards.core.calls.call_json import summary
 from toolcards.core.calls.card import Card
 from toolcards.gate import RequestRefused
 from toolcards.models import Approval, ToolCall
 
-MOST = groups.MOST
-YES = ("approve", "edit")
-TOO_RISKY = "High risk: approve it by itself, on its card."
-ACROSS = "These are not of one risk: approve calls of one risk at a time."
-WANTED = "Say approval, decision, rev and args_sha256."
+MAX_VOTES = groups.MAX_GROUP_SIZE
+APPROVING_DECISIONS = ("approve", "edit")
+TOO_RISKY_TEXT = "High risk: approve it by itself, on its card."
+MIXED_RISKS_TEXT = "These are not of one risk: approve calls of one risk at a time."
+MISSING_FIELDS_TEXT = "Say approval, decision, rev and args_sha256."
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class BatchResult:
     """What came of one answer; `said` is the gate's word where it did not count, `call` None where there is none."""
 
     approval: str
@@ -62,7 +62,7 @@ class Result:
         return {"approval": self.approval, "status": self.status, "code": self.code, "message": self.said}
 
 
-class NotTogether(Exception):
+class MixedBatch(Exception):
     """These answers cannot be given in one go; the message says why."""
 
 
@@ -71,133 +71,137 @@ class NotTogether(Exception):
 
 @require_POST
 @needs(VOTE)
-def _by_form(request: HttpRequest) -> HttpResponse:
+def _vote_by_form(request: HttpRequest) -> HttpResponse:
     """Answer the calls whose boxes are ticked, with one decision and one reason."""
     said = {"decision": request.POST.get("answer", ""), "reason": request.POST.get("one_reason", "")}
-    ballots = [_read(ticket) | said for ticket in request.POST.getlist("pick")]
+    ballots = [_parse_ticket(ticket) | said for ticket in request.POST.getlist("pick")]
     try:
         if said["decision"] not in ("approve", "deny"):
-            raise NotTogether("Say approve or deny.")
+            raise MixedBatch("Say approve or deny.")
         if not ballots:
-            raise NotTogether("Nothing was ticked, so nothing was answered.")
-        results = answer(request, ballots)
-    except NotTogether as refused:
-        return _told(request, [], str(refused), 422)
+            raise MixedBatch("Nothing was ticked, so nothing was answered.")
+        results = cast_votes(request, ballots)
+    except MixedBatch as refused:
+        return _render_results(request, [], str(refused), 422)
     counted = sum(one.status == 200 for one in results)
-    return _told(request, results, in_words(results, said["decision"]), 200 if counted else results[0].status)
+    return _render_results(
+        request, results, summarize_results(results, said["decision"]), 200 if counted else results[0].status
+    )
 
 
-def _read(ticket: str) -> dict[str, Any]:
+def _parse_ticket(ticket: str) -> dict[str, Any]:
     """Return what a box says of its call (`alike.Item.ticket`)."""
     said = dict(zip(("approval", "rev", "args_sha256", "view_sha256"), ticket.split(" "), strict=False))
     return {name: "" if value == "-" else value for name, value in said.items()}
 
 
-def in_words(results: list[Result], decision: str) -> str:
+def summarize_results(results: list[BatchResult], decision: str) -> str:
     """Return in one sentence what counted and what did not."""
     done = {"approve": "approved", "deny": "denied"}.get(decision, "answered")
     counted = sum(one.status == 200 for one in results)
-    others = Counter(_SHORT.get(one.code, "not counted") for one in results if one.status != 200)
+    others = Counter(_SHORT_REASONS.get(one.code, "not counted") for one in results if one.status != 200)
     return ", ".join([f"{counted} {done}", *(f"{count} {word}" for word, count in others.items())]) + "."
 
 
 _CHANGED = "changed since you saw them"
-_SHORT = {
+_SHORT_REASONS = {
     "already_decided": "decided before", "stale_rev": _CHANGED, "view_stale": _CHANGED, "args_mismatch": _CHANGED,
     "expired": "expired", "run_ended": "withdrawn", "superseded": "replaced",
     "high_risk": "too risky to approve together", "reason_required": "in need of a reason",
 }  # fmt: skip
 
 
-def _told(request: HttpRequest, results: list[Result], line: str, status: int) -> HttpResponse:
-    if by_htmx(request):
-        return HttpResponse(_pieces(request, results, line), status=status)
+def _render_results(request: HttpRequest, results: list[BatchResult], line: str, status: int) -> HttpResponse:
+    if is_htmx_request(request):
+        return HttpResponse(_render_parts(request, results, line), status=status)
     if status == 200 and all(one.status == 200 for one in results):
         messages.success(request, line, extra_tags="ok")
-        return HttpResponseSeeOther(back_from(request))
-    context = {"results": results, "line": line, "next": back_from(request), "status": status}
+        return HttpResponseSeeOther(find_return_path(request))
+    context = {"results": results, "line": line, "next": find_return_path(request), "status": status}
     return render(request, "approvals/answered.html", context, status=status)
 
 
-def _pieces(request: HttpRequest, results: list[Result], line: str) -> str:
+def _render_parts(request: HttpRequest, results: list[BatchResult], line: str) -> str:
     """Return what changes on the page: the results, the groups that are left, and every card that was answered."""
     token = get_token(request)
     told = render_to_string("approvals/_results.html", {"results": results, "line": line})
-    left = render_to_string("approvals/_alike.html", groups.waiting(), request)
-    changed = (rendering.for_page(one.call, token=token) for one in results if one.call is not None)
-    placed = (partial("#board", "renew", str(card)) for card in changed)
-    return partial("#batch-said", "innerHTML", told) + partial("#batch", "innerMorph", left) + "".join(placed)
+    left = render_to_string("approvals/_alike.html", groups.build_groups_context(), request)
+    changed = (rendering.render_for_reader(one.call, token=token) for one in results if one.call is not None)
+    placed = (build_part("#board", "renew", str(card)) for card in changed)
+    return build_part("#batch-said", "innerHTML", told) + build_part("#batch", "innerMorph", left) + "".join(placed)
 
 
 # ---------------------------------------------------------------- for programs
 
 
 @api(VOTE, "POST")
-def _as_json(request: HttpRequest) -> HttpResponse:
+def _vote_by_json(request: HttpRequest) -> HttpResponse:
     try:
         body = body_of(request)
     except (ValueError, RecursionError):
         return fault(400, "not_json", "The body is not JSON.")
     ballots = body.get("votes") if isinstance(body, dict) else None
-    if not isinstance(ballots, list) or len(ballots) > MOST:
-        return fault(422, "invalid_votes", f"Send votes, a list of at most {MOST}.")
+    if not isinstance(ballots, list) or len(ballots) > MAX_VOTES:
+        return fault(422, "invalid_votes", f"Send votes, a list of at most {MAX_VOTES}.")
     try:
-        results = answer(request, [one if isinstance(one, dict) else {} for one in ballots])
-    except NotTogether as refused:
+        results = cast_votes(request, [one if isinstance(one, dict) else {} for one in ballots])
+    except MixedBatch as refused:
         return fault(422, "invalid_votes", str(refused))
     return JsonResponse({"results": [one.json() for one in results]})
 
 
-votes = by_body(_by_form, _as_json)
+votes = by_body(_vote_by_form, _vote_by_json)
 
 
 # ---------------------------------------------------------------- one after the other
 
 
-def answer(request: HttpRequest, ballots: list[dict[str, Any]]) -> list[Result]:
+def cast_votes(request: HttpRequest, ballots: list[dict[str, Any]]) -> list[BatchResult]:
     """Give all these answers, each for itself: one that does not count keeps no other from counting.
 
     Raises `NotTogether` before any is given, where there are too many, or a yes to calls of more than one risk.
     """
-    if len(ballots) > MOST:
-        raise NotTogether(f"At most {MOST} at once.")
-    calls = _calls(str(one.get("approval", "")) for one in ballots)
-    levels = {pk: risk.of(call.as_shown_card()).level for pk, call in calls.items()}
-    yes = {str(one.get("approval", "")) for one in ballots if one.get("decision") in YES}
+    if len(ballots) > MAX_VOTES:
+        raise MixedBatch(f"At most {MAX_VOTES} at once.")
+    calls = _load_calls(str(one.get("approval", "")) for one in ballots)
+    levels = {pk: risk.assess_risk(call.as_shown_card()).level for pk, call in calls.items()}
+    yes = {str(one.get("approval", "")) for one in ballots if one.get("decision") in APPROVING_DECISIONS}
     if len({levels[pk] for pk in yes & levels.keys()}) > 1:
-        raise NotTogether(ACROSS)
-    return [_answered(request, one, calls, levels) for one in ballots]
+        raise MixedBatch(MIXED_RISKS_TEXT)
+    return [_cast_vote(request, one, calls, levels) for one in ballots]
 
 
-def _answered(request: HttpRequest, said: dict[str, Any], calls: dict[str, ToolCall], levels: dict[str, str]) -> Result:
+def _cast_vote(
+    request: HttpRequest, said: dict[str, Any], calls: dict[str, ToolCall], levels: dict[str, str]
+) -> BatchResult:
     pk = str(said.get("approval", ""))
     form = BallotForm(said)
 
-    def told(status: int, code: str, message: str) -> Result:
+    def told(status: int, code: str, message: str) -> BatchResult:
         call = calls.get(pk)
-        return Result(pk, status, code, message, call.as_shown_card() if call else None, call)
+        return BatchResult(pk, status, code, message, call.as_shown_card() if call else None, call)
 
     if not form.is_valid():
-        return told(422, "invalid_vote", WANTED)
+        return told(422, "invalid_vote", MISSING_FIELDS_TEXT)
     if pk not in calls:
         return told(404, "not_found", "There is no such approval.")
-    if levels[pk] == "high" and said.get("decision") in YES:
-        return told(422, "high_risk", TOO_RISKY)
+    if levels[pk] == "high" and said.get("decision") in APPROVING_DECISIONS:
+        return told(422, "high_risk", TOO_RISKY_TEXT)
     try:
         gate.vote(request.user, form.ballot(pk, signed_in_at=sign_in_log.since(request)))
     except RequestRefused as refused:
-        return _again(pk, told(refused.status, refused.code, refused.message))
-    return _again(pk, told(200, "", ""))
+        return _reload_result(pk, told(refused.status, refused.code, refused.message))
+    return _reload_result(pk, told(200, "", ""))
 
 
-def _again(pk: str, result: Result) -> Result:
+def _reload_result(pk: str, result: BatchResult) -> BatchResult:
     """The result with the call as it is now."""
-    call = _calls([pk]).get(pk)
+    call = _load_calls([pk]).get(pk)
     shown = call.as_shown_card() if call else None
-    return Result(pk, result.status, result.code, result.said, shown, call)
+    return BatchResult(pk, result.status, result.code, result.said, shown, call)
 
 
-def _calls(approvals: Iterable[str]) -> dict[str, ToolCall]:
+def _load_calls(approvals: Iterable[str]) -> dict[str, ToolCall]:
     wanted = {pk for pk in approvals if pk.isascii() and pk.isprintable()}  # what databases can be asked for
     rows = Approval.objects.filter(pk__in=wanted, asked=True).select_related("call", "call__run", "call__run__source")
     return {row.pk: row.call for row in rows}

@@ -17,22 +17,22 @@ from typing import Any
 from django.template.loader import render_to_string
 
 from dashboard.cards import payload_view, risk
-from dashboard.cards.card_view import Face
+from dashboard.cards.card_view import CardView
 from dashboard.policy.suggestions import COMMANDS
 from toolcards.core.calls.card import Ask, Card
 from toolcards.core.policy.shell.reader import read_line
 from toolcards.models import Approval, ToolCall
 
-LEAST = 2  # calls to a group
-MOST = 50  # of them are answered at once
-LOOKED_AT = 200  # of the calls that wait
-LONGEST = 2_000  # characters of an input; a longer one is read on its card
-LEARNED = 10  # denials whose reasons are offered again
+MIN_GROUP_SIZE = 2  # calls to a group
+MAX_GROUP_SIZE = 50  # of them are answered at once
+MAX_CALLS = 200  # of the calls that wait
+MAX_TEXT = 2_000  # characters of an input; a longer one is read on its card
+MAX_REASONS = 10  # denials whose reasons are offered again
 _SUBCOMMAND = re.compile(r"[a-z][a-z-]{0,30}")
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class GroupCell:
     """One value of one call: what all have in common before and after, and between them what this one has."""
 
     name: str
@@ -42,12 +42,12 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class GroupItem:
     """One call of a group. `ticket` is what its box sends: the approval, and what of it was shown."""
 
     call: ToolCall
-    face: Face
-    cells: tuple[Cell, ...] = ()
+    face: CardView
+    cells: tuple[GroupCell, ...] = ()
 
     @property
     def card(self) -> Card:
@@ -62,11 +62,11 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
+class CallGroup:
     """Calls of one shape: the names of what differs between them, and what is the same in all."""
 
     key: str
-    items: list[Item]
+    items: list[GroupItem]
     differs: list[str]
     same: list[tuple[str, str]]
     left: int = 0  # more of them, for which there is no room
@@ -94,10 +94,10 @@ class Alike:
 
 
 @dataclass(frozen=True, slots=True)
-class OfRun:
+class RunGroup:
     """All that waits of one run, whatever it is: it can be denied at once."""
 
-    items: list[Item]
+    items: list[GroupItem]
 
     @property
     def name(self) -> str:
@@ -123,74 +123,74 @@ class OfRun:
 # ---------------------------------------------------------------- what the inbox shows
 
 
-def waiting(rows: Iterable[ToolCall] | None = None) -> dict[str, Any]:
+def build_groups_context(rows: Iterable[ToolCall] | None = None) -> dict[str, Any]:
     """Return the groups and the runs among the calls that wait (`rows`, where they are known), for the template."""
     if rows is None:
-        rows = ToolCall.objects.waiting().select_related("run", "run__source")[:LOOKED_AT]
-    items = [item for item in (Item(call, Face(call.as_shown_card())) for call in rows) if item.face.votable]
-    return {"groups": groups(items), "runs": of_runs(items), "most": MOST}
+        rows = ToolCall.objects.waiting().select_related("run", "run__source")[:MAX_CALLS]
+    items = [item for item in (GroupItem(call, CardView(call.as_shown_card())) for call in rows) if item.face.votable]
+    return {"groups": group_similar_calls(items), "runs": group_by_run(items), "most": MAX_GROUP_SIZE}
 
 
-_drawn: tuple[list[tuple[Any, ...]], str] = ([], "")  # what waited, and how that was drawn
+_cached_groups: tuple[list[tuple[Any, ...]], str] = ([], "")  # what waited, and how that was drawn
 
 
-def drawn() -> str:
+def render_groups() -> str:
     """Return the same as HTML for everybody, without anybody's form token; drawn anew when what waits has changed."""
-    global _drawn
-    now = list(ToolCall.objects.waiting().values_list("pk", "rev", "requested_at")[:LOOKED_AT])
-    if now != _drawn[0] or not now:
-        _drawn = (now, render_to_string("approvals/_alike.html", waiting()))
-    return _drawn[1]
+    global _cached_groups
+    now = list(ToolCall.objects.waiting().values_list("pk", "rev", "requested_at")[:MAX_CALLS])
+    if now != _cached_groups[0] or not now:
+        _cached_groups = (now, render_to_string("approvals/_alike.html", build_groups_context()))
+    return _cached_groups[1]
 
 
-def reasons() -> list[str]:
+def list_recent_reasons() -> list[str]:
     """Return why people denied lately, the newest first, each once."""
     denied = Approval.objects.filter(state="denied", by_kind="human").exclude(reason="").order_by("-decided_at")
-    return list(dict.fromkeys(denied.values_list("reason", flat=True)[:LEARNED]))
+    return list(dict.fromkeys(denied.values_list("reason", flat=True)[:MAX_REASONS]))
 
 
-def groups(items: Iterable[Item]) -> list[Alike]:
+def group_similar_calls(items: Iterable[GroupItem]) -> list[CallGroup]:
     """Return the groups of alike calls, the riskiest first, and of each risk in the order of waiting."""
-    found: dict[tuple[Any, ...], list[Item]] = defaultdict(list)
+    found: dict[tuple[Any, ...], list[GroupItem]] = defaultdict(list)
     for item in items:
-        if len(json.dumps(item.card.input)) <= LONGEST and not (item.card.approval or Ask()).has_edited:
-            found[_likeness(item)].append(item)
-    alike = [_compared(key, same) for key, same in found.items() if len(same) >= LEAST]
+        if len(json.dumps(item.card.input)) <= MAX_TEXT and not (item.card.approval or Ask()).has_edited:
+            found[_compute_group_key(item)].append(item)
+    alike = [_build_group(key, same) for key, same in found.items() if len(same) >= MIN_GROUP_SIZE]
     return sorted(alike, key=lambda group: group.risk.rank)
 
 
-def of_runs(items: Iterable[Item]) -> list[OfRun]:
+def group_by_run(items: Iterable[GroupItem]) -> list[RunGroup]:
     """Return the runs of which several calls wait."""
-    found: dict[int, list[Item]] = defaultdict(list)
+    found: dict[int, list[GroupItem]] = defaultdict(list)
     for item in items:
         found[item.call.run_id].append(item)
-    return [OfRun(same[:MOST]) for same in found.values() if len(same) >= LEAST]
+    return [RunGroup(same[:MAX_GROUP_SIZE]) for same in found.values() if len(same) >= MIN_GROUP_SIZE]
 
 
 # ---------------------------------------------------------------- shapes
 
 
-def _likeness(item: Item) -> tuple[Any, ...]:
+def _compute_group_key(item: GroupItem) -> tuple[Any, ...]:
     card, terms = item.card, (item.card.approval or Ask()).terms
     asked = json.dumps(terms, sort_keys=True)
     return (
         item.call.run.source_id, card.tool.name, card.tool.source, item.face.risk, asked, card.has_input,
-        shape(card.input),
+        compute_shape(card.input),
     )  # fmt: skip
 
 
-def shape(value: Any, name: str = "") -> Any:
+def compute_shape(value: Any, name: str = "") -> Any:
     """Return what kind of value it is: of an object its names and their shapes, of a command its programs."""
     if isinstance(value, dict):
-        return ("object", *sorted((key, shape(part, key)) for key, part in value.items()))
+        return ("object", *sorted((key, compute_shape(part, key)) for key, part in value.items()))
     if isinstance(value, list):
-        return ("list", *sorted({shape(part) for part in value}, key=repr))
+        return ("list", *sorted({compute_shape(part) for part in value}, key=repr))
     if isinstance(value, str) and name in COMMANDS:
-        return ("command", *_programs(value))
+        return ("command", *_describe_programs(value))
     return type(value).__name__
 
 
-def _programs(line: str) -> tuple[Any, ...]:
+def _describe_programs(line: str) -> tuple[Any, ...]:
     """What a command line runs: of each part the program, its subcommand and its options; else the line itself."""
     parts = read_line(line).segments
     if any(part.opaque for part in parts):
@@ -202,33 +202,35 @@ def _programs(line: str) -> tuple[Any, ...]:
     )
 
 
-def _compared(key: tuple[Any, ...], items: list[Item]) -> Alike:
-    shown = items[:MOST]
-    fields = [_fields(item.card.input) for item in shown]
+def _build_group(key: tuple[Any, ...], items: list[GroupItem]) -> CallGroup:
+    shown = items[:MAX_GROUP_SIZE]
+    fields = [_list_fields(item.card.input) for item in shown]
     names = list(fields[0])
     differs = [name for name in names if len({said[name] for said in fields}) > 1]
-    columns = {name: _cells(name, [said[name] for said in fields]) for name in differs}
-    rows = [Item(item.call, item.face, tuple(columns[name][at] for name in differs)) for at, item in enumerate(shown)]
+    columns = {name: _split_cells(name, [said[name] for said in fields]) for name in differs}
+    rows = [
+        GroupItem(item.call, item.face, tuple(columns[name][at] for name in differs)) for at, item in enumerate(shown)
+    ]
     same = [(name, fields[0][name]) for name in names if name not in differs]
     name = hashlib.sha256(repr(key).encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    return Alike(name, rows, differs, same, len(items) - len(shown))
+    return CallGroup(name, rows, differs, same, len(items) - len(shown))
 
 
-def _fields(given: Any) -> dict[str, str]:
+def _list_fields(given: Any) -> dict[str, str]:
     """The input's parts by name, as text; an input that is no object is one part."""
     parts = given if isinstance(given, dict) else {"input": given}
-    return {name: '""' if part == "" else payload_view.spelled(part) for name, part in sorted(parts.items())}
+    return {name: '""' if part == "" else payload_view.format_value(part) for name, part in sorted(parts.items())}
 
 
-def _cells(name: str, texts: list[str]) -> list[Cell]:
+def _split_cells(name: str, texts: list[str]) -> list[GroupCell]:
     """Cut each text where it begins, and stops, to differ from the others."""
-    head = _common(texts)
+    head = _count_common_prefix(texts)
     room = min(len(text) for text in texts) - head
-    tail = min(room, _common([text[::-1] for text in texts]))
-    return [Cell(name, text[:head], text[head : len(text) - tail], text[len(text) - tail :]) for text in texts]
+    tail = min(room, _count_common_prefix([text[::-1] for text in texts]))
+    return [GroupCell(name, text[:head], text[head : len(text) - tail], text[len(text) - tail :]) for text in texts]
 
 
-def _common(texts: list[str]) -> int:
+def _count_common_prefix(texts: list[str]) -> int:
     """Return how many characters all begin with: no more than the two that are sorted furthest apart."""
     first, last = min(texts), max(texts)
     return next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))

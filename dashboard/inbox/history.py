@@ -16,15 +16,15 @@ from toolcards.core.calls.summary import summary
 from toolcards.models import Approval
 
 PAGE = 50
-MOST = 50  # calls that nobody has heard the end of, on the page
-WORDS = {
+MAX_CALLS = 50  # calls that nobody has heard the end of, on the page
+ANSWER_WORDS = {
     "approved": "Approved", "claimed": "Approved", "succeeded": "Approved", "failed": "Approved", "unknown": "Approved",
     "denied": "Denied", "expired": "Expired", "cancelled": "Withdrawn", "superseded": "Replaced", "revoked": "Revoked",
 }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class HistoryRow:
     """One row of the page."""
 
     approval: Approval
@@ -38,7 +38,7 @@ class Answered:
     @property
     def word(self) -> str:
         """What was answered."""
-        return WORDS.get(self.approval.state, self.approval.state)
+        return ANSWER_WORDS.get(self.approval.state, self.approval.state)
 
     @property
     def waited(self) -> float | None:
@@ -53,11 +53,11 @@ class Answered:
         return (verdict.rule or verdict.code) if verdict else ""
 
 
-def unheard(since: float = 0.0) -> list[Answered]:
+def find_calls_without_outcome(since: float = 0.0) -> list[HistoryRow]:
     """Return calls that were let begin and of which nobody has heard since, the latest first; people settle them."""
     rows = Approval.objects.filter(state="unknown", requested_at__gte=since)
-    rows = rows.select_related("call", "run", "run__source").order_by("-requested_at", "-id")[:MOST]
-    found = [Answered(row, row.call.as_shown_card()) for row in rows]
+    rows = rows.select_related("call", "run", "run__source").order_by("-requested_at", "-id")[:MAX_CALLS]
+    found = [HistoryRow(row, row.call.as_shown_card()) for row in rows]
     return [one for one in found if one.card.unsettled]
 
 
@@ -65,18 +65,18 @@ def unheard(since: float = 0.0) -> list[Answered]:
 @needs()
 def history(request: HttpRequest) -> HttpResponse:
     """The latest answers first, a page at a time."""
-    rows = list(_after(request.GET.get("after", ""))[: PAGE + 1])
+    rows = list(_parse_cursor(request.GET.get("after", ""))[: PAGE + 1])
     more = rows[PAGE - 1] if len(rows) > PAGE else None
     context: dict[str, Any] = {
-        "answered": [Answered(row, row.call.as_shown_card()) for row in rows[:PAGE]],
+        "answered": [HistoryRow(row, row.call.as_shown_card()) for row in rows[:PAGE]],
         "next": f"{more.decided_at!r}:{more.pk}" if more else "",
         "first": not request.GET.get("after"),
-        "unheard": [] if request.GET.get("after") else unheard(),
+        "unheard": [] if request.GET.get("after") else find_calls_without_outcome(),
     }
     return render(request, "approvals/history.html", context)
 
 
-def _after(cursor: str) -> Any:
+def _parse_cursor(cursor: str) -> Any:
     rows = Approval.objects.filter(asked=True).exclude(state="pending")
     rows = rows.select_related("call", "run", "run__source").order_by("-decided_at", "-id")
     when, _, pk = cursor.partition(":")

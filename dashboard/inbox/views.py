@@ -22,7 +22,7 @@ from toolcards import gate
 from toolcards.gate import RequestRefused
 from toolcards.models import Approval, ToolCall
 
-MOST = 200  # articles on the page
+MAX_CARDS = 200  # articles on the page
 DAY = 86_400.0  # seconds
 
 
@@ -33,7 +33,7 @@ class HttpResponseSeeOther(HttpResponseRedirect):
 
 
 @dataclass(frozen=True, slots=True)
-class Queue:
+class QueueSummary:
     """What the header says: how many wait, since when the oldest does, and how many runs stand still."""
 
     count: int
@@ -45,20 +45,20 @@ class Queue:
 @needs()
 def inbox(request: HttpRequest) -> HttpResponse:
     """All calls that wait: the risky ones first, and of each group the oldest."""
-    calls = list(ToolCall.objects.waiting().select_related("run", "run__source")[:MOST])
+    calls = list(ToolCall.objects.waiting().select_related("run", "run__source")[:MAX_CARDS])
     context = {
-        "levels": grouped(calls),
-        "queue": queue(),
-        "reasons": groups.reasons(),
-        "unheard": len(history.unheard(time.time() - DAY)),
-        **groups.waiting(calls),
+        "levels": group_by_risk(calls),
+        "queue": summarize_queue(),
+        "reasons": groups.list_recent_reasons(),
+        "unheard": len(history.find_calls_without_outcome(time.time() - DAY)),
+        **groups.build_groups_context(calls),
         "last": Approval.objects.filter(asked=True, by_kind="human").order_by("-decided_at").first(),
     }
     return render(request, "approvals/inbox.html", context)
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RiskGroup:
     """Calls of one level of risk; `start` is the place in the queue where the group begins."""
 
     word: str
@@ -66,28 +66,28 @@ class Group:
     calls: list[ToolCall]
 
 
-def grouped(calls: Iterable[ToolCall]) -> list[Group]:
+def group_by_risk(calls: Iterable[ToolCall]) -> list[RiskGroup]:
     """Return the calls by their risk; groups without calls too, since calls may come while the page is open."""
     found: dict[str, list[ToolCall]] = {level: [] for level in risk.LEVELS}
     for call in calls:
-        found[risk.of(call.as_shown_card()).level].append(call)
-    return [Group(f"{level.title()} risk", rank * 10**13, found[level]) for rank, level in enumerate(risk.LEVELS)]
+        found[risk.assess_risk(call.as_shown_card()).level].append(call)
+    return [RiskGroup(f"{level.title()} risk", rank * 10**13, found[level]) for rank, level in enumerate(risk.LEVELS)]
 
 
-def queue() -> Queue:
+def summarize_queue() -> QueueSummary:
     """Return what the inbox says at its top, on the page and over the live link."""
     rows = ToolCall.objects.waiting()
     oldest = rows.values_list("requested_at", flat=True).first()
     age = max(0.0, time.time() - oldest.timestamp()) if oldest else None
-    return Queue(rows.count(), age, rows.order_by().values("run").distinct().count())
+    return QueueSummary(rows.count(), age, rows.order_by().values("run").distinct().count())
 
 
 @require_GET
 @needs()
-def one(request: HttpRequest, pk: str) -> HttpResponse:
+def approval(request: HttpRequest, pk: str) -> HttpResponse:
     """One approval: its call's card, safe to paste into a chat."""
     approval = get_object_or_404(Approval.objects.select_related("call", "run", "run__source"), pk=pk, asked=True)
-    context = {"approval": approval, "call": approval.call, "reasons": groups.reasons()}
+    context = {"approval": approval, "call": approval.call, "reasons": groups.list_recent_reasons()}
     return render(request, "approvals/one.html", context)
 
 
@@ -100,14 +100,14 @@ def vote(request: HttpRequest, pk: str) -> HttpResponse:
     """Cast this person's vote, for what their page showed."""
     form = BallotForm(request.POST)
     if not form.is_valid():
-        return _told(request, pk, 422, told(form))
+        return _render_rejected(request, pk, 422, told(form))
     try:
         gate.vote(request.user, form.ballot(pk, signed_in_at=sign_in_log.since(request)))
     except RequestRefused as refused:
-        return _told(request, pk, refused.status, refused.message)
-    if by_htmx(request):
-        return _card(request, pk)
-    return HttpResponseSeeOther(back_from(request))
+        return _render_rejected(request, pk, refused.status, refused.message)
+    if is_htmx_request(request):
+        return _render_card(request, pk)
+    return HttpResponseSeeOther(find_return_path(request))
 
 
 @require_POST
@@ -117,32 +117,32 @@ def undo(request: HttpRequest, pk: str) -> HttpResponse:
     try:
         gate.revoke_approval(request.user, pk)
     except RequestRefused as refused:
-        return _told(request, pk, refused.status, refused.message)
-    return _card(request, pk) if by_htmx(request) else HttpResponseSeeOther(back_from(request))
+        return _render_rejected(request, pk, refused.status, refused.message)
+    return _render_card(request, pk) if is_htmx_request(request) else HttpResponseSeeOther(find_return_path(request))
 
 
-def _told(request: HttpRequest, pk: str, status: int, message: str) -> HttpResponse:
-    return not_counted(request, _call(pk), status, message)
+def _render_rejected(request: HttpRequest, pk: str, status: int, message: str) -> HttpResponse:
+    return render_rejected_vote(request, _find_call(pk), status, message)
 
 
-def _card(request: HttpRequest, pk: str) -> HttpResponse:
-    return fresh(request, _call(pk))
+def _render_card(request: HttpRequest, pk: str) -> HttpResponse:
+    return render_fresh_card(request, _find_call(pk))
 
 
-def not_counted(request: HttpRequest, call: ToolCall, status: int, message: str) -> HttpResponse:
+def render_rejected_vote(request: HttpRequest, call: ToolCall, status: int, message: str) -> HttpResponse:
     """Say why somebody's word did not count, with the card as it is now."""
-    if by_htmx(request):
-        return fresh(request, call, told=message, status=status)
-    context = {"call": call, "told": message, "status": status, "next": back_from(request)}
+    if is_htmx_request(request):
+        return render_fresh_card(request, call, told=message, status=status)
+    context = {"call": call, "told": message, "status": status, "next": find_return_path(request)}
     return render(request, "approvals/told.html", context, status=status)
 
 
-def fresh(request: HttpRequest, call: ToolCall, *, told: str = "", status: int = 200) -> HttpResponse:
+def render_fresh_card(request: HttpRequest, call: ToolCall, *, told: str = "", status: int = 200) -> HttpResponse:
     """Return the fresh card, which is what htmx puts in the old one's place."""
-    return HttpResponse(rendering.for_page(call, token=get_token(request), told=told), status=status)
+    return HttpResponse(rendering.render_for_reader(call, token=get_token(request), told=told), status=status)
 
 
-def _call(pk: str) -> ToolCall:
+def _find_call(pk: str) -> ToolCall:
     rows = Approval.objects.select_related("call", "call__run", "call__run__source")
     approval = rows.filter(pk=pk, asked=True).first()
     if approval is None:
@@ -150,12 +150,12 @@ def _call(pk: str) -> ToolCall:
     return approval.call
 
 
-def by_htmx(request: HttpRequest) -> bool:
+def is_htmx_request(request: HttpRequest) -> bool:
     """Whether the page's own script asks, which takes a card for an answer."""
     return request.headers.get("HX-Request") == "true"
 
 
-def back_from(request: HttpRequest) -> str:
+def find_return_path(request: HttpRequest) -> str:
     """Where a plain form goes back to: the path it names, else the page it stood on, if that is our own."""
     wanted = request.POST.get("next", "")
     if wanted.startswith("/") and url_has_allowed_host_and_scheme(wanted, allowed_hosts=None):

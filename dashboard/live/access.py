@@ -25,7 +25,7 @@ class Seat:
     proof: str
 
 
-def seat(scope: dict[str, Any]) -> Seat | None:
+def find_seat(scope: dict[str, Any]) -> Seat | None:
     """Return the seat of the connection's person; None where nobody is signed in."""
     user, session = scope.get("user"), scope.get("session")
     if user is None or session is None or not user.is_authenticated:
@@ -33,7 +33,7 @@ def seat(scope: dict[str, Any]) -> Seat | None:
     return Seat(user.pk, session.session_key or "", session.get(HASH_SESSION_KEY, ""))
 
 
-def lost(seats: Iterable[Seat]) -> dict[Seat, int]:
+def find_expired_seats(seats: Iterable[Seat]) -> dict[Seat, int]:
     """Return those who may not watch any more, each with the close code that says why."""
     seats = set(seats)
     sessions = {one.session for one in seats}
@@ -41,10 +41,10 @@ def lost(seats: Iterable[Seat]) -> dict[Seat, int]:
     there = set(alive.values_list("session_key", flat=True))
     people = get_user_model().objects.filter(is_active=True).in_bulk({one.person for one in seats})
     may = {pk: person.has_perm(VIEW) for pk, person in people.items()}
-    return {one: code for one in seats if (code := _code(one, there, people, may))}
+    return {one: code for one in seats if (code := _find_close_code(one, there, people, may))}
 
 
-def _code(one: Seat, there: set[str], people: dict[int, Any], may: dict[int, bool]) -> int:
+def _find_close_code(one: Seat, there: set[str], people: dict[int, Any], may: dict[int, bool]) -> int:
     person = people.get(one.person)
     if (
         person is None

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from dashboard.live.frames import Frame
 from toolcards.models import ToolCall
 
-SLOW = 1.0  # seconds between two drawings of numbers, tables and pictures
+THROTTLE_SECONDS = 1.0  # seconds between two drawings of numbers, tables and pictures
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class BoardNews:
     """What changed since the last tick: calls with their rows, the runs that rang, and whether a switch was thrown."""
 
     calls: list[ToolCall] = field(default_factory=list)
@@ -21,7 +21,7 @@ class News:
     switched: bool = False
 
 
-class Board:
+class LiveBoard:
     """One view of the data. `runs`: those it needs, None for all; `every`: also calls nobody was asked about."""
 
     runs: frozenset[int] | None = None
@@ -35,13 +35,13 @@ class Board:
         """Return everything: what a browser gets first, and again when it fell behind."""
         return Frame({**self.cards_now(), **self.slowly()})
 
-    def changes(self, news: News) -> Frame:
+    def changes(self, news: BoardNews) -> Frame:
         """Return what the news change; numbers and pictures at most once a second."""
         touched = bool(news.runs) if self.runs is None else bool(news.runs & self.runs)
         parts = self.cards_changed(news.calls) if news.calls else {}
         if touched and not self._stale_since:
             self._stale_since = time.monotonic()
-        if self._stale_since and time.monotonic() - self._drawn_at >= SLOW:
+        if self._stale_since and time.monotonic() - self._drawn_at >= THROTTLE_SECONDS:
             self._drawn_at, self._stale_since = time.monotonic(), 0.0
             parts |= self.slowly()
         return Frame(parts)

@@ -11,16 +11,18 @@ from django.template.loader import render_to_string
 from dashboard import pages, status_banner
 from dashboard.cards import rendering
 from dashboard.live import waiting_badge
-from dashboard.live.base_board import SLOW, Board, News
-from dashboard.live.frames import Frame, partial, placed
+from dashboard.live.base_board import THROTTLE_SECONDS, BoardNews, LiveBoard
+from dashboard.live.frames import Frame, build_part, place_card
 from dashboard.runs.filters import CallFilters, RunFilters
 from dashboard.sources import checklist
 from toolcards.models import Run, ToolCall
 
-CHECK = 2.0  # seconds after which switches and count are looked at without news; break-glass ends by the clock
+RECHECK_SECONDS = (
+    2.0  # seconds after which switches and count are looked at without news; break-glass ends by the clock
+)
 
 
-class Said:
+class SentParts:
     """What everybody who watches a board was told last, so that it is not said twice."""
 
     def __init__(self) -> None:
@@ -40,26 +42,26 @@ class Said:
         return Frame({name: html for name, html in parts.items() if html != before.get(name)})
 
 
-class Me(Board):
+class StatusBoard(LiveBoard):
     """On every page: how many calls wait for people, which switch holds, and what fails. Sent only when it changes."""
 
     every = False
 
     def __init__(self) -> None:
         super().__init__()
-        self._said = Said()
+        self._said = SentParts()
         self._checked_at = time.monotonic()
 
     def whole(self) -> Frame:
         """Return both, whether or not they changed."""
         return self._said.to_newcomer(self._count() | self._standing())
 
-    def changes(self, news: News) -> Frame:
+    def changes(self, news: BoardNews) -> Frame:
         """Return what is another one by now: the count after news of calls that people are asked about.
 
         Switches and outages have no run and what is deleted rings no bell, so now and then all are read without news.
         """
-        check = self._said.doubtful or time.monotonic() - self._checked_at >= CHECK
+        check = self._said.doubtful or time.monotonic() - self._checked_at >= RECHECK_SECONDS
         now = self._count() if check or any(call.requested_at for call in news.calls) else {}
         if check or news.switched:
             self._checked_at = time.monotonic()
@@ -68,16 +70,16 @@ class Me(Board):
 
     @staticmethod
     def _count() -> dict[str, str]:
-        html = render_to_string("toolcards/waiting.html", {"waiting": waiting_badge.now()})
-        return {"waiting": partial("#waiting-count", "outerMorph", html.strip())}
+        html = render_to_string("toolcards/waiting.html", {"waiting": waiting_badge.read_badge()})
+        return {"waiting": build_part("#waiting-count", "outerMorph", html.strip())}
 
     @staticmethod
     def _standing() -> dict[str, str]:
         html = render_to_string("emergency/_standing.html", {"standing": status_banner.now()})
-        return {"standing": partial("#standing", "innerMorph", html.strip())}
+        return {"standing": build_part("#standing", "innerMorph", html.strip())}
 
 
-class RunBoard(Board):
+class RunBoard(LiveBoard):
     """A run's page: its cards in order, and its header; or its timeline; or one call of it, whole.
 
     The view `head` is that of pages whose rest stands still.
@@ -96,39 +98,41 @@ class RunBoard(Board):
             )
         if self.view:
             return {}
-        return {str(call.ordinal): placed(call) for call in pages.run_window(self.run, removed=True)}
+        return {str(call.ordinal): place_card(call) for call in pages.run_window(self.run, removed=True)}
 
     def cards_changed(self, calls: Iterable[ToolCall]) -> dict[str, str]:
         """Return those of this run."""
         ours = [call for call in calls if call.run_id == self.run]
         if self.call:
             return self._one(call for call in ours if call.ordinal == self.call)
-        return {} if self.view else {str(call.ordinal): placed(call) for call in ours}
+        return {} if self.view else {str(call.ordinal): place_card(call) for call in ours}
 
     def slowly(self) -> dict[str, str]:
         """Return the header, and the timeline where that is open."""
         if self.call:
             return {}
         run = Run.objects.select_related("source").get(pk=self.run)
-        parts = {"head": partial("#run-head", "outerMorph", render_to_string("runs/_head.html", pages.run_head(run)))}
+        parts = {
+            "head": build_part("#run-head", "outerMorph", render_to_string("runs/_head.html", pages.run_head(run)))
+        }
         if self.view == "timeline":
-            drawn = render_to_string("runs/_timeline.html", pages.timeline(run))
-            parts["timeline"] = partial("#timeline", "innerMorph", drawn)
+            drawn = render_to_string("runs/_timeline.html", pages.build_timeline(run))
+            parts["timeline"] = build_part("#timeline", "innerMorph", drawn)
         return parts
 
     @staticmethod
     def _one(calls: Iterable[ToolCall]) -> dict[str, str]:
         parts = {}
         for call in calls:
-            story = render_to_string("calls/_story.html", {"story": pages.story(call), "call": call})
+            story = render_to_string("calls/_story.html", {"story": pages.list_event_lines(call), "call": call})
             parts = {
-                "card": partial("#board", "place", rendering.draw(call, full=True)),
-                "story": partial("#story", "innerMorph", story),
+                "card": build_part("#board", "place", rendering.render_uncached(call, full=True)),
+                "story": build_part("#story", "innerMorph", story),
             }
         return parts
 
 
-class Calls(Board):
+class CallsBoard(LiveBoard):
     """All calls, newest first, as the page's filters say."""
 
     def __init__(self, query: str = "") -> None:
@@ -137,32 +141,32 @@ class Calls(Board):
 
     def cards_now(self) -> dict[str, str]:
         """Return the newest page."""
-        return {call.public_id: placed(call) for call in pages.calls_window(self.filters).calls}
+        return {call.public_id: place_card(call) for call in pages.calls_window(self.filters).calls}
 
     def cards_changed(self, calls: Iterable[ToolCall]) -> dict[str, str]:
         """Return what belongs there; a card that left its state is renewed where it stands."""
         parts = {}
         for call in calls:
             if self.filters.matches(call):
-                parts[call.public_id] = placed(call, known_only=not self.filters.right_state(call))
+                parts[call.public_id] = place_card(call, known_only=not self.filters.right_state(call))
         return parts
 
 
-class Waiting(Board):
+class WaitingBoard(LiveBoard):
     """Calls that wait for people, oldest first. What is decided stays where it is until the reader leaves."""
 
     every = False
 
     def cards_now(self) -> dict[str, str]:
         """Return all that wait."""
-        return {call.public_id: placed(call) for call in pages.waiting_window()}
+        return {call.public_id: place_card(call) for call in pages.waiting_window()}
 
     def cards_changed(self, calls: Iterable[ToolCall]) -> dict[str, str]:
         """Return those that began to wait, and those that did."""
-        return {call.public_id: placed(call, known_only=not call.waiting) for call in calls if call.requested_at}
+        return {call.public_id: place_card(call, known_only=not call.waiting) for call in calls if call.requested_at}
 
 
-class Inbox(Waiting):
+class InboxBoard(WaitingBoard):
     """The inbox, with the line in its header and the groups of calls that are alike, told when they have changed."""
 
     def __init__(self) -> None:
@@ -176,7 +180,7 @@ class Inbox(Waiting):
             self._alike = ""
         return frame
 
-    def changes(self, news: News) -> Frame:
+    def changes(self, news: BoardNews) -> Frame:
         """Return what the news change, without groups that everybody has."""
         frame = super().changes(news)
         told = frame.parts.get("alike")
@@ -191,22 +195,22 @@ class Inbox(Waiting):
         """Return the line that says how many wait, and since when; and which of them share a shape."""
         from dashboard.inbox import groups, views
 
-        html = render_to_string("approvals/_head.html", {"queue": views.queue()})
+        html = render_to_string("approvals/_head.html", {"queue": views.summarize_queue()})
         return {
-            "head": partial("#waiting-line", "outerMorph", html.strip()),
-            "alike": partial("#batch", "innerMorph", groups.drawn()),
+            "head": build_part("#waiting-line", "outerMorph", html.strip()),
+            "alike": build_part("#batch", "innerMorph", groups.render_groups()),
         }
 
 
-class Now(Waiting):
+class OverviewBoard(WaitingBoard):
     """The first page: what waits, what runs, what went wrong."""
 
     def slowly(self) -> dict[str, str]:
         """Return everything below the waiting strip."""
-        return {"now": partial("#now", "innerMorph", render_to_string("now/_now.html", pages.now()))}
+        return {"now": build_part("#now", "innerMorph", render_to_string("now/_now.html", pages.now()))}
 
 
-class Runs(Board):
+class RunsBoard(LiveBoard):
     """The table of runs."""
 
     every = False
@@ -218,10 +222,10 @@ class Runs(Board):
     def slowly(self) -> dict[str, str]:
         """Return the first page's rows."""
         rows = render_to_string("runs/_rows.html", {"rows": pages.run_rows(self.filters)[0]})
-        return {"rows": partial("#runs-body", "innerMorph", rows)}
+        return {"rows": build_part("#runs-body", "innerMorph", rows)}
 
 
-class Connecting(Board):
+class ChecklistBoard(LiveBoard):
     """The connect page's checklist. A key that is made rings no bell, so it is looked at with every tick."""
 
     every = False
@@ -229,30 +233,30 @@ class Connecting(Board):
     def __init__(self, query: str = "") -> None:
         super().__init__()
         self.source = parse_qs(query).get("source", [""])[0]
-        self._said = Said()
+        self._said = SentParts()
         self._looked = 0.0
 
     def whole(self) -> Frame:
         """Return the list, whether or not it changed."""
         return self._said.to_newcomer(self._drawn())
 
-    def changes(self, news: News) -> Frame:
+    def changes(self, news: BoardNews) -> Frame:
         """Return the list if a step was made; looked at once a second at most."""
-        if time.monotonic() - self._looked < SLOW:
+        if time.monotonic() - self._looked < THROTTLE_SECONDS:
             return Frame({})
         self._looked = time.monotonic()
         return self._said.to_all(self._drawn())
 
     def _drawn(self) -> dict[str, str]:
         html = render_to_string("connect/_steps.html", {"steps": checklist.steps(self.source)})
-        return {"steps": partial("#steps", "outerMorph", html.strip())}
+        return {"steps": build_part("#steps", "outerMorph", html.strip())}
 
 
 # What `/ws/me/?board=` may ask for.
-BOARDS: dict[str, Callable[[str], Board]] = {
-    "now": lambda query: Now(),
-    "approvals": lambda query: Inbox(),
-    "calls": Calls,
-    "runs": Runs,
-    "connect": Connecting,
+BOARDS: dict[str, Callable[[str], LiveBoard]] = {
+    "now": lambda query: OverviewBoard(),
+    "approvals": lambda query: InboxBoard(),
+    "calls": CallsBoard,
+    "runs": RunsBoard,
+    "connect": ChecklistBoard,
 }

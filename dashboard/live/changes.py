@@ -12,22 +12,22 @@ from datetime import timedelta
 
 from django.utils import timezone
 
-from dashboard.live.base_board import Board, News
+from dashboard.live.base_board import BoardNews, LiveBoard
 from dashboard.live.frames import Frame
-from dashboard.live.queries import MOST, Texts, changed
+from dashboard.live.queries import MAX_CALLS, StreamingInputs, fetch_changed_calls
 from toolcards.doorbell import EVERY_RUN
 from toolcards.models import Run, ToolCall
 
-HEARTBEAT = 2.0  # seconds between two looks without a ring: a lost ring costs this much
-LATELY = timedelta(seconds=HEARTBEAT + 3)  # before a look at all runs: what is older was looked at
-RUNS = 5_000  # newest runs whose position is noted as a board of all calls is opened; as many names are remembered
-AT_ONCE = 50  # runs in one statement
+HEARTBEAT_SECONDS = 2.0  # seconds between two looks without a ring: a lost ring costs this much
+RECENT_WRITES = timedelta(seconds=HEARTBEAT_SECONDS + 3)  # before a look at all runs: what is older was looked at
+MAX_RUNS = 5_000  # newest runs whose position is noted as a board of all calls is opened; as many names are remembered
+MAX_RUNS_PER_QUERY = 50  # runs in one statement
 
-Boards = Mapping[Hashable, Board]
+Boards = Mapping[Hashable, LiveBoard]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class TickResult:
     """What came of a look: a frame for each board, whole boards where they were wanted, and runs to look at again.
 
     `spent`: seconds of CPU that it took.
@@ -39,7 +39,7 @@ class Seen:
     spent: float
 
 
-class Looks:
+class ChangeReader:
     """What one look remembers for the next."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Looks:
         self._seen_asked: dict[int, int] = {}  # the same for runs of which only calls that people are asked about count
         self._covered: Boards = {}  # the boards of the look before
         self._runs: dict[int, Run] = {}  # with no more than a card needs: the names of the run and of its source
-        self._texts = Texts()
+        self._texts = StreamingInputs()
         self._again: set[int] = set()
         self._looked_at, self._looked_everywhere = timezone.now(), time.monotonic()
 
@@ -57,7 +57,7 @@ class Looks:
         self._seen = dict(Run.objects.active().values_list("pk", "seq"))
         self._seen_asked, self._covered = dict(self._seen), {}
 
-    def look(self, rung: set[int], boards: Boards, fresh: Iterable[Hashable]) -> Seen:
+    def look(self, rung: set[int], boards: Boards, fresh: Iterable[Hashable]) -> TickResult:
         """Look at the runs that rang (at all that wrote something, where none did); draw the `fresh` boards whole."""
         # CPU, not the clock: a busy disk or neighbour must not make the next look later.
         begun, self._again = time.thread_time(), set()
@@ -66,7 +66,7 @@ class Looks:
         news.calls[:0] = late
         frames = {key: board.changes(news) for key, board in boards.items()}
         wholes = {key: boards[key].whole() for key in fresh if key in boards}
-        return Seen(frames, wholes, frozenset(self._again), time.thread_time() - begun)
+        return TickResult(frames, wholes, frozenset(self._again), time.thread_time() - begun)
 
     def _cover(self, boards: Boards) -> list[ToolCall]:
         """A board that is new is sent whole: of what its runs said before, nothing is news. It may be 10,000 calls.
@@ -77,31 +77,31 @@ class Looks:
         newly = {key: board for key, board in boards.items() if key not in before and board.every}
         if not newly or any(board.every and board.runs is None for board in before.values()):
             return []
-        looked_at = _runs_of(before)
+        looked_at = _find_board_runs(before)
         if any(board.runs is None for board in newly.values()):
-            rows = Run.objects.order_by("-pk")[:RUNS]
+            rows = Run.objects.order_by("-pk")[:MAX_RUNS]
         else:
-            rows = Run.objects.filter(pk__in=_runs_of(newly) - looked_at)
+            rows = Run.objects.filter(pk__in=_find_board_runs(newly) - looked_at)
         now = [row for row in rows.values_list("pk", "seq", "updated_at") if row[0] not in looked_at]
         self._seen |= {pk: seq for pk, seq, _ in now}
-        since = self._looked_at - LATELY
+        since = self._looked_at - RECENT_WRITES
         return self._fetch({pk for pk, seq, at in now if at >= since}, asked_only=True)
 
-    def _news(self, rung: set[int], boards: Boards) -> News:
+    def _news(self, rung: set[int], boards: Boards) -> BoardNews:
         now = timezone.now()
         switched, rung = EVERY_RUN in rung, rung - {EVERY_RUN}
         # A ring may have been lost, and the runs that do ring must not hide it.
-        if not rung or time.monotonic() - self._looked_everywhere >= HEARTBEAT:
-            since = min(now, self._looked_at) - LATELY
+        if not rung or time.monotonic() - self._looked_everywhere >= HEARTBEAT_SECONDS:
+            since = min(now, self._looked_at) - RECENT_WRITES
             changed = Run.objects.filter(updated_at__gte=since).values_list("pk", "seq")[:2_000]
             rung = rung | {pk for pk, seq in changed if seq != self._seen.get(pk)}
             self._looked_at, self._looked_everywhere = now, time.monotonic()
-        return News(self._calls(rung, boards), frozenset(rung), switched)
+        return BoardNews(self._calls(rung, boards), frozenset(rung), switched)
 
     def _calls(self, rung: set[int], boards: Boards) -> list[ToolCall]:
         """The calls of these runs that changed since the last look, as far as any board needs them."""
         everywhere = [board for board in boards.values() if board.runs is None]
-        own = _runs_of(boards) & rung
+        own = _find_board_runs(boards) & rung
         asked_only = not any(board.every for board in everywhere)
         others = rung - own if everywhere else frozenset()
         return self._fetch(own, asked_only=False) + self._fetch(others, asked_only=asked_only)
@@ -109,9 +109,9 @@ class Looks:
     def _fetch(self, runs: frozenset[int] | set[int], *, asked_only: bool) -> list[ToolCall]:
         found: list[ToolCall] = []
         listed, seen = sorted(runs), self._seen_asked if asked_only else self._seen
-        for start in range(0, len(listed), AT_ONCE):
-            some = listed[start : start + AT_ONCE]
-            rows = changed({pk: seen.get(pk, 0) for pk in some}, asked_only=asked_only)
+        for start in range(0, len(listed), MAX_RUNS_PER_QUERY):
+            some = listed[start : start + MAX_RUNS_PER_QUERY]
+            rows = fetch_changed_calls({pk: seen.get(pk, 0) for pk in some}, asked_only=asked_only)
             found += self._taken(rows, some, seen)
         self._texts.complete(found)
         return self._named(found)
@@ -119,7 +119,7 @@ class Looks:
     def _taken(self, rows: list[ToolCall], runs: list[int], seen: dict[int, int]) -> list[ToolCall]:
         for call in rows:
             seen[call.run_id] = max(call.seq, seen.get(call.run_id, 0))
-        if len(rows) == MOST:
+        if len(rows) == MAX_CALLS:
             self._again |= set(runs)  # there is more
         return rows
 
@@ -127,7 +127,7 @@ class Looks:
         """Return the calls with the runs that they name; without those whose run is gone by now."""
         unknown = {call.run_id for call in calls} - self._runs.keys()
         if unknown:
-            if len(self._runs) + len(unknown) > RUNS:
+            if len(self._runs) + len(unknown) > MAX_RUNS:
                 self._runs.clear()
                 unknown = {call.run_id for call in calls}
             self._runs |= Run.objects.select_related("source").only("name", "source__name").in_bulk(unknown)
@@ -137,6 +137,6 @@ class Looks:
         return there
 
 
-def _runs_of(boards: Boards) -> frozenset[int]:
+def _find_board_runs(boards: Boards) -> frozenset[int]:
     """Return the runs that the boards name."""
     return frozenset().union(*(board.runs or () for board in boards.values()))

@@ -9,8 +9,8 @@ from functools import cached_property
 from dashboard.cards import rendering
 from toolcards.models import ToolCall
 
-MOST_PARTS = 400  # of one watcher; beyond, it is sent its whole boards instead
-PACE = 0.1  # seconds between two frames for one browser, at least: it cannot show more
+MAX_PARTS = 400  # of one watcher; beyond, it is sent its whole boards instead
+PACE_SECONDS = 0.1  # seconds between two frames for one browser, at least: it cannot show more
 
 
 class Frame:
@@ -32,22 +32,22 @@ class Frame:
         return len(self.parts)
 
 
-def partial(target: str, swap: str, html: str) -> str:
+def build_part(target: str, swap: str, html: str) -> str:
     """Return one part: what to put where."""
     return f'<hx-partial hx-target="{target}" hx-swap="{swap}">{html}</hx-partial>'
 
 
-def placed(call: ToolCall, *, known_only: bool = False) -> str:
+def place_card(call: ToolCall, *, known_only: bool = False) -> str:
     """Return the part that puts a card on a board; `known_only` where it is there already."""
     if call.removed:
-        return partial("#board", "place", rendering.gone(call))
-    return partial("#board", "renew" if known_only else "place", rendering.render(call))
+        return build_part("#board", "place", rendering.render_removal(call))
+    return build_part("#board", "renew" if known_only else "place", rendering.render(call))
 
 
-class Slot:
+class FrameSlot:
     """What one browser has yet to be sent. Bounded: a slow reader gets the latest state, never a backlog."""
 
-    def __init__(self, pace: Pace) -> None:
+    def __init__(self, pace: Pacer) -> None:
         self._pace = pace
         self._frame: Frame | None = None
         self._ready = False
@@ -60,7 +60,7 @@ class Slot:
         before = self._frame
         if before is None:
             self._frame = frame
-        elif len(joined := before.then(frame)) > MOST_PARTS:
+        elif len(joined := before.then(frame)) > MAX_PARTS:
             self._frame, self.overflowed = None, True
         else:
             self._frame = joined
@@ -78,19 +78,19 @@ class Slot:
         if not self._ready:
             self._reader = loop.create_future()
             await self._reader
-        self._ready, self.rests_until = False, loop.time() + PACE
+        self._ready, self.rests_until = False, loop.time() + PACE_SECONDS
         frame, self._frame = self._frame, None
         return frame
 
 
-class Pace:
+class Pacer:
     """Lets every browser rest between two frames. One timer for all: one per frame costs as much as the frame."""
 
     def __init__(self) -> None:
-        self._resting: set[Slot] = set()
+        self._resting: set[FrameSlot] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    def wake(self, slot: Slot) -> None:
+    def wake(self, slot: FrameSlot) -> None:
         """Wake the slot's reader, now or when it has rested."""
         loop = asyncio.get_running_loop()
         if slot.rests_until <= loop.time():
@@ -106,7 +106,7 @@ class Pace:
             self.wake(slot)
 
 
-def join(frames: Iterable[Frame]) -> Frame:
+def join_frames(frames: Iterable[Frame]) -> Frame:
     """Return several boards' frames as one."""
     parts: dict[str, str] = {}
     for frame in frames:

@@ -17,26 +17,26 @@ from weakref import WeakKeyDictionary
 
 from django.db import close_old_connections, connections
 
-from dashboard.live.access import Seat, lost
-from dashboard.live.base_board import Board
-from dashboard.live.changes import HEARTBEAT, Looks, Seen
-from dashboard.live.frames import Pace, Slot, join
+from dashboard.live.access import Seat, find_expired_seats
+from dashboard.live.base_board import LiveBoard
+from dashboard.live.changes import HEARTBEAT_SECONDS, ChangeReader, TickResult
+from dashboard.live.frames import FrameSlot, Pacer, join_frames
 from toolcards.database import excuse, keep_reading
 from toolcards.doorbell import EVERY_RUN, Listener, listening
 
 log = logging.getLogger(__name__)
-TICK = 0.05  # seconds between two looks, at least
-SHARE = 0.3  # of the time may go into looking and rendering
-RECOVERY = 0.5  # seconds after a look that failed
-AUDIT = 2.5  # seconds between two looks at who may still watch
+TICK_SECONDS = 0.05  # seconds between two looks, at least
+MAX_LOAD = 0.3  # of the time may go into looking and rendering
+RECOVERY_SECONDS = 0.5  # seconds after a look that failed
+AUDIT_SECONDS = 2.5  # seconds between two looks at who may still watch
 
 
 class Watcher:
     """One browser's socket: which boards it sees, who sits there, and what it has yet to be sent."""
 
-    def __init__(self, seat: Seat, boards: dict[Hashable, Callable[[], Board]], pace: Pace) -> None:
+    def __init__(self, seat: Seat, boards: dict[Hashable, Callable[[], LiveBoard]], pace: Pacer) -> None:
         self.seat, self.boards = seat, boards
-        self.slot = Slot(pace)
+        self.slot = FrameSlot(pace)
         self.dismissed: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def dismiss(self, code: int) -> None:
@@ -49,11 +49,11 @@ class Hub:
     """The boards that somebody looks at, and who does."""
 
     def __init__(self) -> None:
-        self.boards: dict[Hashable, Board] = {}
+        self.boards: dict[Hashable, LiveBoard] = {}
         self.watchers: dict[Hashable, set[Watcher]] = defaultdict(set)
         self._new: list[Watcher] = []
-        self.pace = Pace()
-        self._looks = Looks()
+        self.pace = Pacer()
+        self._looks = ChangeReader()
         self._rung: set[int] = set()
         self._bell: Listener | None = None
         self._task: asyncio.Task[None] | None = None
@@ -110,16 +110,16 @@ class Hub:
             begun = time.monotonic()
             try:
                 await self._look(rung)
-                if begun - audited >= AUDIT:
+                if begun - audited >= AUDIT_SECONDS:
                     audited = begun
                     await self._audit()
             except Exception as error:  # a database that is away for a moment must not end the live pages
                 if not excuse(error):
                     log.exception("live: this look failed; the next one sends every page its whole board")
                 self._new = list({watcher for watchers in self.watchers.values() for watcher in watchers})
-                await asyncio.sleep(RECOVERY)
-            await asyncio.sleep(max(TICK, self.spent / SHARE - self.spent))
-            waits = 0 if self._rung or self._new else 0.25 if self._owes() else HEARTBEAT
+                await asyncio.sleep(RECOVERY_SECONDS)
+            await asyncio.sleep(max(TICK_SECONDS, self.spent / MAX_LOAD - self.spent))
+            waits = 0 if self._rung or self._new else 0.25 if self._owes() else HEARTBEAT_SECONDS
             rung = await bell.wait(waits) if waits else set()
             rung |= self._rung
             self._rung = set()
@@ -130,29 +130,29 @@ class Hub:
     async def _look(self, rung: set[int]) -> None:
         boards, new, self._new = dict(self.boards), self._new, []
         fresh = {key for watcher in new for key in watcher.boards}
-        seen: Seen = await self._in_thread(self._looks.look, rung, boards, fresh)
+        seen: TickResult = await self._in_thread(self._looks.look, rung, boards, fresh)
         self.spent, self._rung = seen.spent, self._rung | seen.again
         for key, frame in seen.frames.items():
             if frame:
                 for watcher in self.watchers.get(key, ()):
                     watcher.slot.offer(frame)
         for watcher in new:
-            watcher.slot.offer(join(seen.wholes[key] for key in watcher.boards if key in seen.wholes))
+            watcher.slot.offer(join_frames(seen.wholes[key] for key in watcher.boards if key in seen.wholes))
 
     async def _audit(self) -> None:
         everybody = {watcher for watchers in self.watchers.values() for watcher in watchers}
         seats = {watcher.seat for watcher in everybody}
-        gone = await self._in_thread(lost, seats)
+        gone = await self._in_thread(find_expired_seats, seats)
         for watcher in everybody:
             if watcher.seat in gone:
                 watcher.dismiss(gone[watcher.seat])
 
     async def _in_thread(self, work: Callable[..., Any], *given: Any) -> Any:
         assert self._thread is not None
-        return await asyncio.get_running_loop().run_in_executor(self._thread, _connected, work, given)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, _run_with_connection, work, given)
 
 
-def _connected(work: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+def _run_with_connection(work: Callable[..., Any], given: tuple[Any, ...]) -> Any:
     close_old_connections()
     try:
         return work(*given)
@@ -163,7 +163,7 @@ def _connected(work: Callable[..., Any], given: tuple[Any, ...]) -> Any:
 _hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, Hub] = WeakKeyDictionary()
 
 
-def here() -> Hub:
+def get_hub() -> Hub:
     """Return the hub of the running event loop."""
     loop = asyncio.get_running_loop()
     if loop not in _hubs:

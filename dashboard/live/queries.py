@@ -18,18 +18,18 @@ from toolcards.encryption import Closed
 from toolcards.models import Event, ToolCall
 from toolcards.models.runs import FACT_HEAD
 
-MOST = 300  # changed calls per look; the rest follows in the next
+MAX_CALLS = 300  # changed calls per look; the rest follows in the next
 LONG, KEPT = 20_000, 2_000  # characters of a text that is remembered, and how many of them
 
 
-def _select(model: type[models.Model]) -> str:
+def _build_select(model: type[models.Model]) -> str:
     columns = ", ".join(field.column for field in model._meta.concrete_fields)
     return f"SELECT {columns} FROM {model._meta.db_table} WHERE "  # noqa: S608 - our own columns
 
 
-INSTEAD = "\ufffd"  # in a row's text: there is what no column takes, and the card itself has the text
+REPLACEMENT = "\ufffd"  # in a row's text: there is what no column takes, and the card itself has the text
 
-_CALLS, _PLACE, _ASKED = _select(ToolCall), "(run_id = %s AND seq > %s)", " AND requested_at IS NOT NULL"
+_CALLS, _PLACE, _ASKED = _build_select(ToolCall), "(run_id = %s AND seq > %s)", " AND requested_at IS NOT NULL"
 _DELTAS = (
     "SELECT ordinal, seq, fact FROM toolcards_event"
     " WHERE run_id = %s AND seq > %s AND seq <= %s AND fact LIKE %s ORDER BY seq"
@@ -38,17 +38,17 @@ _IS_DELTA = f'{FACT_HEAD}{InputDelta.type}"%'
 _FACT: Any = Event._meta.get_field("fact")
 
 
-def changed(after: Mapping[int, int], *, asked_only: bool) -> list[ToolCall]:
+def fetch_changed_calls(after: Mapping[int, int], *, asked_only: bool) -> list[ToolCall]:
     """Return the calls of these runs that changed after that position of each, oldest first, and at most `MOST`.
 
     `asked_only`: those that people are or were asked about.
     """
     places = " OR ".join([_PLACE] * len(after))
-    statement = f"{_CALLS}({places}){_ASKED if asked_only else ''} ORDER BY seq LIMIT {MOST}"
-    return _rows(ToolCall, statement, [number for place in after.items() for number in place])
+    statement = f"{_CALLS}({places}){_ASKED if asked_only else ''} ORDER BY seq LIMIT {MAX_CALLS}"
+    return _fetch_rows(ToolCall, statement, [number for place in after.items() for number in place])
 
 
-class Texts:
+class StreamingInputs:
     """The inputs that stream, as they were at the last look.
 
     Rows of such calls lag behind the log. From here only what came since is read, with one statement a run; by itself
@@ -63,7 +63,7 @@ class Texts:
         behind: dict[int, dict[int, ToolCall]] = {}
         for call in calls:
             known = self._known.pop((call.run_id, call.ordinal), None)
-            if call.state != ToolCallState.INPUT_STREAMING or call.closed or not call.text or INSTEAD in call.text:
+            if call.state != ToolCallState.INPUT_STREAMING or call.closed or not call.text or REPLACEMENT in call.text:
                 continue
             if known and call.text_seq < known[0] <= call.seq:
                 call.text_seq, call.text = known
@@ -83,7 +83,7 @@ class Texts:
         late: dict[int, list[str]] = {ordinal: [] for ordinal in calls}
         for ordinal, seq, stored in events:
             if ordinal in calls and calls[ordinal].text_seq < seq <= calls[ordinal].seq:
-                late[ordinal].append(_text(_FACT.from_db_value(stored, None, connection)))
+                late[ordinal].append(_read_delta(_FACT.from_db_value(stored, None, connection)))
         for ordinal, call in calls.items():
             call.text, call.text_seq = call.text + "".join(late[ordinal]), call.seq
 
@@ -95,18 +95,21 @@ class Texts:
             self._known.clear()
 
 
-def _text(fact: str) -> str:
+def _read_delta(fact: str) -> str:
     """What the piece says; nothing where no key of ours opens it."""
     said = "" if type(fact) is Closed else load(fact)
     return said.text if isinstance(said, InputDelta) else ""
 
 
-def _rows(model: Any, statement: str, given: list[Any]) -> list[Any]:
+def _fetch_rows(model: Any, statement: str, given: list[Any]) -> list[Any]:
     """Return what `objects.raw` would, which works out anew each time what is what."""
     with connection.cursor() as cursor:
         cursor.execute(statement, given)
         rows = cursor.fetchall()
-    converters, names = _converters(model, connection.vendor), [field.attname for field in model._meta.concrete_fields]
+    converters, names = (
+        _build_converters(model, connection.vendor),
+        [field.attname for field in model._meta.concrete_fields],
+    )
     found = []
     for row in rows:
         values = list(row)
@@ -117,7 +120,7 @@ def _rows(model: Any, statement: str, given: list[Any]) -> list[Any]:
 
 
 @cache
-def _converters(model: Any, vendor: str) -> list[tuple[int, Callable[..., Any], Any]]:
+def _build_converters(model: Any, vendor: str) -> list[tuple[int, Callable[..., Any], Any]]:
     """What makes values of the database's values, column by column: moments, booleans, what was sealed."""
     columns = [field.get_col(model._meta.db_table) for field in model._meta.concrete_fields]
     return [

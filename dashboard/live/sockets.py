@@ -14,18 +14,18 @@ from channels.consumer import AsyncConsumer
 
 from dashboard import url_helpers
 from dashboard.live import hub
-from dashboard.live.access import AMBIGUOUS, NOT_THERE, SIGNED_OUT, lost, seat
-from dashboard.live.base_board import Board
-from dashboard.live.boards import BOARDS, Me, RunBoard
-from dashboard.live.frames import Frame, partial
+from dashboard.live.access import AMBIGUOUS, NOT_THERE, SIGNED_OUT, find_expired_seats, find_seat
+from dashboard.live.base_board import LiveBoard
+from dashboard.live.boards import BOARDS, RunBoard, StatusBoard
+from dashboard.live.frames import Frame, build_part
 from dashboard.live.origin import STRAIGHT
 from toolcards.models import AmbiguousRun, Run
 from toolcards.transports import shutdown
 from toolcards.transports.lines import admit
 
-CLOCK = 15.0  # seconds between two signs of life
+CLOCK_SECONDS = 15.0  # seconds between two signs of life
 
-Boards = dict[Hashable, Callable[[], Board]]
+Boards = dict[Hashable, Callable[[], LiveBoard]]
 
 
 class LiveSocket(AsyncConsumer):
@@ -36,7 +36,7 @@ class LiveSocket(AsyncConsumer):
         self.scope, self.send_raw = scope, scope[STRAIGHT]
         await receive()
         await self.send_raw({"type": "websocket.accept"})  # a refused handshake would be retried for ever
-        sits = seat(scope)
+        sits = find_seat(scope)
         code = await sync_to_async(self._barred, thread_sensitive=False)(sits)
         boards = code or await self.boards()
         if isinstance(boards, int):
@@ -44,7 +44,7 @@ class LiveSocket(AsyncConsumer):
             return
         assert sits is not None
         admit(scope)
-        ours = hub.here()
+        ours = hub.get_hub()
         await self._serve(hub.Watcher(sits, boards, ours.pace), ours, receive)
 
     async def boards(self) -> Boards | int:
@@ -53,11 +53,16 @@ class LiveSocket(AsyncConsumer):
 
     @staticmethod
     def _barred(sits: Any) -> int:
-        return SIGNED_OUT if sits is None else lost({sits}).get(sits, 0)
+        return SIGNED_OUT if sits is None else find_expired_seats({sits}).get(sits, 0)
 
     async def _serve(self, watcher: hub.Watcher, ours: hub.Hub, receive: Any) -> None:
         ours.enter(watcher)
-        works = (_until_gone(receive), self._feed(watcher, ours), self._end(watcher), _live(watcher))
+        works = (
+            _wait_for_disconnect(receive),
+            self._feed(watcher, ours),
+            self._end(watcher),
+            _send_heartbeats(watcher),
+        )
         tasks = [asyncio.create_task(work) for work in works]
         try:
             with shutdown.subscription(lambda: watcher.dismiss(shutdown.RECONNECT)):
@@ -76,7 +81,7 @@ class LiveSocket(AsyncConsumer):
                 watcher.slot.overflowed = False
                 ours.want_whole(watcher)
             elif frame is not None:
-                await self.send_raw({"type": "websocket.send", "text": frame.text or _clock()})
+                await self.send_raw({"type": "websocket.send", "text": frame.text or _build_clock_message()})
 
     async def _end(self, watcher: hub.Watcher) -> None:
         code = await watcher.dismissed
@@ -91,7 +96,7 @@ class MeSocket(LiveSocket):
         """Return the badge, and the board that the page asked for."""
         query = self.scope.get("query_string", b"").decode("latin-1")
         wanted = parse_qs(query).get("board", [""])[0]
-        found: Boards = {"me": Me}
+        found: Boards = {"me": StatusBoard}
         if wanted in BOARDS:
             found[wanted, query] = lambda: BOARDS[wanted](query)
         return found
@@ -116,18 +121,18 @@ class RunSocket(LiveSocket):
         return {("run", run.pk, view, call): lambda: RunBoard(run.pk, view, call)}
 
 
-async def _live(watcher: hub.Watcher) -> None:
+async def _send_heartbeats(watcher: hub.Watcher) -> None:
     """A sign of life now and then; one timer per socket, since one per frame costs as much as the frame."""
     while True:
-        await asyncio.sleep(CLOCK)
-        watcher.slot.offer(Frame({"clock": _clock()}))
+        await asyncio.sleep(CLOCK_SECONDS)
+        watcher.slot.offer(Frame({"clock": _build_clock_message()}))
 
 
-async def _until_gone(receive: Any) -> None:
+async def _wait_for_disconnect(receive: Any) -> None:
     while (await receive())["type"] != "websocket.disconnect":
         pass  # browsers have nothing to say here
 
 
-def _clock() -> str:
+def _build_clock_message() -> str:
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return partial("#server-clock", "outerMorph", f'<time id="server-clock" datetime="{now}" hidden></time>')
+    return build_part("#server-clock", "outerMorph", f'<time id="server-clock" datetime="{now}" hidden></time>')

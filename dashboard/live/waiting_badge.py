@@ -9,22 +9,22 @@ from toolcards.core.calls.call_json import summary
 from toolcards.models import ToolCall
 
 
-def now() -> dict[str, Any]:
+def read_badge() -> dict[str, Any]:
     """Return the count, the newest call's id and risk, and what to say about it when it is the first, or risky."""
     waiting = ToolCall.objects.waiting()
     count = waiting.count()
     newest = waiting.reverse().first() if count else None
-    level = risk.of(newest.as_shown_card()).level if newest else ""
+    level = risk.assess_risk(newest.as_shown_card()).level if newest else ""
     return {
         "count": count,
         "risk": level,
         "newest": newest.public_id if newest else "",
-        "says": _sentence(newest, level) if newest else "",
+        "says": _build_sentence(newest, level) if newest else "",
     }
 
 
-def _sentence(call: ToolCall, level: str) -> str:
+def _build_sentence(call: ToolCall, level: str) -> str:
     card = call.as_shown_card()
     risky = "high risk" if level == "high" else ""
     about = ", ".join(part for part in (card.tool.name, summary(card)[:80], call.agent, risky) if part)
-    return f"Approval needed: {safe_text.plain(about)}. Press n to go there."
+    return f"Approval needed: {safe_text.mark_text(about)}. Press n to go there."

@@ -90,7 +90,7 @@ def _answer(card: Card) -> str:
 
 def _by(card: Card) -> str:
     by = card.denied_by or (card.approval.by if card.approval and card.approval.by else None)
-    return labels.who(by or (card.decision.by if card.decision else None))
+    return labels.describe_actor(by or (card.decision.by if card.decision else None))
 
 
 def _without(policy: Policy, call: ToolCall, card: Card) -> list[Without]:

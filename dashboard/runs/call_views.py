@@ -24,7 +24,7 @@ def calls(request: HttpRequest) -> HttpResponse:
     found = pages.calls_window(filters, before=before)
     context = {
         "filters": filters, "calls": found.calls, "before": before, "kinds": KINDS,
-        "states": [(str(state), look.word) for state, look in labels.LOOKS.items()],
+        "states": [(str(state), look.word) for state, look in labels.STATE_LABELS.items()],
         "more": found.more, "searched": found.searched,
         "any": bool(found.calls) or ToolCall.objects.exists(),
     }  # fmt: skip
@@ -38,4 +38,4 @@ def call(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
     rows = ToolCall.objects.shown().select_related("run", "run__source")
     found = get_object_or_404(rows, run_id=run, ordinal=ordinal)
     socket = url_helpers.run_socket(found.run, call=ordinal)
-    return render(request, "calls/call.html", {"call": found, "story": pages.story(found), "socket": socket})
+    return render(request, "calls/call.html", {"call": found, "story": pages.list_event_lines(found), "socket": socket})

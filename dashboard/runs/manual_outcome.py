@@ -7,7 +7,13 @@ from django.views.decorators.http import require_POST
 
 from dashboard.accounts.access import VOTE, api, body_of, by_body, fault, needs
 from dashboard.forms import FindingForm, told
-from dashboard.inbox.views import HttpResponseSeeOther, back_from, by_htmx, fresh, not_counted
+from dashboard.inbox.views import (
+    HttpResponseSeeOther,
+    find_return_path,
+    is_htmx_request,
+    render_fresh_card,
+    render_rejected_vote,
+)
 from toolcards import gate
 from toolcards.core.calls.call_json import call_json
 from toolcards.gate import RequestRefused
@@ -22,14 +28,14 @@ def _by_form(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
         raise Http404
     form = FindingForm(request.POST)
     if not form.is_valid():
-        return not_counted(request, call, 422, told(form))
+        return render_rejected_vote(request, call, 422, told(form))
     try:
         gate.record_manual_outcome(request.user, form.finding(run, ordinal))
     except RequestRefused as refused:
-        return not_counted(request, _call(run, ordinal) or call, refused.status, refused.message)
-    if by_htmx(request):
-        return fresh(request, _call(run, ordinal) or call)
-    return HttpResponseSeeOther(back_from(request))
+        return render_rejected_vote(request, _call(run, ordinal) or call, refused.status, refused.message)
+    if is_htmx_request(request):
+        return render_fresh_card(request, _call(run, ordinal) or call)
+    return HttpResponseSeeOther(find_return_path(request))
 
 
 @api(VOTE, "POST")

@@ -54,9 +54,9 @@ def _view(request: HttpRequest, run: Run) -> dict[str, Any]:
     live = "timeline" if tab == "timeline" and not around else "head" if tab else ""
     context = {"tab": tab, "before": before, "socket": url_helpers.run_socket(run, **({"tab": live} if live else {}))}
     if tab == "timeline":
-        return context | pages.timeline(run, around) | {"around": around}
+        return context | pages.build_timeline(run, around) | {"around": around}
     if tab == "steps":
-        return context | call_trace.of_run(run)
+        return context | call_trace.list_trace_lines(run)
     calls = pages.run_window(run.pk, before=before)
     first = calls[0].ordinal if calls else 0
     older = first and ToolCall.objects.shown().filter(run=run, ordinal__lt=first).exists()

@@ -99,7 +99,7 @@ def source(request: HttpRequest, pk: int) -> HttpResponse:
         "failed": failed.select_related("run").defer("card", "text"),
         "key_form": KeyForm(initial={"name": row.name}),
         "tools": row.tools.order_by("name", "id")[:500],
-        "skipped": skipped.describe(_skipped_lately(shown)),
+        "skipped": skipped.describe_skipped_frames(_skipped_lately(shown)),
         "unanswerable": policy_store.is_default_unanswerable(row),
         "people": get_user_model().objects.filter(is_active=True).order_by("username")[:500],
     }

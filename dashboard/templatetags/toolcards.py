@@ -17,21 +17,21 @@ from dashboard.cards import icons, safe_text
 from toolcards.models import ToolCall
 
 register = template.Library()
-register.simple_tag(icons.icon)
-register.simple_tag(icons.moment)
-register.filter(icons.iso)
+register.simple_tag(icons.render_icon, name="icon")
+register.simple_tag(icons.render_time, name="moment")
+register.filter("iso", icons.format_iso)
 
 
 @register.filter
 def visible(value: Any) -> SafeString:
     """Agents' text: escaped, with invisible and misleading characters drawn as marks."""
-    return safe_text.visible(str(value))
+    return safe_text.mark_html(str(value))
 
 
 @register.filter
 def plainly(value: Any) -> str:
     """The same for attributes and titles, where no elements may be."""
-    return safe_text.plain(str(value))
+    return safe_text.mark_text(str(value))
 
 
 @register.filter
@@ -40,17 +40,17 @@ def digest(value: Any) -> SafeString:
     if isinstance(value, dict) and value.keys() == {"was", "is"}:
         return format_html("{} → {}", digest(value["was"]), digest(value["is"]))
     if isinstance(value, list):
-        return safe_text.visible(", ".join(map(str, value)) or "—")
+        return safe_text.mark_html(", ".join(map(str, value)) or "—")
     text = "—" if value == "" else str(value)
     if not re.fullmatch(r"[0-9a-f]{64}", text):
-        return safe_text.visible(text)
+        return safe_text.mark_html(text)
     return format_html('<code title="{}">{}…</code>', text, text[:12])
 
 
 @register.filter
 def pretty_json(value: Any) -> SafeString:
     """JSON for people, indented, with marks."""
-    return safe_text.visible(as_json(value))
+    return safe_text.mark_html(as_json(value))
 
 
 def as_json(value: Any) -> str:
@@ -108,7 +108,7 @@ def waiting_now() -> dict[str, Any]:
     """What waits for people, for the navigation of every page."""
     from dashboard.live import waiting_badge
 
-    return waiting_badge.now()
+    return waiting_badge.read_badge()
 
 
 @register.simple_tag
@@ -126,7 +126,7 @@ def names_in_use() -> dict[str, list[str]]:
     Browsers draw a suggestion as it is, so names with characters that mislead are none; the filter still finds them.
     """
     rows = list(ToolCall.objects.shown().order_by("-pk").values_list("tool", "agent")[:2_000])
-    tools, agents = ({row[n] for row in rows if row[n] and safe_text.plain(row[n]) == row[n]} for n in (0, 1))
+    tools, agents = ({row[n] for row in rows if row[n] and safe_text.mark_text(row[n]) == row[n]} for n in (0, 1))
     return {"tools": sorted(tools)[:100], "agents": sorted(agents)[:100]}
 
 
@@ -136,4 +136,4 @@ def card(context: dict[str, Any], call: ToolCall, full: bool = False) -> SafeStr
     from dashboard.cards import rendering
 
     back = context["request"].get_full_path() if "request" in context else ""
-    return rendering.for_page(call, token=str(context.get("csrf_token", "")), full=full, back=back)
+    return rendering.render_for_reader(call, token=str(context.get("csrf_token", "")), full=full, back=back)

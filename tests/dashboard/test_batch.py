@@ -11,7 +11,7 @@ from django.test import Client
 
 from dashboard.inbox import groups
 from dashboard.live import boards
-from dashboard.live.base_board import News
+from dashboard.live.base_board import BoardNews
 from toolcards import gate
 from toolcards.models import Approval, ToolCall
 
@@ -65,7 +65,7 @@ def test_alike_calls_are_shown_with_what_differs(ann: Client, edits: Any) -> Non
     assert "3 waiting calls share this shape" in page and len(tickets(page)) == 3
     assert "src/<mark>0</mark>.py" in page and "src/<mark>2</mark>.py" in page
     assert page.count("<article") == 3  # each still has its card, with its form
-    group = groups.waiting()["groups"][0]
+    group = groups.build_groups_context()["groups"][0]
     assert (group.differs, group.same, group.approvable) == (["path"], [("text", "x")], True)
 
 
@@ -91,7 +91,7 @@ def test_a_single_call_is_no_group(ann: Client, a_call: Any) -> None:
     (None, None, True),
 ])  # fmt: skip
 def test_what_counts_as_the_same_shape(one: Any, other: Any, same: bool) -> None:
-    assert (groups.shape(one) == groups.shape(other)) is same
+    assert (groups.compute_shape(one) == groups.compute_shape(other)) is same
 
 
 @pytest.mark.parametrize("other", [
@@ -102,7 +102,7 @@ def test_another_tool_another_risk_and_what_is_too_long_to_compare_are_not_alike
 ) -> None:
     edits(2)
     a_call("approval-requested", **({"tool": "Edit", "input": {"path": "a.py", "text": "x"}} | other))
-    assert [len(group.items) for group in groups.waiting()["groups"]] == [2]
+    assert [len(group.items) for group in groups.build_groups_context()["groups"]] == [2]
 
 
 def test_calls_of_another_source_are_not_alike(a_call: Any, edits: Any, source: Any) -> None:
@@ -112,7 +112,7 @@ def test_calls_of_another_source_are_not_alike(a_call: Any, edits: Any, source: 
     other = AgentKey.objects.ensure("tck_another_secret_0123456789abcdefghijkl", name="another").source
     given = {"path": "src/9.py", "text": "x"}
     gate.decide(other, gate.DecisionRequest(run="run-9", call_id="c", tool="Edit", args=given))
-    assert [len(group.items) for group in groups.waiting()["groups"]] == [2]
+    assert [len(group.items) for group in groups.build_groups_context()["groups"]] == [2]
 
 
 def test_hostile_words_are_escaped_in_groups_too(ann: Client, a_call: Any) -> None:
@@ -129,7 +129,7 @@ def test_hostile_words_are_escaped_in_groups_too(ann: Client, a_call: Any) -> No
 def test_more_than_fifty_of_a_shape_are_counted_and_not_answered_at_once(
     ann: Client, edits: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(groups, "MOST", 3)
+    monkeypatch.setattr(groups, "MAX_GROUP_SIZE", 3)
     edits(5)
     page = ann.get("/approvals/").content.decode()
     assert len(tickets(page)) == 3 and "2 more share it; at most 3 are answered at once" in page
@@ -293,10 +293,10 @@ def test_a_reason_that_the_rule_wants_is_asked_for(ann: Client, policy: Any, a_c
 def test_open_pages_are_told_of_groups_when_they_have_changed(
     edits: Any, a_call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dashboard.live.base_board.SLOW", 0.0)
+    monkeypatch.setattr("dashboard.live.base_board.THROTTLE_SECONDS", 0.0)
     edits(2)
-    board = boards.Inbox()
-    news = News(runs=frozenset(ToolCall.objects.values_list("run", flat=True)))
+    board = boards.InboxBoard()
+    news = BoardNews(runs=frozenset(ToolCall.objects.values_list("run", flat=True)))
     assert "2 waiting calls share this shape" in board.whole().parts["alike"]
     assert "alike" in board.changes(news).parts and "alike" not in board.changes(news).parts
     a_call("approval-requested", tool="Edit", input={"path": "src/9.py", "text": "x"}, call_id="more")
@@ -316,6 +316,6 @@ def test_the_reasons_of_the_last_denials_are_offered_again(ann: Client, a_call: 
         gate.vote(
             an_approver, gate.Ballot(card.approval.id, "deny", card.rev, card.approval.args_sha256, reason=reason)
         )
-    assert groups.reasons() == ["not here", "ask me first"]
+    assert groups.list_recent_reasons() == ["not here", "ask me first"]
     page = ann.get("/approvals/").content.decode()
     assert '<option value="ask me first">' in page and 'id="quick-reasons"' in page

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dashboard.cards import labels, payload_view, rendering, safe_text
-from dashboard.cards.card_view import Face
+from dashboard.cards.card_view import CardView
 from toolcards.client.common import error_codes
 from toolcards.core.calls.card import TERMINAL, Ask, Card, Failure, Times, Tool, ToolCallState, Verdict
 from toolcards.core.calls.card_codec import dump_card
@@ -44,7 +44,7 @@ def a_card(state: ToolCallState, **more: Any) -> Card:
 
 
 def html_of(card: Card, **how: Any) -> str:
-    return rendering.draw(call_of(card), **how)
+    return rendering.render_uncached(call_of(card), **how)
 
 
 def text_of(html: str) -> str:
@@ -56,7 +56,7 @@ def test_every_state_is_a_card_that_names_itself(state: ToolCallState) -> None:
     html = html_of(a_card(state))
     assert f'data-state="{state}"' in html
     assert html.count("<article") == 1 and 'data-call-id="call-1"' in html and 'data-run="run/7"' in html
-    assert labels.LOOKS[state].word in text_of(html) and "Bash" in html
+    assert labels.STATE_LABELS[state].word in text_of(html) and "Bash" in html
 
 
 @pytest.mark.parametrize("state", sorted(TERMINAL))
@@ -65,11 +65,11 @@ def test_what_has_ended_does_not_move(state: ToolCallState) -> None:
     assert "data-moving" not in html and "data-since" not in html
 
 
-@pytest.mark.parametrize("cause", sorted(labels.SOFT))
+@pytest.mark.parametrize("cause", sorted(labels.SOFT_END_LABELS))
 def test_what_we_concluded_is_said_in_a_sentence_and_does_not_move(cause: str) -> None:
     html = html_of(a_card(S.OUTPUT_ERROR, soft=True, cause=cause, error=Failure("", authority="runtime")))
     assert labels.SOFT_SENTENCES[cause] in text_of(html).replace("&#x27;", "'")
-    assert labels.SOFT[cause].word in html and "data-moving" not in html and 'class="error"' not in html
+    assert labels.SOFT_END_LABELS[cause].word in html and "data-moving" not in html and 'class="error"' not in html
 
 
 @pytest.mark.parametrize("cause", sorted(labels.UNWRITTEN_SENTENCES))
@@ -141,7 +141,7 @@ def test_empty_results_are_results(value: Any, shown: str) -> None:
 def test_the_vote_form_holds_what_the_person_saw() -> None:
     card = a_card(S.APPROVAL_REQUESTED)
     call = call_of(card)
-    html = rendering.draw(call)
+    html = rendering.render_uncached(call)
     assert 'action="/approvals/apr_1/vote"' in html and f'name="rev" value="{call.rev}"' in html
     assert f'name="args_sha256" value="{"ab" * 32}"' in html
     assert 'name="decision" value="approve"' in html and 'name="decision" value="deny"' in html
@@ -168,7 +168,7 @@ def test_only_what_waits_has_buttons(state: ToolCallState) -> None:
 
 
 def test_a_page_of_one_reader_has_the_token_in_the_form() -> None:
-    page = rendering.for_page(
+    page = rendering.render_for_reader(
         call_of(a_card(S.APPROVAL_REQUESTED)), token="the-token", told="Already denied by Ben <b>"
     )
     assert '<input type="hidden" name="csrfmiddlewaretoken" value="the-token">' in page
@@ -176,7 +176,9 @@ def test_a_page_of_one_reader_has_the_token_in_the_form() -> None:
 
 
 def test_agents_cannot_write_the_place_of_the_token() -> None:
-    html = rendering.for_page(call_of(a_card(S.INPUT_AVAILABLE, input={"a": rendering.TOKEN})), token="secret-token")
+    html = rendering.render_for_reader(
+        call_of(a_card(S.INPUT_AVAILABLE, input={"a": rendering.TOKEN})), token="secret-token"
+    )
     assert "secret-token" not in html
 
 
@@ -323,8 +325,8 @@ def test_hostile_text_is_inert_everywhere(state: ToolCallState, text: str) -> No
     ],
 )  # fmt: skip
 def test_what_cannot_be_seen_is_drawn(text: str, shown: str) -> None:
-    assert safe_text.visible(f"a{text}b") == f'a<span class="mark">{shown}</span>b'
-    assert safe_text.plain(f"a{text}b") == f"a{shown}b"
+    assert safe_text.mark_html(f"a{text}b") == f'a<span class="mark">{shown}</span>b'
+    assert safe_text.mark_text(f"a{text}b") == f"a{shown}b"
 
 
 @pytest.mark.parametrize(
@@ -342,33 +344,33 @@ def test_what_cannot_be_seen_is_drawn(text: str, shown: str) -> None:
     ],
 )
 def test_what_people_write_stays(text: str) -> None:
-    assert safe_text.visible(text) == text
+    assert safe_text.mark_html(text) == text
 
 
 def test_a_flat_object_is_a_table_and_a_deep_one_is_text() -> None:
-    assert payload_view.body({"a": 1, "b": "x"}, None).rows == [("a", "1"), ("b", "x")]
-    assert payload_view.body({"a": {"b": 1}}, None).rows == []
+    assert payload_view.build_payload_view({"a": 1, "b": "x"}, None).rows == [("a", "1"), ("b", "x")]
+    assert payload_view.build_payload_view({"a": {"b": 1}}, None).rows == []
 
 
 def test_a_card_needs_no_query(django_assert_num_queries: Any, db: None) -> None:
     call = call_of(a_card(S.APPROVAL_REQUESTED))
     with django_assert_num_queries(0):
-        rendering.draw(call)
+        rendering.render_uncached(call)
 
 
 def test_each_revision_is_drawn_once() -> None:
-    kept = rendering.Rendered()
+    kept = rendering.CardCache()
     call = call_of(a_card(S.INPUT_AVAILABLE))
     assert kept.of(call) == kept.of(call) and kept.renders == 1
 
 
 def test_only_so_many_cards_are_kept() -> None:
-    kept = rendering.Rendered(size=3)
+    kept = rendering.CardCache(size=3)
     for _ in range(5):
         kept.of(call_of(a_card(S.INPUT_AVAILABLE)))
     assert len(kept._kept) == 3
 
 
 def test_the_face_of_a_card_without_anything_is_calm() -> None:
-    face = Face(Card("x"))
+    face = CardView(Card("x"))
     assert not (face.summary or face.input or face.output or face.error_facts or face.segments or face.votable)

@@ -381,8 +381,8 @@ def test_the_risky_stand_first_and_take_a_confirmation(ann: Client, a_call: Any,
     ],
 )
 def test_a_card_says_why_to_look_closely(a_call: Any, tool: str, given: Any, reason: str) -> None:
-    said = risk.of(a_call("approval-requested", tool=tool, input=given).as_shown_card())
-    assert any(reason in one for one in said.reasons) and len(said.reasons) <= risk.MOST
+    said = risk.assess_risk(a_call("approval-requested", tool=tool, input=given).as_shown_card())
+    assert any(reason in one for one in said.reasons) and len(said.reasons) <= risk.MAX_REASONS
 
 
 @pytest.mark.parametrize(
@@ -393,5 +393,5 @@ def test_a_card_says_why_to_look_closely(a_call: Any, tool: str, given: Any, rea
     ],
 )  # fmt: skip
 def test_a_plain_call_has_no_reasons(a_call: Any, tool: str, given: Any) -> None:
-    said = risk.of(a_call("approval-requested", tool=tool, input=given).as_shown_card())
+    said = risk.assess_risk(a_call("approval-requested", tool=tool, input=given).as_shown_card())
     assert said.level == "medium" and not said.reasons

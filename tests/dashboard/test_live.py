@@ -22,10 +22,10 @@ from django.utils import timezone
 from dashboard.asgi import application
 from dashboard.cards import rendering
 from dashboard.live import boards, hub, queries
-from dashboard.live.base_board import News
-from dashboard.live.boards import BOARDS, Me, RunBoard
-from dashboard.live.changes import Looks
-from dashboard.live.frames import MOST_PARTS, Frame, Pace, Slot, join
+from dashboard.live.base_board import BoardNews
+from dashboard.live.boards import BOARDS, RunBoard, StatusBoard
+from dashboard.live.changes import ChangeReader
+from dashboard.live.frames import MAX_PARTS, Frame, FrameSlot, Pacer, join_frames
 from dashboard.live.origin import ours
 from tests.conftest import Say, ballot_for
 from tests.serving import PATIENCE
@@ -42,7 +42,7 @@ ORIGIN = b"http://testserver"
 
 @pytest.fixture(autouse=True)
 def _nothing_rendered() -> None:
-    rendering.rendered.clear()
+    rendering.card_cache.clear()
 
 
 @pytest.fixture
@@ -129,14 +129,14 @@ async def test_many_changes_are_few_frames(signed_in: Client, a_run: Callable[..
     await sync_to_async(a_run)("busy", f.InputStarted("c1", "Bash"))
     async with watching(signed_in, "/ws/runs/busy/") as opened:
         await opened.receive_from(timeout=PATIENCE)
-        before, begun = rendering.rendered.renders, asyncio.get_running_loop().time()
+        before, begun = rendering.card_cache.renders, asyncio.get_running_loop().time()
         for number in range(60):
             await say(source, "busy", f.InputDelta("c1", f"{number} "))
         frames = 1
         while "58 59" not in await opened.receive_from(timeout=PATIENCE):
             frames += 1
-        looks = (asyncio.get_running_loop().time() - begun) / hub.TICK + 2
-        assert frames <= looks and rendering.rendered.renders - before <= looks
+        looks = (asyncio.get_running_loop().time() - begun) / hub.TICK_SECONDS + 2
+        assert frames <= looks and rendering.card_cache.renders - before <= looks
 
 
 async def test_everybody_knows_how_many_wait(
@@ -313,22 +313,22 @@ async def test_a_foreign_page_is_refused_at_the_door(signed_in: Client) -> None:
 def test_one_drawing_serves_everybody(a_call: Callable[..., ToolCall]) -> None:
     call = a_call()
     call = ToolCall.objects.select_related("run", "run__source").get(pk=call.pk)
-    before = rendering.rendered.renders
+    before = rendering.card_cache.renders
     boards = [RunBoard(call.run_id), BOARDS["calls"](""), BOARDS["calls"]("tool=bash")]
     for board in boards:
-        assert board.changes(News([call], frozenset({call.run_id})))
-    assert rendering.rendered.renders - before == 1
+        assert board.changes(BoardNews([call], frozenset({call.run_id})))
+    assert rendering.card_cache.renders - before == 1
 
 
 def test_a_look_reads_of_a_call_what_the_orm_reads(a_call: Callable[..., ToolCall]) -> None:
     asked, done = a_call("approval-requested", call_id="a"), a_call("output-error", call_id="b")
-    looks = Looks()
+    looks = ChangeReader()
     seen = {call.pk: call for call in looks._fetch({asked.run_id, done.run_id}, asked_only=False)}
     assert set(seen) == {asked.pk, done.pk}
     for call in ToolCall.objects.filter(pk__in=seen).select_related("run"):
         fields = [field.attname for field in ToolCall._meta.concrete_fields]
         assert [getattr(seen[call.pk], name) for name in fields] == [getattr(call, name) for name in fields]
-        assert rendering.draw(seen[call.pk]) == rendering.draw(call)
+        assert rendering.render_uncached(seen[call.pk]) == rendering.render_uncached(call)
     assert not looks._fetch({asked.run_id, done.run_id}, asked_only=False)
 
 
@@ -338,7 +338,7 @@ def test_looks_follow_what_streams_piece_by_piece_as_the_log_has_it(source: Any,
     run = a_run(
         "streams", *[fact for call in begun for fact in (f.InputStarted(call, "Bash"), piece(call, begun[call]))]
     )
-    forgetful, mindful, lagged = Looks(), Looks(), set()
+    forgetful, mindful, lagged = ChangeReader(), ChangeReader(), set()
     for number in range(40):
         pieces = [piece("long", f"{number}, "), piece("odd", "\x00\ud800 "), piece("vast", f"{number} ")]
         pieces += [piece("late", f"{number}\x00")] if number > 30 else []
@@ -366,21 +366,21 @@ def test_a_look_asks_the_log_once_for_all_cards_of_a_run(
     names = [f"c{number}" for number in range(30)]
     run = a_run("wide", *[f.InputStarted(name, "Bash") for name in names])
     group_commit.execute(Say(source, "wide", [piece(name, "long " * SMALL_TEXT) for name in names]))
-    looks = Looks()
+    looks = ChangeReader()
     for _ in range(3):
         group_commit.execute(Say(source, "wide", [piece(name, "a piece ") for name in names]))
         assert all(call.text_seq < call.seq for call in ToolCall.objects.all())
         with django_assert_max_num_queries(3):  # the calls, the run's name, the log
             seen = looks._fetch({run.pk}, asked_only=False)
-            assert len(seen) == 30 and all(rendering.draw(call) for call in seen)
+            assert len(seen) == 30 and all(rendering.render_uncached(call) for call in seen)
 
 
 def test_a_look_passes_over_calls_whose_run_is_gone(db: None) -> None:
-    assert Looks()._named([ToolCall(run_id=4711, ordinal=1)]) == []
+    assert ChangeReader()._named([ToolCall(run_id=4711, ordinal=1)]) == []
 
 
 async def test_the_latest_state_wins_for_who_is_slow() -> None:
-    slot = Slot(Pace())
+    slot = FrameSlot(Pacer())
     for text in ("one", "two", "three"):
         slot.offer(Frame({"card": text}))
     slot.offer(Frame({"other": "!"}))
@@ -389,19 +389,19 @@ async def test_the_latest_state_wins_for_who_is_slow() -> None:
 
 
 async def test_the_same_frame_goes_to_everybody_who_is_up_to_date() -> None:
-    frame, slots = Frame({"card": "x"}), [Slot(Pace()), Slot(Pace())]
+    frame, slots = Frame({"card": "x"}), [FrameSlot(Pacer()), FrameSlot(Pacer())]
     for slot in slots:
         slot.offer(frame)
     assert [await slot.take() for slot in slots] == [frame, frame]
 
 
 async def test_who_falls_far_behind_gets_the_board_anew() -> None:
-    slot = Slot(Pace())
-    for number in range(MOST_PARTS + 10):
+    slot = FrameSlot(Pacer())
+    for number in range(MAX_PARTS + 10):
         slot.offer(Frame({str(number): "x"}))
         if slot.overflowed:
             break
-    assert slot.overflowed and number <= MOST_PARTS
+    assert slot.overflowed and number <= MAX_PARTS
 
 
 class SlowBrowser:
@@ -437,11 +437,11 @@ async def test_who_takes_nothing_for_long_is_sent_the_whole_board_though_nothing
     browser = SlowBrowser(signed_in, "/ws/runs/long/")
     serving = asyncio.create_task(application(browser.scope, browser.receive, browser.send))
     await until_true(lambda: browser.has('data-call-id="first"'))
-    (watcher,) = hub.here().watchers["run", run.pk, "", 0]
+    (watcher,) = hub.get_hub().watchers["run", run.pk, "", 0]
     browser.reads.clear()
     await say(source, "long", f.OutputReady("first", 0))
     await asyncio.wait_for(browser.stuck.wait(), PATIENCE)
-    many = [f.InputReady(f"c{number:03}", "Bash", {}, True) for number in range(MOST_PARTS + 50)]
+    many = [f.InputReady(f"c{number:03}", "Bash", {}, True) for number in range(MAX_PARTS + 50)]
     await say(source, "long", *many)
     await until_true(lambda: watcher.slot.overflowed)
     browser.reads.set()
@@ -457,7 +457,7 @@ async def test_a_look_that_failed_keeps_nothing_from_anybody(
     run = await sync_to_async(a_run)("shaky", f.InputStarted("c1", "Bash"))
     async with watching(signed_in, "/ws/runs/shaky/") as opened:
         await text_with(opened, 'data-state="input-streaming"')
-        board, failed = hub.here().boards["run", run.pk, "", 0], []
+        board, failed = hub.get_hub().boards["run", run.pk, "", 0], []
 
         def away(calls: Any) -> dict[str, str]:
             failed.extend(calls)
@@ -471,46 +471,46 @@ async def test_a_look_that_failed_keeps_nothing_from_anybody(
 
 
 def test_boards_join_into_one_frame() -> None:
-    assert join([Frame({"a": "1"}), Frame({"b": "2"})]).text == "12"
+    assert join_frames([Frame({"a": "1"}), Frame({"b": "2"})]).text == "12"
 
 
 def test_what_did_not_change_is_not_said_again(db: None) -> None:
-    board = Me()
+    board = StatusBoard()
     board.whole()
-    assert not board.changes(News([], frozenset({1})))
+    assert not board.changes(BoardNews([], frozenset({1})))
 
 
 def test_what_only_a_newcomer_was_told_is_told_to_all(a_call: Callable[..., ToolCall]) -> None:
-    board = Me()
+    board = StatusBoard()
     board.whole()
     a_call("approval-requested")
     assert 'data-waiting-count="1"' in board.whole().text  # before the others' look
-    assert 'data-waiting-count="1"' in board.changes(News()).text
-    assert not board.changes(News())
+    assert 'data-waiting-count="1"' in board.changes(BoardNews()).text
+    assert not board.changes(BoardNews())
 
 
 def test_news_of_calls_that_nobody_is_asked_about_cost_no_count(
     a_call: Callable[..., ToolCall], django_assert_num_queries: Any
 ) -> None:
-    board, call = Me(), a_call("output-available")
+    board, call = StatusBoard(), a_call("output-available")
     board.whole()
     with django_assert_num_queries(0):
-        assert not board.changes(News([call], frozenset({call.run_id})))
+        assert not board.changes(BoardNews([call], frozenset({call.run_id})))
 
 
 def test_the_count_is_right_soon_though_no_news_came(
     a_call: Callable[..., ToolCall], an_approver: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    call, board = a_call("approval-requested"), Me()
+    call, board = a_call("approval-requested"), StatusBoard()
     assert 'data-waiting-count="1"' in board.whole().text
     gate.vote(an_approver, ballot_for(call, "deny"))
-    monkeypatch.setattr(boards, "CHECK", 0.0)
-    assert 'data-waiting-count="0"' in board.changes(News()).text
+    monkeypatch.setattr(boards, "RECHECK_SECONDS", 0.0)
+    assert 'data-waiting-count="0"' in board.changes(BoardNews()).text
 
 
 async def test_one_timer_lets_all_browsers_rest_and_forgets_none() -> None:
-    pace = Pace()
-    slots = [Slot(pace) for _ in range(3)]
+    pace = Pacer()
+    slots = [FrameSlot(pace) for _ in range(3)]
     for number in range(3):  # the second and third come while all rest
         for slot in slots:
             slot.offer(Frame({"card": str(number)}))
@@ -523,7 +523,7 @@ async def test_one_timer_lets_all_browsers_rest_and_forgets_none() -> None:
 async def test_a_hub_without_watchers_stops(signed_in: Client) -> None:
     async with watching(signed_in, "/ws/me/") as opened:
         await opened.receive_from(timeout=PATIENCE)
-        ours_now = hub.here()
+        ours_now = hub.get_hub()
         assert ours_now._task is not None and doorbell._listeners
     async with asyncio.timeout(PATIENCE):
         while ours_now._task is not None or ours_now.boards or ours_now.watchers:
@@ -542,7 +542,7 @@ async def test_what_a_run_said_before_somebody_looked_is_no_news(
         async with watching(signed_in, "/ws/runs/long/") as opened:
             await text_with(opened, "old2")
             looked: list[str] = []
-            board = hub.here().boards[key]
+            board = hub.get_hub().boards[key]
             board.cards_changed = lambda calls: looked.extend(call.call_id for call in calls) or {}  # type: ignore[method-assign]
             await say(source, "long", f.InputReady("new", "Bash", {}, True))
             await until_true(lambda: "new" in looked)

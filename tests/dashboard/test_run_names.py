@@ -176,7 +176,7 @@ def test_all_that_a_run_waits_for_is_denied_by_source(viewer: Client, both: tupl
 
 
 def test_attempts_are_looked_for_in_the_call_s_own_run() -> None:
-    html = rendering.draw(call_of(a_card(ToolCallState.OUTPUT_ERROR, attempt=2)))
+    html = rendering.render_uncached(call_of(a_card(ToolCallState.OUTPUT_ERROR, attempt=2)))
     (query,) = {unescape(one) for one in re.findall(r'href="/calls/\?(q=[^"]+)"', html)}
     assert parse_qs(query) == {"q": ["call-1"], "run": ["run/7"], "source": ["src"]}
 

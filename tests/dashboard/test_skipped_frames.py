@@ -12,7 +12,7 @@ from django.db import transaction
 from django.test import Client
 from django.utils import timezone
 
-from dashboard.cards.skipped_frames import describe
+from dashboard.cards.skipped_frames import describe_skipped_frames
 from dashboard.live.boards import RunBoard
 from tests.conftest import Say
 from toolcards.adapters import ADAPTERS
@@ -109,8 +109,8 @@ def frames_of(*kinds: str) -> SkippedFrames:
 
 
 def test_many_kinds_are_named_in_part_and_counted_whole() -> None:
-    words = describe(frames_of("a", *(f"k{n}" for n in range(70)), "a"))
+    words = describe_skipped_frames(frames_of("a", *(f"k{n}" for n in range(70)), "a"))
     assert words is not None
     assert words.sentence == "72 frames of more than 50 unknown kinds were skipped"
     assert words.kinds[0] == ("a", 2) and len(words.kinds) == 10 and words.rest == 72 - 11
-    assert describe(SkippedFrames()) is None
+    assert describe_skipped_frames(SkippedFrames()) is None

@@ -52,8 +52,8 @@ def test_every_icon_is_in_the_sprite() -> None:
     sprite = (ROOT / "static" / "vendor" / "lucide" / "sprite.svg").read_text()
     there = set(re.findall(r'id="i-([a-z0-9-]+)"', sprite))
     asked = {name for path in TEMPLATES for name in re.findall(r'{%\s*icon "([a-z0-9-]+)"', path.read_text())}
-    code = (ROOT / "dashboard" / "drawing" / "wording.py").read_text()
-    asked |= set(re.findall(r'Look\("[^"]+", "([a-z-]+)"', code))
+    code = (ROOT / "dashboard" / "cards" / "labels.py").read_text()
+    asked |= set(re.findall(r'StateLabel\("[^"]+", "([a-z-]+)"', code))
     assert asked <= there
 
 

@@ -20,8 +20,8 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 from django.test import Client
 
-from dashboard.live.base_board import News
-from dashboard.live.boards import Me
+from dashboard.live.base_board import BoardNews
+from dashboard.live.boards import StatusBoard
 from tests.serving import PASSWORD, PATIENCE, Server, until
 from toolcards import outages
 from toolcards.audit import anchor
@@ -121,12 +121,12 @@ def test_every_page_says_what_does_not_work(client: Client, a_person: Any) -> No
 
 
 def test_pages_that_are_open_hear_of_an_outage_and_of_its_end() -> None:
-    board = Me()
+    board = StatusBoard()
     board.whole()
     for happen, shown in ((lambda: outages.fail(WRITING, FULL), True), (lambda: outages.succeed(WRITING), False)):
         happen()
         board._checked_at = 0.0
-        assert ('data-outage="writing"' in board.changes(News()).parts["standing"]) is shown
+        assert ('data-outage="writing"' in board.changes(BoardNews()).parts["standing"]) is shown
 
 
 # ---------------------------------------------------------------- the anchor's file
