@@ -33,7 +33,7 @@ from toolcards.gate.agents.liveness import come_back, forfeit, renew
 from toolcards.gate.agents.stream_end import END_OF_STREAM, close_own_calls, how_it_ended
 from toolcards.gate.decisions import plugins
 from toolcards.gate.decisions.digests import digest_input
-from toolcards.gate.decisions.judgement import evaluate_call, start_next_attempt
+from toolcards.gate.decisions.evaluation import evaluate_call, start_next_attempt
 from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
 from toolcards.gate.decisions.preflight import is_stopped
 from toolcards.gate.writer import group_commit

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from toolcards.core.calls import facts as f
 from toolcards.gate.agents.liveness import BEAT_LEASE, POLL_LEASE, SILENCE, come_back, forfeit, hear
-from toolcards.gate.approvals.deadlines import expire_if_overdue
+from toolcards.gate.approvals.expiry import expire_if_overdue
 from toolcards.gate.approvals.permits import build_decision_with_permit
 from toolcards.gate.decisions.responses import build_decision, format_time, get_approval_effect
 from toolcards.gate.refusals import TooLate

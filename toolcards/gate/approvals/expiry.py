@@ -14,16 +14,18 @@ from django.conf import settings
 
 from toolcards.clocks import clock
 from toolcards.core.calls import facts as f
+from toolcards.core.calls.card import Card
 from toolcards.gate.agents.liveness import Lose
-from toolcards.gate.approvals.deadlines import expire_if_overdue, is_open_on
 from toolcards.gate.approvals.permits import expire_permit, has_expired_unused
-from toolcards.gate.decisions.terms import load_terms
+from toolcards.gate.decisions.eligibility import load_terms
 from toolcards.gate.refusals import Undecryptable
 from toolcards.gate.writer import group_commit, timekeeping
 from toolcards.gate.writer.command import Command
+from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Run
 
+EXPIRED_REASON = "Nobody answered in time."
 _ESCALATION_IN_TERMS = '"escalate": [['  # as json.dumps spells terms that name somebody
 
 
@@ -119,3 +121,29 @@ class ExpirePermit(Command):
         if has_expired_unused(row, tx.working):
             memory = tx.load_run(row.run_id)
             expire_permit(tx, memory, row, memory.board.cards[row.call.ordinal])
+
+
+# ---------------------------------------------------------------- deadlines
+
+
+def is_past_deadline(tx: Transaction, row: Approval) -> bool:
+    """Return whether it is too late to answer the question, by either clock."""
+    return 0 < row.expires_at <= tx.now or row.is_overdue(tx.steady)
+
+
+def expire_if_overdue(tx: Transaction, memory: RunMemory, row: Approval) -> bool:
+    """Close the question if its time is over and nobody answered; return whether that was so."""
+    if row.state != "pending" or not row.is_overdue(tx.steady):
+        return False
+    card = memory.board.cards[row.call.ordinal]
+    if is_open_on(card, row):
+        tx.record(memory, f.Closed(card.call_id, "expired", reason=EXPIRED_REASON, at=tx.now), card)
+    else:
+        Approval.objects.filter(id=row.id).update(state="expired", by_kind="timeout")
+    row.state = "expired"
+    return True
+
+
+def is_open_on(card: Card, row: Approval) -> bool:
+    """Return whether the card still asks this very question."""
+    return card.waiting and card.approval is not None and card.approval.id == row.id

@@ -14,8 +14,7 @@ from toolcards.audit import trail
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.gate.approvals.votes import clean_text, format_age
-from toolcards.gate.decisions.eligibility import list_identities
-from toolcards.gate.decisions.terms import load_terms
+from toolcards.gate.decisions.eligibility import list_identities, load_terms
 from toolcards.gate.refusals import AlreadyDecided, InvalidRequest, NotAllowed, NotFound
 from toolcards.gate.writer import audit_entries
 from toolcards.gate.writer.command import Command

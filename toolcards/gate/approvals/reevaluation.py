@@ -8,12 +8,12 @@ from toolcards.audit.trail import Act
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.core.policy.decision import Decision, Effect
-from toolcards.gate.approvals.deadlines import is_open_on, is_past_deadline
+from toolcards.gate.approvals.expiry import is_open_on, is_past_deadline
 from toolcards.gate.approvals.permits import build_permit_columns
 from toolcards.gate.decisions.digests import digest_input
-from toolcards.gate.decisions.judgement import build_decision_fact, reevaluate_call
+from toolcards.gate.decisions.eligibility import is_stricter
+from toolcards.gate.decisions.evaluation import build_decision_fact, reevaluate_call
 from toolcards.gate.decisions.recheck import replace_approval, revoke_and_deny
-from toolcards.gate.decisions.terms import is_stricter
 from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction

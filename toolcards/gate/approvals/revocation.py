@@ -13,8 +13,7 @@ from toolcards.audit.trail import Act
 from toolcards.clocks import clock
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
-from toolcards.gate.decisions.eligibility import list_identities
-from toolcards.gate.decisions.terms import load_terms
+from toolcards.gate.decisions.eligibility import list_identities, load_terms
 from toolcards.gate.refusals import NotAllowed, NotFound, TooLate
 from toolcards.gate.writer import audit_entries
 from toolcards.gate.writer.command import Command

@@ -20,14 +20,13 @@ from toolcards.core.policy.decision import AskTerms, Effect
 from toolcards.core.redaction.redactor import masked
 from toolcards.core.schemas import input_repair
 from toolcards.core.schemas.canonical_json import NotCanonical, digest
-from toolcards.gate.approvals.deadlines import is_past_deadline
+from toolcards.gate.approvals.expiry import is_past_deadline
 from toolcards.gate.approvals.permits import build_permit_columns
 from toolcards.gate.decisions import grants
 from toolcards.gate.decisions.digests import digest_input
-from toolcards.gate.decisions.eligibility import list_identities
-from toolcards.gate.decisions.judgement import reevaluate_call
+from toolcards.gate.decisions.eligibility import list_identities, load_terms
+from toolcards.gate.decisions.evaluation import reevaluate_call
 from toolcards.gate.decisions.preflight import get_offered_tools
-from toolcards.gate.decisions.terms import load_terms
 from toolcards.gate.refusals import AlreadyDecided, CallChanged, InvalidRequest, NotAllowed, NotFound, TooLate
 from toolcards.gate.writer import audit_entries
 from toolcards.gate.writer.command import Command

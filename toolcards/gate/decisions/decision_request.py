@@ -11,10 +11,10 @@ from toolcards.core.calls.card import BY_SOURCE, Card, ToolCallState
 from toolcards.core.schemas.canonical_json import NotCanonical, digest
 from toolcards.core.schemas.input_repair import Offer
 from toolcards.gate.agents.liveness import hear
-from toolcards.gate.approvals.deadlines import expire_if_overdue
+from toolcards.gate.approvals.expiry import expire_if_overdue
 from toolcards.gate.approvals.permits import build_decision_with_permit, build_permit, generate_permit_id
 from toolcards.gate.decisions.digests import digest_input
-from toolcards.gate.decisions.judgement import USE_TTL, can_ask_again, evaluate_call, start_next_attempt
+from toolcards.gate.decisions.evaluation import USE_TTL, can_ask_again, evaluate_call, start_next_attempt
 from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
 from toolcards.gate.decisions.preflight import get_offered_tools, is_stopped
 from toolcards.gate.decisions.responses import build_decision

@@ -10,8 +10,8 @@ from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.core.policy.decision import Decision, Effect
 from toolcards.gate.decisions.digests import digest_input
-from toolcards.gate.decisions.judgement import build_decision_fact, open_approval, reevaluate_call
-from toolcards.gate.decisions.terms import is_stricter
+from toolcards.gate.decisions.eligibility import is_stricter
+from toolcards.gate.decisions.evaluation import build_decision_fact, open_approval, reevaluate_call
 from toolcards.gate.refusals import CallChanged
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction

@@ -19,11 +19,10 @@ from toolcards.core.schemas.canonical_json import NotCanonical, digest
 from toolcards.gate import emergency, policy_store
 from toolcards.gate.decisions import grants, tool_register
 from toolcards.gate.decisions.digests import digest_input
-from toolcards.gate.decisions.eligibility import count_eligible_voters, list_identities
+from toolcards.gate.decisions.eligibility import count_eligible_voters, list_asking_rules, list_identities
 from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
 from toolcards.gate.decisions.preflight import get_offered_tools, is_stopped, prepare_call
 from toolcards.gate.decisions.responses import build_decision
-from toolcards.gate.decisions.terms import list_asking_rules
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction, fit_text
 from toolcards.ids import new_id
