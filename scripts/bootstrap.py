@@ -111,6 +111,7 @@ def lint(args: list[str]) -> int:
         "ruff check": [PYTHON, "-m", "ruff", "check", "."],
         "ruff format": [PYTHON, "-m", "ruff", "format", "--check", "."],
         "mypy": [PYTHON, "-m", "mypy"],
+        "imports": [BIN / "lint-imports", "--no-cache"],
         "language": [PYTHON, "scripts/lint_language.py"],
         "templates": [BIN / "djade", "--check", "--target-version", "5.2", *templates] if templates else [],
         "system check": [PYTHON, "manage.py", "check"],
