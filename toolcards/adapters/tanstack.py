@@ -8,7 +8,8 @@ START, ARGS and END, and a denial is never told: our own decision closes that ca
 
 from __future__ import annotations
 
-from toolcards.adapters import ag_ui, interrupts, strict
+from toolcards.adapters import ag_ui, strict
+from toolcards.adapters.ag_ui import interrupts
 from toolcards.adapters.base import DEPTH, Adapter, Facts
 from toolcards.core.runs.skipped_frames import Skipped
 

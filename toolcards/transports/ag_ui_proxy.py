@@ -23,7 +23,8 @@ from django.conf import settings
 from django.http import StreamingHttpResponse
 
 from toolcards import gate, outages
-from toolcards.adapters import ADAPTERS, Answer, BadFrame, resuming, strict
+from toolcards.adapters import ADAPTERS, Answer, BadFrame, strict
+from toolcards.adapters.ag_ui import resume_entries
 from toolcards.adapters.sse import Splitter
 from toolcards.clocks import clock
 from toolcards.core.calls import facts as f
@@ -156,7 +157,7 @@ class Mirror:
         before = await Run.objects.filter(source=stream.source, name=stream.run_name).afirst()
         if before is None:
             return asked
-        told = resuming.answers(asked, (await _standing(before.pk)).batch)
+        told = resume_entries.answers(asked, (await _standing(before.pk)).batch)
         if told:
             stream.push([*told])
             await stream.settle()
@@ -166,7 +167,7 @@ class Mirror:
         for approval in standing.ids:
             if await gate.aclaim_delivery(approval) is not None:
                 self._taken.append(approval)
-        return resuming.resumed(asked, _entries(standing.answers))
+        return resume_entries.resumed(asked, _entries(standing.answers))
 
     async def give_back(self) -> None:
         """The agent did not hear our answers."""

@@ -12,11 +12,13 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from toolcards.adapters import interrupts, resuming, strict
+from toolcards.adapters import strict
+from toolcards.adapters.ag_ui import interrupts, resume_entries
+from toolcards.adapters.ag_ui.base_event import Event, Stamped, word
+from toolcards.adapters.ag_ui.interrupts import Interrupt
+from toolcards.adapters.ag_ui.result_events import Encrypted, Messages, Result
 from toolcards.adapters.base import Adapter, BadFrame, Facts
-from toolcards.adapters.events import Encrypted, Event, Messages, Result, Stamped, word
 from toolcards.adapters.frames import Decoder, Frame
-from toolcards.adapters.interrupts import Interrupt
 from toolcards.core.calls import facts as f
 
 
@@ -287,7 +289,7 @@ def _input_available(value: dict[str, Any]) -> Facts:
 _TANSTACK: dict[str, Callable[[dict[str, Any]], Facts]] = {
     "approval-requested": _approval_requested,
     "tool-input-available": _input_available,
-    "toolcards.request": resuming.answers,  # what our module for JavaScript tells of a request
+    "toolcards.request": resume_entries.answers,  # what our module for JavaScript tells of a request
 }
 
 DECODER = Decoder(Events)

@@ -1,50 +1,24 @@
-"""AG-UI's events about what came of a call, and what all its events carry.
+"""Events that report the outcome of a call.
 
-AG-UI 1.0 has no word for a failed call. `Result` reads its producers' conventions in order of proof;
-Pydantic AI tells one frame later (`Encrypted`), LangGraph in a snapshot (`Messages`).
+AG-UI 1.0 has no event for a failed call. `Result` reads the conventions of its producers, the most reliable first.
+Pydantic AI reports the outcome one frame later (`Encrypted`), LangGraph in a snapshot (`Messages`).
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 
 from toolcards.adapters import strict
+from toolcards.adapters.ag_ui.base_event import Event, word
 from toolcards.adapters.base import Facts
-from toolcards.adapters.frames import Frame
 from toolcards.core.calls import facts as f
 
 _MARKS: dict[str, Literal["failed", "retried", "denied", "interrupted"]] = {
     "failed": "failed", "retried": "retried", "denied": "denied", "interrupted": "interrupted",
 }  # fmt: skip
 _CAUSES = {"unknown_tool": "no_such_tool", "validation_error": "invalid_input"}
-
-
-class Stamped(Frame):
-    """An event with its time, which is the sender's and orders nothing."""
-
-    model_config = ConfigDict(alias_generator=to_camel)
-    timestamp: float | None = None
-
-
-class Event(Stamped):
-    """What every event may carry."""
-
-    metadata: dict[str, Any] | None = None
-    subagent_run_id: str | None = None
-
-    @property
-    def lane(self) -> str:
-        """The sub-agent that speaks."""
-        return self.subagent_run_id or ""
-
-    @property
-    def tanstack(self) -> dict[str, Any]:
-        """TanStack's extras; nobody else uses this place."""
-        extras = (self.metadata or {}).get("tanstack")
-        return extras if isinstance(extras, dict) else {}
 
 
 class Result(Event):
@@ -104,11 +78,6 @@ class Messages(Event):
             for message in self.messages
             if message.get("role") == "tool" and isinstance(message.get("toolCallId"), str)
         ]
-
-
-def word(value: Any) -> str:
-    """Return the value if it is a text, else nothing."""
-    return value if isinstance(value, str) else ""
 
 
 def _words(content: str | list[Any]) -> str:
