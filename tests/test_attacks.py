@@ -20,7 +20,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from tests.serving import PATIENCE, Server
-from toolcards.core.schemas.canonical_json import digest
+from toolcards.client.common.canonical_json import digest
 
 DECIDE = "/api/v1/calls/decide"
 FORM = "application/x-www-form-urlencoded"

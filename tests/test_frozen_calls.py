@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from toolcards import gate
 from toolcards.adapters import ADAPTERS
+from toolcards.client.common.canonical_json import digest
 from toolcards.core.calls.card import TERMINAL, Card
-from toolcards.core.schemas.canonical_json import digest
 from toolcards.gate.agents import results, run_commands
 from toolcards.gate.approvals import permits
 from toolcards.gate.maintenance import rebuild

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 
 from tests.conftest import Say, ballot_for
 from toolcards import encryption, gate
+from toolcards.client.common.canonical_json import digest
 from toolcards.core.calls import facts as f
 from toolcards.core.redaction.log_masking import Scrub, differs, fold
 from toolcards.core.redaction.redactor import Redactor, masked
-from toolcards.core.schemas.canonical_json import digest
 from toolcards.gate.agents.idempotency import OnKey, Reserve
 from toolcards.gate.maintenance import rebuild, retention
 from toolcards.gate.writer import group_commit, run_cache

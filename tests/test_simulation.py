@@ -12,9 +12,9 @@ import pytest
 from dashboard.policy.simulation import jobs
 from dashboard.policy.simulation.past_calls import Span, past, slices
 from dashboard.policy.simulation.simulation import Cancelled, Tally, look, merge
+from toolcards.client.common.canonical_json import digest
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.language.presets import PACKS
-from toolcards.core.schemas.canonical_json import digest
 from toolcards.gate import policy_store
 from toolcards.models import ToolCall
 

@@ -10,9 +10,9 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 
 from dashboard.accounts.access import EDIT_POLICY, api, body_of, fault
 from toolcards import gate
+from toolcards.client.common.canonical_json import digest
 from toolcards.core.policy.decision import Decision
 from toolcards.core.policy.language.document import Finding, PolicyError
-from toolcards.core.schemas.canonical_json import digest
 from toolcards.gate import VersionConflict, policy_store
 from toolcards.models import PolicyVersion
 

@@ -12,8 +12,8 @@ from django.views.decorators.http import require_http_methods
 from dashboard.accounts.access import EDIT_POLICY, needs
 from dashboard.forms import TextForm
 from dashboard.policy import yaml_io
+from toolcards.client.common.canonical_json import digest
 from toolcards.core.policy.language.document import Finding, PolicyError
-from toolcards.core.schemas.canonical_json import digest
 from toolcards.gate import policy_store
 
 

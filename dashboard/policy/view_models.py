@@ -11,13 +11,13 @@ from typing import Any
 
 from django.db.models import Max
 
+from toolcards.client.common.canonical_json import digest
 from toolcards.core.calls.facts import Decided
 from toolcards.core.policy.decision import Policy
 from toolcards.core.policy.language import document as documents
 from toolcards.core.policy.language.diff import Difference, differences
 from toolcards.core.policy.language.document import Finding, PolicyError
 from toolcards.core.policy.rule import Rule
-from toolcards.core.schemas.canonical_json import digest
 from toolcards.encryption import Closed
 from toolcards.gate import policy_store
 from toolcards.models import DraftRule, Event, PolicyVersion

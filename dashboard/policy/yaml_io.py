@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
+from toolcards.client.common.canonical_json import escape
 from toolcards.core.policy.language.document import Finding, PolicyError
-from toolcards.core.schemas.canonical_json import escape
 
 LARGEST = 512 * 1024
 DEEPEST = 40

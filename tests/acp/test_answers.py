@@ -16,7 +16,7 @@ from tests.serving import PATIENCE, until
 from toolcards.acp.questions import Questions
 from toolcards.acp.sessions import Sessions
 from toolcards.client import Toolcards, gate_client, question_wait
-from toolcards.core.schemas.canonical_json import digest
+from toolcards.client.common.canonical_json import digest
 
 OPTIONS = [
     {"optionId": "always", "kind": "allow_always"}, {"optionId": "yes", "kind": "allow_once"},

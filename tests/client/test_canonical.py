@@ -13,9 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.client.javascript import NODE, Node
-from toolcards.client.common.canonical_json import NotCanonical, call_digest, canonical, digest
+from toolcards.client.common.canonical_json import NotCanonical, call_digest, digest
 from toolcards.client.question import Question
-from toolcards.core.schemas import canonical_json as core
 
 # JSON texts and their RFC 8785 form; None where there is none. Texts, since a number's spelling is lost by parsing.
 TABLE: dict[str, str | None] = {
@@ -69,10 +68,6 @@ def test_the_table_in_python(text: str) -> None:
 def test_the_table_in_javascript(node: Node) -> None:
     found = dict(zip(TABLE, in_javascript(node, list(TABLE)), strict=True))
     assert {text: found[text] for text in TABLE if found[text] != sha256(TABLE[text])} == {}
-
-
-def test_the_server_and_the_client_have_one_code() -> None:
-    assert core.digest is digest and core.canonical is canonical
 
 
 TEXT = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"))

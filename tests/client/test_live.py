@@ -10,7 +10,7 @@ from websockets.exceptions import ConnectionClosed
 
 from tests.serving import PATIENCE
 from toolcards.client import Denied, Toolcards, stream
-from toolcards.core.schemas.canonical_json import call_digest, digest
+from toolcards.client.common.canonical_json import call_digest, digest
 
 
 class Script:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcards.core.schemas.canonical_json import NotCanonical, canonical, digest
+from toolcards.client.common.canonical_json import NotCanonical, canonical, digest
 
 # RFC 8785, appendix B
 NUMBERS = [

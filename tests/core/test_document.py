@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from toolcards.client.common.canonical_json import digest
 from toolcards.core.policy.decision import AskTerms, Effect
 from toolcards.core.policy.language.document import PolicyError, parse, pattern, schema, sentence
 from toolcards.core.policy.language.presets import PACKS
-from toolcards.core.schemas.canonical_json import digest
 
 # every field that a rule can have
 EXAMPLE = json.loads("""

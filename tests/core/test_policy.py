@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from toolcards.client.common.canonical_json import digest
 from toolcards.core.policy.decision import AskTerms, Effect, Grant, Question, combine, decide
 from toolcards.core.policy.language.document import parse, pattern
 from toolcards.core.policy.language.presets import PACKS
-from toolcards.core.schemas.canonical_json import digest
 
 NOON = 1_794_830_400.0  # Monday 2026-11-16 12:00 UTC
 

@@ -10,7 +10,7 @@ from django.test import Client
 
 from tests.test_approval_life import ALLOW, ASK, DECIDE, QUESTION
 from toolcards import gate
-from toolcards.core.schemas.canonical_json import digest
+from toolcards.client.common.canonical_json import digest
 from toolcards.models import AgentKey, Approval, ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from toolcards.core.schemas.canonical_json import canonical
+from toolcards.client.common.canonical_json import canonical
 
 TYPE = "toolcards.audit.anchor"
 VERSION = 2

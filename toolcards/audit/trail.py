@@ -23,7 +23,7 @@ from django.db import connection, models, transaction
 from toolcards import encryption
 from toolcards.audit import anchor
 from toolcards.audit.anchor import GENESIS
-from toolcards.core.schemas.canonical_json import canonical
+from toolcards.client.common.canonical_json import canonical
 from toolcards.showing import derived, redactor
 
 

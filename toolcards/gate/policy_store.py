@@ -16,12 +16,12 @@ from django.db import transaction
 
 from toolcards.audit.trail import Act, write
 from toolcards.client.common import tool_kinds
+from toolcards.client.common.canonical_json import digest
 from toolcards.core.policy.decision import Effect, Policy
 from toolcards.core.policy.language import document as documents
 from toolcards.core.policy.language.document import Finding, PolicyError
 from toolcards.core.policy.language.lint import lint
 from toolcards.core.policy.language.presets import PACKS
-from toolcards.core.schemas.canonical_json import digest
 from toolcards.gate.decisions import eligibility
 from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.models import Draft, DraftRule, PolicyVersion, Source, ToolCall

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from toolcards.client.common.canonical_json import NotCanonical, digest, escape
 from toolcards.core.policy.evaluation_context import Asked, OverBudget
 from toolcards.core.policy.request import Question
 from toolcards.core.policy.rule import Clause
 from toolcards.core.policy.three_valued import TRUE
-from toolcards.core.schemas.canonical_json import NotCanonical, digest, escape
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from typing import Any
 
+from toolcards.client.common.canonical_json import digest
 from toolcards.core.policy.evaluation_context import Asked
 from toolcards.core.policy.matching.conditions import Rate
 from toolcards.core.policy.rule import AskTerms, Effect, Rule
 from toolcards.core.policy.rule_index import Index
-from toolcards.core.schemas.canonical_json import digest
 
 BUILT_IN = ("default", "unknown_tool", "changed_tool")
 

@@ -1,1 +1,1 @@
-"""JSON Schema and JSON values: validation, input repair, canonical bytes."""
+"""Validate values against a JSON Schema, and repair inputs that do not fit."""

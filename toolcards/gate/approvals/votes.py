@@ -12,6 +12,7 @@ from typing import Any
 
 from toolcards.audit import trail
 from toolcards.audit.trail import Act, redactor
+from toolcards.client.common.canonical_json import NotCanonical, digest
 from toolcards.client.common.json_diff import diff
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.call_json import view_sha256
@@ -19,7 +20,6 @@ from toolcards.core.calls.card import Ask, Card
 from toolcards.core.policy.decision import AskTerms, Effect
 from toolcards.core.redaction.redactor import masked
 from toolcards.core.schemas import input_repair
-from toolcards.core.schemas.canonical_json import NotCanonical, digest
 from toolcards.gate.approvals.expiry import is_past_deadline
 from toolcards.gate.approvals.permits import build_permit_columns
 from toolcards.gate.decisions import grants

@@ -6,9 +6,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from toolcards.client.common.canonical_json import NotCanonical, digest
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import BY_SOURCE, Card, ToolCallState
-from toolcards.core.schemas.canonical_json import NotCanonical, digest
 from toolcards.core.schemas.input_repair import Offer
 from toolcards.gate.agents.liveness import hear
 from toolcards.gate.approvals.expiry import expire_if_overdue

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
+from toolcards.client.common.canonical_json import NotCanonical, call_digest, digest
 from toolcards.core.calls.card import Card
-from toolcards.core.schemas.canonical_json import NotCanonical, call_digest, digest
 
 
 def digest_input(card: Card) -> str:

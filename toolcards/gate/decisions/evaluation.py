@@ -11,11 +11,11 @@ from typing import Any
 from django.conf import settings
 
 from toolcards.client.common import tool_kinds
+from toolcards.client.common.canonical_json import NotCanonical, digest
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.policy import decision as policies_core
 from toolcards.core.policy.decision import AskTerms, Decision, Effect, Policy, Question
-from toolcards.core.schemas.canonical_json import NotCanonical, digest
 from toolcards.gate import emergency, policy_store
 from toolcards.gate.decisions import grants, tool_register
 from toolcards.gate.decisions.digests import digest_input

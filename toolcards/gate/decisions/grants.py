@@ -11,11 +11,11 @@ from django.db import models, transaction
 from django.db.models import F
 
 from toolcards.audit.trail import Act, write
+from toolcards.client.common.canonical_json import NotCanonical, digest
 from toolcards.core.calls.card import Card
 from toolcards.core.policy import decision as policy
 from toolcards.core.policy.grants import agent_scope
 from toolcards.core.policy.language import document
-from toolcards.core.schemas.canonical_json import NotCanonical, digest
 from toolcards.gate import policy_store
 from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.refusals import InvalidRequest, NotFound

@@ -14,11 +14,11 @@ from typing import Any
 from django.conf import settings
 
 from toolcards import hooks
+from toolcards.client.common.canonical_json import NotCanonical, canonical
 from toolcards.core.calls import facts as f
 from toolcards.core.calls import tool_events
 from toolcards.core.calls.card import BY_SOURCE, Card
 from toolcards.core.schemas import input_repair
-from toolcards.core.schemas.canonical_json import NotCanonical, canonical
 from toolcards.core.schemas.input_repair import Offer, Trouble
 from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult

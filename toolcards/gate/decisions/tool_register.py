@@ -16,7 +16,7 @@ from typing import Any
 from django.db import transaction
 
 from toolcards.audit.trail import Act, write
-from toolcards.core.schemas.canonical_json import NotCanonical, digest
+from toolcards.client.common.canonical_json import NotCanonical, digest
 from toolcards.core.schemas.input_repair import Offer
 from toolcards.models import SeenTool
 

@@ -15,13 +15,13 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
+from toolcards.client.common.canonical_json import NotCanonical, digest, escape
 from toolcards.core.policy.language import compiler
 from toolcards.core.policy.language.description import sentence
 from toolcards.core.policy.matching.conditions import steps_of
 from toolcards.core.policy.matching.matchers import MATCHERS
 from toolcards.core.policy.rule import TERMS, AskTerms, Clause, Effect, Rule
 from toolcards.core.policy.rule_set import BUILT_IN, Policy
-from toolcards.core.schemas.canonical_json import NotCanonical, digest, escape
 
 __all__ = ["Finding", "PolicyError", "parse", "pattern", "schema", "sentence"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from toolcards.client.common.canonical_json import digest
 from toolcards.core.policy.language.document import ArgumentDoc, AskDoc, ClauseDoc, Document, Finding, RuleDoc
 from toolcards.core.policy.matching.operands import compile_glob
 from toolcards.core.policy.rule import AskTerms, Rule
 from toolcards.core.policy.rule_set import Policy
 from toolcards.core.policy.shell.advice import why_only_some_forms
 from toolcards.core.policy.shell.words import read_words
-from toolcards.core.schemas.canonical_json import digest
 
 _LOOSE = frozenset({"prefix", "glob", "re2"})
 _LABELS = ("tool", "kind", "source", "agent", "user", "env", "run")

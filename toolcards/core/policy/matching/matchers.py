@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from json.encoder import encode_basestring as quoted
 from typing import Any, TypeAlias
 
+from toolcards.client.common.canonical_json import MAX_INTEGER, NotCanonical, canonical
 from toolcards.core.policy.evaluation_context import CHARACTERS, UNREADABLE, Reader, Readings
 from toolcards.core.policy.matching import operands
 from toolcards.core.policy.matching.hosts import (
@@ -32,7 +33,6 @@ from toolcards.core.policy.shell.reader import Answer, read_command
 from toolcards.core.policy.shell.wanted import WantedCommands, WantedEffects, read_effect
 from toolcards.core.policy.shell.words import Words, read_words
 from toolcards.core.policy.three_valued import FALSE, TRUE, UNDECIDED, UNKNOWN, Truth, truth_of
-from toolcards.core.schemas.canonical_json import MAX_INTEGER, NotCanonical, canonical
 
 Value: TypeAlias = Any  # the agent's own JSON
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import re2
 
-from toolcards.core.schemas.canonical_json import NotCanonical, canonical
+from toolcards.client.common.canonical_json import NotCanonical, canonical
 
 MAX_PATTERN = 1_000
 
