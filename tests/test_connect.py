@@ -21,11 +21,11 @@ from django.core.management import CommandError, call_command
 from tests.serving import PATIENCE, Server, with_curl
 from toolcards import connect
 from toolcards.connect import probe as probing
-from toolcards.connect.programs.claude_code import HOLD, KEY, TIMEOUT
+from toolcards.connect.claude_code import HOLD, KEY, TIMEOUT
 from toolcards.models import AgentKey
 
 ROOT = Path(__file__).parents[1]
-CLAUDE, OPENCODE = connect.recipe("claude-code"), connect.recipe("opencode")
+CLAUDE, OPENCODE = connect.get_recipe("claude-code"), connect.get_recipe("opencode")
 OTHERS = {
     "model": "opus",
     "hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "./mine.sh"}]}]},
@@ -34,12 +34,12 @@ OTHERS = {
 
 
 @pytest.fixture
-def wish(tmp_path: Path) -> connect.Wish:
-    return connect.Wish(url="http://127.0.0.1:8123", key="tck_the_key_of_a_test", home=tmp_path)
+def target(tmp_path: Path) -> connect.Target:
+    return connect.Target(url="http://127.0.0.1:8123", key="tck_the_key_of_a_test", home=tmp_path)
 
 
-def settings(wish: connect.Wish) -> Path:
-    path = wish.home / ".claude" / "settings.json"
+def settings(target: connect.Target) -> Path:
+    path = target.home / ".claude" / "settings.json"
     path.parent.mkdir(exist_ok=True)
     return path
 
@@ -47,9 +47,9 @@ def settings(wish: connect.Wish) -> Path:
 # ---------------------------------------------------------------- Claude Code's settings
 
 
-def test_gating_hooks_block_when_they_fail_and_outlast_our_hold(wish: connect.Wish) -> None:
-    connect.write(CLAUDE.plan(wish))
-    said = json.loads(settings(wish).read_text())
+def test_gating_hooks_block_when_they_fail_and_outlast_our_hold(target: connect.Target) -> None:
+    connect.write_changes(CLAUDE.plan(target))
+    said = json.loads(settings(target).read_text())
     for event in ("PreToolUse", "PermissionRequest"):
         (entry,) = said["hooks"][event]
         (hook,) = entry["hooks"]
@@ -59,25 +59,25 @@ def test_gating_hooks_block_when_they_fail_and_outlast_our_hold(wish: connect.Wi
             "block",
             TIMEOUT,
         )
-        assert f"hook claude-code --url {wish.url} --key-env {KEY} --limit {HOLD}" in hook["command"]
-        assert HOLD < TIMEOUT and hook["command"].endswith("exit 2; }") and wish.key not in hook["command"]
+        assert f"hook claude-code --url {target.url} --key-env {KEY} --limit {HOLD}" in hook["command"]
+        assert HOLD < TIMEOUT and hook["command"].endswith("exit 2; }") and target.key not in hook["command"]
     assert "SessionStart" not in said["hooks"]
-    assert said["env"] == {KEY: wish.key}
+    assert said["env"] == {KEY: target.key}
 
 
-def test_hooks_that_only_tell_give_up_after_a_second_and_have_a_name_to_be_shown_by(wish: connect.Wish) -> None:
-    connect.write(CLAUDE.plan(wish))
-    hooks = json.loads(settings(wish).read_text())["hooks"]
+def test_hooks_that_only_tell_give_up_after_a_second_and_have_a_name_to_be_shown_by(target: connect.Target) -> None:
+    connect.write_changes(CLAUDE.plan(target))
+    hooks = json.loads(settings(target).read_text())["hooks"]
     for event in set(hooks) - {"PreToolUse", "PermissionRequest"}:
         ((hook,),) = [entry["hooks"] for entry in hooks[event]]
-        assert (hook["type"], hook["timeout"], hook["statusMessage"]) == ("http", 1, "Telling Toolcards"), event
+        assert (hook["type"], hook["timeout"], hook["statusMessage"]) == ("http", 1, "Reporting to Toolcards"), event
         assert hook["headers"] == {"Authorization": f"Bearer ${KEY}"} and "onFailure" not in hook
 
 
-def test_a_gating_hook_that_cannot_be_started_blocks(wish: connect.Wish) -> None:
+def test_a_gating_hook_that_cannot_be_started_blocks(target: connect.Target) -> None:
     """Toolcards was moved, or its Python is gone: the shell says so with the exit code that blocks."""
-    connect.write(CLAUDE.plan(wish))
-    command = json.loads(settings(wish).read_text())["hooks"]["PreToolUse"][0]["hooks"][0]["command"]
+    connect.write_changes(CLAUDE.plan(target))
+    command = json.loads(settings(target).read_text())["hooks"]["PreToolUse"][0]["hooks"][0]["command"]
     first = command.partition(" ")[0]
     done = subprocess.run(
         ["/bin/sh", "-c", command.replace(first, "/nowhere/toolcards", 1)], capture_output=True, text=True
@@ -85,24 +85,24 @@ def test_a_gating_hook_that_cannot_be_started_blocks(wish: connect.Wish) -> None
     assert done.returncode == 2 and "could not run" in done.stderr
 
 
-def test_a_file_that_holds_a_key_is_its_owners_alone(wish: connect.Wish) -> None:
-    settings(wish).write_text("{}")
-    settings(wish).chmod(0o644)
-    connect.write(CLAUDE.plan(wish))
-    assert stat.S_IMODE(settings(wish).stat().st_mode) == 0o600
+def test_a_file_that_holds_a_key_is_its_owners_alone(target: connect.Target) -> None:
+    settings(target).write_text("{}")
+    settings(target).chmod(0o644)
+    connect.write_changes(CLAUDE.plan(target))
+    assert stat.S_IMODE(settings(target).stat().st_mode) == 0o600
 
 
-def test_connecting_twice_is_connecting_once(wish: connect.Wish) -> None:
-    settings(wish).write_text(json.dumps(OTHERS, indent=2))
-    connect.write(CLAUDE.plan(wish))
-    assert not any(change.needed for change in CLAUDE.plan(wish))
-    assert not any(change.needed for change in CLAUDE.plan(connect.Wish(wish.url, "", None, wish.home)))
+def test_connecting_twice_is_connecting_once(target: connect.Target) -> None:
+    settings(target).write_text(json.dumps(OTHERS, indent=2))
+    connect.write_changes(CLAUDE.plan(target))
+    assert not any(change.is_needed for change in CLAUDE.plan(target))
+    assert not any(change.is_needed for change in CLAUDE.plan(connect.Target(target.url, "", None, target.home)))
 
 
-def test_another_address_replaces_the_one_before(wish: connect.Wish) -> None:
-    connect.write(CLAUDE.plan(wish))
-    connect.write(CLAUDE.plan(connect.Wish("http://127.0.0.1:9", wish.key, None, wish.home)))
-    said = json.loads(settings(wish).read_text())
+def test_another_address_replaces_the_one_before(target: connect.Target) -> None:
+    connect.write_changes(CLAUDE.plan(target))
+    connect.write_changes(CLAUDE.plan(connect.Target("http://127.0.0.1:9", target.key, None, target.home)))
+    said = json.loads(settings(target).read_text())
     assert [hook["url"].split("/api")[0] for entry in said["hooks"]["Stop"] for hook in entry["hooks"]] == [
         "http://127.0.0.1:9"
     ]
@@ -111,95 +111,95 @@ def test_another_address_replaces_the_one_before(wish: connect.Wish) -> None:
 @pytest.mark.parametrize("indent", [2, 4, "\t", None], ids=["two", "four", "tab", "one line"])
 @pytest.mark.parametrize("end", ["", "\n"], ids=["no newline", "newline"])
 @pytest.mark.parametrize("before", [OTHERS, {}, {"env": {"A": ""}, "permissions": {"deny": []}}, {"a": "é\u2028"}])
-def test_undo_gives_back_what_was_there(wish: connect.Wish, before: Any, indent: Any, end: str) -> None:
+def test_undo_gives_back_what_was_there(target: connect.Target, before: Any, indent: Any, end: str) -> None:
     text = json.dumps(before, indent=indent, ensure_ascii=False) + end
-    settings(wish).write_text(text)
-    connect.write(CLAUDE.plan(wish))
-    assert wish.key in settings(wish).read_text()
-    connect.write(CLAUDE.undo(wish))
+    settings(target).write_text(text)
+    connect.write_changes(CLAUDE.plan(target))
+    assert target.key in settings(target).read_text()
+    connect.write_changes(CLAUDE.undo(target))
     if before and indent is not None:
-        assert settings(wish).read_text() == text
-    elif settings(wish).exists():
-        assert json.loads(settings(wish).read_text()) == before
+        assert settings(target).read_text() == text
+    elif settings(target).exists():
+        assert json.loads(settings(target).read_text()) == before
     else:
         assert before == {}
 
 
-def test_undo_leaves_what_others_added_meanwhile(wish: connect.Wish) -> None:
-    connect.write(CLAUDE.plan(wish))
-    said = json.loads(settings(wish).read_text())
+def test_undo_leaves_what_others_added_meanwhile(target: connect.Target) -> None:
+    connect.write_changes(CLAUDE.plan(target))
+    said = json.loads(settings(target).read_text())
     said["hooks"]["PreToolUse"].append(OTHERS["hooks"]["PreToolUse"][0])  # type: ignore[index]
-    settings(wish).write_text(json.dumps(said))
-    connect.write(CLAUDE.undo(wish))
-    assert json.loads(settings(wish).read_text()) == {"hooks": OTHERS["hooks"]}  # type: ignore[index]
+    settings(target).write_text(json.dumps(said))
+    connect.write_changes(CLAUDE.undo(target))
+    assert json.loads(settings(target).read_text()) == {"hooks": OTHERS["hooks"]}  # type: ignore[index]
 
 
-def test_undo_of_nothing_is_nothing(wish: connect.Wish) -> None:
-    assert not any(change.needed for change in CLAUDE.undo(wish))
-    settings(wish).write_text('{ "odd":  "layout" }')
-    assert not any(change.needed for change in CLAUDE.undo(wish))
+def test_undo_of_nothing_is_nothing(target: connect.Target) -> None:
+    assert not any(change.is_needed for change in CLAUDE.undo(target))
+    settings(target).write_text('{ "odd":  "layout" }')
+    assert not any(change.is_needed for change in CLAUDE.undo(target))
 
 
 @pytest.mark.parametrize(
     "text", ["{", "[]", '{"a":1,"a":2}', "// a note\n{}", '{"hooks": []}', '{"hooks": {"Stop": {}}}']
 )
-def test_a_file_that_cannot_be_read_is_not_touched(wish: connect.Wish, text: str) -> None:
-    settings(wish).write_text(text)
+def test_a_file_that_cannot_be_read_is_not_touched(target: connect.Target, text: str) -> None:
+    settings(target).write_text(text)
     with pytest.raises(connect.Unreadable):
-        CLAUDE.plan(wish)
-    assert settings(wish).read_text() == text
+        CLAUDE.plan(target)
+    assert settings(target).read_text() == text
 
 
-def test_a_diff_shows_no_key(wish: connect.Wish) -> None:
-    diff = "".join(change.diff() for change in CLAUDE.plan(wish))
-    assert "+" in diff and wish.key not in diff and "tck_…" in diff
+def test_a_diff_shows_no_key(target: connect.Target) -> None:
+    diff = "".join(change.diff() for change in CLAUDE.plan(target))
+    assert "+" in diff and target.key not in diff and "tck_…" in diff
 
 
-def test_a_linked_file_stays_a_link(wish: connect.Wish) -> None:
-    real = wish.home / "dotfiles.json"
+def test_a_linked_file_stays_a_link(target: connect.Target) -> None:
+    real = target.home / "dotfiles.json"
     real.write_text("{}")
-    settings(wish).symlink_to(real)
-    connect.write(CLAUDE.plan(wish))
-    assert settings(wish).is_symlink() and "hooks" in json.loads(real.read_text())
+    settings(target).symlink_to(real)
+    connect.write_changes(CLAUDE.plan(target))
+    assert settings(target).is_symlink() and "hooks" in json.loads(real.read_text())
 
 
-def test_a_project_keeps_its_key_out_of_what_is_shared(wish: connect.Wish, tmp_path: Path) -> None:
-    (change,) = CLAUDE.plan(connect.Wish(wish.url, wish.key, tmp_path / "project", tmp_path))
+def test_a_project_keeps_its_key_out_of_what_is_shared(target: connect.Target, tmp_path: Path) -> None:
+    (change,) = CLAUDE.plan(connect.Target(target.url, target.key, tmp_path / "project", tmp_path))
     assert change.path == tmp_path / "project" / ".claude" / "settings.local.json"
 
 
 # ---------------------------------------------------------------- opencode's plug-in
 
 
-def test_the_plug_in_knows_server_and_key(wish: connect.Wish) -> None:
-    connect.write(OPENCODE.plan(wish))
-    path = wish.home / ".config" / "opencode" / "plugin" / "toolcards.js"
-    assert f'"url": "{wish.url}", "key": "{wish.key}"' in path.read_text()
+def test_the_plug_in_knows_server_and_key(target: connect.Target) -> None:
+    connect.write_changes(OPENCODE.plan(target))
+    path = target.home / ".config" / "opencode" / "plugin" / "toolcards.js"
+    assert f'"url": "{target.url}", "key": "{target.key}"' in path.read_text()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert OPENCODE.key_in(wish) == wish.key
-    assert not any(change.needed for change in OPENCODE.plan(wish))
-    connect.write(OPENCODE.undo(wish))
+    assert OPENCODE.read_key(target) == target.key
+    assert not any(change.is_needed for change in OPENCODE.plan(target))
+    connect.write_changes(OPENCODE.undo(target))
     assert not path.exists()
 
 
-def test_somebody_elses_plug_in_is_not_touched(wish: connect.Wish) -> None:
-    path = wish.home / ".config" / "opencode" / "plugin" / "toolcards.js"
+def test_somebody_elses_plug_in_is_not_touched(target: connect.Target) -> None:
+    path = target.home / ".config" / "opencode" / "plugin" / "toolcards.js"
     path.parent.mkdir(parents=True)
     path.write_text("export const Mine = async () => ({})")
     with pytest.raises(connect.Unreadable):
-        OPENCODE.plan(wish)
-    assert not any(change.needed for change in OPENCODE.undo(wish))
+        OPENCODE.plan(target)
+    assert not any(change.is_needed for change in OPENCODE.undo(target))
 
 
 # ---------------------------------------------------------------- what pages say
 
 
-@pytest.mark.parametrize("recipe", connect.recipes(), ids=lambda recipe: recipe.name)
+@pytest.mark.parametrize("recipe", connect.RECIPES, ids=lambda recipe: recipe.name)
 def test_a_recipe_says_what_it_can_do(recipe: connect.Recipe) -> None:
     assert recipe.command == f"toolcards connect {recipe.name}"
     assert recipe.undo_command.endswith("--undo")
     assert recipe.fails and recipe.when_away and recipe.title and recipe.version and recipe.about
-    assert recipe.can.observe == "yes" and recipe.road in {"hooks", "http", "socket"}
+    assert recipe.can.observe == "yes" and recipe.transport in {"hooks", "http", "socket"}
 
 
 # ---------------------------------------------------------------- the command
@@ -251,7 +251,7 @@ def test_the_command_ends_when_its_probe_was_held_and_released(server: Server, a
 
 @pytest.mark.django_db
 def test_on_the_servers_machine_a_key_is_made_and_taken_back(server: Server, at_home: Path) -> None:
-    with pytest.raises(CommandError, match="does not take this key"):  # the test's own database is not the server's
+    with pytest.raises(CommandError, match="does not accept this key"):  # the test's own database is not the server's
         ran("opencode", "--yes", "--url", server.base, "--no-wait")
     (key,) = AgentKey.objects.filter(source__name="opencode")
     assert (key.revoked_at, key.scopes) == (None, "ingest decide result read")
@@ -262,7 +262,7 @@ def test_on_the_servers_machine_a_key_is_made_and_taken_back(server: Server, at_
 
 @pytest.mark.django_db
 def test_without_a_server_nothing_is_written(at_home: Path) -> None:
-    with pytest.raises(CommandError, match="There is no Toolcards"):
+    with pytest.raises(CommandError, match="Cannot reach Toolcards"):
         ran("claude-code", "--yes", "--url", "http://127.0.0.1:9")
     assert not (at_home / ".claude").exists()
     assert not AgentKey.objects.exists()
@@ -281,7 +281,7 @@ def test_a_dry_run_and_a_no_leave_nothing_behind(
 
 @pytest.mark.django_db
 def test_a_key_the_server_does_not_know_is_said(server: Server, at_home: Path) -> None:
-    with pytest.raises(CommandError, match="does not take this key"):
+    with pytest.raises(CommandError, match="does not accept this key"):
         ran("claude-code", "--yes", "--url", server.base, "--key", "tck_nobodys")
 
 
@@ -292,7 +292,7 @@ def voted(server: Server, decision: str) -> threading.Thread:
 
     def look() -> Any:
         runs = server.get("/api/v1/runs?status=waiting")["runs"]
-        return [run["run"] for run in runs if run["run"].startswith(probing.RUN)]
+        return [run["run"] for run in runs if run["run"].startswith(probing.RUN_PREFIX)]
 
     somebody = threading.Thread(target=lambda: gating.vote(server, until(look)[0], decision))
     somebody.start()
@@ -300,10 +300,10 @@ def voted(server: Server, decision: str) -> threading.Thread:
 
 
 @pytest.mark.parametrize("vote", ["approve", "deny"])
-@pytest.mark.parametrize("road", ["hooks", "http", "socket"])
-def test_a_probe_is_held_on_every_road(server: Server, road: str, vote: str) -> None:
+@pytest.mark.parametrize("transport", ["hooks", "http", "socket"])
+def test_a_probe_is_held_on_every_road(server: Server, transport: str, vote: str) -> None:
     somebody = voted(server, vote)
-    ended = probing.probe(server.base, server.key, lambda said: None, agent="a probe", wait=60, road=road)
+    ended = probing.probe(server.base, server.key, lambda said: None, agent="a probe", wait=60, transport=transport)
     somebody.join()
     assert ended == {"approve": "approved", "deny": "denied"}[vote]
     newest = server.get("/api/v1/runs?agent=a%20probe")["runs"][0]["run"]
@@ -319,30 +319,30 @@ def allowing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.mark.parametrize("vote", ["approve", "deny"])
-@pytest.mark.parametrize("road", ["hooks", "http", "socket"])
-def test_where_policy_asks_nobody_the_probe_asks_itself(allowing: Server, road: str, vote: str) -> None:
+@pytest.mark.parametrize("transport", ["hooks", "http", "socket"])
+def test_where_policy_asks_nobody_the_probe_asks_itself(allowing: Server, transport: str, vote: str) -> None:
     somebody = voted(allowing, vote)
-    ended = probing.probe(allowing.base, allowing.key, lambda said: None, wait=60, road=road)
+    ended = probing.probe(allowing.base, allowing.key, lambda said: None, wait=60, transport=transport)
     somebody.join()
     assert ended == {"approve": "approved", "deny": "denied"}[vote]
 
 
 def test_a_probe_that_nobody_answers_fails(server: Server) -> None:
-    with pytest.raises(probing.Failed, match="Nobody answered"):
-        probing.probe(server.base, server.key, lambda said: None, wait=1, road="http")
+    with pytest.raises(probing.ProbeFailed, match="No one answered"):
+        probing.probe(server.base, server.key, lambda said: None, wait=1, transport="http")
 
 
 # ---------------------------------------------------------------- libraries: an environment file and copies
 
-LIBRARIES = [recipe for recipe in connect.recipes() if recipe.by_project]
-PYTHON, AI_SDK = connect.recipe("python"), connect.recipe("ai-sdk")
+LIBRARIES = [recipe for recipe in connect.RECIPES if recipe.by_project]
+PYTHON, AI_SDK = connect.get_recipe("python"), connect.get_recipe("ai-sdk")
 
 
 @pytest.fixture
-def project(wish: connect.Wish, tmp_path: Path) -> connect.Wish:
+def project(target: connect.Target, tmp_path: Path) -> connect.Target:
     folder = tmp_path / "project"
     folder.mkdir()
-    return replace(wish, project=folder)
+    return replace(target, project=folder)
 
 
 def tree(folder: Path) -> dict[str, str]:
@@ -352,77 +352,77 @@ def tree(folder: Path) -> dict[str, str]:
 @pytest.mark.parametrize("recipe", LIBRARIES, ids=lambda recipe: recipe.name)
 @pytest.mark.parametrize("before", [None, "", "A=1\n", "A=1", "# note\nTOOLCARDS_URL=x\n\n"])
 def test_a_library_is_connected_once_and_undone_exactly(
-    project: connect.Wish, recipe: connect.Recipe, before: str | None
+    project: connect.Target, recipe: connect.Recipe, before: str | None
 ) -> None:
     assert project.project is not None
     names = {path.name for path in (change.path for change in recipe.plan(project))}
     env = project.project / (".env.local" if ".env.local" in names else ".env")
     if before is not None:
         env.write_text(before)
-    connect.write(recipe.plan(project))
+    connect.write_changes(recipe.plan(project))
     assert f"TOOLCARDS_URL={project.url}\nTOOLCARDS_AGENT_KEY={project.key}\n" in env.read_text()
-    assert recipe.key_in(project) == project.key
+    assert recipe.read_key(project) == project.key
     assert stat.S_IMODE(env.stat().st_mode) == 0o600
-    assert not any(change.needed for change in recipe.plan(project))
-    assert not any(change.needed for change in recipe.plan(replace(project, key="")))
-    connect.write(recipe.plan(replace(project, url="http://127.0.0.1:9")))
+    assert not any(change.is_needed for change in recipe.plan(project))
+    assert not any(change.is_needed for change in recipe.plan(replace(project, key="")))
+    connect.write_changes(recipe.plan(replace(project, url="http://127.0.0.1:9")))
     assert env.read_text().count("TOOLCARDS_AGENT_KEY=") == 1 and "127.0.0.1:9" in env.read_text()
-    connect.write(recipe.undo(project))
+    connect.write_changes(recipe.undo(project))
     assert tree(project.project) == ({env.name: before} if before else {})
     assert [path for path in project.project.iterdir() if path.is_dir()] == []
-    assert not any(change.needed for change in recipe.undo(project))
+    assert not any(change.is_needed for change in recipe.undo(project))
 
 
-def test_the_copied_client_is_the_one_that_is_imported(project: connect.Wish) -> None:
-    connect.write(PYTHON.plan(project))
+def test_the_copied_client_is_the_one_that_is_imported(project: connect.Target) -> None:
+    connect.write_changes(PYTHON.plan(project))
     code = "import toolcards.client; print(toolcards.client.__file__)"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=project.project, capture_output=True, text=True, timeout=2 * PATIENCE
     )
     assert done.stdout.strip() == f"{project.project}/toolcards/client/__init__.py", done.stderr
-    connect.write(PYTHON.undo(project))
+    connect.write_changes(PYTHON.undo(project))
     assert tree(project.project or Path()) == {}  # what Python compiled is gone too
 
 
-def test_somebody_elses_file_is_not_overwritten_and_not_removed(project: connect.Wish) -> None:
+def test_somebody_elses_file_is_not_overwritten_and_not_removed(project: connect.Target) -> None:
     assert project.project is not None
     theirs = project.project / "toolcards" / "ai-sdk.mjs"
     theirs.parent.mkdir()
     theirs.write_text("export const mine = 1;\n")
-    with pytest.raises(connect.Unreadable, match="not ours"):
+    with pytest.raises(connect.Unreadable, match="not written by Toolcards"):
         AI_SDK.plan(project)
-    assert not any(change.needed for change in AI_SDK.undo(project))
+    assert not any(change.is_needed for change in AI_SDK.undo(project))
 
 
-def test_two_recipes_in_one_project_share_their_copies(project: connect.Wish) -> None:
+def test_two_recipes_in_one_project_share_their_copies(project: connect.Target) -> None:
     assert project.project is not None
-    tanstack = connect.recipe("tanstack-ai")
+    tanstack = connect.get_recipe("tanstack-ai")
     for recipe in (AI_SDK, tanstack):
-        connect.write(recipe.plan(project))
-    connect.write(AI_SDK.undo(project))
-    assert "toolcards/ai-sdk.mjs" in tree(project.project) and tanstack.key_in(project) == project.key
-    connect.write(tanstack.undo(project))
+        connect.write_changes(recipe.plan(project))
+    connect.write_changes(AI_SDK.undo(project))
+    assert "toolcards/ai-sdk.mjs" in tree(project.project) and tanstack.read_key(project) == project.key
+    connect.write_changes(tanstack.undo(project))
     assert tree(project.project) == {}
 
 
-def test_a_copy_is_told_in_one_line(project: connect.Wish) -> None:
+def test_a_copy_is_told_in_one_line(project: connect.Target) -> None:
     diff = "".join(change.diff() for change in PYTHON.plan(project))
-    assert "a copy of asking.py" in diff and "import" not in diff and "tck_…" in diff and project.key not in diff
+    assert "a copy of gate_client.py" in diff and "import" not in diff and "tck_…" in diff and project.key not in diff
 
 
-@pytest.mark.parametrize("recipe", [recipe for recipe in LIBRARIES if recipe.away], ids=lambda recipe: recipe.name)
-def test_what_was_copied_runs_nothing_without_a_server(project: connect.Wish, recipe: connect.Recipe) -> None:
+@pytest.mark.parametrize("recipe", [each for each in LIBRARIES if each.probe_offline], ids=lambda recipe: recipe.name)
+def test_what_was_copied_runs_nothing_without_a_server(project: connect.Target, recipe: connect.Recipe) -> None:
     if "ai-sdk.mjs" in str([change.path for change in recipe.plan(project)]) and not shutil.which("node"):
         pytest.skip("not here: Node.js")
-    assert recipe.away is not None
-    assert recipe.away(project) == ""  # not connected: nothing was seen
-    connect.write(recipe.plan(project))
-    assert "reached" in recipe.away(project) or "asked" in recipe.away(project)
+    assert recipe.probe_offline is not None
+    assert recipe.probe_offline(project) == ""  # not connected: nothing was seen
+    connect.write_changes(recipe.plan(project))
+    assert "reached" in recipe.probe_offline(project) or "asked" in recipe.probe_offline(project)
 
 
 # ---------------------------------------------------------------- editors
 
-ACP = connect.recipe("acp")
+ACP = connect.get_recipe("acp")
 ZED = [
     "",
     "{\n}\n",
@@ -432,47 +432,47 @@ ZED = [
 ]
 
 
-def zed(wish: connect.Wish) -> Path:
-    path = wish.home / ".config" / "zed" / "settings.json"
+def zed(target: connect.Target) -> Path:
+    path = target.home / ".config" / "zed" / "settings.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
 
 
 @pytest.mark.parametrize("before", ZED)
-def test_an_editor_gets_one_more_agent_and_keeps_its_comments(wish: connect.Wish, before: str) -> None:
+def test_an_editor_gets_one_more_agent_and_keeps_its_comments(target: connect.Target, before: str) -> None:
     if before:
-        zed(wish).write_text(before)
-    connect.write(ACP.plan(wish))
-    said = zed(wish).read_text()
+        zed(target).write_text(before)
+    connect.write_changes(ACP.plan(target))
+    said = zed(target).read_text()
     agents = loose(said)["agent_servers"]
     agent = agents["opencode through Toolcards"]
     assert agent["type"] == "custom" and agent["args"][-4:] == ["acp", "--", "opencode", "acp"]
-    assert agent["env"] == {"TOOLCARDS_URL": wish.url, "TOOLCARDS_AGENT_KEY": wish.key}
+    assert agent["env"] == {"TOOLCARDS_URL": target.url, "TOOLCARDS_AGENT_KEY": target.key}
     assert ("Mine" in agents) == ("Mine" in before)
-    assert ACP.key_in(wish) == wish.key and not any(change.needed for change in ACP.plan(wish))
-    connect.write(ACP.plan(replace(wish, agent=("gemini", "--experimental-acp"))))
-    assert "gemini through Toolcards" in zed(wish).read_text() and "opencode" not in zed(wish).read_text()
-    connect.write(ACP.undo(wish))
-    assert (zed(wish).read_text() if zed(wish).exists() else "") == (before if before != "{\n}\n" else "")
+    assert ACP.read_key(target) == target.key and not any(change.is_needed for change in ACP.plan(target))
+    connect.write_changes(ACP.plan(replace(target, agent=("gemini", "--experimental-acp"))))
+    assert "gemini through Toolcards" in zed(target).read_text() and "opencode" not in zed(target).read_text()
+    connect.write_changes(ACP.undo(target))
+    assert (zed(target).read_text() if zed(target).exists() else "") == (before if before != "{\n}\n" else "")
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"a": 1', '{"agent_servers": []}', '{"agent_servers": {}}', "{\n#\n}"])
-def test_editor_settings_that_are_not_understood_are_not_touched(wish: connect.Wish, text: str) -> None:
-    zed(wish).write_text(text)
+def test_editor_settings_that_are_not_understood_are_not_touched(target: connect.Target, text: str) -> None:
+    zed(target).write_text(text)
     with pytest.raises(connect.Unreadable):
-        ACP.plan(wish)
-    assert zed(wish).read_text() == text
+        ACP.plan(target)
+    assert zed(target).read_text() == text
 
 
 def test_the_agent_in_the_editors_settings_starts_anywhere_and_is_gated(
-    server: Server, wish: connect.Wish, tmp_path: Path
+    server: Server, target: connect.Target, tmp_path: Path
 ) -> None:
     from tests.clients import gating
 
     name, ran = "editor", tmp_path / "ran"
     agent = (sys.executable, str(ROOT / "tests/acp/an_agent.py"), name)
-    connect.write(ACP.plan(replace(wish, url=server.base, key=server.key, agent=agent)))
-    (entry,) = loose(zed(wish).read_text())["agent_servers"].values()
+    connect.write_changes(ACP.plan(replace(target, url=server.base, key=server.key, agent=agent)))
+    (entry,) = loose(zed(target).read_text())["agent_servers"].values()
     editor = subprocess.Popen(
         [entry["command"], *entry["args"]], cwd=tmp_path, env={"PATH": "/usr/bin:/bin"} | entry["env"], text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -523,7 +523,7 @@ def test_a_library_is_connected_by_the_command(server: Server, tmp_path: Path) -
     calls = [call for run in runs for call in server.get(f"/api/v1/runs/{run}/calls")["calls"]]
     assert {call["tool"]["name"]: call["state"] for call in calls} == {
         probing.TOOL: "output-available",
-        probing.AWAY: "output-denied",
+        probing.OFFLINE_TOOL: "output-denied",
     }
     assert "Removed" in ran("python", "--undo", "--yes", "--project", str(tmp_path))
     assert tree(tmp_path) == {}
@@ -544,7 +544,7 @@ def test_a_probe_alone_writes_nothing(server: Server, tmp_path: Path) -> None:
 def test_the_printed_code_runs_once_it_is_pasted(server: Server, tmp_path: Path) -> None:
     words = ["--yes", "--no-probe", "--url", server.base, "--key", server.key, "--project", str(tmp_path)]
     said = ran("python", *words)
-    (tmp_path / "agent.py").write_text(said[said.index("from toolcards") : said.index("The server takes")])
+    (tmp_path / "agent.py").write_text(said[said.index("from toolcards") : said.index("The server accepts")])
     (tmp_path / "README.md").write_text("# Read me\n")
     program = f"set -a; . ./.env; set +a; exec {sys.executable} agent.py"
     running = subprocess.Popen(
@@ -589,9 +589,9 @@ def test_the_server_is_found_where_it_said_it_is(tmp_path: Path, monkeypatch: py
     from toolcards.management.commands import connect as command
 
     limits(data_dir=tmp_path)
-    assert command.here() == command.USUAL
+    assert command.find_server_address() == command.DEFAULT_ADDRESS
     (tmp_path / "address").write_text("http://127.0.0.1:8123")
-    assert command.here() == "http://127.0.0.1:8123"
+    assert command.find_server_address() == "http://127.0.0.1:8123"
 
 
 def test_a_started_server_leaves_its_address(server: Server) -> None:
@@ -627,34 +627,34 @@ def a_claude(folder: Path, version: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_claude_code_is_closed_by_its_hook_and_its_settings(
-    wish: connect.Wish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    target: connect.Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert CLAUDE.away is not None and CLAUDE.mind is not None
+    assert CLAUDE.probe_offline is not None and CLAUDE.find_warning is not None
     a_claude(tmp_path, "2.1.329", monkeypatch)
-    assert CLAUDE.away(wish) == ""  # not connected
-    connect.write(CLAUDE.plan(wish))
-    assert "gave no answer that can be used" in CLAUDE.away(wish)
-    assert CLAUDE.mind(wish) == ""
-    settings(wish).write_text(settings(wish).read_text().replace('"onFailure": "block"', '"onFailure": "allow"'))
-    assert CLAUDE.away(wish) == ""
+    assert CLAUDE.probe_offline(target) == ""  # not connected
+    connect.write_changes(CLAUDE.plan(target))
+    assert "gave no answer that can be used" in CLAUDE.probe_offline(target)
+    assert CLAUDE.find_warning(target) == ""
+    settings(target).write_text(settings(target).read_text().replace('"onFailure": "block"', '"onFailure": "allow"'))
+    assert CLAUDE.probe_offline(target) == ""
 
 
 @pytest.mark.parametrize(("version", "said"), [("2.1.294", "Update it"), ("", "no `claude` on the PATH")])
 def test_a_version_that_runs_a_tool_whose_hook_takes_too_long_is_said(
-    wish: connect.Wish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, said: str
+    target: connect.Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, said: str
 ) -> None:
-    assert CLAUDE.away is not None and CLAUDE.mind is not None
+    assert CLAUDE.probe_offline is not None and CLAUDE.find_warning is not None
     if version:
         a_claude(tmp_path, version, monkeypatch)
     else:
         monkeypatch.setenv("PATH", str(tmp_path))
-    connect.write(CLAUDE.plan(wish))
-    assert said in CLAUDE.mind(wish)
+    connect.write_changes(CLAUDE.plan(target))
+    assert said in CLAUDE.find_warning(target)
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="not here: Node.js")
-def test_opencodes_plug_in_runs_nothing_without_a_server(wish: connect.Wish) -> None:
-    assert OPENCODE.away is not None
-    assert OPENCODE.away(wish) == ""
-    connect.write(OPENCODE.plan(wish))
-    assert "could not be reached" in OPENCODE.away(wish)
+def test_opencodes_plug_in_runs_nothing_without_a_server(target: connect.Target) -> None:
+    assert OPENCODE.probe_offline is not None
+    assert OPENCODE.probe_offline(target) == ""
+    connect.write_changes(OPENCODE.plan(target))
+    assert "could not be reached" in OPENCODE.probe_offline(target)

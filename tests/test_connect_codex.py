@@ -12,51 +12,51 @@ import pytest
 from toolcards import connect
 from toolcards.connect.hooks_file import HOLD, TIMEOUT
 
-CODEX = connect.recipe("codex")
+CODEX = connect.get_recipe("codex")
 OTHERS: dict[str, Any] = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "./mine.sh"}]}]}}
 
 
 @pytest.fixture
-def wish(tmp_path: Path) -> connect.Wish:
+def target(tmp_path: Path) -> connect.Target:
     (tmp_path / ".codex").mkdir()
-    return connect.Wish(url="http://127.0.0.1:8123", key="tck_the_key_of_a_test", home=tmp_path)
+    return connect.Target(url="http://127.0.0.1:8123", key="tck_the_key_of_a_test", home=tmp_path)
 
 
-def hooks_json(wish: connect.Wish) -> Path:
-    return wish.home / ".codex" / "hooks.json"
+def hooks_json(target: connect.Target) -> Path:
+    return target.home / ".codex" / "hooks.json"
 
 
-def test_the_gating_hooks_block_where_they_cannot_start_and_hold_no_key(wish: connect.Wish) -> None:
-    hooks_json(wish).write_text(json.dumps(OTHERS))
-    connect.write(CODEX.plan(wish))
-    hooks = json.loads(hooks_json(wish).read_text())["hooks"]
+def test_the_gating_hooks_block_where_they_cannot_start_and_hold_no_key(target: connect.Target) -> None:
+    hooks_json(target).write_text(json.dumps(OTHERS))
+    connect.write_changes(CODEX.plan(target))
+    hooks = json.loads(hooks_json(target).read_text())["hooks"]
     assert hooks["PreToolUse"][0] == OTHERS["hooks"]["PreToolUse"][0]
     for event in ("PreToolUse", "PermissionRequest"):
         (hook,) = hooks[event][-1]["hooks"]
-        assert f"hook codex --url {wish.url} --key-file " in hook["command"] and hook["command"].endswith("exit 2; }")
+        assert f"hook codex --url {target.url} --key-file " in hook["command"] and hook["command"].endswith("exit 2; }")
         assert (hook["timeout"], f"--limit {HOLD} " in hook["command"]) == (TIMEOUT, True)
     assert hooks["SessionEnd"][0]["hooks"][0]["timeout"] <= 3  # Codex warns about more at each start
-    assert wish.key not in hooks_json(wish).read_text()
-    assert CODEX.key_in(wish) == wish.key
-    assert stat.S_IMODE((wish.home / ".codex" / "toolcards.key").stat().st_mode) == 0o600
-    assert not any(change.needed for change in CODEX.plan(connect.Wish(wish.url, "", None, wish.home)))
+    assert target.key not in hooks_json(target).read_text()
+    assert CODEX.read_key(target) == target.key
+    assert stat.S_IMODE((target.home / ".codex" / "toolcards.key").stat().st_mode) == 0o600
+    assert not any(change.is_needed for change in CODEX.plan(connect.Target(target.url, "", None, target.home)))
 
 
 @pytest.mark.parametrize("before", [None, OTHERS])
-def test_undo_restores_what_was_there(wish: connect.Wish, before: dict[str, Any] | None) -> None:
+def test_undo_restores_what_was_there(target: connect.Target, before: dict[str, Any] | None) -> None:
     if before is not None:
-        hooks_json(wish).write_text(json.dumps(before, indent=2))
-    connect.write(CODEX.plan(wish))
-    connect.write(CODEX.undo(wish))
-    assert not (wish.home / ".codex" / "toolcards.key").exists()
-    left = hooks_json(wish).read_text() if hooks_json(wish).exists() else None
+        hooks_json(target).write_text(json.dumps(before, indent=2))
+    connect.write_changes(CODEX.plan(target))
+    connect.write_changes(CODEX.undo(target))
+    assert not (target.home / ".codex" / "toolcards.key").exists()
+    left = hooks_json(target).read_text() if hooks_json(target).exists() else None
     assert left == (None if before is None else json.dumps(before, indent=2))
 
 
-def test_a_project_has_hooks_of_its_own(wish: connect.Wish, tmp_path: Path) -> None:
-    changes = CODEX.plan(connect.Wish(wish.url, wish.key, tmp_path / "project", tmp_path))
+def test_a_project_has_hooks_of_its_own(target: connect.Target, tmp_path: Path) -> None:
+    changes = CODEX.plan(connect.Target(target.url, target.key, tmp_path / "project", tmp_path))
     assert {change.path.parent for change in changes} == {tmp_path / "project" / ".codex"}
 
 
-def test_a_diff_shows_no_key(wish: connect.Wish) -> None:
-    assert all(wish.key not in change.diff() for change in CODEX.plan(wish))
+def test_a_diff_shows_no_key(target: connect.Target) -> None:
+    assert all(target.key not in change.diff() for change in CODEX.plan(target))

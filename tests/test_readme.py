@@ -9,7 +9,7 @@ import pytest
 
 from dashboard.environment import SECRET_NAMES, Environment
 from toolcards.adapters import ADAPTERS
-from toolcards.connect import recipes
+from toolcards.connect import RECIPES
 from toolcards.core.calls.card import ToolCallState
 
 ROOT = Path(__file__).parents[1]
@@ -59,7 +59,7 @@ def test_every_command_is_listed() -> None:
 
 def test_every_recipe_is_listed() -> None:
     named = [re.findall(r"^\[?`?([\w-]+)", cell) for cell in table("Way in, `connect …`")]
-    assert sorted(name for names in named for name in names) == sorted(recipe.name for recipe in recipes())
+    assert sorted(name for names in named for name in names) == sorted(recipe.name for recipe in RECIPES)
 
 
 def test_every_make_target_is_listed() -> None:

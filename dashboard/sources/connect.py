@@ -49,4 +49,4 @@ def _page(request: HttpRequest, way: Way, name: str, *, secret: str = "", **more
 def text(name: str, base: str, key: str = PLACEHOLDER, way: Way | None = None) -> str:
     """Return a snippet with this server's address in it."""
     where = " --project FOLDER-OF-YOUR-CODE" if way and way.by_project else ""
-    return snippets.text(name, base, key, framework=way.slug if way and name == COMMAND else "", where=where)
+    return snippets.render_snippet(name, base, key, framework=way.slug if way and name == COMMAND else "", where=where)

@@ -62,7 +62,7 @@ def _of(recipe: connect.Recipe) -> Way:
         fails=recipe.fails,
         without_us=recipe.when_away,
         snippets=(Snippet(COMMAND, f"Connect {recipe.title}", where), *recipe.paste, *recipe.by_hand),
-        undo=recipe.undoing,
+        undo=recipe.undo_hint,
         undo_command=recipe.undo_command,
         tested=recipe.version if recipe.by_project else f"{recipe.title} {recipe.version}",
         notes=recipe.notes,
@@ -88,10 +88,10 @@ WEBSOCKET = Way(
     undo="Leave the program out again, and revoke the key under Sources.",
 )
 
-WAYS = (*map(_of, connect.recipes()), WEBSOCKET)
+WAYS = (*map(_of, connect.RECIPES), WEBSOCKET)
 
 
 def of(name: str) -> Way | None:
     """Return the way of that slug, or the one that goes by the name too."""
-    found = next((recipe.name for recipe in connect.recipes() if name in recipe.also), name)
+    found = next((recipe.name for recipe in connect.RECIPES if name in recipe.aliases), name)
     return next((way for way in WAYS if way.slug == found), None)

@@ -42,7 +42,7 @@ def abilities(source: Source) -> list[Ability]:
 
 def command(source: Source, where: str) -> str:
     """Return what to type where the agent runs: with the key that its recipe wrote there, or with one that is given."""
-    names = {recipe.name for recipe in connect.recipes()}
+    names = {recipe.name for recipe in connect.RECIPES}
     if source.name in names:
         return f"toolcards connect {source.name} --only-probe {where}"
     return f"toolcards connect anything --only-probe {where} --key A-KEY-OF-THIS-SOURCE"

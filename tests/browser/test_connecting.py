@@ -30,7 +30,7 @@ def test_the_steps_are_ticked_while_an_agent_is_connected(server: Server, visit:
     ticked(page, "key")
 
     ended: list[str] = []
-    given = {"agent": name, "wait": 2 * PATIENCE, "road": "http"}
+    given = {"agent": name, "wait": 2 * PATIENCE, "transport": "http"}
     probe = threading.Thread(target=lambda: ended.append(probing.probe(server.base, key, lambda said: None, **given)))
     probe.start()
     ticked(page, "event", "held")

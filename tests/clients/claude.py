@@ -94,7 +94,7 @@ def place(folder: Path, url: str, key: str) -> Place:
     home.mkdir()
     project.mkdir()
     scripts = {name: [[_here(part, project) for part in turn] for turn in script] for name, script in SCRIPTS.items()}
-    connect.write(connect.recipe("claude-code").plan(connect.Wish(url=url, key=key, home=home)))
+    connect.write_changes(connect.get_recipe("claude-code").plan(connect.Target(url=url, key=key, home=home)))
     return Place(home, project, models.anthropic(scripts))
 
 

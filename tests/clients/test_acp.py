@@ -129,7 +129,7 @@ def test_an_editors_settings_work_as_printed(
     installed = tmp_path / "toolcards"
     installed.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m toolcards "$@"\n')
     installed.chmod(0o755)
-    written = json.loads(snippets.text("acp", server.base, server.key))
+    written = json.loads(snippets.render_snippet("acp", server.base, server.key))
     told = agent(url="http://127.0.0.1:9", written=written, path=[str(tmp_path), str(program.parent)])
     told.play("ask")
     gating.vote(server, told.session, "approve")

@@ -47,7 +47,7 @@ def in_typescript(folder: Path, server: Server) -> list[str]:
     if not app.exists():
         (app / "toolcards").mkdir(parents=True)
         (app / "node_modules").symlink_to(modules)
-        (app / "gate.mjs").write_text(snippets.text("claude_agent_ts", server.base))
+        (app / "gate.mjs").write_text(snippets.render_snippet("claude_agent_ts", server.base))
         shutil.copy(ROOT / "tests/clients/javascript/claude_agent.mjs", app)
         for module in ("asking.mjs", "answers.mjs"):
             shutil.copy(ROOT / "static/clients" / module, app / "toolcards")
@@ -61,7 +61,7 @@ class App:
     """The app in one of the languages, with one prompt."""
 
     def __init__(
-        self, command: list[str], place: claude_code.Place, server: Server, scenario: str, **wish: Any
+        self, command: list[str], place: claude_code.Place, server: Server, scenario: str, **target: Any
     ) -> None:
         self.place, self.run = place, str(uuid.uuid4())
         env = place.env | {
@@ -72,7 +72,7 @@ class App:
             command, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         usual = {"host": "", "isolated": False, "settings": None, "allowed": []}
-        self.say(json.dumps({"prompt": f"SCENARIO:{scenario}", "session": self.run, **usual, **wish}))
+        self.say(json.dumps({"prompt": f"SCENARIO:{scenario}", "session": self.run, **usual, **target}))
 
     def say(self, line: str) -> None:
         """Tell the app something."""
@@ -105,8 +105,8 @@ def app(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> Itera
     command = LANGUAGES[request.param](tmp_path, server)
     begun: list[App] = []
 
-    def begin(scenario: str, **wish: Any) -> App:
-        begun.append(App(command, place, server, scenario, **wish))
+    def begin(scenario: str, **target: Any) -> App:
+        begun.append(App(command, place, server, scenario, **target))
         return begun[-1]
 
     yield begin

@@ -246,7 +246,9 @@ def test_without_the_server_nothing_runs(server: Server, claude: Claude) -> None
 def test_a_server_that_never_answers_lets_nothing_run(claude: Claude) -> None:
     """The hook's own limit ends the wait; here it is seconds, `connect` writes more than a person may take."""
     with Hole() as hole:
-        connect.write(connect.recipe("claude-code").plan(connect.Wish(url=hole.url, home=claude.place.home)))
+        connect.write_changes(
+            connect.get_recipe("claude-code").plan(connect.Target(url=hole.url, home=claude.place.home))
+        )
         path = claude.place.settings
         path.write_text(re.sub(r'"timeout": \d+', '"timeout": 2', path.read_text()))
         said = claude.start("touch", "--allowedTools", "Bash").finish()
@@ -289,7 +291,7 @@ def test_nothing_runs_on_a_bad_answer(program: Path, tmp_path: Path) -> None:
 
 
 def test_with_a_key_that_was_revoked_nothing_runs(server: Server, claude: Claude) -> None:
-    wish = connect.Wish(url=server.base, key="tck_nobodys_key", home=claude.place.home)
-    connect.write(connect.recipe("claude-code").plan(wish))
+    target = connect.Target(url=server.base, key="tck_nobodys_key", home=claude.place.home)
+    connect.write_changes(connect.get_recipe("claude-code").plan(target))
     claude.start("touch", "--allowedTools", "Bash").finish()
     assert not (claude.project / "ran.txt").exists()

@@ -103,7 +103,7 @@ class Codex:
         self.home, self.project, self.model = folder / "home", folder / "project", Model()
         for each in (self.home, self.project):
             each.mkdir()
-        connect.write(connect.recipe("codex").plan(connect.Wish(url=url, key=key, home=self.home)))
+        connect.write_changes(connect.get_recipe("codex").plan(connect.Target(url=url, key=key, home=self.home)))
         settings = (
             'model = "fake-model"\nmodel_provider = "fake"\napproval_policy = "never"\n'
             'sandbox_mode = "danger-full-access"\n[model_providers.fake]\nname = "fake"\n'
@@ -243,4 +243,4 @@ def test_hooks_that_nobody_trusts_are_skipped(server: Server, codex: Codex) -> N
     """This is why `connect` says so, and the page."""
     codex.start("deny", trusted=False).finish()
     assert "Not allowed here." not in codex.model.results[0]
-    assert "/hooks" in connect.recipe("codex").next_step
+    assert "/hooks" in connect.get_recipe("codex").next_step

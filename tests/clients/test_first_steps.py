@@ -15,7 +15,7 @@ from tests.clients import claude as claude_code
 from tests.clients import gating, models
 from tests.clients.test_claude_code import Claude
 from tests.serving import PATIENCE, ROOT, Server, until
-from toolcards.connect.probe import RUN
+from toolcards.connect.probe import RUN_PREFIX
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 
@@ -98,6 +98,6 @@ def probe(server: Server) -> str:
 
     def look() -> Any:
         runs = server.get("/api/v1/runs?status=waiting")["runs"]
-        return [run["run"] for run in runs if run["run"].startswith(RUN)]
+        return [run["run"] for run in runs if run["run"].startswith(RUN_PREFIX)]
 
     return str(until(look)[0])

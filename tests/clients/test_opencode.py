@@ -118,7 +118,7 @@ def running(url: str, key: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
     home, project = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("project")
     model = models.openai(SCRIPTS)
     (project / "opencode.json").write_text(json.dumps(_settings(model.base)))
-    connect.write(connect.recipe("opencode").plan(connect.Wish(url=url, key=key, home=home)))
+    connect.write_changes(connect.get_recipe("opencode").plan(connect.Target(url=url, key=key, home=home)))
     env = {
         "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home), "OPENCODE_DISABLE_AUTOUPDATE": "1",
         "OPENCODE_DISABLE_LSP_DOWNLOAD": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1",

@@ -226,7 +226,9 @@ def model() -> Iterator[models.FakeModel]:
 
 def connected(recipe: str, server: Server, folder: Path) -> dict[str, str]:
     """Let the recipe write into the folder; return the environment that its file makes."""
-    connect.write(connect.recipe(recipe).plan(connect.Wish(url=server.base, key=server.key, project=folder)))
+    connect.write_changes(
+        connect.get_recipe(recipe).plan(connect.Target(url=server.base, key=server.key, project=folder))
+    )
     env = next(file for file in folder.iterdir() if file.name.startswith(".env"))
     said = dict(line.split("=", 1) for line in env.read_text().splitlines() if not line.startswith("#"))
     return {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ} | said
@@ -269,7 +271,7 @@ def test_a_route_runs_as_printed(server: Server, tmp_path: Path, name: str, deci
     modules = npm.installed(folder, **packages)
     env = connected(recipe, server, tmp_path)
     (tmp_path / "node_modules").symlink_to(modules)
-    (tmp_path / "route.mjs").write_text(snippets.text(name, server.base))
+    (tmp_path / "route.mjs").write_text(snippets.render_snippet(name, server.base))
     yours = (TANSTACK if name == "tanstack" else AI_SDK).replace("'snippet'", f"'{name}-{decision}'")
     (tmp_path / "yours.mjs").write_text(yours)
     (tmp_path / "app.mjs").write_text(ROUTE)
@@ -284,7 +286,7 @@ def test_an_agent_runs_as_printed(
     server: Server, model: models.FakeModel, tmp_path: Path, name: str, decision: str
 ) -> None:
     env = connected(name.replace("_", "-"), server, tmp_path) | {"MODEL": model.base}
-    (tmp_path / "agent.py").write_text(snippets.text(name, server.base))
+    (tmp_path / "agent.py").write_text(snippets.render_snippet(name, server.base))
     (tmp_path / "yours.py").write_text(PYTHONS[name])
     out, tool = played([str(pip.python()), "agent.py"], tmp_path, env, server, decision)
     assert ("ran /a" in out) == (decision == "approve") and "Done." in out and tool == "delete_file"
@@ -292,7 +294,7 @@ def test_an_agent_runs_as_printed(
 
 def test_the_server_is_told_of_an_agent_as_printed(planner: str, tmp_path: Path) -> None:
     """The printed command, with this test's agent for the one that stands there as an example."""
-    command = snippets.text("ag_ui_serve", "").replace("https://agents.example.com/agui", planner)
+    command = snippets.render_snippet("ag_ui_serve", "").replace("https://agents.example.com/agui", planner)
     assert planner in command
     with held_port() as port:
         env = os.environ | {
@@ -321,7 +323,7 @@ def test_a_client_reaches_its_agent_through_us_as_printed(server: Server, tmp_pa
     modules = npm.installed("ag-ui", ag_ui__client="1.0.0")
     env = connected("ag-ui", server, tmp_path)
     (tmp_path / "node_modules").symlink_to(modules)
-    (tmp_path / "client.mjs").write_text(snippets.text("ag_ui_client", server.base))
+    (tmp_path / "client.mjs").write_text(snippets.render_snippet("ag_ui_client", server.base))
     (tmp_path / "app.mjs").write_text(CLIENT)
     done = subprocess.run(
         [str(npm.node(modules)), "app.mjs"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=3 * PATIENCE

@@ -17,8 +17,8 @@ from django.utils import timezone
 from dashboard.sources import checklist, proving
 from tests.conftest import Say
 from tests.dashboard.test_live import signed_in, text_with, watching
-from toolcards.connect import recipes
-from toolcards.connect.probe import AWAY, RUN
+from toolcards.connect import RECIPES
+from toolcards.connect.probe import OFFLINE_TOOL, RUN_PREFIX
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import By
 from toolcards.gate.writer import group_commit
@@ -95,7 +95,7 @@ def test_the_page_follows_the_source_that_the_command_makes(admin: Client) -> No
     assert "source=a%26b%3Ci%3E" in other and "<i>" not in other
 
 
-@pytest.mark.parametrize("recipe", recipes(), ids=lambda recipe: recipe.name)
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
 def test_a_key_made_on_the_page_stands_in_its_texts_once(admin: Client, recipe: Any) -> None:
     answer = admin.post(f"/connect/{recipe.name}/")
     page = answer.content.decode()
@@ -154,15 +154,15 @@ def test_edited_arguments_are_proven_once_they_have_run(source: Source, an_appro
 
 
 def test_a_probe_and_real_traffic_are_told_apart(source: Source, a_call: Callable[..., ToolCall]) -> None:
-    a_call("output-denied", run=f"{RUN}1")
+    a_call("output-denied", run=f"{RUN_PREFIX}1")
     assert proven(source)["gate"] == ["probe"] == proven(source)["observe"]
     a_call("output-denied", run="run-1")
     assert proven(source)["gate"] == ["traffic", "probe"]
 
 
 def test_what_it_does_without_a_server_is_told_by_the_probe(source: Source, admin: Client) -> None:
-    told = [f.InputReady("away", AWAY, {"checked": "its code was run"}, True)]
-    group_commit.execute(Say(source, f"{RUN}2", [*told, f.OutputDenied("away", "The gate could not be reached.")]))
+    told = [f.InputReady("away", OFFLINE_TOOL, {"checked": "its code was run"}, True)]
+    group_commit.execute(Say(source, f"{RUN_PREFIX}2", [*told, f.OutputDenied("away", "The gate could not be reached.")]))
     assert proven(source) == {"observe": [], "gate": [], "edit": [], "stream": [], "fails": ["probe"]}
     page = admin.get(f"/sources/{source.pk}/").content.decode()
     assert "Closed: its code was run; The gate could not be reached." in page
@@ -208,8 +208,11 @@ def test_the_command_that_probes_is_that_of_the_sources_recipe(source: Source) -
 
 
 def test_hostile_words_in_a_proof_are_escaped(source: Source, admin: Client) -> None:
-    told = [f.InputReady("away", AWAY, {"checked": "<b>"}, True), f.OutputDenied("away", "<script>alert(1)</script>")]
-    group_commit.execute(Say(source, f"{RUN}<i>", told))
+    told = [
+        f.InputReady("away", OFFLINE_TOOL, {"checked": "<b>"}, True),
+        f.OutputDenied("away", "<script>alert(1)</script>"),
+    ]
+    group_commit.execute(Say(source, f"{RUN_PREFIX}<i>", told))
     page = admin.get(f"/sources/{source.pk}/").content.decode()
     assert "<script>alert" not in page and "<i>" not in page and "Closed: &lt;b&gt;" in page
 
@@ -217,10 +220,13 @@ def test_hostile_words_in_a_proof_are_escaped(source: Source, admin: Client) -> 
 def test_a_program_that_was_seen_to_stop_is_not_said_to_fail_open(source: Source, a_run: Callable[..., Run]) -> None:
     Run.objects.filter(pk=a_run("r").pk).update(protocol="claude-code")
     assert [badge.code for badge in badges.badges([source.pk])[source.pk]] == ["fails-open"]
-    told = [f.InputReady("away", AWAY, {"checked": "its settings were read"}, True), f.OutputDenied("away", "no")]
-    group_commit.execute(Say(source, f"{RUN}3", told))
+    told = [
+        f.InputReady("away", OFFLINE_TOOL, {"checked": "its settings were read"}, True),
+        f.OutputDenied("away", "no"),
+    ]
+    group_commit.execute(Say(source, f"{RUN_PREFIX}3", told))
     assert badges.badges([source.pk])[source.pk] == []
     capabilities.gather(source)
-    ToolCall.objects.filter(tool=AWAY).update(tool="forgotten")
+    ToolCall.objects.filter(tool=OFFLINE_TOOL).update(tool="forgotten")
     assert badges.badges([source.pk])[source.pk] == []
-    ToolCall.objects.filter(tool="forgotten").update(tool=AWAY)
+    ToolCall.objects.filter(tool="forgotten").update(tool=OFFLINE_TOOL)

@@ -16,7 +16,7 @@ from django.test import Client
 
 from dashboard.sources import connect
 from tests.serving import PATIENCE, with_curl
-from toolcards.connect import recipes, sentences
+from toolcards.connect import RECIPES, recipes
 from toolcards.models import AgentKey, Source
 
 CLIENT = Path(__file__).parents[2] / "toolcards" / "client"
@@ -93,14 +93,14 @@ def test_every_way_shows_its_texts_with_this_servers_address(admin: Client, way:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("recipe", recipes(), ids=lambda recipe: recipe.name)
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
 def test_a_program_that_is_wired_by_command_shows_the_commands(admin: Client, recipe: Any) -> None:
     page = admin.get(f"/connect/{recipe.name}/").content.decode()
     assert f"{recipe.command} --url http://testserver --key {connect.PLACEHOLDER}" in page
     assert f"python3 manage.py connect {recipe.name}" in page
     assert f"<code>{recipe.undo_command}</code>" in page
     assert recipe.fails.lower() in page.lower() and recipe.version in page
-    for name in recipe.also:
+    for name in recipe.aliases:
         assert recipe.command in admin.get(f"/connect/{name}/").content.decode()
 
 
@@ -143,7 +143,7 @@ def test_an_editors_settings_are_json() -> None:
 def test_the_modules_to_copy_are_fetched_as_printed(server: Any, tmp_path: Path, name: str) -> None:
     _shell(f"cd {tmp_path}\n{connect.text(name, server.base, server.key)}")
     modules = {module.name: module.read_text() for module in (tmp_path / "toolcards").glob("*.mjs")}
-    wanted = {*sentences.MODULES, *(["tanstack.mjs"] if name == "tanstack_files" else [])}
+    wanted = {*recipes.MODULES, *(["tanstack.mjs"] if name == "tanstack_files" else [])}
     assert set(modules) == wanted and all("export " in text for text in modules.values())
     said = (tmp_path / ".env.local").read_text()
     assert said == f"TOOLCARDS_URL={server.base}\nTOOLCARDS_AGENT_KEY={server.key}\n"

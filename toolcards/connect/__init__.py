@@ -1,39 +1,30 @@
-"""Wiring agent programs to a server: one recipe per program or library, each an edit that can be taken back.
+"""Connecting agent programs to a server: one recipe per program or library, each an edit that can be undone.
 
-    recipe = connect.recipe("claude-code")
-    changes = recipe.plan(connect.Wish(url="http://127.0.0.1:8000", key="tck_…"))      # what would be written
-    connect.write(changes)                                                             # writes it
-    connect.write(recipe.undo(wish))                                                   # removes exactly that
+    recipe = connect.get_recipe("claude-code")
+    changes = recipe.plan(connect.Target(url="http://127.0.0.1:8000", key="tck_…"))      # what would be written
+    connect.write_changes(changes)                                                     # writes it
+    connect.write_changes(recipe.undo(target))                                           # removes exactly that
 
-A recipe is a module of `programs/` with a `RECIPE` in it; nothing else has to know of it. The command, the connect
-page and the README's table go by what it says.
+The command, the connect page and the README's table are made from `RECIPES`.
 """
 
 from __future__ import annotations
 
-import pkgutil
-from functools import cache
-from importlib import import_module
+from toolcards.connect import acp, claude_code, codex, opencode, recipes
+from toolcards.connect.base import Abilities, Change, Recipe, Snippet, Target, Unreadable, write_changes
 
-from toolcards.connect import programs
-from toolcards.connect.base import Abilities, Change, Recipe, Snippet, Unreadable, Wish, write
-
-
-@cache
-def _all() -> dict[str, Recipe]:
-    names = [found.name for found in pkgutil.iter_modules(programs.__path__)]
-    found: list[Recipe] = [import_module(f"{programs.__name__}.{name}").RECIPE for name in names]
-    return {recipe.name: recipe for recipe in sorted(found, key=lambda recipe: (recipe.place, recipe.name))}
+# In the order of the connect page.
+RECIPES: tuple[Recipe, ...] = (
+    recipes.ANYTHING, claude_code.RECIPE, codex.RECIPE, opencode.RECIPE, *recipes.LIBRARIES, acp.RECIPE,
+)  # fmt: skip
 
 
-def recipes() -> list[Recipe]:
-    """Return every recipe, in the order of the connect page."""
-    return list(_all().values())
+def get_recipe(name: str) -> Recipe:
+    """Return the recipe with this name or alias; raises KeyError."""
+    for recipe in RECIPES:
+        if name == recipe.name or name in recipe.aliases:
+            return recipe
+    raise KeyError(name)
 
 
-def recipe(name: str) -> Recipe:
-    """Return the recipe of that name, or that goes by it too; raises KeyError."""
-    return next((recipe for recipe in recipes() if name in recipe.also), None) or _all()[name]
-
-
-__all__ = ["Abilities", "Change", "Recipe", "Snippet", "Unreadable", "Wish", "recipe", "recipes", "write"]
+__all__ = ["RECIPES", "Abilities", "Change", "Recipe", "Snippet", "Target", "Unreadable", "get_recipe", "write_changes"]

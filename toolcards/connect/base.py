@@ -1,4 +1,4 @@
-"""What a recipe is: facts for people, and two functions that say what would be written, or removed."""
+"""What a recipe is: text for people, and functions that plan what to write and what to remove."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ from pathlib import Path
 from typing import Any
 
 CHECKOUT = Path(__file__).parents[2] / "manage.py"
-TAG = "toolcards-connect"  # stands in everything that a recipe writes
+TAG = "toolcards-connect"  # part of everything that a recipe writes
+
+JAVASCRIPT_GUIDE, PYTHON_GUIDE = "docs/connect-javascript.md", "docs/connect-python.md"
+CODING_GUIDE = "docs/connect-coding-agents.md"
 
 
 class Unreadable(Exception):
-    """A file that a recipe must edit and cannot; it is left as it is."""
+    """A file that a recipe must edit but cannot parse; it is left unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What to connect: to which server, with which key, for one project or for all of this account's.
+class Target:
+    """What to connect: the server, the key, and one project or (None) the whole account.
 
-    `agent` is the command of the agent that an editor starts, where a recipe wants to know.
+    `agent` is the command of the agent that an editor starts; only the `acp` recipe uses it.
     """
 
     url: str = "http://127.0.0.1:8000"
@@ -38,10 +41,10 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One file as it is and as it shall be; None is no file. `secret`: only its owner may read it.
+    """One file before and after; None means no file.
 
-    `copy_of` names the file of ours that is copied: the diff then says so in one line. `within` is the folder up to
-    which folders go, too, once they are empty.
+    A file with a `secret` is readable by its owner only. `copy_of` names the file of ours that is copied, which
+    shortens the diff to one line. Folders below `prune_root` that become empty are removed.
     """
 
     path: Path
@@ -49,15 +52,15 @@ class Change:
     after: str | None
     secret: str = ""
     copy_of: str = ""
-    within: Path | None = None
+    prune_root: Path | None = None
 
     @property
-    def needed(self) -> bool:
-        """Whether anything would change."""
+    def is_needed(self) -> bool:
+        """Whether the file would change."""
         return self.before != self.after
 
     def diff(self) -> str:
-        """Return the change as a unified diff, secrets shortened."""
+        """Return the change as a unified diff, with secrets shortened."""
         before, after = (text or "" for text in (self.before, self.after))
         if self.copy_of and not (self.before and self.after):
             sign, lines_of = ("+", after) if self.after else ("-", before)
@@ -68,12 +71,12 @@ class Change:
             str(self.path) if self.after is not None else "/dev/null",
         )  # fmt: skip
         text = "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
-        return re.sub(r"tck_[\w-]{4,}", lambda found: f"{found[0][:8]}…", text.replace(self.secret or "\0", "tck_…"))
+        return re.sub(r"tck_[\w-]{4,}", lambda match: f"{match[0][:8]}…", text.replace(self.secret or "\0", "tck_…"))
 
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What a connected program lets us do: `yes`, `no`, or in words what is between."""
+    """What a connected program supports: `yes`, `no`, or words for anything between."""
 
     observe: str = "yes"
     gate: str = "yes"
@@ -83,7 +86,7 @@ class Abilities:
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """A text to copy: its template under `connect/snippets/`, its title, and what to know about it."""
+    """A text to copy: its template under `connect/snippets/`, its title, and a note."""
 
     name: str
     title: str
@@ -92,56 +95,55 @@ class Snippet:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One agent program or library. `version` is what this was tested with, `when_away` what happens without a server.
+    """One agent program or library.
 
-    `place` orders the connect page, `also` are further names. `by_project`: it is connected folder by folder, not for
-    the account. `paste` are the texts that people put into their own code, printed after writing. `road` is the way
-    that its calls go, which the probe takes too: `hooks`, `http` or `socket`.
+    `version` is the tested version, `when_away` what happens while the server is down. `by_project`: it is connected
+    per folder, not per account. `paste` holds the texts for people's own code, printed after writing. `transport` is
+    how its calls travel, and so how the probe does: `hooks`, `http` or `socket`.
     """
 
     name: str
     title: str
     version: str
     can: Abilities
-    fails: str  # closed or open, or in words what is between
+    fails: str  # closed or open, or words for anything between
     when_away: str
     notes: tuple[str, ...]
-    plan: Callable[[Wish], list[Change]]
-    undo: Callable[[Wish], list[Change]]
-    key_in: Callable[[Wish], str]  # the key that is written there already, "" for none
-    about: str = "One command: shows what it would write, writes it, and sends a call to try whether it is held."
-    place: int = 0
-    also: tuple[str, ...] = ()
+    plan: Callable[[Target], list[Change]]  # what connecting writes
+    undo: Callable[[Target], list[Change]]
+    read_key: Callable[[Target], str]  # the key that is already written, "" for none
+    about: str = "One command: shows what it would write, writes it, and sends a call to check that it is held."
+    aliases: tuple[str, ...] = ()
     by_project: bool = False
     paste: tuple[Snippet, ...] = ()
-    by_hand: tuple[Snippet, ...] = ()  # for who wants no command, and more
-    guide: str = ""  # the page of docs/ that tells the rest
-    road: str = "http"
-    undoing: str = "Removes exactly what was written:"
-    next_step: str = "Start it anew."
-    away: Callable[[Wish], str] | None = None  # what was seen of it with no server there; "" for nothing
-    mind: Callable[[Wish], str] | None = None  # what people should know of this computer; "" for nothing
+    by_hand: tuple[Snippet, ...] = ()  # other ways, without the command
+    guide: str = ""  # the page in docs/ with the details
+    transport: str = "http"
+    undo_hint: str = "Removes exactly what was written:"
+    next_step: str = "Restart it."
+    probe_offline: Callable[[Target], str] | None = None  # its denial with no server running; "" if it does not deny
+    find_warning: Callable[[Target], str] | None = None  # a problem on this computer; "" for none
 
     @property
     def command(self) -> str:
-        """What people type."""
+        """The command that connects it."""
         return f"toolcards connect {self.name}"
 
     @property
     def undo_command(self) -> str:
-        """What people type to take it back."""
+        """The command that undoes it."""
         return f"{self.command} --undo"
 
 
-def program() -> list[str]:
-    """Return the command of Toolcards itself, with its path: what starts it may know no virtual environment."""
-    found = shutil.which("toolcards")
-    ours = [str(CHECKOUT)] if CHECKOUT.exists() else ["-m", "toolcards"]
-    return [found] if found else [sys.executable, *ours]
+def find_command() -> list[str]:
+    """Return the `toolcards` command with its path, to start without a virtual environment."""
+    installed = shutil.which("toolcards")
+    fallback = [str(CHECKOUT)] if CHECKOUT.exists() else ["-m", "toolcards"]
+    return [installed] if installed else [sys.executable, *fallback]
 
 
 def read(path: Path) -> str | None:
-    """Return the file's text, None if there is none; raises Unreadable."""
+    """Return the file's text, None if there is no file; raises Unreadable."""
     try:
         return path.read_bytes().decode("utf-8")
     except FileNotFoundError:
@@ -151,36 +153,36 @@ def read(path: Path) -> str | None:
 
 
 def read_json(path: Path) -> tuple[str | None, dict[str, Any]]:
-    """Return the file's text and its object; raises Unreadable for what is no JSON object."""
+    """Return the file's text and its JSON object; raises Unreadable if it is not one."""
     text = read(path)
     if text is None or not text.strip():
         return text, {}
     try:
-        said = json.loads(text, object_pairs_hook=_once)
+        value = json.loads(text, object_pairs_hook=_refuse_duplicate_keys)
     except ValueError as error:
-        raise Unreadable(f"{path} is not valid JSON ({error}). It was not touched; mend it and try again.") from error
-    if not isinstance(said, dict):
+        raise Unreadable(f"{path} is not valid JSON ({error}). It was not touched; fix it and try again.") from error
+    if not isinstance(value, dict):
         raise Unreadable(f"{path} is not a JSON object. It was not touched.")
-    return text, said
+    return text, value
 
 
-def as_json(said: dict[str, Any], like: str | None) -> str:
-    """Return the object as text, laid out as the text `like`."""
+def format_json(value: dict[str, Any], like: str | None) -> str:
+    """Return the object as JSON text, indented like the text `like`."""
     text = like or ""
-    found = re.search(r"^([ \t]+)\"", text, re.MULTILINE)
-    plain = json.dumps(said, indent=found[1] if found else 2, ensure_ascii=text.isascii() and "\\u" in text)
+    indent = re.search(r"^([ \t]+)\"", text, re.MULTILINE)
+    plain = json.dumps(value, indent=indent[1] if indent else 2, ensure_ascii=text.isascii() and "\\u" in text)
     return plain + ("\n" if not text.strip() or text.endswith("\n") else "")
 
 
-def write(changes: Iterable[Change]) -> None:
-    """Write what differs, each file at once or not at all."""
+def write_changes(changes: Iterable[Change]) -> None:
+    """Write the files that change, each one atomically."""
     for change in changes:
-        if not change.needed:
+        if not change.is_needed:
             continue
-        target = change.path.resolve()  # settings are often links into somebody's dotfiles
+        target = change.path.resolve()  # settings are often links into a dotfiles folder
         if change.after is None:
             target.unlink(missing_ok=True)
-            _tidy(target.parent, change.within)
+            _remove_empty_folders(target.parent, change.prune_root)
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
         mode = 0o600 if change.secret or not target.exists() else target.stat().st_mode & 0o777
@@ -191,20 +193,20 @@ def write(changes: Iterable[Change]) -> None:
         Path(name).replace(target)
 
 
-def _tidy(folder: Path, within: Path | None) -> None:
-    """Remove folders that are empty now, up to `within`; what Python made of our copies goes with them."""
-    while within is not None and folder != within.resolve() and folder.is_relative_to(within.resolve()):
-        left = list(folder.iterdir())
-        if [entry.name for entry in left] == ["__pycache__"]:
-            shutil.rmtree(left[0], ignore_errors=True)
-        elif left:
+def _remove_empty_folders(folder: Path, root: Path | None) -> None:
+    """Remove empty folders below `root`, and the bytecode cache of our copies."""
+    while root is not None and folder != root.resolve() and folder.is_relative_to(root.resolve()):
+        entries = list(folder.iterdir())
+        if [entry.name for entry in entries] == ["__pycache__"]:
+            shutil.rmtree(entries[0], ignore_errors=True)
+        elif entries:
             return
         folder.rmdir()
         folder = folder.parent
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    said = dict(pairs)
-    if len(said) != len(pairs):
-        raise ValueError("a key stands twice in one object")
-    return said
+def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("an object has the same key twice")
+    return members

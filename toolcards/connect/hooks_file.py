@@ -1,7 +1,7 @@
-"""Hooks in a program's JSON settings, `{"hooks": {event: [{"matcher"?, "hooks": [hook, …]}, …]}}`: ours among others'.
+"""Our hooks in a program's JSON settings: `{"hooks": {event: [{"matcher"?, "hooks": [hook, …]}, …]}}`.
 
-Claude Code and Codex write them alike. Ours carry TAG in their address or command, so that they can be replaced and
-removed exactly.
+Claude Code and Codex share this format. Our hooks carry TAG in their address or command, so that they can be replaced
+and removed exactly, next to other people's hooks.
 """
 
 from __future__ import annotations
@@ -12,90 +12,91 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from toolcards.connect.base import TAG, Unreadable, program
+from toolcards.connect.base import TAG, Unreadable, find_command
 
-HOLD = 930  # seconds that a question is held: longer than the server's own time to answer (900)
-TIMEOUT = HOLD + 30  # the hook's own limit: were it to elapse, the program might run the tool
+HOLD = 930  # seconds that a call is held: longer than the server's own time to answer (900)
+TIMEOUT = HOLD + 30  # the hook's own limit: when it passes, the program may run the tool
+STARTS_HERE = "The gating hook starts Toolcards on this computer: connect again if you move or remove it."
 FALLBACK = 'echo "The Toolcards hook could not run, so nothing was run." >&2; exit 2'  # 2 blocks, in every version
 
 Settings = dict[str, Any]
 
 
-def command(words: list[str], *, gates: bool) -> str:
-    """Return the shell command of one of our hooks. One that gates blocks where it cannot even be started."""
-    line = shlex.join([*program(), "hook", *words, "--by", TAG])
+def format_command(words: list[str], *, gates: bool) -> str:
+    """Return the shell command of a hook; a gating one blocks even if it cannot start."""
+    line = shlex.join([*find_command(), "hook", *words, "--by", TAG])
     return f"{line} || {{ {FALLBACK}; }}" if gates else line
 
 
-def with_ours(said: Settings, entries: Mapping[str, Settings], path: Path) -> Settings:
-    """Return the settings with these entries in place of earlier ones of ours; raises Unreadable."""
-    after = without_ours(said)
-    hooks = object_in(after, "hooks", path)
+def add_hooks(settings: Settings, entries: Mapping[str, Settings], path: Path) -> Settings:
+    """Return the settings with these entries, replacing our earlier ones; raises Unreadable."""
+    after = remove_hooks(settings)
+    hooks = get_object(after, "hooks", path)
     for event, entry in entries.items():
-        known = hooks.setdefault(event, [])
-        if not isinstance(known, list):
+        entries_of_event = hooks.setdefault(event, [])
+        if not isinstance(entries_of_event, list):
             raise Unreadable(f"{path}: hooks.{event} is not a list. It was not touched.")
-        known.append(entry)
+        entries_of_event.append(entry)
     return after
 
 
-def without_ours(said: Settings) -> Settings:
-    """Return the settings without our hooks, and without what that leaves empty."""
-    after = dict(said)
-    if isinstance(said.get("hooks"), dict):
-        hooks = {event: _others(entries) for event, entries in said["hooks"].items()}
-        after["hooks"] = {event: left for event, left in hooks.items() if left or not said["hooks"][event]}
-        if not after["hooks"] and said["hooks"]:
+def remove_hooks(settings: Settings) -> Settings:
+    """Return the settings without our hooks and without the objects that this empties."""
+    after = dict(settings)
+    if isinstance(settings.get("hooks"), dict):
+        hooks = {event: _drop_our_hooks(entries) for event, entries in settings["hooks"].items()}
+        after["hooks"] = {event: entries for event, entries in hooks.items() if entries or not settings["hooks"][event]}
+        if not after["hooks"] and settings["hooks"]:
             del after["hooks"]
     return after
 
 
-def ours_in(said: Settings, event: str) -> list[Settings]:
+def find_hooks(settings: Settings, event: str) -> list[Settings]:
     """Return our hooks for this event."""
-    entries = said.get("hooks", {}).get(event, [])
-    return [hook for entry in entries for hook in entry.get("hooks", []) if _ours(hook)]
+    entries = settings.get("hooks", {}).get(event, [])
+    return [hook for entry in entries for hook in entry.get("hooks", []) if _is_ours(hook)]
 
 
-def object_in(said: Settings, name: str, path: Path) -> Settings:
-    """Return the object of that name, a copy that may be changed, making it if it is not there; raises Unreadable."""
-    value = said.get(name, {})
+def get_object(settings: Settings, name: str, path: Path) -> Settings:
+    """Replace the named object by a copy that may be changed and return it; raises Unreadable."""
+    value = settings.get(name, {})
     if not isinstance(value, dict):
         raise Unreadable(f"{path}: {name} is not an object. It was not touched.")
-    said[name] = {key: list(inner) if isinstance(inner, list) else inner for key, inner in value.items()}
-    changed: Settings = said[name]
+    settings[name] = {key: list(inner) if isinstance(inner, list) else inner for key, inner in value.items()}
+    changed: Settings = settings[name]
     return changed
 
 
-def same(one: Settings, other: Settings) -> bool:
-    """Return whether two settings are alike but for the order of hooks for one event."""
-    return _sorted_away(one) == _sorted_away(other)
+def is_same(before: Settings, after: Settings) -> bool:
+    """Return whether two settings differ only in the order of hooks."""
+    return _with_sorted_hooks(before) == _with_sorted_hooks(after)
 
 
-def _others(entries: Any) -> Any:
+def _drop_our_hooks(entries: Any) -> Any:
     if not isinstance(entries, list):
         return entries
-    left = []
+    remaining = []
     for entry in entries:
         hooks = entry.get("hooks") if isinstance(entry, dict) else None
-        if not isinstance(hooks, list) or not any(map(_ours, hooks)):
-            left.append(entry)
-        elif others := [hook for hook in hooks if not _ours(hook)]:
-            left.append(entry | {"hooks": others})
-    return left
+        if not isinstance(hooks, list) or not any(map(_is_ours, hooks)):
+            remaining.append(entry)
+        elif foreign := [hook for hook in hooks if not _is_ours(hook)]:
+            remaining.append(entry | {"hooks": foreign})
+    return remaining
 
 
-def _ours(hook: Any) -> bool:
+def _is_ours(hook: Any) -> bool:
     if not isinstance(hook, dict):
         return False
     url, line = str(hook.get("url", "")), str(hook.get("command", ""))
     return f"by={TAG}" in urlsplit(url).query or f" --by {TAG}" in line
 
 
-def _sorted_away(said: Settings) -> Any:
-    hooks = said.get("hooks")
+def _with_sorted_hooks(settings: Settings) -> Any:
+    hooks = settings.get("hooks")
     if not isinstance(hooks, dict):
-        return said
+        return settings
     ordered = {
         event: sorted(map(repr, entries)) if isinstance(entries, list) else entries for event, entries in hooks.items()
     }
-    return said | {"hooks": ordered}
+    return settings | {"hooks": ordered}

@@ -1,4 +1,4 @@
-"""What connected code does when no server is there: it is run against an address where nobody listens."""
+"""Runs connected code against an address that refuses connections, to show that it denies calls."""
 
 from __future__ import annotations
 
@@ -12,60 +12,61 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from toolcards.connect.base import program
+from toolcards.connect.base import find_command
 
-MOST = 60  # seconds that it may take
+TIMEOUT = 60  # seconds
 _PYTHON = """
 from toolcards.client import Toolcards
-said = Toolcards(timeout=5).ask("away", "away", "probe", {}, seconds=5)
-print("ran" if said.allowed else "denied: " + said.text)
+decision = Toolcards(timeout=5).ask("away", "away", "probe", {}, seconds=5)
+print("ran" if decision.allowed else "denied: " + decision.text)
 """
 
 
 @contextmanager
-def nobody() -> Iterator[str]:
-    """Give an address that refuses connections for as long as this lasts."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
+def reserve_dead_address() -> Iterator[str]:
+    """Yield an address that refuses connections."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
-def python(folder: Path) -> str:
-    """Return what the client in this folder says with no server there; "" where it does not deny."""
-    return _denied([sys.executable, "-c", _PYTHON], folder)
+def run_python(folder: Path) -> str:
+    """Return the denial of the client in this folder; "" if it does not deny."""
+    return _run_program([sys.executable, "-c", _PYTHON], folder)
 
 
-def node(folder: Path, program: str) -> str:
-    """Return what a JavaScript program says that prints `denied: why`; "" where it does not, or there is no Node.js."""
-    found = shutil.which("node")
-    return _denied([found, "--input-type=module", "-e", program], folder) if found else ""
+def run_node(folder: Path, program: str) -> str:
+    """Return the denial that a JavaScript program prints as `denied: why`; "" if none, or without Node.js."""
+    node = shutil.which("node")
+    return _run_program([node, "--input-type=module", "-e", program], folder) if node else ""
 
 
-def hook(words: list[str]) -> str:
-    """Return what our command hook says of a call with no server there; "" where it does not deny."""
-    given = {"hook_event_name": "PreToolUse", "session_id": "away", "tool_use_id": "away", "tool_name": "probe"}
-    text = json.dumps(given | {"tool_input": {}})
-    with nobody() as url:
-        command = [*program(), "hook", *words, "--url", url]
+def run_hook(words: list[str]) -> str:
+    """Return the denial of our command hook; "" if it does not deny."""
+    payload = {"hook_event_name": "PreToolUse", "session_id": "away", "tool_use_id": "away", "tool_name": "probe"}
+    text = json.dumps(payload | {"tool_input": {}})
+    with reserve_dead_address() as url:
+        command = [*find_command(), "hook", *words, "--url", url]
         try:
-            done = subprocess.run(  # noqa: S603 - our own program
-                command, input=text, capture_output=True, text=True, timeout=MOST
+            process = subprocess.run(  # noqa: S603 - our own program
+                command, input=text, capture_output=True, text=True, timeout=TIMEOUT
             )
-            told = json.loads(done.stdout)["hookSpecificOutput"]
+            output = json.loads(process.stdout)["hookSpecificOutput"]
         except (OSError, subprocess.SubprocessError, ValueError, KeyError):
             return ""
-    return str(told["permissionDecisionReason"]) if told.get("permissionDecision") == "deny" else ""
+    return str(output["permissionDecisionReason"]) if output.get("permissionDecision") == "deny" else ""
 
 
-def _denied(command: list[str], folder: Path) -> str:
-    with nobody() as url:
+def _run_program(command: list[str], folder: Path) -> str:
+    with reserve_dead_address() as url:
         env = os.environ | {"TOOLCARDS_URL": url, "TOOLCARDS_AGENT_KEY": "nobody-asks", "PYTHONSAFEPATH": ""}
         env |= {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
         try:
-            done = subprocess.run(  # noqa: S603 - our own programs
-                command, cwd=folder, env=env, capture_output=True, text=True, timeout=MOST
+            process = subprocess.run(  # noqa: S603 - our own programs
+                command, cwd=folder, env=env, capture_output=True, text=True, timeout=TIMEOUT
             )
         except (OSError, subprocess.SubprocessError):
             return ""
-    said = done.stdout.strip().rpartition("\n")[2]
-    return said.removeprefix("denied: ") if done.returncode == 0 and said.startswith("denied: ") else ""
+    last_line = process.stdout.strip().rpartition("\n")[2]
+    has_denied = process.returncode == 0 and last_line.startswith("denied: ")
+    return last_line.removeprefix("denied: ") if has_denied else ""

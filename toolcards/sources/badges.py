@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from django.db.models import Count, Q
 
-from toolcards.connect.probe import AWAY
+from toolcards.connect.probe import OFFLINE_TOOL
 from toolcards.models import Proof, Run, Source, ToolCall
 
 SILENT = timedelta(minutes=10)  # a run that is open and says nothing for so long
@@ -76,7 +76,7 @@ def _failing(wanted: list[int], at: datetime) -> set[int]:
 
 def _fails_open(wanted: list[int]) -> set[int]:
     gated = Run.objects.filter(source__in=wanted, protocol__in=FAILS_OPEN)
-    stopped = ToolCall.objects.filter(run__source__in=wanted, tool=AWAY, state="output-denied")
+    stopped = ToolCall.objects.filter(run__source__in=wanted, tool=OFFLINE_TOOL, state="output-denied")
     proven = Proof.objects.filter(source__in=wanted, ability="fails", by="probe")  # stays when the call is deleted
     seen = {*stopped.values_list("run__source", flat=True), *proven.values_list("source", flat=True)}
     return set(gated.values_list("source", flat=True).distinct()) - seen

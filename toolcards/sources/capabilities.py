@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from toolcards.connect.probe import AWAY, RUN
+from toolcards.connect.probe import OFFLINE_TOOL, RUN_PREFIX
 from toolcards.encryption import CannotOpen
 from toolcards.models import Approval, Event, Proof, Run, Source, ToolCall
 
@@ -74,7 +74,7 @@ def keep() -> None:
 
 def gather(source: Source) -> None:
     """Look through the source's newest calls and keep what they prove."""
-    probes = Q(name__startswith=RUN)
+    probes = Q(name__startswith=RUN_PREFIX)
     for by, which in ((PROBE, probes), (TRAFFIC, ~probes)):
         runs = Run.objects.filter(which, source=source)
         newest = runs.filter(calls__gt=0).order_by("-id").values_list("pk", flat=True)[:NEWEST]
@@ -99,7 +99,7 @@ def _keep(source: Source, ability: str, by: str, seen: Seen) -> None:
 
 
 def _observed(among: Among) -> Seen | None:
-    call = _newest(ToolCall.objects.filter(run__in=among.newest, started_at__isnull=False).exclude(tool=AWAY))
+    call = _newest(ToolCall.objects.filter(run__in=among.newest, started_at__isnull=False).exclude(tool=OFFLINE_TOOL))
     return call and Seen(call.started_at or call.run.started_at, call.run, call, "A call was seen.")
 
 
@@ -150,7 +150,7 @@ def _log(among: Among, kind: str) -> QuerySet[Event]:
 
 def _fails(among: Among) -> Seen | None:
     """The newest of two: it denied while no server was there, or it ran something that nobody had decided about."""
-    closed = _newest(ToolCall.objects.filter(run__in=among.newest, tool=AWAY, state="output-denied"))
+    closed = _newest(ToolCall.objects.filter(run__in=among.newest, tool=OFFLINE_TOOL, state="output-denied"))
     opened = _newest(ToolCall.objects.filter(run__in=among.newest, run__mode="gate", beyond_control=True))
     found = []
     if closed is not None:

@@ -1,4 +1,4 @@
-"""Connects agent programs and libraries: shows a diff, writes, and ends when a probe call was held and released."""
+"""Connects agent programs and libraries: shows a diff, writes it, and sends a probe call that is held."""
 
 from __future__ import annotations
 
@@ -17,26 +17,28 @@ from django.utils import timezone
 
 from toolcards import connect
 from toolcards.connect import snippets
-from toolcards.connect.probe import Failed, probe, takes, tell_away
+from toolcards.connect.probe import ProbeFailed, accepts_key, probe, report_offline
 from toolcards.models import AgentKey
 
 LIST = "list"
-ADDRESS, USUAL = "address", "http://127.0.0.1:8000"  # `serve` leaves its address in the data directory
+ADDRESS_FILE, DEFAULT_ADDRESS = "address", "http://127.0.0.1:8000"  # `serve` leaves its address in the data directory
 SCOPES = ("ingest", "decide", "result", "read")
 
 
 class Command(BaseCommand):
     """`connect claude-code`, `connect ai-sdk --project shop`, `connect opencode --undo`, `connect list`."""
 
-    help = "Connect an agent program, or the code of one, to a server, or take that back."
+    help = "Connect an agent program or library to a server, or undo that."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Take the program's name, and how to go about it."""
-        names = [recipe.name for recipe in connect.recipes()]
-        known = [LIST, *names, *(name for recipe in connect.recipes() for name in recipe.also)]
-        parser.add_argument("framework", choices=known, metavar="framework", help=f"{LIST}, or {', '.join(names)}")
+        """Take the program's name, and the options."""
+        names = [recipe.name for recipe in connect.RECIPES]
+        choices = [LIST, *names, *(name for recipe in connect.RECIPES for name in recipe.aliases)]
+        parser.add_argument("framework", choices=choices, metavar="framework", help=f"{LIST}, or {', '.join(names)}")
         parser.add_argument("--undo", action="store_true", help="remove exactly what connect wrote")
-        parser.add_argument("--url", default=os.environ.get("TOOLCARDS_URL") or here(), help="the server (%(default)s)")
+        parser.add_argument(
+            "--url", default=os.environ.get("TOOLCARDS_URL") or find_server_address(), help="the server (%(default)s)"
+        )
         parser.add_argument("--key", default="", help="an agent key; made for you on the server's own machine")
         parser.add_argument(
             "--project",
@@ -55,89 +57,93 @@ class Command(BaseCommand):
         parser.add_argument("--wait", type=float, default=300.0, help="seconds to wait for the probe's answer (300)")
 
     def handle(self, *, framework: str, undo: bool, **options: object) -> None:
-        """Do as asked."""
+        """Connect, probe, undo or list."""
         if framework == LIST:
             return self._list()
-        recipe = connect.recipe(framework)
-        named = str(options["project"] or (Path.cwd() if recipe.by_project else ""))
-        if recipe.by_project and Path(named).resolve() == settings.BASE_DIR:
-            raise CommandError(f"{recipe.title} is connected in the folder of your code: name it with --project.")
-        project, agent = Path(named).resolve() if named else None, tuple(shlex.split(str(options["agent"])))
-        wish = connect.Wish(str(options["url"]).rstrip("/"), str(options["key"]), project, Path.home(), agent)
+        recipe = connect.get_recipe(framework)
+        folder = str(options["project"] or (Path.cwd() if recipe.by_project else ""))
+        if recipe.by_project and Path(folder).resolve() == settings.BASE_DIR:
+            raise CommandError(f"{recipe.title} is connected in the folder of your code: set it with --project.")
+        project, agent = Path(folder).resolve() if folder else None, tuple(shlex.split(str(options["agent"])))
+        target = connect.Target(str(options["url"]).rstrip("/"), str(options["key"]), project, Path.home(), agent)
         act = self._undo if undo else self._only_probe if options["only_probe"] else self._connect
         try:
-            act(recipe, wish, options)
+            act(recipe, target, options)
         except connect.Unreadable as error:
             raise CommandError(str(error)) from error
-        except Failed as failed:
+        except ProbeFailed as failed:
             raise CommandError(str(failed)) from failed
 
     def _list(self) -> None:
-        for recipe in connect.recipes():
-            mark = "*" if _written(recipe) else " "
+        for recipe in connect.RECIPES:
+            mark = "*" if _is_connected(recipe) else " "
             self.stdout.write(f"{mark} {recipe.name:14} {recipe.title}, tested with {recipe.version}")
-        self.stdout.write("* is connected: for this account, or in this folder.")
+        self.stdout.write("* = connected, for this account or in this folder")
 
     # ------------------------------------------------------------ connect
 
-    def _connect(self, recipe: connect.Recipe, wish: connect.Wish, options: dict[str, object]) -> None:
-        wish, made = self._with_key(recipe, wish, options)
-        changes = recipe.plan(wish)
-        if not any(change.needed for change in changes):
+    def _connect(self, recipe: connect.Recipe, target: connect.Target, options: dict[str, object]) -> None:
+        target, new_key = self._with_key(recipe, target, options)
+        changes = recipe.plan(target)
+        if not any(change.is_needed for change in changes):
             self.stdout.write(f"{recipe.title} is connected already: nothing to do.")
-        elif not self._agreed(changes, options):
-            if made is not None:
-                made.delete()
-            return  # nobody wants it: there is nothing to prove
+        elif not self._confirm(changes, options):
+            if new_key is not None:
+                new_key.delete()
+            return
         else:
-            connect.write(changes)
-            self._wrote(recipe, wish, changes)
-        if recipe.mind and (said := recipe.mind(wish)):
-            self.stdout.write(f"Mind: {said}")
+            connect.write_changes(changes)
+            self._report_written(recipe, target, changes)
+        if recipe.find_warning and (warning := recipe.find_warning(target)):
+            self.stdout.write(f"Warning: {warning}")
         self._paste(recipe)
-        self._probe(recipe, wish, options)
+        self._probe(recipe, target, options)
 
-    def _only_probe(self, recipe: connect.Recipe, wish: connect.Wish, options: dict[str, object]) -> None:
-        key = wish.key or recipe.key_in(wish)
+    def _only_probe(self, recipe: connect.Recipe, target: connect.Target, options: dict[str, object]) -> None:
+        key = target.key or recipe.read_key(target)
         if not key:
-            raise CommandError(f"{recipe.title} is not connected here, so a key must be given with --key.")
-        self._probe(recipe, replace(wish, key=key), options)
+            raise CommandError(f"{recipe.title} is not connected here, so pass a key with --key.")
+        self._probe(recipe, replace(target, key=key), options)
 
     def _with_key(
-        self, recipe: connect.Recipe, wish: connect.Wish, options: dict[str, object]
-    ) -> tuple[connect.Wish, AgentKey | None]:
-        """The key given, or the one written before, or a new one of this machine's own server."""
-        key, made = wish.key or recipe.key_in(wish), None
+        self, recipe: connect.Recipe, target: connect.Target, options: dict[str, object]
+    ) -> tuple[connect.Target, AgentKey | None]:
+        """Return the given key, the one written before, or a new one from this machine's server."""
+        key, new_key = target.key or recipe.read_key(target), None
         if options["dry_run"]:
             key = key or "tck_made-when-written"
-        elif not takes(wish.url, key or "-"):
-            if wish.key:
-                raise CommandError("The server does not take this key. Nothing was written.")
+        elif not accepts_key(target.url, key or "-"):
+            if target.key:
+                raise CommandError("The server does not accept this key. Nothing was written.")
             try:
-                made, key = AgentKey.objects.issue(recipe.name, SCOPES)
+                new_key, key = AgentKey.objects.issue(recipe.name, SCOPES)
             except DatabaseError as error:
                 raise CommandError(
-                    "This is not the server's machine: make a key there and give it with --key."
+                    "This is not the server's machine: create a key there and pass it with --key."
                 ) from error
-        return replace(wish, key=key), made
+        return replace(target, key=key), new_key
 
-    def _wrote(self, recipe: connect.Recipe, wish: connect.Wish, changes: list[connect.Change]) -> None:
-        written = [change for change in changes if change.needed]
+    def _report_written(self, recipe: connect.Recipe, target: connect.Target, changes: list[connect.Change]) -> None:
+        written = [change for change in changes if change.is_needed]
         self.stdout.write(f"Wrote {', '.join(str(change.path) for change in written)}.")
-        where = f" --project {shlex.quote(str(wish.project))}" if wish.project else ""
-        self.stdout.write(f"Undo: {typed()} connect {recipe.name} --undo{where}")
+        where = f" --project {shlex.quote(str(target.project))}" if target.project else ""
+        self.stdout.write(f"Undo: {command_prefix()} connect {recipe.name} --undo{where}")
         for change in written:
-            if change.secret and _git_would_take(change.path):
-                self.stdout.write(f"Mind: git does not ignore {change.path.name}, and a key is in it.")
+            if change.secret and _is_exposed_to_git(change.path):
+                self.stdout.write(f"Warning: git does not ignore {change.path.name}, which contains a key.")
 
     def _paste(self, recipe: connect.Recipe) -> None:
-        """Print what people put into their own code; the command cannot do that for them."""
+        """Print the snippets for people's own code."""
         for snippet in recipe.paste:
             shell = snippet.name.startswith("curl_")
-            said = snippets.shell(snippet.name) if shell else snippets.text(snippet.name, "$TOOLCARDS_URL")
-            self.stdout.write(f"\n---- {' '.join(filter(None, (f'{snippet.title}.', snippet.about)))}\n\n{said}")
+            text = (
+                snippets.render_shell_snippet(snippet.name)
+                if shell
+                else snippets.render_snippet(snippet.name, "$TOOLCARDS_URL")
+            )
+            self.stdout.write(f"\n---- {' '.join(filter(None, (f'{snippet.title}.', snippet.about)))}\n\n{text}")
 
-    def _agreed(self, changes: list[connect.Change], options: dict[str, object]) -> bool:
+    def _confirm(self, changes: list[connect.Change], options: dict[str, object]) -> bool:
         for change in changes:
             self.stdout.write(change.diff())
         if options["dry_run"]:
@@ -153,71 +159,73 @@ class Command(BaseCommand):
             return False
         return True
 
-    def _probe(self, recipe: connect.Recipe, wish: connect.Wish, options: dict[str, object]) -> None:
+    def _probe(self, recipe: connect.Recipe, target: connect.Target, options: dict[str, object]) -> None:
         wait = 0.0 if options["no_probe"] else float(str(options["wait"]))
-        ended = probe(wish.url, wish.key, self.stdout.write, agent=recipe.title, wait=wait, road=recipe.road)
-        told = {
-            "sent": "The server takes this key. No probe call was held (--no-probe).",
+        outcome = probe(
+            target.url, target.key, self.stdout.write, agent=recipe.title, wait=wait, transport=recipe.transport
+        )
+        messages = {
+            "sent": "The server accepts this key. No probe call was held (--no-probe).",
             "approved": "The probe was held, approved and released.",
             "denied": "The probe was held, denied and released.",
-            "refused": "Policy refused the probe at once: the gate works, and lets nothing through.",
+            "refused": "Policy denied the probe at once: the gate works.",
         }
-        self.stdout.write(told[ended])
-        seen = recipe.away(wish) if wait and recipe.away else ""
-        if seen:
-            how = "its settings were read" if recipe.road == "hooks" else "its code was run"
-            tell_away(wish.url, wish.key, agent=recipe.title, seen=seen, checked=how)
-            self.stdout.write(f"Without a server it runs nothing ({how}): {seen}")
+        self.stdout.write(messages[outcome])
+        denial = recipe.probe_offline(target) if wait and recipe.probe_offline else ""
+        if denial:
+            how = "its settings were read" if recipe.transport == "hooks" else "its code was run"
+            report_offline(target.url, target.key, agent=recipe.title, denial=denial, checked=how)
+            self.stdout.write(f"Without a server it runs nothing ({how}): {denial}")
         self.stdout.write(f"{recipe.title} is connected. {recipe.next_step}")
 
     # ------------------------------------------------------------ undo
 
-    def _undo(self, recipe: connect.Recipe, wish: connect.Wish, options: dict[str, object]) -> None:
-        key = recipe.key_in(wish)
-        changes = recipe.undo(wish)
-        if not any(change.needed for change in changes):
+    def _undo(self, recipe: connect.Recipe, target: connect.Target, options: dict[str, object]) -> None:
+        key = recipe.read_key(target)
+        changes = recipe.undo(target)
+        if not any(change.is_needed for change in changes):
             self.stdout.write(f"{recipe.title} is not connected here: nothing to do.")
             return
-        if not self._agreed(changes, options):
+        if not self._confirm(changes, options):
             return
-        connect.write(changes)
-        told = (
-            f"{recipe.undoing.rpartition(', then')[0]}." if recipe.by_project else "It runs as before; start it anew."
+        connect.write_changes(changes)
+        message = (
+            f"{recipe.undo_hint.rpartition(', then')[0]}." if recipe.by_project else "It runs as before; restart it."
         )
-        self.stdout.write(f"Removed. {told}")
+        self.stdout.write(f"Removed. {message}")
         try:
-            ours = AgentKey.objects.of(key) if key else None
-            if ours is not None and ours.source.name == recipe.name:
-                ours.revoked_at = timezone.now()
-                ours.save(update_fields=["revoked_at"])
+            agent_key = AgentKey.objects.of(key) if key else None
+            if agent_key is not None and agent_key.source.name == recipe.name:
+                agent_key.revoked_at = timezone.now()
+                agent_key.save(update_fields=["revoked_at"])
         except DatabaseError:
-            self.stdout.write("Its key lives on at the server; revoke it there.")
+            self.stdout.write("Its key is still valid on the server; revoke it there.")
 
 
-def here() -> str:
-    """Return the address of the server that was started last with this data, or the usual one."""
+def find_server_address() -> str:
+    """Return the address of the last server started with this data, or the default one."""
     try:
-        return (settings.TOOLCARDS.data_dir / ADDRESS).read_text().strip() or USUAL
+        return (settings.TOOLCARDS.data_dir / ADDRESS_FILE).read_text().strip() or DEFAULT_ADDRESS
     except OSError:
-        return USUAL
+        return DEFAULT_ADDRESS
 
 
-def typed() -> str:
-    """Return what people type before the name of a command, as it was typed this time."""
+def command_prefix() -> str:
+    """Return how this command was started: `python3 manage.py` or `toolcards`."""
     return "python3 manage.py" if Path(sys.argv[0]).name == "manage.py" else "toolcards"
 
 
-def _git_would_take(path: Path) -> bool:
-    """Whether the file lies in a working tree and nothing there ignores it."""
+def _is_exposed_to_git(path: Path) -> bool:
+    """Return whether the file is in a working tree that does not ignore it."""
     try:
-        asked = ["git", "-C", str(path.parent), "check-ignore", "--quiet", path.name]
-        return subprocess.run(asked, capture_output=True, timeout=10).returncode == 1
+        command = ["git", "-C", str(path.parent), "check-ignore", "--quiet", path.name]
+        return subprocess.run(command, capture_output=True, timeout=10).returncode == 1
     except (OSError, subprocess.SubprocessError):
         return False
 
 
-def _written(recipe: connect.Recipe) -> bool:
+def _is_connected(recipe: connect.Recipe) -> bool:
     try:
-        return any(change.needed for change in recipe.undo(connect.Wish()))
+        return any(change.is_needed for change in recipe.undo(connect.Target()))
     except connect.Unreadable:
         return False

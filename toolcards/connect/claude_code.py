@@ -1,0 +1,171 @@
+"""Claude Code: hooks in its settings, and the key in their `env` block.
+
+Gating uses a command hook, `toolcards hook`, because Claude Code's own HTTP hooks accept every 2xx answer, of any type
+and size. Reporting uses an HTTP hook that gives up after a second, which Claude Code shows. Tested with
+@anthropic-ai/claude-code 2.1.329. `onFailure: "block"` needs 2.1.295; older versions run the tool when a hook takes
+too long. SessionStart is not sent to HTTP hooks, so a session is first seen at its prompt.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from toolcards.connect import hooks_file, offline_probe
+from toolcards.connect.base import (
+    CODING_GUIDE,
+    TAG,
+    Abilities,
+    Change,
+    Recipe,
+    Snippet,
+    Target,
+    format_json,
+    read_json,
+)  # fmt: skip
+from toolcards.connect.hooks_file import HOLD, TIMEOUT
+
+REPORT_TIMEOUT = 1  # seconds for a hook that only reports
+KEY = "TOOLCARDS_CLAUDE_CODE_KEY"
+PATH = "/api/v1/hooks/claude-code"
+AGENT_SDK = (
+    "The app needs no code: it reads the settings that the command writes. Where it reads none (settingSources: []), "
+    "ask in its own process: by canUseTool, or by hooks, which see every call. Not both beside the settings."
+)
+BLOCKING_VERSION = (2, 1, 295)  # the first version that knows onFailure
+GATES = ("PreToolUse", "PermissionRequest")
+TOOL_EVENTS = ("PostToolUse", "PostToolUseFailure", "PermissionDenied")
+RUN_EVENTS = ("UserPromptSubmit", "PostToolBatch", "SubagentStart", "SubagentStop", "Stop", "SessionEnd")
+
+
+def plan(target: Target) -> list[Change]:
+    """Return the settings with our hooks, replacing those of an earlier connect."""
+    path = settings_path(target)
+    text, settings = read_json(path)
+    key = target.key or read_key(target)
+    entries = {event: _entry(event, target.url) for event in (*GATES, *TOOL_EVENTS, *RUN_EVENTS)}
+    after = _without_key(hooks_file.add_hooks(settings, entries, path))
+    hooks_file.get_object(after, "env", path)[KEY] = key
+    unchanged = hooks_file.is_same(after, settings)
+    return [Change(path, text, text if unchanged else format_json(after, text), secret=key)]
+
+
+def undo(target: Target) -> list[Change]:
+    """Return the settings without our hooks, or no file if nothing else is in it."""
+    path = settings_path(target)
+    text, settings = read_json(path)
+    after = _without_key(hooks_file.remove_hooks(settings))
+    if after == settings:
+        return [Change(path, text, text)]
+    return [Change(path, text, format_json(after, text) if after else None, secret=read_key(target))]
+
+
+def read_key(target: Target) -> str:
+    """Return the key in the settings, "" if there is none."""
+    env = read_json(settings_path(target))[1].get("env")
+    key = env.get(KEY) if isinstance(env, dict) else ""
+    return key if isinstance(key, str) else ""
+
+
+def settings_path(target: Target) -> Path:
+    """Return the account's settings, or the project's local ones (not shared: they hold a key)."""
+    if target.project is not None:
+        return target.project / ".claude" / "settings.local.json"
+    return target.home / ".claude" / "settings.json"
+
+
+def probe_offline(target: Target) -> str:
+    """Return the gating hook's denial while no server is running; "" if it does not deny."""
+    settings = read_json(settings_path(target))[1]
+    for event in GATES:
+        hooks = hooks_file.find_hooks(settings, event)
+        if not hooks or any(hook.get("onFailure") != "block" for hook in hooks):
+            return ""
+    return offline_probe.run_hook(["claude-code"])
+
+
+def find_warning(target: Target) -> str:
+    """Return a warning if the installed Claude Code does not block on slow hooks."""
+    version, required = find_installed_version(), ".".join(map(str, BLOCKING_VERSION))
+    if not version:
+        return f"There is no `claude` on the PATH. Versions before {required} run a tool whose hook takes too long."
+    if version < BLOCKING_VERSION:
+        version_text = ".".join(map(str, version))
+        return f"Claude Code {version_text} runs a tool whose hook takes too long. Update it: {required} blocks it."
+    return ""
+
+
+def find_installed_version() -> tuple[int, ...]:
+    """Return the version of `claude` on the PATH, () if there is none."""
+    claude = shutil.which("claude")
+    if claude is None:
+        return ()
+    try:
+        output = subprocess.run(  # noqa: S603 - the program that is being connected
+            [claude, "--version"], capture_output=True, text=True, timeout=30
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    match = re.search(r"(\d+)\.(\d+)\.(\d+)", output)
+    return tuple(map(int, match.groups())) if match else ()
+
+
+def _entry(event: str, url: str) -> dict[str, Any]:
+    hook = _gating_hook(url) if event in GATES else _report_hook(url)
+    return ({"matcher": "*"} if event in GATES + TOOL_EVENTS else {}) | {"hooks": [hook]}
+
+
+def _gating_hook(url: str) -> dict[str, Any]:
+    """Return the hook that a tool waits for; any failure, even to start it, blocks the tool."""
+    line = ["claude-code", "--url", url.rstrip("/"), "--key-env", KEY, "--limit", str(HOLD)]
+    command = hooks_file.format_command(line, gates=True)
+    return {"type": "command", "command": command, "timeout": TIMEOUT, "onFailure": "block"}
+
+
+def _report_hook(url: str) -> dict[str, Any]:
+    """Return the hook that only reports; Claude Code shows `statusMessage` when it gives up."""
+    return {
+        "type": "http",
+        "url": f"{url.rstrip('/')}{PATH}?by={TAG}",
+        "headers": {"Authorization": f"Bearer ${KEY}"},
+        "allowedEnvVars": [KEY],
+        "timeout": REPORT_TIMEOUT,
+        "statusMessage": "Reporting to Toolcards",
+    }
+
+
+def _without_key(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings without our key, and without an `env` that this empties."""
+    if not isinstance(settings.get("env"), dict) or KEY not in settings["env"]:
+        return settings
+    env = {name: value for name, value in settings["env"].items() if name != KEY}
+    return {name: env if name == "env" else value for name, value in settings.items() if name != "env" or env}
+
+
+RECIPE = Recipe(
+    name="claude-code",
+    title="Claude Code",
+    version="2.1.329",
+    can=Abilities(observe="yes", gate="yes", edit="yes", stream="no"),
+    fails="closed",
+    when_away="While Toolcards is down no tool runs: the hook denies the call and tells the model why.",
+    notes=(
+        "A deny rule in Claude Code's own settings always wins; an ask rule there asks even after an approval here.",
+        "Calls that only the default allows are left to Claude Code's own rules; if it asks, answer there or here.",
+        "Input does not stream: a call appears when its input is complete.",
+        f"A server that accepts the call and never answers holds it for {TIMEOUT // 60} minutes; then it is blocked.",
+        "Hooks that only report give up after a second, and Claude Code shows it; their report may be missing.",
+        hooks_file.STARTS_HERE,
+    ),
+    plan=plan,
+    undo=undo,
+    read_key=read_key,
+    by_hand=(Snippet("claude_agent_ts", "In an app on the Claude Agent SDK for TypeScript", AGENT_SDK),),
+    guide=CODING_GUIDE,
+    transport="hooks",
+    probe_offline=probe_offline,
+    find_warning=find_warning,
+)  # fmt: skip
