@@ -162,7 +162,9 @@ def test_a_probe_and_real_traffic_are_told_apart(source: Source, a_call: Callabl
 
 def test_what_it_does_without_a_server_is_told_by_the_probe(source: Source, admin: Client) -> None:
     told = [f.InputReady("away", OFFLINE_TOOL, {"checked": "its code was run"}, True)]
-    group_commit.execute(Say(source, f"{RUN_PREFIX}2", [*told, f.OutputDenied("away", "The gate could not be reached.")]))
+    group_commit.execute(
+        Say(source, f"{RUN_PREFIX}2", [*told, f.OutputDenied("away", "The gate could not be reached.")])
+    )
     assert proven(source) == {"observe": [], "gate": [], "edit": [], "stream": [], "fails": ["probe"]}
     page = admin.get(f"/sources/{source.pk}/").content.decode()
     assert "Closed: its code was run; The gate could not be reached." in page
