@@ -210,7 +210,7 @@ class Stream:
         for heard in self._heard:
             card = memory.board.cards.get(heard.inquiry.ordinal)
             shown = digest_input(card) if card is not None and not (card.finished or card.removed) else ""
-            if card is not None and heard.inquiry.about(memory.row.pk, card, shown):
+            if card is not None and heard.inquiry.matches(memory.row.pk, card, shown):
                 self._judge(tx, memory, card, tx.now, heard)
 
     def _tell_all(self, tx: Transaction, memory: RunMemory) -> None:
@@ -335,7 +335,7 @@ class Stream:
         self, tx: Transaction, memory: RunMemory, card: Card, at: float, heard: PluginResult | None = None
     ) -> None:
         channel = self.channel if self.mode == "gate" else "http"  # who watches takes no answers
-        said = evaluate_call(tx, memory, card, channel=channel, at=at, patience=self.patience, heard=heard)
+        said = evaluate_call(tx, memory, card, channel=channel, now=at, patience=self.patience, plugin_result=heard)
         if isinstance(said, PluginInquiry):
             self._inquiries.append(said)
         elif said is not None and not self._owed(memory, card):

@@ -1,4 +1,4 @@
-"""Agents ask over HTTP whether a call may run."""
+"""The request of an agent to run a call (HTTP), and the command that decides it."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ S = ToolCallState
 
 @dataclass(frozen=True, slots=True)
 class DecisionRequest:
-    """One question "may this call run?", as the agent put it."""
+    """One tool call that an agent asks to run, as it was sent."""
 
     run: str
     call_id: str
     tool: str
     args: Any
-    attempt: int | None = None  # None: the first, or the next one where the id has been used for something else
+    attempt: int | None = None  # None: 1, or the next attempt if the call id was used for another call
     agent_path: tuple[str, ...] = ()
     tool_source: str = ""
     schema_sha256: str = ""
@@ -49,159 +49,165 @@ class DecisionRequest:
     protocol: str = "native"
     kind: str = ""
     title: str = ""
-    tools: tuple[dict[str, Any], ...] = ()  # those offered to the model, as `run.started` would announce them
-    key: int = 0  # of the agent key that asks, 0 for none
+    tools: tuple[dict[str, Any], ...] = ()  # the tools offered to the model, in the form of `run.started`
+    key: int = 0  # primary key of the agent key, 0 for none
     extras: dict[str, Any] = field(default_factory=dict)
 
 
 class DecideCall(RunCommand):
-    """Judge a call before it runs; asking the same again gets the same answer.
+    """Decide on a call before it runs. A repeated request gets the same answer.
 
-    The answer is an Inquiry where plug-ins must be asked first: then the same again with what they say, as `heard`.
+    The answer is a PluginInquiry if plug-ins must be consulted first: then submit the command again with their result.
     """
 
-    def __init__(self, source: Source, asking: DecisionRequest, heard: PluginResult | None = None) -> None:
-        super().__init__(source, asking.run)
-        self.asking, self.heard = asking, heard
-        self.sha256 = ""  # of the arguments, once they were checked
+    def __init__(self, source: Source, request: DecisionRequest, plugin_result: PluginResult | None = None) -> None:
+        super().__init__(source, request.run)
+        self.request, self.plugin_result = request, plugin_result
+        self.args_sha256 = ""  # set by `apply`
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
-        asking, now = self.asking, tx.now
-        self.sha256 = _check_digest(asking)
-        agent = fit_text(" › ".join(asking.agent_path[:1]), 200)
-        memory = tx.get_or_create_run(self.source.pk, asking.run, protocol=asking.protocol, mode="gate", agent=agent)
+        request, now = self.request, tx.now
+        self.args_sha256 = _check_digest(request)
+        agent = fit_text(" › ".join(request.agent_path[:1]), 200)
+        memory = tx.get_or_create_run(self.source.pk, request.run, protocol=request.protocol, mode="gate", agent=agent)
         if memory.seq == 0:
-            tx.record(memory, f.RunStarted(agent=(asking.agent_path or ("",))[0], at=now))
+            tx.record(memory, f.RunStarted(agent=(request.agent_path or ("",))[0], at=now))
         hear(tx, memory)
-        self._announce(tx, memory)
-        card = self._asked_before(memory)
+        self._record_tools(tx, memory)
+        card = self._find_decided_card(memory)
         if card is not None and card.waiting and card.approval is not None:
-            asked = Approval.objects.select_for_update().filter(id=card.approval.id).first()
-            if asked is not None and expire_if_overdue(tx, memory, asked):
+            approval = Approval.objects.select_for_update().filter(id=card.approval.id).first()
+            if approval is not None and expire_if_overdue(tx, memory, approval):
                 card = memory.board.cards[card.ordinal]
         if card is None:
-            newest = memory.board.find(asking.call_id)
-            self._judge(tx, memory, self._heard_of(newest) if self.heard else self._introduce(tx, memory, newest))
-        elif not self._is_same(card, self.sha256):
-            self._judge(tx, memory, self._introduce(tx, memory, self._replaceable(memory, card)))
+            newest = memory.board.find(request.call_id)
+            if self.plugin_result:
+                self._evaluate(tx, memory, self._match_inquiry(newest))
+            else:
+                self._evaluate(tx, memory, self._record_call(tx, memory, newest))
+        elif not self._is_same(card):
+            self._evaluate(tx, memory, self._record_call(tx, memory, self._require_new_attempt(memory, card)))
         elif can_ask_again(card):
-            again = f.InputReady(card.call_id, asking.tool, asking.args, True, now, title=asking.title)
-            self._judge(tx, memory, start_next_attempt(tx, memory, card, again))
+            input_ready = f.InputReady(card.call_id, request.tool, request.args, True, now, title=request.title)
+            self._evaluate(tx, memory, start_next_attempt(tx, memory, card, input_ready))
         else:
-            tx.after_write.append(lambda: self._stands(memory, card))
+            tx.after_write.append(lambda: self._answer_decided(memory, card))
 
-    def _asked_before(self, memory: RunMemory) -> Card | None:
-        """Return the judged card that the question names; None where it is a new one."""
-        asking, board = self.asking, memory.board
-        card = board.find(asking.call_id)
-        if card is not None and asking.attempt is not None and asking.attempt < card.attempt:
-            card = board.find_attempt(asking.call_id, asking.attempt)
+    def _find_decided_card(self, memory: RunMemory) -> Card | None:
+        """Return the decided card that the request names; None for a new call."""
+        request, board = self.request, memory.board
+        card = board.find(request.call_id)
+        if card is not None and request.attempt is not None and request.attempt < card.attempt:
+            card = board.find_attempt(request.call_id, request.attempt)
         if card is None or not (card.decision or is_stopped(card)):
             return None
-        return None if (asking.attempt or 0) > card.attempt else card
+        return None if (request.attempt or 0) > card.attempt else card
 
-    def _is_same(self, card: Card, sha256: str) -> bool:
-        """Return whether the question is about the very call that was judged."""
-        asking = self.asking
+    def _is_same(self, card: Card) -> bool:
+        """Return whether the request is for exactly the call that was decided."""
+        request = self.request
         schema = card.decision.schema_sha256 if card.decision else ""
         return (
-            sha256 in _list_digests(card)
-            and asking.tool in _list_tool_names(card)
-            and (asking.tool_source or card.tool.source) == card.tool.source
-            and (not schema or asking.schema_sha256 in {"", schema})
+            self.args_sha256 in _list_digests(card)
+            and request.tool in _list_tool_names(card)
+            and (request.tool_source or card.tool.source) == card.tool.source
+            and (not schema or request.schema_sha256 in {"", schema})
         )
 
-    def _replaceable(self, memory: RunMemory, card: Card) -> Card:
-        """Return the newest card, where another input under its id begins a new attempt; raises KeyReuse."""
-        asking = self.asking
-        newest = memory.board.find(asking.call_id) or card
-        key = fit_text(asking.idempotency_key, 300)
+    def _require_new_attempt(self, memory: RunMemory, card: Card) -> Card:
+        """Return the newest card of the call id if a new attempt may follow it; raises KeyReuse."""
+        request = self.request
+        newest = memory.board.find(request.call_id) or card
+        key = fit_text(request.idempotency_key, 300)
         same_key = bool(key) and Approval.objects.filter(run_id=memory.row.pk, idempotency_key=key).exists()
-        if asking.attempt is not None or same_key or newest.running:
+        if request.attempt is not None or same_key or newest.running:
             raise KeyReuse(
-                "This call was already asked for with another tool, schema or arguments; use a new call_id or attempt.",
+                "This call_id was used with another tool, schema or arguments. Use a new call_id or attempt.",
                 attempt=newest.attempt + 1,
             )
         return newest
 
-    def _announce(self, tx: Transaction, memory: RunMemory) -> None:
-        """Write down the tools that the run had not announced so."""
-        if not self.asking.tools or memory.board.context.ended:
+    def _record_tools(self, tx: Transaction, memory: RunMemory) -> None:
+        """Record the offered tools that the run has not announced yet, or not in this form."""
+        if not self.request.tools or memory.board.context.ended:
             return
-        known = get_offered_tools(memory)
-        new = [said for said in self.asking.tools if (offer := Offer.of(said)) and known.get(offer.name) != offer]
-        if new:
-            tx.record(memory, f.RunStarted(tools=new, at=tx.now))
+        offers = get_offered_tools(memory)
+        new_tools = [
+            tool for tool in self.request.tools if (offer := Offer.of(tool)) and offers.get(offer.name) != offer
+        ]
+        if new_tools:
+            tx.record(memory, f.RunStarted(tools=new_tools, at=tx.now))
 
-    def _stands(self, memory: RunMemory, card: Card) -> None:
-        """What was decided, once its permit is written, which may be of this very transaction."""
+    def _answer_decided(self, memory: RunMemory, card: Card) -> None:
+        """Answer with the recorded decision. Runs after the write: this transaction may issue its permit."""
         card = memory.board.cards[card.ordinal]
-        self.answer = build_decision_with_permit(memory, card) | {"attempt": self._attempt(card)}
+        self.answer = build_decision_with_permit(memory, card) | {"attempt": self._get_attempt(card)}
 
-    def _attempt(self, card: Card) -> int:
-        """Return the attempt as the agent counts it."""
-        return self.asking.attempt or card.attempt
+    def _get_attempt(self, card: Card) -> int:
+        """Return the number of the attempt as the agent counts it."""
+        return self.request.attempt or card.attempt
 
-    def _heard_of(self, card: Card | None) -> Card:
-        """The call that plug-ins were asked about, as long as it is still that call and somebody waits for it."""
-        assert self.heard is not None
+    def _match_inquiry(self, card: Card | None) -> Card:
+        """Return the card that the plug-ins were consulted about; raises TooLate or KeyReuse if it changed."""
+        assert self.plugin_result is not None
+        inquiry = self.plugin_result.inquiry
         if card is None or card.removed or card.finished:
-            raise TooLate("The call ended while plug-ins were asked about it.", code="run_ended")
-        if not self.heard.inquiry.about(self.heard.inquiry.run, card, digest_input(card)):
-            raise KeyReuse("This call was asked for again with other arguments; use a new call_id or attempt.")
+            raise TooLate("The call ended while plug-ins were consulted about it.", code="run_ended")
+        if not inquiry.matches(inquiry.run, card, digest_input(card)):
+            raise KeyReuse("This call was requested again with other arguments. Use a new call_id or attempt.")
         return card
 
-    def _introduce(self, tx: Transaction, memory: RunMemory, before: Card | None) -> Card:
-        """Write the call down; under an id that was used for something else it is a new attempt. Return its card."""
-        asking = self.asking
-        attempt = asking.attempt or 1
+    def _record_call(self, tx: Transaction, memory: RunMemory, before: Card | None) -> Card:
+        """Record the call and return its card; a call id that was used begins a new attempt."""
+        request = self.request
+        attempt = request.attempt or 1
         if before is not None and not before.removed and self._is_used(before):
             attempt = max(attempt, before.attempt + 1)
-        key = fit_text(asking.idempotency_key, 300)
+        key = fit_text(request.idempotency_key, 300)
         if key and Approval.objects.filter(run_id=memory.row.pk, idempotency_key=key).exists():
             raise KeyReuse("This idempotency_key was used for another call of the run.")
         ready = f.InputReady(
-            asking.call_id, asking.tool, asking.args, True, tx.now, attempt, title=asking.title,
-            source=asking.tool_source, kind=asking.kind, lane=_open_lane(tx, memory, asking.agent_path),
+            request.call_id, request.tool, request.args, True, tx.now, attempt, title=request.title,
+            source=request.tool_source, kind=request.kind, lane=_open_lane(tx, memory, request.agent_path),
         )  # fmt: skip
-        changed = tx.record(memory, ready)
-        return changed[-1]
+        return tx.record(memory, ready)[-1]
 
     def _is_used(self, before: Card) -> bool:
-        """Return whether the card cannot be the one that is asked about now."""
+        """Return whether the card belongs to an earlier call than the requested one."""
         if before.decision or before.soft or is_stopped(before):
             return True
-        return before.hard and not self._is_same(before, self.sha256)
+        return before.hard and not self._is_same(before)
 
-    def _judge(self, tx: Transaction, memory: RunMemory, card: Card) -> None:
-        asking = self.asking
+    def _evaluate(self, tx: Transaction, memory: RunMemory, card: Card) -> None:
+        request = self.request
         extras = {
-            "attempt": self._attempt(card), "schema_sha256": asking.schema_sha256,
-            "idempotency_key": fit_text(asking.idempotency_key, 300), "key_id": asking.key or None,
-        } | asking.extras  # fmt: skip
-        said = evaluate_call(
-            tx, memory, card, channel="http", at=tx.now, can_wait=asking.can_wait, extras=extras, heard=self.heard
-        )
-        if isinstance(said, PluginInquiry):
-            self.answer = said
+            "attempt": self._get_attempt(card), "schema_sha256": request.schema_sha256,
+            "idempotency_key": fit_text(request.idempotency_key, 300), "key_id": request.key or None,
+        } | request.extras  # fmt: skip
+        decision = evaluate_call(
+            tx, memory, card, channel="http", now=tx.now, can_wait=request.can_wait, extras=extras,
+            plugin_result=self.plugin_result,
+        )  # fmt: skip
+        if isinstance(decision, PluginInquiry):
+            self.answer = decision
             return
         card = memory.board.cards[card.ordinal]
-        if said is None:
+        if decision is None:
             raise TooLate("This call has already ended.", code="used")
-        if said["decision"] == "allow" and not (card.approval and card.approval.opener == "gate"):
-            self._permit(tx, memory, card, extras)
+        if decision["decision"] == "allow" and not (card.approval and card.approval.opener == "gate"):
+            self._issue_permit(tx, memory, card, extras)
             return
-        self.answer = said | {"attempt": self._attempt(card)}
+        self.answer = decision | {"attempt": self._get_attempt(card)}
 
-    def _permit(self, tx: Transaction, memory: RunMemory, card: Card, extras: dict[str, Any]) -> None:
-        """A rule allowed it: a row of its own carries the single-use right to run it."""
+    def _issue_permit(self, tx: Transaction, memory: RunMemory, card: Card, extras: dict[str, Any]) -> None:
+        """Issue the single-use permit of a call that a rule allowed."""
         issued = f.PermitMoved(card.call_id, "issued", new_id("alw"), tx.now)
         tx.record(memory, issued, card)
 
-        def write() -> None:
-            now = memory.board.cards[card.ordinal]  # the same commit may have ended the call
-            verdict, permit = now.decision, now.permit
+        def write_permit() -> None:
+            updated = memory.board.cards[card.ordinal]  # the same commit may have ended the call
+            verdict, permit = updated.decision, updated.permit
             assert verdict is not None and permit is not None
             call = ToolCall.objects.only("id").get(run_id=memory.row.pk, ordinal=card.ordinal)
             row = Approval.objects.create(
@@ -210,38 +216,38 @@ class DecideCall(RunCommand):
                 by_kind=verdict.by.kind, by_name=fit_text(verdict.by.name, 200), requested_at=tx.now, decided_at=tx.now,
                 permit=generate_permit_id(), permit_expires_at=tx.working + USE_TTL, **extras,
             )  # fmt: skip
-            self.answer = build_decision(memory, now, permit=build_permit(row), attempt=self._attempt(now))
+            self.answer = build_decision(memory, updated, permit=build_permit(row), attempt=self._get_attempt(updated))
 
-        tx.after_write.append(write)
+        tx.after_write.append(write_permit)
 
 
 def _list_tool_names(card: Card) -> set[str]:
-    """Return the names of the tool that was asked about: as judged, and as first written where it was repaired."""
+    """Return the tool's name, and the name before a repair if there was one."""
     return {card.tool.name} if card.repair in {"", BY_SOURCE} else {card.tool.name, card.original_tool}
 
 
 def _list_digests(card: Card) -> set[str]:
-    """Return the hashes of what was asked: as judged, as first written, and as a person edited it."""
+    """Return the digests of the input as decided, as first sent, and as edited."""
     values = (card.shown_input, card.original_input, card.first_input)
-    known = {card.decision.args_sha256} if card.decision else set()
+    digests = {card.decision.args_sha256} if card.decision else set()
     for value in values if card.repair not in {"", BY_SOURCE} else values[:1]:
         with suppress(NotCanonical):
-            known.add(digest(value))
-    return known
+            digests.add(digest(value))
+    return digests
 
 
-def _check_digest(asking: DecisionRequest) -> str:
+def _check_digest(request: DecisionRequest) -> str:
     try:
-        sha256 = digest(asking.args)
+        sha256 = digest(request.args)
     except NotCanonical as error:
         raise InvalidRequest(f"The arguments cannot be judged: {error}") from error
-    if asking.args_sha256 and asking.args_sha256.lower() != sha256:
+    if request.args_sha256 and request.args_sha256.lower() != sha256:
         raise InvalidRequest("args_sha256 is not the hash of args.", detail={"expected": sha256})
     return sha256
 
 
 def _open_lane(tx: Transaction, memory: RunMemory, path: tuple[str, ...]) -> str:
-    """The lane of a sub-agent's path; the first name of the path is the run's own agent."""
+    """Return the lane of a sub-agent's path, opened if it is new. The path begins with the run's own agent."""
     lane = ""
     for depth in range(2, len(path) + 1):
         parent, lane = lane, " › ".join(path[:depth])

@@ -1,4 +1,4 @@
-"""Policy meets call: judge a call whose input is complete, and write the decision down."""
+"""Evaluates a call whose input is complete: policy decides, and the decision is recorded."""
 
 from __future__ import annotations
 
@@ -39,87 +39,87 @@ def evaluate_call(
     card: Card,
     *,
     channel: str,
-    at: float,
+    now: float,
     can_wait: bool = True,
     patience: float = 0.0,
     extras: dict[str, Any] | None = None,
-    heard: PluginResult | None = None,
+    plugin_result: PluginResult | None = None,
 ) -> dict[str, Any] | PluginInquiry | None:
-    """Decide on the call as its input stands and write that down; return the answer for the agent.
+    """Decide on the call, record the decision, and return the agent's answer.
 
-    The same input asked for again gets the same answer: nothing is decided, or asked, twice.
-    An Inquiry where plug-ins must be asked first: nothing is decided yet; come again with what they say, as `heard`.
-    None where the call has already ended with a result. `patience`: seconds that the agent waits at most, if not 0.
+    A call that was decided gets the same answer again. A PluginInquiry means that plug-ins must be consulted first:
+    nothing is decided, call again with their `plugin_result`. None means that the call has already ended with a result.
+    `patience`: the longest time in seconds that the agent waits, 0 for no limit.
     """
     if card.hard and card.state is not S.OUTPUT_DENIED:
         return build_decision(memory, card) if is_stopped(card) else None
     if card.decision or card.state is S.OUTPUT_DENIED:
         return build_decision(memory, card)
     args_sha256 = digest_input(card)
-    ready = prepare_call(tx, memory, card, at, args_sha256, heard)
-    if isinstance(ready, PluginInquiry):
-        return ready
-    card = ready
+    prepared = prepare_call(tx, memory, card, now, args_sha256, plugin_result)
+    if isinstance(prepared, PluginInquiry):
+        return prepared
+    card = prepared
     if card.hard:
         return build_decision(memory, card)
     args_sha256 = digest_input(card)
     schema_sha256 = str((extras or {}).get("schema_sha256", ""))
-    seen = _snapshot_tool(memory, card, schema_sha256)
-    decision = _decide(memory, card, seen, can_wait=can_wait, at=at)
-    tx.record(memory, build_decision_fact(card, decision, args_sha256, at, seen), card)
-    _record_usage(decision, at)
+    tool_snapshot = _snapshot_tool(memory, card, schema_sha256)
+    decision = _decide(memory, card, tool_snapshot, can_wait=can_wait, now=now)
+    tx.record(memory, build_decision_fact(card, decision, args_sha256, now, tool_snapshot), card)
+    _record_usage(decision, now)
     if decision.effect == Effect.DENY:
-        tx.record(memory, f.OutputDenied(card.call_id, reason=decision.reason, by=decision.by, at=at), card)
+        tx.record(memory, f.OutputDenied(card.call_id, reason=decision.reason, by=decision.by, at=now), card)
     elif decision.effect == Effect.ASK:
         open_approval(
-            tx, memory, card, decision, args_sha256, channel=channel, at=at, patience=patience, extras=extras or {}
+            tx, memory, card, decision, args_sha256, channel=channel, now=now, patience=patience, extras=extras or {}
         )
     return build_decision(memory, memory.board.cards[card.ordinal])
 
 
 @dataclass(frozen=True, slots=True)
 class ToolSnapshot:
-    """What the source had shown of the call's tool when it was judged; frozen with the call."""
+    """What the source announced about the tool when the call was decided; frozen with the call."""
 
     schema_sha256: str = ""
-    known: bool = True
-    changed: bool = False
+    is_known: bool = True
+    has_changed: bool = False
 
 
 def build_decision_fact(
-    card: Card, decision: Decision, args_sha256: str, at: float, seen: ToolSnapshot | None = None
+    card: Card, decision: Decision, args_sha256: str, now: float, tool_snapshot: ToolSnapshot | None = None
 ) -> f.Decided:
-    """Return the fact that records a decision; `seen` is what the card says where it was judged before."""
-    seen = seen or get_frozen_tool(card)
+    """Return the fact that records a decision; without `tool_snapshot`, with the frozen one."""
+    tool_snapshot = tool_snapshot or get_frozen_tool(card)
     return f.Decided(
         card.call_id, decision.effect, decision.code, decision.reason, decision.rule, decision.version, decision.by,
-        decision.suggest, list(decision.would), args_sha256, seen.schema_sha256, seen.known, seen.changed, at,
-        dict(decision.moment),
+        decision.suggest, list(decision.would), args_sha256, tool_snapshot.schema_sha256,
+        tool_snapshot.is_known, tool_snapshot.has_changed, now, dict(decision.moment),
     )  # fmt: skip
 
 
 def get_frozen_tool(card: Card) -> ToolSnapshot:
-    """Return what was known of the call's tool when it was judged."""
+    """Return the tool snapshot of the card's decision, an empty one without a decision."""
     verdict = card.decision
     return ToolSnapshot(verdict.schema_sha256, verdict.known, verdict.changed) if verdict else ToolSnapshot()
 
 
 def _snapshot_tool(memory: RunMemory, card: Card, schema_sha256: str) -> ToolSnapshot:
     tool = card.tool
-    known = tool.name in memory.board.context.kinds or tool_kinds.knows(tool.name, tool.source, memory.row.protocol)
-    return ToolSnapshot(schema_sha256, known, _has_tool_changed(memory, card, schema_sha256))
+    is_known = tool.name in memory.board.context.kinds or tool_kinds.knows(tool.name, tool.source, memory.row.protocol)
+    return ToolSnapshot(schema_sha256, is_known, _has_tool_changed(memory, card, schema_sha256))
 
 
-def _record_usage(decision: Decision, at: float) -> None:
-    """Count what let the call pass in place of a person."""
+def _record_usage(decision: Decision, now: float) -> None:
+    """Count the use of a grant or of break-glass."""
     if decision.grants:
         grants.count_use(decision.grants)
-    if decision.by.kind == "break_glass" and (broken := emergency.get_active_break_glass(at)):
-        emergency.count_passed_call(broken)
+    if decision.by.kind == "break_glass" and (break_glass := emergency.get_active_break_glass(now)):
+        emergency.count_passed_call(break_glass)
 
 
-def _decide(memory: RunMemory, card: Card, seen: ToolSnapshot, *, can_wait: bool, at: float) -> Decision:
-    """What the active policy says; without one, or if it fails, the answer is no."""
+def _decide(memory: RunMemory, card: Card, tool_snapshot: ToolSnapshot, *, can_wait: bool, now: float) -> Decision:
+    """Return the decision of the active policy; deny if there is no policy or it cannot be read."""
     if not card.has_input and len(card.text):
         return _deny("invalid_args", "The arguments are not valid JSON, so they cannot be judged.")
     if card.has_input:
@@ -130,7 +130,7 @@ def _decide(memory: RunMemory, card: Card, seen: ToolSnapshot, *, can_wait: bool
     try:
         policy = policy_store.get_active_policy()
     except policy_store.UnreadablePolicy as error:
-        log.exception("judge: version %s cannot be read", error.number)
+        log.exception("evaluation: policy version %s cannot be read", error.number)
         return _deny("gate_error", "The active policy cannot be read, so nothing is allowed.")
     except policy_store.NoActivePolicy:
         return _deny("gate_error", "There is no active policy, so nothing is allowed.")
@@ -146,30 +146,30 @@ def _decide(memory: RunMemory, card: Card, seen: ToolSnapshot, *, can_wait: bool
         input=card.input,
         has_input=card.has_input,
         run=memory.row.name,
-        now=at,
-        known=seen.known,
-        changed=seen.changed,
-        schema=seen.schema_sha256 or _get_announced_schema_digest(memory, card),
+        now=now,
+        known=tool_snapshot.is_known,
+        changed=tool_snapshot.has_changed,
+        schema=tool_snapshot.schema_sha256 or _get_announced_schema_digest(memory, card),
         can_wait=can_wait,
-        counts=_count_recent_calls(policy, memory, card, at),
+        counts=_count_recent_calls(policy, memory, card, now),
     )
     decision = policies_core.decide(
         policy,
         question,
-        grants=grants.find_grants(question, memory.row, at),
+        grants=grants.find_grants(question, memory.row, now),
         kill_switch=emergency.is_kill_switch_on(),
         eligible=lambda terms: count_eligible_voters(terms, source),
     )
-    return _apply_break_glass(grants.name_grantor(decision), at).but(moment=question.moment)
+    return _apply_break_glass(grants.name_grantor(decision), now).but(moment=question.moment)
 
 
 def _has_tool_changed(memory: RunMemory, card: Card, schema_sha256: str) -> bool:
-    """Whether the tool is another one than the source has shown under this name before."""
-    shown = [
+    """Return whether the tool differs from what the source announced under this name before."""
+    digests = [
         (tool_register.ASKED, schema_sha256),
         (tool_register.ANNOUNCED, _get_announced_schema_digest(memory, card)),
     ]
-    return tool_register.check_tool(memory.row.source_id, fit_text(card.tool.name, 300), shown, card.tool.source)
+    return tool_register.check_tool(memory.row.source_id, fit_text(card.tool.name, 300), digests, card.tool.source)
 
 
 def _get_announced_schema_digest(memory: RunMemory, card: Card) -> str:
@@ -177,24 +177,23 @@ def _get_announced_schema_digest(memory: RunMemory, card: Card) -> str:
     return tool_register.digest_schema(offer.schema) if offer else ""
 
 
-def _apply_break_glass(decision: Decision, at: float) -> Decision:
-    """Break-glass turns a question into a recorded allow; a deny, or what was not fully evaluated, it cannot lift."""
+def _apply_break_glass(decision: Decision, now: float) -> Decision:
+    """Turn an ask into an allow while break-glass is active; never lift a deny or an incomplete evaluation."""
     if not decision.liftable:
         return decision
-    broken = emergency.get_active_break_glass(at)
-    if broken is None:
+    break_glass = emergency.get_active_break_glass(now)
+    if break_glass is None:
         return decision
-    reason = f"Break-glass by {broken.by}: {broken.reason}"
-    return replace(
-        decision, effect=Effect.ALLOW, code="break_glass", reason=reason, by=f.By("break_glass", broken.by), ask=None
-    )
+    reason = f"Break-glass by {break_glass.by}: {break_glass.reason}"
+    actor = f.By("break_glass", break_glass.by)
+    return replace(decision, effect=Effect.ALLOW, code="break_glass", reason=reason, by=actor, ask=None)
 
 
-def _count_recent_calls(policy: Policy, memory: RunMemory, card: Card, at: float) -> dict[tuple[str, int], int]:
-    """Return the earlier calls of this tool in the windows that the policy's rates look at."""
-    found = {}
+def _count_recent_calls(policy: Policy, memory: RunMemory, card: Card, now: float) -> dict[tuple[str, int], int]:
+    """Return the number of earlier calls of the tool per rate window of the policy (scope, seconds)."""
+    counts = {}
     for scope, seconds in policy.rates:
-        since = datetime.fromtimestamp(at - seconds, UTC)
+        since = datetime.fromtimestamp(now - seconds, UTC)
         calls = ToolCall.objects.filter(tool=fit_text(card.tool.name, 300), started_at__gte=since).exclude(
             run_id=memory.row.pk, ordinal=card.ordinal
         )
@@ -202,13 +201,13 @@ def _count_recent_calls(policy: Policy, memory: RunMemory, card: Card, at: float
             calls = calls.filter(run_id=memory.row.pk)
         elif scope in {"agent", "source"}:
             calls = calls.filter(run__source=memory.row.source_id)
-        found[scope, seconds] = calls.count()
-    return found
+        counts[scope, seconds] = calls.count()
+    return counts
 
 
 def _deny(code: str, reason: str) -> Decision:
-    by = f.By("validation" if code == "invalid_args" else "gate_error")
-    return Decision(effect=Effect.DENY, code=code, reason=reason, rule="", rules=(), version=0, by=by)
+    actor = f.By("validation" if code == "invalid_args" else "gate_error")
+    return Decision(effect=Effect.DENY, code=code, reason=reason, rule="", rules=(), version=0, by=actor)
 
 
 def open_approval(
@@ -219,29 +218,32 @@ def open_approval(
     args_sha256: str,
     *,
     channel: str,
-    at: float,
+    now: float,
     patience: float = 0.0,
     extras: dict[str, Any],
 ) -> str:
-    """Open a question to people about the call; return its id."""
+    """Open an approval for the call; return its id.
+
+    `patience`: the longest time in seconds that the agent waits, 0 for no limit. `extras`: columns of the approval.
+    """
     terms = decision.ask
     ttl = (terms.decide_ttl if terms and terms.decide_ttl else None) or settings.TOOLCARDS.decide_ttl
     ttl = min(ttl, patience or ttl)
     use_ttl = (terms.use_ttl if terms and terms.use_ttl else None) or USE_TTL
-    asked = f.ApprovalAsked(
-        card.call_id, id=new_id("apr"), reason=decision.reason, opener="gate", expires_at=at + ttl, votable=True,
-        args_sha256=args_sha256, terms=build_card_terms(terms), at=at,
+    fact = f.ApprovalAsked(
+        card.call_id, id=new_id("apr"), reason=decision.reason, opener="gate", expires_at=now + ttl, votable=True,
+        args_sha256=args_sha256, terms=build_card_terms(terms), at=now,
     )  # fmt: skip
-    tx.approval_columns[asked.id] = {
+    tx.approval_columns[fact.id] = {
         "channel": channel, "use_ttl": use_ttl, "version": decision.version,
         "rules": json.dumps(list_asking_rules(decision)), "terms": json.dumps(asdict(terms)) if terms else "{}",
     } | extras  # fmt: skip
-    tx.record(memory, asked, card)
-    return asked.id
+    tx.record(memory, fact, card)
+    return fact.id
 
 
 def build_card_terms(terms: AskTerms | None) -> dict[str, Any]:
-    """Return what a card must know to offer the right buttons."""
+    """Return the terms that a card needs to offer the right buttons."""
     if terms is None:
         return {}
     return {
@@ -250,22 +252,22 @@ def build_card_terms(terms: AskTerms | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def reevaluate_call(memory: RunMemory, card: Card, at: float) -> Decision:
-    """Return what the active policy says of the judged call, on what was frozen with it; decides nothing."""
-    return _decide(memory, card, get_frozen_tool(card), can_wait=True, at=at)
+def reevaluate_call(memory: RunMemory, card: Card, now: float) -> Decision:
+    """Return the active policy's decision on a decided call, with its frozen tool; record nothing."""
+    return _decide(memory, card, get_frozen_tool(card), can_wait=True, now=now)
 
 
 def start_next_attempt(tx: Transaction, memory: RunMemory, card: Card, ready: f.InputReady) -> Card:
-    """Begin a call once more after its run was lost, as it is asked for now; return the new card."""
-    again = replace(
+    """Start the next attempt of a call whose run was lost; return the new card."""
+    fact = replace(
         ready, tool=ready.tool or card.tool.name, source=ready.source or card.tool.source, lane=card.lane,
         attempt=card.attempt, again=True,
     )  # fmt: skip
-    return tx.record(memory, again)[-1]
+    return tx.record(memory, fact)[-1]
 
 
 def can_ask_again(card: Card) -> bool:
-    """Return whether the run was lost before the judged call ran, so that it may be asked about again."""
+    """Return whether the run was lost before the decided call ran."""
     if not card.soft or is_stopped(card) or card.cause == "superseded":
         return False
     ask = card.approval

@@ -1,8 +1,8 @@
-"""Plug-ins are asked beside the writer: between two commits, in threads of their own.
+"""Consults `before` plug-ins about calls, in a thread pool, between two commits of the writer.
 
-A call that `before` plug-ins want to hear of is written down as asked for, but not judged: the writer goes on at once,
-and what it leaves is an `Inquiry`. Its `Heard` is handed in with the next piece of writing, where it counts only for
-exactly the call that was asked about. Whatever is not heard in time is a no. Nobody is asked twice at the same time.
+The writer records a call that plug-ins must see first, without a decision, and returns a `PluginInquiry`. The next
+command for the call carries the `PluginResult`, which counts only for exactly the call of the inquiry. A timeout
+denies the call. Concurrent inquiries about the same call share one result.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from toolcards.core.calls.card import Card
 from toolcards.core.calls.tool_events import attempt_of
 
 log = logging.getLogger(__name__)
-MAX_CONCURRENT_INQUIRIES = 16  # calls that plug-ins are asked about at the same time
-MAX_QUEUE_SECONDS = 10.0  # seconds that an inquiry may wait for its turn; above it the answer is no
+MAX_CONCURRENT_INQUIRIES = 16
+MAX_QUEUE_SECONDS = 10.0  # an inquiry that waits longer for a thread denies its call
 
 
 @dataclass(frozen=True)
 class PluginInquiry:
-    """A call that plug-ins must hear of before it is judged. `args_sha256`: of the input they are shown."""
+    """A call that plug-ins must see before it is decided."""
 
     run: int
     ordinal: int
     attempt: int
     tool: str
-    args_sha256: str
-    asked_sha256: str  # of the input as it was asked for, before any repair
+    args_sha256: str  # digest of the input that the plug-ins see
+    requested_sha256: str  # digest of the input as the agent sent it, before any repair
     payload: dict[str, Any]
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What makes two inquiries the same."""
+        """Return what identifies the call of the inquiry."""
         return self.run, self.ordinal, self.attempt, self.tool, self.args_sha256
 
-    def about(self, run: int, card: Card, args_sha256: str) -> bool:
-        """Return whether the call is still the one that was asked about."""
+    def matches(self, run: int, card: Card, args_sha256: str) -> bool:
+        """Return whether the card is still the call of this inquiry."""
         return self.key == (run, card.ordinal, attempt_of(card), card.tool.name, args_sha256)
 
 
 @dataclass(frozen=True)
 class PluginResult:
-    """What the plug-ins say to an inquiry, and the seconds they took."""
+    """The verdict of the plug-ins on an inquiry, and how many seconds they took."""
 
     inquiry: PluginInquiry
     verdict: hooks.Verdict
@@ -60,30 +60,34 @@ _open: dict[tuple[Any, ...], Future[PluginResult]] = {}
 
 
 def start_inquiry(inquiry: PluginInquiry) -> Future[PluginResult]:
-    """Ask the plug-ins in a thread of ours; return where their answer will be. It never holds an exception."""
+    """Consult the plug-ins in the thread pool; return the future result.
+
+    The future never raises: failures of plug-ins are verdicts.
+    """
     with _lock:
-        asked = _open.get(inquiry.key)
-        if asked is not None:
-            return asked
-        asked = _open[inquiry.key] = Future()
+        future = _open.get(inquiry.key)
+        if future is not None:
+            return future
+        future = _open[inquiry.key] = Future()
     try:
-        _pool.submit(_run_inquiry, inquiry, asked, time.monotonic())
+        _pool.submit(_run_inquiry, inquiry, future, time.monotonic())
     except RuntimeError:  # the process is about to end
-        _finish_inquiry(inquiry, asked, PluginResult(inquiry, hooks.no_time()))
-    return asked
+        _finish_inquiry(inquiry, future, PluginResult(inquiry, hooks.no_time()))
+    return future
 
 
-def _run_inquiry(inquiry: PluginInquiry, asked: Future[PluginResult], since: float) -> None:
-    began = time.monotonic()
+def _run_inquiry(inquiry: PluginInquiry, future: Future[PluginResult], submitted_at: float) -> None:
+    started_at = time.monotonic()
     try:
-        verdict = hooks.no_time() if began - since > MAX_QUEUE_SECONDS else hooks.consult(inquiry.payload)
-    except BaseException as error:  # ours to mend; until then it is a no
-        log.exception("hooks: %s could not be asked about", inquiry.payload.get("call_id"))
+        is_too_late = started_at - submitted_at > MAX_QUEUE_SECONDS
+        verdict = hooks.no_time() if is_too_late else hooks.consult(inquiry.payload)
+    except BaseException as error:  # a bug of the gate denies the call
+        log.exception("hooks: consulting plug-ins about call %s failed", inquiry.payload.get("call_id"))
         verdict = hooks.crashed(error)
-    _finish_inquiry(inquiry, asked, PluginResult(inquiry, verdict, time.monotonic() - began))
+    _finish_inquiry(inquiry, future, PluginResult(inquiry, verdict, time.monotonic() - started_at))
 
 
-def _finish_inquiry(inquiry: PluginInquiry, asked: Future[PluginResult], heard: PluginResult) -> None:
+def _finish_inquiry(inquiry: PluginInquiry, future: Future[PluginResult], result: PluginResult) -> None:
     with _lock:
         _open.pop(inquiry.key, None)
-    asked.set_result(heard)
+    future.set_result(result)

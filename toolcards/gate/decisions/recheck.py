@@ -56,7 +56,7 @@ def replace_approval(tx: Transaction, memory: RunMemory, row: Approval, card: Ca
     _void_permit(tx, memory, row, card, "superseded")
     tx.record(memory, build_decision_fact(card, now, sha256, tx.now), card)
     kept = {name: getattr(row, name) for name in ("attempt", "schema_sha256", "idempotency_key")}
-    asked = open_approval(tx, memory, card, now, sha256, channel=row.channel, at=tx.now, extras=kept)
+    asked = open_approval(tx, memory, card, now, sha256, channel=row.channel, now=tx.now, extras=kept)
     Approval.objects.filter(id=row.id).update(state="superseded")
     return asked
 
