@@ -62,7 +62,9 @@ def alone(calls: int) -> dict[str, object]:
     found: dict[str, object] = {}
     for name, draft in drafts.items():
         began = cpu()
-        tally = simulation.look_wide(parse(first), parse(draft), Span(calls=calls, days=0), lambda tally: None)
+        tally = simulation.simulate_in_processes(
+            parse(first), parse(draft), Span(calls=calls, days=0), lambda tally: None
+        )
         found[name] = {
             "seconds": round(tally.seconds, 2), "cpu": round(cpu() - began, 2), "calls": tally.judged,
             "changed": tally.changed, "groups": len(tally.groups),

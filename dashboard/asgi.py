@@ -18,8 +18,8 @@ from django.conf import settings
 
 from dashboard.live.origin import OriginGuard
 from dashboard.live.routing import websocket_urlpatterns
-from dashboard.serving.bodies import Measured
-from dashboard.serving.requests import Counted, Tracked
+from dashboard.serving.bodies import BodyMeter
+from dashboard.serving.requests import PeerCounter, RequestTracker
 from toolcards import gate
 from toolcards.database import excuse
 from toolcards.transports import anchor_copies, scheduler
@@ -65,5 +65,5 @@ async def lifespan(scope: Any, receive: Any, send: Any) -> None:
             return
 
 
-router = ProtocolTypeRouter({"http": Machines(Measured(pages)), "websocket": sockets, "lifespan": lifespan})
-application = Tracked(Counted(router, settings.TOOLCARDS.max_unauthenticated))
+router = ProtocolTypeRouter({"http": Machines(BodyMeter(pages)), "websocket": sockets, "lifespan": lifespan})
+application = RequestTracker(PeerCounter(router, settings.TOOLCARDS.max_unauthenticated))

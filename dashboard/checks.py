@@ -15,7 +15,7 @@ LOOPBACK = ("127.", "localhost", "::1", "[::1]")
 
 
 @register(Tags.security)
-def secret_key_is_secret(app_configs: object, **kwargs: object) -> Iterable[CheckMessage]:
+def check_secret_key(app_configs: object, **kwargs: object) -> Iterable[CheckMessage]:
     """The key file is readable by its owner only."""
     file = settings.SECRET_KEY_FILE
     if settings.TOOLCARDS.secret_key or not file.exists():
@@ -32,7 +32,7 @@ def secret_key_is_secret(app_configs: object, **kwargs: object) -> Iterable[Chec
 
 
 @register()
-def data_dir_is_ours(app_configs: object, **kwargs: object) -> Iterable[CheckMessage]:
+def check_data_dir(app_configs: object, **kwargs: object) -> Iterable[CheckMessage]:
     """The data directory can be written, and is closed to others."""
     folder = settings.TOOLCARDS.data_dir
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -50,7 +50,7 @@ def data_dir_is_ours(app_configs: object, **kwargs: object) -> Iterable[CheckMes
 
 
 @register()
-def redis_url_makes_sense(app_configs: object, **kwargs: object) -> Iterable[CheckMessage]:
+def check_redis_url(app_configs: object, **kwargs: object) -> Iterable[CheckMessage]:
     """The Redis URL is one."""
     url = settings.TOOLCARDS.redis_url
     if url and urlsplit(url).scheme not in ("redis", "rediss", "unix"):
@@ -62,15 +62,15 @@ def redis_url_makes_sense(app_configs: object, **kwargs: object) -> Iterable[Che
 
 
 @register()
-def several_processes_can_meet(app_configs: object, **kwargs: object) -> Iterable[CheckMessage]:
+def check_workers(app_configs: object, **kwargs: object) -> Iterable[CheckMessage]:
     """Several worker processes share a database server and hear each other's doorbells."""
-    return workers_faults(settings.TOOLCARDS)
+    return find_worker_faults(settings.TOOLCARDS)
 
 
 @register(Tags.security)
-def strangers_need_https(app_configs: object, **kwargs: object) -> Iterable[CheckMessage]:
+def check_https(app_configs: object, **kwargs: object) -> Iterable[CheckMessage]:
     """Passwords and agent keys do not cross a network in the clear."""
-    yield from bind_faults(settings.TOOLCARDS)
+    yield from find_bind_faults(settings.TOOLCARDS)
     if "*" in settings.ALLOWED_HOSTS:
         yield Caution(
             "TOOLCARDS_ALLOWED_HOSTS allows every name, so any web page can pose as this server.",
@@ -79,7 +79,7 @@ def strangers_need_https(app_configs: object, **kwargs: object) -> Iterable[Chec
         )
 
 
-def workers_faults(env: Environment) -> list[CheckMessage]:
+def find_worker_faults(env: Environment) -> list[CheckMessage]:
     """Return what keeps this many worker processes from working together; `serve` refuses to start with it."""
     missing = [
         name
@@ -100,7 +100,7 @@ def workers_faults(env: Environment) -> list[CheckMessage]:
     ]
 
 
-def bind_faults(env: Environment) -> list[CheckMessage]:
+def find_bind_faults(env: Environment) -> list[CheckMessage]:
     """Return why this address should not be served as things are; `serve` refuses to start with it."""
     if env.host.startswith(LOOPBACK) or env.https or env.insecure_http:
         return []

@@ -176,7 +176,7 @@ OTHER_NAMES = (
 )  # fmt: skip
 
 
-def read() -> Environment:
+def read_environment() -> Environment:
     """Return the checked environment, and create the data directory; raises ImproperlyConfigured."""
     _refuse_unknown_names()
     try:
@@ -185,7 +185,7 @@ def read() -> Environment:
         # The values stay unsaid: some are secrets.
         faults = [(str(fault["loc"][0]).upper(), fault["msg"]) for fault in error.errors(include_input=False)]
         raise ImproperlyConfigured("; ".join(f"TOOLCARDS_{name}: {why}" for name, why in faults)) from None
-    return environment.model_copy(update={"data_dir": _data_dir(environment.data_dir)})
+    return environment.model_copy(update={"data_dir": _create_data_dir(environment.data_dir)})
 
 
 def _refuse_unknown_names() -> None:
@@ -219,7 +219,7 @@ def _read_secret_files() -> dict[str, str]:
     return values
 
 
-def secret_key(given: SecretStr | None, file: Path) -> str:
+def load_secret_key(given: SecretStr | None, file: Path) -> str:
     """Return the key from the environment, else the one in the data directory, made on first use."""
     if given:
         return given.get_secret_value()
@@ -236,7 +236,7 @@ def secret_key(given: SecretStr | None, file: Path) -> str:
     return file.read_text().strip()
 
 
-def _data_dir(path: Path) -> Path:
+def _create_data_dir(path: Path) -> Path:
     """Return the data directory, which is its owner's alone."""
     path = path.expanduser().resolve()
     try:

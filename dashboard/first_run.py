@@ -20,21 +20,21 @@ DEMO = "demo"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FirstRun:
     """What is said once, at start: the admin who needs a sign-in link, and the first key's secret."""
 
     admin: User | None
     agent_key: str = ""
 
 
-def prepare(env: Environment) -> Found:
+def prepare(env: Environment) -> FirstRun:
     """Make what is missing; do nothing the second time."""
     roles.ensure_roles()
     policy_store.ensure_first_version(env.default_effect)
     admin = _ensure_admin(env.admin_password.get_secret_value() if env.admin_password else "")
     secret = _ensure_agent_key(env.agent_key.get_secret_value() if env.agent_key else "")
-    keeps = admin is not None and admin in roles.admins() and not admin.has_usable_password()
-    return Found(admin=admin if keeps else None, agent_key=secret)
+    keeps = admin is not None and admin in roles.list_admins() and not admin.has_usable_password()
+    return FirstRun(admin=admin if keeps else None, agent_key=secret)
 
 
 def _ensure_admin(password: str) -> User | None:
@@ -42,9 +42,9 @@ def _ensure_admin(password: str) -> User | None:
     users = get_user_model().objects
     admin = users.filter(username=ADMIN).first()
     if admin is None:
-        if not password and roles.admins().exists():
+        if not password and roles.list_admins().exists():
             return None  # somebody else keeps this server
-        with audit_signals.as_one("person.created", ADMIN):
+        with audit_signals.record_as_one_act("person.created", ADMIN):
             admin = users.create_superuser(username=ADMIN, password=password or None)
             admin.groups.add(Group.objects.get(name="admin"))
     # Hashing the same password anew would sign everybody out who is signed in as admin.
@@ -65,7 +65,7 @@ def _ensure_agent_key(secret: str) -> str:
 
 
 @contextmanager
-def demo_key() -> Iterator[str]:
+def temporary_demo_key() -> Iterator[str]:
     """Give the secret of a key that lives as long as the server does."""
     AgentKey.objects.filter(source__name=DEMO).delete()
     key, secret = AgentKey.objects.issue(DEMO)

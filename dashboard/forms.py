@@ -202,7 +202,7 @@ class ImportForm(forms.Form):
 
 def _read_yaml(text: str) -> Any:
     try:
-        return yaml_io.read(text).value
+        return yaml_io.read_yaml(text).value
     except yaml_io.NotYaml as refused:
         raise forms.ValidationError(f"Line {refused.line}: {refused.findings[0].message}") from None
 

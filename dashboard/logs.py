@@ -13,7 +13,7 @@ from toolcards.core.redaction.redactor import Redactor
 BODIES = {"body", "frame", "input", "input_text", "output", "args", "arguments", "headers", "cookies", "authorization"}
 
 
-def _without_bodies(logger: object, name: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
+def _drop_bodies(logger: object, name: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
     """Keep what agents and people send out of the logs, whoever forgot about it."""
     return {key: "(not logged)" if key in BODIES else value for key, value in event.items()}
 
@@ -22,12 +22,12 @@ def _without_bodies(logger: object, name: str, event: structlog.types.EventDict)
 SIGN_IN_LINK = re.compile(r"(/login/link/)[^/\s]+")
 
 
-def _without_links(logger: object, name: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
+def _mask_links(logger: object, name: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
     """Keep sign-in links out of the logs, in Django's own lines about refused requests too."""
     return {key: SIGN_IN_LINK.sub(r"\1…", value) if isinstance(value, str) else value for key, value in event.items()}
 
 
-def _without_secrets(logger: object, name: str, line: str) -> str:
+def _mask_secrets(logger: object, name: str, line: str) -> str:
     """Mask what looks like a secret in the finished line, tracebacks included."""
     try:
         from toolcards.showing import redactor
@@ -37,24 +37,24 @@ def _without_secrets(logger: object, name: str, line: str) -> str:
         return Redactor(b"").text(line)
 
 
-EVERY_LINE: list[structlog.types.Processor] = [
+PROCESSORS: list[structlog.types.Processor] = [
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_logger_name,
     structlog.stdlib.add_log_level,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
-    _without_bodies,
-    _without_links,
+    _drop_bodies,
+    _mask_links,
 ]
 
 
-def _without_refused_traces(record: logging.LogRecord) -> bool:
+def _drop_refused_tracebacks(record: logging.LogRecord) -> bool:
     """Drop the traceback of a request that was refused, which is no fault: its line says all there is to say."""
     if getattr(record, "status_code", 500) < 500:
         record.exc_info = None
     return True
 
 
-def _without_outages(record: logging.LogRecord) -> bool:
+def _drop_outage_lines(record: logging.LogRecord) -> bool:
     """Drop what Django says of each request that finds the database away: `toolcards.outages` says it once."""
     from toolcards.database import excuse
 
@@ -62,7 +62,7 @@ def _without_outages(record: logging.LogRecord) -> bool:
     return getattr(record, "status_code", 0) != 503 and not (error is not None and excuse(error))
 
 
-def configuration(*, style: str, level: str) -> dict[str, Any]:
+def build_configuration(*, style: str, level: str) -> dict[str, Any]:
     """Return Django's LOGGING: lines for people (`console`) or for machines (`json`)."""
     configure_structlog()
     return {
@@ -71,17 +71,17 @@ def configuration(*, style: str, level: str) -> dict[str, Any]:
         "formatters": {
             "line": {
                 "()": structlog.stdlib.ProcessorFormatter,
-                "foreign_pre_chain": EVERY_LINE,
+                "foreign_pre_chain": PROCESSORS,
                 "processors": [
                     structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                    *_renderer(style),
-                    _without_secrets,
+                    *_get_renderer(style),
+                    _mask_secrets,
                 ],
             }
         },
         "filters": {
-            "refused": {"()": lambda: _without_refused_traces},
-            "outages": {"()": lambda: _without_outages},
+            "refused": {"()": lambda: _drop_refused_tracebacks},
+            "outages": {"()": lambda: _drop_outage_lines},
         },
         # The level stands here too: the loggers below have their own, and pass on what the root would not.
         "handlers": {
@@ -109,14 +109,14 @@ def configuration(*, style: str, level: str) -> dict[str, Any]:
 def configure_structlog() -> None:
     """Let structlog's loggers end in the standard library's."""
     structlog.configure(
-        processors=[*EVERY_LINE, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=[*PROCESSORS, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
 
 
-def _renderer(style: str) -> list[structlog.types.Processor]:
+def _get_renderer(style: str) -> list[structlog.types.Processor]:
     if style == "json":
         return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     # The pretty traceback prints local variables, and those hold bodies.

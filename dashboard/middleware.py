@@ -133,7 +133,7 @@ class TooBusy:
             response = unavailable(request)
             response.away = True  # type: ignore[attr-defined]
             return response
-        if not isinstance(exception, hashing.Busy):
+        if not isinstance(exception, hashing.HashingBusy):
             return None
         answer = render(request, "429.html", status=429)
         answer["Retry-After"] = str(hashing.RETRY_AFTER)

@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Iterable
 
 
-def network(address: str) -> str:
+def to_network(address: str) -> str:
     """Return what counts as one address: of IPv6 the network of a household, for each has 2^64 addresses."""
     try:
         parsed = ipaddress.ip_address(address)

@@ -15,7 +15,7 @@ from dashboard import url_helpers
 from dashboard.cards import labels, skipped_frames
 from dashboard.cards.event_log import list_event_lines
 from dashboard.cards.timeline import build_timeline
-from dashboard.runs.filters import CallFilters, Page, RunFilters
+from dashboard.runs.filters import CallFilters, CallPage, RunFilters
 from toolcards.core.calls.card import ToolCallState
 from toolcards.core.calls.summary import summary
 from toolcards.models import Run, ToolCall
@@ -40,7 +40,7 @@ def run_window(run: int, *, before: int = 0, removed: bool = False) -> list[Tool
     return list(reversed((rows.filter(ordinal__lt=before) if before else rows)[:CARDS]))
 
 
-def calls_window(filters: CallFilters, *, before: int = 0) -> Page:
+def calls_window(filters: CallFilters, *, before: int = 0) -> CallPage:
     """Return a page of calls, newest first."""
     return filters.page(PAGE, before)
 
@@ -95,7 +95,7 @@ def run_row(run: Run) -> RunRow:
     """Return the run with what the table says of it."""
     look = labels.RUN_LABELS.get(run.status, labels.RUN_LABELS["running"])
     end = run.ended_at or (run.updated_at if run.status not in ("running", "waiting") else None)
-    lasted = url_helpers.length((end - run.started_at).total_seconds()) if end else ""
+    lasted = url_helpers.format_duration((end - run.started_at).total_seconds()) if end else ""
     return RunRow(run, look, shares(run.count_by_state), lasted)
 
 

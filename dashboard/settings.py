@@ -8,10 +8,10 @@ from django.core.exceptions import ImproperlyConfigured
 from dashboard import environment, logs
 from dashboard.environment import BASE_DIR, CHECKOUT, PACKAGE
 
-TOOLCARDS = environment.read()
+TOOLCARDS = environment.read_environment()
 
 SECRET_KEY_FILE = TOOLCARDS.data_dir / "secret_key"
-SECRET_KEY = environment.secret_key(TOOLCARDS.secret_key, SECRET_KEY_FILE)
+SECRET_KEY = environment.load_secret_key(TOOLCARDS.secret_key, SECRET_KEY_FILE)
 SECRET_KEY_FALLBACKS = [key.get_secret_value() for key in TOOLCARDS.secret_key_fallbacks]
 DEBUG = TOOLCARDS.debug
 
@@ -189,4 +189,4 @@ TIME_ZONE = "UTC"
 USE_I18N = False
 LANGUAGE_CODE = "en"
 
-LOGGING = logs.configuration(style=TOOLCARDS.log, level=TOOLCARDS.log_level)
+LOGGING = logs.build_configuration(style=TOOLCARDS.log, level=TOOLCARDS.log_level)

@@ -26,7 +26,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class BannerOutage:
     """One part that does not work: its name, what people read about it, and since when (epoch seconds)."""
 
     part: str
@@ -35,11 +35,11 @@ class Trouble:
     since: float
 
 
-def now() -> dict[str, Any]:
+def read_banner() -> dict[str, Any]:
     """Return what holds now; the outages are those of this server process."""
-    return emergency.get_emergency_state() | {"troubles": [_trouble(outage) for outage in outages.listed()]}
+    return emergency.get_emergency_state() | {"troubles": [_describe_outage(outage) for outage in outages.listed()]}
 
 
-def _trouble(outage: outages.Outage) -> Trouble:
+def _describe_outage(outage: outages.Outage) -> BannerOutage:
     title, consequence = _WORDS[outage.part]
-    return Trouble(outage.part, f"{title}: {outage.cause.words}.", consequence, outage.began)
+    return BannerOutage(outage.part, f"{title}: {outage.cause.words}.", consequence, outage.began)

@@ -12,7 +12,7 @@ from toolcards.models import Run, run_path
 _NUMBER = re.compile("[0-9]{1,18}")
 
 
-class Number(IntConverter):
+class NumberConverter(IntConverter):
     """A number in an address, as long as databases count: beyond that there is nothing, and SQLite would raise."""
 
     regex = _NUMBER.pattern
@@ -32,32 +32,32 @@ def read_public_id(text: str) -> tuple[int, int] | None:
     return None if run is None or ordinal is None else (run, ordinal)
 
 
-def run(name: str, source: str, **query: str | int) -> str:
+def build_run_url(name: str, source: str, **query: str | int) -> str:
     """Return the address of the run's page; `query` is what else it asks for."""
     return run_path(name, source, **query)
 
 
-def run_socket(shown: Run, **query: str | int) -> str:
+def build_run_socket_url(shown: Run, **query: str | int) -> str:
     """Return the address of the run's live socket; `query` says which view of the run."""
     return f"/ws/runs/{quote(shown.name, safe='')}/?{urlencode({'source': shown.source.name} | query)}"
 
 
-def call(public_id: str) -> str:
+def build_call_url(public_id: str) -> str:
     """Return the address of the call's page."""
     return f"/calls/{public_id}/"
 
 
-def vote(approval: str) -> str:
+def build_vote_url(approval: str) -> str:
     """Return where answers to the approval are posted."""
     return f"/approvals/{approval}/vote"
 
 
-def undo(approval: str) -> str:
+def build_undo_url(approval: str) -> str:
     """Return where an approval is taken back."""
     return f"/approvals/{approval}/undo"
 
 
-def length(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Return a length of time as short as it can be said: 12 ms, 0.8 s, 42 s, 3 min 10 s, 2 h 5 min."""
     if seconds < 0.1:
         return f"{max(0, round(seconds * 1000))} ms"

@@ -19,9 +19,9 @@ from dashboard.runs import call_views, manual_outcome, overview
 from dashboard.runs import views as runs
 from dashboard.sources import connect
 from dashboard.sources import views as sources
-from dashboard.url_helpers import Number
+from dashboard.url_helpers import NumberConverter
 
-register_converter(Number, "number")
+register_converter(NumberConverter, "number")
 
 LOOKING = [
     path("", overview.now, name="now"),
@@ -29,14 +29,14 @@ LOOKING = [
     path("runs/<path:name>/", runs.run, name="run"),
     path("calls/", call_views.calls, name="calls"),
     path("calls/<number:run>-<number:ordinal>/", call_views.call, name="call"),
-    path("calls/<number:run>-<number:ordinal>/why/", call_policy.why, name="why"),
-    path("calls/<number:run>-<number:ordinal>/rule/", call_policy.rule, name="rule-from-call"),
+    path("calls/<number:run>-<number:ordinal>/why/", call_policy.explain_call, name="why"),
+    path("calls/<number:run>-<number:ordinal>/rule/", call_policy.suggest_rule, name="rule-from-call"),
 ]
 
 SIGNING = [
-    path("login/", sign_in_views.SignIn.as_view(), name="login"),
+    path("login/", sign_in_views.SignInView.as_view(), name="login"),
     path("login/link/<str:token>/", sign_in_views.use_link, name="login-link"),
-    path("logout/", sign_in_views.SignOut.as_view(), name="logout"),
+    path("logout/", sign_in_views.SignOutView.as_view(), name="logout"),
 ]
 
 ANSWERING = [
@@ -57,10 +57,10 @@ POLICY = [
     path("policy/draft/", policy.draft, name="policy-draft"),
     path("policy/draft/default/", policy.set_default, name="policy-default"),
     path("policy/draft/activate/", policy.activate, name="policy-activate"),
-    path("policy/draft/text/", text_editor.text, name="policy-text"),
-    path("policy/draft/simulate/", simulation.begin, name="policy-simulate"),
+    path("policy/draft/text/", text_editor.edit_text, name="policy-text"),
+    path("policy/draft/simulate/", simulation.begin_simulation, name="policy-simulate"),
     path("policy/simulations/<str:pk>/", simulation.simulation, name="policy-simulation"),
-    path("policy/simulations/<str:pk>/cancel/", simulation.cancel, name="policy-simulation-cancel"),
+    path("policy/simulations/<str:pk>/cancel/", simulation.cancel_simulation, name="policy-simulation-cancel"),
     path("policy/packs/<slug:name>/", policy.take_pack, name="policy-pack"),
     path("policy/rules/new/", policy.new_rule, name="rule-new"),
     path("policy/rules/<str:rule_id>/", policy.edit_rule, name="rule"),
@@ -104,23 +104,23 @@ CONNECTING = [
 
 AUDIT = [
     path("settings/audit/", audit.audit, name="audit"),
-    path("settings/audit/verify/", audit.check, name="audit-verify"),
-    path("settings/audit/export/", audit.export, name="audit-export"),
-    path("calls/<str:public_id>/reveal", audit.reveal, name="reveal"),
+    path("settings/audit/verify/", audit.verify_trail, name="audit-verify"),
+    path("settings/audit/export/", audit.export_trail, name="audit-export"),
+    path("calls/<str:public_id>/reveal", audit.reveal_call, name="reveal"),
 ]
 
 NOTIFYING = [
     path("settings/notify/", notifications.notify, name="notify"),
     path("settings/notify/<number:pk>/", notifications.webhook, name="notify-one"),
-    path("settings/notify/<number:pk>/<str:what>/", notifications.act, name="notify-act"),
+    path("settings/notify/<number:pk>/<str:what>/", notifications.change_webhook, name="notify-act"),
     path("settings/notify/deliveries/<number:pk>/", notifications.delivery, name="notify-delivery"),
-    path("settings/notify/deliveries/<number:pk>/again/", notifications.again, name="notify-again"),
+    path("settings/notify/deliveries/<number:pk>/again/", notifications.resend_delivery, name="notify-again"),
 ]
 
 PEOPLE = [
     path("settings/people/", accounts.people, name="people"),
     path("settings/people/<number:pk>/", accounts.person, name="person"),
-    path("settings/people/<number:pk>/<str:what>/", accounts.act, name="person-act"),
+    path("settings/people/<number:pk>/<str:what>/", accounts.change_access, name="person-act"),
     path("settings/password/", accounts.password, name="password"),
 ]
 
@@ -136,7 +136,7 @@ urlpatterns = [
     *POLICY,
     *CONNECTING,
     path("", include("toolcards.transports.urls")),  # machines: the API, health, metrics
-    path("admin/login/", sign_in_views.to_sign_in),  # one place checks passwords
+    path("admin/login/", sign_in_views.redirect_to_sign_in),  # one place checks passwords
     path("admin/password_change/", RedirectView.as_view(pattern_name="password")),
     path("admin/", admin.site.urls),
 ]

@@ -208,7 +208,7 @@ def a_person(db: None) -> Callable[..., Any]:
     """Give `a_person(role)`: a person with the role, who signs in with the password `password`."""
 
     def make(role: str = "approver", name: str = "") -> Any:
-        return roles.create(name or f"a-{role}", role=role, password="a password for tests")
+        return roles.create_person(name or f"a-{role}", role=role, password="a password for tests")
 
     return make
 

@@ -435,7 +435,7 @@ def test_votes_are_bound_to_the_original(a_call: Any, an_approver: Any, ballot: 
 
 @pytest.mark.parametrize("style", ["console", "json"])
 def test_log_lines_hide_secrets_tracebacks_included(style: str) -> None:
-    formatter = logs.configuration(style=style, level="info")["formatters"]["line"]
+    formatter = logs.build_configuration(style=style, level="info")["formatters"]["line"]
     line = formatter.pop("()")(**formatter)
     try:
         raise ValueError(f"PASSWORD={SECRET}")
@@ -451,7 +451,7 @@ def test_log_lines_hide_secrets_tracebacks_included(style: str) -> None:
 
 @pytest.mark.parametrize("level", ["error", "warning", "info", "debug"])
 def test_no_logger_says_more_than_was_asked_for(level: str) -> None:
-    console = logs.configuration(style="json", level=level)["handlers"]["console"]
+    console = logs.build_configuration(style="json", level=level)["handlers"]["console"]
     assert console["level"] == level.upper()
 
 
@@ -465,7 +465,7 @@ def test_a_refused_request_leaves_a_line_and_no_traceback() -> None:
 
         record = logging.LogRecord("django.request", logging.WARNING, "f", 1, "Forbidden", (), sys.exc_info())
     record.status_code = 403
-    named = logs.configuration(style="console", level="info")
+    named = logs.build_configuration(style="console", level="info")
     refused = named["filters"]["refused"]["()"]()
     assert refused(record) and record.exc_info is None
     assert "refused" in named["handlers"]["console"]["filters"]
@@ -483,8 +483,8 @@ def test_the_test_box_hides_what_it_looked_at() -> None:
         }
     )
     given = {"env": {"API_TOKEN": SECRET}, "command": f"PASSWORD={SECRET}"}
-    question = dry_run.question_about("bash", given, agent=(), source="")
-    tried = [dry_run._tried(entry, {}) for entry in decide(rules, question, explain=True).trace]
+    question = dry_run.build_request("bash", given, agent=(), source="")
+    tried = [dry_run._build_rule_trial(entry, {}) for entry in decide(rules, question, explain=True).trace]
     assert len(tried) == 2 and "secret value" in repr(tried)
     assert SECRET not in repr(tried) and SECRET not in repr(dry_run.try_call(rules, question).nearest)
 

@@ -219,7 +219,7 @@ def somebody(role: str) -> Client:
     """A client of a person with the role; "" is one without any, None nobody."""
     person = get_user_model().objects.filter(username=f"p-{role}").first()
     if person is None:
-        person = roles.create(f"p-{role}", role=role) if role else get_user_model().objects.create(username="p-")
+        person = roles.create_person(f"p-{role}", role=role) if role else get_user_model().objects.create(username="p-")
     client = Client()
     client.force_login(person)
     return client

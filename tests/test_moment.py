@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from dashboard.policy import dry_run
-from dashboard.policy.explanation import why
-from dashboard.policy.simulation.past_calls import Span, past, question_of
+from dashboard.policy.explanation import explain
+from dashboard.policy.simulation.past_calls import Span, iterate_past_calls, request_for_call
 from toolcards import gate
 from toolcards.core.policy.decision import decide
 from toolcards.gate import policy_store
@@ -49,13 +49,13 @@ def test_what_happened_is_what_a_simulation_and_why_say(
     for number in range(3):  # what comes later changes nothing of what was
         gate.decide(source, gate.DecisionRequest(run="r", call_id=f"later-{number}", tool="frob", args={}))
     call = ToolCall.objects.select_related("run__source__owner").get(call_id="c")
-    question = question_of(call, call.as_card())
-    seen = [one.question for one in past(Span()) if one.pk == call.pk and one.question]
+    question = request_for_call(call, call.as_card())
+    seen = [one.question for one in iterate_past_calls(Span()) if one.pk == call.pk and one.question]
     assert seen or args["many"]  # what is that large is counted, not judged
     for asked in (question, *seen):
         again = decide(policy_store.get_active_policy(), asked)
         assert (again.effect, again.code) == (told["decision"], told["reason"]["code"])
-    shown = why(call)
+    shown = explain(call)
     assert shown.trial is not None and not shown.differs and shown.recorded == told["decision"]
 
 
@@ -63,8 +63,8 @@ def test_a_tried_call_is_of_a_known_tool_where_the_newest_one_was(policy: Any, s
     a_person("approver")
     policy({"default": "allow", "unknown_tool": "ask"})
     assert gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="frob", args={}))["decision"] == "ask"
-    assert dry_run.try_call(policy_store.get_active_policy(), dry_run.question_about("frob", {})).effect == "ask"
-    assert dry_run.try_call(policy_store.get_active_policy(), dry_run.question_about("Read", {})).effect == "allow"
+    assert dry_run.try_call(policy_store.get_active_policy(), dry_run.build_request("frob", {})).effect == "ask"
+    assert dry_run.try_call(policy_store.get_active_policy(), dry_run.build_request("Read", {})).effect == "allow"
 
 
 @pytest.mark.parametrize("count", [990, 9_900])

@@ -19,7 +19,7 @@ from django.dispatch import receiver
 from toolcards.audit.trail import Act, write
 
 FLAGS = {"username": "name", "is_active": "active", "is_staff": "staff", "is_superuser": "superuser"}
-_told: ContextVar[str] = ContextVar("told", default="")  # whose changes somebody further out tells
+_grouped_person: ContextVar[str] = ContextVar("told", default="")  # whose changes somebody further out tells
 
 # Django saves people and groups without a transaction around it. With one, the row of the trail and what it tells of
 # are written together or not at all, in Django's own commands and admin too.
@@ -28,48 +28,48 @@ Group.save = transaction.atomic(Group.save)  # type: ignore[method-assign]
 
 
 @contextmanager
-def as_one(act: str, name: str) -> Iterator[None]:
+def record_as_one_act(act: str, name: str) -> Iterator[None]:
     """Tell what happens inside to the person of that name as one act, with what was and is, if anything changed."""
     with transaction.atomic():
-        was = _state(name)
-        token = _told.set(name)
+        was = _read_state(name)
+        token = _grouped_person.set(name)
         try:
             yield
         finally:
-            _told.reset(token)
-        now = _state(name)
+            _grouped_person.reset(token)
+        now = _read_state(name)
         if was != now:
-            write(Act(act, detail={"person": name} | (_differences(was, now) if was else _new(now))))
+            write(Act(act, detail={"person": name} | (_find_differences(was, now) if was else _without_name(now))))
 
 
-def _state(name: str) -> dict[str, Any]:
+def _read_state(name: str) -> dict[str, Any]:
     person = User.objects.filter(username=name).first()
     if person is None:
         return {}
-    return _flags(person) | {
-        "groups": _names(person.groups.all()),
-        "rights": _names(person.user_permissions.all()),
-        "signs_in": _way_in(person),
+    return _read_flags(person) | {
+        "groups": _sort_names(person.groups.all()),
+        "rights": _sort_names(person.user_permissions.all()),
+        "signs_in": _describe_sign_in_method(person),
     }
 
 
-def _flags(person: User) -> dict[str, Any]:
+def _read_flags(person: User) -> dict[str, Any]:
     return {word: getattr(person, field) for field, word in FLAGS.items()}
 
 
-def _way_in(person: User) -> str:
+def _describe_sign_in_method(person: User) -> str:
     return "by password" if person.has_usable_password() else "by link"
 
 
-def _differences(was: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+def _find_differences(was: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
     return {name: {"was": was.get(name), "is": value} for name, value in now.items() if was.get(name) != value}
 
 
-def _new(state: dict[str, Any]) -> dict[str, Any]:
+def _without_name(state: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in state.items() if name != "name"}
 
 
-def _names(rows: Iterable[Any]) -> list[str]:
+def _sort_names(rows: Iterable[Any]) -> list[str]:
     """The names of groups or rights, in order."""
     return sorted(row.codename if hasattr(row, "codename") else row.name for row in rows)
 
@@ -78,30 +78,36 @@ def _names(rows: Iterable[Any]) -> list[str]:
 
 
 @receiver(pre_save, sender=User)
-def _looks(sender: Any, instance: User, update_fields: Any = None, **rest: Any) -> None:
+def _remember_stored_person(sender: Any, instance: User, update_fields: Any = None, **rest: Any) -> None:
     """Remember what is stored, for whoever is about to be saved; a sign-in alone changes nothing of who may do what."""
     concerned = update_fields is None or {*FLAGS, "password"} & set(update_fields)
-    stored = concerned and instance.pk and instance.get_username() != _told.get()
+    stored = concerned and instance.pk and instance.get_username() != _grouped_person.get()
     instance._before = User.objects.filter(pk=instance.pk).first() if stored else None  # type: ignore[attr-defined]
 
 
 @receiver(post_save, sender=User)
-def person_saved(sender: Any, instance: User, created: bool, **rest: Any) -> None:
+def record_person_saved(sender: Any, instance: User, created: bool, **rest: Any) -> None:
     """A person is new, or was changed."""
     name, before = instance.get_username(), instance._before  # type: ignore[attr-defined]
-    if name == _told.get():
+    if name == _grouped_person.get():
         return
     if created:
-        write(Act("person.created", detail={"person": name, "signs_in": _way_in(instance)} | _new(_flags(instance))))
+        write(
+            Act(
+                "person.created",
+                detail={"person": name, "signs_in": _describe_sign_in_method(instance)}
+                | _without_name(_read_flags(instance)),
+            )
+        )
     elif before is not None:
-        changed = _differences(_flags(before), _flags(instance))
+        changed = _find_differences(_read_flags(before), _read_flags(instance))
         if changed:
             write(Act("person.changed", detail={"person": before.get_username()} | changed))
         if before.password != instance.password:
-            write(Act("person.password", detail={"person": name, "how": _how(instance)}))
+            write(Act("person.password", detail={"person": name, "how": _describe_password_change(instance)}))
 
 
-def _how(person: User) -> str:
+def _describe_password_change(person: User) -> str:
     """A sign-in hashes a password anew that was hashed the old way: then nobody has typed a new one."""
     if not person.has_usable_password():
         return "taken away"
@@ -112,12 +118,12 @@ def _how(person: User) -> str:
 
 
 @receiver(pre_save, sender=Group)
-def _looks_at_group(sender: Any, instance: Group, **rest: Any) -> None:
+def _remember_stored_group(sender: Any, instance: Group, **rest: Any) -> None:
     instance._before = Group.objects.filter(pk=instance.pk).first() if instance.pk else None  # type: ignore[attr-defined]
 
 
 @receiver(post_save, sender=Group)
-def group_saved(sender: Any, instance: Group, created: bool, **rest: Any) -> None:
+def record_group_saved(sender: Any, instance: Group, created: bool, **rest: Any) -> None:
     """A group is new, or has another name: rules name it."""
     before = instance._before  # type: ignore[attr-defined]
     if created:
@@ -127,7 +133,7 @@ def group_saved(sender: Any, instance: Group, created: bool, **rest: Any) -> Non
 
 
 @receiver(pre_delete, sender=Group)
-def group_gone(sender: Any, instance: Group, **rest: Any) -> None:
+def record_group_deleted(sender: Any, instance: Group, **rest: Any) -> None:
     """A group is gone, and with it what its members might do."""
     members = sorted(instance.user_set.values_list("username", flat=True))
     write(Act("group.deleted", detail={"group": instance.name, "members": members}))
@@ -143,7 +149,9 @@ _RELATIONS = {
 }
 
 
-def related(sender: Any, instance: Any, action: str, reverse: bool, model: Any, pk_set: Any, **rest: Any) -> None:
+def record_membership_change(
+    sender: Any, instance: Any, action: str, reverse: bool, model: Any, pk_set: Any, **rest: Any
+) -> None:
     """Somebody joined or left, or was given or lost rights, from whichever end of the relation."""
     if action not in {"post_add", "pre_remove", "pre_clear"}:
         return
@@ -156,13 +164,19 @@ def related(sender: Any, instance: Any, action: str, reverse: bool, model: Any, 
     for mine, other in rows.values_list(through[ours], through[theirs]):
         touched.setdefault(mine, set()).add(other)
     for one in ours.objects.filter(pk__in=touched):
-        if word == "person" and str(one) == _told.get():
+        if word == "person" and str(one) == _grouped_person.get():
             continue
-        changed = set(_names(theirs.objects.filter(pk__in=touched[one.pk])))
-        write(Act(act, detail={word: str(one)} | _moved(set(_names(getattr(one, side).all())), changed, action)))
+        changed = set(_sort_names(theirs.objects.filter(pk__in=touched[one.pk])))
+        write(
+            Act(
+                act,
+                detail={word: str(one)}
+                | _describe_membership_change(set(_sort_names(getattr(one, side).all())), changed, action),
+            )
+        )
 
 
-def _moved(now: set[str], changed: set[str], action: str) -> dict[str, Any]:
+def _describe_membership_change(now: set[str], changed: set[str], action: str) -> dict[str, Any]:
     """What was and what is; of rights, of which there are many, only what moved."""
     was, then = (now - changed, now) if action == "post_add" else (now, now - changed)
     if len(now) > 20:
@@ -171,4 +185,4 @@ def _moved(now: set[str], changed: set[str], action: str) -> dict[str, Any]:
 
 
 for _through in _RELATIONS:
-    m2m_changed.connect(related, sender=_through)
+    m2m_changed.connect(record_membership_change, sender=_through)

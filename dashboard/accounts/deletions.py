@@ -17,7 +17,7 @@ from toolcards.models import AgentKey, Source
 
 
 @receiver(post_delete, sender=AgentKey)
-def key_gone(sender: Any, instance: AgentKey, **rest: Any) -> None:
+def record_key_deleted(sender: Any, instance: AgentKey, **rest: Any) -> None:
     """A key is gone; its source may be gone with it."""
     source = Source.objects.filter(pk=instance.source_id).values_list("name", flat=True).first()
     detail = {"source": source or str(instance.source_id), "prefix": f"{instance.prefix}…", "scopes": instance.scopes}
@@ -25,12 +25,12 @@ def key_gone(sender: Any, instance: AgentKey, **rest: Any) -> None:
 
 
 @receiver(post_delete, sender=Source)
-def source_gone(sender: Any, instance: Source, **rest: Any) -> None:
+def record_source_deleted(sender: Any, instance: Source, **rest: Any) -> None:
     """A source is gone, with its runs and keys."""
     write(Act("source.deleted", detail={"source": instance.name, "env": instance.env}))
 
 
 @receiver(post_delete, sender=get_user_model())
-def person_gone(sender: Any, instance: Any, **rest: Any) -> None:
+def record_person_deleted(sender: Any, instance: Any, **rest: Any) -> None:
     """A person is gone."""
     write(Act("person.deleted", detail={"person": instance.get_username()}))

@@ -13,30 +13,30 @@ from django.core import signing
 from django.http import HttpRequest, HttpResponse
 
 SALT = "toolcards.device"
-LIFE = 365 * 24 * 3600  # seconds
-MOST = 5  # people of one browser
+MAX_AGE = 365 * 24 * 3600  # seconds
+MAX_PEOPLE = 5  # people of one browser
 
 
-def known(request: HttpRequest, person: int | None) -> str:
+def find_device(request: HttpRequest, person: int | None) -> str:
     """Return the id of the browser if this person has signed in with it, else the empty string."""
-    name, people = _read(request)
+    name, people = _read_cookie(request)
     return f"{name} {person}" if person in people else ""
 
 
-def remember(request: HttpRequest, response: HttpResponse, person: int) -> None:
+def set_device_cookie(request: HttpRequest, response: HttpResponse, person: int) -> None:
     """Set the cookie that says so."""
-    name, people = _read(request)
-    latest = [person, *(pk for pk in people if pk != person)][:MOST]
+    name, people = _read_cookie(request)
+    latest = [person, *(pk for pk in people if pk != person)][:MAX_PEOPLE]
     value = signing.dumps({"id": name or secrets.token_urlsafe(16), "people": latest}, salt=SALT)
     response.set_cookie(
-        settings.DEVICE_COOKIE_NAME, value, max_age=LIFE, httponly=True, samesite="Lax",
+        settings.DEVICE_COOKIE_NAME, value, max_age=MAX_AGE, httponly=True, samesite="Lax",
         secure=settings.SESSION_COOKIE_SECURE,
     )  # fmt: skip
 
 
-def _read(request: HttpRequest) -> tuple[str, list[int]]:
+def _read_cookie(request: HttpRequest) -> tuple[str, list[int]]:
     try:
-        said: Any = signing.loads(request.COOKIES.get(settings.DEVICE_COOKIE_NAME, ""), salt=SALT, max_age=LIFE)
+        said: Any = signing.loads(request.COOKIES.get(settings.DEVICE_COOKIE_NAME, ""), salt=SALT, max_age=MAX_AGE)
         return str(said["id"]), [int(pk) for pk in said["people"]]
     except (signing.BadSignature, KeyError, TypeError, ValueError):
         return "", []

@@ -13,8 +13,8 @@ from django.core.exceptions import ValidationError
 from dashboard.accounts import devices, throttle
 from toolcards.audit.trail import Act, write
 
-LONGEST_PASSWORD = 4096  # characters
-SLOWLY = "Too many failed attempts. Try again in {} seconds."
+MAX_PASSWORD = 4096  # characters
+TOO_MANY_ATTEMPTS_TEXT = "Too many failed attempts. Try again in {} seconds."
 
 
 class SignInForm(AuthenticationForm):
@@ -27,16 +27,16 @@ class SignInForm(AuthenticationForm):
             return self.cleaned_data
         attempt = self._admitted(name)
         longest = get_user_model()._meta.get_field("username").max_length or 150
-        if len(name) > longest or len(self.cleaned_data["password"]) > LONGEST_PASSWORD:
+        if len(name) > longest or len(self.cleaned_data["password"]) > MAX_PASSWORD:
             raise self.get_invalid_login_error()
-        with _counted(attempt):
+        with _count_failure(attempt):
             return super().clean()
 
     def _admitted(self, name: str) -> throttle.Attempt:
         person = get_user_model().objects.filter(username=name).values_list("pk", flat=True).first()
         address = str(self.request.META.get("REMOTE_ADDR", ""))
         try:
-            return throttle.sign_ins.admit(name, address, devices.known(self.request, person))
+            return throttle.sign_ins.admit(name, address, devices.find_device(self.request, person))
         except throttle.TooManyAttempts as refused:
             if refused.first:
                 detail = {"typed": name} if person else {}
@@ -56,13 +56,13 @@ class OwnPasswordForm(PasswordChangeForm):
         try:
             attempt = throttle.sign_ins.admit("", "", f"session {self._session}")
         except throttle.TooManyAttempts as refused:
-            raise ValidationError(SLOWLY.format(refused.wait), code="later") from None
-        with _counted(attempt):
+            raise ValidationError(TOO_MANY_ATTEMPTS_TEXT.format(refused.wait), code="later") from None
+        with _count_failure(attempt):
             return str(super().clean_old_password())
 
 
 @contextmanager
-def _counted(attempt: throttle.Attempt) -> Iterator[None]:
+def _count_failure(attempt: throttle.Attempt) -> Iterator[None]:
     """Count the attempt as failed where the password is wrong, and not at all where it could not be checked."""
     try:
         yield

@@ -12,19 +12,19 @@ from contextlib import contextmanager
 
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 
-PLACES = max(1, (os.cpu_count() or 2) // 4)  # hashes at the same time, in each process
-QUEUE = 8  # who waits for a place
+SLOTS = max(1, (os.cpu_count() or 2) // 4)  # hashes at the same time, in each process
+MAX_WAITING = 8  # who waits for a place
 RETRY_AFTER = 5  # seconds
 
 
-class Busy(Exception):
+class HashingBusy(Exception):
     """The queue for hashing is full."""
 
 
-class Places:
+class HashingSlots:
     """So many threads at a time, and so many more that wait."""
 
-    def __init__(self, places: int = PLACES, queue: int = QUEUE) -> None:
+    def __init__(self, places: int = SLOTS, queue: int = MAX_WAITING) -> None:
         self._most, self._inside = places + queue, 0
         self._free, self._lock = threading.Semaphore(places), threading.Lock()
 
@@ -33,7 +33,7 @@ class Places:
         """Hold a place, after waiting for it; raises Busy at once where too many wait."""
         with self._lock:
             if self._inside >= self._most:
-                raise Busy
+                raise HashingBusy
             self._inside += 1
         try:
             with self._free:
@@ -43,7 +43,7 @@ class Places:
                 self._inside -= 1
 
 
-places = Places()
+hashing_slots = HashingSlots()
 
 
 class BoundedPBKDF2(PBKDF2PasswordHasher):
@@ -51,5 +51,5 @@ class BoundedPBKDF2(PBKDF2PasswordHasher):
 
     def encode(self, password: str, salt: str, iterations: int | None = None) -> str:
         """See Django; every check of a password goes through here, too."""
-        with places.one():
+        with hashing_slots.one():
             return str(super().encode(password, salt, iterations))

@@ -16,17 +16,17 @@ from dashboard.accounts import audit_signals, sign_in_links
 ROLES = ("viewer", "approver", "admin")
 
 # What admins may change by hand. All else is written by the gate, and only read here.
-KEPT_BY_ADMINS = ("source", "agentkey", "draft", "draftrule", "webhook")
-STOCK = ("add_", "change_", "delete_", "view_")
+ADMIN_TABLES = ("source", "agentkey", "draft", "draftrule", "webhook")
+MODEL_PERMISSIONS = ("add_", "change_", "delete_", "view_")
 # Admins add and switch off people, and nobody is deleted: the log names them.
-OVER_PEOPLE = ("add_user", "change_user", "view_user", "view_group")
+PEOPLE_PERMISSIONS = ("add_user", "change_user", "view_user", "view_group")
 
 
 class LastAdmin(Exception):
     """Without this person nobody could keep this server."""
 
 
-class Stale(Exception):
+class StalePerson(Exception):
     """Somebody else has changed the person since they were looked at."""
 
 
@@ -40,13 +40,13 @@ def ensure_roles() -> None:
     rights = list(Permission.objects.values_list("pk", "content_type__app_label", "content_type__model", "codename"))
     for role in ROLES:
         group, _ = Group.objects.get_or_create(name=role)
-        group.permissions.add(*(pk for pk, *right in rights if _holds(role, *right)))
+        group.permissions.add(*(pk for pk, *right in rights if _holds_permission(role, *right)))
 
 
 # ---------------------------------------------------------------- changing people; each is one row of the audit trail
 
 
-def create(name: str, *, role: str, password: str = "", groups: Collection[str] = ()) -> User:
+def create_person(name: str, *, role: str, password: str = "", groups: Collection[str] = ()) -> User:
     """Make a person; without a password they sign in by link. Raises ValueError if the name is taken or not a name."""
     users = get_user_model()
     name = users.normalize_username(name)  # as sign-in reads it: one spelling of a name, one person
@@ -55,55 +55,55 @@ def create(name: str, *, role: str, password: str = "", groups: Collection[str] 
     except ValidationError as wrong:
         raise ValueError(" ".join(wrong.messages)) from None
     with transaction.atomic():
-        lock()
+        lock_people()
         if taken := users.objects.filter(username__iexact=name).first():
             raise ValueError(f"there is a person called {taken.get_username()} already")
-        with audit_signals.as_one("person.created", name):
+        with audit_signals.record_as_one_act("person.created", name):
             person = users.objects.create_user(username=name, password=password or None)
-            _put(person, role, groups)
+            _set_groups(person, role, groups)
     return person
 
 
-def give(person: User, role: str) -> None:
+def assign_role(person: User, role: str) -> None:
     """Make this the person's one role, from the command line; raises LastAdmin."""
-    with _an_admin_stays(), audit_signals.as_one("person.changed", person.get_username()):
-        _put(person, role, other_groups(person))
+    with _require_remaining_admin(), audit_signals.record_as_one_act("person.changed", person.get_username()):
+        _set_groups(person, role, list_other_groups(person))
 
 
-def change(person: User, *, role: str, groups: Collection[str], seen: str, by: User) -> None:
+def change_person(person: User, *, role: str, groups: Collection[str], seen: str, by: User) -> None:
     """Give the person this role and these other groups, made where there are none.
 
     Raises LastAdmin, Stale, NotASuperuser.
     """
-    with _an_admin_stays(), audit_signals.as_one("person.changed", person.get_username()):
-        _as_seen(person, seen, by)
-        _put(person, role, groups)
+    with _require_remaining_admin(), audit_signals.record_as_one_act("person.changed", person.get_username()):
+        _reload_unchanged(person, seen, by)
+        _set_groups(person, role, groups)
 
 
-def link(person: User, base: str, life: int, *, seen: str, by: User) -> str:
+def create_sign_in_link(person: User, base: str, life: int, *, seen: str, by: User) -> str:
     """Return a new sign-in link for the person; raises Stale (switched off, too), NotASuperuser."""
     with transaction.atomic():
-        lock()
-        _as_seen(person, seen, by)
+        lock_people()
+        _reload_unchanged(person, seen, by)
         if not person.is_active:
-            raise Stale
+            raise StalePerson
         return sign_in_links.make_link(person, base, life)
 
 
-def switch(person: User, active: bool, *, seen: str, by: User) -> None:
+def set_active(person: User, active: bool, *, seen: str, by: User) -> None:
     """Let the person in, or no more: open pages and sockets of theirs end within seconds.
 
     Raises LastAdmin, Stale, NotASuperuser.
     """
-    with _an_admin_stays(), audit_signals.as_one("person.changed", person.get_username()):
-        _as_seen(person, seen, by)
+    with _require_remaining_admin(), audit_signals.record_as_one_act("person.changed", person.get_username()):
+        _reload_unchanged(person, seen, by)
         person.is_active = active
         person.save(update_fields=["is_active"])
         if not active:
             sign_in_links.void_links(person)
 
 
-def _put(person: User, role: str, groups: Collection[str]) -> None:
+def _set_groups(person: User, role: str, groups: Collection[str]) -> None:
     ensure_roles()
     person.groups.set([Group.objects.get_or_create(name=name)[0] for name in {role, *groups} if name])
     person.is_staff = role == "admin"
@@ -112,75 +112,75 @@ def _put(person: User, role: str, groups: Collection[str]) -> None:
 
 
 @contextmanager
-def _an_admin_stays() -> Iterator[None]:
+def _require_remaining_admin() -> Iterator[None]:
     """Undo what happens inside if it leaves nobody to keep this server."""
     with transaction.atomic():
-        lock()
-        had = admins().exists()
+        lock_people()
+        had = list_admins().exists()
         yield
-        if had and not admins().exists():
+        if had and not list_admins().exists():
             raise LastAdmin
 
 
-def lock() -> None:
+def lock_people() -> None:
     """Let nobody else change people until the transaction ends: of two who switch each other off, one is late."""
     list(Group.objects.select_for_update().filter(name="admin"))
 
 
-def _as_seen(person: User, seen: str, by: User) -> None:
+def _reload_unchanged(person: User, seen: str, by: User) -> None:
     """Read the person again, under the lock; raises NotASuperuser, or Stale if they are not as they were seen."""
     person.refresh_from_db()
-    if not may_change(by, person):
+    if not can_change(by, person):
         raise NotASuperuser
-    if seen != state(person):
-        raise Stale
+    if seen != compute_state_digest(person):
+        raise StalePerson
 
 
 # ---------------------------------------------------------------- looking at people
 
 
-def may_change(by: User, person: User) -> bool:
+def can_change(by: User, person: User) -> bool:
     """Return whether `by` may change this person, as far as superusers are protected from everyone else."""
     return by.is_superuser or not person.is_superuser
 
 
-def admins() -> QuerySet[User]:
+def list_admins() -> QuerySet[User]:
     """Return who keeps this server: active, with the role or above all rights."""
     kept = Q(is_superuser=True) | Q(groups__name="admin")
     return get_user_model().objects.filter(kept, is_active=True).distinct()
 
 
-def only_admin(person: User) -> bool:
+def is_only_admin(person: User) -> bool:
     """Return whether nobody else keeps this server."""
-    return not admins().exclude(pk=person.pk).exists() and admins().filter(pk=person.pk).exists()
+    return not list_admins().exclude(pk=person.pk).exists() and list_admins().filter(pk=person.pk).exists()
 
 
-def role_of(person: User) -> str:
+def get_role(person: User) -> str:
     """Return the person's role; the empty string without one. Who has all rights is an admin."""
     held = {group.name for group in person.groups.all()}
     return "admin" if person.is_superuser else next((role for role in reversed(ROLES) if role in held), "")
 
 
-def other_groups(person: User) -> list[str]:
+def list_other_groups(person: User) -> list[str]:
     """Return the person's groups beside the roles, in order: rules name them."""
     return sorted(group.name for group in person.groups.all() if group.name not in ROLES)
 
 
-def state(person: User) -> str:
+def compute_state_digest(person: User) -> str:
     """Return a digest of what pages change of a person: who changes it says what they saw."""
     said = [person.pk, person.is_active, person.is_superuser, sorted(group.name for group in person.groups.all())]
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
 
 
-def _holds(role: str, app: str, table: str, code: str) -> bool:
+def _holds_permission(role: str, app: str, table: str, code: str) -> bool:
     if app != "toolcards":
-        return role == "admin" and app == "auth" and code in OVER_PEOPLE
+        return role == "admin" and app == "auth" and code in PEOPLE_PERMISSIONS
     if code.startswith("view_"):
         return role == "admin" or table not in ("agentkey", "auditrow", "audithead")
     if code == "vote":
         return role in ("approver", "admin")
     if code == "delete_source":
         return False  # its runs and their log would go with it
-    if code.startswith(STOCK):
-        return role == "admin" and table in KEPT_BY_ADMINS
+    if code.startswith(MODEL_PERMISSIONS):
+        return role == "admin" and table in ADMIN_TABLES
     return role == "admin"  # rights of our own making, for example to edit policy

@@ -14,12 +14,12 @@ from toolcards.audit.trail import Act, write
 
 SALT = "toolcards.signin"
 VIEW = "toolcards.view_toolcall"
-LIFE = 15 * 60  # seconds
+LINK_SECONDS = 15 * 60  # seconds
 _TOKEN = re.compile(r"(?P<person>[1-9][0-9]{0,17})\.(?P<until>[0-9a-z]{1,9})\.(?P<signature>[\w-]{22})", re.ASCII)
-INVITED = 24 * 3600  # seconds: a link for somebody else is sent, and read later
+INVITATION_SECONDS = 24 * 3600  # seconds: a link for somebody else is sent, and read later
 
 
-def make_link(user: AbstractBaseUser, base: str, life: int = LIFE) -> str:
+def make_link(user: AbstractBaseUser, base: str, life: int = LINK_SECONDS) -> str:
     """Return a URL under `base` (http://127.0.0.1:8000) that signs this person in, once, within `life` seconds.
 
     The link is short enough for one line of a terminal. Its creation is recorded in the audit trail, since anyone who
@@ -39,7 +39,7 @@ def void_links(user: AbstractBaseUser) -> None:
         get_user_model().objects.filter(pk=user.pk).update(password=user.password)
 
 
-def person_of(token: str) -> AbstractBaseUser | None:
+def find_person(token: str) -> AbstractBaseUser | None:
     """Return the person that the link signs in; None if it was used or has expired, or if they may see nothing."""
     match = _TOKEN.fullmatch(token)
     if match is None:
@@ -53,9 +53,9 @@ def person_of(token: str) -> AbstractBaseUser | None:
     return person if person.has_perm(VIEW) else None
 
 
-def claim(token: str) -> AbstractBaseUser | None:
+def claim_link(token: str) -> AbstractBaseUser | None:
     """Use the link up and return its person, if no one has used it before."""
-    person = person_of(token)
+    person = find_person(token)
     if person is None:
         return None
     # Of two who press the button at the same moment, one finds the row as it read it.

@@ -12,49 +12,51 @@ from django.http import HttpRequest
 
 from toolcards.audit.trail import Act, write
 
-LONGEST_NAME = 150  # characters
-SINCE = "signed_in_at"  # in a session: epoch seconds of the sign-in that began it
+MAX_NAME = 150  # characters
+SIGN_IN_TIME_KEY = "signed_in_at"  # in a session: epoch seconds of the sign-in that began it
 
 
-def since(request: HttpRequest) -> float:
+def get_sign_in_time(request: HttpRequest) -> float:
     """Return when this very session was signed in (epoch seconds), 0 if never: another one's sign-in is none for it."""
     latest = getattr(request.user, "last_login", None)
-    return min(float(request.session.get(SINCE, 0)), latest.timestamp() if latest else 0.0)
+    return min(float(request.session.get(SIGN_IN_TIME_KEY, 0)), latest.timestamp() if latest else 0.0)
 
 
 @receiver(signals.user_logged_in)
-def signed_in(sender: Any, request: HttpRequest | None, user: Any, **rest: Any) -> None:
+def record_sign_in(sender: Any, request: HttpRequest | None, user: Any, **rest: Any) -> None:
     """A person came in; where they were going tells whether it was to vote."""
     if request is not None:
-        request.session[SINCE] = time.time()
-    target = _target(request)
+        request.session[SIGN_IN_TIME_KEY] = time.time()
+    target = _read_target(request)
     act = "signin.vote" if target.startswith("/approvals/") else "signin"
-    write(Act(act, "human", user.get_username(), detail=_where(request) | ({"next": target} if target else {})))
+    write(Act(act, "human", user.get_username(), detail=_read_address(request) | ({"next": target} if target else {})))
 
 
 @receiver(signals.user_logged_out)
-def signed_out(sender: Any, request: HttpRequest | None, user: Any, **rest: Any) -> None:
+def record_sign_out(sender: Any, request: HttpRequest | None, user: Any, **rest: Any) -> None:
     """A person went."""
     if user is not None:
-        write(Act("signout", "human", user.get_username(), detail=_where(request)))
+        write(Act("signout", "human", user.get_username(), detail=_read_address(request)))
 
 
 @receiver(signals.user_login_failed)
-def refused(sender: Any, credentials: dict[str, Any], request: HttpRequest | None = None, **rest: Any) -> None:
+def record_failed_sign_in(
+    sender: Any, credentials: dict[str, Any], request: HttpRequest | None = None, **rest: Any
+) -> None:
     """A sign-in failed. What was typed as a name is kept only if it is one: it may be a password."""
-    name = User.normalize_username(str(credentials.get("username", ""))[:LONGEST_NAME])
+    name = User.normalize_username(str(credentials.get("username", ""))[:MAX_NAME])
     typed = {"typed": name} if User.objects.filter(username=name).exists() else {}
-    write(Act("signin.refused", "nobody", detail=typed | _where(request)))
+    write(Act("signin.refused", "nobody", detail=typed | _read_address(request)))
 
 
-def _target(request: HttpRequest | None) -> str:
+def _read_target(request: HttpRequest | None) -> str:
     if request is None:
         return ""
     target = request.POST.get("next") or request.GET.get("next") or ""
     return target[:200] if target.startswith("/") else ""
 
 
-def _where(request: HttpRequest | None) -> dict[str, str]:
+def _read_address(request: HttpRequest | None) -> dict[str, str]:
     if request is None:
         return {}
     by_link = request.path.startswith("/login/link/")

@@ -16,13 +16,13 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from dashboard.accounts import devices, hashing, sign_in_links
-from dashboard.accounts.forms import SLOWLY, SignInForm
+from dashboard.accounts.forms import TOO_MANY_ATTEMPTS_TEXT, SignInForm
 from dashboard.accounts.throttle import TooManyAttempts
 
-BUSY = "Too many people are signing in right now. Try again in a few seconds."
+BUSY_TEXT = "Too many people are signing in right now. Try again in a few seconds."
 
 
-class SignIn(LoginView):
+class SignInView(LoginView):
     """Name and password; who is signed in already goes on. `next` only within this site."""
 
     template_name = "registration/login.html"
@@ -34,9 +34,9 @@ class SignIn(LoginView):
         try:
             return super().post(request, *args, **kwargs)
         except TooManyAttempts as refused:
-            return self._later(SLOWLY.format(refused.wait), refused.wait)
-        except hashing.Busy:
-            return self._later(BUSY, hashing.RETRY_AFTER)
+            return self._later(TOO_MANY_ATTEMPTS_TEXT.format(refused.wait), refused.wait)
+        except hashing.HashingBusy:
+            return self._later(BUSY_TEXT, hashing.RETRY_AFTER)
 
     def _later(self, message: str, seconds: int) -> HttpResponse:
         form = SignInForm(self.request, initial={"username": self.request.POST.get("username", "")})
@@ -46,7 +46,7 @@ class SignIn(LoginView):
     def form_valid(self, form: Any) -> HttpResponse:
         """Sign in, and let the browser be known for this person."""
         answer = super().form_valid(form)
-        devices.remember(self.request, answer, form.get_user().pk)
+        devices.set_device_cookie(self.request, answer, form.get_user().pk)
         return answer
 
     def get_redirect_url(self) -> str:
@@ -56,7 +56,7 @@ class SignIn(LoginView):
         return wanted if ours and not wanted.startswith(("/login", "/logout", "/admin/log")) else ""
 
 
-class SignOut(LogoutView):
+class SignOutView(LogoutView):
     """A button posts here."""
 
     http_method_names = ["post", "options"]
@@ -66,18 +66,18 @@ class SignOut(LogoutView):
 @require_http_methods(["GET", "HEAD", "POST"])
 def use_link(request: HttpRequest, token: str) -> HttpResponse:
     """Name the account that the link is for; POST signs in and goes to the first page. 410 if it is used or too old."""
-    person = sign_in_links.claim(token) if request.method == "POST" else sign_in_links.person_of(token)
+    person = sign_in_links.claim_link(token) if request.method == "POST" else sign_in_links.find_person(token)
     if person is None:
         return render(request, "registration/link_gone.html", status=410)
     if request.method != "POST":
         return render(request, "registration/link.html", {"person": person})
     login(request, person, backend=settings.AUTHENTICATION_BACKENDS[0])
     answer = redirect(settings.LOGIN_REDIRECT_URL)
-    devices.remember(request, answer, person.pk)
+    devices.set_device_cookie(request, answer, person.pk)
     return answer
 
 
-def to_sign_in(request: HttpRequest) -> HttpResponse:
+def redirect_to_sign_in(request: HttpRequest) -> HttpResponse:
     """Send the Django admin's visitors to our own sign-in page; 403 for who is signed in and may not go there."""
     if request.user.is_authenticated and not request.user.is_staff:
         raise PermissionDenied

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 
 from django.utils.crypto import salted_hmac
 
-from dashboard.networks import network
+from dashboard.networks import to_network
 
-KEPT = 20_000  # buckets in memory; the oldest are forgotten first
+MAX_BUCKETS = 20_000  # buckets in memory; the oldest are forgotten first
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +96,14 @@ class Throttle:
 
         `device`: of a browser that this very person has signed in with before, else empty.
         """
-        name, address = _digest("name", _folded(name)), _digest("address", network(address))
+        name, address = _hash_key("name", _fold_name(name)), _hash_key("address", to_network(address))
         with self._lock:
             now = self._clock()
             if device:
-                wanted = [(_digest("device", device), DEVICE)]
+                wanted = [(_hash_key("device", device), DEVICE)]
             else:
                 crowded = self._settled(name, NAME, now).wait(NAME) > 0
-                wanted = [(_digest("pair", name + address), CROWDED if crowded else PAIR), (address, ADDRESS)]
+                wanted = [(_hash_key("pair", name + address), CROWDED if crowded else PAIR), (address, ADDRESS)]
             found = [(self._settled(key, allowance, now), allowance) for key, allowance in wanted]
             wait = max(bucket.wait(allowance) for bucket, allowance in found)
             if wait > 0:
@@ -124,7 +124,7 @@ class Throttle:
         bucket = self._buckets.get(key)
         if bucket is None:
             bucket = self._buckets[key] = _Bucket(at=now)
-            if len(self._buckets) > KEPT:
+            if len(self._buckets) > MAX_BUCKETS:
                 self._buckets.popitem(last=False)
         self._buckets.move_to_end(key)
         bucket.settle(allowance, now)
@@ -138,12 +138,12 @@ class Throttle:
                     bucket.spent = 0.0 if key == forget else max(0.0, bucket.spent - 1)
 
 
-def _folded(name: str) -> str:
+def _fold_name(name: str) -> str:
     """Return the name in one spelling and without case, as accounts are distinguished."""
     return unicodedata.normalize("NFKC", name).casefold()
 
 
-def _digest(kind: str, value: str) -> str:
+def _hash_key(kind: str, value: str) -> str:
     said = value.encode("utf-8", "surrogatepass")
     return salted_hmac(f"toolcards.throttle.{kind}", said, algorithm="sha256").hexdigest()
 

@@ -21,7 +21,7 @@ from dashboard.accounts import sign_in_links
 from dashboard.accounts.access import needs
 from dashboard.accounts.forms import OwnPasswordForm
 from dashboard.forms import NamesField
-from dashboard.policy.emergency import fresh
+from dashboard.policy.emergency import is_freshly_signed_in
 
 RIGHT = "auth.change_user"
 SHOWN = 500
@@ -67,25 +67,27 @@ class InviteForm(PersonForm):
 def people(request: HttpRequest) -> HttpResponse:
     """Everybody, and one more on POST."""
     if request.method != "POST":
-        return _people(request, InviteForm(initial={"role": "viewer"}))
+        return _render_people(request, InviteForm(initial={"role": "viewer"}))
     form = InviteForm(request.POST)
-    if not fresh(request):
-        return _people(request, form, told=SIGN_IN, status=401)
+    if not is_freshly_signed_in(request):
+        return _render_people(request, form, told=SIGN_IN, status=401)
     if form.is_valid():
         said = form.cleaned_data
         try:
-            person = keeping.create(said["name"], role=said["role"], groups=said["groups"])
-            return _person(request, person, link=_link(request, person, keeping.state(person)))
+            person = keeping.create_person(said["name"], role=said["role"], groups=said["groups"])
+            return _render_person(
+                request, person, link=_issue_link(request, person, keeping.compute_state_digest(person))
+            )
         except ValueError as wrong:
             form.add_error("name", f"{wrong}".rstrip(".").capitalize() + ".")
-    return _people(request, form, status=422)
+    return _render_people(request, form, status=422)
 
 
-def _people(request: HttpRequest, form: InviteForm, *, told: str = "", status: int = 200) -> HttpResponse:
+def _render_people(request: HttpRequest, form: InviteForm, *, told: str = "", status: int = 200) -> HttpResponse:
     rows = get_user_model().objects.prefetch_related("groups").order_by("-is_active", "username")[:SHOWN]
     context = {
-        "rows": [(row, keeping.role_of(row), keeping.other_groups(row)) for row in rows],
-        "form": form, "fresh": fresh(request), "told": told,
+        "rows": [(row, keeping.get_role(row), keeping.list_other_groups(row)) for row in rows],
+        "form": form, "fresh": is_freshly_signed_in(request), "told": told,
     }  # fmt: skip
     return render(request, "people/people.html", context, status=status)
 
@@ -99,37 +101,41 @@ def person(request: HttpRequest, pk: int) -> HttpResponse:
     """One person; POST gives another role and other groups."""
     found = get_object_or_404(get_user_model(), pk=pk)
     if request.method != "POST":
-        return _person(request, found)
+        return _render_person(request, found)
     form = PersonForm(request.POST)
-    if not fresh(request):
-        return _person(request, found, told=SIGN_IN, status=401)
+    if not is_freshly_signed_in(request):
+        return _render_person(request, found, told=SIGN_IN, status=401)
     if not form.is_valid():
-        return _person(request, found, form=form, status=422)
+        return _render_person(request, found, form=form, status=422)
     said = form.cleaned_data
-    return _done(request, found, lambda seen: keeping.change(found, **said, seen=seen, by=request.user), "is changed")
+    return _apply_change(
+        request, found, lambda seen: keeping.change_person(found, **said, seen=seen, by=request.user), "is changed"
+    )
 
 
 @require_POST
 @needs(RIGHT)
-def act(request: HttpRequest, pk: int, what: str) -> HttpResponse:
+def change_access(request: HttpRequest, pk: int, what: str) -> HttpResponse:
     """Switch a person off or on, or give them a new sign-in link."""
     if what not in {"link", "on", "off"}:
         raise Http404
     found = get_object_or_404(get_user_model(), pk=pk)
-    if not fresh(request):
-        return _person(request, found, told=SIGN_IN, status=401)
+    if not is_freshly_signed_in(request):
+        return _render_person(request, found, told=SIGN_IN, status=401)
     if what != "link":
         on = what == "on"
         told = "may come in again" if on else "is switched off, and out of all sessions"
-        return _done(request, found, lambda seen: keeping.switch(found, on, seen=seen, by=request.user), told)
+        return _apply_change(
+            request, found, lambda seen: keeping.set_active(found, on, seen=seen, by=request.user), told
+        )
     made: list[str] = []
-    refused = _refused(request, found, lambda seen: made.append(_link(request, found, seen)))
-    return refused or _person(request, found, link=made[0])
+    refused = _try_change(request, found, lambda seen: made.append(_issue_link(request, found, seen)))
+    return refused or _render_person(request, found, link=made[0])
 
 
-def _done(request: HttpRequest, found: Any, do: Callable[[str], None], told: str) -> HttpResponse:
+def _apply_change(request: HttpRequest, found: Any, do: Callable[[str], None], told: str) -> HttpResponse:
     """Do it for who saw the person as they are, and say what came of it."""
-    refused = _refused(request, found, do)
+    refused = _try_change(request, found, do)
     if refused is not None:
         return refused
     messages.success(request, f"{found.get_username()} {told}.")
@@ -137,29 +143,30 @@ def _done(request: HttpRequest, found: Any, do: Callable[[str], None], told: str
 
 
 _REFUSALS: dict[type[Exception], tuple[str, int]] = {
-    keeping.LastAdmin: (LAST, 409), keeping.Stale: (STALE, 412), keeping.NotASuperuser: (ABOVE, 403),
+    keeping.LastAdmin: (LAST, 409), keeping.StalePerson: (STALE, 412), keeping.NotASuperuser: (ABOVE, 403),
 }  # fmt: skip
 
 
-def _refused(request: HttpRequest, found: Any, do: Callable[[str], None]) -> HttpResponse | None:
+def _try_change(request: HttpRequest, found: Any, do: Callable[[str], None]) -> HttpResponse | None:
     """Do it with what the form says was seen; return the page that says why not, None once it is done."""
     try:
         do(request.POST.get("seen", ""))
     except tuple(_REFUSALS) as refused:
         message, status = _REFUSALS[type(refused)]
-        return _person(request, get_user_model().objects.get(pk=found.pk), told=message, status=status)
+        return _render_person(request, get_user_model().objects.get(pk=found.pk), told=message, status=status)
     return None
 
 
-def _person(
+def _render_person(
     request: HttpRequest, found: Any, *, form: PersonForm | None = None, link: str = "", told: str = "",
     status: int = 200,
 ) -> HttpResponse:  # fmt: skip
-    said = {"role": keeping.role_of(found) or "viewer", "groups": keeping.other_groups(found)}
+    said = {"role": keeping.get_role(found) or "viewer", "groups": keeping.list_other_groups(found)}
     context = {
-        "person": found, "role": keeping.role_of(found), "groups": said["groups"], "seen": keeping.state(found),
-        "form": form or PersonForm(initial=said), "link": link, "told": told, "fresh": fresh(request),
-        "only_admin": keeping.only_admin(found), "protected": not keeping.may_change(request.user, found),
+        "person": found, "role": keeping.get_role(found), "groups": said["groups"],
+        "seen": keeping.compute_state_digest(found),
+        "form": form or PersonForm(initial=said), "link": link, "told": told, "fresh": is_freshly_signed_in(request),
+        "only_admin": keeping.is_only_admin(found), "protected": not keeping.can_change(request.user, found),
     }  # fmt: skip
     answer = render(request, "people/person.html", context, status=status)
     if link:
@@ -167,10 +174,10 @@ def _person(
     return answer
 
 
-def _link(request: HttpRequest, found: Any, seen: str) -> str:
+def _issue_link(request: HttpRequest, found: Any, seen: str) -> str:
     origins = settings.TOOLCARDS.origins
     base = str(origins[0]) if origins else request.build_absolute_uri("/").rstrip("/")
-    return keeping.link(found, base, sign_in_links.INVITED, seen=seen, by=request.user)
+    return keeping.create_sign_in_link(found, base, sign_in_links.INVITATION_SECONDS, seen=seen, by=request.user)
 
 
 # ---------------------------------------------------------------- oneself
@@ -188,7 +195,7 @@ def password(request: HttpRequest) -> HttpResponse:
         if has_one
         else SetPasswordForm(request.user, data)
     )
-    allowed, status = has_one or fresh(request), 200
+    allowed, status = has_one or is_freshly_signed_in(request), 200
     if request.method == "POST":
         status = 422 if allowed else 401
         if allowed and form.is_valid():

@@ -11,7 +11,7 @@ from django.utils.html import format_html
 
 from dashboard import url_helpers
 from dashboard.accounts import sign_in_log
-from dashboard.admin.log import Written, clock, pretty
+from dashboard.admin.log import ReadOnlyAdmin, format_time, indent_json
 from dashboard.cards import safe_text
 from toolcards import gate
 from toolcards.core.calls.call_json import call_json
@@ -21,7 +21,7 @@ from toolcards.showing import redactor
 
 
 @admin.register(Approval)
-class ApprovalAdmin(Written):
+class ApprovalAdmin(ReadOnlyAdmin):
     """Approvals: answered by actions, each through the gate with the revision that the list showed."""
 
     list_display = ("tool", "shown_input", "state", "run", "run__source", "asked_at", "until", "answered_by", "id")
@@ -57,17 +57,17 @@ class ApprovalAdmin(Written):
     @admin.display(description="asked", ordering="requested_at")
     def asked_at(self, approval: Approval) -> str:
         """When the question came."""
-        return clock(approval.requested_at)
+        return format_time(approval.requested_at)
 
     @admin.display(description="until", ordering="expires_at")
     def until(self, approval: Approval) -> str:
         """When it is too late."""
-        return clock(approval.expires_at)
+        return format_time(approval.expires_at)
 
     @admin.display(description="decided", ordering="decided_at")
     def decided(self, approval: Approval) -> str:
         """When the answer came."""
-        return clock(approval.decided_at)
+        return format_time(approval.decided_at)
 
     @admin.display(description="by")
     def answered_by(self, approval: Approval) -> str:
@@ -89,7 +89,7 @@ class ApprovalAdmin(Written):
         """The call's whole card."""
         call = approval.call
         said = call_json(call.as_shown_card(), run=approval.run.name, id=call.public_id)
-        return pretty(json.dumps(said, default=str))
+        return indent_json(json.dumps(said, default=str))
 
     @admin.action(description="Approve selected calls", permissions=["vote"])
     def approve(self, request: HttpRequest, chosen: QuerySet[Approval]) -> None:
@@ -105,7 +105,7 @@ class ApprovalAdmin(Written):
         done = 0
         for approval in chosen.order_by("requested_at"):
             try:
-                gate.vote(request.user, _ballot(request, approval.pk, decision))
+                gate.vote(request.user, _build_ballot(request, approval.pk, decision))
                 done += 1
             except RequestRefused as refused:
                 self.message_user(request, f"{approval.pk}: {refused.message}", messages.WARNING)
@@ -113,7 +113,7 @@ class ApprovalAdmin(Written):
             self.message_user(request, f"{decision}: {done} {'call' if done == 1 else 'calls'}.", messages.SUCCESS)
 
 
-def _ballot(request: HttpRequest, approval: str, decision: str) -> Ballot:
+def _build_ballot(request: HttpRequest, approval: str, decision: str) -> Ballot:
     """The vote for what the list showed; without that it is for nothing, and is refused as stale."""
     rev = url_helpers.read_number(request.POST.get(f"rev-{approval}", ""))
     return Ballot(
@@ -121,5 +121,5 @@ def _ballot(request: HttpRequest, approval: str, decision: str) -> Ballot:
         decision=decision,
         rev=-1 if rev is None else rev,
         args_sha256=request.POST.get(f"sha-{approval}", ""),
-        signed_in_at=sign_in_log.since(request),
+        signed_in_at=sign_in_log.get_sign_in_time(request),
     )

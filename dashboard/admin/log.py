@@ -20,12 +20,12 @@ from toolcards.models.runs import FACT_HEAD
 from toolcards.showing import redactor
 
 
-def clock(seconds: float) -> str:
+def format_time(seconds: float) -> str:
     """Return epoch seconds as people read them."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC" if seconds else "—"
 
 
-def pretty(text: str) -> str:
+def indent_json(text: str) -> str:
     """Return stored JSON with its lines indented, as text."""
     try:
         shown = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
@@ -34,15 +34,15 @@ def pretty(text: str) -> str:
     return format_html("<pre>{}</pre>", safe_text.mark_html(shown[:200_000]))
 
 
-def _hidden(fact: str) -> str:
+def _mask_fact(fact: str) -> str:
     """The fact without secrets; pieces of a text, of which each could be half of one, are not shown at all."""
     kind = fact[9:21]
     if kind.startswith(("input-delta", "text-delta")):
         return json.dumps({"type": kind.split('"')[0], "text": f"({len(fact)} characters, not shown)"})
-    return _masked(fact)
+    return _mask_json(fact)
 
 
-def _masked(text: str) -> str:
+def _mask_json(text: str) -> str:
     """JSON without secrets, which its structure shows better than its text."""
     try:
         value = json.loads(text)
@@ -51,12 +51,12 @@ def _masked(text: str) -> str:
     return redactor().text(json.dumps(redactor().value(value), ensure_ascii=False))
 
 
-def _one(request: HttpRequest) -> bool:
+def _is_detail_page(request: HttpRequest) -> bool:
     """Whether one object is looked at, and not the list."""
     return bool(request.resolver_match and "object_id" in request.resolver_match.kwargs)
 
 
-class Written(admin.ModelAdmin):
+class ReadOnlyAdmin(admin.ModelAdmin):
     """What only the gate writes: read here, never changed."""
 
     list_per_page = 50
@@ -76,7 +76,7 @@ class Written(admin.ModelAdmin):
 
 
 @admin.register(Run)
-class RunAdmin(Written):
+class RunAdmin(ReadOnlyAdmin):
     """Runs, newest first."""
 
     list_display = ("name", "source", "agent", "protocol", "mode", "status", "calls", "started_at", "ended_at")
@@ -92,18 +92,18 @@ class RunAdmin(Written):
     @admin.display(description="calls by state")
     def shown_counts(self, run: Run) -> str:
         """How many calls are in which state."""
-        return pretty(run.counts)
+        return indent_json(run.counts)
 
     @admin.display(description="context")
     def shown_context(self, run: Run) -> str:
         """Where the run stands."""
         if type(run.context) is Closed:
             return "It cannot be opened: the key that sealed it is not here."
-        return pretty(_masked(run.context))
+        return indent_json(_mask_json(run.context))
 
 
 @admin.register(ToolCall)
-class ToolCallAdmin(Written):
+class ToolCallAdmin(ReadOnlyAdmin):
     """Calls as last known, newest first."""
 
     list_display = (
@@ -151,11 +151,11 @@ class ToolCallAdmin(Written):
     def shown_card(self, call: ToolCall) -> str:
         """The whole card, as the API gives it."""
         said = call_json(call.as_shown_card(), run=call.run.name, id=call.public_id)
-        return pretty(json.dumps(said, default=str))
+        return indent_json(json.dumps(said, default=str))
 
 
 @admin.register(Event)
-class EventAdmin(Written):
+class EventAdmin(ReadOnlyAdmin):
     """The log, newest first."""
 
     list_display = ("run", "run__source", "seq", "moment", "ordinal", "type_of_fact", "applied")
@@ -168,12 +168,12 @@ class EventAdmin(Written):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Event]:
         """A list shows the types of facts, not their bodies."""
         rows = super().get_queryset(request).annotate(beginning=Substr("fact", len(FACT_HEAD) + 1, 40))
-        return rows if _one(request) else rows.defer("fact")
+        return rows if _is_detail_page(request) else rows.defer("fact")
 
     @admin.display(description="at", ordering="id")
     def moment(self, event: Event) -> str:
         """When it was written down."""
-        return clock(event.at)
+        return format_time(event.at)
 
     @admin.display(description="fact")
     def type_of_fact(self, event: Any) -> str:
@@ -185,4 +185,4 @@ class EventAdmin(Written):
         """The whole fact."""
         if type(event.fact) is Closed:
             return "It cannot be opened: the key that sealed it is not here."
-        return pretty(_hidden(event.fact))
+        return indent_json(_mask_fact(event.fact))

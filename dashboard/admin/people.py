@@ -12,22 +12,22 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
 from dashboard.accounts import roles
-from dashboard.policy.emergency import fresh
+from dashboard.policy.emergency import is_freshly_signed_in
 
-ALL_RIGHTS = ("is_superuser", "user_permissions")
+SUPERUSER_FIELDS = ("is_superuser", "user_permissions")
 
 
-class KeptForm(UserChangeForm):
+class ProtectedForm(UserChangeForm):
     """Django's form, which never leaves a server without an admin, nor two people with one name."""
 
     def clean(self) -> dict[str, Any]:
         """Refuse to take away what makes this person the only admin."""
         said = super().clean() or self.cleaned_data
-        roles.lock()
+        roles.lock_people()
         others = User.objects.exclude(pk=self.instance.pk)
         if others.filter(username__iexact=said.get("username", "")).exists():
             raise ValidationError({"username": "Another account has this name, apart from case."})
-        if roles.only_admin(User.objects.get(pk=self.instance.pk)) and not self._keeps(said):
+        if roles.is_only_admin(User.objects.get(pk=self.instance.pk)) and not self._keeps(said):
             raise ValidationError("This is the only admin. Make somebody else admin first.")
         return dict(said)
 
@@ -37,21 +37,27 @@ class KeptForm(UserChangeForm):
         return bool(said.get("is_active", True) and (above or "admin" in named))
 
 
-class _Fresh:
+class _FreshSignInAdmin:
     """Read at any time, changed only shortly after signing in; superusers only by superusers."""
 
     def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
         """With a fresh sign-in."""
-        return fresh(request) and super().has_add_permission(request, *args)  # type: ignore[misc]
+        return is_freshly_signed_in(request) and super().has_add_permission(request, *args)  # type: ignore[misc]
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """With a fresh sign-in."""
-        return _within_reach(request, obj) and fresh(request) and super().has_change_permission(request, obj)  # type: ignore[misc]
+        return (
+            _is_within_reach(request, obj)
+            and is_freshly_signed_in(request)
+            and super().has_change_permission(request, obj)
+        )  # type: ignore[misc]
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """With a fresh sign-in; never the only admin, nor the roles themselves."""
-        kept = (isinstance(obj, User) and roles.only_admin(obj)) or (isinstance(obj, Group) and obj.name in roles.ROLES)
-        may = not kept and _within_reach(request, obj) and fresh(request)
+        kept = (isinstance(obj, User) and roles.is_only_admin(obj)) or (
+            isinstance(obj, Group) and obj.name in roles.ROLES
+        )
+        may = not kept and _is_within_reach(request, obj) and is_freshly_signed_in(request)
         return may and super().has_delete_permission(request, obj)  # type: ignore[misc]
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
@@ -60,10 +66,10 @@ class _Fresh:
         return {name: action for name, action in actions.items() if name != "delete_selected"}
 
 
-def _within_reach(request: HttpRequest, obj: Any) -> bool:
+def _is_within_reach(request: HttpRequest, obj: Any) -> bool:
     """Whether this admin may change that person, or that group with those who are in it."""
     if isinstance(obj, User):
-        return roles.may_change(request.user, obj)  # type: ignore[arg-type]
+        return roles.can_change(request.user, obj)  # type: ignore[arg-type]
     if isinstance(obj, Group) and not request.user.is_superuser:
         return not obj.user_set.filter(is_superuser=True).exists()
     return True
@@ -74,18 +80,18 @@ admin.site.unregister(Group)
 
 
 @admin.register(User)
-class PersonAdmin(_Fresh, UserAdmin):
+class PersonAdmin(_FreshSignInAdmin, UserAdmin):
     """People. Only who has all rights gives all rights, or single ones."""
 
-    form = KeptForm
+    form = ProtectedForm
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Rights beside the roles are for superusers to give."""
-        return (*super().get_readonly_fields(request, obj), *(() if request.user.is_superuser else ALL_RIGHTS))
+        return (*super().get_readonly_fields(request, obj), *(() if request.user.is_superuser else SUPERUSER_FIELDS))
 
 
 @admin.register(Group)
-class RoleAdmin(_Fresh, GroupAdmin):
+class RoleAdmin(_FreshSignInAdmin, GroupAdmin):
     """Roles and groups; rules name them, so the roles' own names stay."""
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:

@@ -11,8 +11,8 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 
-from dashboard.admin.log import Written, pretty
-from dashboard.policy.rule_form import RuleForm, in_fields
+from dashboard.admin.log import ReadOnlyAdmin, indent_json
+from dashboard.policy.rule_form import RuleForm, rule_to_fields
 from toolcards.gate import policy_store
 from toolcards.models import DraftRule, PolicyVersion
 
@@ -27,7 +27,7 @@ class DraftRuleForm(RuleForm, forms.ModelForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         row = kwargs.get("instance")
         if row is not None and row.pk:
-            kwargs["initial"] = in_fields(policy_store.build_rule_document(row)) | (kwargs.get("initial") or {})
+            kwargs["initial"] = rule_to_fields(policy_store.build_rule_document(row)) | (kwargs.get("initial") or {})
             kwargs["instead_of"] = row.rule_id
         super().__init__(*args, **kwargs)
 
@@ -88,7 +88,7 @@ class DraftRuleAdmin(admin.ModelAdmin):
 
 
 @admin.register(PolicyVersion)
-class PolicyVersionAdmin(Written):
+class PolicyVersionAdmin(ReadOnlyAdmin):
     """Every version there was: read, or taken as the draft again."""
 
     list_display = ("number", "active", "author", "note", "created_at", "sha256")
@@ -105,7 +105,7 @@ class PolicyVersionAdmin(Written):
     @admin.display(description="document")
     def shown_document(self, version: PolicyVersion) -> str:
         """The whole document."""
-        return pretty(version.document)
+        return indent_json(version.document)
 
     @admin.action(description="Copy to the draft", permissions=["edit"])
     def copy_to_draft(self, request: HttpRequest, chosen: QuerySet[PolicyVersion]) -> None:

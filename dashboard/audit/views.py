@@ -33,21 +33,21 @@ def audit(request: HttpRequest) -> HttpResponse:
     """The newest rows first, a page at a time."""
     names = (*FILTERS, "about", "since", "until", "before")
     given = {name: request.GET.get(name, "").strip()[:200] for name in names}
-    rows = list(found(given).order_by("-seq")[: PAGE + 1])
-    sources = _sources(rows)
+    rows = list(filter_rows(given).order_by("-seq")[: PAGE + 1])
+    sources = _find_source_names(rows)
     context = {
         "rows": [(row, sources.get(row.call.partition("-")[0], "")) for row in rows[:PAGE]],
         "next": rows[PAGE - 1].seq if len(rows) > PAGE else None,
         "given": given,
         "verified": verification.last(),
-        "since": _since(verification.last()),
-        "copies": _copies(),
+        "since": _count_new_rows(verification.last()),
+        "copies": _list_copies(),
         "acts": AuditRow.objects.order_by("act").values_list("act", flat=True).distinct(),
     }
     return render(request, "audit/audit.html", context)
 
 
-def _copies() -> list[dict[str, Any]]:
+def _list_copies() -> list[dict[str, Any]]:
     """Return where copies of the trail's end go, and what each place got from this process."""
     known = [(name, anchor_copies.places.get(name, anchor_copies.Place())) for name in settings.TOOLCARDS.audit_copy]
     return [
@@ -61,18 +61,18 @@ def _copies() -> list[dict[str, Any]]:
     ]
 
 
-def _sources(rows: list[AuditRow]) -> dict[str, str]:
+def _find_source_names(rows: list[AuditRow]) -> dict[str, str]:
     """Return the names of the sources by run number, for rows about a call: a run's name alone may be of several."""
     numbers = {named[0] for row in rows if (named := url_helpers.read_public_id(row.call))}
     return {str(pk): name for pk, name in Run.objects.filter(pk__in=numbers).values_list("pk", "source__name")}
 
 
-def _since(verified: verification.Verified | None) -> int:
+def _count_new_rows(verified: verification.Verified | None) -> int:
     """Return how many rows came after the last look, as far as it went."""
     return AuditRow.objects.filter(seq__gt=verified.finding.seq).count() if verified else 0
 
 
-def found(given: dict[str, str]) -> AuditQuerySet:
+def filter_rows(given: dict[str, str]) -> AuditQuerySet:
     """Return the rows that fit; what is no time or number is left out of account."""
     rows = AuditRow.objects.all()
     for name, lookup in FILTERS.items():
@@ -80,15 +80,15 @@ def found(given: dict[str, str]) -> AuditQuerySet:
             rows = rows.filter(**{lookup: given[name]})
     if given.get("about"):  # details are JSON in ASCII
         rows = rows.filter(detail__contains=json.dumps(given["about"])[1:-1])
-    if (since := _moment(given.get("since", ""))) is not None:
+    if (since := _parse_time(given.get("since", ""))) is not None:
         rows = rows.filter(at__gte=since)
-    if (until := _moment(given.get("until", ""))) is not None:
+    if (until := _parse_time(given.get("until", ""))) is not None:
         rows = rows.filter(at__lte=until)
     before = url_helpers.read_number(given.get("before", ""))
     return rows if before is None else rows.filter(seq__lt=before)
 
 
-def _moment(text: str) -> int | None:
+def _parse_time(text: str) -> int | None:
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
@@ -98,22 +98,22 @@ def _moment(text: str) -> int | None:
 
 @require_POST
 @needs(READ)
-def check(request: HttpRequest) -> HttpResponse:
+def verify_trail(request: HttpRequest) -> HttpResponse:
     """Walk the whole chain and say whether it holds."""
     return render(request, "audit/verified.html", {"finding": verification.check()})
 
 
 @require_GET
 @needs(READ)
-def export(request: HttpRequest) -> StreamingHttpResponse:
+def export_trail(request: HttpRequest) -> StreamingHttpResponse:
     """All rows as JSON Lines, as `manage.py audit export` gives them."""
     write(Act("audit.exported"))
-    answer = StreamingHttpResponse(_lines(), content_type="application/x-ndjson")
+    answer = StreamingHttpResponse(_stream_lines(), content_type="application/x-ndjson")
     answer["Content-Disposition"] = 'attachment; filename="toolcards-audit.jsonl"'
     return answer
 
 
-def _lines() -> Iterator[str]:
+def _stream_lines() -> Iterator[str]:
     for row in AuditRow.objects.order_by("seq").iterator(chunk_size=2_000):
         said: dict[str, Any] = row.said | {"detail": row.details, "key": row.key, "prev": row.prev, "hash": row.hash}
         yield json.dumps(said, separators=(",", ":")) + "\n"
@@ -121,7 +121,7 @@ def _lines() -> Iterator[str]:
 
 @require_POST
 @needs(REVEAL)
-def reveal(request: HttpRequest, public_id: str) -> HttpResponse:
+def reveal_call(request: HttpRequest, public_id: str) -> HttpResponse:
     """Show one call with nothing masked, to this person, now; that they looked is written down first."""
     named = url_helpers.read_public_id(public_id)
     if named is None:

@@ -49,8 +49,8 @@ def list_trace_lines(run: Run) -> dict[str, Any]:
 
 def _build_line(run: Run, step: Step) -> TraceLine:
     words = _PHASE_LABELS.get(step.phase, step.phase)
-    link = url_helpers.call(f"{run.pk}-{step.ordinal}") if step.ordinal else ""
-    length = url_helpers.length(step.ms / 1000) if step.ms is not None else ""
+    link = url_helpers.build_call_url(f"{run.pk}-{step.ordinal}") if step.ordinal else ""
+    length = url_helpers.format_duration(step.ms / 1000) if step.ms is not None else ""
     return TraceLine(step, words, _STATUS_COLORS.get(step.outcome, ""), link, length, list(_describe_details(step)))
 
 

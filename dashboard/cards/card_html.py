@@ -66,7 +66,7 @@ class CardHtml:
             f'<code class="tool">{mark_html(face.card.tool.name)}</code> '
             f'<span class="sum">{mark_html(face.summary)}</span></h3>\n'
             f'<span class="card-end">{self._time()}{self._strip()}<a class="permalink"'
-            f' href="{escape(url_helpers.call(self.call.public_id))}"'
+            f' href="{escape(url_helpers.build_call_url(self.call.public_id))}"'
             ' aria-label="Open this call" title="Open this call">'
             f"{render_icon('chevron-right')}</a></span>\n</header>"
         )
@@ -130,8 +130,9 @@ class CardHtml:
             shown = f'<pre class="text">{text}</pre>'
         if not body.left:
             return shown
+        url = escape(url_helpers.build_call_url(self.call.public_id))
         return (
-            f'{shown}<p class="more"><a href="{escape(url_helpers.call(self.call.public_id))}">Open all {body.size}'
+            f'{shown}<p class="more"><a href="{url}">Open all {body.size}'
             f' characters</a> <span class="muted">{body.left} not shown here</span></p>'
         )
 

@@ -229,7 +229,7 @@ class CardView:
     @property
     def vote_url(self) -> str:
         """Where the answer is posted."""
-        return url_helpers.vote(self.card.approval.id) if self.card.approval else ""
+        return url_helpers.build_vote_url(self.card.approval.id) if self.card.approval else ""
 
     @cached_property
     def risk(self) -> risks.Risk:
@@ -247,7 +247,7 @@ class CardView:
     @property
     def undo_url(self) -> str:
         """Where that is posted."""
-        return url_helpers.undo(self.card.approval.id) if self.card.approval else ""
+        return url_helpers.build_undo_url(self.card.approval.id) if self.card.approval else ""
 
     @property
     def view(self) -> str:
@@ -308,7 +308,7 @@ class CardView:
     @property
     def total(self) -> str:
         """The same in words."""
-        return "" if self.took is None else url_helpers.length(self.took)
+        return "" if self.took is None else url_helpers.format_duration(self.took)
 
     @property
     def ticking(self) -> float:

@@ -30,7 +30,9 @@ def compute_segments(card: Card) -> list[Segment]:
     drawn, x = [], 0.0
     for (name, length), width in zip(parts, widths, strict=True):
         share = width / sum(widths) * 100
-        drawn.append(Segment(name, round(x, 1), round(share, 1), f"{_PHASE_WORDS[name]} {url_helpers.length(length)}"))
+        drawn.append(
+            Segment(name, round(x, 1), round(share, 1), f"{_PHASE_WORDS[name]} {url_helpers.format_duration(length)}")
+        )
         x += share
     return drawn
 

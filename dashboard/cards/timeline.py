@@ -58,6 +58,7 @@ def build_timeline(run: Run, around: int = 0) -> dict[str, Any]:
     first = min(_find_start(card) for _, card in timed)
     last = time.time() if moving else max(_find_end(card, 0) or _find_start(card) for _, card in timed)
     scale = TimeScale(first, max(last - first, 0.05))
+    span = url_helpers.format_duration(scale.span)
     lanes = _build_lanes(timed, run, last)
     bars, height = _lay_out(lanes, scale, last)
     return {
@@ -65,7 +66,7 @@ def build_timeline(run: Run, around: int = 0) -> dict[str, Any]:
         "ticks": scale.ticks(), "now": WIDTH - 20 if moving else 0, "bottom": height, "cut": run.calls > len(calls),
         "map": minimap.build_minimap(run, oldest, newest), "oldest": oldest, "newest": newest,
         **_find_neighbors(run, oldest, newest),
-        "sentence": f"{len(bars)} calls, {len(lanes)} agent{'s' * (len(lanes) != 1)}, {url_helpers.length(scale.span)}",
+        "sentence": f"{len(bars)} calls, {len(lanes)} agent{'s' * (len(lanes) != 1)}, {span}",
         "table": [(bar.call, bar.said) for bar in bars],
     }  # fmt: skip
 
@@ -100,7 +101,7 @@ class TimeScale:
     def ticks(self) -> list[tuple[float, str]]:
         """Return five moments with their labels."""
         return [
-            (self.x(self.first + self.span * n / 4), f"+{url_helpers.length(self.span * n / 4)}" if n else "0")
+            (self.x(self.first + self.span * n / 4), f"+{url_helpers.format_duration(self.span * n / 4)}" if n else "0")
             for n in range(5)
         ]
 

@@ -188,7 +188,7 @@ def _cast_vote(
     if levels[pk] == "high" and said.get("decision") in APPROVING_DECISIONS:
         return told(422, "high_risk", TOO_RISKY_TEXT)
     try:
-        gate.vote(request.user, form.ballot(pk, signed_in_at=sign_in_log.since(request)))
+        gate.vote(request.user, form.ballot(pk, signed_in_at=sign_in_log.get_sign_in_time(request)))
     except RequestRefused as refused:
         return _reload_result(pk, told(refused.status, refused.code, refused.message))
     return _reload_result(pk, told(200, "", ""))

@@ -102,7 +102,7 @@ def vote(request: HttpRequest, pk: str) -> HttpResponse:
     if not form.is_valid():
         return _render_rejected(request, pk, 422, told(form))
     try:
-        gate.vote(request.user, form.ballot(pk, signed_in_at=sign_in_log.since(request)))
+        gate.vote(request.user, form.ballot(pk, signed_in_at=sign_in_log.get_sign_in_time(request)))
     except RequestRefused as refused:
         return _render_rejected(request, pk, refused.status, refused.message)
     if is_htmx_request(request):

@@ -75,7 +75,7 @@ class StatusBoard(LiveBoard):
 
     @staticmethod
     def _standing() -> dict[str, str]:
-        html = render_to_string("emergency/_standing.html", {"standing": status_banner.now()})
+        html = render_to_string("emergency/_standing.html", {"standing": status_banner.read_banner()})
         return {"standing": build_part("#standing", "innerMorph", html.strip())}
 
 
@@ -248,7 +248,7 @@ class ChecklistBoard(LiveBoard):
         return self._said.to_all(self._drawn())
 
     def _drawn(self) -> dict[str, str]:
-        html = render_to_string("connect/_steps.html", {"steps": checklist.steps(self.source)})
+        html = render_to_string("connect/_steps.html", {"steps": checklist.list_steps(self.source)})
         return {"steps": build_part("#steps", "outerMorph", html.strip())}
 
 

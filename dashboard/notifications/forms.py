@@ -125,7 +125,7 @@ class WebhookForm(forms.Form):
         return webhook
 
 
-def initial(webhook: Webhook) -> dict[str, Any]:
+def get_initial_values(webhook: Webhook) -> dict[str, Any]:
     """Return the form's values for a webhook."""
     plain = ("name", "format", "url", "to", "severity", "quiet_from", "quiet_to", "zone")
     return {name: getattr(webhook, name) for name in plain} | {

@@ -15,7 +15,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from dashboard.accounts.access import needs
-from dashboard.notifications.forms import WebhookForm, initial
+from dashboard.notifications.forms import WebhookForm, get_initial_values
 from toolcards.audit.trail import Act, write
 from toolcards.encryption import CannotOpen
 from toolcards.gate.writer import outbox_writer
@@ -23,7 +23,7 @@ from toolcards.ids import new_id
 from toolcards.models import Delivery, Webhook
 
 RIGHT = "toolcards.change_webhook"
-SHOWN = 100
+MAX_DELIVERIES = 100
 _SETTINGS = ("name", "format", "to", "severity", "quiet_from", "quiet_to", "zone", "enabled")
 
 
@@ -35,8 +35,8 @@ def notify(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         with transaction.atomic():
             webhook = form.save(request.user.get_username())
-            _written(request, webhook, "notify.added")
-        return _one(request, webhook, secret=webhook.secret)
+            _record_change(request, webhook, "notify.added")
+        return _render_webhook(request, webhook, secret=webhook.secret)
     context = {"webhooks": Webhook.objects.order_by("name"), "form": form}
     return render(request, "notify/notify.html", context, status=422 if form.is_bound else 200)
 
@@ -47,37 +47,37 @@ def webhook(request: HttpRequest, pk: int) -> HttpResponse:
     """One of them: its settings and its deliveries."""
     found = get_object_or_404(Webhook, pk=pk)
     if request.method != "POST":
-        return _one(request, found)
+        return _render_webhook(request, found)
     form = WebhookForm(request.POST, known=found)
     if not form.is_valid():
-        return _one(request, found, form=form, status=422)
-    was = _settings(found)
+        return _render_webhook(request, found, form=form, status=422)
+    was = _describe_settings(found)
     with transaction.atomic():
-        _written(request, form.save(request.user.get_username()), "notify.changed", was)
+        _record_change(request, form.save(request.user.get_username()), "notify.changed", was)
     messages.success(request, "Saved.")
     return redirect("notify-one", pk=pk)
 
 
 @require_POST
 @needs(RIGHT)
-def act(request: HttpRequest, pk: int, what: str) -> HttpResponse:
+def change_webhook(request: HttpRequest, pk: int, what: str) -> HttpResponse:
     """Rotate the secret, switch on or off, try it, or remove it."""
     if what not in _ACTS:
         raise Http404
     found = get_object_or_404(Webhook, pk=pk)
-    was = _settings(found)
+    was = _describe_settings(found)
     with transaction.atomic():
         done = _ACTS[what](found)
-        _written(request, found, f"notify.{what}", was)
+        _record_change(request, found, f"notify.{what}", was)
     if what == "rotate":
-        return _one(request, found, secret=found.secret)
+        return _render_webhook(request, found, secret=found.secret)
     messages.success(request, done)
     return redirect("notify") if what == "remove" else redirect("notify-one", pk=pk)
 
 
 @require_POST
 @needs(RIGHT)
-def again(request: HttpRequest, pk: int) -> HttpResponse:
+def resend_delivery(request: HttpRequest, pk: int) -> HttpResponse:
     """Send one delivery once more, with the id it had."""
     delivery = get_object_or_404(Delivery.objects.exclude(webhook=None), pk=pk)
     delivery.again()
@@ -97,12 +97,12 @@ def delivery(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "notify/delivery.html", {"delivery": found, "payload": shown})
 
 
-def _one(
+def _render_webhook(
     request: HttpRequest, found: Webhook, *, form: WebhookForm | None = None, secret: str = "", status: int = 200
 ) -> HttpResponse:
     context = {
-        "webhook": found, "form": form or WebhookForm(initial=initial(found), known=found), "secret": secret,
-        "deliveries": found.deliveries.order_by("-pk")[:SHOWN], "rotating": found.old_until > time.time(),
+        "webhook": found, "form": form or WebhookForm(initial=get_initial_values(found), known=found), "secret": secret,
+        "deliveries": found.deliveries.order_by("-pk")[:MAX_DELIVERIES], "rotating": found.old_until > time.time(),
     }  # fmt: skip
     answer = render(request, "notify/webhook.html", context, status=status)
     if secret:
@@ -110,16 +110,16 @@ def _one(
     return answer
 
 
-def _written(request: HttpRequest, found: Webhook, act: str, was: dict[str, Any] | None = None) -> None:
+def _record_change(request: HttpRequest, found: Webhook, act: str, was: dict[str, Any] | None = None) -> None:
     """Write down what was done, in its transaction: a new one with all its settings, else what changed of them."""
     transaction.on_commit(outbox_writer.clear_cache)
-    now = _settings(found)
+    now = _describe_settings(found)
     changed = {name: {"was": was[name], "is": now[name]} for name in now if was[name] != now[name]} if was else now
     known = {"name": found.name, "format": found.format, "enabled": found.enabled}
     write(Act(act, "human", request.user.get_username(), detail=known | changed))
 
 
-def _settings(found: Webhook) -> dict[str, Any]:
+def _describe_settings(found: Webhook) -> dict[str, Any]:
     """Who is told of what; of a URL, whose path may be a secret, the host and enough to tell two apart."""
     said: dict[str, Any] = {name: getattr(found, name) for name in _SETTINGS}
     said |= {"events": found.wanted_events, "sources": found.wanted_sources, "escalated_to": found.wanted_escalations}
@@ -127,7 +127,7 @@ def _settings(found: Webhook) -> dict[str, Any]:
     return said | {"url": f"{parts.scheme}://{parts.hostname}/… ({mark})" if found.url else ""}
 
 
-def _switch(found: Webhook) -> str:
+def _toggle(found: Webhook) -> str:
     found.enabled, found.trouble = not found.enabled, ""
     found.save(update_fields=["enabled", "trouble"])
     return "It is on." if found.enabled else "It is off."
@@ -138,7 +138,7 @@ def _remove(found: Webhook) -> str:
     return f"{found.name} is told nothing any more."
 
 
-def _try(found: Webhook) -> str:
+def _send_test(found: Webhook) -> str:
     now = time.time()
     said: dict[str, Any] = {
         "event": "test", "v": 1, "id": new_id("evt"), "ts": None, "source": "Toolcards", "tool": {"name": "a test"},
@@ -151,4 +151,4 @@ def _try(found: Webhook) -> str:
     return "A test is on its way; it appears below."
 
 
-_ACTS = {"rotate": Webhook.rotate, "switch": _switch, "remove": _remove, "try": _try}
+_ACTS = {"rotate": Webhook.rotate, "switch": _toggle, "remove": _remove, "try": _send_test}

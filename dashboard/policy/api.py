@@ -19,7 +19,7 @@ from toolcards.models import PolicyVersion
 View = Callable[..., HttpResponse]
 
 
-def checked(view: View) -> View:
+def handle_policy_errors(view: View) -> View:
     """Answer with 400 what is no JSON and with 422 what is no policy, a JSON Pointer for each finding."""
 
     @wraps(view)
@@ -27,7 +27,9 @@ def checked(view: View) -> View:
         try:
             return view(request, *args, **kwargs)
         except PolicyError as refused:
-            return fault(422, "invalid_policy", "The policy was refused.", findings=_listed(refused.findings))
+            return fault(
+                422, "invalid_policy", "The policy was refused.", findings=_serialize_findings(refused.findings)
+            )
         except (ValueError, RecursionError):
             return fault(400, "not_json", "The body is not JSON.")
 
@@ -35,35 +37,35 @@ def checked(view: View) -> View:
 
 
 @api(EDIT_POLICY, "GET", "PUT")
-@checked
+@handle_policy_errors
 def draft(request: HttpRequest) -> HttpResponse:
     """The policy being written, as a bare document."""
     if request.method == "PUT":
-        document = _document(body_of(request))
+        document = _read_document(body_of(request))
         policy_store.check_document(document)
         policy_store.replace_draft(document, author=request.user.get_username())
     return JsonResponse(policy_store.load_draft())
 
 
 @api(EDIT_POLICY, "POST")
-@checked
+@handle_policy_errors
 def validate(request: HttpRequest) -> HttpResponse:
     """Say what is wrong with a document, or what deserves a second look."""
-    document = _document(body_of(request))
+    document = _read_document(body_of(request))
     warnings = policy_store.check_document(document)
-    return JsonResponse({"ok": True, "sha256": digest(document), "warnings": _listed(warnings)})
+    return JsonResponse({"ok": True, "sha256": digest(document), "warnings": _serialize_findings(warnings)})
 
 
 @api(EDIT_POLICY, "POST")
-@checked
+@handle_policy_errors
 def activate(request: HttpRequest) -> HttpResponse:
     """Make the draft the policy, if the version that the caller saw is still the active one."""
-    body = the_object(body_of(request))
+    body = require_object(body_of(request))
     expected, note = body.get("expected_active"), body.get("note") or ""
     if not isinstance(expected, int) or isinstance(expected, bool):
-        raise refuse("/expected_active", "missing", "Say which version you expect to be active, 0 for none.")
+        raise build_error("/expected_active", "missing", "Say which version you expect to be active, 0 for none.")
     if not isinstance(note, str) or len(note) > 2000:
-        raise refuse("/note", "type", "This must be a text of at most 2000 characters.")
+        raise build_error("/note", "type", "This must be a text of at most 2000 characters.")
     document = policy_store.load_draft()
     policy_store.check_document(document)
     try:
@@ -73,7 +75,9 @@ def activate(request: HttpRequest) -> HttpResponse:
     except VersionConflict as late:
         return fault(409, "superseded", f"Version {late.active} is active by now.", active=late.active)
     applied = gate.reevaluate_waiting(request.user.get_username()) if body.get("apply_to_waiting") is True else None
-    return JsonResponse(_version(version) | {"active": version.number} | ({"applied": applied} if applied else {}))
+    return JsonResponse(
+        _serialize_version(version) | {"active": version.number} | ({"applied": applied} if applied else {})
+    )
 
 
 @api(EDIT_POLICY, "GET")
@@ -81,34 +85,34 @@ def versions(request: HttpRequest) -> HttpResponse:
     """Every version there was, newest first."""
     rows = PolicyVersion.objects.defer("document")[:1000]
     return JsonResponse(
-        {"active": policy_store.get_active_version_number(), "versions": [_version(row) for row in rows]}
+        {"active": policy_store.get_active_version_number(), "versions": [_serialize_version(row) for row in rows]}
     )
 
 
 # ---------------------------------------------------------------- shapes
 
 
-def refuse(pointer: str, code: str, message: str) -> PolicyError:
+def build_error(pointer: str, code: str, message: str) -> PolicyError:
     """Return what to raise about one place of a body."""
     return PolicyError([Finding(pointer, code, message)])
 
 
-def the_object(value: Any, at: str = "") -> dict[str, Any]:
+def require_object(value: Any, at: str = "") -> dict[str, Any]:
     """Return a copy of the object; raise PolicyError if it is none."""
     if not isinstance(value, dict):
-        raise refuse(at, "type", "This must be an object.")
+        raise build_error(at, "type", "This must be an object.")
     return dict(value)
 
 
-def _document(value: Any) -> dict[str, Any]:
-    return the_object(value)
+def _read_document(value: Any) -> dict[str, Any]:
+    return require_object(value)
 
 
-def _listed(findings: Iterable[Finding]) -> list[dict[str, str]]:
+def _serialize_findings(findings: Iterable[Finding]) -> list[dict[str, str]]:
     return [{"pointer": found.pointer, "code": found.code, "message": found.message} for found in findings]
 
 
-def _version(version: PolicyVersion) -> dict[str, Any]:
+def _serialize_version(version: PolicyVersion) -> dict[str, Any]:
     return {
         "version": version.number,
         "sha256": version.sha256,
@@ -118,7 +122,7 @@ def _version(version: PolicyVersion) -> dict[str, Any]:
     }
 
 
-def decision_of(said: Decision) -> dict[str, Any]:
+def serialize_decision(said: Decision) -> dict[str, Any]:
     """Return a decision as programs read it."""
     return {
         "decision": str(said.effect),

@@ -15,44 +15,44 @@ from toolcards.core.calls.card import Card
 from toolcards.models import ToolCall
 
 
-def _call(run: int, ordinal: int) -> ToolCall:
+def _find_call(run: int, ordinal: int) -> ToolCall:
     rows = ToolCall.objects.shown().select_related("run", "run__source", "run__source__owner")
     return get_object_or_404(rows, run_id=run, ordinal=ordinal)
 
 
 @require_GET
 @needs()
-def why(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
+def explain_call(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
     """The rules behind the answer, and what would change without them; a piece of a page for htmx."""
-    call = _call(run, ordinal)
+    call = _find_call(run, ordinal)
     page = "calls/_why.html" if request.headers.get("HX-Request") else "calls/why.html"
-    return render(request, page, {"call": call, "why": reasons.why(call)})
+    return render(request, page, {"call": call, "why": reasons.explain(call)})
 
 
 @require_GET
 @needs(EDIT_POLICY)
-def rule(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
+def suggest_rule(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
     """The ladder: how wide the rule shall be, how many past calls each width meets, and what the choice would change.
 
     htmx asks again with every choice and is given that last part alone.
     """
-    call = _call(run, ordinal)
+    call = _find_call(run, ordinal)
     card = call.as_card()
     said = request.GET.dict()
-    context = {"call": call, "blast": _would_change(call, card, said)}
+    context = {"call": call, "blast": _estimate_impact(call, card, said)}
     if request.headers.get("HX-Request"):
         return render(request, "calls/_rule_blast.html", context)
-    agent, steps = suggestions.agent_of(call, card), suggestions.rungs(card)
+    agent, steps = suggestions.get_agent_name(call, card), suggestions.suggest_rules(card)
     context |= {
-        "ladder": suggestions.counted(steps, agent, call.run.name), "agent": agent, "effects": EFFECTS,
+        "ladder": suggestions.count_matches(steps, agent, call.run.name), "agent": agent, "effects": EFFECTS,
         "scopes": suggestions.SCOPES, "expiries": suggestions.EXPIRIES,
-        "chosen": suggestions.chosen(said, card, steps),
+        "chosen": suggestions.read_choices(said, card, steps),
     }  # fmt: skip
     return render(request, "calls/rule.html", context)
 
 
-def _would_change(call: ToolCall, card: Card, said: dict[str, str]) -> impact.Blast | None:
+def _estimate_impact(call: ToolCall, card: Card, said: dict[str, str]) -> impact.Impact | None:
     """Return what the active policy would answer differently with this rule; None where no rule can be made."""
-    if not suggestions.rungs(card):
+    if not suggestions.suggest_rules(card):
         return None
-    return impact.of_rule(suggestions.rule(call, card, said) | {"id": "this-rule"})
+    return impact.estimate_rule_impact(suggestions.build_rule(call, card, said) | {"id": "this-rule"})

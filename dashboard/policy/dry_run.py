@@ -14,7 +14,7 @@ from toolcards.gate.decisions import tool_register
 from toolcards.models import SeenTool, ToolCall
 
 
-def question_about(
+def build_request(
     tool: str,
     args: Any,
     *,
@@ -50,7 +50,7 @@ def _is_known(tool: str, source: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Clause:
+class ConditionResult:
     """One condition: what it asks, what was there, and whether it holds; `part` is `match` or an exception's place."""
 
     what: str
@@ -65,7 +65,7 @@ class Clause:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class RuleTrial:
     """One rule and what it said of the call."""
 
     rule: str
@@ -73,7 +73,7 @@ class Tried:
     sentence: str
     monitor: bool
     matched: bool
-    clauses: tuple[Clause, ...]
+    clauses: tuple[ConditionResult, ...]
 
     @property
     def held(self) -> int:
@@ -81,7 +81,7 @@ class Tried:
         return sum(1 for clause in self.clauses if clause.truth == "true" and not clause.exception)
 
     @property
-    def failed(self) -> list[Clause]:
+    def failed(self) -> list[ConditionResult]:
         """What kept the rule from matching."""
         return [c for c in self.clauses if (c.truth == "false") != c.exception and c.truth != "unknown"]
 
@@ -91,10 +91,10 @@ class Trial:
     """The verdict on one call: the rules behind it, those that matched and lost, and the one that nearly matched."""
 
     decision: Decision
-    winners: list[Tried] = field(default_factory=list)
-    lost: list[Tried] = field(default_factory=list)
-    watching: list[Tried] = field(default_factory=list)
-    nearest: Tried | None = None
+    winners: list[RuleTrial] = field(default_factory=list)
+    lost: list[RuleTrial] = field(default_factory=list)
+    watching: list[RuleTrial] = field(default_factory=list)
+    nearest: RuleTrial | None = None
 
     @property
     def effect(self) -> str:
@@ -106,7 +106,7 @@ def try_call(policy: Policy, question: Question) -> Trial:
     """Return what the policy says of the call, and why."""
     decision = decide(policy, question, explain=True)
     sentences = {rule.id: rule.sentence for rule in policy.rules}
-    tried = [_tried(entry, sentences) for entry in decision.trace]
+    tried = [_build_rule_trial(entry, sentences) for entry in decision.trace]
     winners = [rule for rule in tried if rule.rule in decision.rules]
     enforced = [rule for rule in tried if rule.matched and not rule.monitor and rule not in winners]
     return Trial(
@@ -114,26 +114,28 @@ def try_call(policy: Policy, question: Question) -> Trial:
         winners=winners,
         lost=enforced,
         watching=[rule for rule in tried if rule.matched and rule.monitor],
-        nearest=_nearest([rule for rule in tried if not rule.matched]),
+        nearest=_find_nearest([rule for rule in tried if not rule.matched]),
     )
 
 
-def _tried(entry: dict[str, Any], sentences: dict[str, str]) -> Tried:
+def _build_rule_trial(entry: dict[str, Any], sentences: dict[str, str]) -> RuleTrial:
     clauses = tuple(
-        Clause(str(one["what"]), _shown(str(one["what"]), one["value"]), str(one["matched"]), one["clause"] != "match")
+        ConditionResult(
+            str(one["what"]), _mask_value(str(one["what"]), one["value"]), str(one["matched"]), one["clause"] != "match"
+        )
         for one in entry["conditions"]
     )
     rule = entry["rule"]
-    return Tried(rule, entry["effect"], sentences.get(rule, ""), entry["monitor"], entry["matched"], clauses)
+    return RuleTrial(rule, entry["effect"], sentences.get(rule, ""), entry["monitor"], entry["matched"], clauses)
 
 
-def _nearest(missed: list[Tried]) -> Tried | None:
+def _find_nearest(missed: list[RuleTrial]) -> RuleTrial | None:
     """The rule that missed by the fewest conditions, of those that any condition of held."""
     near = [rule for rule in missed if rule.held]
     return min(near, key=lambda rule: (len(rule.failed), -rule.held, rule.rule), default=None)
 
 
-def _shown(what: str, value: Any) -> str:
+def _mask_value(what: str, value: Any) -> str:
     """The value that was looked at, without secrets; the name it stands under may tell that it is one."""
     name = what.rsplit("/", 1)[-1].split(" ")[0]
     value = next(iter(redactor().value({name: value}).values()))

@@ -21,17 +21,21 @@ from toolcards.models import Approval, ToolCall
 @needs()
 def try_call(request: HttpRequest) -> HttpResponse:
     """What the active policy, and the draft, would say of a call. Nothing happens to it."""
-    form = TryForm(request.POST) if request.method == "POST" else TryForm(initial=_of_call(request.GET.get("call", "")))
+    form = (
+        TryForm(request.POST)
+        if request.method == "POST"
+        else TryForm(initial=_get_call_values(request.GET.get("call", "")))
+    )
     results = []
     if request.method == "POST" and form.is_valid():
-        results = _results(request, form.cleaned_data)
+        results = _build_results(request, form.cleaned_data)
     page = "policy/_trial.html" if request.headers.get("HX-Request") else "policy/try.html"
     status = 422 if form.is_bound and form.errors else 200
-    return render(request, page, {"try_form": form, "results": results, "tries": tries()}, status=status)
+    return render(request, page, {"try_form": form, "results": results, "tries": list_recent_examples()}, status=status)
 
 
-def _results(request: HttpRequest, said: dict[str, Any]) -> list[dict[str, Any]]:
-    question = dry_run.question_about(said["tool"], said["args"], agent=said["agent"], source=said["source"])
+def _build_results(request: HttpRequest, said: dict[str, Any]) -> list[dict[str, Any]]:
+    question = dry_run.build_request(said["tool"], said["args"], agent=said["agent"], source=said["source"])
     found = []
     try:
         active = policy_store.get_active_policy()
@@ -39,15 +43,15 @@ def _results(request: HttpRequest, said: dict[str, Any]) -> list[dict[str, Any]]
     except policy_store.NoActivePolicy:
         active = None
     if request.user.has_perm(EDIT_POLICY):
-        review = view_models.review()
+        review = view_models.review_draft()
         if review.policy is not None and (review.changes or active is None):
             found.append({"name": "Draft", "trial": dry_run.try_call(review.policy, question)})
     return found
 
 
-def _of_call(public_id: str) -> dict[str, Any]:
+def _get_call_values(public_id: str) -> dict[str, Any]:
     """The form's values for a real call."""
-    call = called(public_id)
+    call = find_call(public_id)
     if call is None:
         return {}
     card = call.as_shown_card()
@@ -55,7 +59,7 @@ def _of_call(public_id: str) -> dict[str, Any]:
     return {"tool": card.tool.name, "source": card.tool.source, "agent": list(card.agent_path), "args": args}
 
 
-def called(public_id: str) -> ToolCall | None:
+def find_call(public_id: str) -> ToolCall | None:
     """Return the call with that id, None if there is none."""
     named = url_helpers.read_public_id(public_id)
     if named is None:
@@ -64,7 +68,7 @@ def called(public_id: str) -> ToolCall | None:
     return rows.filter(run_id=named[0], ordinal=named[1]).first()
 
 
-def tries() -> list[ToolCall]:
+def list_recent_examples() -> list[ToolCall]:
     """Return the latest calls that somebody was asked about."""
     asked = Approval.objects.filter(asked=True).order_by("-requested_at").values_list("call_id", flat=True)[:5]
     return list(ToolCall.objects.filter(pk__in=list(asked)).defer("card", "text").order_by("-id"))

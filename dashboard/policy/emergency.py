@@ -54,29 +54,29 @@ def breakglass(request: HttpRequest) -> HttpResponse:
         if not request.user.has_perm(BREAK):
             raise PermissionDenied
         try:
-            _break(request, request.POST)
+            _start_breakglass(request, request.POST)
             return redirect("breakglass")
         except RequestRefused as refused:
             told, status = refused.message, refused.status
-    rows = [(row, passed(row)) for row in BreakGlass.objects.order_by("-id")[:20]]
-    context = {"rows": rows, "fresh": fresh(request), "told": told, "given": request.POST}
+    rows = [(row, list_passed_decisions(row)) for row in BreakGlass.objects.order_by("-id")[:20]]
+    context = {"rows": rows, "fresh": is_freshly_signed_in(request), "told": told, "given": request.POST}
     return render(request, "emergency/breakglass.html", context, status=status)
 
 
-def _break(request: HttpRequest, said: Any) -> dict[str, Any]:
+def _start_breakglass(request: HttpRequest, said: Any) -> dict[str, Any]:
     """Do as the form or the body says; raises Refused."""
     by = request.user.get_username()
     if said.get("to") == "off":
         return gate.break_glass(by, "", 0)
-    if not fresh(request):
+    if not is_freshly_signed_in(request):
         raise gate.NotAllowed("Sign in again first: this needs a fresh sign-in.", code="reauth", status=401)
     reason = said.get("reason", "")
     if not isinstance(reason, str):
         raise gate.InvalidRequest("The reason is text.", code="invalid_body")
-    return gate.break_glass(by, reason, _minutes(said.get("minutes", DEFAULT_MINUTES)))
+    return gate.break_glass(by, reason, _parse_minutes(said.get("minutes", DEFAULT_MINUTES)))
 
 
-def _minutes(value: Any) -> float:
+def _parse_minutes(value: Any) -> float:
     """Return the minutes in a form's text or a JSON number; raises Invalid."""
     if isinstance(value, str):
         text = value.strip() or str(DEFAULT_MINUTES)
@@ -86,12 +86,12 @@ def _minutes(value: Any) -> float:
     return float(min(value, LARGEST))
 
 
-def fresh(request: HttpRequest) -> bool:
+def is_freshly_signed_in(request: HttpRequest) -> bool:
     """Return whether this session was signed in just now."""
-    return time.time() - sign_in_log.since(request) <= FRESH
+    return time.time() - sign_in_log.get_sign_in_time(request) <= FRESH
 
 
-def passed(row: BreakGlass) -> list[AuditRow]:
+def list_passed_decisions(row: BreakGlass) -> list[AuditRow]:
     """Return the decisions that only this break-glass let pass, oldest first."""
     end = row.ended_at or row.until
     rows = AuditRow.objects.filter(act="decision", actor_kind="break_glass")
@@ -110,7 +110,7 @@ def killswitch_api(request: HttpRequest) -> HttpResponse:
         return JsonResponse({"on": row is not None} | found)
     if not request.user.has_perm(THROW):
         return fault(403, "forbidden", "You may not throw the kill switch.")
-    said = _body(request)
+    said = _read_body(request)
     if not isinstance(said, dict) or not isinstance(said.get("on"), bool) or set(said) - {"on", "reason"}:
         return fault(422, "invalid_body", 'Send {"on": true or false, "reason": optional}.')
     if not isinstance(said.get("reason", ""), str):
@@ -127,18 +127,20 @@ def breakglass_api(request: HttpRequest) -> HttpResponse:
         return JsonResponse({"on": row is not None} | found)
     if not request.user.has_perm(BREAK):
         return fault(403, "forbidden", "You may not break the glass.")
-    said = _body(request)
+    said = _read_body(request)
     if not isinstance(said, dict) or not isinstance(said.get("on"), bool) or set(said) - {"on", "reason", "minutes"}:
         return fault(422, "invalid_body", 'Send {"on": true or false, "reason", "minutes"}.')
     if isinstance(said.get("minutes"), str):
         return fault(422, "invalid_minutes", "Minutes must be a number above 0.")
     try:
-        return JsonResponse(_break(request, said | {"to": "on" if said["on"] else "off"}) | {"on": said["on"]})
+        return JsonResponse(
+            _start_breakglass(request, said | {"to": "on" if said["on"] else "off"}) | {"on": said["on"]}
+        )
     except RequestRefused as refused:
         return fault(refused.status, refused.code, refused.message)
 
 
-def _body(request: HttpRequest) -> Any:
+def _read_body(request: HttpRequest) -> Any:
     try:
         return read_json(request.body.decode())
     except (ValidationError, UnicodeDecodeError):

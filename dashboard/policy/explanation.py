@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from dashboard.cards import labels
 from dashboard.policy import dry_run
-from dashboard.policy.simulation.past_calls import question_of
+from dashboard.policy.simulation.past_calls import request_for_call
 from toolcards.core.calls.card import Card
 from toolcards.core.policy.decision import Policy, decide
 from toolcards.gate import policy_store
@@ -14,7 +14,7 @@ from toolcards.models import PolicyVersion, ToolCall
 
 
 @dataclass(frozen=True, slots=True)
-class Without:
+class RuleRemoval:
     """What the same version would have answered without one of its rules."""
 
     rule: str
@@ -24,7 +24,7 @@ class Without:
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
+class Explanation:
     """The answer, who gave it, and the trace behind it; `trial` None where that version is not known."""
 
     answer: str
@@ -33,7 +33,7 @@ class Why:
     suggest: str
     version: int
     trial: dry_run.Trial | None
-    without: list[Without]
+    without: list[RuleRemoval]
     now: dry_run.Trial | None  # what the version that is active now says, where it is another one
     now_version: int
     complete: bool
@@ -45,24 +45,24 @@ class Why:
         return self.trial is not None and self.trial.effect != self.recorded
 
 
-def why(call: ToolCall) -> Why:
+def explain(call: ToolCall) -> Explanation:
     """Return why; nothing is changed. The call's run and source must be at hand."""
     card = call.as_card()
     verdict, shown = card.decision, call.as_shown_card()
-    question = question_of(call, card)
+    question = request_for_call(call, card)
     version = PolicyVersion.objects.filter(number=verdict.version).first() if verdict else None
     active = PolicyVersion.objects.filter(active=True).first()
-    policy = _readable(version)
+    policy = _load_policy(version)
     newer = active if active and version and active.pk != version.pk else None
-    today = _readable(newer)
-    return Why(
-        answer=_answer(card),
-        by=_by(card),
+    today = _load_policy(newer)
+    return Explanation(
+        answer=_describe_answer(card),
+        by=_describe_actor(card),
         reason=shown.decision.reason if shown.decision else "",
         suggest=shown.decision.suggest if shown.decision else "",
         version=version.number if version else 0,
         trial=dry_run.try_call(policy, question) if policy else None,
-        without=_without(policy, call, card) if policy else [],
+        without=_list_removals(policy, call, card) if policy else [],
         now=dry_run.try_call(today, question) if today else None,
         now_version=newer.number if newer and today else 0,
         complete=question.has_input,
@@ -70,7 +70,7 @@ def why(call: ToolCall) -> Why:
     )
 
 
-def _readable(version: PolicyVersion | None) -> Policy | None:
+def _load_policy(version: PolicyVersion | None) -> Policy | None:
     """Return the version's policy; None without one, or where it cannot be read, which the policy page says."""
     try:
         return policy_store.compile_version(version) if version else None
@@ -78,7 +78,7 @@ def _readable(version: PolicyVersion | None) -> Policy | None:
         return None
 
 
-def _answer(card: Card) -> str:
+def _describe_answer(card: Card) -> str:
     if card.denied_by or str(card.state) == "output-denied":
         return "denied"
     if card.waiting:
@@ -88,17 +88,17 @@ def _answer(card: Card) -> str:
     )
 
 
-def _by(card: Card) -> str:
+def _describe_actor(card: Card) -> str:
     by = card.denied_by or (card.approval.by if card.approval and card.approval.by else None)
     return labels.describe_actor(by or (card.decision.by if card.decision else None))
 
 
-def _without(policy: Policy, call: ToolCall, card: Card) -> list[Without]:
-    question = question_of(call, card)
+def _list_removals(policy: Policy, call: ToolCall, card: Card) -> list[RuleRemoval]:
+    question = request_for_call(call, card)
     said = decide(policy, question)
     found = []
     for name in said.rules:
         less = replace(policy, rules=tuple(rule for rule in policy.rules if rule.id != name))
         other = decide(less, question)
-        found.append(Without(name, str(other.effect), other.reason, other.effect is not said.effect))
+        found.append(RuleRemoval(name, str(other.effect), other.reason, other.effect is not said.effect))
     return found

@@ -29,7 +29,7 @@ def grants(request: HttpRequest) -> HttpResponse:
     rows = Grant.objects.select_related("run__source", "source", "created_by")
     live = list(rows.live(now).order_by("-created_at")[:MOST])
     over = rows.exclude(pk__in=[row.pk for row in live]).order_by("-created_at")[:50]
-    context = {"live": [(row, _may_end(request.user, row)) for row in live], "over": over}
+    context = {"live": [(row, _can_revoke(request.user, row)) for row in live], "over": over}
     return render(request, "policy/grants.html", context)
 
 
@@ -40,14 +40,14 @@ def revoke(request: HttpRequest, pk: str) -> HttpResponse:
     row = Grant.objects.filter(pk=pk).first()
     if row is None:
         raise Http404
-    if not _may_end(request.user, row):
+    if not _can_revoke(request.user, row):
         raise PermissionDenied
     given.revoke_grant(pk, request.user.get_username())
     messages.success(request, "The permission is taken back: the next such call is asked about again.")
     return redirect("grants")
 
 
-def _may_end(person: Any, row: Grant) -> bool:
+def _can_revoke(person: Any, row: Grant) -> bool:
     return bool(person.has_perm(EDIT_POLICY) or (row.created_by_id == person.pk and person.has_perm(VOTE)))
 
 
@@ -59,12 +59,12 @@ def grants_api(request: HttpRequest, pk: str = "") -> HttpResponse:
     """The grants that count; DELETE takes the one back that the address, the query or the body names."""
     if request.method == "GET":
         rows = Grant.objects.live(time.time()).select_related("run__source", "source", "created_by")
-        return JsonResponse({"grants": [told(row) for row in rows.order_by("-created_at")[:MOST]]})
-    pk = pk or _named(request)
+        return JsonResponse({"grants": [serialize_grant(row) for row in rows.order_by("-created_at")[:MOST]]})
+    pk = pk or _find_named_grant(request)
     row = Grant.objects.filter(pk=pk).first() if pk else None
     if row is None:
         return fault(404, "not_found", "There is no such grant.")
-    if not _may_end(request.user, row):
+    if not _can_revoke(request.user, row):
         return fault(403, "forbidden", "Only who gave it, or who may edit policy, takes it back.")
     try:
         given.revoke_grant(pk, request.user.get_username())
@@ -73,7 +73,7 @@ def grants_api(request: HttpRequest, pk: str = "") -> HttpResponse:
     return JsonResponse({"id": pk, "revoked": True})
 
 
-def _named(request: HttpRequest) -> str:
+def _find_named_grant(request: HttpRequest) -> str:
     if "id" in request.GET:
         return request.GET["id"]
     try:
@@ -83,7 +83,7 @@ def _named(request: HttpRequest) -> str:
     return said["id"] if isinstance(said, dict) and isinstance(said.get("id"), str) else ""
 
 
-def told(row: Grant) -> dict[str, Any]:
+def serialize_grant(row: Grant) -> dict[str, Any]:
     """Return the grant as JSON; times are epoch seconds."""
     return {
         "id": row.pk, "rule": row.rule, "tool": row.tool, "server": row.server or None,

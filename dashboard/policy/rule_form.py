@@ -74,7 +74,7 @@ class RuleForm(forms.Form):
     @classmethod
     def about(cls, rule: dict[str, Any], *args: Any, **kwargs: Any) -> RuleForm:
         """Return the form filled in with a rule of the draft."""
-        return cls(*args, initial=in_fields(rule), instead_of=str(rule["id"]), **kwargs)
+        return cls(*args, initial=rule_to_fields(rule), instead_of=str(rule["id"]), **kwargs)
 
     def clean(self) -> dict[str, Any]:
         """Put the rule together and have it checked where it will stand: in the draft."""
@@ -82,11 +82,11 @@ class RuleForm(forms.Form):
         if self.errors:
             return said
         try:
-            self.rule = in_document(said)
+            self.rule = fields_to_rule(said)
             self.rule["id"] = policy_store.check_rule(self.rule, instead_of=self.instead_of)
         except PolicyError as refused:
             for found in refused.findings:
-                self.add_error(*beside(found, said))
+                self.add_error(*locate_finding(found, said))
         return said
 
     def save(self, author: str) -> None:
@@ -94,14 +94,14 @@ class RuleForm(forms.Form):
         policy_store.save_rule(self.rule, author=author, instead_of=self.instead_of)
 
 
-def in_fields(rule: dict[str, Any]) -> dict[str, Any]:
+def rule_to_fields(rule: dict[str, Any]) -> dict[str, Any]:
     """Return the form's values for a rule of the document."""
     match = dict(rule.get("match") or {})
     said: dict[str, Any] = {field: rule.get(name) or "" for field, name in _IN_RULE.items()}
     for name in _IN_MATCH:
-        if not any("," in listed for listed in _listed(match.get(name))):  # such a name cannot be typed here
-            said[name] = _listed(match.pop(name, None))
-    said |= _plain_argument(match)
+        if not any("," in listed for listed in _join_names(match.get(name))):  # such a name cannot be typed here
+            said[name] = _join_names(match.pop(name, None))
+    said |= _pop_plain_argument(match)
     said["severity"] = rule.get("severity") or "medium"
     said["mode"] = "off" if rule.get("enabled") is False else rule.get("mode") or "enforce"
     said["rule_id"] = rule["id"]
@@ -112,24 +112,24 @@ def in_fields(rule: dict[str, Any]) -> dict[str, Any]:
     return said
 
 
-def _listed(names: Any) -> list[str]:
+def _join_names(names: Any) -> list[str]:
     return [names] if isinstance(names, str) else list(names or ())
 
 
-def _plain_argument(match: dict[str, Any]) -> dict[str, Any]:
+def _pop_plain_argument(match: dict[str, Any]) -> dict[str, Any]:
     """Take the one question about an argument out of the conditions, if its answer fits into a text field."""
     args = match.get("args")
     args = [args] if isinstance(args, dict) else args or []
     if len(args) != 1 or not set(args[0]) <= {"path", "op", "value"}:
         return {}
-    text = _as_text(args[0])
+    text = _operand_to_text(args[0])
     if text is None:
         return {}
     match.pop("args")
     return {"path": args[0]["path"], "op": args[0]["op"], "value": text}
 
 
-def _as_text(argument: dict[str, Any]) -> str | None:
+def _operand_to_text(argument: dict[str, Any]) -> str | None:
     value, shape = argument.get("value"), MATCHERS[argument["op"]].shape.input
     if shape == "json":
         return json.dumps(value, ensure_ascii=False)
@@ -139,29 +139,34 @@ def _as_text(argument: dict[str, Any]) -> str | None:
     return "" if value in (None, True) else str(value)
 
 
-def _lines(text: str) -> Any:
+def _split_lines(text: str) -> Any:
     lines = [line for line in (line.strip("\r") for line in text.split("\n")) if line.strip()]
     return lines[0] if len(lines) == 1 else lines
 
 
-def _number(text: str) -> Any:
+def _parse_number(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
 
 
-def _json_or_text(text: str) -> Any:
+def _parse_json_or_text(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text.strip()
 
 
-_VALUES = {"lines": _lines, "types": _lines, "number": _number, "json": _json_or_text}  # by the matcher's shape
+_VALUES = {
+    "lines": _split_lines,
+    "types": _split_lines,
+    "number": _parse_number,
+    "json": _parse_json_or_text,
+}  # by the matcher's shape
 
 
-def in_document(said: dict[str, Any]) -> dict[str, Any]:
+def fields_to_rule(said: dict[str, Any]) -> dict[str, Any]:
     """Return the rule that the form's values mean."""
     advanced = dict(said.get("advanced") or {})
     match = advanced.pop("match", None) or {}
@@ -171,7 +176,7 @@ def in_document(said: dict[str, Any]) -> dict[str, Any]:
     if said.get("rule_id"):
         rule["id"] = said["rule_id"]
     match = match | {name: said[name] for name in _IN_MATCH if said.get(name)}
-    argument = _argument(said)
+    argument = _build_argument(said)
     if argument:
         given = match.get("args") or []
         match["args"] = [argument, *([given] if isinstance(given, dict) else given)]
@@ -186,7 +191,7 @@ def in_document(said: dict[str, Any]) -> dict[str, Any]:
     return advanced | rule | ({"match": match} if match else {})
 
 
-def _argument(said: dict[str, Any]) -> dict[str, Any] | None:
+def _build_argument(said: dict[str, Any]) -> dict[str, Any] | None:
     path, op, value = said.get("path"), said.get("op"), said.get("value") or ""
     if not path and not op and not value:
         return None
@@ -205,17 +210,17 @@ _BESIDE = {
 _OF_ARGUMENT = {"path": "path", "op": "op", "value": "value"}
 
 
-def beside(found: Finding, said: dict[str, Any]) -> tuple[str, str]:
+def locate_finding(found: Finding, said: dict[str, Any]) -> tuple[str, str]:
     """Return the form's field that a finding belongs to, and what to say there."""
     pointer = found.pointer
     steps = pointer.split("/")
     if pointer.startswith("/match/args/0/") and (said.get("op") or said.get("path") or said.get("value")):
-        return _OF_ARGUMENT.get(steps[4], "advanced"), _sentence(found.message)
+        return _OF_ARGUMENT.get(steps[4], "advanced"), _to_sentence(found.message)
     field = _BESIDE.get("/".join(steps[:3])) or _BESIDE.get("/".join(steps[:2]))
     if field and steps[:3] != ["", "match", "agent_scope"]:
-        return field, _sentence(found.message)
+        return field, _to_sentence(found.message)
     return "advanced", f"{pointer or 'The rule'}: {found.message}"
 
 
-def _sentence(message: str) -> str:
+def _to_sentence(message: str) -> str:
     return message[:1].upper() + message[1:]

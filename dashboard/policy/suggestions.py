@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from posixpath import dirname
 from typing import Any
 
-from dashboard.policy.simulation.past_calls import Span, past
+from dashboard.policy.simulation.past_calls import Span, iterate_past_calls
 from toolcards.audit.trail import redactor
 from toolcards.client.common import tool_kinds
 from toolcards.core.calls.card import Card
@@ -35,7 +35,7 @@ _WORD = re.compile(r"[A-Za-z0-9_./:@%+,=\-]{1,80}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
+class Suggestion:
     """One width of a rule. `match` is what the rule would ask.
 
     `count` past calls meet it, `mine` of them by this agent, `here` of them in this run.
@@ -50,10 +50,10 @@ class Rung:
 
 
 @dataclass(frozen=True, slots=True)
-class Ladder:
+class CountedSuggestions:
     """All rungs for a call, narrow first; `partial` where counting took too long to look at everything."""
 
-    rungs: list[Rung]
+    rungs: list[Suggestion]
     seen: int
     partial: bool
 
@@ -61,72 +61,80 @@ class Ladder:
 # ---------------------------------------------------------------- the rungs
 
 
-def rungs(card: Card) -> list[Rung]:
+def suggest_rules(card: Card) -> list[Suggestion]:
     """Return the rules that this call suggests, without counts; none for a tool whose name would be a pattern."""
     if "*" in card.tool.name or "," in card.tool.name:
         return []
     tool: dict[str, Any] = {"tool": [card.tool.name]}
     if card.tool.source and not re.search(r"[*,]", card.tool.source):
         tool["source"] = [card.tool.source]
-    found = [Rung(name, words, tool | {"args": args}) for name, words, args in _about_input(card)]
-    found.append(Rung("tool", f"any call of {card.tool.name}", tool))
+    found = [Suggestion(name, words, tool | {"args": args}) for name, words, args in _suggest_for_input(card)]
+    found.append(Suggestion("tool", f"any call of {card.tool.name}", tool))
     kinds = tool_kinds.kinds_of(card.tool.name, card.tool.source, claimed=card.tool.kind)
     if len(kinds) == 1 and kinds != ("other",):
-        found.append(Rung("kind", f"any tool of kind {kinds[0]}", {"kind": [kinds[0]]}))
-    return [rung for rung in found if _understood(rung)]
+        found.append(Suggestion("kind", f"any tool of kind {kinds[0]}", {"kind": [kinds[0]]}))
+    return [rung for rung in found if _is_valid(rung)]
 
 
 _Told = tuple[str, str, list[dict[str, Any]]]
 
 
-def _about_input(card: Card) -> Iterator[_Told]:
+def _suggest_for_input(card: Card) -> Iterator[_Told]:
     given = card.original_input if card.repair == "edited" else card.input
-    if not card.has_input or _secret(given):
+    if not card.has_input or _holds_secret(given):
         return
     if len(repr(given)) <= LARGEST:
         yield "exact", "exactly these arguments", [{"path": "", "op": "eq", "value": given}]
     if not isinstance(given, dict):
         return
-    for keys, about in ((COMMANDS, _command), (PATHS, _path), (URLS, _url)):
+    for keys, about in ((COMMANDS, _suggest_for_command), (PATHS, _suggest_for_path), (URLS, _suggest_for_url)):
         key = next((key for key in keys if isinstance(given.get(key), str) and len(given[key]) <= LARGEST), "")
         if key:
             yield from about(f"/{key}", given[key], len(given) > 1)
 
 
-def _command(path: str, line: str, others: bool) -> Iterator[_Told]:
+def _suggest_for_command(path: str, line: str, others: bool) -> Iterator[_Told]:
     if others:
         yield "command", "the same command", [{"path": path, "op": "eq", "value": line}]
     parts = read_line(line).segments
     words = [part.words for part in parts]
     if any(part.opaque for part in parts) or not all(all(map(_WORD.fullmatch, said[:2])) for said in words):
         return  # a rule cannot name the programs of a line that cannot be read
-    two = list(dict.fromkeys(" ".join(_begin(said)) for said in words))
+    two = list(dict.fromkeys(" ".join(_get_command_prefix(said)) for said in words))
     one = list(dict.fromkeys(said[0] for said in words))
     if two != one:
-        yield "words", f"commands that start with {_names(two)}{_caution(two)}", [_cmd(path, two)]
-    yield "program", f"commands that start with {_names(one)}{_caution(one)}", [_cmd(path, one)]
+        yield (
+            "words",
+            f"commands that start with {_list_names(two)}{_find_caution(two)}",
+            [_build_command_condition(path, two)],
+        )
+    yield (
+        "program",
+        f"commands that start with {_list_names(one)}{_find_caution(one)}",
+        [_build_command_condition(path, one)],
+    )
 
 
-def _caution(values: list[str]) -> str:
+def _find_caution(values: list[str]) -> str:
     """Return what a rule that allows such commands does not cover, where the catalogue calls them dangerous."""
     whys = [why for value in values if (why := why_only_some_forms(tuple(value.split())))]
     return f" ({whys[0]})" if whys else ""
 
 
-def _begin(words: tuple[str, ...]) -> tuple[str, ...]:
+def _get_command_prefix(words: tuple[str, ...]) -> tuple[str, ...]:
     second = words[1] if len(words) > 1 else ""
     return words[:2] if second and not second.startswith("-") else words[:1]
 
 
-def _cmd(path: str, values: list[str]) -> dict[str, Any]:
+def _build_command_condition(path: str, values: list[str]) -> dict[str, Any]:
     return {"path": path, "op": "cmd", "value": values[0] if len(values) == 1 else values}
 
 
-def _names(values: list[str]) -> str:
+def _list_names(values: list[str]) -> str:
     return " or ".join(f"“{value}”" for value in values[:4])
 
 
-def _path(path: str, place: str, others: bool) -> Iterator[_Told]:
+def _suggest_for_path(path: str, place: str, others: bool) -> Iterator[_Told]:
     if others:
         yield "path", f"the same path, {place}", [{"path": path, "op": "eq", "value": place}]
     folder = dirname(place)
@@ -134,7 +142,7 @@ def _path(path: str, place: str, others: bool) -> Iterator[_Told]:
         yield "folder", f"anything below {folder}", [{"path": path, "op": "path_under", "value": folder}]
 
 
-def _url(path: str, place: str, others: bool) -> Iterator[_Told]:
+def _suggest_for_url(path: str, place: str, others: bool) -> Iterator[_Told]:
     if others:
         yield "url", "the same address", [{"path": path, "op": "eq", "value": place}]
     found = parsed_url(place)
@@ -142,12 +150,12 @@ def _url(path: str, place: str, others: bool) -> Iterator[_Told]:
         yield "host", f"anything on {found.name}", [{"path": path, "op": "host_in", "value": found.name}]
 
 
-def _secret(given: Any) -> bool:
+def _holds_secret(given: Any) -> bool:
     """A rule must not spell out a secret, nor a mask, which no call will ever hold."""
     return bool(masked(given) or redactor().value(given) != given)
 
 
-def _understood(rung: Rung) -> bool:
+def _is_valid(rung: Suggestion) -> bool:
     try:
         documents.parse({"v": 1, "rules": [{"effect": "ask", "match": rung.match}]})
     except PolicyError:
@@ -158,14 +166,14 @@ def _understood(rung: Rung) -> bool:
 # ---------------------------------------------------------------- how many they meet
 
 
-def counted(found: list[Rung], agent: str, run: str) -> Ladder:
+def count_matches(found: list[Suggestion], agent: str, run: str) -> CountedSuggestions:
     """Return the rungs with the calls of the last 30 days that they surely meet; bounded in number and time."""
-    policy, seen, partial = _watching(found), 0, False
+    policy, seen, partial = _build_monitor_policy(found), 0, False
     every: Counter[str] = Counter()
     mine: Counter[str] = Counter()
     here: Counter[str] = Counter()
     until = time.monotonic() + SECONDS
-    for call in past(LOOKED_AT):
+    for call in iterate_past_calls(LOOKED_AT):
         if time.monotonic() > until:
             partial = True
             break
@@ -173,32 +181,33 @@ def counted(found: list[Rung], agent: str, run: str) -> Ladder:
         if call.question is None:
             continue
         would = {one["rule"] for one in decide(policy, call.question).would}
-        met = [rung.name for rung in found if rung.name in would and _begins(rung, call.question.input)]
+        met = [rung.name for rung in found if rung.name in would and _matches_prefix(rung, call.question.input)]
         every.update(met)
         if call.question.agent_path[-1:] == (agent,):
             mine.update(met)
         if call.question.run == run:
             here.update(met)
     counts = [replace(r, count=every[r.name], mine=mine[r.name], here=here[r.name]) for r in found]
-    return Ladder(counts, seen, partial)
+    return CountedSuggestions(counts, seen, partial)
 
 
-def _watching(found: list[Rung]) -> Policy:
+def _build_monitor_policy(found: list[Suggestion]) -> Policy:
     """Return each rung as an allow that only watches: doubt is no match. What a command begins with is asked apart."""
     matches = [
-        (rung.name, {key: value for key, value in rung.match.items() if not _of_command(rung, key)}) for rung in found
+        (rung.name, {key: value for key, value in rung.match.items() if not _is_command_suggestion(rung, key)})
+        for rung in found
     ]
     rules = [{"id": name, "effect": "allow", "mode": "monitor", "match": match} for name, match in matches]
     return documents.parse({"v": 1, "default": "deny", "rules": rules})
 
 
-def _of_command(rung: Rung, key: str) -> bool:
+def _is_command_suggestion(rung: Suggestion, key: str) -> bool:
     return key == "args" and rung.match["args"][0]["op"] == "cmd"
 
 
-def _begins(rung: Rung, given: Any) -> bool:
+def _matches_prefix(rung: Suggestion, given: Any) -> bool:
     """Return whether every part of the command begins as the rung says; an allow rule may cover fewer, a deny more."""
-    if not _of_command(rung, "args" if "args" in rung.match else ""):
+    if not _is_command_suggestion(rung, "args" if "args" in rung.match else ""):
         return True
     argument = rung.match["args"][0]
     line = given.get(argument["path"][1:]) if isinstance(given, dict) else None
@@ -213,33 +222,33 @@ EXPIRIES = (("1h", "for an hour"), ("today", "today"), ("never", "until somebody
 SCOPES = (("run", "this run"), ("agent", "this agent"), ("all", "all agents"))
 
 
-def agent_of(call: ToolCall, card: Card) -> str:
+def get_agent_name(call: ToolCall, card: Card) -> str:
     """Return the name of the agent that made the call, as rules know it."""
     return (card.agent_path or (call.run.source.name,))[-1]
 
 
-def chosen(said: dict[str, str], card: Card, steps: list[Rung]) -> dict[str, str]:
+def read_choices(said: dict[str, str], card: Card, steps: list[Suggestion]) -> dict[str, str]:
     """Return what is chosen on the page: what the query says, else the narrowest and most likely."""
-    narrow = {"rung": steps[0].name if steps else "", "effect": likely(card)}
+    narrow = {"rung": steps[0].name if steps else "", "effect": guess_effect(card)}
     return (
         narrow | {"scope": SCOPES[0][0], "expiry": EXPIRIES[0][0]} | {name: word for name, word in said.items() if word}
     )
 
 
-def rule(call: ToolCall, card: Card, said: dict[str, str]) -> dict[str, Any]:
+def build_rule(call: ToolCall, card: Card, said: dict[str, str]) -> dict[str, Any]:
     """Return the rule that the choices mean; the narrowest where a choice is unknown."""
-    steps = rungs(card)
+    steps = suggest_rules(card)
     rung = next((rung for rung in steps if rung.name == said.get("rung")), steps[0] if steps else None)
     match = dict(rung.match) if rung else {"tool": [card.tool.name.replace("*", "")]}
-    match |= _whose(said.get("scope", ""), call, card)
-    found: dict[str, Any] = {"id": "", "effect": _effect(said, card), "match": match}
-    expires = _expires(said.get("expiry", ""))
+    match |= _build_scope_condition(said.get("scope", ""), call, card)
+    found: dict[str, Any] = {"id": "", "effect": _get_effect(said, card), "match": match}
+    expires = _compute_expiry(said.get("expiry", ""))
     return found | ({"expires_at": expires} if expires else {})
 
 
-def _whose(scope: str, call: ToolCall, card: Card) -> dict[str, list[str]]:
+def _build_scope_condition(scope: str, call: ToolCall, card: Card) -> dict[str, list[str]]:
     """Return the condition on whose calls are meant; the narrowest that names can say, for `*` in a name means more."""
-    agent, run = agent_of(call, card), call.run.name
+    agent, run = get_agent_name(call, card), call.run.name
     if scope == "all":
         return {}
     if scope != "agent" and "*" not in run:
@@ -247,11 +256,11 @@ def _whose(scope: str, call: ToolCall, card: Card) -> dict[str, list[str]]:
     return {} if re.search(r"[*,]", agent) else {"agent": [agent]}
 
 
-def _effect(said: dict[str, str], card: Card) -> str:
-    return said["effect"] if said.get("effect") in {"allow", "ask", "deny"} else likely(card)
+def _get_effect(said: dict[str, str], card: Card) -> str:
+    return said["effect"] if said.get("effect") in {"allow", "ask", "deny"} else guess_effect(card)
 
 
-def likely(card: Card) -> str:
+def guess_effect(card: Card) -> str:
     """Return the effect that a person most likely wants: what somebody has answered already."""
     if card.denied_by and card.denied_by.kind == "human":
         return "deny"
@@ -259,7 +268,7 @@ def likely(card: Card) -> str:
     return "allow" if by and by.kind == "human" else "ask"
 
 
-def _expires(expiry: str) -> str:
+def _compute_expiry(expiry: str) -> str:
     now = datetime.now(UTC)
     if expiry == "1h":
         return (now + timedelta(hours=1)).isoformat(timespec="seconds")

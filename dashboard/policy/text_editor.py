@@ -19,39 +19,43 @@ from toolcards.gate import policy_store
 
 @require_http_methods(["GET", "POST"])
 @needs(EDIT_POLICY)
-def text(request: HttpRequest) -> HttpResponse:
+def edit_text(request: HttpRequest) -> HttpResponse:
     """Show the draft as YAML, and take it back: `save` writes it, `check` only looks."""
     draft = policy_store.load_draft()
     if request.method == "GET":
-        return _page(request, {"text": yaml_io.write(draft), "based_on": digest(draft)}, [])
+        return _render_editor(request, {"text": yaml_io.write_yaml(draft), "based_on": digest(draft)}, [])
     form = TextForm(request.POST)
     if form.is_valid():
-        return _taken(request, form.cleaned_data, digest(draft))
+        return _handle_text(request, form.cleaned_data, digest(draft))
     told = "; ".join(error for errors in form.errors.values() for error in errors)
-    return _page(request, {"text": request.POST.get("text", ""), "based_on": digest(draft), "told": told}, [], 422)
+    return _render_editor(
+        request, {"text": request.POST.get("text", ""), "based_on": digest(draft), "told": told}, [], 422
+    )
 
 
-def _taken(request: HttpRequest, said: dict[str, Any], current: str) -> HttpResponse:
+def _handle_text(request: HttpRequest, said: dict[str, Any], current: str) -> HttpResponse:
     shown: dict[str, Any] = {"text": said["text"], "based_on": said["based_on"]}
     read = None
     try:
-        read = yaml_io.read(said["text"])
+        read = yaml_io.read_yaml(said["text"])
         warnings = policy_store.check_document(read.value)
     except PolicyError as refused:
-        return _page(request, shown, yaml_io.remarks(refused, said["text"], read), 422)
+        return _render_editor(request, shown, yaml_io.list_remarks(refused, said["text"], read), 422)
     if said["what"] == "check":
-        return _page(request, shown | {"checked": True}, _warned(warnings, said["text"], read))
+        return _render_editor(request, shown | {"checked": True}, _build_warnings(warnings, said["text"], read))
     if said["based_on"] != current:
         told = "The draft has changed since you opened this text. Save again to put yours in its place."
-        return _page(request, shown | {"based_on": current, "told": told}, [], 409)
+        return _render_editor(request, shown | {"based_on": current, "told": told}, [], 409)
     policy_store.replace_draft(read.value, author=request.user.get_username())
     messages.success(request, "The draft says what the text says. It counts once you activate it.")
     return redirect("policy-draft")
 
 
-def _warned(warnings: list[Finding], said: str, read: yaml_io.Text) -> list[yaml_io.Remark]:
-    return yaml_io.remarks(PolicyError(warnings), said, read)
+def _build_warnings(warnings: list[Finding], said: str, read: yaml_io.YamlDocument) -> list[yaml_io.Remark]:
+    return yaml_io.list_remarks(PolicyError(warnings), said, read)
 
 
-def _page(request: HttpRequest, context: dict[str, Any], remarks: list[yaml_io.Remark], status: int = 200) -> Any:
+def _render_editor(
+    request: HttpRequest, context: dict[str, Any], remarks: list[yaml_io.Remark], status: int = 200
+) -> Any:
     return render(request, "policy/text.html", context | {"remarks": remarks, "refused": status == 422}, status=status)

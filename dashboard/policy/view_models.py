@@ -29,7 +29,7 @@ ANSWERS = {"deny": "deny", "ask": "ask", "allow": "allow"}
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RuleRow:
     """One rule on a page."""
 
     name: str
@@ -48,7 +48,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Hits:
+class RuleHits:
     """How many calls each rule answered, or would have; `days` is how far back was looked."""
 
     answers: Counter[str] = field(default_factory=Counter)
@@ -63,16 +63,16 @@ class Hits:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class EffectGroup:
     """The rules of one effect."""
 
     effect: str
     title: str
-    rows: list[Row]
+    rows: list[RuleRow]
 
 
 @dataclass(frozen=True, slots=True)
-class Review:
+class DraftReview:
     """What activating the draft would mean: what changes, what deserves a second look, and whether it may be."""
 
     document: dict[str, Any]
@@ -86,64 +86,64 @@ class Review:
     @property
     def named_warnings(self) -> list[tuple[str, Finding]]:
         """The warnings, each with the name of the rule it is about."""
-        return [(_rule_at(found.pointer, self.document), found) for found in self.warnings]
+        return [(_get_rule_name(found.pointer, self.document), found) for found in self.warnings]
 
 
-def _rule_at(pointer: str, document: Mapping[str, Any]) -> str:
+def _get_rule_name(pointer: str, document: Mapping[str, Any]) -> str:
     steps = pointer.split("/")
     if steps[1:2] != ["rules"] or not steps[2:3] or not steps[2].isdecimal():
         return pointer or "the policy"
     return str(document["rules"][int(steps[2])]["id"])
 
 
-def groups(rows: list[Row]) -> list[Group]:
+def group_by_effect(rows: list[RuleRow]) -> list[EffectGroup]:
     """Return the rules in the order of strictness."""
-    return [Group(effect, title, [row for row in rows if row.effect == effect]) for effect, title in TITLES]
+    return [EffectGroup(effect, title, [row for row in rows if row.effect == effect]) for effect, title in TITLES]
 
 
-def rows_of(policy: Policy, hits: Hits) -> list[Row]:
+def build_rows(policy: Policy, hits: RuleHits) -> list[RuleRow]:
     """Return the rows of a policy."""
-    return [_row(rule, hits) for rule in policy.rules]
+    return [_build_row(rule, hits) for rule in policy.rules]
 
 
-def _row(rule: Rule, hits: Hits, author: str = "") -> Row:
+def _build_row(rule: Rule, hits: RuleHits, author: str = "") -> RuleRow:
     answers, would = hits.answers[rule.id], hits.would[rule.id]
     quiet = hits.words if rule.enabled and not answers and not would else ""
-    return Row(
+    return RuleRow(
         rule.id, str(rule.effect), rule.sentence, rule.public_reason, rule.suggest, rule.enabled, rule.monitor,
         rule.severity, rule.expires_at, answers, author, would, quiet,
     )  # fmt: skip
 
 
-def draft_rows() -> list[Row]:
+def list_draft_rows() -> list[RuleRow]:
     """Return the draft's rows; a rule that is no longer understood shows its JSON, so that it can be mended."""
-    return [_draft_row(rule) for rule in DraftRule.objects.all()]
+    return [_build_draft_row(rule) for rule in DraftRule.objects.all()]
 
 
-def _draft_row(rule: DraftRule) -> Row:
+def _build_draft_row(rule: DraftRule) -> RuleRow:
     body = policy_store.build_rule_document(rule)
     try:
         compiled = documents.parse({"v": 1, "rules": [body]}).rules[0]
     except PolicyError:
-        return Row(rule.rule_id, rule.effect, json.dumps(body, ensure_ascii=False), author=rule.updated_by)
-    return _row(compiled, Hits(), rule.updated_by)
+        return RuleRow(rule.rule_id, rule.effect, json.dumps(body, ensure_ascii=False), author=rule.updated_by)
+    return _build_row(compiled, RuleHits(), rule.updated_by)
 
 
-def recent_hits() -> Hits:
+def count_recent_hits() -> RuleHits:
     """Count which rules answered lately, by the decisions written in the last part of the log."""
     newest = Event.objects.aggregate(newest=Max("id"))["newest"] or 0
     part = Event.objects.filter(id__gt=newest - LOOKED_AT)
     rows = list(part.of_type(Decided.type).values_list("fact", "at"))
     facts = [json.loads(fact) for fact, _ in rows if type(fact) is not Closed]
     since = min((at for _, at in rows), default=0.0)
-    return Hits(
+    return RuleHits(
         answers=Counter(rule for fact in facts if (rule := fact.get("rule"))),
         would=Counter(str(one.get("rule")) for fact in facts for one in fact.get("would") or ()),
         days=(time.time() - since) / DAY if since else 0.0,
     )
 
 
-def review() -> Review:
+def review_draft() -> DraftReview:
     """Compare the draft with what is active."""
     document = policy_store.load_draft()
     version = PolicyVersion.objects.filter(active=True).first()
@@ -156,11 +156,11 @@ def review() -> Review:
     try:
         warnings = policy_store.check_document(document)
     except PolicyError as refused:
-        return Review(document, sha256, number, [], [], refused.findings, None)
-    return Review(document, sha256, number, differences(old, document), warnings, [], documents.parse(document))
+        return DraftReview(document, sha256, number, [], [], refused.findings, None)
+    return DraftReview(document, sha256, number, differences(old, document), warnings, [], documents.parse(document))
 
 
-def model_sentence(document: Mapping[str, Any]) -> str:
+def describe_model(document: Mapping[str, Any]) -> str:
     """Say the whole model in one sentence."""
     default = ANSWERS.get(str(document.get("default", "ask")), "ask")
     said = f"Deny beats ask, ask beats allow. If nothing matches: {default}."

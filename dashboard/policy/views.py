@@ -15,7 +15,7 @@ from dashboard import url_helpers
 from dashboard.accounts.access import EDIT_POLICY, needs
 from dashboard.forms import ActivateForm, DefaultForm, ImportForm, SimulationForm, TryForm
 from dashboard.policy import dry_run_views, suggestions, view_models, yaml_io
-from dashboard.policy.rule_form import RuleForm, in_fields
+from dashboard.policy.rule_form import RuleForm, rule_to_fields
 from dashboard.policy.simulation import impact, jobs
 from toolcards import gate
 from toolcards.core.policy.language.diff import differences
@@ -27,7 +27,7 @@ from toolcards.models import DraftRule, PolicyVersion
 # ---------------------------------------------------------------- what is active
 
 
-def _named_where_unreadable(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+def _handle_unreadable_version(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
     """Answer with a page that names the version that cannot be read, and says what to do."""
 
     @wraps(view)
@@ -43,18 +43,22 @@ def _named_where_unreadable(view: Callable[..., HttpResponse]) -> Callable[..., 
 
 @require_GET
 @needs()
-@_named_where_unreadable
+@_handle_unreadable_version
 def policy(request: HttpRequest) -> HttpResponse:
     """The active version in sentences."""
     version = PolicyVersion.objects.filter(active=True).first()
     document = policy_store.load_document(version) if version else {}
-    rows = view_models.rows_of(policy_store.compile_version(version), view_models.recent_hits()) if version else []
+    rows = (
+        view_models.build_rows(policy_store.compile_version(version), view_models.count_recent_hits())
+        if version
+        else []
+    )
     changes = []
     if version and request.user.has_perm(EDIT_POLICY):
-        changes = view_models.review().changes
+        changes = view_models.review_draft().changes
     context = {
-        "version": version, "groups": view_models.groups(rows), "model": view_models.model_sentence(document),
-        "changes": changes, "try_form": TryForm(), "tries": dry_run_views.tries(), "packs": PACKS,
+        "version": version, "groups": view_models.group_by_effect(rows), "model": view_models.describe_model(document),
+        "changes": changes, "try_form": TryForm(), "tries": dry_run_views.list_recent_examples(), "packs": PACKS,
     }  # fmt: skip
     return render(request, "policy/policy.html", context)
 
@@ -69,22 +73,23 @@ def versions(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 @needs()
-@_named_where_unreadable
+@_handle_unreadable_version
 def version(request: HttpRequest, number: int) -> HttpResponse:
     """One version in sentences, and what it changed."""
     row = get_object_or_404(PolicyVersion, number=number)
     before = PolicyVersion.objects.filter(number__lt=number).first()
     document = policy_store.load_document(row)
+    rows = view_models.build_rows(policy_store.compile_version(row), view_models.RuleHits())
     context = {
         "version": row,
-        "groups": view_models.groups(view_models.rows_of(policy_store.compile_version(row), view_models.Hits())),
-        "model": view_models.model_sentence(document), "before": before,
-        "changes": differences(_document_before(before), document),
+        "groups": view_models.group_by_effect(rows),
+        "model": view_models.describe_model(document), "before": before,
+        "changes": differences(_get_previous_document(before), document),
     }  # fmt: skip
     return render(request, "policy/version.html", context)
 
 
-def _document_before(before: PolicyVersion | None) -> dict[str, Any] | None:
+def _get_previous_document(before: PolicyVersion | None) -> dict[str, Any] | None:
     """Return the version that a version is compared with; None without one that can be read."""
     try:
         return policy_store.load_document(before) if before else None
@@ -94,7 +99,7 @@ def _document_before(before: PolicyVersion | None) -> dict[str, Any] | None:
 
 @require_GET
 @needs()
-@_named_where_unreadable
+@_handle_unreadable_version
 def export(request: HttpRequest) -> HttpResponse:
     """The active version, a numbered one, or the draft, as a file."""
     wanted = request.GET.get("version", "")
@@ -111,7 +116,7 @@ def export(request: HttpRequest) -> HttpResponse:
         document, name = policy_store.load_document(row), f"v{row.number}"
     form = "yaml" if request.GET.get("as") == "yaml" else "json"
     if form == "yaml":
-        answer = HttpResponse(yaml_io.write(document), content_type="application/yaml; charset=utf-8")
+        answer = HttpResponse(yaml_io.write_yaml(document), content_type="application/yaml; charset=utf-8")
     else:
         answer = JsonResponse(document, json_dumps_params={"indent": 2, "ensure_ascii": False})
     answer["Content-Disposition"] = f'attachment; filename="toolcards-policy-{name}.{form}"'
@@ -125,24 +130,25 @@ def export(request: HttpRequest) -> HttpResponse:
 @needs(EDIT_POLICY)
 def draft(request: HttpRequest) -> HttpResponse:
     """The policy being written, and what activating it would change."""
-    return _draft_page(request)
+    return _render_draft(request)
 
 
-def _draft_page(request: HttpRequest, *, told: str = "", status: int = 200, form: Any = None) -> HttpResponse:
-    review = view_models.review()
+def _render_draft(request: HttpRequest, *, told: str = "", status: int = 200, form: Any = None) -> HttpResponse:
+    review = view_models.review_draft()
     context = {
-        "review": review, "groups": view_models.groups(view_models.draft_rows()), "packs": PACKS, "told": told,
-        "model": view_models.model_sentence(review.document), "import_form": form or ImportForm(),
-        "default_form": DefaultForm(initial=_default(review.document)),
+        "review": review, "groups": view_models.group_by_effect(view_models.list_draft_rows()),
+        "packs": PACKS, "told": told,
+        "model": view_models.describe_model(review.document), "import_form": form or ImportForm(),
+        "default_form": DefaultForm(initial=_get_default_values(review.document)),
         "activate_form": ActivateForm(initial={"expected_active": review.active, "draft_sha256": review.sha256}),
-        "blast": impact.of_draft(review), "simulation_form": SimulationForm(),
-        "going": next((job for job in jobs.jobs() if job.going), None), "try_form": TryForm(),
-        "tries": dry_run_views.tries(),
+        "blast": impact.estimate_draft_impact(review), "simulation_form": SimulationForm(),
+        "going": next((job for job in jobs.list_jobs() if job.going), None), "try_form": TryForm(),
+        "tries": dry_run_views.list_recent_examples(),
     }  # fmt: skip
     return render(request, "policy/draft.html", context, status=status)
 
 
-def _default(document: dict[str, Any]) -> dict[str, Any]:
+def _get_default_values(document: dict[str, Any]) -> dict[str, Any]:
     """What the form of the default shows."""
     asked = document.get("default_ask") or {}
     return {"default": document.get("default", "ask"), "allow_requester": asked.get("allow_requester", False)}
@@ -154,12 +160,12 @@ def activate(request: HttpRequest) -> HttpResponse:
     """Make the reviewed draft the policy."""
     form = ActivateForm(request.POST)
     if not form.is_valid():
-        return _draft_page(request, told="Say which version you compared the draft with.", status=422)
-    said, review = form.cleaned_data, view_models.review()
+        return _render_draft(request, told="Say which version you compared the draft with.", status=422)
+    said, review = form.cleaned_data, view_models.review_draft()
     if review.refusals:
-        return _draft_page(request, told="The draft cannot be activated as it is.", status=422)
+        return _render_draft(request, told="The draft cannot be activated as it is.", status=422)
     if said["draft_sha256"] and said["draft_sha256"] != review.sha256:
-        return _draft_page(request, told="The draft has changed since you reviewed it. Look at it again.", status=409)
+        return _render_draft(request, told="The draft has changed since you reviewed it. Look at it again.", status=409)
     try:
         made = policy_store.activate(
             review.document,
@@ -169,7 +175,7 @@ def activate(request: HttpRequest) -> HttpResponse:
         )
     except VersionConflict as late:
         told = f"Somebody was faster: version {late.active} is active by now. Look at the changes again."
-        return _draft_page(request, told=told, status=409)
+        return _render_draft(request, told=told, status=409)
     messages.success(request, f"Version {made.number} is active.")
     if said["apply_to_waiting"]:
         counts = gate.reevaluate_waiting(request.user.get_username())
@@ -184,7 +190,7 @@ def set_default(request: HttpRequest) -> HttpResponse:
     """Change the answer where no rule matches."""
     form = DefaultForm(request.POST)
     if not form.is_valid():
-        return _draft_page(request, told="Choose deny, ask or allow.", status=422)
+        return _render_draft(request, told="Choose deny, ask or allow.", status=422)
     said, ask = form.cleaned_data, dict(policy_store.load_draft().get("default_ask") or {})
     ask.pop("allow_requester", None)
     ask |= {"allow_requester": True} if said["allow_requester"] else {}
@@ -199,16 +205,18 @@ def take_pack(request: HttpRequest, name: str) -> HttpResponse:
     """Make a starter policy the draft."""
     if name not in PACKS:
         raise Http404
-    return _replace(request, dict(PACKS[name].document), f"The draft is now the starter policy “{PACKS[name].title}”.")
+    return _replace_draft(
+        request, dict(PACKS[name].document), f"The draft is now the starter policy “{PACKS[name].title}”."
+    )
 
 
 @require_POST
 @needs(EDIT_POLICY)
-@_named_where_unreadable
+@_handle_unreadable_version
 def copy_version(request: HttpRequest, number: int) -> HttpResponse:
     """Make an older version the draft: the way back leads through the same review."""
     row = get_object_or_404(PolicyVersion, number=number)
-    return _replace(request, policy_store.load_document(row), f"The draft is a copy of version {number}.")
+    return _replace_draft(request, policy_store.load_document(row), f"The draft is a copy of version {number}.")
 
 
 @require_POST
@@ -218,14 +226,14 @@ def import_document(request: HttpRequest) -> HttpResponse:
     form = ImportForm(request.POST, request.FILES)
     if form.is_valid():
         try:
-            return _replace(request, form.cleaned_data["read"], "The draft is the imported document.")
+            return _replace_draft(request, form.cleaned_data["read"], "The draft is the imported document.")
         except PolicyError as refused:
             for found in refused.findings[:20]:
                 form.add_error(None, f"{found.pointer or 'The document'}: {found.message}")
-    return _draft_page(request, form=form, status=422)
+    return _render_draft(request, form=form, status=422)
 
 
-def _replace(request: HttpRequest, document: dict[str, Any], told: str) -> HttpResponse:
+def _replace_draft(request: HttpRequest, document: dict[str, Any], told: str) -> HttpResponse:
     policy_store.replace_draft(document, author=request.user.get_username())
     messages.info(request, f"{told} Nothing changes until you activate it.")
     return redirect("policy-draft")
@@ -238,8 +246,8 @@ def _replace(request: HttpRequest, document: dict[str, Any], told: str) -> HttpR
 @needs(EDIT_POLICY)
 def new_rule(request: HttpRequest) -> HttpResponse:
     """Write a rule, perhaps beginning with a call that was seen."""
-    form = RuleForm(request.POST) if request.method == "POST" else RuleForm(initial=_begun(request))
-    return _edited(request, form, {"new": True})
+    form = RuleForm(request.POST) if request.method == "POST" else RuleForm(initial=_get_initial_rule(request))
+    return _save_rule(request, form, {"new": True})
 
 
 @require_http_methods(["GET", "POST"])
@@ -248,11 +256,11 @@ def edit_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
     """Change a rule of the draft."""
     row = get_object_or_404(DraftRule, rule_id=rule_id)
     posted = [request.POST] if request.method == "POST" else []
-    form = RuleForm(*posted, initial=in_fields(policy_store.build_rule_document(row)), instead_of=rule_id)
-    return _edited(request, form, {"rule": row})
+    form = RuleForm(*posted, initial=rule_to_fields(policy_store.build_rule_document(row)), instead_of=rule_id)
+    return _save_rule(request, form, {"rule": row})
 
 
-def _edited(request: HttpRequest, form: RuleForm, context: dict[str, Any]) -> HttpResponse:
+def _save_rule(request: HttpRequest, form: RuleForm, context: dict[str, Any]) -> HttpResponse:
     if form.is_bound and form.is_valid():
         form.save(request.user.get_username())
         messages.success(request, "The rule is in the draft. It counts once you activate it.")
@@ -260,11 +268,11 @@ def _edited(request: HttpRequest, form: RuleForm, context: dict[str, Any]) -> Ht
     return render(request, "policy/rule.html", {"form": form} | context, status=422 if form.is_bound else 200)
 
 
-def _begun(request: HttpRequest) -> dict[str, Any]:
+def _get_initial_rule(request: HttpRequest) -> dict[str, Any]:
     """What a link may fill in: ?tool=Bash&effect=ask&path=/command&op=cmd&value=git+push, or ?from=<call>&rung=…"""
-    call = dry_run_views.called(request.GET.get("from", ""))
+    call = dry_run_views.find_call(request.GET.get("from", ""))
     if call is not None:
-        return in_fields(suggestions.rule(call, call.as_card(), request.GET.dict()))
+        return rule_to_fields(suggestions.build_rule(call, call.as_card(), request.GET.dict()))
     said: dict[str, Any] = {
         name: request.GET[name] for name in ("effect", "path", "op", "value") if name in request.GET
     }

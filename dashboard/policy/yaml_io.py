@@ -22,7 +22,7 @@ _WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class YamlDocument:
     """A document and the line (from 1) on which each of its values begins, by JSON Pointer."""
 
     value: Any
@@ -44,7 +44,7 @@ class NotYaml(PolicyError):
 
 
 @dataclass
-class _Open:
+class _OpenCollection:
     """A list or an object that is being read."""
 
     value: list[Any] | dict[str, Any]
@@ -57,7 +57,7 @@ class _Reader:
     """Takes YAML's events one by one; nothing is built twice, so nothing can explode."""
 
     lines: dict[str, int] = field(default_factory=dict)
-    stack: list[_Open] = field(default_factory=list)
+    stack: list[_OpenCollection] = field(default_factory=list)
     found: list[Any] = field(default_factory=list)
 
     def take(self, event: yaml.Event) -> None:
@@ -82,14 +82,14 @@ class _Reader:
         pointer = self._here()
         self.lines.setdefault(pointer, line)
         if isinstance(event, yaml.ScalarEvent):
-            self._put(_scalar(event))
+            self._put(_convert_scalar(event))
             return
         if len(self.stack) >= DEEPEST:
             raise NotYaml(pointer, "It is nested too deeply.", line)
-        self.stack.append(_Open([] if isinstance(event, yaml.SequenceStartEvent) else {}, pointer))
+        self.stack.append(_OpenCollection([] if isinstance(event, yaml.SequenceStartEvent) else {}, pointer))
 
-    def _name(self, top: _Open, event: yaml.NodeEvent, line: int) -> None:
-        name = _scalar(event) if isinstance(event, yaml.ScalarEvent) else None
+    def _name(self, top: _OpenCollection, event: yaml.NodeEvent, line: int) -> None:
+        name = _convert_scalar(event) if isinstance(event, yaml.ScalarEvent) else None
         if not isinstance(name, str) or name == "<<":
             raise NotYaml(top.pointer, "A name must be text; put it in quotes.", line)
         if name in top.value:
@@ -117,7 +117,7 @@ class _Reader:
             top.key = None
 
 
-def read(text: str) -> Text:
+def read_yaml(text: str) -> YamlDocument:
     """Return the document; raises NotYaml, which is a PolicyError."""
     if len(text) > LARGEST:
         raise NotYaml("", f"It is longer than {LARGEST // 1024} KiB.", 1)
@@ -131,10 +131,10 @@ def read(text: str) -> Text:
         raise NotYaml(reader._here(), f"This is not YAML: {why}.", mark.line + 1 if mark else 1) from None
     if not reader.found:
         raise NotYaml("", "There is nothing here.", 1)
-    return Text(reader.found[0], reader.lines)
+    return YamlDocument(reader.found[0], reader.lines)
 
 
-def _scalar(event: yaml.ScalarEvent) -> Any:
+def _convert_scalar(event: yaml.ScalarEvent) -> Any:
     """Return the value as JSON would have it; whatever is quoted is text."""
     text: str = event.value
     if not event.implicit[0]:
@@ -153,34 +153,34 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
     """Quote what `read` would take for a number, and what holds characters that nobody sees."""
     style = '"' if _UNSEEN.search(text) else "'" if _NUMBER.fullmatch(text) else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
 _UNSEEN = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb]")
-_Dumper.add_representer(str, _text)
+_Dumper.add_representer(str, _represent_text)
 
 
-def write(document: Any) -> str:
+def write_yaml(document: Any) -> str:
     """Return the document as YAML that `read` gives back; characters that nobody sees are spelled out."""
-    text = str(yaml.dump(_ordered(document), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))
+    text = str(yaml.dump(_order_document(document), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))
     return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 _FIRST = ("id", "effect", "mode", "enabled", "severity", "expires_at", "match", "unless")
 
 
-def _ordered(document: Any) -> Any:
+def _order_document(document: Any) -> Any:
     """Put each rule's name and effect first; the order of names means nothing."""
     rules = document.get("rules") if isinstance(document, dict) else None
     if not isinstance(rules, list):
         return document
-    return document | {"rules": [_rule(rule) if isinstance(rule, dict) else rule for rule in rules]}
+    return document | {"rules": [_order_rule(rule) if isinstance(rule, dict) else rule for rule in rules]}
 
 
-def _rule(rule: dict[str, Any]) -> dict[str, Any]:
+def _order_rule(rule: dict[str, Any]) -> dict[str, Any]:
     return {name: rule[name] for name in _FIRST if name in rule} | rule
 
 
@@ -196,7 +196,7 @@ class Remark:
     said: str
 
 
-def remarks(refused: PolicyError, text: str, lines: Text | None) -> list[Remark]:
+def list_remarks(refused: PolicyError, text: str, lines: YamlDocument | None) -> list[Remark]:
     """Return the findings in the order of the text."""
     rows = text.splitlines()
     found = []

@@ -10,7 +10,7 @@ from dashboard import pages, url_helpers
 from dashboard.accounts.access import needs
 from dashboard.cards import labels
 from dashboard.runs.filters import CallFilters
-from dashboard.runs.views import number
+from dashboard.runs.views import read_query_number
 from toolcards.core.calls.card import KINDS
 from toolcards.models import ToolCall
 
@@ -20,7 +20,7 @@ from toolcards.models import ToolCall
 def calls(request: HttpRequest) -> HttpResponse:
     """All calls, newest first."""
     filters = CallFilters.read(request.META.get("QUERY_STRING", ""))
-    before = number(request, "before")
+    before = read_query_number(request, "before")
     found = pages.calls_window(filters, before=before)
     context = {
         "filters": filters, "calls": found.calls, "before": before, "kinds": KINDS,
@@ -37,5 +37,5 @@ def call(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
     """One call, whole, and what happened to it."""
     rows = ToolCall.objects.shown().select_related("run", "run__source")
     found = get_object_or_404(rows, run_id=run, ordinal=ordinal)
-    socket = url_helpers.run_socket(found.run, call=ordinal)
+    socket = url_helpers.build_run_socket_url(found.run, call=ordinal)
     return render(request, "calls/call.html", {"call": found, "story": pages.list_event_lines(found), "socket": socket})

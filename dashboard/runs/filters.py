@@ -17,13 +17,13 @@ CHUNK = 100  # whole cards in memory at once
 STATUSES = ("running", "waiting", "finished", "error", "aborted", "truncated")
 
 
-def _read(query: str, cls: type) -> dict[str, str]:
+def _read_query(query: str, cls: type) -> dict[str, str]:
     given = parse_qs(query)
     return {one.name: given[one.name][0].strip()[:200] for one in fields(cls) if one.name in given}
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class CallPage:
     """Calls, and the row that the next page begins before (0: there is none); `searched`, if the search broke off."""
 
     calls: list[ToolCall]
@@ -46,7 +46,7 @@ class CallFilters:
     @classmethod
     def read(cls, query: str) -> CallFilters:
         """Return what a query string asks for; unknown states and kinds ask for nothing."""
-        said = _read(query, cls)
+        said = _read_query(query, cls)
         if said.get("state") not in set(map(str, ToolCallState)):
             said.pop("state", None)
         if said.get("kind") not in KINDS:
@@ -65,12 +65,12 @@ class CallFilters:
             rows = rows.filter(run__name=self.run)
         return rows.select_related("run", "run__source").order_by("-pk")
 
-    def page(self, size: int, before: int = 0) -> Page:
+    def page(self, size: int, before: int = 0) -> CallPage:
         """Return the newest calls that match (before that row); a search looks into `SEARCHED` calls at most."""
         rows = self.rows().filter(pk__lt=before) if before else self.rows()
         if not self.q:
             calls = list(rows[:size])
-            return Page(calls, calls[-1].pk if len(calls) == size else 0)
+            return CallPage(calls, calls[-1].pk if len(calls) == size else 0)
         found, last, seen = [], 0, 0
         while seen < SEARCHED and len(found) < size:
             chunk = list((rows.filter(pk__lt=last) if last else rows)[: min(CHUNK, SEARCHED - seen)])
@@ -81,8 +81,8 @@ class CallFilters:
                     if len(found) == size:
                         break
             if len(chunk) < CHUNK and len(found) < size and seen < SEARCHED:
-                return Page(found, 0)  # there are no older ones
-        return Page(found, last, seen if seen >= SEARCHED else 0)
+                return CallPage(found, 0)  # there are no older ones
+        return CallPage(found, last, seen if seen >= SEARCHED else 0)
 
     def matches(self, call: ToolCall) -> bool:
         """Return whether the call belongs on the page, whatever state it is in."""
@@ -109,7 +109,7 @@ class CallFilters:
     @property
     def set(self) -> list[tuple[str, str, str]]:
         """What is asked for: name, value, and the query without it."""
-        return _without(self)
+        return _list_active_filters(self)
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class RunFilters:
     @classmethod
     def read(cls, query: str) -> RunFilters:
         """Return what a query string asks for."""
-        said = _read(query, cls)
+        said = _read_query(query, cls)
         if said.get("status") not in STATUSES:
             said.pop("status", None)
         return cls(**said)
@@ -139,9 +139,9 @@ class RunFilters:
     @property
     def set(self) -> list[tuple[str, str, str]]:
         """What is asked for: name, value, and the query without it."""
-        return _without(self)
+        return _list_active_filters(self)
 
 
-def _without(filters: CallFilters | RunFilters) -> list[tuple[str, str, str]]:
+def _list_active_filters(filters: CallFilters | RunFilters) -> list[tuple[str, str, str]]:
     said = {one.name: getattr(filters, one.name) for one in fields(filters) if getattr(filters, one.name)}
     return [(name, said[name], urlencode({k: v for k, v in said.items() if k != name})) for name in said]

@@ -22,8 +22,8 @@ from toolcards.models import ToolCall
 
 @require_POST
 @needs(VOTE)
-def _by_form(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
-    call = _call(run, ordinal)
+def _settle_by_form(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
+    call = _find_call(run, ordinal)
     if call is None:
         raise Http404
     form = FindingForm(request.POST)
@@ -32,14 +32,14 @@ def _by_form(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
     try:
         gate.record_manual_outcome(request.user, form.finding(run, ordinal))
     except RequestRefused as refused:
-        return render_rejected_vote(request, _call(run, ordinal) or call, refused.status, refused.message)
+        return render_rejected_vote(request, _find_call(run, ordinal) or call, refused.status, refused.message)
     if is_htmx_request(request):
-        return render_fresh_card(request, _call(run, ordinal) or call)
+        return render_fresh_card(request, _find_call(run, ordinal) or call)
     return HttpResponseSeeOther(find_return_path(request))
 
 
 @api(VOTE, "POST")
-def _as_json(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
+def _settle_by_json(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
     try:
         body = body_of(request)
     except (ValueError, RecursionError):
@@ -51,14 +51,14 @@ def _as_json(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
         gate.record_manual_outcome(request.user, form.finding(run, ordinal))
     except RequestRefused as refused:
         return fault(refused.status, refused.code, refused.message, **refused.told)
-    call = _call(run, ordinal)
+    call = _find_call(run, ordinal)
     assert call is not None
     return JsonResponse({"call": call_json(call.as_shown_card(), run=call.run.name, id=call.public_id)})
 
 
-settle = by_body(_by_form, _as_json)
+settle = by_body(_settle_by_form, _settle_by_json)
 
 
-def _call(run: int, ordinal: int) -> ToolCall | None:
+def _find_call(run: int, ordinal: int) -> ToolCall | None:
     rows = ToolCall.objects.shown().select_related("run", "run__source")
     return rows.filter(run=run, ordinal=ordinal).first()

@@ -14,8 +14,10 @@ from dashboard.accounts.access import needs
 @needs()
 def now(request: HttpRequest) -> HttpResponse:
     """Everything at a glance."""
-    return render(request, "now/now.html", pages.now() | {"calls": pages.waiting_window()[:20], "base": _base(request)})
+    return render(
+        request, "now/now.html", pages.now() | {"calls": pages.waiting_window()[:20], "base": _get_base_url(request)}
+    )
 
 
-def _base(request: HttpRequest) -> str:
+def _get_base_url(request: HttpRequest) -> str:
     return f"{request.scheme}://{request.get_host()}"

@@ -21,7 +21,7 @@ def runs(request: HttpRequest) -> HttpResponse:
     """All runs, newest first."""
     query = request.META.get("QUERY_STRING", "")
     filters = RunFilters.read(query)
-    before = number(request, "before")
+    before = read_query_number(request, "before")
     rows, more = pages.run_rows(filters, before=before)
     agents = Run.objects.exclude(agent="").order_by("agent").values_list("agent", flat=True).distinct()[:50]
     context = {
@@ -39,20 +39,28 @@ def run(request: HttpRequest, name: str) -> HttpResponse:
     try:
         found = Run.objects.only_one(name, source)
     except AmbiguousRun as ambiguous:
-        return _choice(request, name, ambiguous.runs)
+        return _render_choice(request, name, ambiguous.runs)
     except Run.DoesNotExist:
         others = list(Run.objects.filter(name=name).select_related("source").order_by("-id")) if source else []
         if not others:
             raise Http404("There is no such run.") from None
-        return _choice(request, name, others, missing=source)
-    return render(request, "runs/run.html", pages.run_head(found) | _view(request, found))
+        return _render_choice(request, name, others, missing=source)
+    return render(request, "runs/run.html", pages.run_head(found) | _build_tab(request, found))
 
 
-def _view(request: HttpRequest, run: Run) -> dict[str, Any]:
+def _build_tab(request: HttpRequest, run: Run) -> dict[str, Any]:
     """Return what the chosen tab shows, and the address of the socket that keeps it up to date."""
-    tab, before, around = request.GET.get("tab", ""), number(request, "before"), number(request, "around")
+    tab, before, around = (
+        request.GET.get("tab", ""),
+        read_query_number(request, "before"),
+        read_query_number(request, "around"),
+    )
     live = "timeline" if tab == "timeline" and not around else "head" if tab else ""
-    context = {"tab": tab, "before": before, "socket": url_helpers.run_socket(run, **({"tab": live} if live else {}))}
+    context = {
+        "tab": tab,
+        "before": before,
+        "socket": url_helpers.build_run_socket_url(run, **({"tab": live} if live else {})),
+    }
     if tab == "timeline":
         return context | pages.build_timeline(run, around) | {"around": around}
     if tab == "steps":
@@ -63,13 +71,13 @@ def _view(request: HttpRequest, run: Run) -> dict[str, Any]:
     return context | {"calls": calls, "older": first if older else 0}
 
 
-def _choice(request: HttpRequest, name: str, runs: list[Run], missing: str = "") -> HttpResponse:
+def _render_choice(request: HttpRequest, name: str, runs: list[Run], missing: str = "") -> HttpResponse:
     """List the runs of this name; `missing` is the source that was asked for and has none."""
     rows = [(pages.run_row(run), pages.newest_call(run)) for run in runs]
     context = {"name": name, "missing": missing, "rows": rows}
     return render(request, "runs/choice.html", context, status=404 if missing else 200)
 
 
-def number(request: HttpRequest, name: str) -> int:
+def read_query_number(request: HttpRequest, name: str) -> int:
     """Return a number of the query; 0 for everything else."""
     return url_helpers.read_number(request.GET.get(name, "")) or 0

@@ -24,7 +24,7 @@ SMALL = 64 << 10  # bytes: a sign-in form, and whatever else needs no session
 LARGE = ("/policy/", "/api/v1/policy/")  # where people send whole documents
 
 
-class Measured:
+class BodyMeter:
     """ASGI application in front of Django's."""
 
     def __init__(self, pages: Any) -> None:
@@ -35,16 +35,16 @@ class Measured:
         if not has_body(scope):
             await self.pages(scope, receive, send)
             return
-        body = _Body(scope, receive)
+        body = _RequestBody(scope, receive)
         if await body.fits(announced(scope)):
-            answering = Sending(send)
+            answering = SendTracker(send)
             await self.pages(scope, body.receive, answering.send)
             if not body.over or answering.began:
                 return
         await respond_early(scope, receive, send, body.refusal())
 
 
-class _Body:
+class _RequestBody:
     """The body of one request. `over`: it is longer than it may be; `known`: of a person who is signed in."""
 
     def __init__(self, scope: Any, receive: Any) -> None:
@@ -83,7 +83,7 @@ class _Body:
         return with_headers(ASGIRequest(self._scope, io.BytesIO()), page)
 
 
-class Sending:
+class SendTracker:
     """The way back, and whether it was taken."""
 
     def __init__(self, send: Any) -> None:

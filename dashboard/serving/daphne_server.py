@@ -27,7 +27,7 @@ from toolcards.transports.routing import INGEST
 _KEPT = (KEEP_ALIVE[0], [KEEP_ALIVE[1]])
 
 
-class Request(WebRequest):
+class DaphneRequest(WebRequest):
     """One request, measured while it comes."""
 
     _size, _refused = 0, False
@@ -86,7 +86,7 @@ class Request(WebRequest):
         reactor.callLater(PATIENCE, transport.abortConnection)  # type: ignore[attr-defined]
 
 
-class Socket(WebSocketProtocol):
+class DaphneSocket(WebSocketProtocol):
     """A socket that can be closed with every code of the registry."""
 
     def serverClose(self, code: int | None = None) -> None:
@@ -95,24 +95,24 @@ class Socket(WebSocketProtocol):
             self.sendCloseFrame(code=1000 if code is None else code, isReply=False)
 
 
-class Factory(HTTPFactory):
+class DaphneFactory(HTTPFactory):
     """Makes connections that are cut if their first head does not come in time."""
 
     def buildProtocol(self, address: Any) -> Any:
         """See Twisted."""
         protocol = super().buildProtocol(address)
-        protocol.requestFactory, protocol.timeOut = Request, IDLE + SLACK
-        reactor.callLater(settings.TOOLCARDS.head_seconds, _cut, protocol)  # type: ignore[attr-defined]
+        protocol.requestFactory, protocol.timeOut = DaphneRequest, IDLE + SLACK
+        reactor.callLater(settings.TOOLCARDS.head_seconds, _close_late, protocol)  # type: ignore[attr-defined]
         return protocol
 
 
-def _cut(protocol: Any) -> None:
+def _close_late(protocol: Any) -> None:
     channel = protocol._channel
     if channel.transport is not None and not getattr(channel, "head_came", False):
         channel.transport.abortConnection()
 
 
-class Daphne(Server):
+class DaphneServer(Server):
     """Daphne's server, which makes connections by our factory, and lets its applications finish before it stops."""
 
     def __init__(self, *given: Any, farewell: float, **more: Any) -> None:
@@ -149,14 +149,14 @@ class Daphne(Server):
 
     @ws_factory.setter
     def ws_factory(self, factory: WebSocketFactory) -> None:
-        factory.protocol = Socket
+        factory.protocol = DaphneSocket
         self._ws_factory = factory
 
     @property
-    def http_factory(self) -> Factory:
+    def http_factory(self) -> DaphneFactory:
         """The factory."""
         return self._factory
 
     @http_factory.setter
     def http_factory(self, _: HTTPFactory) -> None:
-        self._factory = Factory(self)
+        self._factory = DaphneFactory(self)

@@ -24,16 +24,16 @@ KEPT_FREE = 96
 NO_ROOM = Refusal(503, "unavailable", "The server has no room for another connection right now. Try again.")
 
 
-def refusal(newest: socket.socket | None) -> Refusal | None:
+def find_refusal(newest: socket.socket | None) -> Refusal | None:
     """Return how to refuse the newest connection, None where there is room for it; reports the outage, and its end."""
-    if newest is None or newest.fileno() < _room():
+    if newest is None or newest.fileno() < _compute_limit():
         outages.succeed(outages.CONNECTING)
         return None
     outages.fail(outages.CONNECTING, OSError(errno.EMFILE, "too many open connections"))
     return NO_ROOM
 
 
-def _room() -> float:
+def _compute_limit() -> float:
     """Return the descriptor from which on too few are free; the limit can change while the server runs."""
     if resource is None:
         return float("inf")

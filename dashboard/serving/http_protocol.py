@@ -19,7 +19,7 @@ import httptools
 from dashboard.networks import is_proxy
 from dashboard.serving import descriptors
 from dashboard.serving.keep_alive import AGAIN, KeepAliveProtocol
-from dashboard.serving.limits import HEAD_TOO_LARGE, INVALID, TOO_MANY, TOO_SLOW, Limits, Refusal, limits_of_settings
+from dashboard.serving.limits import HEAD_TOO_LARGE, INVALID, TOO_MANY, TOO_SLOW, Limits, Refusal, read_limits
 from dashboard.serving.peers import Peer
 from toolcards.transports.lines import LINE
 
@@ -32,7 +32,7 @@ LINGER, LONGEST_LINGER, LEFTOVER = 2.0, 10.0, 16 << 20
 FAREWELL = 10.0  # seconds until a closed connection is gone, though its peer takes nothing
 
 
-class Phase(Enum):
+class ReadPhase(Enum):
     """What is being read."""
 
     REST = "nothing: the request is whole, and the next has not begun"
@@ -40,13 +40,13 @@ class Phase(Enum):
     BODY = "a body"
 
 
-class Protocol(KeepAliveProtocol):
+class HttpProtocol(KeepAliveProtocol):
     """One connection."""
 
     def __init__(self, *given: Any, limits: Limits | None = None, **more: Any) -> None:
         super().__init__(*given, **more)
-        self._limits, self._peer = limits or limits_of_settings(), Peer()
-        self._phase = Phase.HEAD
+        self._limits, self._peer = limits or read_limits(), Peer()
+        self._phase = ReadPhase.HEAD
         self._since = self._heard = self.loop.time()  # when the phase began, and when the last bytes came
         self._stalled = math.inf  # since when the peer takes nothing of what we send
         self._size = self._barren = 0  # bytes of this phase, and those since the last that brought something
@@ -58,7 +58,7 @@ class Protocol(KeepAliveProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See asyncio.Protocol."""
         super().connection_made(transport)
-        no_room = descriptors.refusal(transport.get_extra_info("socket"))
+        no_room = descriptors.find_refusal(transport.get_extra_info("socket"))
         if no_room is not None:
             transport.write(no_room.response)
             self._close()
@@ -94,8 +94,8 @@ class Protocol(KeepAliveProtocol):
 
     def data_received(self, data: bytes) -> None:
         """See asyncio.Protocol."""
-        if self._phase is Phase.REST and not self._over:
-            self._enter(Phase.HEAD)
+        if self._phase is ReadPhase.REST and not self._over:
+            self._enter(ReadPhase.HEAD)
         self._heard = self.loop.time()
         self._size += len(data)
         self._barren += len(data)
@@ -105,9 +105,9 @@ class Protocol(KeepAliveProtocol):
             return
         self._unset_keepalive_if_required()
         self._parse(data)
-        if self._phase is Phase.HEAD and self._size > self._limits.max_head:
+        if self._phase is ReadPhase.HEAD and self._size > self._limits.max_head:
             self._end(HEAD_TOO_LARGE)
-        elif self._phase is Phase.BODY and self._barren > BARREN:
+        elif self._phase is ReadPhase.BODY and self._barren > BARREN:
             self._end(INVALID)
 
     def _parse(self, data: bytes) -> None:
@@ -124,13 +124,13 @@ class Protocol(KeepAliveProtocol):
     def handle_websocket_upgrade(self) -> None:
         """Hand the connection over to the socket's protocol, and the peer with it."""
         self._sleep()
-        self._over, self._phase = True, Phase.REST
+        self._over, self._phase = True, ReadPhase.REST
         super().handle_websocket_upgrade()
 
     def on_message_begin(self) -> None:
         """See httptools."""
-        if self._phase is not Phase.HEAD:
-            self._enter(Phase.HEAD)
+        if self._phase is not ReadPhase.HEAD:
+            self._enter(ReadPhase.HEAD)
         super().on_message_begin()
         self._peer.next_request()
         self.scope[LINE] = (self._peer,)  # type: ignore[typeddict-unknown-key]
@@ -142,7 +142,7 @@ class Protocol(KeepAliveProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """See httptools; a trailer is forgotten, since the application has read the head already."""
-        if self._phase is Phase.HEAD:
+        if self._phase is ReadPhase.HEAD:
             super().on_header(name, value)
             self._check_head()
 
@@ -151,7 +151,7 @@ class Protocol(KeepAliveProtocol):
         self._check_head(sum(len(name) + len(value) for name, value in self.headers))
         if len(self.pipeline) >= PIPELINED:
             self._raise(INVALID)
-        self._enter(Phase.BODY)
+        self._enter(ReadPhase.BODY)
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -162,7 +162,7 @@ class Protocol(KeepAliveProtocol):
     def on_message_complete(self) -> None:
         """See httptools; a connection that was answered early, and whose body came whole all the same, is kept."""
         answered = self._answered
-        self._phase, self._answered = Phase.REST, False
+        self._phase, self._answered = ReadPhase.REST, False
         super().on_message_complete()
         if answered and not self.transport.is_closing():
             self.rest()
@@ -170,19 +170,19 @@ class Protocol(KeepAliveProtocol):
     def on_response_complete(self) -> None:
         """See uvicorn; an answer that came before its request's end ends the connection soon."""
         super().on_response_complete()
-        if self._phase is Phase.BODY and not self.pipeline:
+        if self._phase is ReadPhase.BODY and not self.pipeline:
             self._answered, self._size, self._since = True, 0, self.loop.time()
             self._wake(LINGER)
 
     @property
     def busy(self) -> bool:
         """See KeepAliveProtocol."""
-        return self.answering or (self._phase is Phase.HEAD and self._size > 0)
+        return self.answering or (self._phase is ReadPhase.HEAD and self._size > 0)
 
-    def _enter(self, phase: Phase) -> None:
+    def _enter(self, phase: ReadPhase) -> None:
         self._phase, self._since, self._answered = phase, self.loop.time(), False
         self._size = self._barren = 0
-        if phase is Phase.HEAD:
+        if phase is ReadPhase.HEAD:
             self._wake(self._limits.head_seconds)
 
     def _check_head(self, size: int = 0) -> None:
@@ -228,9 +228,9 @@ class Protocol(KeepAliveProtocol):
         if self.transport.is_closing():
             return self._heard + FAREWELL
         stalled = math.inf if known else self._stalled + limits.body_seconds
-        if self._phase is Phase.HEAD:
+        if self._phase is ReadPhase.HEAD:
             return min(stalled, self._since + limits.head_seconds)
-        if self._phase is Phase.REST:
+        if self._phase is ReadPhase.REST:
             return stalled
         if self._answered:
             return min(max(self._since, self._heard) + LINGER, self._since + LONGEST_LINGER)
@@ -243,7 +243,7 @@ class Protocol(KeepAliveProtocol):
     def _late(self) -> None:
         if self.transport.is_closing() or self._stalled < math.inf:
             self.transport.abort()
-        elif self._phase is Phase.HEAD and not self._size:
+        elif self._phase is ReadPhase.HEAD and not self._size:
             self._close()  # it never said anything
         else:
             self._end(TOO_SLOW)
@@ -270,9 +270,9 @@ class Protocol(KeepAliveProtocol):
 
     def _give_way(self) -> bool:
         """End the connection for a newer one of the same address, unless it is our turn: see Crowd.enter."""
-        if self.transport.get_protocol() is not self or (self.answering and self._phase is not Phase.BODY):
+        if self.transport.get_protocol() is not self or (self.answering and self._phase is not ReadPhase.BODY):
             return False
-        if not self._over and self._phase is not Phase.REST:  # between two requests there is nothing to answer
+        if not self._over and self._phase is not ReadPhase.REST:  # between two requests there is nothing to answer
             self._end(TOO_MANY)
         self._close()
         return True

@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 from django.conf import settings
 
-from dashboard.serving.peers import RETRY_AFTER, Crowd
+from dashboard.serving.peers import RETRY_AFTER, UnknownPeers
 
 # Clients that reuse a connection in the moment in which we close it take that for a failed request. So it is kept for
 # longer than any of them keeps it, and for a little longer than we say. Seconds.
@@ -26,14 +26,14 @@ class Limits:
     stream_seconds: float
     max_head: int
     proxies: tuple[str, ...]
-    crowd: Crowd
+    crowd: UnknownPeers
 
 
 @functools.cache
-def limits_of_settings() -> Limits:
+def read_limits() -> Limits:
     """Return the limits of this process, with one crowd for all its connections; Django must be set up."""
     env = settings.TOOLCARDS
-    crowd = Crowd(env.max_unauthenticated)
+    crowd = UnknownPeers(env.max_unauthenticated)
     return Limits(env.head_seconds, env.body_seconds, env.stream_seconds, env.max_head, env.proxy, crowd)
 
 

@@ -18,12 +18,12 @@ except ImportError:  # Windows has none
 LOCK = "server.lock"
 
 
-class Occupied(Exception):
+class FolderOccupied(Exception):
     """Another server uses the folder; the message names it."""
 
 
 @contextlib.contextmanager
-def occupy(folder: Path) -> Iterator[Callable[[str], None]]:
+def occupy_folder(folder: Path) -> Iterator[Callable[[str], None]]:
     """Keep other servers from using the folder; raises Occupied. After kill -9 the folder is free at once.
 
     Yields a function that takes the server's address, once it has one.
@@ -36,7 +36,7 @@ def occupy(folder: Path) -> Iterator[Callable[[str], None]]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Occupied(_named(file)) from None
+            raise FolderOccupied(_read_owner(file)) from None
         except OSError:  # a file system without locks: nothing can be said about others
             yield lambda address: None
             return
@@ -51,7 +51,7 @@ def occupy(folder: Path) -> Iterator[Callable[[str], None]]:
         yield write
 
 
-def _named(file: Any) -> str:
+def _read_owner(file: Any) -> str:
     file.seek(0)
     try:
         owner = json.load(file)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from dashboard.networks import network
+from dashboard.networks import to_network
 
 RETRY_AFTER = 5  # seconds
 
 
-class Crowd:
+class UnknownPeers:
     """The unknown peers of each address, whose number is limited."""
 
     def __init__(self, most: int) -> None:
@@ -23,7 +23,7 @@ class Crowd:
 
         `give_way`: end this connection in favor of a newer one, if it keeps us waiting; return whether it does.
         """
-        place = network(address)
+        place = to_network(address)
         if self._is_full(place):
             self._make_room(place)
         peer = Peer(lambda one: self._leave(place, one), give_way, counted=True)

@@ -15,8 +15,8 @@ from django.http import HttpResponse
 from django.template.loader import render_to_string
 
 from dashboard.middleware import with_headers
-from dashboard.serving.bodies import Sending
-from dashboard.serving.peers import RETRY_AFTER, Crowd
+from dashboard.serving.bodies import SendTracker
+from dashboard.serving.peers import RETRY_AFTER, UnknownPeers
 from toolcards.transports import shutdown
 from toolcards.transports.api_errors import Problem, restarting
 from toolcards.transports.asgi_views import refusal, respond, respond_early
@@ -27,7 +27,7 @@ SETTLE = 2.0  # seconds that requests get to finish once they were cancelled
 MESSAGE = "Too many requests from this address are waiting to be identified."
 
 
-class Tracked:
+class RequestTracker:
     """ASGI application in front of all others: knows which requests run, and answers one that a shutdown cuts off."""
 
     def __init__(self, application: Any) -> None:
@@ -51,7 +51,7 @@ class Tracked:
             self._running.discard(task)
 
     async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
-        answering = Sending(send)
+        answering = SendTracker(send)
         try:
             await self.application(scope, receive, answering.send)
         except asyncio.CancelledError:
@@ -66,11 +66,11 @@ class Tracked:
             await asyncio.wait(running, timeout=SETTLE)
 
 
-class Counted:
+class PeerCounter:
     """ASGI application in front of all others."""
 
     def __init__(self, application: Any, most: int) -> None:
-        self.application, self.crowd = application, Crowd(most)
+        self.application, self.crowd = application, UnknownPeers(most)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Pass the request on, or answer 429; a socket is refused before it is opened."""

@@ -30,7 +30,7 @@ STARTING = 60
 Ready = Callable[[], None]
 
 
-class Config(uvicorn.Config):
+class UvicornConfig(uvicorn.Config):
     """uvicorn's settings, which also settle the garbage collector once everything is loaded."""
 
     def load(self) -> None:
@@ -46,7 +46,7 @@ class Config(uvicorn.Config):
         gc.set_threshold(50_000, 20, 20)
 
 
-class Server(uvicorn.Server):
+class UvicornServer(uvicorn.Server):
     """uvicorn's server, which says when it listens."""
 
     def __init__(self, config: uvicorn.Config, *, ready: Ready) -> None:
@@ -62,12 +62,12 @@ class Server(uvicorn.Server):
             self._ready()
 
 
-class Supervisor(Multiprocess):
+class UvicornSupervisor(Multiprocess):
     """uvicorn's supervisor of workers, which stops in the middle of a rolling restart, too."""
 
     def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
         super().__init__(config, sockets)
-        self.should_exit = _Exit(self.signal_queue)
+        self.should_exit = _ExitFlag(self.signal_queue)
 
     def restart_all(self) -> None:
         """See uvicorn, which gives a new worker no more time to start than a running one to say that it is alive."""
@@ -78,7 +78,7 @@ class Supervisor(Multiprocess):
             self.config.timeout_worker_healthcheck = alive
 
 
-class _Exit(threading.Event):
+class _ExitFlag(threading.Event):
     """Set, or about to be: uvicorn handles a signal only once the restart before it is over."""
 
     def __init__(self, signals: list[int]) -> None:
@@ -102,7 +102,7 @@ def open_socket(host: str, port: int) -> socket.socket:
     return opened
 
 
-def longest_message(env: Environment) -> int:
+def compute_max_message(env: Environment) -> int:
     """Return how much a socket takes: more than the limit, so that the application itself can answer 4413."""
     return 2 * env.max_frame + (64 << 10)
 
@@ -112,12 +112,12 @@ def longest_message(env: Environment) -> int:
 
 def run_uvicorn(env: Environment, bound: socket.socket, *, ready: Ready) -> None:
     """Serve until a signal comes."""
-    config = Config(
+    config = UvicornConfig(
         APPLICATION,
         loop="auto",
-        http=http_protocol.Protocol,  # bounds peers that are not known yet
-        ws=ws_protocol.Protocol,  # passes back-pressure on to the agent's TCP
-        ws_max_size=longest_message(env),
+        http=http_protocol.HttpProtocol,  # bounds peers that are not known yet
+        ws=ws_protocol.WebSocketProtocol,  # passes back-pressure on to the agent's TCP
+        ws_max_size=compute_max_message(env),
         ws_per_message_deflate=False,
         lifespan="auto",
         log_config=None,
@@ -130,13 +130,13 @@ def run_uvicorn(env: Environment, bound: socket.socket, *, ready: Ready) -> None
         workers=env.workers,
     )
     if env.workers == 1:
-        Server(config, ready=ready).run(sockets=[bound])
+        UvicornServer(config, ready=ready).run(sockets=[bound])
         return
-    threading.Thread(target=_when_listening, args=(bound, ready), daemon=True).start()
-    Supervisor(config, sockets=[bound]).run()
+    threading.Thread(target=_call_when_listening, args=(bound, ready), daemon=True).start()
+    UvicornSupervisor(config, sockets=[bound]).run()
 
 
-def _when_listening(bound: socket.socket, ready: Ready) -> None:
+def _call_when_listening(bound: socket.socket, ready: Ready) -> None:
     """Call `ready` once a worker listens on the socket that all of them share."""
     pause = threading.Event()
     while not pause.wait(0.1):
@@ -152,7 +152,7 @@ def _when_listening(bound: socket.socket, ready: Ready) -> None:
 def run_daphne(env: Environment, bound: socket.socket, *, ready: Ready) -> None:
     """Serve until a signal comes. Bodies arrive whole, and there is no back-pressure: for development."""
     from dashboard.asgi import application
-    from dashboard.serving.daphne_server import Daphne  # installs Twisted's reactor, so not before it is wanted
+    from dashboard.serving.daphne_server import DaphneServer  # installs Twisted's reactor, so only import it here
 
     bound.listen(2048)
     bound.set_inheritable(True)
@@ -163,13 +163,13 @@ def run_daphne(env: Environment, bound: socket.socket, *, ready: Ready) -> None:
         ready()
 
     try:
-        Daphne(
+        DaphneServer(
             application,
             endpoints=[f"fd:fileno={bound.fileno()}"],
             server_name="",
             verbosity=0,
-            websocket_max_message_size=longest_message(env),
-            websocket_max_frame_size=longest_message(env),
+            websocket_max_message_size=compute_max_message(env),
+            websocket_max_frame_size=compute_max_message(env),
             application_close_timeout=FAREWELL,
             farewell=FAREWELL,
             ready_callable=listening,

@@ -30,7 +30,7 @@ _PARTING = 3.0  # seconds of a shutdown that the application has to close by its
 _LONGER = {126: 2, 127: 8}  # bytes that tell the length where the second byte cannot
 
 
-class Protocol(WebSocketsSansIOProtocol):
+class WebSocketProtocol(WebSocketsSansIOProtocol):
     """uvicorn's protocol, with a short way for the usual message, and little room for who is not known yet."""
 
     def __init__(self, *given: Any, peer: Peer | None = None, **more: Any) -> None:

@@ -11,7 +11,7 @@ from toolcards.sources.capabilities import handed_over
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ChecklistStep:
     """One line: `at` when it was done, None while it is not; `then` what to do for it; `url` where to see it."""
 
     name: str
@@ -21,7 +21,7 @@ class Step:
     url: str = ""
 
 
-def steps(source: str) -> list[Step]:
+def list_steps(source: str) -> list[ChecklistStep]:
     """Return the steps of the source of that name, the newest happening of each."""
     key = AgentKey.objects.live().filter(source__name=source).order_by("-created_at").first()
     run = Run.objects.filter(source__name=source).select_related("source").order_by("-id").first()
@@ -29,22 +29,25 @@ def steps(source: str) -> list[Step]:
     asked = asked.select_related("run__source")
     held, released = asked.first(), asked.filter(handed_over()).first()
     return [
-        Step("key", "Key made", key and key.created_at, "Make one here, or let the command make it."),
-        Step("event", "First event seen", run and run.started_at, "Start your agent, or wait for the probe.", _to(run)),
-        Step(
-            "held", "A call was held", held and _moment(held.requested_at),
-            "The probe asks; so does your agent where the policy says ask.", _to(held and held.run),
+        ChecklistStep("key", "Key made", key and key.created_at, "Make one here, or let the command make it."),
+        ChecklistStep(
+            "event", "First event seen", run and run.started_at,
+            "Start your agent, or wait for the probe.", _link_to_run(run),
         ),
-        Step(
-            "released", "Answered and released", released and _moment(released.decided_at),
-            "Approve or deny it under Approvals.", _to(released and released.run),
+        ChecklistStep(
+            "held", "A call was held", held and _to_datetime(held.requested_at),
+            "The probe asks; so does your agent where the policy says ask.", _link_to_run(held and held.run),
+        ),
+        ChecklistStep(
+            "released", "Answered and released", released and _to_datetime(released.decided_at),
+            "Approve or deny it under Approvals.", _link_to_run(released and released.run),
         ),
     ]  # fmt: skip
 
 
-def _to(run: Any) -> str:
+def _link_to_run(run: Any) -> str:
     return run.url if run else ""
 
 
-def _moment(at: float) -> datetime:
+def _to_datetime(at: float) -> datetime:
     return datetime.fromtimestamp(at, UTC)

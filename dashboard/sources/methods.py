@@ -13,7 +13,7 @@ from toolcards.connect import Abilities, Snippet
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ConnectMethod:
     """One way to connect. `without_us` is what happens while Toolcards is away, `undo` how to take it back."""
 
     slug: str
@@ -39,10 +39,10 @@ class Way:
             ("edit arguments", self.can.edit),
             ("stream", self.can.stream),
         )
-        return tuple((word, *_graded(said)) for word, said in words)
+        return tuple((word, *_parse_grade(said)) for word, said in words)
 
 
-def _graded(said: str) -> tuple[str, str]:
+def _parse_grade(said: str) -> tuple[str, str]:
     """`yes`, `no: why` or something between, as a grade and the rest in words."""
     head, _, rest = said.partition(": ")
     return (head, rest) if head in {"yes", "no"} else ("partly", said)
@@ -51,10 +51,10 @@ def _graded(said: str) -> tuple[str, str]:
 COMMAND = "command"  # the snippet that has the command itself
 
 
-def _of(recipe: connect.Recipe) -> Way:
+def _build_method(recipe: connect.Recipe) -> ConnectMethod:
     """The way of a program or library that `toolcards connect` wires."""
     where = "In the folder of your code, or with --project FOLDER." if recipe.by_project else "Where the program runs."
-    return Way(
+    return ConnectMethod(
         slug=recipe.name,
         title=recipe.title,
         about=recipe.about,
@@ -71,7 +71,7 @@ def _of(recipe: connect.Recipe) -> Way:
     )
 
 
-WEBSOCKET = Way(
+WEBSOCKET = ConnectMethod(
     slug="websocket",
     title="WebSocket",
     about="One socket per run: calls go in as they happen, decisions come back on the same socket.",
@@ -88,10 +88,10 @@ WEBSOCKET = Way(
     undo="Leave the program out again, and revoke the key under Sources.",
 )
 
-WAYS = (*map(_of, connect.RECIPES), WEBSOCKET)
+METHODS = (*map(_build_method, connect.RECIPES), WEBSOCKET)
 
 
-def of(name: str) -> Way | None:
+def find_method(name: str) -> ConnectMethod | None:
     """Return the way of that slug, or the one that goes by the name too."""
     found = next((recipe.name for recipe in connect.RECIPES if name in recipe.aliases), name)
-    return next((way for way in WAYS if way.slug == found), None)
+    return next((way for way in METHODS if way.slug == found), None)

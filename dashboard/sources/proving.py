@@ -10,7 +10,7 @@ from toolcards.sources import capabilities as proofs
 
 
 @dataclass(frozen=True, slots=True)
-class Ability:
+class AbilityRow:
     """One row: `word` for people, `how` it comes to be proven, and what was seen."""
 
     name: str
@@ -34,13 +34,13 @@ _ROWS = (
 )
 
 
-def abilities(source: Source) -> list[Ability]:
+def list_abilities(source: Source) -> list[AbilityRow]:
     """Return the rows of the source; what is new in the log is written down on the way."""
     found = proofs.of(source)
-    return [Ability(name, word, how, found[name]) for name, word, how in _ROWS]
+    return [AbilityRow(name, word, how, found[name]) for name, word, how in _ROWS]
 
 
-def command(source: Source, where: str) -> str:
+def build_proof_command(source: Source, where: str) -> str:
     """Return what to type where the agent runs: with the key that its recipe wrote there, or with one that is given."""
     names = {recipe.name for recipe in connect.RECIPES}
     if source.name in names:

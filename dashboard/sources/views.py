@@ -30,11 +30,11 @@ from toolcards.sources import capabilities
 
 REVOKE = "toolcards.change_agentkey"
 CHANGE = "toolcards.change_source"
-LATELY = timedelta(days=1)
+RECENT = timedelta(days=1)
 
 
 @dataclass(slots=True)
-class Row:
+class SourceRow:
     """One source on the page."""
 
     source: Source
@@ -75,11 +75,13 @@ class Row:
 @needs()
 def sources(request: HttpRequest) -> HttpResponse:
     """All sources."""
-    return _page(request)
+    return _render_sources(request)
 
 
-def _page(request: HttpRequest, *, form: KeyForm | None = None, status: int = 200, **made: Any) -> HttpResponse:
-    context = {"rows": _rows(), "plugins": hooks.statuses(), "key_form": form or KeyForm(), **made}
+def _render_sources(
+    request: HttpRequest, *, form: KeyForm | None = None, status: int = 200, **made: Any
+) -> HttpResponse:
+    context = {"rows": _list_rows(), "plugins": hooks.statuses(), "key_form": form or KeyForm(), **made}
     return render(request, "sources/sources.html", context, status=status)
 
 
@@ -90,16 +92,16 @@ def source(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(Source, pk=pk)
     said = f"--url {request.build_absolute_uri('/').rstrip('/')}"
     failed = ToolCall.objects.shown().filter(run__source=row, state="output-error").order_by("-id")[:10]
-    shown = _rows(pk)[0]
+    shown = _list_rows(pk)[0]
     context = {
         "row": shown,
-        "abilities": proving.abilities(row),
-        "probe": proving.command(row, said),
+        "abilities": proving.list_abilities(row),
+        "probe": proving.build_proof_command(row, said),
         "runs": Run.objects.filter(source=row).order_by("-id")[:20],
         "failed": failed.select_related("run").defer("card", "text"),
         "key_form": KeyForm(initial={"name": row.name}),
         "tools": row.tools.order_by("name", "id")[:500],
-        "skipped": skipped.describe_skipped_frames(_skipped_lately(shown)),
+        "skipped": skipped.describe_skipped_frames(_count_skipped_frames(shown)),
         "unanswerable": policy_store.is_default_unanswerable(row),
         "people": get_user_model().objects.filter(is_active=True).order_by("username")[:500],
     }
@@ -142,10 +144,10 @@ def make_key(request: HttpRequest) -> HttpResponse:
     """Issue a key; this answer is the only place where its secret ever stands."""
     form = KeyForm(request.POST)
     if not form.is_valid():
-        return _page(request, form=form, status=422)
+        return _render_sources(request, form=form, status=422)
     said = form.cleaned_data
     key, secret = AgentKey.objects.issue(said["name"], tuple(said["scopes"]))
-    return _page(request, made=key, secret=secret)
+    return _render_sources(request, made=key, secret=secret)
 
 
 @require_POST
@@ -158,11 +160,13 @@ def revoke_key(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("sources")
 
 
-def _rows(pk: int | None = None) -> list[Row]:
+def _list_rows(pk: int | None = None) -> list[SourceRow]:
     wanted = Source.objects.filter(pk=pk) if pk else Source.objects.all()
-    rows = {one.pk: Row(one, list(one.keys.all())) for one in wanted.order_by("name").prefetch_related("keys")[:500]}
+    rows = {
+        one.pk: SourceRow(one, list(one.keys.all())) for one in wanted.order_by("name").prefetch_related("keys")[:500]
+    }
     kinds = Run.objects.filter(source__in=rows).order_by().values("source", "mode", "protocol")
-    recent = Q(updated_at__gte=timezone.now() - LATELY)
+    recent = Q(updated_at__gte=timezone.now() - RECENT)
     skips = Sum("skipped", filter=recent, default=0)
     for kind in kinds.annotate(runs=Count("id"), last=Max("updated_at"), frames=skips):
         row = rows[kind["source"]]
@@ -171,7 +175,7 @@ def _rows(pk: int | None = None) -> list[Row]:
         row.modes.add(kind["mode"])
         row.protocols |= {kind["protocol"]} - {""}
         row.last_run = max(filter(None, (row.last_run, kind["last"])), default=None)
-    for pk_, calls, failed in _lately(rows):
+    for pk_, calls, failed in _count_recent_calls(rows):
         rows[pk_].calls, rows[pk_].failed = calls, failed
     for pk_ in capabilities.held(rows):
         rows[pk_].held = True
@@ -180,9 +184,9 @@ def _rows(pk: int | None = None) -> list[Row]:
     return list(rows.values())
 
 
-def _lately(rows: dict[int, Row]) -> list[tuple[int, int, int]]:
+def _count_recent_calls(rows: dict[int, SourceRow]) -> list[tuple[int, int, int]]:
     """Calls and failures of the last day, by source."""
-    recent = ToolCall.objects.filter(run__source__in=rows, run__updated_at__gte=timezone.now() - LATELY).order_by()
+    recent = ToolCall.objects.filter(run__source__in=rows, run__updated_at__gte=timezone.now() - RECENT).order_by()
     counts: dict[int, list[int]] = defaultdict(lambda: [0, 0])
     for said in recent.values("run__source", "state").annotate(n=Count("id")):
         counts[said["run__source"]][0] += said["n"]
@@ -191,9 +195,9 @@ def _lately(rows: dict[int, Row]) -> list[tuple[int, int, int]]:
     return [(pk, calls, failed) for pk, (calls, failed) in counts.items()]
 
 
-def _skipped_lately(row: Row) -> SkippedFrames:
+def _count_skipped_frames(row: SourceRow) -> SkippedFrames:
     """Frames of unknown kinds in the source's runs of the last day; kinds from its latest 1000 such runs."""
-    runs = Run.objects.filter(source=row.source, skipped__gt=0, updated_at__gte=timezone.now() - LATELY)
+    runs = Run.objects.filter(source=row.source, skipped__gt=0, updated_at__gte=timezone.now() - RECENT)
     frames = SkippedFrames()
     for run in runs.order_by("-id").only("skipped", "skipped_kinds")[:1_000]:
         frames.add(run.skipped_frames)

@@ -63,13 +63,13 @@ def seconds(value: Any) -> str:
     """A length of time in seconds, as short as it can be said: 0.8 s, 42 s, 3 min 10 s, 2 h 5 min."""
     if value is None or value == "":
         return ""
-    return url_helpers.length(float(value))
+    return url_helpers.format_duration(float(value))
 
 
 @register.simple_tag
 def run_url(name: str, source: str = "", **query: str | int) -> str:
     """The run's page; its name is the sender's, may hold anything and belongs to its source."""
-    return url_helpers.run(name, source, **{key: value for key, value in query.items() if value})
+    return url_helpers.build_run_url(name, source, **{key: value for key, value in query.items() if value})
 
 
 @register.simple_tag
@@ -116,7 +116,7 @@ def standing_now() -> dict[str, Any]:
     """What the top of every page tells: kill switch, break-glass, outages."""
     from dashboard import status_banner
 
-    return status_banner.now()
+    return status_banner.read_banner()
 
 
 @register.simple_tag

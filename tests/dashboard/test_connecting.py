@@ -36,11 +36,11 @@ def admin(a_person: Any, client: Client) -> Client:
 
 
 def done(name: str) -> list[str]:
-    return [step.name for step in checklist.steps(name) if step.at]
+    return [step.name for step in checklist.list_steps(name) if step.at]
 
 
 def proven(source: Source) -> dict[str, list[str]]:
-    return {row.name: [proof.by for proof in row.proofs] for row in proving.abilities(source)}
+    return {row.name: [proof.by for proof in row.proofs] for row in proving.list_abilities(source)}
 
 
 # ---------------------------------------------------------------- the checklist
@@ -205,8 +205,10 @@ def test_what_retention_deletes_is_written_down_before(
 
 def test_the_command_that_probes_is_that_of_the_sources_recipe(source: Source) -> None:
     key, _ = AgentKey.objects.issue("ai-sdk")
-    assert proving.command(key.source, "--url x") == "toolcards connect ai-sdk --only-probe --url x"
-    assert proving.command(source, "--url x").startswith("toolcards connect anything --only-probe --url x --key")
+    assert proving.build_proof_command(key.source, "--url x") == "toolcards connect ai-sdk --only-probe --url x"
+    assert proving.build_proof_command(source, "--url x").startswith(
+        "toolcards connect anything --only-probe --url x --key"
+    )
 
 
 def test_hostile_words_in_a_proof_are_escaped(source: Source, admin: Client) -> None:

@@ -28,27 +28,27 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_misspelled_name_is_refused(name: str, hint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "deny")
     with pytest.raises(ImproperlyConfigured) as error:
-        environment.read()
+        environment.read_environment()
     assert str(error.value).startswith(f"{name} is not a setting.") and hint in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["TOOLCARDS_URL", "TOOLCARDS_CLAUDE_CODE_KEY", "TOOLCARDS_PYTHON", "OTHER_GRACE"])
 def test_variables_of_agents_and_of_other_programs_are_ignored(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "x")
-    environment.read()
+    environment.read_environment()
 
 
 def test_a_file_provides_a_secret_without_its_last_newline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "key").write_text(" a key \n")
     monkeypatch.setenv("TOOLCARDS_METRICS_TOKEN_FILE", str(tmp_path / "key"))
-    token = environment.read().metrics_token
+    token = environment.read_environment().metrics_token
     assert token is not None and token.get_secret_value() == " a key "
 
 
 def test_a_file_provides_a_list_of_older_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "keys").write_text("one, two/\n")
     monkeypatch.setenv("TOOLCARDS_SECRET_KEY_FALLBACKS_FILE", str(tmp_path / "keys"))
-    assert [key.get_secret_value() for key in environment.read().secret_key_fallbacks] == ["one", "two/"]
+    assert [key.get_secret_value() for key in environment.read_environment().secret_key_fallbacks] == ["one", "two/"]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_file_that_cannot_be_used_is_named(
     monkeypatch.setenv("TOOLCARDS_AGENT_KEY_FILE", str(path))
     monkeypatch.setenv("TOOLCARDS_AGENT_KEY", value)
     with pytest.raises(ImproperlyConfigured, match=reason):
-        environment.read()
+        environment.read_environment()
 
 
 def test_a_misspelled_name_stops_a_command_with_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

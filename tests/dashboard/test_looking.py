@@ -207,7 +207,7 @@ def test_an_hour_has_sixty_bars() -> None:
     ],
 )
 def test_lengths_of_time_are_short_to_say(seconds: float, said: str) -> None:
-    assert url_helpers.length(seconds) == said
+    assert url_helpers.format_duration(seconds) == said
 
 
 def test_filters_suggest_the_tools_and_agents_there_are(viewer: Client, a_call: Any) -> None:

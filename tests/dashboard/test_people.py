@@ -82,8 +82,8 @@ def link_in(answer: Any) -> str:
 
 
 def test_the_page_lists_everybody_with_role_groups_and_last_sign_in(admin: Client, a_person: Any) -> None:
-    bea = roles.create("bea", role="approver", groups=["sre"])
-    roles.switch(bea, False, seen=roles.state(bea), by=bea)
+    bea = roles.create_person("bea", role="approver", groups=["sre"])
+    roles.set_active(bea, False, seen=roles.compute_state_digest(bea), by=bea)
     page = admin.get("/settings/people/").content.decode()
     row = page.split('data-person-row="bea"')[1].split("</tr>")[0]
     assert "approver" in row and "<code>sre</code>" in row and "never" in row and "off" in row
@@ -99,8 +99,8 @@ def test_only_admins_see_and_change_people(client: Client, a_person: Any, role: 
     assert client.get("/settings/people/").status_code == 403
     assert client.post("/settings/people/", {"name": "eve", "role": "admin"}).status_code == 403
     for path in (page_of(other), f"{page_of(other)}off/", f"{page_of(other)}link/"):
-        assert client.post(path, {"role": "admin", "seen": roles.state(other)}).status_code == 403
-    assert roles.role_of(User.objects.get(pk=other.pk)) == "approver" and not User.objects.filter(username="eve")
+        assert client.post(path, {"role": "admin", "seen": roles.compute_state_digest(other)}).status_code == 403
+    assert roles.get_role(User.objects.get(pk=other.pk)) == "approver" and not User.objects.filter(username="eve")
 
 
 def test_somebody_invited_comes_in_once_by_the_link_and_sets_a_password(admin: Client) -> None:
@@ -123,7 +123,7 @@ def test_somebody_invited_comes_in_once_by_the_link_and_sets_a_password(admin: C
 
 
 def test_a_first_password_needs_a_fresh_link_and_the_next_one_the_old(client: Client, a_person: Any) -> None:
-    bea = roles.create("bea", role="viewer")
+    bea = roles.create_person("bea", role="viewer")
     client.force_login(bea)
     User.objects.filter(pk=bea.pk).update(last_login=timezone.now() - timedelta(hours=1))
     wanted = {"new_password1": PASSWORD, "new_password2": PASSWORD}
@@ -152,7 +152,7 @@ def test_role_and_groups_are_changed_in_one_act(admin: Client, a_person: Any) ->
     answer = admin.post(page_of(bea), {"role": "admin", "groups": "sre", "seen": seen(admin, bea)})
     assert answer.status_code == 302
     bea = User.objects.get(pk=bea.pk)
-    assert roles.role_of(bea) == "admin" and roles.other_groups(bea) == ["sre"] and bea.is_staff
+    assert roles.get_role(bea) == "admin" and roles.list_other_groups(bea) == ["sre"] and bea.is_staff
     row = last("person.changed")
     assert row.actor == "a-admin" and row.details == {
         "person": "bea", "staff": {"was": False, "is": True},
@@ -182,12 +182,12 @@ def test_the_last_admin_stays(admin: Client, a_person: Any) -> None:
         answer = admin.post(path, {"seen": seen(admin, me)} | said)
         assert answer.status_code == 409 and "only admin" in answer.content.decode()
     me.refresh_from_db()
-    assert roles.role_of(me) == "admin" and me.is_active and not told("person.changed")
+    assert roles.get_role(me) == "admin" and me.is_active and not told("person.changed")
     with pytest.raises(CommandError, match="only admin"):
         call_command("person", "role", "a-admin", "viewer")
     a_person("admin", "second")
     assert admin.post(page_of(me), {"role": "viewer", "seen": seen(admin, me)}).status_code == 302
-    assert roles.only_admin(User.objects.get(username="second"))
+    assert roles.is_only_admin(User.objects.get(username="second"))
 
 
 def test_what_a_role_may_do_is_told_also_where_it_changes_beside_a_person(admin: Client, a_person: Any) -> None:
@@ -206,9 +206,9 @@ def test_of_two_admins_who_switch_each_other_off_one_stays(a_person: Any) -> Non
 
     def off(person: User) -> None:
         try:
-            said = roles.state(person)
+            said = roles.compute_state_digest(person)
             ready.wait()
-            roles.switch(person, False, seen=said, by=person)
+            roles.set_active(person, False, seen=said, by=person)
         except roles.LastAdmin:
             refused.append(person)
         finally:
@@ -219,20 +219,20 @@ def test_of_two_admins_who_switch_each_other_off_one_stays(a_person: Any) -> Non
         thread.start()
     for thread in threads:
         thread.join(PATIENCE)
-    assert len(refused) == 1 and list(roles.admins()) == refused
+    assert len(refused) == 1 and list(roles.list_admins()) == refused
 
 
 def test_a_superuser_who_is_no_admin_any_more_has_no_rights_left(admin: Client, boss: Client) -> None:
     root = User.objects.create_superuser("root", password=PASSWORD)
-    assert roles.role_of(root) == "admin"
-    assert boss.post(page_of(root), {"role": "viewer", "seen": roles.state(root)}).status_code == 302
+    assert roles.get_role(root) == "admin"
+    assert boss.post(page_of(root), {"role": "viewer", "seen": roles.compute_state_digest(root)}).status_code == 302
     root = User.objects.get(pk=root.pk)
-    assert not root.is_superuser and not root.has_perm("toolcards.vote") and roles.role_of(root) == "viewer"
+    assert not root.is_superuser and not root.has_perm("toolcards.vote") and roles.get_role(root) == "viewer"
 
 
 def test_an_admin_who_is_no_superuser_changes_nothing_of_one(admin: Client, boss: Client) -> None:
     root = User.objects.get(username="boss")
-    before, audited = (root.password, roles.state(root)), AuditRow.objects.count()
+    before, audited = (root.password, roles.compute_state_digest(root)), AuditRow.objects.count()
     html = admin.get(page_of(root)).content.decode()
     assert "Only a superuser can change this account" in html and "New sign-in link" not in html
     posts = [
@@ -240,7 +240,7 @@ def test_an_admin_who_is_no_superuser_changes_nothing_of_one(admin: Client, boss
         (f"{page_of(root)}off/", {}), (f"{page_of(root)}on/", {}), (f"{page_of(root)}link/", {}),
     ]  # fmt: skip
     for path, said in posts:
-        answer = admin.post(path, {"seen": roles.state(root)} | said)
+        answer = admin.post(path, {"seen": roles.compute_state_digest(root)} | said)
         assert answer.status_code == 403 and "Only a superuser" in answer.content.decode(), path
         assert b"data-link" not in answer.content
     in_admin_pages = f"/admin/auth/user/{root.pk}"
@@ -250,7 +250,7 @@ def test_an_admin_who_is_no_superuser_changes_nothing_of_one(admin: Client, boss
         assert admin.post(f"{in_admin_pages}/{path}", said).status_code == 403, path
     assert admin.get(f"{in_admin_pages}/change/").status_code == 200
     root = User.objects.get(pk=root.pk)
-    assert (root.password, roles.state(root)) == before and root.username == "boss"
+    assert (root.password, roles.compute_state_digest(root)) == before and root.username == "boss"
     assert AuditRow.objects.count() == audited
 
 
@@ -275,8 +275,8 @@ def test_nobody_leaves_a_group_of_superusers_by_its_deletion(admin: Client, boss
 def test_a_superuser_changes_superusers(admin: Client, boss: Client) -> None:
     root = User.objects.create_superuser("root", password=PASSWORD)
     assert "New sign-in link" in boss.get(page_of(root)).content.decode()
-    assert link_in(boss.post(f"{page_of(root)}link/", {"seen": roles.state(root)}))
-    assert boss.post(f"{page_of(root)}off/", {"seen": roles.state(root)}).status_code == 302
+    assert link_in(boss.post(f"{page_of(root)}link/", {"seen": roles.compute_state_digest(root)}))
+    assert boss.post(f"{page_of(root)}off/", {"seen": roles.compute_state_digest(root)}).status_code == 302
     password = {"usable_password": "true", "password1": PASSWORD + "!", "password2": PASSWORD + "!"}
     assert boss.post(f"/admin/auth/user/{root.pk}/password/", password).status_code == 302
 
@@ -291,23 +291,23 @@ def test_a_link_to_an_account_dies_when_that_becomes_a_superuser(admin: Client, 
 def test_who_saw_something_else_changes_nothing(admin: Client, a_person: Any) -> None:
     bea = a_person("viewer", "bea")
     old = seen(admin, bea)
-    roles.change(bea, role="approver", groups=[], seen=old, by=bea)
+    roles.change_person(bea, role="approver", groups=[], seen=old, by=bea)
     for path, said in ((page_of(bea), {"role": "admin"}), (f"{page_of(bea)}off/", {}), (f"{page_of(bea)}link/", {})):
         answer = admin.post(path, {"seen": old} | said)
         assert answer.status_code == 412 and "since you looked" in answer.content.decode()
         assert admin.post(path, said).status_code == 412
     bea = User.objects.get(pk=bea.pk)
-    assert roles.role_of(bea) == "approver" and bea.is_active and not told("person.link")
+    assert roles.get_role(bea) == "approver" and bea.is_active and not told("person.link")
 
 
 def test_changing_people_needs_a_fresh_sign_in(tired: Client, a_person: Any) -> None:
     bea = a_person("viewer", "bea")
     posts = ((page_of(bea), {"role": "admin"}), (f"{page_of(bea)}off/", {}), (f"{page_of(bea)}link/", {}))
     for path, said in (*posts, ("/settings/people/", {"name": "eve", "role": "admin"})):
-        answer = tired.post(path, {"seen": roles.state(bea)} | said)
+        answer = tired.post(path, {"seen": roles.compute_state_digest(bea)} | said)
         assert answer.status_code == 401 and "fresh sign-in" in answer.content.decode()
     assert "Sign in again" in tired.get("/settings/people/").content.decode()
-    assert roles.role_of(User.objects.get(pk=bea.pk)) == "viewer" and User.objects.count() == 2
+    assert roles.get_role(User.objects.get(pk=bea.pk)) == "viewer" and User.objects.count() == 2
     for path in ("/admin/auth/user/add/", "/admin/auth/group/add/"):
         assert tired.get(path).status_code == 403
     change = f"/admin/auth/user/{bea.pk}/change/"
@@ -357,9 +357,9 @@ def test_the_django_admin_keeps_the_last_admin_and_gives_nobody_all_rights(admin
         answer = admin.post(f"/admin/auth/user/{me.pk}/change/", in_admin(me, **changed))
         assert answer.status_code == 200 and "only admin" in answer.content.decode()
     admin.post(f"/admin/auth/user/{bea.pk}/change/", in_admin(bea, is_superuser="on"))
-    assert not User.objects.get(pk=bea.pk).is_superuser and roles.only_admin(me)
+    assert not User.objects.get(pk=bea.pk).is_superuser and roles.is_only_admin(me)
     root = User.objects.create_superuser("root", password=PASSWORD)
-    roles.give(User.objects.get(pk=me.pk), "viewer")
+    roles.assign_role(User.objects.get(pk=me.pk), "viewer")
     boss = Client()
     boss.force_login(root)
     assert boss.post(f"/admin/auth/user/{root.pk}/delete/", {"post": "yes"}).status_code == 403
@@ -409,9 +409,9 @@ def test_what_commands_change_is_told(capsys: pytest.CaptureFixture[str], monkey
     assert last("person.password").details == {"person": "root", "how": "set"}
     with pytest.raises(CommandError, match="valid username"):
         call_command("person", "create", "group:sre")
-    roles.give(User.objects.get(username="root"), "admin")
+    roles.assign_role(User.objects.get(username="root"), "admin")
     bea = User.objects.get(username="bea")
-    roles.switch(bea, False, seen=roles.state(bea), by=bea)
+    roles.set_active(bea, False, seen=roles.compute_state_digest(bea), by=bea)
     with pytest.raises(CommandError, match="switched off"):
         call_command("person", "link", "bea")
 
@@ -430,7 +430,7 @@ def test_a_sign_in_is_no_change_of_the_password(client: Client, a_person: Any, s
 @pytest.mark.parametrize("change", ["flag", "password", "group", "door"])
 def test_a_change_that_cannot_be_told_does_not_happen(a_person: Any, change: str) -> None:
     bea = a_person("viewer", "bea")
-    before = (bea.password, roles.state(bea))
+    before = (bea.password, roles.compute_state_digest(bea))
     group = Group.objects.create(name="sre")
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE toolcards_audithead RENAME TO hidden")
@@ -445,12 +445,12 @@ def test_a_change_that_cannot_be_told_does_not_happen(a_person: Any, change: str
             elif change == "group":
                 bea.groups.add(group)
             else:
-                roles.give(bea, "admin")
+                roles.assign_role(bea, "admin")
     finally:
         with connection.cursor() as cursor:
             cursor.execute("ALTER TABLE hidden RENAME TO toolcards_audithead")
     bea = User.objects.get(pk=bea.pk)
-    assert (bea.password, roles.state(bea)) == before
+    assert (bea.password, roles.compute_state_digest(bea)) == before
 
 
 # ---------------------------------------------------------------- sources and notifications
@@ -528,14 +528,14 @@ def test_a_link_is_printed_for_the_admin_where_nobody_is_named(
 
 
 def test_a_link_fits_into_one_line_of_a_terminal() -> None:
-    admin = roles.create("admin", role="admin")
+    admin = roles.create_person("admin", role="admin")
     assert len(f"  Sign in      {sign_in_links.make_link(admin, 'http://127.0.0.1:8000')}") <= 80
 
 
 @pytest.mark.parametrize("change", ["person", "until", "signature", "form"])
 def test_a_link_that_was_changed_lets_nobody_in(client: Client, change: str) -> None:
-    roles.create("bea", role="viewer")
-    link = sign_in_links.make_link(roles.create("admin", role="admin"), "")
+    roles.create_person("bea", role="viewer")
+    link = sign_in_links.make_link(roles.create_person("admin", role="admin"), "")
     person, until, signature = link.removeprefix("/login/link/").removesuffix("/").split(".")
     tokens = {
         "person": f"{User.objects.get(username='bea').pk}.{until}.{signature}",
@@ -558,12 +558,12 @@ def test_an_old_link_does_not_let_in_and_says_what_to_type(client: Client, monke
 
 def test_only_the_newest_invitation_lets_in_and_none_after_switching_off(client: Client, a_person: Any) -> None:
     a_person("admin")
-    bea = roles.create("bea", role="viewer")
+    bea = roles.create_person("bea", role="viewer")
     first, second = sign_in_links.make_link(bea, ""), sign_in_links.make_link(User.objects.get(pk=bea.pk), "")
     assert client.get(first).status_code == 410
     for active in (False, True):
         bea = User.objects.get(pk=bea.pk)
-        roles.switch(bea, active, seen=roles.state(bea), by=bea)
+        roles.set_active(bea, active, seen=roles.compute_state_digest(bea), by=bea)
     assert client.get(second).status_code == 410
     assert client.post(sign_in_links.make_link(User.objects.get(pk=bea.pk), "")).status_code == 302
     again = sign_in_links.make_link(User.objects.get(pk=bea.pk), "")
@@ -575,5 +575,5 @@ def test_an_admin_who_was_switched_off_is_offered_no_link(a_person: Any) -> None
     first_run.prepare(Environment())
     a_person("admin", "bea")
     first = User.objects.get(username="admin")
-    roles.switch(first, False, seen=roles.state(first), by=first)
+    roles.set_active(first, False, seen=roles.compute_state_digest(first), by=first)
     assert first_run.prepare(Environment()).admin is None

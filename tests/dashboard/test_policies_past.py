@@ -12,7 +12,7 @@ from django.test import Client
 
 from dashboard.policy import suggestions, yaml_io
 from dashboard.policy.simulation import jobs
-from dashboard.policy.simulation.past_calls import Span, past
+from dashboard.policy.simulation.past_calls import Span, iterate_past_calls
 from toolcards import gate
 from toolcards.core.policy.decision import decide
 from toolcards.core.policy.language.document import PolicyError, parse
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def _no_jobs_of_others(db: None) -> None:
     """Files outlive a test's database."""
-    shutil.rmtree(jobs.folder())
+    shutil.rmtree(jobs.get_folder())
 
 
 PUSH = {"id": "no-push", "effect": "deny", "public_reason": "No pushing.",
@@ -72,13 +72,13 @@ def test_a_simulation_is_begun_looked_at_and_goes_stale(admin: Client, policy: A
     a_call(tool="Bash", input={"command": "git push"})
     policy_store.replace_draft({"v": 1, "default": "allow", "rules": [PUSH]}, author="a test")
     review = policy_store.load_draft()
-    from dashboard.policy.view_models import review as reviewed
+    from dashboard.policy.view_models import review_draft as reviewed
 
-    job = jobs.prepare(review, draft=reviewed().sha256, active=1, span=jobs.Span(calls=1000, days=0), by="a-admin")
+    job = jobs.create_job(review, draft=reviewed().sha256, active=1, span=jobs.Span(calls=1000, days=0), by="a-admin")
     going = admin.get(f"/policy/simulations/{job.id}/", headers=HX).content.decode()
     assert 'hx-trigger="every 500ms"' in going and "<progress" in going and "<html" not in going
     assert "Refresh" in admin.get(f"/policy/simulations/{job.id}/").content.decode()
-    jobs.work(job.id)
+    jobs.run_job(job.id)
     done = admin.get(f"/policy/simulations/{job.id}/", headers=HX).content.decode()
     assert "1 of 1 calls changes: 1 allow → deny" in done and "hx-trigger" not in done and "data-stale" not in done
     assert "Looked at 1 calls" in admin.get("/policy/draft/").content.decode()
@@ -205,13 +205,16 @@ def test_a_rule_for_this_run_meets_no_other(admin: Client, policy: Any, a_call: 
     rule = rule_from(plain, scope="run", effect="deny")
     assert rule["match"]["run"] == ["plain"] and "agent" not in rule["match"]
     compiled = parse({"v": 1, "default": "allow", "rules": [rule | {"id": "x"}]})
-    said = {past_call.question.run: decide(compiled, past_call.question).effect for past_call in past(Span(days=0))}
+    said = {
+        past_call.question.run: decide(compiled, past_call.question).effect
+        for past_call in iterate_past_calls(Span(days=0))
+    }
     assert said == {"plain": "deny", "this, and *that*": "allow"}
 
 
 def rule_from(call: ToolCall, **said: str) -> dict[str, Any]:
     call = ToolCall.objects.select_related("run", "run__source").get(pk=call.pk)
-    return suggestions.rule(call, call.as_card(), said)
+    return suggestions.build_rule(call, call.as_card(), said)
 
 
 def test_the_ladder_tells_live_what_the_choice_would_change(admin: Client, policy: Any, a_call: Any) -> None:
@@ -269,7 +272,7 @@ def test_a_rung_fills_in_the_form_and_the_rule_meets_the_call(
     assert answer.status_code == 302, answer.context["form"].errors
     rule = policy_store.load_draft()["rules"][-1]
     assert rule["effect"] == effect and "expires_at" in rule and rule["match"]["agent"]
-    question = next(past(Span(days=0))).question
+    question = next(iterate_past_calls(Span(days=0))).question
     assert question is not None
     strict = parse({"v": 1, "default": "ask", "rules": [rule]})
     assert decide(strict, question).effect == effect
@@ -363,8 +366,8 @@ def test_yaml_is_exported_and_imported(admin: Client) -> None:
     "a: b", " x ", "é", "\ufeff", "'", '"\\', 1, -2, 1.5, None, True, [], {}, [{}], {"a": [None]},
 ])  # fmt: skip
 def test_a_value_means_the_same_after_the_way_through_yaml(value: Any) -> None:
-    written = yaml_io.write({"a": value})
-    back = yaml_io.read(written).value
+    written = yaml_io.write_yaml({"a": value})
+    back = yaml_io.read_yaml(written).value
     assert back == {"a": value} and type(back["a"]) is type(value) and "\u202e" not in written
 
 

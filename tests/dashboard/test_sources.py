@@ -81,8 +81,8 @@ def test_hostile_names_are_escaped(admin: Client) -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("way", connect.WAYS, ids=lambda way: way.slug)
-def test_every_way_shows_its_texts_with_this_servers_address(admin: Client, way: connect.Way) -> None:
+@pytest.mark.parametrize("way", connect.METHODS, ids=lambda way: way.slug)
+def test_every_way_shows_its_texts_with_this_servers_address(admin: Client, way: connect.ConnectMethod) -> None:
     page = admin.get(f"/connect/{way.slug}/").content.decode()
     assert "http://testserver" in page or "ws://testserver/" in page
     assert connect.PLACEHOLDER in page
@@ -110,7 +110,7 @@ def test_texts_with_angle_brackets_are_escaped(admin: Client) -> None:
 
 
 def test_what_is_in_part_is_not_called_a_yes() -> None:
-    graded = {way.slug: {word: grade for word, grade, _ in way.abilities} for way in connect.WAYS}
+    graded = {way.slug: {word: grade for word, grade, _ in way.abilities} for way in connect.METHODS}
     assert graded["ag-ui"]["gate"] == graded["acp"]["gate"] == graded["ai-sdk"]["edit arguments"] == "partly"
     assert graded["acp"]["stream"] == graded["claude-code"]["stream"] == "no"
     assert set(graded["pydantic-ai"].values()) == {"yes"}
@@ -118,7 +118,7 @@ def test_what_is_in_part_is_not_called_a_yes() -> None:
 
 @pytest.mark.parametrize("name", ["python_gated", "pydantic_ai", "langchain", "openai_agents"])
 def test_a_python_text_compiles_and_names_what_our_client_has(name: str) -> None:
-    for node in ast.walk(ast.parse(connect.text(name, "http://testserver"))):
+    for node in ast.walk(ast.parse(connect.fill_snippet(name, "http://testserver"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("toolcards.client"):
             path = CLIENT.joinpath(*node.module.split(".")[2:])  # type: ignore[union-attr]
             source = (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text()
@@ -130,18 +130,22 @@ def test_a_python_text_compiles_and_names_what_our_client_has(name: str) -> None
 def test_a_javascript_text_is_a_module(name: str) -> None:
     program = ["node", "--check", "--input-type=module", "-"]
     done = subprocess.run(
-        program, input=connect.text(name, "http://testserver"), capture_output=True, text=True, timeout=2 * PATIENCE
+        program,
+        input=connect.fill_snippet(name, "http://testserver"),
+        capture_output=True,
+        text=True,
+        timeout=2 * PATIENCE,
     )
     assert done.returncode == 0, done.stderr
 
 
 def test_an_editors_settings_are_json() -> None:
-    assert json.loads(connect.text("acp", "http://testserver"))["env"]["TOOLCARDS_URL"] == "http://testserver"
+    assert json.loads(connect.fill_snippet("acp", "http://testserver"))["env"]["TOOLCARDS_URL"] == "http://testserver"
 
 
 @pytest.mark.parametrize("name", ["ai_sdk_files", "tanstack_files"])
 def test_the_modules_to_copy_are_fetched_as_printed(server: Any, tmp_path: Path, name: str) -> None:
-    _shell(f"cd {tmp_path}\n{connect.text(name, server.base, server.key)}")
+    _shell(f"cd {tmp_path}\n{connect.fill_snippet(name, server.base, server.key)}")
     modules = {module.name: module.read_text() for module in (tmp_path / "toolcards").glob("*.mjs")}
     wanted = {*recipes.MODULES, *(["tanstack.mjs"] if name == "tanstack_files" else [])}
     assert set(modules) == wanted and all("export " in text for text in modules.values())
@@ -150,7 +154,7 @@ def test_the_modules_to_copy_are_fetched_as_printed(server: Any, tmp_path: Path,
 
 
 def test_the_gated_function_works_as_printed(server: Any) -> None:
-    program = connect.text("python_gated", server.base, server.key)
+    program = connect.fill_snippet("python_gated", server.base, server.key)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=2 * PATIENCE)
     assert done.returncode == 0 and done.stdout.startswith("# Toolcards"), done.stderr
     status, said = server.request("GET", "/api/v1/runs/try-4/calls")[:2]
@@ -165,23 +169,23 @@ def test_nothing_unfinished_is_advertised(admin: Client) -> None:
 
 
 def test_the_three_requests_work_as_printed(server: Any) -> None:
-    decided = json.loads(_shell(connect.text("curl_decide", server.base, server.key)))
+    decided = json.loads(_shell(connect.fill_snippet("curl_decide", server.base, server.key)))
     assert decided["decision"] == "allow"
-    claim = connect.text("curl_claim", server.base, server.key)
+    claim = connect.fill_snippet("curl_claim", server.base, server.key)
     claim = claim.replace("PERMIT", decided["permit"]["id"]).replace("ARGS_SHA256", decided["args_sha256"])
     assert json.loads(_shell(claim))["state"] == "claimed"
-    result, end = _shell(connect.text("curl_result", server.base, server.key)).split("}{")
+    result, end = _shell(connect.fill_snippet("curl_result", server.base, server.key)).split("}{")
     assert json.loads(result + "}")["state"] == "output-available"
     assert json.loads("{" + end)["status"] == "finished"
 
 
 def test_watching_works_as_printed(server: Any) -> None:
-    said = json.loads(_shell(connect.text("curl_watch", server.base, server.key)))
+    said = json.loads(_shell(connect.fill_snippet("curl_watch", server.base, server.key)))
     assert said["calls"] == [{"call_id": "call-1", "state": "output-available"}]
 
 
 def test_the_socket_program_works_as_printed(server: Any) -> None:
-    program = connect.text("websocket_py", server.base, server.key)
+    program = connect.fill_snippet("websocket_py", server.base, server.key)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=2 * PATIENCE)
     assert done.returncode == 0, done.stderr
     status, said = server.request("GET", "/api/v1/runs/try-3/calls")[:2]
@@ -193,7 +197,7 @@ def test_the_socket_program_works_as_printed(server: Any) -> None:
     ("ag_ui_curl", "ag-ui-langgraph/a-success-streamed-args.turn1.sse"),
 ])  # fmt: skip
 def test_piping_a_stream_works_as_printed(server: Any, name: str, trace: str) -> None:
-    text = connect.text(name, server.base, server.key)
+    text = connect.fill_snippet(name, server.base, server.key)
     ours = text[text.index("| curl -sS -T -") + 2 :]
     said = json.loads(_shell(f"cat tests/traces/{trace} | {ours}"))
     assert said["accepted"] > 0 and {call["state"] for call in said["calls"]} == {"output-available"}

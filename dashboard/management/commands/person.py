@@ -31,7 +31,7 @@ class Command(BaseCommand):
         link.add_argument("name", nargs="?", default=first_run.ADMIN, help="whom it signs in (%(default)s)")
         actions.add_parser("list", help="list everybody")
         for action in (create, link):
-            action.add_argument("--url", default=_address(), help="where this server is reached (%(default)s)")
+            action.add_argument("--url", default=_get_base_url(), help="where this server is reached (%(default)s)")
 
     def handle(self, *, action: str, **options: str) -> None:
         """Do as asked."""
@@ -40,7 +40,7 @@ class Command(BaseCommand):
     def _create(self, *, name: str, role: str, url: str, **options: str) -> None:
         password = os.environ.get("TOOLCARDS_PERSON_PASSWORD", "")
         try:
-            person = roles.create(name, role=role, password=password)
+            person = roles.create_person(name, role=role, password=password)
         except ValueError as error:
             raise CommandError(f"{error}.") from error
         self.stdout.write(f"{name} is {role}.")
@@ -49,35 +49,35 @@ class Command(BaseCommand):
 
     def _role(self, *, name: str, role: str, **options: str) -> None:
         try:
-            roles.give(_person(name), role)
+            roles.assign_role(_find_person(name), role)
         except roles.LastAdmin:
             raise CommandError(f"{name} is the only admin; make somebody else admin first.") from None
         self.stdout.write(f"{name} is {role}.")
 
     def _link(self, *, name: str, url: str, **options: str) -> None:
-        person = _person(name)
+        person = _find_person(name)
         if not person.is_active:
             raise CommandError(f"{name} is switched off, so no link lets them in.")
         self._say_link(person, url)
 
     def _list(self, **options: str) -> None:
         for person in get_user_model().objects.order_by("username"):
-            about = roles.role_of(person) or "no role"
+            about = roles.get_role(person) or "no role"
             self.stdout.write(f"{person.get_username()}  {about}{'' if person.is_active else ', switched off'}")
 
     def _say_link(self, person: User, url: str) -> None:
-        self.stdout.write(f"Sign in once, within {sign_in_links.LIFE // 60} minutes:")
+        self.stdout.write(f"Sign in once, within {sign_in_links.LINK_SECONDS // 60} minutes:")
         self.stdout.write(sign_in_links.make_link(person, url.rstrip("/")))
 
 
-def _person(name: str) -> User:
+def _find_person(name: str) -> User:
     person = get_user_model().objects.filter(username=name).first()
     if person is None:
         raise CommandError(f"There is nobody called {name}.")
     return person
 
 
-def _address() -> str:
+def _get_base_url() -> str:
     """Where people reach the server: its origin, else where it was started last."""
     env = settings.TOOLCARDS
     if env.origins:

@@ -35,7 +35,7 @@ class Command(BaseCommand):
         """Take what the environment does not say."""
         env = settings.TOOLCARDS
         parser.add_argument("--host", default=env.host, help=f"address to listen on ({env.host})")
-        parser.add_argument("--port", type=_port, default=env.port, help=f"port; 0 takes a free one ({env.port})")
+        parser.add_argument("--port", type=_parse_port, default=env.port, help=f"port; 0 takes a free one ({env.port})")
         parser.add_argument(
             "--workers", type=int, default=env.workers, help="processes; above 1 Redis and PostgreSQL are needed"
         )
@@ -51,7 +51,7 @@ class Command(BaseCommand):
             if hasattr(signal, name):  # Windows knows less
                 signal.signal(getattr(signal, name), lambda number, frame: sys.exit(0))
         with self._alone() as announce, closing(self._bind(env)) as bound, suppress(KeyboardInterrupt):
-            base = f"http://{_visible(env.host)}:{bound.getsockname()[1]}"
+            base = f"http://{_get_visible_host(env.host)}:{bound.getsockname()[1]}"
             announce(base)
             self._serve(env, server, bound, base, demo=demo)
 
@@ -61,12 +61,12 @@ class Command(BaseCommand):
         folder = settings.TOOLCARDS.data_dir
         try:
             with (
-                occupancy.occupy(folder)
+                occupancy.occupy_folder(folder)
                 if connection.vendor == "sqlite"
                 else nullcontext(lambda address: None) as announce
             ):
                 yield announce
-        except occupancy.Occupied as occupied:
+        except occupancy.FolderOccupied as occupied:
             raise CommandError(
                 f"Another server uses {folder}: {occupied}. Stop it first, or set TOOLCARDS_DATA_DIR to another folder."
             ) from None
@@ -75,8 +75,8 @@ class Command(BaseCommand):
         call_command("migrate", interactive=False, verbosity=0)
         _collect_static()
         found = first_run.prepare(env)
-        link = sign_in_links.make_link(found.admin, _public(base)) if found.admin else ""
-        with _demo(base if demo else None) as play:
+        link = sign_in_links.make_link(found.admin, _get_public_url(base)) if found.admin else ""
+        with _prepare_demo(base if demo else None) as play:
             connections.close_all()  # the server's threads open their own
 
             def ready() -> None:
@@ -89,7 +89,7 @@ class Command(BaseCommand):
     def _environment(self, host: str, port: int, workers: int, server: str) -> Environment:
         """Return the environment with the command line's wishes, after refusing those that would do harm."""
         env = settings.TOOLCARDS.model_copy(update={"host": host, "port": port, "workers": workers})
-        faults = [*checks.bind_faults(env), *checks.workers_faults(env)]
+        faults = [*checks.find_bind_faults(env), *checks.find_worker_faults(env)]
         if faults:
             raise CommandError("\n".join(f"{fault.msg} {fault.hint}" for fault in faults))
         if server == "daphne" and workers > 1:
@@ -109,12 +109,12 @@ class Command(BaseCommand):
         """Say where Toolcards is, and what is said only once."""
         program = "python3 manage.py" if CHECKOUT else "toolcards"
         lines = [f"Toolcards is up at {base}", ""]
-        if _public(base) != base:
-            lines.append(f"  People       {_public(base)}")
+        if _get_public_url(base) != base:
+            lines.append(f"  People       {_get_public_url(base)}")
         if link:
             lines.append(f"  Sign in      {link}")
             lines.append(
-                f"               once, within {sign_in_links.LIFE // 60} minutes; later: {program} person link"
+                f"               once, within {sign_in_links.LINK_SECONDS // 60} minutes; later: {program} person link"
             )
         if agent_key:
             lines.append(f"  Agent key    {agent_key}  (shown once; agents connect with it)")
@@ -124,19 +124,19 @@ class Command(BaseCommand):
         self.stdout.flush()
 
 
-def _port(said: str) -> int:
+def _parse_port(said: str) -> int:
     """Return the port; the system would take one beyond 65535 for another one, and say nothing."""
     if not said.isdecimal() or int(said) > 65535:
         raise argparse.ArgumentTypeError(f"{said!r} is no port; ports are 0 to 65535")
     return int(said)
 
 
-def _public(base: str) -> str:
+def _get_public_url(base: str) -> str:
     """Where people reach the server that listens at `base`."""
     return str(settings.TOOLCARDS.origins[0]) if settings.TOOLCARDS.origins else base
 
 
-def _visible(host: str) -> str:
+def _get_visible_host(host: str) -> str:
     """Return the host as it stands in a URL that works on this computer."""
     shown = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104
     return f"[{shown}]" if ":" in shown and not shown.startswith("[") else shown
@@ -147,14 +147,14 @@ def _collect_static() -> None:
     if settings.TOOLCARDS.plain_static:
         return
     stamp = settings.TOOLCARDS.data_dir / "static.stamp"
-    now = _static_fingerprint()
+    now = _compute_static_fingerprint()
     if stamp.exists() and stamp.read_text() == now and settings.STATIC_ROOT.is_dir():
         return
     call_command("collectstatic", interactive=False, verbosity=0)
     stamp.write_text(now)
 
 
-def _static_fingerprint() -> str:
+def _compute_static_fingerprint() -> str:
     """Return a digest of all static files' names, sizes and times, and of the programs that prepare them."""
     seen = hashlib.sha256(f"{version('django')} {version('servestatic')}".encode())
     for finder in get_finders():
@@ -165,13 +165,13 @@ def _static_fingerprint() -> str:
 
 
 @contextmanager
-def _demo(url: str | None) -> Iterator[serving.Ready]:
+def _prepare_demo(url: str | None) -> Iterator[serving.Ready]:
     """Give a function that starts the demo against `url`; end the demo, and its key, at the end."""
     if url is None:
         yield lambda: None
         return
     playing: list[subprocess.Popen] = []
-    with first_run.demo_key() as key:
+    with first_run.temporary_demo_key() as key:
 
         def play() -> None:
             command = [sys.executable, "-m", "toolcards", "demo", "--url", url]

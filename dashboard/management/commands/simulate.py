@@ -27,7 +27,7 @@ class Command(BaseCommand):
             os.nice(10)
         cores = min(2, os.cpu_count() or 1) if hasattr(os, "fork") else 1
         try:
-            job = jobs.work(options["job"], cores=cores)
+            job = jobs.run_job(options["job"], cores=cores)
         except LookupError:
             raise CommandError("There is no such job that is still to be done.") from None
         self.stdout.write(f"{job.state}: {job.tally.changed} of {job.tally.judged} calls change")

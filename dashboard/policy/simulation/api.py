@@ -13,9 +13,10 @@ from django.http import HttpRequest, JsonResponse
 
 from dashboard.accounts.access import EDIT_POLICY, api, body_of
 from dashboard.policy import dry_run
-from dashboard.policy.api import checked, decision_of, refuse, the_object
-from dashboard.policy.simulation.past_calls import DAY, PastCall, Span, past
-from dashboard.policy.simulation.simulation import Tally, look
+from dashboard.policy.api import build_error, handle_policy_errors, require_object, serialize_decision
+from dashboard.policy.simulation.past_calls import DAY, PastCall, Span, iterate_past_calls
+from dashboard.policy.simulation.simulation import SimulationResult
+from dashboard.policy.simulation.simulation import simulate as run_simulation
 from toolcards.core.policy.decision import Effect, Policy, decide
 from toolcards.core.policy.language import document as documents
 from toolcards.gate import policy_store
@@ -30,24 +31,24 @@ _FILTER = {"since", "limit", "tool", "agent"}
 
 
 @api(EDIT_POLICY, "POST")
-@checked
+@handle_policy_errors
 def simulate(request: HttpRequest) -> JsonResponse:
     """Judge `call`, or the calls of `filter`, by a document and by the active policy."""
-    body = the_object(body_of(request))
-    call, given = body.pop("call", None), the_object(body.pop("filter", None) or {}, "/filter")
+    body = require_object(body_of(request))
+    call, given = body.pop("call", None), require_object(body.pop("filter", None) or {}, "/filter")
     if "limit" in body:
         given.setdefault("limit", body.pop("limit"))
     explain, everything = bool(body.pop("explain", False)), bool(body.pop("all", False))
     document = body.pop("document", None) or body.pop("draft", None) or body or policy_store.load_draft()
     policy_store.check_document(document)
-    old, new = _active(), documents.parse(document)
+    old, new = _load_active_policy(), documents.parse(document)
     if call is not None:
-        return JsonResponse(_one(old, new, the_object(call, "/call")))
-    span = _span(given)
-    return JsonResponse(_History(old, new, explain, everything).told(span))
+        return JsonResponse(_compare_call(old, new, require_object(call, "/call")))
+    span = _read_span(given)
+    return JsonResponse(_PastComparison(old, new, explain, everything).told(span))
 
 
-def _active() -> Policy:
+def _load_active_policy() -> Policy:
     try:
         return policy_store.get_active_policy()
     except policy_store.NoActivePolicy:
@@ -57,22 +58,22 @@ def _active() -> Policy:
 # ---------------------------------------------------------------- one call
 
 
-def _one(old: Policy, new: Policy, call: dict[str, Any]) -> dict[str, Any]:
+def _compare_call(old: Policy, new: Policy, call: dict[str, Any]) -> dict[str, Any]:
     tool, path = call.get("tool"), call.get("agent_path") or []
     if not isinstance(tool, str) or not tool:
-        raise refuse("/call/tool", "missing", "Say which tool is called.")
+        raise build_error("/call/tool", "missing", "Say which tool is called.")
     if not isinstance(path, list) or not all(isinstance(name, str) for name in path):
-        raise refuse("/call/agent_path", "type", "This must be a list of names.")
+        raise build_error("/call/agent_path", "type", "This must be a list of names.")
     source = call.get("source") or call.get("tool_source") or ""
     args = call.get("args", call.get("input"))
-    question = dry_run.question_about(tool, args, agent=path, source=str(source))
+    question = dry_run.build_request(tool, args, agent=path, source=str(source))
     before, after = dry_run.try_call(old, question), dry_run.try_call(new, question)
-    said = {"tool": tool, "old": decision_of(before.decision), "new": decision_of(after.decision)}
-    said |= {"changed": before.effect != after.effect, **_why(after)}
-    return {**decision_of(after.decision), "calls": [said], "trace": list(after.decision.trace)}
+    said = {"tool": tool, "old": serialize_decision(before.decision), "new": serialize_decision(after.decision)}
+    said |= {"changed": before.effect != after.effect, **_explain_trial(after)}
+    return {**serialize_decision(after.decision), "calls": [said], "trace": list(after.decision.trace)}
 
 
-def _why(trial: dry_run.Trial) -> dict[str, Any]:
+def _explain_trial(trial: dry_run.Trial) -> dict[str, Any]:
     """Which rules matched, and which one nearly did, with the condition that failed first."""
     near = trial.nearest
     missed = near.failed[0] if near and near.failed else None
@@ -85,22 +86,22 @@ def _why(trial: dry_run.Trial) -> dict[str, Any]:
 # ---------------------------------------------------------------- the past
 
 
-def _span(given: dict[str, Any]) -> Span:
+def _read_span(given: dict[str, Any]) -> Span:
     for name in given:
         if name not in _FILTER:
-            raise refuse(f"/filter/{name}", "unknown_field", "There is no such field here.")
+            raise build_error(f"/filter/{name}", "unknown_field", "There is no such field here.")
     limit = given.get("limit", USUAL)
     if not isinstance(limit, int) or isinstance(limit, bool):
-        raise refuse("/limit", "type", "This must be a whole number.")
+        raise build_error("/limit", "type", "This must be a whole number.")
     for name in ("tool", "agent"):
         if not isinstance(given.get(name, ""), str):
-            raise refuse(f"/filter/{name}", "type", "This must be a text.")
-    since = _moment(given.get("since"))
+            raise build_error(f"/filter/{name}", "type", "This must be a text.")
+    since = _parse_time(given.get("since"))
     days = max(0.0001, min((time.time() - since) / DAY, 20_000)) if since else 0.0
     return Span(max(1, min(limit, MOST)), days, given.get("tool", ""), given.get("agent", ""))
 
 
-def _moment(given: Any) -> float:
+def _parse_time(given: Any) -> float:
     """Epoch seconds, or ISO 8601 with its zone; nothing means any age."""
     if given is None:
         return 0.0
@@ -110,11 +111,13 @@ def _moment(given: Any) -> float:
         moment = datetime.fromisoformat(given)
         return moment.timestamp() if moment.tzinfo else 1 / 0
     except (TypeError, ValueError, ZeroDivisionError, OverflowError):
-        raise refuse("/filter/since", "type", "Say epoch seconds, or a time such as 2027-01-31T12:00:00Z.") from None
+        raise build_error(
+            "/filter/since", "type", "Say epoch seconds, or a time such as 2027-01-31T12:00:00Z."
+        ) from None
 
 
 @dataclass
-class _History:
+class _PastComparison:
     """Two policies over calls of the past, each call told by itself."""
 
     old: Policy
@@ -131,7 +134,7 @@ class _History:
         listed = list(self._listed(span))
         rows = ToolCall.objects.select_related("run__source").defer("card", "text")
         rows = rows.in_bulk([call.pk for call, _ in listed])
-        calls = [said | _place(rows[call.pk]) for call, said in listed if call.pk in rows]
+        calls = [said | _get_public_id(rows[call.pk]) for call, said in listed if call.pk in rows]
         changed = sum(self.counts.values())
         seen = self.judged + self.unknown
         summary = {"calls": seen, "unknown": self.unknown, "changed": changed, "changes": dict(self.counts)}
@@ -140,7 +143,7 @@ class _History:
 
     def _listed(self, span: Span) -> Iterator[tuple[PastCall, dict[str, Any]]]:
         until, listed = time.monotonic() + SECONDS, 0
-        for call in past(span):
+        for call in iterate_past_calls(span):
             if time.monotonic() > until:
                 self.partial = True
                 return
@@ -160,18 +163,20 @@ class _History:
             self.counts[f"{old.effect} → {new.effect}"] += 1
         if not changed and not self.everything:
             return {"changed": False}
-        said = {"tool": call.tool, "old": decision_of(old), "new": decision_of(new), "changed": changed,
+        said = {"tool": call.tool, "old": serialize_decision(old), "new": serialize_decision(new), "changed": changed,
                 "denied_by_person": call.person == "denied" and new.effect == "allow"}  # fmt: skip
-        why = _why(dry_run.try_call(self.new, call.question)) if self.explain else {"matched": list(new.rules)}
+        why = (
+            _explain_trial(dry_run.try_call(self.new, call.question)) if self.explain else {"matched": list(new.rules)}
+        )
         return said | why
 
     def _groups(self, span: Span) -> list[dict[str, Any]]:
         if self.partial or not self.counts:
             return []
-        tally: Tally = look(self.old, self.new, span, seconds=SECONDS)
+        tally: SimulationResult = run_simulation(self.old, self.new, span, seconds=SECONDS)
         return [{"tool": group.tool, "old": group.old, "new": group.new, "rule": group.rule, "count": group.count}
                 for group in tally.biggest]  # fmt: skip
 
 
-def _place(call: ToolCall) -> dict[str, Any]:
+def _get_public_id(call: ToolCall) -> dict[str, Any]:
     return {"id": call.public_id, "run": call.run.name, "source": call.run.source.name, "call_id": call.call_id}

@@ -7,8 +7,8 @@ from typing import Any
 
 from dashboard.policy.simulation import jobs
 from dashboard.policy.simulation.past_calls import Span
-from dashboard.policy.simulation.simulation import Alarm, Group, Tally, look
-from dashboard.policy.view_models import Review
+from dashboard.policy.simulation.simulation import ChangeGroup, ReversedAnswers, SimulationResult, simulate
+from dashboard.policy.view_models import DraftReview
 from toolcards.core.calls.summary import summary
 from toolcards.core.policy.decision import Effect, Policy
 from toolcards.core.policy.language import document as documents
@@ -21,7 +21,7 @@ EXAMPLES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class ExampleCall:
     """One real call: where it is, and what it was about, without secrets."""
 
     public_id: str
@@ -30,11 +30,11 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ImpactGroup:
     """Calls that would be answered differently in the same way."""
 
-    group: Group
-    examples: list[Example]
+    group: ChangeGroup
+    examples: list[ExampleCall]
 
     @property
     def more(self) -> int:
@@ -43,21 +43,21 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
+class ReversedCalls:
     """Calls that a person answered otherwise."""
 
     count: int = 0
-    examples: list[Example] = field(default_factory=list)
+    examples: list[ExampleCall] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class Blast:
+class Impact:
     """What activating the draft would have changed."""
 
-    tally: Tally
-    shapes: list[Shape]
-    opened: Warned
-    closed: Warned
+    tally: SimulationResult
+    shapes: list[ImpactGroup]
+    opened: ReversedCalls
+    closed: ReversedCalls
     job: jobs.Job | None = None
 
     @property
@@ -83,48 +83,54 @@ class Blast:
         return len(self.tally.groups) - len(self.shapes)
 
 
-def of_draft(review: Review) -> Blast | None:
+def estimate_draft_impact(review: DraftReview) -> Impact | None:
     """Return what is known of this draft: a job's result, else a first look of bounded time; None without changes."""
     if review.policy is None or not review.changes:
         return None
-    job = next((job for job in jobs.jobs() if job.fits(review.sha256, review.active) and job.state == "done"), None)
-    return of(job.tally if job else look(_active(), review.policy, Span(), seconds=SECONDS), job)
+    job = next(
+        (job for job in jobs.list_jobs() if job.fits(review.sha256, review.active) and job.state == "done"), None
+    )
+    return build_impact(
+        job.tally if job else simulate(_load_active_policy(), review.policy, Span(), seconds=SECONDS), job
+    )
 
 
-def of_rule(rule: dict[str, Any]) -> Blast | None:
+def estimate_rule_impact(rule: dict[str, Any]) -> Impact | None:
     """Return what the active policy with one rule more would have answered differently; None where it takes no rules.
 
     A rule that ends by itself is judged as if it did not: its time lies in the future, and these calls in the past.
     """
-    active = _active()
+    active = _load_active_policy()
     document: Any = active.document or {"v": 1, "default": str(active.default), "rules": []}
     if "layers" in document:
         return None
     lasting = {name: value for name, value in rule.items() if name != "expires_at"}
     kept = [one for one in document.get("rules", ()) if one.get("id") != rule["id"]]
     more = documents.parse({**document, "rules": [*kept, lasting]}, version=active.version)
-    return of(look(active, more, Span(), seconds=SECONDS))
+    return build_impact(simulate(active, more, Span(), seconds=SECONDS))
 
 
-def of(tally: Tally, job: jobs.Job | None = None) -> Blast:
+def build_impact(tally: SimulationResult, job: jobs.Job | None = None) -> Impact:
     """Return the tally with the calls behind it."""
     groups = tally.biggest[:SHAPES]
     wanted = [pk for part in (*groups, tally.opened, tally.closed) for pk in part.examples[:EXAMPLES]]
     calls = ToolCall.objects.shown().in_bulk(wanted)
-    shapes = [Shape(group, _examples(group, calls)) for group in groups]
-    return Blast(tally, shapes, _warned(tally.opened, calls), _warned(tally.closed, calls), job)
+    shapes = [ImpactGroup(group, _build_examples(group, calls)) for group in groups]
+    return Impact(
+        tally, shapes, _build_reversed_calls(tally.opened, calls), _build_reversed_calls(tally.closed, calls), job
+    )
 
 
-def _warned(alarm: Alarm, calls: dict[int, ToolCall]) -> Warned:
-    return Warned(alarm.count, _examples(alarm, calls))
+def _build_reversed_calls(alarm: ReversedAnswers, calls: dict[int, ToolCall]) -> ReversedCalls:
+    return ReversedCalls(alarm.count, _build_examples(alarm, calls))
 
 
-def _examples(part: Group | Alarm, calls: dict[int, ToolCall]) -> list[Example]:
+def _build_examples(part: ChangeGroup | ReversedAnswers, calls: dict[int, ToolCall]) -> list[ExampleCall]:
     found = (calls[pk] for pk in part.examples[:EXAMPLES] if pk in calls)
-    return [Example(call.public_id, call.tool, summary(call.as_shown_card())) for call in found]
+    return [ExampleCall(call.public_id, call.tool, summary(call.as_shown_card())) for call in found]
 
 
-def _active() -> Policy:
+def _load_active_policy() -> Policy:
     try:
         return policy_store.get_active_policy()
     except policy_store.NoActivePolicy:

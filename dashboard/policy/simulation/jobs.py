@@ -21,7 +21,12 @@ from django.conf import settings
 
 from dashboard.environment import CHECKOUT
 from dashboard.policy.simulation.past_calls import Span
-from dashboard.policy.simulation.simulation import Cancelled, Tally, look, look_wide
+from dashboard.policy.simulation.simulation import (
+    SimulationCancelled,
+    SimulationResult,
+    simulate,
+    simulate_in_processes,
+)
 from toolcards.core.policy.decision import Effect, Policy
 from toolcards.core.policy.language import document as documents
 from toolcards.files import replace_file
@@ -48,7 +53,7 @@ class Job:
     began: float = 0.0
     heard: float = 0.0
     span: Span = field(default_factory=Span)
-    tally: Tally = field(default_factory=Tally)
+    tally: SimulationResult = field(default_factory=SimulationResult)
 
     @property
     def going(self) -> bool:
@@ -60,29 +65,29 @@ class Job:
         return (self.draft, self.active) == (draft, active)
 
 
-def folder() -> Path:
+def get_folder() -> Path:
     """Return where jobs live; only we may look."""
     path: Path = settings.TOOLCARDS.data_dir / "simulations"
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path
 
 
-def prepare(document: dict[str, Any], *, draft: str, active: int, span: Span, by: str) -> Job:
+def create_job(document: dict[str, Any], *, draft: str, active: int, span: Span, by: str) -> Job:
     """Write a new job down; whatever else is going is told to stop."""
-    for other in jobs():
+    for other in list_jobs():
         if other.going:
-            cancel(other.id)
+            cancel_job(other.id)
     job = Job(new_id("sim"), draft, active, by, began=time.time(), heard=time.time(), span=span)
-    _put(f"{job.id}.draft", json.dumps(document))
-    _save(job)
-    _tidy()
+    _write_file(f"{job.id}.draft", json.dumps(document))
+    _save_job(job)
+    _delete_old_jobs()
     return job
 
 
-def launch(job: Job) -> None:
+def start_job(job: Job) -> None:
     """Begin the work in a process of its own."""
     _children[:] = [child for child in _children if child.poll() is None]
-    env = {**os.environ, "DJANGO_SETTINGS_MODULE": "dashboard.settings", "TOOLCARDS_DATA_DIR": str(folder().parent)}
+    env = {**os.environ, "DJANGO_SETTINGS_MODULE": "dashboard.settings", "TOOLCARDS_DATA_DIR": str(get_folder().parent)}
     if CHECKOUT:
         paths = [str(settings.BASE_DIR), os.environ.get("PYTHONPATH", "")]
         env["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
@@ -91,94 +96,98 @@ def launch(job: Job) -> None:
     _children.append(subprocess.Popen(command, env=env, stdin=no, stdout=no, stderr=no, start_new_session=True))  # noqa: S603
 
 
-def work(pk: str, *, cores: int = 1) -> Job:
+def run_job(pk: str, *, cores: int = 1) -> Job:
     """Do the job here and now; with several cores only in a process without other threads."""
-    job = find(pk)
+    job = find_job(pk)
     if job is None or not job.going:
         raise LookupError(pk)
     try:
-        new = documents.parse(json.loads((folder() / f"{job.id}.draft").read_text()))
+        new = documents.parse(json.loads((get_folder() / f"{job.id}.draft").read_text()))
         job = replace(job, state="running", heard=time.time())
-        tell = _teller(job)
-        old = _active(job.active)
-        tally = look_wide(old, new, job.span, tell, cores) if cores > 1 else look(old, new, job.span, told=tell)
+        tell = _build_progress_callback(job)
+        old = _load_version(job.active)
+        tally = (
+            simulate_in_processes(old, new, job.span, tell, cores)
+            if cores > 1
+            else simulate(old, new, job.span, told=tell)
+        )
         job = replace(job, state="done", tally=tally)
-    except Cancelled:
-        seen = find(pk)
+    except SimulationCancelled:
+        seen = find_job(pk)
         job = replace(job, state="cancelled", tally=seen.tally if seen else job.tally)
     except Exception as error:
         job = replace(job, state="failed", told=type(error).__name__)
     job = replace(job, heard=time.time())
-    _save(job)
+    _save_job(job)
     return job
 
 
-def _teller(job: Job) -> Any:
-    def tell(tally: Tally) -> None:
-        if _stopped(job.id):
-            raise Cancelled
-        _save(replace(job, tally=tally, heard=time.time()))
+def _build_progress_callback(job: Job) -> Any:
+    def tell(tally: SimulationResult) -> None:
+        if _is_cancelled(job.id):
+            raise SimulationCancelled
+        _save_job(replace(job, tally=tally, heard=time.time()))
 
-    tell(Tally(total=job.span.total()))
+    tell(SimulationResult(total=job.span.total()))
     return tell
 
 
-def _active(number: int) -> Policy:
+def _load_version(number: int) -> Policy:
     version = PolicyVersion.objects.filter(number=number).first()
     if version is None:
         return Policy(default=Effect.DENY)  # without a policy the gate denies everything
     return documents.parse(json.loads(version.document), version=version.number)
 
 
-def cancel(pk: str) -> None:
+def cancel_job(pk: str) -> None:
     """Tell the job to stop; it hears of it within a second."""
-    job = find(pk)
+    job = find_job(pk)
     if job and job.going:
-        _put(f"{job.id}.stop", "")
+        _write_file(f"{job.id}.stop", "")
 
 
-def find(pk: str) -> Job | None:
+def find_job(pk: str) -> Job | None:
     """Return the job as last heard of; None if there is none."""
     if not _ID.fullmatch(pk):
         return None
     try:
-        said = json.loads((folder() / f"{pk}.json").read_text())
+        said = json.loads((get_folder() / f"{pk}.json").read_text())
     except (OSError, ValueError):
         return None
-    job = Job(**said | {"span": Span(**said["span"]), "tally": Tally.from_json(said["tally"])})
-    if job.going and _stopped(pk) and job.state == "waiting":
+    job = Job(**said | {"span": Span(**said["span"]), "tally": SimulationResult.from_json(said["tally"])})
+    if job.going and _is_cancelled(pk) and job.state == "waiting":
         return replace(job, state="cancelled")
     if job.going and time.time() - job.heard > SILENT:
         return replace(job, state="failed", told="its process fell silent")
     return job
 
 
-def jobs() -> list[Job]:
+def list_jobs() -> list[Job]:
     """Return all jobs that are kept, newest first."""
-    found = (find(path.stem) for path in folder().glob("sim_*.json"))
+    found = (find_job(path.stem) for path in get_folder().glob("sim_*.json"))
     return sorted((job for job in found if job), key=lambda job: -job.began)
 
 
-def newest_for(draft: str, active: int) -> Job | None:
+def find_newest_job(draft: str, active: int) -> Job | None:
     """Return the latest job about this draft, else the latest of all, which is then stale."""
-    found = jobs()
+    found = list_jobs()
     return next((job for job in found if job.fits(draft, active)), found[0] if found else None)
 
 
-def _stopped(pk: str) -> bool:
-    return (folder() / f"{pk}.stop").exists()
+def _is_cancelled(pk: str) -> bool:
+    return (get_folder() / f"{pk}.stop").exists()
 
 
-def _save(job: Job) -> None:
-    _put(f"{job.id}.json", json.dumps(asdict(job)))
+def _save_job(job: Job) -> None:
+    _write_file(f"{job.id}.json", json.dumps(asdict(job)))
 
 
-def _put(name: str, text: str) -> None:
-    replace_file(folder() / name, text)
+def _write_file(name: str, text: str) -> None:
+    replace_file(get_folder() / name, text)
 
 
-def _tidy() -> None:
-    for job in jobs()[KEPT:]:
-        for path in folder().glob(f"{job.id}.*"):
+def _delete_old_jobs() -> None:
+    for job in list_jobs()[KEPT:]:
+        for path in get_folder().glob(f"{job.id}.*"):
             with suppress(OSError):
                 path.unlink()

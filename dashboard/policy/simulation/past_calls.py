@@ -67,14 +67,14 @@ class PastCall:
     person: str = ""  # approved, denied, or nobody was asked
 
 
-def slices(span: Span) -> list[Span]:
+def split_span(span: Span) -> list[Span]:
     """Return the span in pieces that several processes may share, newest first."""
     ids = list(span.rows().order_by("-id").values_list("id", flat=True)[: span.calls])
     parts = [ids[start : start + SLICE] for start in range(0, len(ids), SLICE)]
     return [replace(span, calls=len(part), newest=part[0], oldest=part[-1]) for part in parts]
 
 
-def past(span: Span) -> Iterator[PastCall]:
+def iterate_past_calls(span: Span) -> Iterator[PastCall]:
     """Give the calls of the span, newest first; reads by key, so a long look holds no lock and little memory."""
     size = Length("card")  # sealed: a third more than what is in it
     # Sealed as it stands: a whole chunk is opened at once.
@@ -82,26 +82,26 @@ def past(span: Span) -> Iterator[PastCall]:
     rows = span.rows().annotate(size=size, stored=stored).order_by("-id")
     oldest = datetime.fromtimestamp(time.time() - span.days * DAY, UTC) if span.days else None
     columns = _COLUMNS if oldest is None else (*_COLUMNS, "started_at")
-    last, left, people = None, span.calls, _People()
+    last, left, people = None, span.calls, _PrincipalNames()
     while left > 0:
         chunk = list((rows.filter(id__lt=last) if last else rows).values_list(*columns)[: min(CHUNK, left)])
         young = [row for row in chunk if oldest is None or row[5] is None or row[5] >= oldest]
         if not young:  # ids grow with time, but for what is told late
             return
-        runs = _runs({row[1] for row in young})
+        runs = _load_runs({row[1] for row in young})
         cards = ToolCall._meta.get_field("card").open_all(row[4] for row in young)
         for (pk, run, ordinal, tool, *_), stored in zip(young, cards, strict=True):
             if run not in runs:  # deleted since, and its calls with it
                 continue
             name, source, env, owner, program = runs[run]
-            said = _read(stored)
+            said = _decode_input(stored)
             whose = {"run": name, "env": env, "user": people[owner], "program": program}
-            question = _question(said, _MARK in stored, source, whose)
-            yield PastCall(pk, f"{run}-{ordinal}", tool, question, _answered(said))
+            question = _build_request(said, _MARK in stored, source, whose)
+            yield PastCall(pk, f"{run}-{ordinal}", tool, question, _read_answer(said))
         last, left = chunk[-1][0], left - len(young)
 
 
-class _People(dict[int | None, tuple[str, ...]]):
+class _PrincipalNames(dict[int | None, tuple[str, ...]]):
     """What rules may call the person a source belongs to; looked up once."""
 
     def __missing__(self, owner: int | None) -> tuple[str, ...]:
@@ -110,13 +110,13 @@ class _People(dict[int | None, tuple[str, ...]]):
         return self[owner]
 
 
-def _runs(ids: set[int]) -> dict[int, tuple[str, str, str, int | None, str]]:
+def _load_runs(ids: set[int]) -> dict[int, tuple[str, str, str, int | None, str]]:
     """Return name, source, environment, owner and program of each run."""
     columns = ("name", "source__name", "source__env", "source__owner_id", "protocol")
     return {row[0]: row[1:] for row in Run.objects.filter(id__in=ids).values_list("id", *columns)}
 
 
-def _read(stored: str) -> dict[str, Any]:
+def _decode_input(stored: str) -> dict[str, Any]:
     try:
         said = json.loads(stored) if stored else {}
     except ValueError:
@@ -124,7 +124,7 @@ def _read(stored: str) -> dict[str, Any]:
     return said if isinstance(said, dict) else {}
 
 
-def _question(stored: dict[str, Any], marked: bool, source: str, whose: dict[str, Any]) -> Question | None:
+def _build_request(stored: dict[str, Any], marked: bool, source: str, whose: dict[str, Any]) -> Question | None:
     given = stored.get("original_input") if stored.get("repair") == "edited" else stored.get("input")
     if not stored.get("has_input") or (marked and masked(given)):
         return None
@@ -134,11 +134,11 @@ def _question(stored: dict[str, Any], marked: bool, source: str, whose: dict[str
         tool.get("name", ""), source=tool.get("source", ""), claimed=tool.get("kind", ""),
         agent_path=tuple(stored.get("agent_path") or (source,)), input=given, known=verdict.get("known", True),
         changed=verdict.get("changed", False),
-        **whose | _moment(verdict.get("moment"), times.get("available") or times.get("started") or 0.0),
+        **whose | _restore_moment(verdict.get("moment"), times.get("available") or times.get("started") or 0.0),
     )  # fmt: skip
 
 
-def _moment(recorded: dict[str, Any] | None, otherwise: float) -> dict[str, Any]:
+def _restore_moment(recorded: dict[str, Any] | None, otherwise: float) -> dict[str, Any]:
     """Return the recorded facts of the moment, or only the time."""
     return facts_of(recorded) if recorded else {"now": otherwise}
 
@@ -146,7 +146,7 @@ def _moment(recorded: dict[str, Any] | None, otherwise: float) -> dict[str, Any]
 _YES = frozenset({"approved", "claimed", "succeeded", "failed", "unknown"})
 
 
-def _answered(said: dict[str, Any]) -> str:
+def _read_answer(said: dict[str, Any]) -> str:
     if ((said.get("denied_by") or {}).get("kind")) == "human":
         return "denied"
     ask = said.get("approval") or {}
@@ -154,7 +154,7 @@ def _answered(said: dict[str, Any]) -> str:
     return "approved" if by.get("kind") == "human" and ask.get("state") in _YES else ""
 
 
-def question_of(call: ToolCall, card: Card) -> Question:
+def request_for_call(call: ToolCall, card: Card) -> Question:
     """Return what policy is asked about one call; whether its arguments are known is said there."""
     given = card.original_input if card.repair == "edited" else card.input
     source, verdict = call.run.source, card.decision
@@ -170,5 +170,5 @@ def question_of(call: ToolCall, card: Card) -> Question:
         run=call.run.name,
         known=verdict.known if verdict else True,
         changed=verdict.changed if verdict else False,
-        **whose | _moment(verdict.moment if verdict else None, card.times.available or card.times.started),
+        **whose | _restore_moment(verdict.moment if verdict else None, card.times.available or card.times.started),
     )

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from django.db import connections
 
-from dashboard.policy.simulation.past_calls import PastCall, Span, past, slices
+from dashboard.policy.simulation.past_calls import PastCall, Span, iterate_past_calls, split_span
 from toolcards.core.policy.decision import Decision, Policy, Question, decide
 from toolcards.core.policy.equivalence import footprint
 from toolcards.core.policy.evaluation_context import Asked
@@ -31,12 +31,12 @@ EVERY = 0.2  # seconds between two looks at the clock's hands: progress told, ca
 Answer = TypeVar("Answer")
 
 
-class Cancelled(Exception):
+class SimulationCancelled(Exception):
     """Somebody does not want the result any more."""
 
 
 @dataclass
-class Group:
+class ChangeGroup:
     """Calls of one shape that would be answered differently, in the same way by the same rule."""
 
     tool: str
@@ -48,7 +48,7 @@ class Group:
 
 
 @dataclass
-class Alarm:
+class ReversedAnswers:
     """Calls that a person answered and that would now be answered against that."""
 
     count: int = 0
@@ -56,7 +56,7 @@ class Alarm:
 
 
 @dataclass
-class Tally:
+class SimulationResult:
     """What came of it so far. `hits`, `would`: for each new rule of the draft, the calls it decides or notes."""
 
     total: int = 0
@@ -65,9 +65,9 @@ class Tally:
     changed: int = 0
     seconds: float = 0.0
     partial: bool = False
-    groups: list[Group] = field(default_factory=list)
-    opened: Alarm = field(default_factory=Alarm)  # a person denied it, and it would be allowed
-    closed: Alarm = field(default_factory=Alarm)  # a person approved it, and it would be denied
+    groups: list[ChangeGroup] = field(default_factory=list)
+    opened: ReversedAnswers = field(default_factory=ReversedAnswers)  # a person denied it, and it would be allowed
+    closed: ReversedAnswers = field(default_factory=ReversedAnswers)  # a person approved it, and it would be denied
     hits: dict[str, int] = field(default_factory=dict)
     would: dict[str, int] = field(default_factory=dict)
     other: int = 0  # changes of shapes beyond the first 200
@@ -88,7 +88,7 @@ class Tally:
         return found.most_common()
 
     @property
-    def biggest(self) -> list[Group]:
+    def biggest(self) -> list[ChangeGroup]:
         """The groups, those that open something first, then the largest."""
         return sorted(self.groups, key=lambda group: (group.new != "allow", -group.count))
 
@@ -102,19 +102,24 @@ class Tally:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, said: dict[str, Any]) -> Tally:
+    def from_json(cls, said: dict[str, Any]) -> SimulationResult:
         """Return what `as_json` gave."""
-        alarms = {name: Alarm(**said[name]) for name in ("opened", "closed")}
-        return cls(**said | alarms | {"groups": [Group(**group) for group in said["groups"]]})
+        alarms = {name: ReversedAnswers(**said[name]) for name in ("opened", "closed")}
+        return cls(**said | alarms | {"groups": [ChangeGroup(**group) for group in said["groups"]]})
 
 
-def look(
-    old: Policy, new: Policy, span: Span, *, told: Callable[[Tally], None] | None = None, seconds: float = 0.0
-) -> Tally:
+def simulate(
+    old: Policy,
+    new: Policy,
+    span: Span,
+    *,
+    told: Callable[[SimulationResult], None] | None = None,
+    seconds: float = 0.0,
+) -> SimulationResult:
     """Return what would change in the span. `told` hears of progress and may raise Cancelled; `seconds` is a limit."""
-    work = _Work(old, new, Tally(total=span.total()))
+    work = _Comparison(old, new, SimulationResult(total=span.total()))
     began = heard = time.monotonic()
-    for number, call in enumerate(past(span)):
+    for number, call in enumerate(iterate_past_calls(span)):
         work.take(call)
         if number & 15:
             continue
@@ -131,17 +136,17 @@ def look(
     return work.tally
 
 
-class _Work:
+class _Comparison:
     """Two policies, compared call by call."""
 
-    def __init__(self, old: Policy, new: Policy, tally: Tally) -> None:
+    def __init__(self, old: Policy, new: Policy, tally: SimulationResult) -> None:
         self.tally = tally
-        self.old, self.new = _Judge(old, decide), _Judge(new, decide)
-        differ = differing(old, new)
-        self.differs = _Judge(differ, touches) if differ else None
-        known = _rules(old)
-        self.fresh = {key[0] for key in _rules(new) if key not in known}
-        self.groups: dict[tuple[str, str, str, str], Group] = {}
+        self.old, self.new = _CachedPolicy(old, decide), _CachedPolicy(new, decide)
+        differ = extract_differing_rules(old, new)
+        self.differs = _CachedPolicy(differ, can_affect) if differ else None
+        known = _list_rules(old)
+        self.fresh = {key[0] for key in _list_rules(new) if key not in known}
+        self.groups: dict[tuple[str, str, str, str], ChangeGroup] = {}
 
     def take(self, call: PastCall) -> None:
         """Judge the call by both."""
@@ -170,16 +175,16 @@ class _Work:
             if len(self.groups) >= GROUPS:
                 self.tally.other += 1
                 return
-            self.groups[key] = Group(*key)
+            self.groups[key] = ChangeGroup(*key)
             self.tally.groups.append(self.groups[key])
-        keep(self.groups[key], call.pk)
+        add_example(self.groups[key], call.pk)
         if call.person == "denied" and new.effect == "allow":
-            keep(self.tally.opened, call.pk)
+            add_example(self.tally.opened, call.pk)
         if call.person == "approved" and new.effect == "deny":
-            keep(self.tally.closed, call.pk)
+            add_example(self.tally.closed, call.pk)
 
 
-class _Judge(Generic[Answer]):
+class _CachedPolicy(Generic[Answer]):
     """A policy that is asked once about calls that agree in all it looks at."""
 
     def __init__(self, policy: Policy, ask: Callable[[Policy, Question], Answer]) -> None:
@@ -200,29 +205,29 @@ class _Judge(Generic[Answer]):
         return answer
 
 
-def keep(into: Group | Alarm, pk: int) -> None:
+def add_example(into: ChangeGroup | ReversedAnswers, pk: int) -> None:
     """Count the call, and keep it as an example while there is room."""
     into.count += 1
     if len(into.examples) < EXAMPLES:
         into.examples.append(pk)
 
 
-def differing(old: Policy, new: Policy) -> Policy | None:
+def extract_differing_rules(old: Policy, new: Policy) -> Policy | None:
     """Return a policy of only those rules that one of both has alone; None where every call has to be judged."""
     heads = ("default", "unknown_tool", "changed_tool", "overridable", "ask")
     if any(getattr(old, name) != getattr(new, name) for name in heads):
         return None
-    ours, theirs = _rules(old), _rules(new)
+    ours, theirs = _list_rules(old), _list_rules(new)
     rules = [rule for key, rule in {**ours, **theirs}.items() if (key in ours) != (key in theirs)]
     # Two contents of one rule are two rules here; the index tells rules apart by id.
     return Policy(rules=tuple(replace(rule, id=f"{number}") for number, rule in enumerate(rules)))
 
 
-def _rules(policy: Policy) -> dict[tuple[Any, ...], Any]:
+def _list_rules(policy: Policy) -> dict[tuple[Any, ...], Any]:
     return {(rule.id, rule.sha256, rule.layer, rule.subordinate, rule.enabled): rule for rule in policy.rules}
 
 
-def touches(rules: Policy, question: Question) -> bool:
+def can_affect(rules: Policy, question: Question) -> bool:
     """Return whether one of the rules has a say in the call: it may match, or it meets a command it cannot read.
 
     Rules that never match a large call may still cost so much that the others cannot be finished.
@@ -245,44 +250,46 @@ def touches(rules: Policy, question: Question) -> bool:
 _pair: list[Policy] = []  # what a forked process judges by
 
 
-def look_wide(old: Policy, new: Policy, span: Span, told: Callable[[Tally], None], cores: int = 2) -> Tally:
+def simulate_in_processes(
+    old: Policy, new: Policy, span: Span, told: Callable[[SimulationResult], None], cores: int = 2
+) -> SimulationResult:
     """Return what `look` does, slice by slice, in `cores` processes. Only for a process without other threads."""
-    began, whole = time.monotonic(), Tally()
-    parts = slices(span)
+    began, whole = time.monotonic(), SimulationResult()
+    parts = split_span(span)
     whole.total = sum(part.calls for part in parts)
     _pair[:] = [old, new]
     connections.close_all()  # a connection must not be shared with a forked process
     with multiprocessing.get_context("fork").Pool(cores) as pool:
-        for said in pool.imap(_slice, parts):
-            merge(whole, said)
+        for said in pool.imap(_simulate_slice, parts):
+            merge_results(whole, said)
             told(whole)
     whole.total, whole.seconds = whole.seen, time.monotonic() - began
     return whole
 
 
-def _slice(span: Span) -> Tally:
-    return look(_pair[0], _pair[1], span)
+def _simulate_slice(span: Span) -> SimulationResult:
+    return simulate(_pair[0], _pair[1], span)
 
 
-def merge(whole: Tally, part: Tally) -> None:
+def merge_results(whole: SimulationResult, part: SimulationResult) -> None:
     """Add what came of older calls to the whole."""
     for name in ("judged", "unknown", "changed", "other"):
         setattr(whole, name, getattr(whole, name) + getattr(part, name))
     for name in ("hits", "would"):
         setattr(whole, name, dict(Counter(getattr(whole, name)) + Counter(getattr(part, name))))
-    known: dict[tuple[str, str, str, str], Group] = {(g.tool, g.old, g.new, g.rule): g for g in whole.groups}
+    known: dict[tuple[str, str, str, str], ChangeGroup] = {(g.tool, g.old, g.new, g.rule): g for g in whole.groups}
     for group in part.groups:
         key = (group.tool, group.old, group.new, group.rule)
         if key in known:
-            _add(known[key], group)
+            _merge_examples(known[key], group)
         elif len(whole.groups) < GROUPS:
             whole.groups.append(group)
         else:
             whole.other += group.count
-    _add(whole.opened, part.opened)
-    _add(whole.closed, part.closed)
+    _merge_examples(whole.opened, part.opened)
+    _merge_examples(whole.closed, part.closed)
 
 
-def _add(into: Group | Alarm, more: Group | Alarm) -> None:
+def _merge_examples(into: ChangeGroup | ReversedAnswers, more: ChangeGroup | ReversedAnswers) -> None:
     into.count += more.count
     into.examples = (into.examples + more.examples)[:EXAMPLES]

@@ -17,52 +17,52 @@ from dashboard.policy.simulation.past_calls import Span
 
 @require_POST
 @needs(EDIT_POLICY)
-def begin(request: HttpRequest) -> HttpResponse:
+def begin_simulation(request: HttpRequest) -> HttpResponse:
     """Compare the draft with what is active, over as many calls as the person wants."""
-    form, review = SimulationForm(request.POST), view_models.review()
+    form, review = SimulationForm(request.POST), view_models.review_draft()
     if not form.is_valid() or review.policy is None:
         return redirect("policy-draft")
     said = form.cleaned_data
     span = Span(int(said["calls"]), float(said["days"]), said["tool"], said["agent"])
-    job = jobs.prepare(
+    job = jobs.create_job(
         review.document, draft=review.sha256, active=review.active, span=span, by=request.user.get_username()
     )
-    jobs.launch(job)
-    return _answer(request, job)
+    jobs.start_job(job)
+    return _render_job(request, job)
 
 
 @require_GET
 @needs(EDIT_POLICY)
 def simulation(request: HttpRequest, pk: str) -> HttpResponse:
     """How far it is, or what came of it."""
-    return _answer(request, _job(pk))
+    return _render_job(request, _find_job(pk))
 
 
 @require_POST
 @needs(EDIT_POLICY)
-def cancel(request: HttpRequest, pk: str) -> HttpResponse:
+def cancel_simulation(request: HttpRequest, pk: str) -> HttpResponse:
     """Stop it."""
-    jobs.cancel(_job(pk).id)
-    return _answer(request, _job(pk))
+    jobs.cancel_job(_find_job(pk).id)
+    return _render_job(request, _find_job(pk))
 
 
-def _job(pk: str) -> jobs.Job:
-    job = jobs.find(pk)
+def _find_job(pk: str) -> jobs.Job:
+    job = jobs.find_job(pk)
     if job is None:
         raise Http404
     return job
 
 
-def _answer(request: HttpRequest, job: jobs.Job) -> HttpResponse:
+def _render_job(request: HttpRequest, job: jobs.Job) -> HttpResponse:
     piece = bool(request.headers.get("HX-Request"))
     if request.method == "POST" and not piece:
         return redirect("policy-simulation", job.id)
-    return render(request, "policy/_simulation.html" if piece else "policy/simulation.html", of_job(job))
+    return render(request, "policy/_simulation.html" if piece else "policy/simulation.html", build_job_context(job))
 
 
-def of_job(job: jobs.Job) -> dict[str, Any]:
+def build_job_context(job: jobs.Job) -> dict[str, Any]:
     """Return what the piece of a page about a job needs."""
-    review = view_models.review()
-    shown = impact.of(job.tally, job) if job.state in {"done", "cancelled"} else None
+    review = view_models.review_draft()
+    shown = impact.build_impact(job.tally, job) if job.state in {"done", "cancelled"} else None
     stale = not job.fits(review.sha256, review.active)
     return {"job": job, "job_blast": shown, "stale": stale, "simulation_form": SimulationForm()}

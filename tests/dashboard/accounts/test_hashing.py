@@ -10,13 +10,13 @@ from django.contrib.auth.hashers import check_password, make_password
 from django.test import Client
 
 from dashboard.accounts import hashing
-from dashboard.accounts.hashing import Busy, Places
+from dashboard.accounts.hashing import HashingBusy, HashingSlots
 from tests.serving import PATIENCE
 
 PASSWORD = "a password for tests"
 
 
-def holding(places: Places, count: int) -> tuple[list[threading.Thread], threading.Event, list[int]]:
+def holding(places: HashingSlots, count: int) -> tuple[list[threading.Thread], threading.Event, list[int]]:
     """Have that many threads ask for a place; the event lets them go, the list grows as they are let in."""
     leave, inside = threading.Event(), []
 
@@ -31,7 +31,7 @@ def holding(places: Places, count: int) -> tuple[list[threading.Thread], threadi
     return threads, leave, inside
 
 
-def full(places: Places) -> tuple[list[threading.Thread], threading.Event]:
+def full(places: HashingSlots) -> tuple[list[threading.Thread], threading.Event]:
     threads, leave, _ = holding(places, places._most)
     waited = threading.Event()
     while places._inside < places._most:
@@ -40,12 +40,12 @@ def full(places: Places) -> tuple[list[threading.Thread], threading.Event]:
 
 
 def test_only_so_many_hash_at_a_time_and_so_many_wait() -> None:
-    places = Places(places=2, queue=3)
+    places = HashingSlots(places=2, queue=3)
     threads, leave, inside = holding(places, 5)
     pause = threading.Event()
     while places._inside < 5 or len(inside) < 2:
         pause.wait(0.01)
-    with pytest.raises(Busy), places.one():
+    with pytest.raises(HashingBusy), places.one():
         raise AssertionError("it was let in")
     assert len(inside) == 2
     leave.set()
@@ -57,7 +57,7 @@ def test_only_so_many_hash_at_a_time_and_so_many_wait() -> None:
 
 
 def test_a_place_is_given_back_whatever_happens_in_it() -> None:
-    places = Places(places=1, queue=0)
+    places = HashingSlots(places=1, queue=0)
     for _ in range(3):
         with pytest.raises(ZeroDivisionError), places.one():
             raise ZeroDivisionError
@@ -78,8 +78,8 @@ def test_hashes_are_django_s_own() -> None:
 
 @pytest.fixture
 def crowd(real_hasher: None, monkeypatch: pytest.MonkeyPatch) -> Any:
-    places = Places(places=1, queue=2)
-    monkeypatch.setattr(hashing, "places", places)
+    places = HashingSlots(places=1, queue=2)
+    monkeypatch.setattr(hashing, "hashing_slots", places)
     held: list[Any] = []
 
     def come() -> None:

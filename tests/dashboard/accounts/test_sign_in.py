@@ -251,13 +251,13 @@ def test_a_link_that_was_never_made_is_gone(token: str) -> None:
 
 def test_a_link_for_who_was_switched_off_is_gone(bea: User) -> None:
     link = sign_in_links.make_link(bea, "")
-    roles.switch(bea, False, seen=roles.state(bea), by=bea)
+    roles.set_active(bea, False, seen=roles.compute_state_digest(bea), by=bea)
     assert Client().get(link).status_code == 410 and Client().post(link).status_code == 410
 
 
 def test_an_invitation_of_somebody_without_a_role_is_gone(a_person: Any) -> None:
-    guest = roles.create("guest", role="viewer")
-    link = sign_in_links.make_link(guest, "", sign_in_links.INVITED)
+    guest = roles.create_person("guest", role="viewer")
+    link = sign_in_links.make_link(guest, "", sign_in_links.INVITATION_SECONDS)
     assert Client().get(link).status_code == 200
     guest.groups.clear()
     assert Client().get(link).status_code == 410 and Client().post(link).status_code == 410

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.accounts.throttle import ADDRESS, CROWDED, DEVICE, KEPT, NAME, PAIR, Throttle, TooManyAttempts
+from dashboard.accounts.throttle import ADDRESS, CROWDED, DEVICE, MAX_BUCKETS, NAME, PAIR, Throttle, TooManyAttempts
 
 
 class Clock:
@@ -134,9 +134,9 @@ def test_it_says_once_that_the_bucket_is_empty(throttle: Throttle, clock: Clock)
 
 
 def test_memory_is_bounded_and_holds_no_name(throttle: Throttle) -> None:
-    for n in range(KEPT // 2):
+    for n in range(MAX_BUCKETS // 2):
         guess(throttle, 1, f"a-secret-{n}", f"2001:db8:{n:x}::1")
-    assert len(throttle._buckets) <= KEPT
+    assert len(throttle._buckets) <= MAX_BUCKETS
     assert all(re.fullmatch("[0-9a-f]{64}", key) for key in throttle._buckets)
 
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.networks import is_proxy, network
-from dashboard.serving.peers import Crowd, Peer
+from dashboard.networks import is_proxy, to_network
+from dashboard.serving.peers import Peer, UnknownPeers
 from toolcards.transports.lines import LINE, admit
 
 
 def test_an_address_enters_so_often_and_again_when_one_has_gone() -> None:
-    crowd = Crowd(2)
+    crowd = UnknownPeers(2)
     first, second = crowd.enter("10.0.0.1"), crowd.enter("10.0.0.1")
     assert first and second and crowd.enter("10.0.0.1") is None and crowd.enter("10.0.0.2")
     first.close()
@@ -24,7 +24,7 @@ def test_an_address_enters_so_often_and_again_when_one_has_gone() -> None:
 
 
 def test_the_oldest_that_gives_way_makes_room() -> None:
-    crowd, asked = Crowd(3), []
+    crowd, asked = UnknownPeers(3), []
 
     def gives_way(name: str, does: bool) -> Callable[[], bool]:
         return lambda: asked.append(name) or does
@@ -37,7 +37,7 @@ def test_the_oldest_that_gives_way_makes_room() -> None:
 
 
 def test_who_is_known_is_not_counted() -> None:
-    crowd = Crowd(1)
+    crowd = UnknownPeers(1)
     for _ in range(5):
         peer = crowd.enter("10.0.0.1")
         assert peer
@@ -56,7 +56,7 @@ def test_a_server_that_keeps_no_lines_is_told_nothing(scope: dict[str, object] |
 
 @given(st.lists(st.tuples(st.sampled_from(["10.0.0.1", "10.0.0.2"]), st.booleans()), max_size=40))
 def test_the_crowd_is_empty_once_all_have_gone(moves: list[tuple[str, bool]]) -> None:
-    crowd, inside = Crowd(3), []
+    crowd, inside = UnknownPeers(3), []
     for address, enters in moves:
         if enters and (peer := crowd.enter(address)):
             inside.append(peer)
@@ -69,7 +69,7 @@ def test_the_crowd_is_empty_once_all_have_gone(moves: list[tuple[str, bool]]) ->
 
 
 def test_threads_do_not_lose_count() -> None:
-    crowd = Crowd(10_000)
+    crowd = UnknownPeers(10_000)
 
     def come_and_go() -> None:
         for _ in range(500):
@@ -91,7 +91,7 @@ def test_threads_do_not_lose_count() -> None:
     ("fe80::1%eth0", "fe80::2%eth0", True), ("not an address", "not an address", True),
 ])  # fmt: skip
 def test_what_counts_as_one_address(one: str, other: str, same: bool) -> None:
-    assert (network(one) == network(other)) is same
+    assert (to_network(one) == to_network(other)) is same
 
 
 @pytest.mark.parametrize(("address", "proxies", "is_one"), [

@@ -16,7 +16,7 @@ from uvicorn.server import ServerState
 from websockets.frames import apply_mask
 
 from dashboard.serving.peers import Peer
-from dashboard.serving.ws_protocol import Protocol
+from dashboard.serving.ws_protocol import WebSocketProtocol
 from tests.serving import PATIENCE, ROOT
 from toolcards.transports.lines import admit
 
@@ -110,7 +110,7 @@ def agree(pieces: list[bytes], frames: list[bytes], early: bytes = b"") -> tuple
 
     Of a piece with a frame that breaks the rules, theirs forgets what came before it; so it gets each frame alone.
     """
-    ours = asyncio.run(outcome(Protocol, pieces, early))
+    ours = asyncio.run(outcome(WebSocketProtocol, pieces, early))
     theirs = asyncio.run(outcome(WebSocketsSansIOProtocol, frames, early))
     assert (ours[0], ours[1][-300:], ours[2:]) == (theirs[0], theirs[1][-300:], theirs[2:])
     return ours
@@ -177,7 +177,7 @@ def test_what_comes_once_we_have_closed_is_not_told(cut: int) -> None:
 def test_a_ping_after_our_close_is_not_answered(cut: int) -> None:
     sent = frame(b"bye") + frame(b"p", PING)
     at = len(frame(b"bye")) + cut  # before or inside the ping
-    _, written, closed, _ = asyncio.run(outcome(Protocol, [sent[:at], sent[at:], frame(b"\x0f\xa1", CLOSE)]))
+    _, written, closed, _ = asyncio.run(outcome(WebSocketProtocol, [sent[:at], sent[at:], frame(b"\x0f\xa1", CLOSE)]))
     assert written.endswith(b"\x88\x02\x0f\xa1") and closed
 
 
@@ -194,9 +194,9 @@ async def test_a_long_message_waits_outside_until_its_sender_is_known() -> None:
             message = await receive()
             told.append(message.get("text", message["type"]))
 
-    config = uvicorn.Config(application, ws=Protocol, ws_max_size=1 << 20, lifespan="off", log_config=None)
+    config = uvicorn.Config(application, ws=WebSocketProtocol, ws_max_size=1 << 20, lifespan="off", log_config=None)
     config.load()
-    protocol = Protocol(config, ServerState(), {}, peer=peer)
+    protocol = WebSocketProtocol(config, ServerState(), {}, peer=peer)
     protocol.connection_made(wire)
     protocol.data_received(REQUEST)
     await asyncio.sleep(0.01)
