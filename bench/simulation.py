@@ -84,7 +84,7 @@ def fill(calls: int) -> None:
     """Store calls as the gate stores them, without its log: a simulation reads only the calls."""
     from django.utils import timezone
 
-    from toolcards.core.calls.card import Card, Times, Tool, ToolCallState
+    from toolcards.core.calls.card import Card, CardTool, Milestones, ToolCallState
     from toolcards.core.calls.card_codec import dump_card
     from toolcards.models import Run, Source, ToolCall
 
@@ -95,8 +95,8 @@ def fill(calls: int) -> None:
         tool, given = SHAPES[number % len(SHAPES)]
         given = given | ({"command": f"{given['command']} {number}"} if "command" in given else {})
         card = Card(
-            f"call-{number}", ordinal=number, state=state, tool=Tool(tool), agent_path=("main",), input=given,
-            has_input=True, output={"text": "x" * 600}, has_output=True, times=Times(started=now.timestamp()),
+            f"call-{number}", ordinal=number, state=state, tool=CardTool(tool), agent_path=("main",), input=given,
+            has_input=True, output={"text": "x" * 600}, has_output=True, times=Milestones(started=now.timestamp()),
         )  # fmt: skip
         rows.append(ToolCall(run=run, ordinal=number, call_id=card.call_id, tool=tool, kind="other", agent="main",
                              state=state, started_at=now, card=dump_card(card)))  # fmt: skip

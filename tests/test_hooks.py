@@ -202,8 +202,8 @@ def test_a_snapshot_that_knows_better_corrects_what_was_told_and_settles_nothing
 ) -> None:
     Webhook.objects.create(name="w", url="https://example.com/")
     a_run(
-        "r", f.InputReady("c", "t", {}, True), f.OutputReady("c", "fine"), f.SnapshotSeen("c", "oops", error="failed"),
-        f.SnapshotSeen("c", "oops", error="failed"),
+        "r", f.InputReady("c", "t", {}, True), f.OutputReady("c", "fine"), f.SnapshotReceived("c", "oops", error="failed"),
+        f.SnapshotReceived("c", "oops", error="failed"),
     )  # fmt: skip
     assert [event for event, _ in told()] == [h.BEFORE, h.AFTER, h.SETTLED, h.CORRECTED]
     said = Delivery.objects.get(event=h.CORRECTED).said
@@ -250,7 +250,7 @@ def test_a_result_that_was_none_is_told_as_the_failure_it_is(a_run: Any, source:
         url="https://example.com/",
         events='["tool.execute.after", "tool.execute.error", "tool.execute.settled"]',
     )
-    a_run("r", f.InputReady("c", "t", {}, True), f.OutputReady("c", "oops", "m"), f.OutcomeMarked("", "failed", "m"))
+    a_run("r", f.InputReady("c", "t", {}, True), f.OutputReady("c", "oops", "m"), f.OutcomeReported("", "failed", "m"))
     assert [event for event, _ in told()] == [h.ERROR, h.SETTLED]
 
 
@@ -299,13 +299,13 @@ def any_fact(dice: random.Random, call: str) -> f.AnyFact:
         lambda: f.InputStarted(call, "t", per_step=dice.random() < 0.3), lambda: f.InputDelta(call, dice.choice(['{"a"', ":1}"])),
         lambda: f.InputReady(call, "t", {"n": dice.randrange(3)}, True, attempt=dice.choice([1, 1, 1, 2]), per_step=dice.random() < 0.3),
         lambda: f.InputInvalid(call, "t", {}, "no"), lambda: f.InputRepaired(call, "t", {"n": 9}, {"n": 1}, "m"),
-        lambda: f.ApprovalAsked(call, id="apr_1", opener=dice.choice(["agent", "gate"])),
-        lambda: f.ApprovalAnswered(call, dice.random() < 0.5, by=f.By("human", "ann")),
-        lambda: f.OutputPartial(call, 1), lambda: f.OutputReady(call, 2, dice.choice(["", "m", "n"])), lambda: f.OutcomeMarked("", dice.choice(["failed", "denied", "interrupted", "success"]), dice.choice(["m", "n"])),
-        lambda: f.Odd(call, "ungoverned"), lambda: f.OutputFailed(call, "x", dice.choice(["", "timeout"])),
-        lambda: f.OutputDenied(call, "no"), lambda: f.Closed(call, "expired"), lambda: f.Closed(call, "cancelled"),
+        lambda: f.ApprovalRequested(call, id="apr_1", opener=dice.choice(["agent", "gate"])),
+        lambda: f.ApprovalAnswered(call, dice.random() < 0.5, by=f.Actor("human", "ann")),
+        lambda: f.OutputPartial(call, 1), lambda: f.OutputReady(call, 2, dice.choice(["", "m", "n"])), lambda: f.OutcomeReported("", dice.choice(["failed", "denied", "interrupted", "success"]), dice.choice(["m", "n"])),
+        lambda: f.AnomalyRecorded(call, "ungoverned"), lambda: f.OutputFailed(call, "x", dice.choice(["", "timeout"])),
+        lambda: f.OutputDenied(call, "no"), lambda: f.CallClosed(call, "expired"), lambda: f.CallClosed(call, "cancelled"),
         lambda: f.RunEnded(outcome=dice.choice(ENDS)), lambda: f.StepStarted(), lambda: f.StepReset(), lambda: f.RunStarted(),
-        lambda: f.SnapshotSeen(call, "text", dice.choice([None, "error"])),
+        lambda: f.SnapshotReceived(call, "text", dice.choice([None, "error"])),
     ])()  # fmt: skip
 
 
@@ -366,7 +366,7 @@ def played(seed: int) -> Listener:
     for fact in [
         *facts,
         f.RunEnded(outcome="aborted"),
-        *(f.Closed(call, "cancelled") for call in "abc"),
+        *(f.CallClosed(call, "cancelled") for call in "abc"),
         f.TextDelta("."),
     ]:
         listener.take(fact)
@@ -429,7 +429,7 @@ def test_a_failure_that_is_told_in_another_commit_is_an_error_and_no_success(
 
     Webhook.objects.create(name="w", url="https://example.com/", events=json.dumps(h.TOOL_EVENTS))
     for fact in (
-        f.InputReady("c", "t", {}, True), f.OutputReady("c", "oops", "m"), f.OutcomeMarked("", "failed", "m"),
+        f.InputReady("c", "t", {}, True), f.OutputReady("c", "oops", "m"), f.OutcomeReported("", "failed", "m"),
         f.InputReady("d", "t", {}, True), f.OutputReady("d", "fine", "n"), f.TextDelta("Done."),
     ):  # fmt: skip
         group_commit.execute(Say(source, "r", [fact]))

@@ -72,7 +72,7 @@ def a_story() -> list[Any]:
         f.InputReady("whole", "bash", {"command": COMMAND}, True), f.OutputPartial("whole", COMMAND),
         f.OutputFailed("whole", f"failed: {COMMAND}"),
         f.InputInvalid("invalid", "bash", COMMAND, f"bad: {COMMAND}"),
-        f.ErrorSeen(message=COMMAND),
+        f.ErrorReported(message=COMMAND),
     ]  # fmt: skip
 
 

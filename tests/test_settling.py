@@ -81,7 +81,7 @@ def test_a_person_says_how_it_ended(
     card = gate.record_manual_outcome(an_approver, finding(call, outcome, "looked at the branch"))
     assert (card.state, card.soft, card.cause, card.unsettled) == (state, True, None, False)
     assert (card.by_hand.outcome, card.by_hand.by, card.by_hand.note) == (
-        outcome, f.By("human", "ann"), "looked at the branch"
+        outcome, f.Actor("human", "ann"), "looked at the branch"
     )  # fmt: skip
     assert Approval.objects.get().state == outcome
     said = call_json(card, run="run-1", id="1")["by_hand"]
@@ -125,7 +125,7 @@ def test_only_what_nobody_knows_is_settled(a_call: Any, an_approver: Any, state:
     ("facts", "outcome"),
     [
         ([f.InputStarted("c", "bash"), f.InputDelta("c", "{")], "truncated"),  # nothing can have run
-        ([f.InputReady("c", "bash", {}, True), f.ApprovalAsked("c", id="apr_x", opener="gate")], "truncated"),
+        ([f.InputReady("c", "bash", {}, True), f.ApprovalRequested("c", id="apr_x", opener="gate")], "truncated"),
         ([f.InputReady("c", "bash", {}, True)], "aborted"),  # its own host said that it was stopped
     ],
 )
@@ -251,7 +251,7 @@ def test_hooks_hear_that_it_came_out_otherwise_and_nothing_is_settled_twice(lost
     call = lost()
     before = card_of(call)
     for outcome in ("succeeded", "failed"):
-        after = step(before, f.SettledByHand("call-1", outcome, "looked", f.By("human", "ann")))
+        after = step(before, f.ManualOutcomeRecorded("call-1", outcome, "looked", f.Actor("human", "ann")))
         assert h.matters(before, after) and h.happenings(before, after) == [h.CORRECTED]
         assert h.outcome_of(after) == {"succeeded": "ok", "failed": "error"}[outcome]
 

@@ -60,13 +60,13 @@ def _describe_by_type(fact: Any) -> Description:
     return str(fact.type).replace("-", " ").capitalize(), "", ""
 
 
-def _describe_decision(fact: f.Decided) -> Description:
+def _describe_decision(fact: f.PolicyDecided) -> Description:
     rule = f" by rule {fact.rule}" if fact.rule else ""
     version = f" (policy v{fact.version})" if fact.version else ""
     return f"Policy: {labels.EFFECTS.get(fact.effect, fact.effect).lower()}{rule}{version}", fact.reason, "run"
 
 
-def _describe_approval_request(fact: f.ApprovalAsked) -> Description:
+def _describe_approval_request(fact: f.ApprovalRequested) -> Description:
     asker = "Toolcards asked" if fact.opener == "gate" else "The agent asked"
     return f"{asker} for approval", fact.reason, "ask"
 
@@ -77,7 +77,7 @@ def _describe_approval_answer(fact: f.ApprovalAnswered) -> Description:
     return f"{said} by {labels.describe_actor(fact.by)}{edited}", fact.reason, "ok" if fact.approved else "deny"
 
 
-def _describe_closed_approval(fact: f.Closed) -> Description:
+def _describe_closed_approval(fact: f.CallClosed) -> Description:
     return (
         f"Its run ended around it: {fact.how}" if fact.how != "expired" else "Nobody answered in time",
         fact.reason,
@@ -94,13 +94,13 @@ _DESCRIBE: dict[type, Callable[[Any], Description]] = {
     f.InputReady: lambda fact: ("The input was complete", "", "run"),
     f.InputInvalid: lambda fact: ("The input could not be used; the tool did not run", fact.message, "err"),
     f.InputRepaired: lambda fact: (f"The input was repaired ({fact.method or 'method not stated'})", "", "run"),
-    f.Decided: _describe_decision,
-    f.ApprovalAsked: _describe_approval_request,
+    f.PolicyDecided: _describe_decision,
+    f.ApprovalRequested: _describe_approval_request,
     f.ApprovalAnswered: _describe_approval_answer,
-    f.Voted: lambda fact: (f"{labels.describe_actor(fact.by)} voted; {fact.have} said yes so far", "", "ask"),
-    f.Escalated: lambda fact: (f"Nobody had answered, so {', '.join(fact.to)} was asked too", "", "ask"),
-    f.AgentMoved: lambda fact: (f"The agent {'went away' if fact.away else 'is back'}", "", "off"),
-    f.ApprovalMoved: lambda fact: (f"The approval was {fact.state}", "", "ok"),
+    f.VoteCounted: lambda fact: (f"{labels.describe_actor(fact.by)} voted; {fact.have} said yes so far", "", "ask"),
+    f.ApprovalEscalated: lambda fact: (f"Nobody had answered, so {', '.join(fact.to)} was asked too", "", "ask"),
+    f.AgentPresenceChanged: lambda fact: (f"The agent {'went away' if fact.away else 'is back'}", "", "off"),
+    f.ApprovalChanged: lambda fact: (f"The approval was {fact.state}", "", "ok"),
     f.OutputPartial: lambda fact: (
         "A partial output came",
         payload_view.format_value(redactor().value(fact.output)),
@@ -109,14 +109,14 @@ _DESCRIBE: dict[type, Callable[[Any], Description]] = {
     f.OutputReady: lambda fact: ("The result came", payload_view.format_value(redactor().value(fact.output)), "ok"),
     f.OutputFailed: _describe_failure,
     f.OutputDenied: lambda fact: (f"Denied by {labels.describe_actor(fact.by)}", fact.reason, "deny"),
-    f.OutcomeMarked: lambda fact: (f"A later message said that it {fact.outcome}", "", ""),
-    f.SnapshotSeen: lambda fact: ("A snapshot showed its result", fact.error or "", ""),
-    f.Closed: _describe_closed_approval,
-    f.SettledByHand: lambda fact: (
+    f.OutcomeReported: lambda fact: (f"A later message said that it {fact.outcome}", "", ""),
+    f.SnapshotReceived: lambda fact: ("A snapshot showed its result", fact.error or "", ""),
+    f.CallClosed: _describe_closed_approval,
+    f.ManualOutcomeRecorded: lambda fact: (
         f"{labels.describe_actor(fact.by)} looked: it {fact.outcome}",
         fact.note,
         "err" if fact.outcome == "failed" else "ok",
     ),
-    f.Removed: lambda fact: ("Its step was reset; the card went away", "", "off"),
-    f.Odd: lambda fact: (labels.ANOMALIES.get(fact.code, fact.code.replace("-", " ")), "", "err"),
+    f.CallRemoved: lambda fact: ("Its step was reset; the card went away", "", "off"),
+    f.AnomalyRecorded: lambda fact: (labels.ANOMALIES.get(fact.code, fact.code.replace("-", " ")), "", "err"),
 }

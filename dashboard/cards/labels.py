@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from toolcards.client.common import error_codes
-from toolcards.core.calls.card import Card, Failure, ToolCallState
-from toolcards.core.calls.facts import By
+from toolcards.core.calls.card import Card, CardError, ToolCallState
+from toolcards.core.calls.facts import Actor
 from toolcards.core.runs.input_routing import CHANGED
 
 S = ToolCallState
@@ -175,7 +175,7 @@ def _find_special_label(card: Card, state: ToolCallState) -> StateLabel:
     return STATE_LABELS[state]
 
 
-def describe_cause(error: Failure) -> str:
+def describe_cause(error: CardError) -> str:
     """Return who must change something before the call can succeed."""
     row = error_codes.TABLE.get(error.code)
     if row is not None and row.authority == error.authority and error.code in _CAUSES:
@@ -183,7 +183,7 @@ def describe_cause(error: Failure) -> str:
     return AUTHORITIES.get(error.authority, error.authority) or "Not stated"
 
 
-def describe_retry(error: Failure) -> str:
+def describe_retry(error: CardError) -> str:
     """Return whether the same call makes sense once more."""
     return _RETRIES.get(error.code, RETRYABLE[False]) if error.retryable is False else RETRYABLE[error.retryable]
 
@@ -197,7 +197,7 @@ def describe_soft_end(card: Card) -> str:
     return (SOFT_SENTENCES if written else SOFT_SENTENCES | UNWRITTEN_SENTENCES).get(cause, "")
 
 
-def describe_actor(by: By | None) -> str:
+def describe_actor(by: Actor | None) -> str:
     """Return who or what answered, as it stands after "by"."""
     if by is None:
         return "somebody"

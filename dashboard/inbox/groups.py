@@ -19,7 +19,7 @@ from django.template.loader import render_to_string
 from dashboard.cards import payload_view, risk
 from dashboard.cards.card_view import CardView
 from dashboard.policy.suggestions import COMMANDS
-from toolcards.core.calls.card import Ask, Card
+from toolcards.core.calls.card import Card, CardApproval
 from toolcards.core.policy.shell.reader import read_line
 from toolcards.models import Approval, ToolCall
 
@@ -57,7 +57,7 @@ class GroupItem:
     @property
     def ticket(self) -> str:
         """Approval, revision, digest of the arguments and digest of what is shown, with spaces between."""
-        ask = self.card.approval or Ask()
+        ask = self.card.approval or CardApproval()
         return f"{ask.id} {self.card.rev} {ask.args_sha256 or '-'} {self.face.view}"
 
 
@@ -153,7 +153,7 @@ def group_similar_calls(items: Iterable[GroupItem]) -> list[CallGroup]:
     """Return the groups of alike calls, the riskiest first, and of each risk in the order of waiting."""
     found: dict[tuple[Any, ...], list[GroupItem]] = defaultdict(list)
     for item in items:
-        if len(json.dumps(item.card.input)) <= MAX_TEXT and not (item.card.approval or Ask()).has_edited:
+        if len(json.dumps(item.card.input)) <= MAX_TEXT and not (item.card.approval or CardApproval()).has_edited:
             found[_compute_group_key(item)].append(item)
     alike = [_build_group(key, same) for key, same in found.items() if len(same) >= MIN_GROUP_SIZE]
     return sorted(alike, key=lambda group: group.risk.rank)
@@ -171,7 +171,7 @@ def group_by_run(items: Iterable[GroupItem]) -> list[RunGroup]:
 
 
 def _compute_group_key(item: GroupItem) -> tuple[Any, ...]:
-    card, terms = item.card, (item.card.approval or Ask()).terms
+    card, terms = item.card, (item.card.approval or CardApproval()).terms
     asked = json.dumps(terms, sort_keys=True)
     return (
         item.call.run.source_id, card.tool.name, card.tool.source, item.face.risk, asked, card.has_input,

@@ -12,7 +12,7 @@ from typing import Any
 from django.db.models import Max
 
 from toolcards.client.common.canonical_json import digest
-from toolcards.core.calls.facts import Decided
+from toolcards.core.calls.facts import PolicyDecided
 from toolcards.core.policy.decision import Policy
 from toolcards.core.policy.language import document as documents
 from toolcards.core.policy.language.diff import Difference, differences
@@ -133,7 +133,7 @@ def count_recent_hits() -> RuleHits:
     """Count which rules answered lately, by the decisions written in the last part of the log."""
     newest = Event.objects.aggregate(newest=Max("id"))["newest"] or 0
     part = Event.objects.filter(id__gt=newest - LOOKED_AT)
-    rows = list(part.of_type(Decided.type).values_list("fact", "at"))
+    rows = list(part.of_type(PolicyDecided.type).values_list("fact", "at"))
     facts = [json.loads(fact) for fact, _ in rows if type(fact) is not Closed]
     since = min((at for _, at in rows), default=0.0)
     return RuleHits(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playing import Player
 
-from toolcards.adapters import ADAPTERS, Answer, BadFrame
+from toolcards.adapters import ADAPTERS, ApprovalAnswer, BadFrame
 from toolcards.core.calls import facts as f
 from toolcards.core.runs.skipped_frames import Skipped
 
@@ -68,7 +68,7 @@ def test_the_hosts_own_denial_says_so() -> None:
     denied = hook("PermissionDenied", **BASH, tool_use_id="t", reason="the classifier said no")
     card = the_card(played(hook("PreToolUse", **BASH, tool_use_id="t"), denied))
     assert (card.state, card.denied, card.denied_by) == (
-        "output-denied", "the classifier said no", f.By("host", "Claude Code"),
+        "output-denied", "the classifier said no", f.Actor("host", "Claude Code"),
     )  # fmt: skip
 
 
@@ -126,7 +126,7 @@ def test_a_broken_hook_is_refused_with_its_code(text: str, code: str) -> None:
 
 def test_an_answer_is_what_a_permission_request_wants() -> None:
     def decision(**answer: Any) -> Any:
-        return CLAUDE.encode(Answer("t", "", **answer))["hookSpecificOutput"]["decision"]
+        return CLAUDE.encode(ApprovalAnswer("t", "", **answer))["hookSpecificOutput"]["decision"]
 
     assert decision(approved=True) == {"behavior": "allow"}
     assert decision(approved=True, edited_input={"a": 1}) == {"behavior": "allow", "updatedInput": {"a": 1}}

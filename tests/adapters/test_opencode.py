@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playing import Player
 
-from toolcards.adapters import ADAPTERS, Answer, BadFrame
+from toolcards.adapters import ADAPTERS, ApprovalAnswer, BadFrame
 from toolcards.core.calls import facts as f
 
 OPENCODE = ADAPTERS["opencode"]
@@ -41,7 +41,7 @@ def the_card(player: Player) -> Any:
 )
 def test_a_no_of_its_own_is_the_hosts(text: str) -> None:
     card = the_card(played(STARTED, RUNNING, part("error", input={"command": "ls"}, error=text)))
-    assert (card.state, card.denied_by) == ("output-denied", f.By("host", "opencode"))
+    assert (card.state, card.denied_by) == ("output-denied", f.Actor("host", "opencode"))
 
 
 def test_our_plug_ins_no_is_a_denial_without_our_prefix() -> None:
@@ -107,6 +107,9 @@ def test_a_broken_event_is_refused_with_its_code(text: str, code: str) -> None:
 
 
 def test_an_answer_is_what_the_reply_endpoint_wants() -> None:
-    assert OPENCODE.encode(Answer("c", "per_1", approved=True)) == {"reply": "once"}
-    assert OPENCODE.encode(Answer("c", "per_1", approved=False, reason="no")) == {"reply": "reject", "message": "no"}
-    assert OPENCODE.encode(Answer("c", "per_1", approved=False))["message"]
+    assert OPENCODE.encode(ApprovalAnswer("c", "per_1", approved=True)) == {"reply": "once"}
+    assert OPENCODE.encode(ApprovalAnswer("c", "per_1", approved=False, reason="no")) == {
+        "reply": "reject",
+        "message": "no",
+    }
+    assert OPENCODE.encode(ApprovalAnswer("c", "per_1", approved=False))["message"]

@@ -65,7 +65,7 @@ def test_our_own_denial_closes_what_the_wire_leaves_open(
         card = player.board.find(call_id)
         if card and card.waiting and card.approval:
             approved = known["final"] == "output-available"
-            answer = f.ApprovalAnswered(call_id, approved, card.approval.source_id, by=f.By("human", "ann"))
+            answer = f.ApprovalAnswered(call_id, approved, card.approval.source_id, by=f.Actor("human", "ann"))
             player.take(answer)
     player.body(texts_of(turns[1]))
     cards = {card.call_id: card for card in player.board.cards.values()}

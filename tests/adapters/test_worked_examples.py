@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playing import Player
 
-from toolcards.adapters import ADAPTERS, Answer
+from toolcards.adapters import ADAPTERS, ApprovalAnswer
 from toolcards.adapters.ai_sdk import INTERRUPTED
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
@@ -251,7 +251,7 @@ def test_parallel_questions_are_answered_apart() -> None:
     begun = [{**BEGIN, "toolCallId": f"c{n}"} for n in (1, 2)]
     player = Player("ag-ui").frames(RUN, *begun, interrupt(*two))
     for n, approved in ((1, True), (2, False)):
-        player.take(f.ApprovalAnswered(f"c{n}", approved, f"i{n}", by=f.By("human", "ann")))
+        player.take(f.ApprovalAnswered(f"c{n}", approved, f"i{n}", by=f.Actor("human", "ann")))
     player.frames({**RUN, "runId": "r2"}, *({**RESULT, "toolCallId": f"c{n}"} for n in (1, 2)))
     assert player.states("c1")[-2:] == [AP, OA]
     assert player.states("c2")[-1] == OD
@@ -266,8 +266,8 @@ def asked(protocol: str, *frames: dict[str, Any]) -> list[Any]:
     return [card.approval for card in player.board.cards.values() if card.approval]
 
 
-def answer(ask: Any, approved: bool, reason: str = "", edited: Any = None) -> Answer:
-    return Answer("c", ask.source_id, approved, reason, edited, ask.reply_to)
+def answer(ask: Any, approved: bool, reason: str = "", edited: Any = None) -> ApprovalAnswer:
+    return ApprovalAnswer("c", ask.source_id, approved, reason, edited, ask.reply_to)
 
 
 TANSTACK = interrupt({"id": "approval_c", "reason": "tool_call", "toolCallId": "c",
@@ -303,7 +303,9 @@ def test_a_batch_is_answered_in_the_order_it_was_asked() -> None:
     raw = {"langgraph": {"raw": {"action_requests": actions}}}
     player = Player("ag-ui").frames(RUN, *calls, interrupt({"id": "i", "reason": "x", "metadata": raw}))
     answers = [
-        Answer(card.call_id, card.approval.source_id, card.call_id != "c1", "no", reply_to=card.approval.reply_to)
+        ApprovalAnswer(
+            card.call_id, card.approval.source_id, card.call_id != "c1", "no", reply_to=card.approval.reply_to
+        )
         for card in player.board.cards.values()
         if card.approval
     ]
@@ -322,6 +324,6 @@ def test_the_ai_sdk_is_answered_by_approval_id_and_takes_no_edits() -> None:
 
 
 def test_the_native_answer_is_a_frame_that_its_own_decoder_knows() -> None:
-    reply = ADAPTERS["native"].encode(Answer("c", "a", True, "ok", {"q": 2}))
+    reply = ADAPTERS["native"].encode(ApprovalAnswer("c", "a", True, "ok", {"q": 2}))
     assert reply["input"] == {"q": 2}
     assert ADAPTERS["native"].decode(json.dumps(reply)) == [f.ApprovalAnswered("c", True, "a", reason="ok")]

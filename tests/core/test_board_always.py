@@ -29,42 +29,35 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["a", "b"]), inner, max_size=2),
     max_leaves=4,
 )
-bys = st.sampled_from([f.By("host"), f.By("human", "alice"), f.By("rule", "r"), f.By("timeout")])
+bys = st.sampled_from([f.Actor("host"), f.Actor("human", "alice"), f.Actor("rule", "r"), f.Actor("timeout")])
 texts = st.sampled_from(["", "no", "An error occurred."])
 approvals = st.sampled_from(["claimed", "succeeded", "failed", "unknown", "cancelled", "pending"])
 facts: st.SearchStrategy[Any] = st.one_of(
-    st.builds(f.InputStarted, ids, tools, lane=lanes, per_step=flags, kind=tools),
-    st.builds(f.InputDelta, ids, pieces),
+    st.builds(f.InputStarted, ids, tools, lane=lanes, per_step=flags, kind=tools), st.builds(f.InputDelta, ids, pieces),
     st.builds(f.InputDelta, ids, pieces),
     st.builds(f.InputChunk, st.sampled_from(["", "", "c1", "c2"]), tools, pieces, lanes),
     st.builds(f.InputReady, ids, tools, values, flags, per_step=flags, lane=lanes, attempt=st.integers(1, 2)),
     st.builds(f.InputInvalid, ids, tools, values, texts, per_step=flags),
     st.builds(f.InputRepaired, ids, tools, values, values),
-    st.builds(f.Decided, ids, st.sampled_from(["allow", "ask"]), by=bys, would=st.just([{"effect": "deny"}])),
-    st.builds(f.ApprovalAsked, ids, sources, automatic=flags, tool=tools, input=values),
-    st.builds(f.ApprovalAsked, ids, id=ours, opener=st.just("gate")),
-    st.builds(f.ApprovalAsked, st.just(""), sources, tool=tools, input=values),
+    st.builds(f.PolicyDecided, ids, st.sampled_from(["allow", "ask"]), by=bys, would=st.just([{"effect": "deny"}])),
+    st.builds(f.ApprovalRequested, ids, sources, automatic=flags, tool=tools, input=values),
+    st.builds(f.ApprovalRequested, ids, id=ours, opener=st.just("gate")),
+    st.builds(f.ApprovalRequested, st.just(""), sources, tool=tools, input=values),
     st.builds(f.ApprovalAnswered, ids, flags, sources, ours, texts, bys, values, flags),
-    st.builds(f.ApprovalAnswered, st.just(""), flags, sources),
-    st.builds(f.ApprovalMoved, ids, approvals, ours),
-    st.builds(f.OutputPartial, ids, values),
-    st.builds(f.OutputReady, ids, values, st.sampled_from(["", "m1"])),
+    st.builds(f.ApprovalAnswered, st.just(""), flags, sources), st.builds(f.ApprovalChanged, ids, approvals, ours),
+    st.builds(f.OutputPartial, ids, values), st.builds(f.OutputReady, ids, values, st.sampled_from(["", "m1"])),
     st.builds(f.OutputFailed, ids, texts, retryable=st.sampled_from([None, True, False])),
     st.builds(f.OutputDenied, ids, texts, bys),
-    st.builds(f.OutcomeMarked, st.sampled_from(["", "c1", "c2"]), st.sampled_from(["failed", "denied", "interrupted"]),
-              st.sampled_from(["", "m1"])),
-    st.builds(f.SnapshotSeen, ids, values, st.sampled_from([None, "", "boom"])),
-    st.builds(f.Closed, ids, st.sampled_from(["expired", "superseded", "cancelled"])),
-    st.builds(f.SettledByHand, ids, st.sampled_from(["succeeded", "failed"]), texts, bys),
-    st.builds(f.Odd, ids, st.just("ungoverned")),
-    st.builds(f.RunStarted, scope=scopes, agent=texts),
+    st.builds(f.OutcomeReported, st.sampled_from(["", "c1", "c2"]),
+              st.sampled_from(["failed", "denied", "interrupted"]), st.sampled_from(["", "m1"])),
+    st.builds(f.SnapshotReceived, ids, values, st.sampled_from([None, "", "boom"])),
+    st.builds(f.CallClosed, ids, st.sampled_from(["expired", "superseded", "cancelled"])),
+    st.builds(f.ManualOutcomeRecorded, ids, st.sampled_from(["succeeded", "failed"]), texts, bys),
+    st.builds(f.AnomalyRecorded, ids, st.just("ungoverned")), st.builds(f.RunStarted, scope=scopes, agent=texts),
     st.builds(f.MessageStarted, message_id=st.sampled_from(["", "m1", "m2"])),
     st.builds(f.LaneStarted, lane=st.just("sub"), name=texts, parent_call=ids),
-    st.builds(f.StepStarted, step=st.sampled_from([None, None, 1, 2])),
-    st.builds(f.StepFinished),
-    st.builds(f.StepReset),
-    st.builds(f.TextDelta, text=texts, lane=lanes),
-    st.builds(f.ErrorSeen, message=texts),
+    st.builds(f.StepStarted, step=st.sampled_from([None, None, 1, 2])), st.builds(f.StepFinished),
+    st.builds(f.StepReset), st.builds(f.TextDelta, text=texts, lane=lanes), st.builds(f.ErrorReported, message=texts),
     st.builds(f.RunEnded, st.just(""), st.sampled_from(get_args(f.Outcome)), texts, scopes, lanes, flags),
 )  # fmt: skip
 stories = st.lists(facts, min_size=1, max_size=25)
@@ -95,7 +88,7 @@ def never_backwards(before: Card, after: Card, fact: f.AnyFact) -> None:
     assert (after.call_id, after.ordinal, after.occurrence) == (before.call_id, before.ordinal, before.occurrence)
     if before.hard and after.state is not before.state:
         assert before.state is S.OUTPUT_AVAILABLE
-        assert isinstance(fact, (f.OutcomeMarked, f.SnapshotSeen))
+        assert isinstance(fact, (f.OutcomeReported, f.SnapshotReceived))
     if before.hard:
         assert after.state in {S.OUTPUT_AVAILABLE, S.OUTPUT_ERROR, S.OUTPUT_DENIED}
     if after.state is S.INPUT_STREAMING:

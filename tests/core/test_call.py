@@ -11,7 +11,7 @@ from tests.core.samples import ALICE, WAYS, card_after
 from toolcards.client.common.tool_kinds import display_kind
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.call_json import call_json, moment, summary, without_bodies
-from toolcards.core.calls.card import Card, Tool
+from toolcards.core.calls.card import Card, CardTool
 from toolcards.core.calls.text_rope import Rope
 
 CONTRACT = """
@@ -52,8 +52,8 @@ def test_an_approved_call_tells_who_when_and_how_long() -> None:
     said = call(
         f.InputStarted("c", "Bash", at=1_700_000_000.0),
         f.InputReady("c", "Bash", {}, True, at=1_700_000_000.5),
-        f.Decided("c", "ask", reason="risky", rule="r1", version=3, would=[{"effect": "deny"}]),
-        f.ApprovalAsked("c", id="a1", opener="gate", at=1_700_000_001.0, expires_at=1_700_000_901.0),
+        f.PolicyDecided("c", "ask", reason="risky", rule="r1", version=3, would=[{"effect": "deny"}]),
+        f.ApprovalRequested("c", id="a1", opener="gate", at=1_700_000_001.0, expires_at=1_700_000_901.0),
         f.ApprovalAnswered("c", True, by=ALICE, reason="fine", at=1_700_000_003.0),
         f.OutputReady("c", 1, at=1_700_000_003.25),
     )
@@ -78,13 +78,13 @@ def test_a_call_that_never_ran_has_no_running_time() -> None:
 
 
 def test_a_denied_call_says_why_and_by_whom() -> None:
-    said = call(f.OutputDenied("c", "not today", f.By("rule", "r1")))
+    said = call(f.OutputDenied("c", "not today", f.Actor("rule", "r1")))
     assert said["denied"] == {"reason": "not today", "by": {"kind": "rule", "name": "r1"}}
     assert said["error"] is None
 
 
 def test_anomalies_carry_their_time() -> None:
-    said = call(f.OutputReady("c", 1), f.Odd("c", "ungoverned", at=1.0))
+    said = call(f.OutputReady("c", 1), f.AnomalyRecorded("c", "ungoverned", at=1.0))
     assert said["anomalies"] == [{"code": "ungoverned", "at": "1970-01-01T00:00:01.000Z"}]
 
 
@@ -131,13 +131,13 @@ def test_lone_surrogates_have_a_size() -> None:
     ],
 )
 def test_one_line_for_people(tool: str, given: Any, line: str) -> None:
-    assert summary(Card("c", tool=Tool(tool, display_kind(tool)), input=given, has_input=True)) == line
+    assert summary(Card("c", tool=CardTool(tool, display_kind(tool)), input=given, has_input=True)) == line
 
 
 def test_the_line_is_never_long() -> None:
     long = "x" * 100_000
     for given in ({"command": long}, {long: long}, long):
-        line = summary(Card("c", tool=Tool("Bash", "execute"), input=given, has_input=True))
+        line = summary(Card("c", tool=CardTool("Bash", "execute"), input=given, has_input=True))
         assert len(line) == 200
     assert len(summary(Card("c", text=Rope(long)))) == 200
-    assert len(summary(Card("c", tool=Tool(f"mcp__{long}__tool")))) == 200
+    assert len(summary(Card("c", tool=CardTool(f"mcp__{long}__tool")))) == 200

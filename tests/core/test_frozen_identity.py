@@ -13,11 +13,11 @@ from toolcards.core.runs.run_state import Board
 
 ARGS = {"target": "production", "force": True}
 TEXT = '{"force": true, "target": "production"}'
-JUDGED = [f.InputReady("c", "deploy", ARGS, True, source="ops"), f.Decided("c", "ask")]
-ASKED = [*JUDGED, f.ApprovalAsked("c", id="a1", opener="gate", votable=True, args_sha256="0" * 64)]
-APPROVED = [*ASKED, f.ApprovalAnswered("c", True, id="a1", by=f.By("human", "ann"))]
-CLAIMED = [*APPROVED, f.ApprovalMoved("c", "claimed", id="a1")]
-ALLOWED = [JUDGED[0], f.Decided("c", "allow"), f.PermitMoved("c", "issued", "alw_1")]
+JUDGED = [f.InputReady("c", "deploy", ARGS, True, source="ops"), f.PolicyDecided("c", "ask")]
+ASKED = [*JUDGED, f.ApprovalRequested("c", id="a1", opener="gate", votable=True, args_sha256="0" * 64)]
+APPROVED = [*ASKED, f.ApprovalAnswered("c", True, id="a1", by=f.Actor("human", "ann"))]
+CLAIMED = [*APPROVED, f.ApprovalChanged("c", "claimed", id="a1")]
+ALLOWED = [JUDGED[0], f.PolicyDecided("c", "allow"), f.PermitChanged("c", "issued", "alw_1")]
 
 REPEATS: dict[str, list[Any]] = {
     "its start": [f.InputStarted("c", "deploy")],
@@ -31,7 +31,9 @@ REPEATS: dict[str, list[Any]] = {
     "the same server": [f.InputReady("c", "deploy", ARGS, True, source="ops")],
     "a kind": [f.InputReady("c", "deploy", ARGS, True, kind="read")],
     "tools that the run offers": [f.RunStarted(tools=[{"name": "deploy", "input_schema": {"type": "string"}}])],
-    "a question of the agent's own": [f.ApprovalAsked("c", source_id="theirs", input={"target": "staging"}, tool="x")],
+    "a question of the agent's own": [
+        f.ApprovalRequested("c", source_id="theirs", input={"target": "staging"}, tool="x")
+    ],
     "a step": [f.StepStarted(step=3)],
 }
 CONTRADICTIONS: dict[str, list[Any]] = {
@@ -73,7 +75,7 @@ def card_of(board: Board, ordinal: int = 1) -> Card:
 @pytest.mark.parametrize("before", [ASKED, APPROVED, CLAIMED, ALLOWED], ids=["asked", "approved", "claimed", "allowed"])
 @pytest.mark.parametrize("facts", REPEATS.values(), ids=REPEATS.keys())
 def test_news_of_the_same_input_changes_nothing(before: list[Any], facts: list[Any]) -> None:
-    if before is ALLOWED and isinstance(facts[0], f.ApprovalAsked):
+    if before is ALLOWED and isinstance(facts[0], f.ApprovalRequested):
         pytest.skip("what a rule allowed may still be asked about where the agent runs")
     board = play(*before)
     known = shown(card_of(board))
@@ -146,7 +148,7 @@ def test_what_was_written_under_the_old_call_is_the_input_of_the_new_one() -> No
 
 def test_an_edited_call_takes_news_of_what_was_edited_and_of_what_became_of_it() -> None:
     edited = {"target": "staging"}
-    answered = f.ApprovalAnswered("c", True, id="a1", by=f.By("human", "ann"), input=edited, has_input=True)
+    answered = f.ApprovalAnswered("c", True, id="a1", by=f.Actor("human", "ann"), input=edited, has_input=True)
     for news in (ARGS, edited):
         board = play(*ASKED, answered, f.InputReady("c", "deploy", news, True))
         assert (len(board.cards), card_of(board).input) == (1, edited)
@@ -157,7 +159,7 @@ def test_an_edited_call_takes_news_of_what_was_edited_and_of_what_became_of_it()
     [
         f.OutputReady("c", 1), f.OutputFailed("c", "x"), f.OutputDenied("c"), f.OutputPartial("c", 1), f.StepReset(),
         f.RunEnded(), f.RunEnded(outcome="aborted"), f.RunEnded(outcome="truncated"), f.RunEnded(outcome="error"),
-        f.InputInvalid("c", "deploy", ARGS, "x"), f.SnapshotSeen("c", "done"),
+        f.InputInvalid("c", "deploy", ARGS, "x"), f.SnapshotReceived("c", "done"),
     ],
     ids=lambda fact: fact.type,
 )  # fmt: skip
@@ -167,7 +169,7 @@ def test_the_right_to_run_dies_with_the_call(before: list[Any], end: Any) -> Non
     assert card_of(board).unclaimed
     play(end, board=board)
     assert not card_of(board).unclaimed
-    play(f.PermitMoved("c", "claimed", "alw_1"), board=board)
+    play(f.PermitChanged("c", "claimed", "alw_1"), board=board)
     assert card_of(board).permit is None or card_of(board).permit.state == "void"  # type: ignore[union-attr]
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcards.core.calls.card import Ask, Card, Failure, Tool
+from toolcards.core.calls.card import Card, CardApproval, CardError, CardTool
 from toolcards.core.calls.text_rope import Rope
 from toolcards.core.redaction.redactor import Redactor, Stream, masked
 from toolcards.core.redaction.sensitive_names import tells
@@ -158,9 +158,9 @@ def test_a_card_is_hidden_everywhere_and_is_the_same_card_without_secrets() -> N
     assert HIDE.card(plain) is plain
     told = f"PASSWORD={S}"
     card = Card(
-        "c", tool=Tool(title=told), text=Rope(told), segment=Rope(told), input={"x": told}, original_input=[told], output=told,
-        output_message=told, detail={"password": S}, denied=told, error=Failure(told),
-        approval=Ask(reason=told, request_reason=told, reply_to={"token": S}, args_sha256="f" * 64),
+        "c", tool=CardTool(title=told), text=Rope(told), segment=Rope(told), input={"x": told}, original_input=[told], output=told,
+        output_message=told, detail={"password": S}, denied=told, error=CardError(told),
+        approval=CardApproval(reason=told, request_reason=told, reply_to={"token": S}, args_sha256="f" * 64),
     )  # fmt: skip
     shown = HIDE.card(card)
     assert S not in repr(shown)

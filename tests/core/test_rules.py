@@ -15,8 +15,8 @@ S = ToolCallState
 START = f.InputStarted("c", "Bash", per_step=True)
 READY = f.InputReady("c", "Bash", {"q": 1}, True, per_step=True)
 OK = f.OutputReady("c", "done")
-ASK = f.ApprovalAsked("c", source_id="q1")
-OURS = f.ApprovalAsked("c", id="a1", opener="gate")
+ASK = f.ApprovalRequested("c", source_id="q1")
+OURS = f.ApprovalRequested("c", id="a1", opener="gate")
 
 
 def delta(text: str) -> f.InputDelta:
@@ -35,7 +35,7 @@ def codes(card: Card) -> list[str]:
 def test_rule_1_a_hard_terminal_is_never_downgraded(way: str, fact: f.AnyFact) -> None:
     before = card_after(*WAYS[way])
     after = play(*WAYS[way], fact).cards[1]
-    corrects = isinstance(fact, (f.OutcomeMarked, f.SnapshotSeen)) and way == "OA"
+    corrects = isinstance(fact, (f.OutcomeReported, f.SnapshotReceived)) and way == "OA"
     assert after.state == before.state or corrects
     assert after.hard
 
@@ -216,7 +216,7 @@ def test_rule_11_an_answer_to_another_question_counts_not() -> None:
 
 
 def test_rule_11_automatic_requests_wait_for_nobody() -> None:
-    board = play(READY, f.ApprovalAsked("c", source_id="q1", automatic=True))
+    board = play(READY, f.ApprovalRequested("c", source_id="q1", automatic=True))
     assert (board.find("c").state, board.status) == (S.APPROVAL_REQUESTED, "running")  # type: ignore[union-attr]
 
 
@@ -228,14 +228,14 @@ def test_rule_11_the_agents_question_does_not_replace_ours_and_ours_replaces_the
 
 def test_rule_11_our_gate_may_ask_again_after_an_answer() -> None:
     asked = [READY, OURS, f.ApprovalAnswered("c", True, by=ALICE)]
-    card = card_after(*asked, f.ApprovalAsked("c", id="a2", opener="gate"))
+    card = card_after(*asked, f.ApprovalRequested("c", id="a2", opener="gate"))
     assert (card.state, card.approval and card.approval.id) == (S.APPROVAL_REQUESTED, "a2")
     assert codes(card_after(*asked, OURS)) == ["protocol-violation"]
 
 
 @pytest.mark.parametrize("approved", [True, False])
 def test_rule_10_a_replayed_question_and_its_answer_are_no_news(approved: bool) -> None:
-    asked, answer = f.ApprovalAsked("c", source_id="q1"), f.ApprovalAnswered("c", approved, source_id="q1")
+    asked, answer = f.ApprovalRequested("c", source_id="q1"), f.ApprovalAnswered("c", approved, source_id="q1")
     end = OK if approved else f.OutputDenied("c", "no")
     before = card_after(READY, asked, answer, end)
     after = card_after(READY, asked, answer, end, asked, answer, end)
@@ -245,14 +245,14 @@ def test_rule_10_a_replayed_question_and_its_answer_are_no_news(approved: bool) 
 
 
 def test_rule_11_the_wire_may_tell_the_answer_that_was_given_here() -> None:
-    asked, no = f.ApprovalAsked("c", source_id="q1"), f.ApprovalAnswered("c", False, source_id="q1", by=ALICE)
-    echoed = f.ApprovalAnswered("", False, source_id="q1", by=f.By("host"))
+    asked, no = f.ApprovalRequested("c", source_id="q1"), f.ApprovalAnswered("c", False, source_id="q1", by=ALICE)
+    echoed = f.ApprovalAnswered("", False, source_id="q1", by=f.Actor("host"))
     assert codes(card_after(READY, asked, no, echoed)) == []
     assert codes(card_after(READY, asked, no, f.ApprovalAnswered("", True, source_id="q1"))) == ["late-response"]
 
 
-@pytest.mark.parametrize(("by", "state"), [(ALICE, "succeeded"), (f.By("host"), "approved")])
-def test_a_result_proves_that_the_agent_has_the_answer_to_its_own_question(by: f.By, state: str) -> None:
+@pytest.mark.parametrize(("by", "state"), [(ALICE, "succeeded"), (f.Actor("host"), "approved")])
+def test_a_result_proves_that_the_agent_has_the_answer_to_its_own_question(by: f.Actor, state: str) -> None:
     card = card_after(READY, ASK, f.ApprovalAnswered("c", True, by=by), OK)
     assert card.approval and card.approval.state == state
 
@@ -262,7 +262,9 @@ def test_rule_11_an_edited_input_is_shown_with_its_original() -> None:
     assert (card.input, card.original_input, card.repair) == ({"q": 2}, {"q": 1}, "edited")
 
 
-@pytest.mark.parametrize("end", [f.RunEnded(outcome="aborted"), f.Closed("c", "expired"), f.Closed("c", "superseded")])
+@pytest.mark.parametrize(
+    "end", [f.RunEnded(outcome="aborted"), f.CallClosed("c", "expired"), f.CallClosed("c", "superseded")]
+)
 def test_rule_13_an_answer_after_the_end_changes_nothing(end: f.AnyFact) -> None:
     before, after = card_after(READY, ASK, end), card_after(READY, ASK, end, f.ApprovalAnswered("c", True, by=ALICE))
     assert (after.state, after.approval) == (before.state, before.approval)
@@ -295,7 +297,9 @@ def test_rule_15_a_held_answer_never_settles_our_approval() -> None:
 
 
 def test_facts_that_start_nothing_make_no_card() -> None:
-    board = play(f.Decided("x", "ask"), f.Odd("x", "ungoverned"), f.ApprovalMoved("x", "claimed"), READY)
+    board = play(
+        f.PolicyDecided("x", "ask"), f.AnomalyRecorded("x", "ungoverned"), f.ApprovalChanged("x", "claimed"), READY
+    )
     assert [card.call_id for card in board.cards.values()] == ["c"]
 
 
@@ -303,8 +307,8 @@ def test_facts_that_start_nothing_make_no_card() -> None:
 
 
 def test_rule_17_an_error_alone_ends_nothing_and_explains_the_end() -> None:
-    assert card_after(READY, f.ErrorSeen(message="overloaded")).state is S.INPUT_AVAILABLE
-    card = card_after(READY, f.ErrorSeen(message="overloaded"), f.RunEnded(outcome="truncated"))
+    assert card_after(READY, f.ErrorReported(message="overloaded")).state is S.INPUT_AVAILABLE
+    card = card_after(READY, f.ErrorReported(message="overloaded"), f.RunEnded(outcome="truncated"))
     assert (card.cause, card.error and card.error.message) == ("run-error", "overloaded")
 
 
@@ -347,7 +351,7 @@ def test_our_own_question_is_cancelled_when_the_run_ends_however_it_ends(outcome
 def test_an_approved_but_unused_permit_dies_with_the_run_and_a_claimed_one_is_unknown() -> None:
     approved = [READY, OURS, f.ApprovalAnswered("c", True, by=ALICE)]
     assert card_after(*approved, f.RunEnded()).approval.state == "cancelled"  # type: ignore[union-attr]
-    claimed = card_after(*approved, f.ApprovalMoved("c", "claimed", id="a1"), f.RunEnded())
+    claimed = card_after(*approved, f.ApprovalChanged("c", "claimed", id="a1"), f.RunEnded())
     assert claimed.approval and claimed.approval.state == "unknown"
 
 
@@ -367,7 +371,7 @@ def test_a_late_run_error_ends_what_waits_for_the_client_and_nothing_hard() -> N
 
 
 def test_a_new_message_supersedes_questions_of_agents_but_not_ours() -> None:
-    ours = [f.InputReady("d", "Bash"), f.ApprovalAsked("d", id="a1", opener="gate")]
+    ours = [f.InputReady("d", "Bash"), f.ApprovalRequested("d", id="a1", opener="gate")]
     board = play(f.MessageStarted(message_id="m1"), READY, ASK, *ours, f.MessageStarted(message_id="m2"))
     assert [card.cause for card in board.cards.values()] == ["superseded", None]
     assert board.cards[1].approval.state == "superseded"  # type: ignore[union-attr]
@@ -438,7 +442,7 @@ def test_preliminary_outputs_run_on_until_the_last() -> None:
 
 
 def test_an_automatic_denial_flashes_no_form() -> None:
-    ask = f.ApprovalAsked("c", source_id="q1", automatic=True)
+    ask = f.ApprovalRequested("c", source_id="q1", automatic=True)
     board = Board()
     for fact in (READY, ask, f.ApprovalAnswered("", False, source_id="q1", reason="policy"), f.OutputDenied("c")):
         play(fact, board=board)
@@ -453,7 +457,7 @@ def test_approved_here_and_denied_by_a_changed_policy_there_is_denied_but_was_ap
 
 
 def test_a_snapshot_corrects_done_to_failed_once() -> None:
-    card = card_after(READY, f.OutputReady("c", '{"error":"boom"}'), f.SnapshotSeen("c", "boom", "boom"), OK)
+    card = card_after(READY, f.OutputReady("c", '{"error":"boom"}'), f.SnapshotReceived("c", "boom", "boom"), OK)
     assert (card.state, card.error and card.error.message) == (S.OUTPUT_ERROR, "boom")
     assert codes(card) == ["corrected-by-snapshot", "conflicting-terminal"]
 
@@ -464,25 +468,25 @@ def test_a_snapshot_corrects_done_to_failed_once() -> None:
      ("interrupted", "output-error", True), ("success", "output-available", False)],
 )  # fmt: skip
 def test_a_mark_tells_how_the_result_it_names_really_ended(outcome: Any, state: str, soft: bool) -> None:
-    card = card_after(READY, f.OutputReady("c", "text", "msg1"), f.OutcomeMarked("", outcome, "msg1"))
+    card = card_after(READY, f.OutputReady("c", "text", "msg1"), f.OutcomeReported("", outcome, "msg1"))
     assert (card.state, card.soft) == (state, soft)
-    assert card_after(READY, f.OutputReady("c", "text", "msg1"), f.OutcomeMarked("c", outcome, "other")).hard
+    assert card_after(READY, f.OutputReady("c", "text", "msg1"), f.OutcomeReported("c", outcome, "other")).hard
 
 
 def test_an_expired_question_is_denied_by_the_clock() -> None:
-    card = card_after(READY, ASK, f.Closed("c", "expired"), f.ApprovalAnswered("c", True, by=ALICE))
+    card = card_after(READY, ASK, f.CallClosed("c", "expired"), f.ApprovalAnswered("c", True, by=ALICE))
     assert (card.state, card.approval and card.approval.state) == (S.OUTPUT_DENIED, "expired")
-    assert card.denied_by == f.By("timeout")
+    assert card.denied_by == f.Actor("timeout")
 
 
 def test_a_question_about_an_unseen_call_shows_what_it_asks_for() -> None:
-    card = card_after(f.ApprovalAsked("c", source_id="q1", tool="Bash", input={"command": "ls"}))
+    card = card_after(f.ApprovalRequested("c", source_id="q1", tool="Bash", input={"command": "ls"}))
     assert (card.tool.name, card.tool.kind, card.input) == ("Bash", "execute", {"command": "ls"})
 
 
 def test_batched_questions_without_ids_find_their_calls_in_order() -> None:
     calls = [f.InputReady(name, "Bash", {"q": 1}, True) for name in ("c", "d")]
-    asks = [f.ApprovalAsked("", source_id=q, tool="Bash", input={"q": 1}) for q in ("q1", "q2")]
+    asks = [f.ApprovalRequested("", source_id=q, tool="Bash", input={"q": 1}) for q in ("q1", "q2")]
     board = play(*calls, *asks)
     assert [card.approval and card.approval.source_id for card in board.cards.values()] == ["q1", "q2"]
 
@@ -492,5 +496,5 @@ def test_rule_20_the_end_of_a_scope_nobody_saw_begin_ends_nothing_here() -> None
 
 
 def test_rule_11_a_nameless_question_asked_again_is_the_same_question() -> None:
-    once = card_after(READY, f.ApprovalAsked("c", id="a1"))
-    assert card_after(READY, f.ApprovalAsked("c", id="a1"), f.ApprovalAsked("c", id="a2")).rev == once.rev
+    once = card_after(READY, f.ApprovalRequested("c", id="a1"))
+    assert card_after(READY, f.ApprovalRequested("c", id="a1"), f.ApprovalRequested("c", id="a2")).rev == once.rev

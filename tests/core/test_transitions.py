@@ -68,8 +68,8 @@ INPUTS: dict[str, Any] = {
     "input_delta": f.InputDelta("c", 'and": "ls"}'),
     "input_ready": f.InputReady("c", "Bash", {"command": "ls -l"}, True),
     "input_invalid": f.InputInvalid("c", "Bash", message="not an object"),
-    "approval_same": f.ApprovalAsked("c", source_id="q1"),
-    "approval_new": f.ApprovalAsked("c", source_id="q2"),
+    "approval_same": f.ApprovalRequested("c", source_id="q1"),
+    "approval_new": f.ApprovalRequested("c", source_id="q2"),
     "yes": f.ApprovalAnswered("c", True),
     "no": f.ApprovalAnswered("c", False),
     "partial": f.OutputPartial("c", "half"),
@@ -82,8 +82,8 @@ INPUTS: dict[str, Any] = {
     "end_aborted": f.RunEnded(outcome="aborted"),
     "end_error": f.RunEnded(outcome="error"),
     "end_truncated": f.RunEnded(outcome="truncated"),
-    "expired": f.Closed("c", "expired"),
-    "superseded": f.Closed("c", "superseded"),
+    "expired": f.CallClosed("c", "expired"),
+    "superseded": f.CallClosed("c", "superseded"),
     "step_reset": f.StepReset(),
 }
 STATE = {

@@ -115,7 +115,7 @@ def test_deltas_share_one_list_of_pieces() -> None:
 
 
 def test_finding_an_open_question_does_not_depend_on_the_order_of_loading() -> None:
-    board = play(f.InputReady("c", "Bash"), f.ApprovalAsked("c", "q1"), f.InputReady("d", "Bash"))
+    board = play(f.InputReady("c", "Bash"), f.ApprovalRequested("c", "q1"), f.InputReady("d", "Bash"))
     again = Board(board.context, reversed(board.cards.values()))
     assert list(again.cards) == [1, 2]
     assert again.route(f.ApprovalAnswered("", True, "q1")) == board.route(f.ApprovalAnswered("", True, "q1"))

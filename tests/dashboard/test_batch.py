@@ -177,7 +177,7 @@ def test_a_call_that_changed_in_between_is_refused_and_says_so(ann: Client, edit
 
     calls = edits(2)
     picks = tickets(ann.get("/approvals/").content.decode())
-    group_commit.execute(Say(source, "run-1", [f.Odd(calls[0].call_id, "protocol-violation")]))
+    group_commit.execute(Say(source, "run-1", [f.AnomalyRecorded(calls[0].call_id, "protocol-violation")]))
     page = send(ann, "approve", picks).content.decode()
     assert states() == ["pending", "approved"]
     assert "The call has changed since you saw it" in page and "1 approved, 1 changed since you saw them." in page

@@ -11,9 +11,18 @@ import pytest
 from dashboard.cards import labels, payload_view, rendering, safe_text
 from dashboard.cards.card_view import CardView
 from toolcards.client.common import error_codes
-from toolcards.core.calls.card import TERMINAL, Ask, Card, Failure, Times, Tool, ToolCallState, Verdict
+from toolcards.core.calls.card import (
+    TERMINAL,
+    Card,
+    CardApproval,
+    CardDecision,
+    CardError,
+    CardTool,
+    Milestones,
+    ToolCallState,
+)
 from toolcards.core.calls.card_codec import dump_card
-from toolcards.core.calls.facts import By
+from toolcards.core.calls.facts import Actor
 from toolcards.models import Run, Source, ToolCall
 
 S = ToolCallState
@@ -29,17 +38,17 @@ def call_of(card: Card) -> ToolCall:
 
 def a_card(state: ToolCallState, **more: Any) -> Card:
     """A card in that state, with what such a card always has."""
-    told: dict[str, Any] = {"input": {"command": "git push"}, "has_input": True, "tool": Tool("Bash", "execute")}
+    told: dict[str, Any] = {"input": {"command": "git push"}, "has_input": True, "tool": CardTool("Bash", "execute")}
     if state is S.APPROVAL_REQUESTED:
-        told["approval"] = Ask(id="apr_1", votable=True, args_sha256="ab" * 32, expires_at=1.9e9)
+        told["approval"] = CardApproval(id="apr_1", votable=True, args_sha256="ab" * 32, expires_at=1.9e9)
     if state is S.APPROVAL_RESPONDED:
-        told["approval"] = Ask(id="apr_1", state="approved", by=By("human", "ann"))
+        told["approval"] = CardApproval(id="apr_1", state="approved", by=Actor("human", "ann"))
     if state is S.OUTPUT_AVAILABLE:
         told |= {"output": "fine", "has_output": True}
     if state is S.OUTPUT_ERROR:
-        told["error"] = Failure("it broke", "oops", False, "tool")
+        told["error"] = CardError("it broke", "oops", False, "tool")
     if state is S.OUTPUT_DENIED:
-        told |= {"denied": "not today", "denied_by": By("human", "ann")}
+        told |= {"denied": "not today", "denied_by": Actor("human", "ann")}
     return Card("call-1", ordinal=1, state=state, **(told | more))
 
 
@@ -67,7 +76,7 @@ def test_what_has_ended_does_not_move(state: ToolCallState) -> None:
 
 @pytest.mark.parametrize("cause", sorted(labels.SOFT_END_LABELS))
 def test_what_we_concluded_is_said_in_a_sentence_and_does_not_move(cause: str) -> None:
-    html = html_of(a_card(S.OUTPUT_ERROR, soft=True, cause=cause, error=Failure("", authority="runtime")))
+    html = html_of(a_card(S.OUTPUT_ERROR, soft=True, cause=cause, error=CardError("", authority="runtime")))
     assert labels.SOFT_SENTENCES[cause] in text_of(html).replace("&#x27;", "'")
     assert labels.SOFT_END_LABELS[cause].word in html and "data-moving" not in html and 'class="error"' not in html
 
@@ -75,7 +84,7 @@ def test_what_we_concluded_is_said_in_a_sentence_and_does_not_move(cause: str) -
 @pytest.mark.parametrize("cause", sorted(labels.UNWRITTEN_SENTENCES))
 def test_what_was_never_written_to_its_end_cannot_have_run(cause: str) -> None:
     html = text_of(
-        html_of(a_card(S.OUTPUT_ERROR, soft=True, cause=cause, has_input=False, input=None, error=Failure("")))
+        html_of(a_card(S.OUTPUT_ERROR, soft=True, cause=cause, has_input=False, input=None, error=CardError("")))
     )
     assert "nothing was run" in html and "not known" not in html
 
@@ -97,7 +106,7 @@ FAILED = {  # code: whose fault, and whether again makes sense, as a person read
 @pytest.mark.parametrize("code", list(error_codes.TABLE))
 def test_a_failed_card_says_what_failed_whose_fault_and_whether_to_try_again(code: str) -> None:
     fault = error_codes.fault(code)
-    error = Failure("words", code, fault.retryable, fault.authority, fault.phase)
+    error = CardError("words", code, fault.retryable, fault.authority, fault.phase)
     html = text_of(html_of(a_card(S.OUTPUT_ERROR, error=error))).replace("&#x27;", "'")
     whose, again = FAILED.get(code, ("", ""))
     assert error_codes.title(code) in html and "words" in html
@@ -108,15 +117,15 @@ def test_a_failed_card_says_what_failed_whose_fault_and_whether_to_try_again(cod
 
 @pytest.mark.parametrize(("after_ms", "words"), [(2000, "2 s"), (1500, "1.5 s"), (0, ""), (None, "")])
 def test_a_failed_card_says_how_long_to_wait_where_that_is_known(after_ms: int | None, words: str) -> None:
-    error = Failure("words", "rate_limited", True, "tool", "execute", after_ms)
+    error = CardError("words", "rate_limited", True, "tool", "execute", after_ms)
     html = text_of(html_of(a_card(S.OUTPUT_ERROR, error=error)))
     assert ("Wait first" in html) is bool(words) and words in html
 
 
 def test_what_nobody_said_is_not_made_up() -> None:
-    html = text_of(html_of(a_card(S.OUTPUT_ERROR, error=Failure("words"))))
+    html = text_of(html_of(a_card(S.OUTPUT_ERROR, error=CardError("words"))))
     assert html.count("Not stated") == 2
-    html = text_of(html_of(a_card(S.OUTPUT_ERROR, error=Failure("words", "invalid_input", None, "runtime"))))
+    html = text_of(html_of(a_card(S.OUTPUT_ERROR, error=CardError("words", "invalid_input", None, "runtime"))))
     assert "the model" not in html and "Not stated" in html  # the agent says that it was its own fault
 
 
@@ -151,13 +160,13 @@ def test_the_vote_form_holds_what_the_person_saw() -> None:
 @pytest.mark.parametrize(
     "ask",
     [
-        Ask(id="apr_1", votable=False),
-        Ask(id="apr_1", votable=True, automatic=True),
-        Ask(id="apr_1", votable=True, state="cancelled"),
+        CardApproval(id="apr_1", votable=False),
+        CardApproval(id="apr_1", votable=True, automatic=True),
+        CardApproval(id="apr_1", votable=True, state="cancelled"),
     ],
     ids=["answered elsewhere", "automatic", "withdrawn"],
 )
-def test_nobody_is_offered_buttons_that_answer_nothing(ask: Ask) -> None:
+def test_nobody_is_offered_buttons_that_answer_nothing(ask: CardApproval) -> None:
     html = html_of(a_card(S.APPROVAL_REQUESTED, approval=ask))
     assert "decision" not in html and 'class="elsewhere"' in html
 
@@ -183,37 +192,37 @@ def test_agents_cannot_write_the_place_of_the_token() -> None:
 
 
 def test_an_error_says_kind_fault_and_whether_to_retry() -> None:
-    text = text_of(html_of(a_card(S.OUTPUT_ERROR, error=Failure("disk full", "ENOSPC", None, "provider"))))
+    text = text_of(html_of(a_card(S.OUTPUT_ERROR, error=CardError("disk full", "ENOSPC", None, "provider"))))
     assert "disk full" in text and "ENOSPC" in text and "Not stated" in text and "the model provider" in text
 
 
 def test_an_error_without_words_is_still_an_error() -> None:
-    assert "Failed without saying why" in html_of(a_card(S.OUTPUT_ERROR, error=Failure("")))
+    assert "Failed without saying why" in html_of(a_card(S.OUTPUT_ERROR, error=CardError("")))
 
 
 @pytest.mark.parametrize(
     ("by", "said"),
     [
-        (By("human", "ann"), "ann"),
-        (By("rule", "no-rm"), "rule no-rm"),
-        (By("timeout"), "the time limit"),
-        (By("host"), "host"),
+        (Actor("human", "ann"), "ann"),
+        (Actor("rule", "no-rm"), "rule no-rm"),
+        (Actor("timeout"), "the time limit"),
+        (Actor("host"), "host"),
     ],
 )
-def test_a_denial_says_by_whom_and_what_the_agent_was_told(by: By, said: str) -> None:
+def test_a_denial_says_by_whom_and_what_the_agent_was_told(by: Actor, said: str) -> None:
     text = text_of(html_of(a_card(S.OUTPUT_DENIED, denied_by=by, denied="use the API")))
     assert said in text and "The agent was told: use the API" in text
 
 
 def test_why_names_rule_version_and_reason() -> None:
     text = text_of(
-        html_of(a_card(S.INPUT_AVAILABLE, decision=Verdict("allow", reason="reads only", rule="r1", version=12)))
+        html_of(a_card(S.INPUT_AVAILABLE, decision=CardDecision("allow", reason="reads only", rule="r1", version=12)))
     )
     assert "Allowed: reads only rule r1 · v12" in text
 
 
 def test_no_rule_is_said_too() -> None:
-    assert "No rule matched: default" in html_of(a_card(S.INPUT_AVAILABLE, decision=Verdict("allow", version=1)))
+    assert "No rule matched: default" in html_of(a_card(S.INPUT_AVAILABLE, decision=CardDecision("allow", version=1)))
 
 
 @pytest.mark.parametrize("code", sorted(labels.ANOMALIES))
@@ -228,7 +237,7 @@ def test_a_repair_shows_what_was_and_what_is() -> None:
 
 
 def test_an_edit_names_the_editor() -> None:
-    asked = Ask(id="a", state="approved", by=By("human", "ann"))
+    asked = CardApproval(id="a", state="approved", by=Actor("human", "ann"))
     html = html_of(
         a_card(S.APPROVAL_RESPONDED, original_input={"n": 1}, input={"n": 2}, repair="edited", approval=asked)
     )
@@ -247,7 +256,7 @@ def test_what_is_asked_about_is_whole_up_to_a_limit_and_the_button_counts_what_i
 
 
 def test_the_strip_has_the_three_parts_of_a_call() -> None:
-    times = Times(started=1000.0, available=1000.8, requested=1000.8, decided=1042.8, finished=1045.9)
+    times = Milestones(started=1000.0, available=1000.8, requested=1000.8, decided=1042.8, finished=1045.9)
     html = html_of(a_card(S.OUTPUT_AVAILABLE, times=times))
     assert "writing 0.8 s, waiting 42 s, running 3.1 s" in html
     assert all(f'<rect class="{part}"' in html for part in ("write", "wait", "run"))
@@ -284,16 +293,15 @@ class Inert(HTMLParser):
 
 def hostile_card(state: ToolCallState, text: str) -> Card:
     """A card with the text in every place that an agent fills."""
-    ask = Ask(
-        id="apr_1", votable=True, request_reason=text, reason=text, by=By("human", text), terms={"editable": [text]}
+    ask = CardApproval(
+        id="apr_1", votable=True, request_reason=text, reason=text, by=Actor("human", text), terms={"editable": [text]}
     )
     return a_card(
-        state, tool=Tool(text, "execute", text, text), input={text: text, "deep": {text: [text]}}, output={text: text},
-        has_output=True, denied=text, detail={text: text}, denied_by=By("rule", text),
-        error=Failure(text, text, None, text, text),
-        approval=ask if state is not S.OUTPUT_DENIED else None, agent_path=(text, text),
-        original_input=text, repair=text,
-        decision=Verdict("deny", reason=text, rule=text, suggest=text, would=({"rule": text, "effect": text},)),
+        state, tool=CardTool(text, "execute", text, text), input={text: text, "deep": {text: [text]}},
+        output={text: text}, has_output=True, denied=text, detail={text: text}, denied_by=Actor("rule", text),
+        error=CardError(text, text, None, text, text), approval=ask if state is not S.OUTPUT_DENIED else None,
+        agent_path=(text, text), original_input=text, repair=text,
+        decision=CardDecision("deny", reason=text, rule=text, suggest=text, would=({"rule": text, "effect": text},)),
         anomalies=((text, 1.0),),
     )  # fmt: skip
 

@@ -20,7 +20,7 @@ from tests.dashboard.test_live import signed_in, text_with, watching
 from toolcards.connect import RECIPES
 from toolcards.connect.probe import OFFLINE_TOOL, RUN_PREFIX
 from toolcards.core.calls import facts as f
-from toolcards.core.calls.card import By
+from toolcards.core.calls.card import Actor
 from toolcards.gate.writer import group_commit
 from toolcards.models import AgentKey, Proof, Run, Source, ToolCall
 from toolcards.sources import badges, capabilities
@@ -145,8 +145,8 @@ def test_each_ability_is_proven_by_a_call(source: Source, a_call: Callable[..., 
 
 
 def test_edited_arguments_are_proven_once_they_have_run(source: Source, an_approver: Any) -> None:
-    asked = [f.InputReady("c", "bash", {"command": "rm a"}, True), f.ApprovalAsked("c", "a", opener="gate")]
-    edited = f.ApprovalAnswered("c", True, by=By("human", "ann"), input={"command": "ls a"}, has_input=True)
+    asked = [f.InputReady("c", "bash", {"command": "rm a"}, True), f.ApprovalRequested("c", "a", opener="gate")]
+    edited = f.ApprovalAnswered("c", True, by=Actor("human", "ann"), input={"command": "ls a"}, has_input=True)
     group_commit.execute(Say(source, "r", [*asked, edited]))
     assert proven(source)["edit"] == []
     group_commit.execute(Say(source, "r", [f.OutputReady("c", "a")]))
@@ -171,7 +171,7 @@ def test_what_it_does_without_a_server_is_told_by_the_probe(source: Source, admi
 
 
 def test_a_call_that_ran_without_a_decision_proves_that_it_fails_open(source: Source) -> None:
-    asked = f.ApprovalAsked("c", "a", opener="agent")
+    asked = f.ApprovalRequested("c", "a", opener="agent")
     group_commit.execute(Say(source, "run-9", [f.InputReady("c", "bash", {}, True), asked, f.OutputReady("c", 1)]))
     (found,) = capabilities.of(source)["fails"]
     assert (found.by, found.words.startswith("Open")) == ("traffic", True)

@@ -173,7 +173,7 @@ def test_a_source_is_silent_failing_or_fine(a_run: Any, source: Any) -> None:
 
 def test_what_ran_without_a_decision_is_an_alert(a_run: Any, source: Any, client: Client, a_person: Any) -> None:
     Webhook.objects.create(name="w", url="https://example.com/", severity="critical")
-    a_run("r", f.InputReady("c", "bash", {}, True), f.OutputReady("c", 1), f.Odd("c", "ungoverned"))
+    a_run("r", f.InputReady("c", "bash", {}, True), f.OutputReady("c", 1), f.AnomalyRecorded("c", "ungoverned"))
     assert "ungoverned" in codes()
     delivery = Delivery.objects.get()
     assert (delivery.event, delivery.severity) == ("source.ungoverned", "critical")

@@ -3,7 +3,7 @@
 from toolcards.adapters.acp import ADAPTER as ACP
 from toolcards.adapters.ag_ui import ADAPTER as AG_UI
 from toolcards.adapters.ai_sdk import ADAPTER as AI_SDK
-from toolcards.adapters.base import Adapter, Answer, BadFrame
+from toolcards.adapters.base import Adapter, ApprovalAnswer, BadFrame
 from toolcards.adapters.claude_code import ADAPTER as CLAUDE_CODE
 from toolcards.adapters.native import ADAPTER as NATIVE
 from toolcards.adapters.opencode import ADAPTER as OPENCODE
@@ -13,4 +13,4 @@ ADAPTERS: dict[str, Adapter] = {
     adapter.name: adapter for adapter in (NATIVE, AI_SDK, AG_UI, TANSTACK, CLAUDE_CODE, OPENCODE, ACP)
 }
 
-__all__ = ["ADAPTERS", "Adapter", "Answer", "BadFrame"]
+__all__ = ["ADAPTERS", "Adapter", "ApprovalAnswer", "BadFrame"]

@@ -14,13 +14,13 @@ from collections.abc import Callable
 from typing import Any
 
 from toolcards.adapters import strict
-from toolcards.adapters.base import DEPTH, Adapter, Answer, BadFrame, Facts
+from toolcards.adapters.base import DEPTH, Adapter, ApprovalAnswer, BadFrame, Facts
 from toolcards.adapters.native import number_of
 from toolcards.core.calls import facts as f
 from toolcards.core.runs.skipped_frames import Skipped
 
 Said = dict[str, Any]
-HOST = f.By("host", "editor")
+HOST = f.Actor("host", "editor")
 ALLOWING, REFUSING = ("allow_once", "allow_always"), ("reject_once", "reject_always")
 _YES = re.compile(r"(allow|once|always|yes|approve|proceed)", re.IGNORECASE)
 _NO = re.compile(r"(reject|deny|no|never|cancel|abort|refuse)", re.IGNORECASE)
@@ -55,7 +55,7 @@ def run_of(text: str) -> str:
     return _text(_object(msg, "params"), "sessionId") or _text(_object(msg, "result"), "sessionId")
 
 
-def encode(answer: Answer) -> Said:
+def encode(answer: ApprovalAnswer) -> Said:
     """Return the result of the permission request. A yes is for this time only; without such an option it is a no."""
     kept = answer.reply_to if isinstance(answer.reply_to, dict) else {}
     options = [each for each in kept.get("options") or () if isinstance(each, dict)]
@@ -75,7 +75,7 @@ def _prompt(msg: Said) -> Facts:
 
 def _cancel(msg: Said) -> Facts:
     """The person stops the turn: what is open ends with it, questions too."""
-    return [f.Closed("", "aborted", reason="The turn was cancelled.")]
+    return [f.CallClosed("", "aborted", reason="The turn was cancelled.")]
 
 
 def _answered(frame: Said, msg: Said) -> Facts:
@@ -113,7 +113,7 @@ def _asked(msg: Said) -> Facts:
     call, options = _object(told, "toolCall"), told.get("options")
     if not _text(call, "toolCallId") or "id" not in msg or not isinstance(options, list):
         raise BadFrame("session/request_permission: id, toolCall.toolCallId, options: Field required", "missing_field")
-    asked = f.ApprovalAsked(
+    asked = f.ApprovalRequested(
         _text(call, "toolCallId"), str(msg["id"]), reason=_text(call, "title"),
         reply_to={"id": msg["id"], "options": options}, terms={"local": True},
     )  # fmt: skip
@@ -180,7 +180,7 @@ def _completed(told: Said) -> Facts:
     if unknown:
         return [f.InputInvalid(call, unknown[1], None, str(output), "no_such_tool")]
     if "exit" in about and about["exit"] is None:  # the shell was killed: by a cancellation
-        return [f.Closed(call, "aborted", reason=str(output or ""))]
+        return [f.CallClosed(call, "aborted", reason=str(output or ""))]
     return _exited(told) or [f.OutputReady(call, output)]
 
 
@@ -196,9 +196,9 @@ def _failed(told: Said) -> Facts:
     """Refused, failed or stopped: a snapshot, so that what is known better stands."""
     call = told["toolCallId"]
     if _object(_object(told, "rawOutput"), "metadata").get("interrupted") is True:
-        return [f.Closed(call, "aborted")]
+        return [f.CallClosed(call, "aborted")]
     words = _text(_object(told, "rawOutput"), "error") or _content(told)
-    return _exited(told) or [f.SnapshotSeen(call, text=words, error=words)]
+    return _exited(told) or [f.SnapshotReceived(call, text=words, error=words)]
 
 
 def _output(told: Said) -> Any:
@@ -230,7 +230,7 @@ _STATUS: dict[str, Callable[[Said], Facts]] = {
     "in_progress": _running,
     "completed": _completed,
     "failed": _failed,
-    "cancelled": lambda told: [f.Closed(told["toolCallId"], "aborted")],  # version 2
+    "cancelled": lambda told: [f.CallClosed(told["toolCallId"], "aborted")],  # version 2
 }
 _QUIET = frozenset(
     {

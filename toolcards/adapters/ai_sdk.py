@@ -16,8 +16,8 @@ from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from toolcards.adapters import strict
-from toolcards.adapters.base import Adapter, Answer, BadFrame, Facts
-from toolcards.adapters.frames import Decoder, Frame
+from toolcards.adapters.base import Adapter, ApprovalAnswer, BadFrame, Facts
+from toolcards.adapters.frames import Decoder, ProtocolFrame
 from toolcards.core.calls import facts as f
 from toolcards.core.runs.skipped_frames import Skipped
 
@@ -25,19 +25,19 @@ INTERRUPTED = "The tool call was interrupted before a result was produced."  # P
 _OUTCOMES: dict[str, f.Outcome] = {"stop": "ok", "tool-calls": "ok", "error": "error"}
 
 
-class Chunk(Frame):
+class Chunk(ProtocolFrame):
     """A chunk; the wire's names are in camel case."""
 
     model_config = ConfigDict(alias_generator=to_camel)
 
 
-class Call(Chunk):
+class ToolCallChunk(Chunk):
     """A chunk about one call."""
 
     tool_call_id: str = Field(min_length=1)
 
 
-class Input(Call):
+class InputChunk(ToolCallChunk):
     """What chunks about a call's input have in common."""
 
     tool_name: str
@@ -57,7 +57,7 @@ class Input(Call):
         }
 
 
-class Start(Chunk):
+class StartChunk(Chunk):
     """An assistant message begins, or goes on after an approval; on a socket, the stream's own start."""
 
     type: Literal["start"]
@@ -69,7 +69,7 @@ class Start(Chunk):
         return [] if self.request_id is not None else [f.MessageStarted(message_id=self.message_id or "")]
 
 
-class StepStart(Chunk):
+class StepStartChunk(Chunk):
     """A step begins."""
 
     type: Literal["start-step"]
@@ -79,7 +79,7 @@ class StepStart(Chunk):
         return [f.StepStarted()]
 
 
-class StepEnd(Chunk):
+class StepEndChunk(Chunk):
     """A step ends."""
 
     type: Literal["finish-step"]
@@ -89,7 +89,7 @@ class StepEnd(Chunk):
         return [f.StepFinished()]
 
 
-class StepReset(Chunk):
+class StepResetChunk(Chunk):
     """The step will be tried again (version 7)."""
 
     type: Literal["reset-step"]
@@ -99,7 +99,7 @@ class StepReset(Chunk):
         return [f.StepReset()]
 
 
-class Finish(Chunk):
+class FinishChunk(Chunk):
     """The message is whole. Reasons other than these two mean that no tool was run (table 6.2)."""
 
     type: Literal["finish"]
@@ -112,7 +112,7 @@ class Finish(Chunk):
         return [f.RunEnded(outcome=outcome, reason="" if outcome != "not-executed" else f"The model stopped: {reason}")]
 
 
-class Abort(Chunk):
+class AbortChunk(Chunk):
     """The run was stopped."""
 
     type: Literal["abort"]
@@ -123,7 +123,7 @@ class Abort(Chunk):
         return [f.RunEnded(outcome="aborted", reason=self.reason or "")]
 
 
-class Error(Chunk):
+class ErrorChunk(Chunk):
     """Something failed; merged streams may go on, so it ends nothing by itself (rule 17)."""
 
     type: Literal["error"]
@@ -134,10 +134,10 @@ class Error(Chunk):
         """The error."""
         if self.error_text is None and self.request_id is None:
             raise BadFrame("error: errorText: Field required", "missing_field")
-        return [f.ErrorSeen(message=self.error_text or "")]
+        return [f.ErrorReported(message=self.error_text or "")]
 
 
-class TextDelta(Chunk):
+class TextDeltaChunk(Chunk):
     """A piece of text."""
 
     texts: ClassVar[int] = 3
@@ -150,7 +150,7 @@ class TextDelta(Chunk):
         return [f.TextDelta(text=self.delta)]
 
 
-class ReasoningDelta(Chunk):
+class ReasoningDeltaChunk(Chunk):
     """A piece of reasoning."""
 
     texts: ClassVar[int] = 3
@@ -163,7 +163,7 @@ class ReasoningDelta(Chunk):
         return [f.TextDelta(text=self.delta, channel="reasoning")]
 
 
-class InputStart(Input):
+class InputStartChunk(InputChunk):
     """The model begins to write a call."""
 
     type: Literal["tool-input-start"]
@@ -174,7 +174,7 @@ class InputStart(Input):
         return [f.InputStarted(self.tool_call_id, self.tool_name, dynamic=bool(self.dynamic), **self.identity())]
 
 
-class InputDelta(Call):
+class InputDeltaChunk(ToolCallChunk):
     """A piece of the input."""
 
     texts: ClassVar[int] = 3
@@ -186,7 +186,7 @@ class InputDelta(Call):
         return [f.InputDelta(self.tool_call_id, self.input_text_delta)]
 
 
-class InputAvailable(Input):
+class InputAvailableChunk(InputChunk):
     """The input is whole, perhaps repaired: name and input may differ from what streamed."""
 
     type: Literal["tool-input-available"]
@@ -197,7 +197,7 @@ class InputAvailable(Input):
         return [f.InputReady(self.tool_call_id, self.tool_name, self.input, has_input=True, **self.identity())]
 
 
-class InputError(Input):
+class InputErrorChunk(InputChunk):
     """The tool is unknown or the input unusable; nothing ran."""
 
     type: Literal["tool-input-error"]
@@ -214,7 +214,7 @@ class InputError(Input):
         ]  # fmt: skip
 
 
-class ApprovalRequest(Call):
+class ApprovalRequestChunk(ToolCallChunk):
     """A person is asked, or a policy has asked itself (`isAutomatic`)."""
 
     type: Literal["tool-approval-request"]
@@ -227,14 +227,14 @@ class ApprovalRequest(Call):
         """The question."""
         reply = {"signature": self.signature} if self.signature else None
         return [
-            f.ApprovalAsked(
+            f.ApprovalRequested(
                 self.tool_call_id, self.approval_id, reason=self.reason or "",
                 automatic=bool(self.is_automatic), reply_to=reply,
             )
         ]  # fmt: skip
 
 
-class ApprovalResponse(Chunk):
+class ApprovalResponseChunk(Chunk):
     """The question was answered (version 7); names the approval, not the call."""
 
     type: Literal["tool-approval-response"]
@@ -247,7 +247,7 @@ class ApprovalResponse(Chunk):
         return [f.ApprovalAnswered("", self.approved, self.approval_id, reason=self.reason or "")]
 
 
-class OutputAvailable(Call):
+class OutputAvailableChunk(ToolCallChunk):
     """A result, preliminary or final."""
 
     type: Literal["tool-output-available"]
@@ -257,11 +257,11 @@ class OutputAvailable(Call):
     def facts(self) -> Facts:
         """The result, or the news that there will be none."""
         if self.output == INTERRUPTED:
-            return [f.Closed(self.tool_call_id, "aborted", INTERRUPTED)]
+            return [f.CallClosed(self.tool_call_id, "aborted", INTERRUPTED)]
         return [(f.OutputPartial if self.preliminary else f.OutputReady)(self.tool_call_id, self.output)]
 
 
-class OutputError(Call):
+class OutputErrorChunk(ToolCallChunk):
     """The tool failed."""
 
     type: Literal["tool-output-error"]
@@ -272,7 +272,7 @@ class OutputError(Call):
         return [f.OutputFailed(self.tool_call_id, self.error_text)]
 
 
-class OutputDenied(Call):
+class OutputDeniedChunk(ToolCallChunk):
     """Somebody said no."""
 
     type: Literal["tool-output-denied"]
@@ -282,7 +282,7 @@ class OutputDenied(Call):
         return [f.OutputDenied(self.tool_call_id)]
 
 
-class Quiet(Chunk):
+class IgnoredChunk(Chunk):
     """Chunks that say nothing of runs and calls; the last three are the socket's."""
 
     type: Literal[
@@ -291,7 +291,7 @@ class Quiet(Chunk):
     ]  # fmt: skip
 
 
-class Wrapped(Chunk):
+class WrappedChunk(Chunk):
     """A chunk as the WebSocket transport wraps it."""
 
     type: Literal["chunk"]
@@ -305,14 +305,15 @@ class Wrapped(Chunk):
 
 
 Chunks = Annotated[
-    InputDelta | TextDelta | ReasoningDelta | InputStart | InputAvailable | InputError | ApprovalRequest
-    | ApprovalResponse | OutputAvailable | OutputError | OutputDenied | Start | StepStart | StepEnd | StepReset
-    | Finish | Abort | Error | Quiet | Wrapped,
+    InputDeltaChunk | TextDeltaChunk | ReasoningDeltaChunk | InputStartChunk | InputAvailableChunk | InputErrorChunk
+    | ApprovalRequestChunk | ApprovalResponseChunk | OutputAvailableChunk | OutputErrorChunk | OutputDeniedChunk
+    | StartChunk | StepStartChunk | StepEndChunk | StepResetChunk | FinishChunk | AbortChunk | ErrorChunk
+    | IgnoredChunk | WrappedChunk,
     Field(discriminator="type"),
 ]  # fmt: skip
 
 
-def encode(answer: Answer) -> dict[str, Any] | None:
+def encode(answer: ApprovalAnswer) -> dict[str, Any] | None:
     """Return the `tool-approval-response` that the next request carries; None for edits, which it cannot carry."""
     if answer.edited_input is not None:
         return None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from toolcards.core.calls.facts import AnyFact, InputChunk, Piece
+from toolcards.core.calls.facts import AnyFact, InputChunk, InputPiece
 from toolcards.core.runs.skipped_frames import Skipped
 
 DEPTH = 32  # objects and arrays inside each other; the transport passes its own setting
@@ -31,7 +31,7 @@ class BadFrame(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApprovalAnswer:
     """An approval's answer on its way to the agent that announced it; `reply_to` is what its adapter kept."""
 
     call_id: str
@@ -42,7 +42,7 @@ class Answer:
     reply_to: Any = None
 
 
-class Decode(Protocol):
+class DecodeFrame(Protocol):
     """`decode`: the facts of one frame; `depth` is how deep its values may be nested."""
 
     def __call__(self, text: str, depth: int = DEPTH) -> Facts | Skipped:
@@ -63,11 +63,11 @@ class Adapter:
 
     name: str
     version: str
-    decode: Decode
-    encode: Callable[[Answer], Any] = lambda answer: None
-    encode_all: Callable[[Sequence[Answer]], Any] | None = None
+    decode: DecodeFrame
+    encode: Callable[[ApprovalAnswer], Any] = lambda answer: None
+    encode_all: Callable[[Sequence[ApprovalAnswer]], Any] | None = None
     run_of: Callable[[str], str] = lambda text: ""
     number_of: Callable[[str], int | tuple[str, int] | None] = lambda text: None
-    piece_of: Callable[[str], tuple[Piece, int] | None] = lambda text: None
+    piece_of: Callable[[str], tuple[InputPiece, int] | None] = lambda text: None
     body_is_stream: bool = True
     gated: bool = False

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from toolcards.adapters import strict
-from toolcards.adapters.base import DEPTH, Adapter, Answer, BadFrame, Facts
+from toolcards.adapters.base import DEPTH, Adapter, ApprovalAnswer, BadFrame, Facts
 from toolcards.core.calls import facts as f
 from toolcards.core.runs.skipped_frames import Skipped
 
@@ -46,7 +46,7 @@ def run_of(text: str) -> str:
     return _text(said, "session_id") if isinstance(said, dict) else ""
 
 
-def encode(answer: Answer) -> Said:
+def encode(answer: ApprovalAnswer) -> Said:
     """Return the answer to a PermissionRequest."""
     decision: Said = {"behavior": "allow" if answer.approved else "deny"}
     if answer.approved and answer.edited_input is not None:
@@ -68,7 +68,7 @@ def _prompted(said: Said) -> Facts:
     prompt = _text(said, "prompt")
     if prompt.startswith("<task-notification>"):  # the program tells itself that a sub-agent is done
         return []
-    return [f.Closed("", "aborted", reason=INTERRUPTED), f.RunStarted(title=prompt[:200])]
+    return [f.CallClosed("", "aborted", reason=INTERRUPTED), f.RunStarted(title=prompt[:200])]
 
 
 def _before(said: Said) -> Facts:
@@ -77,7 +77,7 @@ def _before(said: Said) -> Facts:
 
 def _asks(said: Said) -> Facts:
     return [
-        f.ApprovalAsked(
+        f.ApprovalRequested(
             _text(said, "tool_use_id"), reason=ASKS, reply_to={"event": "PermissionRequest"}, terms={"local": True},
             tool=_needed(said, "tool_name"), input=said.get("tool_input"),
         )
@@ -99,7 +99,7 @@ def _after(said: Said) -> Facts:
 def _failed(said: Said) -> Facts:
     ready, error = _input(said), _text(said, "error")
     if said.get("is_interrupt") is True:
-        return [ready, f.Closed(ready.call_id, "aborted", reason=error or INTERRUPTED)]
+        return [ready, f.CallClosed(ready.call_id, "aborted", reason=error or INTERRUPTED)]
     return [f.OutputFailed(ready.call_id, error), ready]
 
 
@@ -107,7 +107,7 @@ def _denied(said: Said) -> Facts:
     call_id = _text(said, "tool_use_id")
     if not call_id:
         return []
-    return [f.OutputDenied(call_id, _text(said, "reason") or REFUSED, f.By("host", "Claude Code")), _input(said)]
+    return [f.OutputDenied(call_id, _text(said, "reason") or REFUSED, f.Actor("host", "Claude Code")), _input(said)]
 
 
 def _batch(said: Said) -> Facts:
@@ -121,7 +121,7 @@ def _batch(said: Said) -> Facts:
         if isinstance(told, str) and told.startswith(_TOOL_ERROR):
             facts.append(_unusable(call, told))
         else:
-            facts.append(f.SnapshotSeen(call["tool_use_id"], text=told, denied=True))
+            facts.append(f.SnapshotReceived(call["tool_use_id"], text=told, denied=True))
     return facts
 
 

@@ -17,7 +17,7 @@ from toolcards.adapters.base import DEPTH, BadFrame, Facts
 from toolcards.core.runs.skipped_frames import Skipped
 
 
-class Frame(BaseModel):
+class ProtocolFrame(BaseModel):
     """A frame of a protocol. Unknown fields pass; `texts` counts the required text fields of a flat hot frame.
 
     A hot frame's other fields must be optional and numbers: then its count of quotes proves that it says

@@ -15,26 +15,26 @@ from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
 from toolcards.adapters import strict
-from toolcards.adapters.base import DEPTH, Adapter, Answer, BadFrame, Facts
-from toolcards.adapters.frames import Decoder, Frame
+from toolcards.adapters.base import DEPTH, Adapter, ApprovalAnswer, BadFrame, Facts
+from toolcards.adapters.frames import Decoder, ProtocolFrame
 from toolcards.core.calls import facts as f
 from toolcards.core.runs.skipped_frames import Skipped
 
 
-class Native(Frame):
+class NativeFrame(ProtocolFrame):
     """What every native frame may carry."""
 
     at: float | str | None = None
     n: Annotated[int, Field(ge=1, lt=10**18)] | None = None
 
 
-class Call(Native):
+class CallFrame(NativeFrame):
     """A frame about one call."""
 
     call_id: str = Field(min_length=1)
 
 
-class Offer(TypedDict, total=False):
+class OfferedTool(TypedDict, total=False):
     """A tool that the run offers; MCP's words."""
 
     __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]
@@ -45,7 +45,7 @@ class Offer(TypedDict, total=False):
     annotations: dict[str, Any] | None
 
 
-class Fault(Frame):
+class Fault(ProtocolFrame):
     """How a call failed; `after_ms` is what the other side asked to wait (`Retry-After`)."""
 
     message: str = ""
@@ -55,13 +55,13 @@ class Fault(Frame):
     after_ms: Annotated[int, Field(ge=0, lt=2**53)] | None = None
 
 
-class RunStarted(Native):
+class RunStartedFrame(NativeFrame):
     """The run begins."""
 
     type: Literal["run.started"]
     agent: str | None = None
     title: str | None = None
-    tools: list[Offer] | None = None
+    tools: list[OfferedTool] | None = None
 
     def facts(self) -> Facts:
         """The run, and the tools it may call."""
@@ -71,7 +71,7 @@ class RunStarted(Native):
         return [f.RunStarted(agent=self.agent or "", title=self.title or "", tools=tools)]
 
 
-class StepStarted(Native):
+class StepStartedFrame(NativeFrame):
     """A step begins; numbered or named."""
 
     type: Literal["step.started"]
@@ -82,7 +82,7 @@ class StepStarted(Native):
         return [f.StepStarted(**_step(self.step))]
 
 
-class StepFinished(Native):
+class StepFinishedFrame(NativeFrame):
     """A step ends."""
 
     type: Literal["step.finished"]
@@ -93,7 +93,7 @@ class StepFinished(Native):
         return [f.StepFinished(**_step(self.step))]
 
 
-class TextDelta(Native):
+class TextDeltaFrame(NativeFrame):
     """A piece of the agent's text."""
 
     texts: ClassVar[int] = 2
@@ -105,7 +105,7 @@ class TextDelta(Native):
         return [f.TextDelta(text=self.text)]
 
 
-class ReasoningDelta(Native):
+class ReasoningDeltaFrame(NativeFrame):
     """A piece of the agent's reasoning."""
 
     texts: ClassVar[int] = 2
@@ -117,7 +117,7 @@ class ReasoningDelta(Native):
         return [f.TextDelta(text=self.text, channel="reasoning")]
 
 
-class InputStarted(Call):
+class InputStartedFrame(CallFrame):
     """The agent begins to write a call."""
 
     type: Literal["tool.input.started"]
@@ -132,7 +132,7 @@ class InputStarted(Call):
         return [f.InputStarted(self.call_id, self.tool, **names)]
 
 
-class InputDelta(Call):
+class InputDeltaFrame(CallFrame):
     """A piece of a call's input; nine of ten frames."""
 
     texts: ClassVar[int] = 3
@@ -144,7 +144,7 @@ class InputDelta(Call):
         return [f.InputDelta(self.call_id, self.delta)]
 
 
-class InputAvailable(Call):
+class InputAvailableFrame(CallFrame):
     """A call's input is whole."""
 
     type: Literal["tool.input.available"]
@@ -164,7 +164,7 @@ class InputAvailable(Call):
         ]  # fmt: skip
 
 
-class InputInvalid(Call):
+class InputInvalidFrame(CallFrame):
     """The input could not be used; the tool did not run."""
 
     type: Literal["tool.input.invalid"]
@@ -178,7 +178,7 @@ class InputInvalid(Call):
         return [f.InputInvalid(self.call_id, self.tool, self.input, fault.message, fault.code or "invalid_input")]
 
 
-class InputRepaired(Call):
+class InputRepairedFrame(CallFrame):
     """A broken name or input was mended before anything ran."""
 
     type: Literal["tool.input.repaired"]
@@ -192,7 +192,7 @@ class InputRepaired(Call):
         return [f.InputRepaired(self.call_id, self.tool, self.input, self.original, self.method)]
 
 
-class ApprovalRequested(Call):
+class ApprovalRequestedFrame(CallFrame):
     """The agent itself asks a person."""
 
     type: Literal["approval.requested"]
@@ -201,10 +201,10 @@ class ApprovalRequested(Call):
 
     def facts(self) -> Facts:
         """The question."""
-        return [f.ApprovalAsked(self.call_id, self.approval_id, reason=self.reason or "")]
+        return [f.ApprovalRequested(self.call_id, self.approval_id, reason=self.reason or "")]
 
 
-class ApprovalResponded(Native):
+class ApprovalRespondedFrame(NativeFrame):
     """The agent's own question was answered; never one that our gate asked."""
 
     type: Literal["approval.responded"]
@@ -220,7 +220,7 @@ class ApprovalResponded(Native):
         return [f.ApprovalAnswered(self.call_id, self.approved, self.approval_id, reason=self.reason or "")]
 
 
-class OutputPartial(Call):
+class OutputPartialFrame(CallFrame):
     """A preliminary result."""
 
     type: Literal["tool.output.partial"]
@@ -231,7 +231,7 @@ class OutputPartial(Call):
         return [f.OutputPartial(self.call_id, self.output)]
 
 
-class OutputAvailable(Call):
+class OutputAvailableFrame(CallFrame):
     """The result; without `output` it is null."""
 
     type: Literal["tool.output.available"]
@@ -242,7 +242,7 @@ class OutputAvailable(Call):
         return [f.OutputReady(self.call_id, self.output)]
 
 
-class OutputError(Call):
+class OutputErrorFrame(CallFrame):
     """The call failed."""
 
     type: Literal["tool.output.error"]
@@ -258,7 +258,7 @@ class OutputError(Call):
         return [failed]
 
 
-class OutputDenied(Call):
+class OutputDeniedFrame(CallFrame):
     """Somebody said no; the tool did not run."""
 
     type: Literal["tool.output.denied"]
@@ -269,7 +269,7 @@ class OutputDenied(Call):
         return [f.OutputDenied(self.call_id, self.reason or "")]
 
 
-class RunFinished(Native):
+class RunFinishedFrame(NativeFrame):
     """The run ends."""
 
     type: Literal["run.finished"]
@@ -283,14 +283,15 @@ class RunFinished(Native):
 
 
 Frames = Annotated[
-    RunStarted | StepStarted | StepFinished | TextDelta | ReasoningDelta | InputStarted | InputDelta | InputAvailable
-    | InputInvalid | InputRepaired | ApprovalRequested | ApprovalResponded | OutputPartial | OutputAvailable
-    | OutputError | OutputDenied | RunFinished,
+    RunStartedFrame | StepStartedFrame | StepFinishedFrame | TextDeltaFrame | ReasoningDeltaFrame | InputStartedFrame
+    | InputDeltaFrame | InputAvailableFrame | InputInvalidFrame | InputRepairedFrame | ApprovalRequestedFrame
+    | ApprovalRespondedFrame | OutputPartialFrame | OutputAvailableFrame | OutputErrorFrame | OutputDeniedFrame
+    | RunFinishedFrame,
     Field(discriminator="type"),
 ]  # fmt: skip
 
 
-def encode(answer: Answer) -> dict[str, Any]:
+def encode(answer: ApprovalAnswer) -> dict[str, Any]:
     """Return the answer as the native frame that carries one."""
     reply = {
         "type": "approval.responded", "call_id": answer.call_id, "approval_id": answer.source_id,
@@ -341,7 +342,7 @@ def decode(text: str, depth: int = DEPTH) -> Facts | Skipped:
     return _decode(text, depth) if hot is None else [f.InputDelta(*hot[0])]
 
 
-def piece_of(text: str) -> tuple[f.Piece, int] | None:
+def piece_of(text: str) -> tuple[f.InputPiece, int] | None:
     """Return what a hot frame says, and its number (0 for none); None for a frame that is not written so."""
     head = _DELTA.match(text)
     if head is None:

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 from toolcards.adapters import strict
-from toolcards.adapters.base import DEPTH, Adapter, Answer, BadFrame, Facts
+from toolcards.adapters.base import DEPTH, Adapter, ApprovalAnswer, BadFrame, Facts
 from toolcards.core.calls import facts as f
 from toolcards.core.runs.skipped_frames import Skipped
 
 Said = dict[str, Any]
-HOST = f.By("host", "opencode")
+HOST = f.Actor("host", "opencode")
 STOPPED = "Stopped by Toolcards: "  # how our plug-in's refusals begin; see static/clients/opencode.js
 _DENIED = ("The user rejected permission", "The user has specified a rule which prevents", STOPPED)
 _INVALID = "tool was called with invalid arguments"
@@ -48,7 +48,7 @@ def run_of(text: str) -> str:
     return _text(_object(said, "properties"), "sessionID") if isinstance(said, dict) else ""
 
 
-def encode(answer: Answer) -> Said:
+def encode(answer: ApprovalAnswer) -> Said:
     """Return the body for the permission's reply endpoint. A reason lets the run go on after a no."""
     if answer.approved:
         return {"reply": "once"}
@@ -80,7 +80,7 @@ def _broke(told: Said) -> Facts:
     outcome: f.Outcome = "aborted" if aborted else "error"
     reason = "Aborted at opencode." if aborted else _text(_object(error, "data"), "message") or name
     if not session:
-        return [f.ErrorSeen(message=reason)]
+        return [f.ErrorReported(message=reason)]
     return [
         f.RunEnded(outcome=outcome, reason=reason, lane=session),
         f.RunEnded(outcome=outcome, reason=reason, scope=session),
@@ -106,7 +106,7 @@ def _asked(told: Said) -> Facts:
         else ""
     )
     return [
-        f.ApprovalAsked(
+        f.ApprovalRequested(
             _text(where, "callID"), _text(told, "id"), reason=f"opencode asks: {what} {on}".strip(),
             reply_to={"id": _text(told, "id"), "session": _text(told, "sessionID")}, terms={"local": True},
         )
@@ -160,7 +160,7 @@ def _completed(part: Said, state: Said) -> Facts:
     code = about.get("exit", 0)
     ready = _ready(part, state)
     if code is None:  # the shell was killed: by an abort
-        return [ready, f.Closed(call, "aborted", reason=_text(state, "output"))]
+        return [ready, f.CallClosed(call, "aborted", reason=_text(state, "output"))]
     if isinstance(code, int) and code != 0:
         return [f.OutputFailed(call, _text(state, "output") or f"exit code {code}", "exit_status"), ready]
     return [f.OutputReady(call, output), ready]
@@ -178,7 +178,7 @@ def _error(part: Said, state: Said) -> Facts:
     call, message = part["callID"], _text(state, "error")
     ready = _ready(part, state)
     if _object(state, "metadata").get("interrupted") is True:
-        return [f.Closed(call, "aborted", reason=message)]
+        return [f.CallClosed(call, "aborted", reason=message)]
     if message.startswith(_DENIED):
         return [f.OutputDenied(call, message.removeprefix(STOPPED), HOST), ready]
     if _INVALID in message[:200]:

@@ -18,7 +18,7 @@ from django.db.models import Max, Min, Q
 from django.utils import timezone
 
 from toolcards.audit.trail import AuditRow
-from toolcards.core.calls.facts import Decided
+from toolcards.core.calls.facts import PolicyDecided
 
 LOOKED_AT = 200  # of the oldest, and of the newest, of each kind
 EVENTS_READ = 20_000  # of the oldest, and of the newest
@@ -93,7 +93,7 @@ def _decided(since: float) -> Iterator[tuple[int, int]]:
     if ends["last"] is None:
         return
     at_an_end = Q(id__lt=ends["first"] + EVENTS_READ) | Q(id__gt=ends["last"] - EVENTS_READ)
-    decided = events.of_type(Decided.type).filter(at_an_end, applied=True, at__gte=since).order_by("id")
+    decided = events.of_type(PolicyDecided.type).filter(at_an_end, applied=True, at__gte=since).order_by("id")
     yield from _both_ends(decided, "run_id", "ordinal")
 
 

@@ -69,16 +69,16 @@ class SetKillSwitch(Command):
     def _stop(self, tx: Transaction) -> int:
         open_ = Approval.objects.filter(state__in=("pending", "approved"), claimed_at=0).select_related("call")
         rows = list(open_.exclude(opener="agent", channel="none"))  # those are answered where the agent runs
-        by = f.By("kill_switch", self.by)
+        by = f.Actor("kill_switch", self.by)
         for row in rows:
             memory = tx.load_run(row.run_id)
             card = memory.board.cards[row.call.ordinal]
             ours = card.approval is None or card.approval.id == row.id
             if card.permit is not None and card.permit.id == row.id:
-                tx.record(memory, f.PermitMoved(card.call_id, "revoked", row.id, tx.now), card)
+                tx.record(memory, f.PermitChanged(card.call_id, "revoked", row.id, tx.now), card)
             if not card.hard and ours:
                 if row.state == "approved" and card.approval and card.approval.id == row.id:
-                    tx.record(memory, f.ApprovalMoved(card.call_id, "revoked", id=row.id, at=tx.now), card)
+                    tx.record(memory, f.ApprovalChanged(card.call_id, "revoked", id=row.id, at=tx.now), card)
                 tx.record(memory, f.OutputDenied(card.call_id, reason=KILL_SWITCH_REASON, by=by, at=tx.now), card)
             Approval.objects.filter(id=row.id).update(
                 state="denied" if row.state == "pending" else "revoked", by_kind="kill_switch", by_name=self.by

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from django.db import models
 
 from toolcards.audit.trail import redactor
-from toolcards.core.calls.card import Card, Times, Tool, ToolCallState
+from toolcards.core.calls.card import Card, CardTool, Milestones, ToolCallState
 from toolcards.core.calls.card_codec import load_card
 from toolcards.core.calls.facts import InputDelta
 from toolcards.core.calls.text_rope import Rope
@@ -116,9 +116,9 @@ class ToolCall(models.Model):
         )
         return Card(
             self.call_id, self.ordinal, state=ToolCallState(self.state) if self.state else None, rev=self.rev,
-            seq=self.seq, first_seq=self.first_seq, tool=Tool(self.tool, self.kind), soft=self.soft,
+            seq=self.seq, first_seq=self.first_seq, tool=CardTool(self.tool, self.kind), soft=self.soft,
             agent_path=tuple(self.agent.split(" › ")) if self.agent else (), removed=self.removed,
-            anomalies=((CLOSED, started),), times=Times(started=started, requested=requested, finished=finished),
+            anomalies=((CLOSED, started),), times=Milestones(started=started, requested=requested, finished=finished),
         )  # fmt: skip
 
     def as_shown_card(self) -> Card:

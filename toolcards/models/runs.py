@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 from django.db import models
 from django.utils import timezone
 
-from toolcards.core.calls.facts import AnyFact, Odd, load
+from toolcards.core.calls.facts import AnomalyRecorded, AnyFact, load
 from toolcards.core.runs import skipped_frames
 from toolcards.core.runs.skipped_frames import SkippedFrames
 from toolcards.encryption import CannotOpen, Closed, SealedText
@@ -192,4 +192,4 @@ class Event(models.Model):
         try:
             return self.said
         except CannotOpen:
-            return Odd("", CLOSED, at=self.at)
+            return AnomalyRecorded("", CLOSED, at=self.at)

@@ -23,7 +23,7 @@ from django.conf import settings
 from django.http import StreamingHttpResponse
 
 from toolcards import gate, outages
-from toolcards.adapters import ADAPTERS, Answer, BadFrame, strict
+from toolcards.adapters import ADAPTERS, ApprovalAnswer, BadFrame, strict
 from toolcards.adapters.ag_ui import resume_entries
 from toolcards.adapters.sse import Splitter
 from toolcards.clocks import clock
@@ -233,13 +233,13 @@ def _style(reply_to: Any) -> str:
     return str(reply_to.get("style", "")) if isinstance(reply_to, dict) else ""
 
 
-def _answer(row: Approval) -> Answer | None:
+def _answer(row: Approval) -> ApprovalAnswer | None:
     card = row.call.as_card()
     ask = card.approval
     if ask is None or ask.id != row.id:
         return None
     edited = card.input if card.repair == "edited" else None
-    return Answer(card.call_id, ask.source_id, row.state == "approved", ask.reason, edited, ask.reply_to)
+    return ApprovalAnswer(card.call_id, ask.source_id, row.state == "approved", ask.reason, edited, ask.reply_to)
 
 
 def _standing_now(run: int) -> Standing:
@@ -251,7 +251,7 @@ def _standing_now(run: int) -> Standing:
 _standing = reader(_standing_now)
 
 
-def _entries(answers: list[Answer]) -> list[dict[str, Any]]:
+def _entries(answers: list[ApprovalAnswer]) -> list[dict[str, Any]]:
     together = ADAPTERS["ag-ui"].encode_all
     assert together is not None
     entries: list[dict[str, Any]] = together(answers)

@@ -133,7 +133,7 @@ class Intake:
         stream.push(facts, self._number_of(text) or 0)
         return None
 
-    def _grow(self, piece: f.Piece, number: int, text: str) -> BadFrame | None:
+    def _grow(self, piece: f.InputPiece, number: int, text: str) -> BadFrame | None:
         """Push the frame that brought this piece of input: nine of ten on a busy day."""
         call_id, said = piece
         self._written[call_id] = size = self._written.get(call_id, 0) + len(said)

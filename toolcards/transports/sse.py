@@ -143,7 +143,7 @@ class Teller:
 
 def _names(fact: f.AnyFact, before: Card | None, after: Card, applied: bool) -> Iterator[str]:
     """What happened to a call, in the order in which it is told; a card that became another one quietly: progress."""
-    if isinstance(fact, f.Removed):
+    if isinstance(fact, f.CallRemoved):
         yield "tool_call_removed"
         return
     told = False
@@ -151,7 +151,7 @@ def _names(fact: f.AnyFact, before: Card | None, after: Card, applied: bool) -> 
         told = True
         yield "tool_call_started"
     asked, ask = before.approval if before else None, after.approval
-    if isinstance(fact, f.ApprovalAsked) and ask is not None and (asked is None or asked.id != ask.id):
+    if isinstance(fact, f.ApprovalRequested) and ask is not None and (asked is None or asked.id != ask.id):
         told = True
         yield "approval_requested"
     if ask is not None and ask.state != "pending" and _pends(asked, ask):

@@ -7,17 +7,17 @@ from typing import Any
 from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
-from toolcards.adapters.frames import Frame
+from toolcards.adapters.frames import ProtocolFrame
 
 
-class Stamped(Frame):
+class TimestampedEvent(ProtocolFrame):
     """An event with its time, which is the sender's and orders nothing."""
 
     model_config = ConfigDict(alias_generator=to_camel)
     timestamp: float | None = None
 
 
-class Event(Stamped):
+class AgUiEvent(TimestampedEvent):
     """What every event may carry."""
 
     metadata: dict[str, Any] | None = None
@@ -35,6 +35,6 @@ class Event(Stamped):
         return extras if isinstance(extras, dict) else {}
 
 
-def word(value: Any) -> str:
+def to_text(value: Any) -> str:
     """Return the value if it is a text, else nothing."""
     return value if isinstance(value, str) else ""

@@ -14,15 +14,15 @@ from pydantic import Field
 
 from toolcards.adapters import strict
 from toolcards.adapters.ag_ui import interrupts, resume_entries
-from toolcards.adapters.ag_ui.base_event import Event, Stamped, word
+from toolcards.adapters.ag_ui.base_event import AgUiEvent, TimestampedEvent, to_text
 from toolcards.adapters.ag_ui.interrupts import Interrupt
-from toolcards.adapters.ag_ui.result_events import Encrypted, Messages, Result
+from toolcards.adapters.ag_ui.result_events import EncryptedValueEvent, MessagesSnapshotEvent, ToolCallResultEvent
 from toolcards.adapters.base import Adapter, BadFrame, Facts
-from toolcards.adapters.frames import Decoder, Frame
+from toolcards.adapters.frames import Decoder, ProtocolFrame
 from toolcards.core.calls import facts as f
 
 
-class RunStarted(Event):
+class RunStartedEvent(AgUiEvent):
     """A run of the thread begins."""
 
     type: Literal["RUN_STARTED"]
@@ -34,32 +34,32 @@ class RunStarted(Event):
         return [f.RunStarted(scope=self.run_id)]
 
 
-class Outcome(Frame):
+class RunOutcome(ProtocolFrame):
     """How a run finished; types we do not know count as success."""
 
     type: str = "success"
     interrupts: list[Interrupt] = []
 
 
-class RunFinished(Event):
+class RunFinishedEvent(AgUiEvent):
     """The run ends, perhaps with questions. In TanStack's stream every turn ends so; only the last is the end."""
 
     type: Literal["RUN_FINISHED"]
     thread_id: str = ""
     run_id: str = ""
-    outcome: Outcome | None = None
+    outcome: RunOutcome | None = None
 
     def facts(self) -> Facts:
         """The questions, then the end."""
         if self.outcome is None and self.tanstack.get("finishReason") == "tool_calls":
             return []
-        outcome = self.outcome or Outcome()
+        outcome = self.outcome or RunOutcome()
         how: f.Outcome = _OUTCOMES.get(outcome.type, "ok")
         asked = [fact for entry in outcome.interrupts for fact in entry.facts()] if how == "interrupt" else []
         return [*asked, f.RunEnded(outcome=how, scope=self.run_id, close_open_input=True)]
 
 
-class RunError(Event):
+class RunErrorEvent(AgUiEvent):
     """The run failed; everything open ends."""
 
     type: Literal["RUN_ERROR"]
@@ -70,7 +70,7 @@ class RunError(Event):
         return [f.RunEnded(outcome="error", reason=self.message)]
 
 
-class RunCancelled(Event):
+class RunCancelledEvent(AgUiEvent):
     """The run was cancelled (before 1.0)."""
 
     type: Literal["RUN_CANCELLED"]
@@ -81,7 +81,7 @@ class RunCancelled(Event):
         return [f.RunEnded(outcome="aborted", scope=self.run_id or "")]
 
 
-class StepStarted(Event):
+class StepStartedEvent(AgUiEvent):
     """A named step begins."""
 
     type: Literal["STEP_STARTED"]
@@ -92,7 +92,7 @@ class StepStarted(Event):
         return [f.StepStarted(name=self.step_name)]
 
 
-class StepFinished(Event):
+class StepFinishedEvent(AgUiEvent):
     """A named step ends."""
 
     type: Literal["STEP_FINISHED"]
@@ -103,7 +103,7 @@ class StepFinished(Event):
         return [f.StepFinished(name=self.step_name)]
 
 
-class Content(Event):
+class MessageContentEvent(AgUiEvent):
     """A piece of text or reasoning."""
 
     texts: ClassVar[int] = 3
@@ -116,7 +116,7 @@ class Content(Event):
         return [f.TextDelta(text=self.delta, channel="text" if self.type[0] == "T" else "reasoning", lane=self.lane)]
 
 
-class ContentChunk(Event):
+class MessageChunkEvent(AgUiEvent):
     """Text or reasoning without start and end; THINKING is reasoning's old name."""
 
     type: Literal["TEXT_MESSAGE_CHUNK", "REASONING_MESSAGE_CHUNK", "THINKING_TEXT_MESSAGE_CONTENT"]
@@ -128,7 +128,7 @@ class ContentChunk(Event):
         return [f.TextDelta(text=self.delta, channel=channel, lane=self.lane)] if self.delta else []
 
 
-class CallStart(Event):
+class ToolCallStartEvent(AgUiEvent):
     """The model begins to write a call, or repeats one after its approval."""
 
     type: Literal["TOOL_CALL_START"]
@@ -140,7 +140,7 @@ class CallStart(Event):
         return [f.InputStarted(self.tool_call_id, self.tool_call_name, lane=self.lane)]
 
 
-class CallArgs(Stamped):
+class ToolCallArgsEvent(TimestampedEvent):
     """A piece of the input; may be empty."""
 
     texts: ClassVar[int] = 3
@@ -153,7 +153,7 @@ class CallArgs(Stamped):
         return [f.InputDelta(self.tool_call_id, self.delta)]
 
 
-class CallEnd(Event):
+class ToolCallEndEvent(AgUiEvent):
     """The input is whole, which does not say that it is valid. TanStack adds it as a value."""
 
     type: Literal["TOOL_CALL_END"]
@@ -168,7 +168,7 @@ class CallEnd(Event):
         return [f.InputReady(self.tool_call_id, input=value, has_input=given, lane=self.lane)]
 
 
-class CallChunk(Event):
+class ToolCallChunkEvent(AgUiEvent):
     """Start, piece and continuation in one."""
 
     type: Literal["TOOL_CALL_CHUNK"]
@@ -181,7 +181,7 @@ class CallChunk(Event):
         return [f.InputChunk(self.tool_call_id or "", self.tool_call_name or "", self.delta or "", self.lane)]
 
 
-class Custom(Event):
+class CustomEvent(AgUiEvent):
     """Events with names of the producers' own; LangGraph and TanStack once asked for approvals so."""
 
     type: Literal["CUSTOM"]
@@ -193,12 +193,12 @@ class Custom(Event):
         """The questions, or an input for the client's own tool."""
         if self.name == "on_interrupt":
             known = self.raw_event.get("id") if isinstance(self.raw_event, dict) else ""
-            return interrupts.legacy(self.value, word(known))
+            return interrupts.legacy(self.value, to_text(known))
         read = _TANSTACK.get(self.name)
         return read(self.value) if read and isinstance(self.value, dict) else []
 
 
-class LaneStarted(Event):
+class SubagentStartedEvent(AgUiEvent):
     """A sub-agent begins."""
 
     type: Literal["SUBAGENT_STARTED"]
@@ -213,12 +213,12 @@ class LaneStarted(Event):
         return [f.LaneStarted(lane=self.lane, name=self.name, parent_lane=above, parent_call=call)]
 
 
-class LaneFinished(Event):
+class SubagentFinishedEvent(AgUiEvent):
     """A sub-agent ends, or waits for answers."""
 
     type: Literal["SUBAGENT_FINISHED"]
     subagent_run_id: str
-    outcome: Outcome | None = None
+    outcome: RunOutcome | None = None
 
     def facts(self) -> Facts:
         """The lane's end."""
@@ -226,7 +226,7 @@ class LaneFinished(Event):
         return [f.RunEnded(outcome=how, lane=self.lane, close_open_input=True)]
 
 
-class LaneFailed(Event):
+class SubagentErrorEvent(AgUiEvent):
     """A sub-agent failed."""
 
     type: Literal["SUBAGENT_ERROR"]
@@ -238,7 +238,7 @@ class LaneFailed(Event):
         return [f.RunEnded(outcome="error", reason=self.message, lane=self.lane)]
 
 
-class Quiet(Event):
+class IgnoredEvent(AgUiEvent):
     """Events that say nothing of runs and calls; THINKING_* are those of before 1.0."""
 
     type: Literal[
@@ -249,9 +249,10 @@ class Quiet(Event):
 
 
 Events = Annotated[
-    CallArgs | Content | CallStart | CallEnd | CallChunk | Result | ContentChunk | RunStarted | RunFinished | RunError
-    | RunCancelled | StepStarted | StepFinished | Encrypted | Messages | Custom | LaneStarted | LaneFinished
-    | LaneFailed | Quiet,
+    ToolCallArgsEvent | MessageContentEvent | ToolCallStartEvent | ToolCallEndEvent | ToolCallChunkEvent
+    | ToolCallResultEvent | MessageChunkEvent | RunStartedEvent | RunFinishedEvent | RunErrorEvent | RunCancelledEvent
+    | StepStartedEvent | StepFinishedEvent | EncryptedValueEvent | MessagesSnapshotEvent | CustomEvent
+    | SubagentStartedEvent | SubagentFinishedEvent | SubagentErrorEvent | IgnoredEvent,
     Field(discriminator="type"),
 ]  # fmt: skip
 
@@ -267,23 +268,25 @@ def run_of(text: str) -> str:
     except BadFrame:
         return ""
     chunk = frame.get("chunk") if isinstance(frame, dict) else None
-    return word((chunk if isinstance(chunk, dict) else frame).get("threadId")) if isinstance(frame, dict) else ""
+    return to_text((chunk if isinstance(chunk, dict) else frame).get("threadId")) if isinstance(frame, dict) else ""
 
 
 def _approval_requested(value: dict[str, Any]) -> Facts:
     """TanStack's own event of before its interrupts."""
-    call_id, approval = word(value.get("toolCallId")), value.get("approval")
-    source_id = word(approval.get("id")) if isinstance(approval, dict) else ""
+    call_id, approval = to_text(value.get("toolCallId")), value.get("approval")
+    source_id = to_text(approval.get("id")) if isinstance(approval, dict) else ""
     if not call_id:
         return []
     source_id = source_id or f"approval_{call_id}"
     kept = {"interruptId": source_id, "style": "tanstack"}
-    return [f.ApprovalAsked(call_id, source_id, reply_to=kept, tool=word(value.get("toolName")))]
+    return [f.ApprovalRequested(call_id, source_id, reply_to=kept, tool=to_text(value.get("toolName")))]
 
 
 def _input_available(value: dict[str, Any]) -> Facts:
-    call_id = word(value.get("toolCallId"))
-    return [f.InputReady(call_id, word(value.get("toolName")), value.get("input"), "input" in value)] if call_id else []
+    call_id = to_text(value.get("toolCallId"))
+    return (
+        [f.InputReady(call_id, to_text(value.get("toolName")), value.get("input"), "input" in value)] if call_id else []
+    )
 
 
 _TANSTACK: dict[str, Callable[[dict[str, Any]], Facts]] = {

@@ -14,13 +14,13 @@ from typing import Any
 from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
-from toolcards.adapters.base import Answer, BadFrame, Facts
-from toolcards.adapters.frames import Frame
+from toolcards.adapters.base import ApprovalAnswer, BadFrame, Facts
+from toolcards.adapters.frames import ProtocolFrame
 from toolcards.adapters.strict import loads
 from toolcards.core.calls import facts as f
 
 
-class Interrupt(Frame):
+class Interrupt(ProtocolFrame):
     """One entry of `RUN_FINISHED.outcome.interrupts`."""
 
     model_config = ConfigDict(alias_generator=to_camel)
@@ -34,11 +34,11 @@ class Interrupt(Frame):
     def facts(self) -> Facts:
         """The questions it asks; none where it is not about a call, and a client's own tool is no question."""
         if self._for_the_client():
-            return [f.Closed(self.tool_call_id, "ok")] if self.tool_call_id else []
+            return [f.CallClosed(self.tool_call_id, "ok")] if self.tool_call_id else []
         asked = _langchain(self._raw(), self.id)
         if asked is None:
             call_id = self.tool_call_id or ""
-            asked = [f.ApprovalAsked(call_id, self.id, reply_to=self._reply_to())] if call_id else []
+            asked = [f.ApprovalRequested(call_id, self.id, reply_to=self._reply_to())] if call_id else []
         return [self._completed(question) for question in asked]
 
     def _for_the_client(self) -> bool:
@@ -55,8 +55,8 @@ class Interrupt(Frame):
             return {"interruptId": self.id, "style": "tanstack"}
         return {"interruptId": self.id, "style": "langgraph" if "langgraph" in known else "approval"}
 
-    def _completed(self, asked: f.ApprovalAsked) -> f.ApprovalAsked:
-        return f.ApprovalAsked(
+    def _completed(self, asked: f.ApprovalRequested) -> f.ApprovalRequested:
+        return f.ApprovalRequested(
             asked.call_id or (self.tool_call_id or ""), asked.source_id, reason=self.message or asked.reason,
             expires_at=_seconds(self.expires_at), reply_to=asked.reply_to, tool=asked.tool, input=asked.input,
         )  # fmt: skip
@@ -72,14 +72,14 @@ def legacy(value: Any, interrupt_id: str = "") -> Facts:
     return list(_langchain(value, interrupt_id) or [])
 
 
-def encode(answer: Answer) -> dict[str, Any]:
+def encode(answer: ApprovalAnswer) -> dict[str, Any]:
     """Return the `ResumeEntry` that answers one interrupt, in its producer's style."""
     kept = answer.reply_to if isinstance(answer.reply_to, dict) else {}
     payload = _STYLES[kept.get("style", "approval")](answer, kept)
     return {"interruptId": kept.get("interruptId") or answer.source_id, "status": "resolved", "payload": payload}
 
 
-def encode_all(answers: Sequence[Answer]) -> list[dict[str, Any]]:
+def encode_all(answers: Sequence[ApprovalAnswer]) -> list[dict[str, Any]]:
     """Return one `resume` array for all questions of a run; a batch's decisions stand in the asked order."""
     entries: dict[str, dict[str, Any]] = {}
     for answer in sorted(answers, key=_place):
@@ -90,12 +90,12 @@ def encode_all(answers: Sequence[Answer]) -> list[dict[str, Any]]:
     return list(entries.values())
 
 
-def _place(answer: Answer) -> int:
+def _place(answer: ApprovalAnswer) -> int:
     kept = answer.reply_to
     return int(kept.get("place", 0)) if isinstance(kept, dict) else 0
 
 
-def _langchain(raw: Any, interrupt_id: str) -> list[f.ApprovalAsked] | None:
+def _langchain(raw: Any, interrupt_id: str) -> list[f.ApprovalRequested] | None:
     """The questions of a LangChain `HITLRequest`, batched or per call; None where it is something else."""
     if not isinstance(raw, dict):
         return None
@@ -104,30 +104,30 @@ def _langchain(raw: Any, interrupt_id: str) -> list[f.ApprovalAsked] | None:
     if not isinstance(raw.get("tool_call_id"), str):
         return None
     kept = {"interruptId": interrupt_id, "style": "langgraph", "tool": _text(raw.get("name"))}
-    return [f.ApprovalAsked(raw["tool_call_id"], interrupt_id, reason=_text(raw.get("description")), reply_to=kept)]
+    return [f.ApprovalRequested(raw["tool_call_id"], interrupt_id, reason=_text(raw.get("description")), reply_to=kept)]
 
 
-def _batch(actions: list[Any], interrupt_id: str) -> Iterator[f.ApprovalAsked]:
+def _batch(actions: list[Any], interrupt_id: str) -> Iterator[f.ApprovalRequested]:
     named = [action for action in actions if isinstance(action, dict) and isinstance(action.get("name"), str)]
     for place, action in enumerate(named):
         kept = {
             "interruptId": interrupt_id, "style": "langgraph-batch", "tool": action["name"],
             "place": place, "of": len(named),
         }  # fmt: skip
-        yield f.ApprovalAsked(
+        yield f.ApprovalRequested(
             "", f"{interrupt_id}#{place}" if interrupt_id else "", reason=_text(action.get("description")),
             reply_to=kept, tool=action["name"], input=action.get("args", action.get("arguments")),
         )  # fmt: skip
 
 
-def _plain(answer: Answer, kept: dict[str, Any]) -> dict[str, Any]:
+def _plain(answer: ApprovalAnswer, kept: dict[str, Any]) -> dict[str, Any]:
     payload = _bare(answer, kept)
     if answer.reason and not answer.approved:
         payload["reason"] = answer.reason
     return payload
 
 
-def _bare(answer: Answer, kept: dict[str, Any]) -> dict[str, Any]:
+def _bare(answer: ApprovalAnswer, kept: dict[str, Any]) -> dict[str, Any]:
     """TanStack's schema takes no other field; a denial is `{"approved": false}` alone."""
     payload: dict[str, Any] = {"approved": answer.approved}
     if answer.approved and answer.edited_input is not None:
@@ -135,7 +135,7 @@ def _bare(answer: Answer, kept: dict[str, Any]) -> dict[str, Any]:
     return payload
 
 
-def _decision(answer: Answer, kept: dict[str, Any]) -> dict[str, Any]:
+def _decision(answer: ApprovalAnswer, kept: dict[str, Any]) -> dict[str, Any]:
     if not answer.approved:
         return {"type": "reject"} | ({"message": answer.reason} if answer.reason else {})
     if answer.edited_input is not None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from toolcards.adapters import strict
-from toolcards.adapters.ag_ui.base_event import Event, word
+from toolcards.adapters.ag_ui.base_event import AgUiEvent, to_text
 from toolcards.adapters.base import Facts
 from toolcards.core.calls import facts as f
 
@@ -21,7 +21,7 @@ _MARKS: dict[str, Literal["failed", "retried", "denied", "interrupted"]] = {
 _CAUSES = {"unknown_tool": "no_such_tool", "validation_error": "invalid_input"}
 
 
-class Result(Event):
+class ToolCallResultEvent(AgUiEvent):
     """A call's result; whether it is a failure is said in four ways, or later."""
 
     type: Literal["TOOL_CALL_RESULT"]
@@ -38,13 +38,13 @@ class Result(Event):
             return [f.OutputFailed(self.tool_call_id, self.error or _words(self.content))]
         told = self.mcp_result or (self.metadata or {}).get("mcpResult")
         failed = isinstance(told, dict) and told.get("isError") is True
-        if failed or "output-error" in {word(self.tanstack.get("state")), word(self.state)}:
+        if failed or "output-error" in {to_text(self.tanstack.get("state")), to_text(self.state)}:
             return [f.OutputFailed(self.tool_call_id, _words(self.content), "tool_reported" if failed else "")]
         output = strict.maybe(self.content) if isinstance(self.content, str) else self.content
         return [f.OutputReady(self.tool_call_id, output, self.message_id)]
 
 
-class Encrypted(Event):
+class EncryptedValueEvent(AgUiEvent):
     """Where Pydantic AI says how a result really ended; despite its name it is plain JSON."""
 
     type: Literal["REASONING_ENCRYPTED_VALUE"]
@@ -57,15 +57,15 @@ class Encrypted(Event):
         said = strict.maybe(self.encrypted_value)
         marks = said.get("pydantic_ai") if isinstance(said, dict) else None
         outcome = marks.get("outcome") if isinstance(marks, dict) else None
-        mark = _MARKS.get(word(outcome))
+        mark = _MARKS.get(to_text(outcome))
         if self.subtype != "message" or mark is None or not isinstance(marks, dict):
             return []
         retry = marks.get("retry")
-        cause = word(retry.get("cause")) if isinstance(retry, dict) else ""
-        return [f.OutcomeMarked("", mark, self.entity_id, _CAUSES.get(cause, ""))]
+        cause = to_text(retry.get("cause")) if isinstance(retry, dict) else ""
+        return [f.OutcomeReported("", mark, self.entity_id, _CAUSES.get(cause, ""))]
 
 
-class Messages(Event):
+class MessagesSnapshotEvent(AgUiEvent):
     """All messages so far; proves results that no event told (LangGraph)."""
 
     type: Literal["MESSAGES_SNAPSHOT"]
@@ -74,7 +74,7 @@ class Messages(Event):
     def facts(self) -> Facts:
         """One fact for each tool message."""
         return [
-            f.SnapshotSeen(message["toolCallId"], message.get("content"), _text(message.get("error")))
+            f.SnapshotReceived(message["toolCallId"], message.get("content"), _text(message.get("error")))
             for message in self.messages
             if message.get("role") == "tool" and isinstance(message.get("toolCallId"), str)
         ]
@@ -83,7 +83,7 @@ class Messages(Event):
 def _words(content: str | list[Any]) -> str:
     """A failure's message: `{"error": …}` is how TanStack and others wrap it."""
     if isinstance(content, list):
-        return "".join(word(part.get("text")) for part in content if isinstance(part, dict))
+        return "".join(to_text(part.get("text")) for part in content if isinstance(part, dict))
     said = strict.maybe(content)
     return said["error"] if isinstance(said, dict) and isinstance(said.get("error"), str) else content
 

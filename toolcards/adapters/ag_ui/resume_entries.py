@@ -71,10 +71,10 @@ def _spread(source_id: str, payload: Any, batch: list[str]) -> Iterator[tuple[st
             yield asked, decision
 
 
-def _answer(source_id: str, payload: Any) -> f.ApprovalAnswered | f.Closed | None:
+def _answer(source_id: str, payload: Any) -> f.ApprovalAnswered | f.CallClosed | None:
     """The answer that a payload means; None for what is no yes and no no (the agent will refuse it)."""
     if payload is False and source_id.startswith(_OF_CALL):  # TanStack AI: neither yes nor no, and its server says so
-        return f.Closed(source_id.removeprefix(_OF_CALL), "cancelled", reason="Cancelled where the agent runs.")
+        return f.CallClosed(source_id.removeprefix(_OF_CALL), "cancelled", reason="Cancelled where the agent runs.")
     if payload is False:
         return f.ApprovalAnswered("", False, source_id, reason="Cancelled where the agent runs.")
     said = _dict(payload)

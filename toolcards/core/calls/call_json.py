@@ -7,8 +7,8 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from toolcards.core.calls.card import Ask, ByHand, Card, ToolCallState, Verdict
-from toolcards.core.calls.facts import By
+from toolcards.core.calls.card import Card, CardApproval, CardDecision, ManualOutcome, ToolCallState
+from toolcards.core.calls.facts import Actor
 from toolcards.core.calls.summary import summary
 
 __all__ = ["call_json", "moment", "summary", "without_bodies"]
@@ -62,7 +62,7 @@ def call_json(card: Card, *, run: str, id: str) -> dict[str, Any]:  # noqa: A002
 
 def view_sha256(card: Card) -> str:
     """Return the digest of what a person reads before they answer; `card` is masked as they see it."""
-    ask = card.approval or Ask()
+    ask = card.approval or CardApproval()
     shown = [
         card.tool.name, card.tool.source, list(card.agent_path), card.shown_input, card.original_input, ask.edited,
         ask.request_reason, card.decision.reason if card.decision else "",
@@ -104,7 +104,7 @@ def _error(card: Card) -> dict[str, Any] | None:
     }
 
 
-def _approval(ask: Ask | None, view: str | None = None) -> dict[str, Any] | None:
+def _approval(ask: CardApproval | None, view: str | None = None) -> dict[str, Any] | None:
     """The approval; `reason` is the answer's, `request_reason` the question's."""
     if ask is None:
         return None
@@ -133,7 +133,7 @@ def _approval(ask: Ask | None, view: str | None = None) -> dict[str, Any] | None
     }
 
 
-def _decision(verdict: Verdict | None) -> dict[str, Any] | None:
+def _decision(verdict: CardDecision | None) -> dict[str, Any] | None:
     if verdict is None:
         return None
     return {
@@ -153,13 +153,13 @@ def _denied(card: Card) -> dict[str, Any] | None:
     return {"reason": card.denied or None, "by": _by(card.denied_by)}
 
 
-def _by_hand(said: ByHand | None) -> dict[str, Any] | None:
+def _by_hand(said: ManualOutcome | None) -> dict[str, Any] | None:
     if said is None:
         return None
     return {"outcome": said.outcome, "by": _by(said.by), "note": said.note or None, "at": moment(said.at)}
 
 
-def _by(by: By | None) -> dict[str, str] | None:
+def _by(by: Actor | None) -> dict[str, str] | None:
     return None if by is None else {"kind": by.kind, "name": by.name}
 
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from toolcards.client.common.tool_kinds import KINDS as KINDS
-from toolcards.core.calls.facts import By
+from toolcards.core.calls.facts import Actor
 from toolcards.core.calls.text_rope import EMPTY, Rope
 
 
@@ -24,13 +24,13 @@ class ToolCallState(StrEnum):
 
 
 TERMINAL = frozenset({ToolCallState.OUTPUT_AVAILABLE, ToolCallState.OUTPUT_ERROR, ToolCallState.OUTPUT_DENIED})
-LEFT_OPEN = frozenset({"truncated", "run-error"})  # causes of an end that tell nothing of the tool
+UNKNOWN_OUTCOME_CAUSES = frozenset({"truncated", "run-error"})  # causes of an end that tell nothing of the tool
 UNKNOWN_TOOL = "unknown tool"
 BY_SOURCE, EDITED = "by the source", "edited"  # what `Card.repair` says where no repair of ours changed the input
 
 
 @dataclass(frozen=True)
-class Tool:
+class CardTool:
     """What is called: `source` is the server or package it comes from, `kind` one of the ten `KINDS`."""
 
     name: str = UNKNOWN_TOOL
@@ -40,7 +40,7 @@ class Tool:
 
 
 @dataclass(frozen=True)
-class Failure:
+class CardError:
     """Why a call failed; `retryable` None means not stated, an empty message is still a failure.
 
     `after_ms`: how long to wait before trying again, where somebody said (`Retry-After`); at most a minute.
@@ -55,7 +55,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Ask:
+class CardApproval:
     """The approval as the card shows it. `id` is ours, `source_id` the wire's; times are epoch seconds."""
 
     id: str = ""
@@ -67,7 +67,7 @@ class Ask:
     requested_at: float = 0.0
     expires_at: float = 0.0
     decided_at: float = 0.0
-    by: By | None = None
+    by: Actor | None = None
     reason: str = ""
     votable: bool = False
     args_sha256: str = ""
@@ -82,7 +82,7 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CardDecision:
     """The policy decision as the card shows it."""
 
     effect: str
@@ -90,7 +90,7 @@ class Verdict:
     reason: str = ""
     rule: str = ""
     version: int = 0
-    by: By = By("default")
+    by: Actor = Actor("default")
     suggest: str = ""
     would: tuple[dict[str, Any], ...] = ()
     args_sha256: str = ""
@@ -101,25 +101,25 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Permit:
-    """The single-use right to run a call that a rule allowed; `state` as in facts.PermitMoved."""
+class CardPermit:
+    """The single-use right to run a call that a rule allowed; `state` as in facts.PermitChanged."""
 
     id: str = ""
     state: str = "issued"
 
 
 @dataclass(frozen=True)
-class ByHand:
+class ManualOutcome:
     """What a person said of a call whose end nobody had heard; `outcome` is succeeded or failed."""
 
     outcome: str = ""
-    by: By | None = None
+    by: Actor | None = None
     note: str = ""
     at: float = 0.0
 
 
 @dataclass(frozen=True)
-class Times:
+class Milestones:
     """When the card reached its milestones, in epoch seconds; 0 is not yet."""
 
     started: float = 0.0
@@ -128,9 +128,9 @@ class Times:
     decided: float = 0.0
     finished: float = 0.0
 
-    def but(self, **changes: float) -> Times:
+    def but(self, **changes: float) -> Milestones:
         """Return these times with some changed."""
-        return Times(**(self.__dict__ | changes))
+        return Milestones(**(self.__dict__ | changes))
 
 
 # frozen but without __slots__: `but` copies one __dict__, ten times as fast as dataclasses.replace on 40 fields
@@ -150,7 +150,7 @@ class Card:
     rev: int = 0
     seq: int = 0
     first_seq: int = 0
-    tool: Tool = Tool()
+    tool: CardTool = CardTool()
     agent_path: tuple[str, ...] = ()
     parent_call: str = ""
     scope: str = ""
@@ -179,18 +179,18 @@ class Card:
     has_output: bool = False
     output_message: str = ""
     detail: Any = None  # what the agent was told after a denial
-    error: Failure | None = None
+    error: CardError | None = None
     begun: bool = False  # its input was complete, or it came to an end of its own: hooks heard of it
     revived: int = 0  # how often it went on after it had ended: each time is another attempt for hooks
     overruled: bool = False  # this end took the place of another, which hooks had heard of
     denied: str = ""
-    denied_by: By | None = None
-    by_hand: ByHand | None = None  # kept when a real result comes after it
-    approval: Ask | None = None
-    decision: Verdict | None = None
-    permit: Permit | None = None
+    denied_by: Actor | None = None
+    by_hand: ManualOutcome | None = None  # kept when a real result comes after it
+    approval: CardApproval | None = None
+    decision: CardDecision | None = None
+    permit: CardPermit | None = None
     anomalies: tuple[tuple[str, float], ...] = ()
-    times: Times = Times()
+    times: Milestones = Milestones()
 
     def but(self, **changes: Any) -> Card:
         """Return this card with some fields changed."""
@@ -259,7 +259,11 @@ class Card:
             return self.approval.state == "unknown"
         waited = bool(self.times.requested) and not self.times.decided
         allowed = self.decision is not None and self.decision.effect == "allow"
-        return self.begun and not waited and (self.cause in LEFT_OPEN or (self.cause == "aborted" and allowed))
+        return (
+            self.begun
+            and not waited
+            and (self.cause in UNKNOWN_OUTCOME_CAUSES or (self.cause == "aborted" and allowed))
+        )
 
     @property
     def shown_input(self) -> Any:

@@ -6,16 +6,26 @@ import json
 from dataclasses import MISSING, fields
 from typing import Any
 
-from toolcards.core.calls.card import Ask, ByHand, Card, Failure, Permit, Times, Tool, ToolCallState, Verdict
-from toolcards.core.calls.facts import By
+from toolcards.core.calls.card import (
+    Card,
+    CardApproval,
+    CardDecision,
+    CardError,
+    CardPermit,
+    CardTool,
+    ManualOutcome,
+    Milestones,
+    ToolCallState,
+)
+from toolcards.core.calls.facts import Actor
 from toolcards.core.calls.text_rope import Rope
 
 _PLAIN = tuple(f.name for f in fields(Card) if f.name not in {"text", "segment"})
 _DEFAULTS = Card("").__dict__
 _encoded = json.JSONEncoder(separators=(",", ":")).encode
 _NESTED = {
-    "tool": Tool, "error": Failure, "approval": Ask, "decision": Verdict, "times": Times, "denied_by": By,
-    "by_hand": ByHand, "permit": Permit,
+    "tool": CardTool, "error": CardError, "approval": CardApproval, "decision": CardDecision, "times": Milestones,
+    "denied_by": Actor, "by_hand": ManualOutcome, "permit": CardPermit,
 }  # fmt: skip
 
 
@@ -55,7 +65,7 @@ def _plain(value: Any) -> Any:
     if cls in _BLANKS:
         blank = _BLANKS[cls]
         shown = {name: getattr(value, name) for name, default in blank if getattr(value, name) is not default}
-        return {name: {"kind": v.kind, "name": v.name} if type(v) is By else v for name, v in shown.items()}
+        return {name: {"kind": v.kind, "name": v.name} if type(v) is Actor else v for name, v in shown.items()}
     return value
 
 
@@ -63,12 +73,15 @@ def _blank(cls: type) -> tuple[tuple[str, Any], ...]:
     return tuple((f.name, {} if f.default_factory is not MISSING else f.default) for f in fields(cls))
 
 
-_BLANKS = {cls: _blank(cls) for cls in (Tool, Failure, Ask, Verdict, Permit, Times, By, ByHand)}
+_BLANKS = {
+    cls: _blank(cls)
+    for cls in (CardTool, CardError, CardApproval, CardDecision, CardPermit, Milestones, Actor, ManualOutcome)
+}
 
 
 def _nested(cls: type, said: dict[str, Any]) -> Any:
     if said.get("by") is not None:
-        said["by"] = By(**said["by"])
+        said["by"] = Actor(**said["by"])
     if "would" in said:
         said["would"] = tuple(said["would"])
     if "escalated" in said:

@@ -68,7 +68,7 @@ class Narrator:
     def told(self, ordinal: int, before: Card | None, after: Card, fact: f.AnyFact, position: int) -> list[str]:
         """Return what happened to the call by the fact, in order."""
         held = self.unsettled
-        if held is not None and held.ordinal == ordinal and isinstance(fact, f.OutcomeMarked) and before is not None:
+        if held is not None and held.ordinal == ordinal and isinstance(fact, f.OutcomeReported) and before is not None:
             self.unsettled = None
             return h.happenings(before.but(state=h.S.INPUT_AVAILABLE), after)
         events = h.happenings(before, after)
@@ -85,7 +85,7 @@ ENDING = (h.AFTER, h.SETTLED)
 
 def _belongs(fact: f.AnyFact) -> bool:
     """Whether the fact says how the call really ended, or is a note of ours about it."""
-    return isinstance(fact, f.OutcomeMarked) or (isinstance(fact, f.Odd) and fact.code == _OURS)
+    return isinstance(fact, f.OutcomeReported) or (isinstance(fact, f.AnomalyRecorded) and fact.code == _OURS)
 
 
 def _may_be_none(card: Card) -> bool:

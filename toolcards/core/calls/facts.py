@@ -15,13 +15,13 @@ from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 Outcome: TypeAlias = Literal["ok", "not-executed", "interrupt", "aborted", "error", "truncated"]
-Closing: TypeAlias = Literal[
+CloseReason: TypeAlias = Literal[
     "ok", "not-executed", "interrupt", "aborted", "error", "truncated", "expired", "superseded", "changed", "cancelled"
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class By:
+class Actor:
     """Who or what answered: `kind` is one of the contract's `by.kind` words, `name` for people and rules."""
 
     kind: str
@@ -129,7 +129,7 @@ class InputRepaired:
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class PolicyDecided:
     """Policy judged the call; what it said, by which rule of which version, and why.
 
     `moment` holds what else the answer depended on (Question.moment), so that it can be found again.
@@ -142,7 +142,7 @@ class Decided:
     reason: str = ""
     rule: str = ""
     version: int = 0
-    by: By = By("default")
+    by: Actor = Actor("default")
     suggest: str = ""
     would: list[dict[str, Any]] = field(default_factory=list)
     args_sha256: str = ""
@@ -154,7 +154,7 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True)
-class PermitMoved:
+class PermitChanged:
     """The single-use right to run a call that a rule allowed: issued, then used, void or expired.
 
     `state`: issued claimed void expired revoked superseded succeeded failed unknown.
@@ -168,7 +168,7 @@ class PermitMoved:
 
 
 @dataclass(frozen=True, slots=True)
-class ApprovalAsked:
+class ApprovalRequested:
     """A person's answer is wanted. `id` is ours, `source_id` the wire's; `opener` says who waits for it.
 
     Without `call_id` the board finds the call by `tool` and `input` (batched interrupts name no ids).
@@ -202,7 +202,7 @@ class ApprovalAnswered:
     source_id: str = ""
     id: str = ""
     reason: str = ""
-    by: By = By("host")
+    by: Actor = Actor("host")
     input: Any = None
     has_input: bool = False
     args_sha256: str = ""  # of the input that was approved, where it was edited
@@ -210,14 +210,14 @@ class ApprovalAnswered:
 
 
 @dataclass(frozen=True, slots=True)
-class Voted:
+class VoteCounted:
     """One of several people needed has answered; `have` votes so far say yes. An edit starts the count anew."""
 
     type: ClassVar[str] = "voted"
     call_id: str
     have: int
     id: str = ""
-    by: By = By("human")
+    by: Actor = Actor("human")
     edited: Any = None
     has_edited: bool = False
     args_sha256: str = ""  # of the edited input, which the next votes are about
@@ -225,7 +225,7 @@ class Voted:
 
 
 @dataclass(frozen=True, slots=True)
-class ApprovalRebound:
+class ApprovalInputChanged:
     """The agent changed the input of its own open question; `args_sha256` is what votes are about from here on."""
 
     type: ClassVar[str] = "approval-rebound"
@@ -236,7 +236,7 @@ class ApprovalRebound:
 
 
 @dataclass(frozen=True, slots=True)
-class ApprovalMoved:
+class ApprovalChanged:
     """The approval went on after its answer (claimed, succeeded, failed, unknown, revoked, …)."""
 
     type: ClassVar[str] = "approval-moved"
@@ -247,7 +247,7 @@ class ApprovalMoved:
 
 
 @dataclass(frozen=True, slots=True)
-class Escalated:
+class ApprovalEscalated:
     """Nobody answered for a while, so these people and groups are asked too, as the rule says."""
 
     type: ClassVar[str] = "escalated"
@@ -258,7 +258,7 @@ class Escalated:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentMoved:
+class AgentPresenceChanged:
     """The agent of a call that waits for a person, or for its agent, went away or came back."""
 
     type: ClassVar[str] = "agent-moved"
@@ -310,12 +310,12 @@ class OutputDenied:
     type: ClassVar[str] = "output-denied"
     call_id: str
     reason: str = ""
-    by: By = By("host")
+    by: Actor = Actor("host")
     at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class OutcomeMarked:
+class OutcomeReported:
     """A later frame tells how the result `message_id` really ended (Pydantic AI over AG-UI)."""
 
     type: ClassVar[str] = "outcome-marked"
@@ -327,7 +327,7 @@ class OutcomeMarked:
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotSeen:
+class SnapshotReceived:
     """A message snapshot shows a call's result; `error` is None where it shows none.
 
     `denied`: it shows a call that never ran, so whatever is still open was refused (Claude Code's PostToolBatch).
@@ -342,7 +342,7 @@ class SnapshotSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
+class CallClosed:
     """The run around the call ended so (the board makes one for each open card), or the clock or a person did.
 
     Without `call_id` it is every open call of the run's own lane (a new prompt: what still ran was interrupted).
@@ -350,25 +350,25 @@ class Closed:
 
     type: ClassVar[str] = "closed"
     call_id: str
-    how: Closing
+    how: CloseReason
     reason: str = ""
     at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class SettledByHand:
+class ManualOutcomeRecorded:
     """Nobody had heard how the call ended, and a person has looked; `note` is what they found."""
 
     type: ClassVar[str] = "settled-by-hand"
     call_id: str
     outcome: Literal["succeeded", "failed"]
     note: str = ""
-    by: By = By("human")
+    by: Actor = Actor("human")
     at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class CallRemoved:
     """The step was reset: the card is gone."""
 
     type: ClassVar[str] = "removed"
@@ -377,7 +377,7 @@ class Removed:
 
 
 @dataclass(frozen=True, slots=True)
-class Odd:
+class AnomalyRecorded:
     """Something about the call was not right and is worth keeping; changes nothing else."""
 
     type: ClassVar[str] = "odd"
@@ -469,7 +469,7 @@ class TextDelta:
 
 
 @dataclass(frozen=True, slots=True)
-class ErrorSeen:
+class ErrorReported:
     """An error that does not end the run by itself; it explains the end if none better comes."""
 
     type: ClassVar[str] = "error-seen"
@@ -501,16 +501,17 @@ class RunEnded:
 
 
 CallFact: TypeAlias = (
-    InputStarted | InputDelta | InputReady | InputInvalid | InputRepaired | Decided | PermitMoved | ApprovalAsked
-    | ApprovalAnswered | Voted | ApprovalRebound | ApprovalMoved | Escalated | AgentMoved | OutputPartial
-    | OutputReady | OutputFailed | OutputDenied | OutcomeMarked | SnapshotSeen | Closed | SettledByHand | Removed | Odd
+    InputStarted | InputDelta | InputReady | InputInvalid | InputRepaired | PolicyDecided | PermitChanged
+    | ApprovalRequested | ApprovalAnswered | VoteCounted | ApprovalInputChanged | ApprovalChanged | ApprovalEscalated
+    | AgentPresenceChanged | OutputPartial | OutputReady | OutputFailed | OutputDenied | OutcomeReported
+    | SnapshotReceived | CallClosed | ManualOutcomeRecorded | CallRemoved | AnomalyRecorded
 )  # fmt: skip
 RunFact: TypeAlias = (
     RunStarted | MessageStarted | LaneStarted | StepStarted | StepFinished | StepReset | TextDelta
-    | ErrorSeen | RunEnded
+    | ErrorReported | RunEnded
 )  # fmt: skip
 AnyFact: TypeAlias = CallFact | RunFact
-Piece: TypeAlias = tuple[str, str]  # an InputDelta not made yet: its call id and text
+InputPiece: TypeAlias = tuple[str, str]  # an InputDelta not made yet: its call id and text
 
 CALL_FACTS: tuple[Any, ...] = get_args(CallFact)
 RUN_FACTS: tuple[Any, ...] = get_args(RunFact)
@@ -539,7 +540,7 @@ def dump(fact: AnyFact) -> str:
     for name, default in _DEFAULTS[type(fact)]:
         value = getattr(fact, name)
         if value is not default and not (value == default and type(value) is type(default)):
-            said[name] = {"kind": value.kind, "name": value.name} if type(value) is By else value
+            said[name] = {"kind": value.kind, "name": value.name} if type(value) is Actor else value
     return _encoded(said)
 
 
@@ -550,6 +551,6 @@ def load(text: str, at: float = 0.0) -> AnyFact:
     if cls is None:
         raise ValueError("unknown fact type")
     if "by" in said:
-        said["by"] = By(**said["by"])
+        said["by"] = Actor(**said["by"])
     fact: AnyFact = cls(**said, at=at)
     return fact

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from toolcards.client.common import error_codes
-from toolcards.core.calls.card import LEFT_OPEN, TERMINAL, Card, ToolCallState
+from toolcards.core.calls.card import TERMINAL, UNKNOWN_OUTCOME_CAUSES, Card, ToolCallState
 
 S = ToolCallState
 BEFORE, AFTER, ERROR, SETTLED = (f"tool.execute.{word}" for word in ("before", "after", "error", "settled"))
@@ -93,7 +93,7 @@ def outcome_of(card: Card, before: Card | None = None) -> str:
         return "denied"
     if not card.soft or card.by_hand is not None:
         return "error"
-    return "unknown" if card.cause in LEFT_OPEN and not _waited(card, before) else "aborted"
+    return "unknown" if card.cause in UNKNOWN_OUTCOME_CAUSES and not _waited(card, before) else "aborted"
 
 
 def error_of(card: Card, before: Card | None = None) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, TypeAlias
 
-from toolcards.core.calls.facts import By
+from toolcards.core.calls.facts import Actor
 from toolcards.core.policy.evaluation import Findings, evaluate, trace
 from toolcards.core.policy.evaluation_context import MAX_STEPS
 from toolcards.core.policy.grants import Grant, granted
@@ -40,7 +40,7 @@ class Decision:
     rule: str = ""
     rules: tuple[str, ...] = ()
     version: int = 0
-    by: By = By("default")
+    by: Actor = Actor("default")
     suggest: str = ""
     would: tuple[dict[str, Any], ...] = ()
     ask: AskTerms | None = None
@@ -78,17 +78,19 @@ def decide(
     `limit` is the number of steps that evaluation may take (see `asked`); beyond it the code is `over_budget`.
     """
     if kill_switch:
-        return Decision(Effect.DENY, "kill_switch", "All tool calls are stopped.", by=By("kill_switch"))
+        return Decision(Effect.DENY, "kill_switch", "All tool calls are stopped.", by=Actor("kill_switch"))
     try:
         if policy is None:
-            return Decision(Effect.DENY, "gate_error", "There is no active policy.", by=By("gate_error"))
+            return Decision(Effect.DENY, "gate_error", "There is no active policy.", by=Actor("gate_error"))
         said = _decide(policy, question, tuple(grants), limit).but(version=policy.version)
         if said.effect is Effect.ASK:
             said = _someone(said, question, eligible)
         return said.but(trace=trace(policy, question, limit)) if explain else said
     except Exception as error:  # unclear answers deny
         reason = f"The policy could not be evaluated ({type(error).__name__})."
-        return Decision(Effect.DENY, "gate_error", reason, by=By("gate_error"), version=getattr(policy, "version", 0))
+        return Decision(
+            Effect.DENY, "gate_error", reason, by=Actor("gate_error"), version=getattr(policy, "version", 0)
+        )
 
 
 # ---------------------------------------------------------------- the order
@@ -115,11 +117,11 @@ def _denial(findings: Findings, identity: Identity | None) -> Decision | None:
     """Return the deny of the rules or of the tool's identity, if any."""
     if findings.unfinished is Effect.DENY:
         reason = "The rules that deny could not be evaluated completely for a call of this size, so it is denied."
-        return Decision(Effect.DENY, "over_budget", reason, by=By("default"), complete=False)
+        return Decision(Effect.DENY, "over_budget", reason, by=Actor("default"), complete=False)
     if findings.deny:
         return _by_rules(Effect.DENY, "rule_denied", findings.deny)
     if identity is not None and identity[1] is Effect.DENY:
-        return Decision(Effect.DENY, identity[0], _TOLD[identity[0]], by=By("default"))
+        return Decision(Effect.DENY, identity[0], _TOLD[identity[0]], by=Actor("default"))
     return None
 
 
@@ -131,11 +133,11 @@ def _unfinished(policy: Policy, left: tuple[Rule, ...], rest: Decision) -> Decis
     reason = "The rules could not be evaluated completely for a call of this size"
     if rest.effect is Effect.DENY:
         reason = f"{reason}, and the default is to deny."
-        return Decision(Effect.DENY, "over_budget", reason, by=By("default"), complete=False)
+        return Decision(Effect.DENY, "over_budget", reason, by=Actor("default"), complete=False)
     asking = (rule.ask for rule in left if rule.effect is Effect.ASK)
     terms = replace(reduce(AskTerms.union, asking, policy.ask), grants=("once",))
     return Decision(
-        Effect.ASK, "over_budget", f"{reason}, so approval is required.", by=By("default"), ask=terms, complete=False
+        Effect.ASK, "over_budget", f"{reason}, so approval is required.", by=Actor("default"), ask=terms, complete=False
     )
 
 
@@ -182,7 +184,7 @@ def _ask(
         if identity is not None and identity[0] not in used and identity[1] is Effect.ASK:
             terms = terms.union(policy.ask)
     else:
-        said = Decision(Effect.ASK, names[-1], _TOLD[names[-1]], by=By("default"))
+        said = Decision(Effect.ASK, names[-1], _TOLD[names[-1]], by=Actor("default"))
         terms = policy.ask
     return said.but(ask=terms)
 
@@ -204,15 +206,15 @@ def _rest(
     if findings.allow:
         return _by_rules(Effect.ALLOW, "rule_allowed", findings.allow)
     if identity is not None and identity == ("unknown_tool", Effect.ALLOW):
-        return Decision(Effect.ALLOW, "unknown_tool", "Tools not seen before are allowed.", by=By("default"))
+        return Decision(Effect.ALLOW, "unknown_tool", "Tools not seen before are allowed.", by=Actor("default"))
     if policy.default is Effect.ASK:
         grant = granted("default", policy.rule_sha256("default"), question, grants)
         if grant:
             return _by_grants({"default": grant}, [])
         reason = "No rule answers, so a person is asked."
-        return Decision(Effect.ASK, "default", reason, by=By("default"), ask=policy.ask)
+        return Decision(Effect.ASK, "default", reason, by=Actor("default"), ask=policy.ask)
     reason = f"No rule answers; the default is to {policy.default.value}."
-    return Decision(policy.default, "default", reason, by=By("default"))
+    return Decision(policy.default, "default", reason, by=Actor("default"))
 
 
 def _doubts(said: Decision, findings: Findings) -> list[tuple[Rule, str]]:
@@ -233,7 +235,7 @@ def _opaque(policy: Policy, doubts: list[tuple[Rule, str]]) -> Decision:
         f"No rule can allow this command: {why}.",
         rule=rules[0].id,
         rules=tuple(rule.id for rule in rules),
-        by=By("rule", rules[0].id),
+        by=Actor("rule", rules[0].id),
         ask=replace(terms, grants=("once",)),
     )
 
@@ -246,7 +248,7 @@ def _someone(said: Decision, question: Question, eligible: Eligible) -> Decision
         return said
     why = "nobody may answer it" if question.can_wait else "the agent cannot wait for an answer"
     reason = f"{said.reason} A person's answer is needed and {why}."
-    return said.but(effect=Effect.DENY, code="no_approver", reason=reason, by=By("no_approver"), ask=None)
+    return said.but(effect=Effect.DENY, code="no_approver", reason=reason, by=Actor("no_approver"), ask=None)
 
 
 def _by_rules(effect: Effect, code: str, rules: list[Rule]) -> Decision:
@@ -254,7 +256,7 @@ def _by_rules(effect: Effect, code: str, rules: list[Rule]) -> Decision:
     first = rules[0]
     suggest = next((rule.suggest for rule in rules if rule.suggest), "")
     ids = tuple(rule.id for rule in rules)
-    return Decision(effect, code, first.reason, rule=first.id, rules=ids, by=By("rule", first.id), suggest=suggest)
+    return Decision(effect, code, first.reason, rule=first.id, rules=ids, by=Actor("rule", first.id), suggest=suggest)
 
 
 def _sorted(rules: list[Rule]) -> list[Rule]:
@@ -266,7 +268,7 @@ def _sorted(rules: list[Rule]) -> list[Rule]:
 def _by_grants(used: Mapping[str, Grant], rules: list[Rule]) -> Decision:
     names = sorted(used)
     first = _sorted(rules)[0].id if rules else ""
-    by = By("grant", used[names[0]].id or names[0])
+    by = Actor("grant", used[names[0]].id or names[0])
     ids = tuple(rule.id for rule in _sorted(rules))
     given = tuple(used[name].id for name in names)
     reason = "A person allowed this in advance."

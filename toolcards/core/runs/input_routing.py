@@ -19,7 +19,7 @@ Routed = tuple[int, f.AnyFact]
 CHANGED = "changed-after-decision"  # the anomaly of a judged call that was given another tool or input
 STARTS = (f.InputStarted, f.InputReady, f.InputInvalid, f.InputRepaired)
 _RAN = (f.OutputPartial, f.OutputReady)
-_CHUNK_EXEMPT = (f.OutcomeMarked, f.LaneStarted)  # may come between chunks without ending the call (AG-UI 1.0)
+_CHUNK_EXEMPT = (f.OutcomeReported, f.LaneStarted)  # may come between chunks without ending the call (AG-UI 1.0)
 
 
 class Cards(Protocol):
@@ -89,7 +89,7 @@ class InputRouter:
         if card is not None and self._is_another(card, fact):
             if getattr(fact, "report", False) and (card.running or card.finished):  # its result is still of this call
                 more = extends(card, fact.input)  # agents ask about the command alone, and report its folder, too
-                return [] if more else [(ordinal, f.Odd(card.call_id, CHANGED, at=fact.at))]
+                return [] if more else [(ordinal, f.AnomalyRecorded(card.call_id, CHANGED, at=fact.at))]
             text = str(card.segment) if card.segment and not getattr(fact, "has_input", True) else ""
             superseded = self._superseded(card, fact.at)
             ordinal = self._next_attempt()
@@ -124,11 +124,11 @@ class InputRouter:
         """Return what another input means for a judged call: its question ends; what runs already goes on."""
         if not frozen(card) or card.soft:
             return []
-        routed: list[Routed] = [(card.ordinal, f.Odd(card.call_id, CHANGED, at=at))]
+        routed: list[Routed] = [(card.ordinal, f.AnomalyRecorded(card.call_id, CHANGED, at=at))]
         if not card.running and not card.preliminary:
-            routed.append((card.ordinal, f.Closed(card.call_id, "changed", at=at)))
+            routed.append((card.ordinal, f.CallClosed(card.call_id, "changed", at=at)))
         elif card.waiting and card.approval is not None:  # it runs, and the agent has a question of its own
-            routed.append((card.ordinal, f.ApprovalMoved(card.call_id, "superseded", id=card.approval.id, at=at)))
+            routed.append((card.ordinal, f.ApprovalChanged(card.call_id, "superseded", id=card.approval.id, at=at)))
         return routed
 
     def _next_attempt(self) -> int:
@@ -220,4 +220,4 @@ class InputRouter:
         card = self._board.cards.get(ordinal)
         if card is None or not card.unclaimed or not isinstance(fact, _RAN):
             return [(ordinal, fact)]
-        return [(ordinal, f.Odd(card.call_id, "ungoverned", at=fact.at)), (ordinal, fact)]
+        return [(ordinal, f.AnomalyRecorded(card.call_id, "ungoverned", at=fact.at)), (ordinal, fact)]

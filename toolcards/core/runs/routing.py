@@ -43,7 +43,7 @@ class Router(InputRouter):
 
     # ------------------------------------------------------------ approvals
 
-    def _route_asked(self, fact: f.ApprovalAsked) -> list[Routed]:
+    def _route_asked(self, fact: f.ApprovalRequested) -> list[Routed]:
         if not fact.call_id:
             card = self.asked_about(fact)
             if card is None:
@@ -61,7 +61,7 @@ class Router(InputRouter):
         answer = f.ApprovalAnswered(fact.call_id, approved, source_id=fact.source_id, reason=reason, at=fact.at)
         return [(ordinal, fact), (ordinal, answer)]
 
-    def asked_about(self, fact: f.ApprovalAsked) -> Card | None:
+    def asked_about(self, fact: f.ApprovalRequested) -> Card | None:
         """Return the call of a question that names tool and input only: the first such that runs and was not asked for.
 
         LangGraph can tell one batch twice, the second time with its id: then it names a nameless question.
@@ -84,7 +84,7 @@ class Router(InputRouter):
                 return ordinal
         return 0
 
-    def _route_marked(self, fact: f.OutcomeMarked) -> list[Routed]:
+    def _route_marked(self, fact: f.OutcomeReported) -> list[Routed]:
         ordinal = self._newest(fact.call_id) or self._answered_in(fact.message_id)
         return [(ordinal, replace(fact, call_id=self._board.cards[ordinal].call_id) if ordinal else fact)]
 
@@ -93,7 +93,7 @@ class Router(InputRouter):
         found = (o for o, card in reversed(self._board.cards.items()) if card.output_message == message_id)
         return next(found, 0) if message_id else 0
 
-    def _route_seen(self, fact: f.SnapshotSeen) -> list[Routed]:
+    def _route_seen(self, fact: f.SnapshotReceived) -> list[Routed]:
         """Snapshots repeat the whole history every turn: what makes no card and corrects none is not written down."""
         ordinal = self._newest(fact.call_id)
         card = self._board.cards.get(ordinal)
@@ -108,7 +108,7 @@ class Router(InputRouter):
         routed: list[Routed] = [(0, fact)]
         if known and new and known != new:
             routed += [
-                (card.ordinal, f.Closed(card.call_id, "superseded", at=fact.at))
+                (card.ordinal, f.CallClosed(card.call_id, "superseded", at=fact.at))
                 for card in self._board.open_cards()
                 if card.state is S.APPROVAL_REQUESTED and card.approval and card.approval.opener == "agent"
             ]
@@ -117,7 +117,7 @@ class Router(InputRouter):
     def _route_reset(self, fact: f.StepReset) -> list[Routed]:
         step, scope = self._board.context.step, self._board.context.scope
         gone = [c for c in self._board.cards.values() if c.step == step and c.scope == scope and not c.removed]
-        return [(0, fact), *((card.ordinal, f.Removed(card.call_id, at=fact.at)) for card in gone)]
+        return [(0, fact), *((card.ordinal, f.CallRemoved(card.call_id, at=fact.at)) for card in gone)]
 
     def _route_end(self, fact: f.RunEnded) -> list[Routed]:
         """The end of a scope, or of a lane in it, ends its open cards; other scopes go on (rule 20)."""
@@ -132,7 +132,7 @@ class Router(InputRouter):
         ]
         return [*routed, (0, end)]
 
-    def _route_closed(self, fact: f.Closed) -> list[Routed]:
+    def _route_closed(self, fact: f.CallClosed) -> list[Routed]:
         """Without a call: every call of the run's own lane that is open, once."""
         if fact.call_id:
             return [(self._ordinal(fact), fact)]
@@ -147,14 +147,14 @@ def _to_run(router: Router, fact: f.AnyFact) -> list[Routed]:
 _ROUTES: dict[type, Callable[[Router, Any], list[Routed]]] = {
     **dict.fromkeys(STARTS, Router._route_start),
     **dict.fromkeys(f.RUN_FACTS, _to_run),
-    f.ApprovalAsked: Router._route_asked,
+    f.ApprovalRequested: Router._route_asked,
     f.ApprovalAnswered: Router._route_answered,
     f.OutputPartial: Router._route_result,
     f.OutputReady: Router._route_result,
     f.OutputFailed: Router._route_result,
-    f.OutcomeMarked: Router._route_marked,
-    f.SnapshotSeen: Router._route_seen,
-    f.Closed: Router._route_closed,
+    f.OutcomeReported: Router._route_marked,
+    f.SnapshotReceived: Router._route_seen,
+    f.CallClosed: Router._route_closed,
     f.MessageStarted: Router._route_message,
     f.StepReset: Router._route_reset,
     f.RunEnded: Router._route_end,

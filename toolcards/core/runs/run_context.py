@@ -131,7 +131,7 @@ def _run_ended(context: Context, fact: f.RunEnded) -> None:
         context.away = fact.away
 
 
-def _error_seen(context: Context, fact: f.ErrorSeen) -> None:
+def _error_seen(context: Context, fact: f.ErrorReported) -> None:
     context.error = fact.message or "error"
 
 
@@ -148,6 +148,6 @@ _LIVE: dict[type, Any] = {
     f.TextDelta: _nothing,
     f.LaneStarted: _lane_started,
     f.ApprovalAnswered: _answer_held,
-    f.ErrorSeen: _error_seen,
+    f.ErrorReported: _error_seen,
     f.RunEnded: _run_ended,
 }

@@ -37,14 +37,14 @@ def closing(card: Card, fact: f.RunEnded, context: Context) -> list[f.AnyFact]:
     """Return the facts that the end makes of an open card."""
     facts: list[f.AnyFact] = []
     if fact.close_open_input and card.state is S.INPUT_STREAMING:
-        facts.append(f.Odd(card.call_id, "protocol-violation", at=fact.at))
+        facts.append(f.AnomalyRecorded(card.call_id, "protocol-violation", at=fact.at))
         if written(card)[1]:
             facts.append(f.InputReady(card.call_id, kind=card.tool.kind, at=fact.at))
     reason = fact.reason or (context.error if fact.outcome == "error" else "")
-    return [*facts, f.Closed(card.call_id, _how(card, fact), reason=reason, at=fact.at)]
+    return [*facts, f.CallClosed(card.call_id, _how(card, fact), reason=reason, at=fact.at)]
 
 
-def _how(card: Card, fact: f.RunEnded) -> f.Closing:
+def _how(card: Card, fact: f.RunEnded) -> f.CloseReason:
     """As the run ended; but nobody waits any more for an answer that our gate owes."""
     if card.approval and card.approval.opener == "gate":
         if card.state is S.APPROVAL_REQUESTED:

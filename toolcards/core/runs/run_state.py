@@ -81,7 +81,7 @@ class Board:
             self._put(after)
         return after, applied
 
-    def find_question(self, fact: f.ApprovalAsked) -> Card | None:
+    def find_question(self, fact: f.ApprovalRequested) -> Card | None:
         """Return the call that a question means which names a tool and an input only."""
         return self._router.asked_about(fact)
 
@@ -95,7 +95,7 @@ class Board:
         elif isinstance(fact, f.ApprovalAnswered):
             context.held.pop(fact.source_id, None)
             context.held.pop(f"call:{fact.call_id}", None)
-        elif isinstance(fact, f.Removed):
+        elif isinstance(fact, f.CallRemoved):
             context.drop(fact.call_id)
         if context.continuing and isinstance(fact, _RESULTS):
             context.continuing, context.step = False, context.last_step  # a resumed message, not a replay

@@ -14,7 +14,7 @@ from toolcards.ids import new_id
 _HEARD = frozenset({"socket", "watch", "hook", "poll"})  # ways in on which an answer finds its way back
 
 
-def announced(tx: Transaction, memory: RunMemory, fact: f.ApprovalAsked, channel: str) -> None:
+def announced(tx: Transaction, memory: RunMemory, fact: f.ApprovalRequested, channel: str) -> None:
     """Fill in an approval that the agent itself announced: it can be answered here if its connection takes answers."""
     card = memory.board.find(fact.call_id) if fact.call_id else memory.board.find_question(fact)
     heard = channel in _HEARD and not (
@@ -26,7 +26,7 @@ def announced(tx: Transaction, memory: RunMemory, fact: f.ApprovalAsked, channel
     tx.approval_columns[fact.id] = {"channel": channel if fact.votable else "none"}
 
 
-def _digest(card: Card | None, fact: f.ApprovalAsked) -> str:
+def _digest(card: Card | None, fact: f.ApprovalRequested) -> str:
     """Return the digest of the input that the question is about; the question may bring it."""
     if card is None or (not card.has_input and fact.input is not None):
         card = (card or Card("")).but(input=fact.input, has_input=fact.input is not None)

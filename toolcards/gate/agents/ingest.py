@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
-from toolcards.core.calls.facts import Piece
+from toolcards.core.calls.facts import InputPiece
 from toolcards.core.runs import sequence_set
 from toolcards.core.runs.sequence_set import Number, TooManyGaps
 from toolcards.core.runs.skipped_frames import Skipped
@@ -64,7 +64,7 @@ class Committed:
 # One frame: its facts, the one piece of input it brought, or that its kind is unknown; when it came, and the sender's
 # own number (0 for none).
 # Plain tuples, since ten thousand are made in a second; a piece is made a fact when it is told.
-Frame: TypeAlias = tuple[list[Any] | Piece | Skipped, float, Number]
+Frame: TypeAlias = tuple[list[Any] | InputPiece | Skipped, float, Number]
 
 
 class Stream:
@@ -115,7 +115,7 @@ class Stream:
 
     # ------------------------------------------------------------ on the event loop
 
-    def push(self, said: list[Any] | Piece | Skipped, number: Number = 0) -> None:
+    def push(self, said: list[Any] | InputPiece | Skipped, number: Number = 0) -> None:
         """Take in one frame: its facts, its piece of input, or that its kind is unknown; returns at once."""
         if self.error is not None:
             return
@@ -298,14 +298,14 @@ class Stream:
                 return
             fact = ended
         object.__setattr__(fact, "at", at)  # ours alone until it is told
-        if type(fact) is f.ApprovalAsked:
+        if type(fact) is f.ApprovalRequested:
             announced(tx, memory, fact, self.channel)
         if type(fact) is f.RunStarted and fact.title:
             memory.row.title = fit_text(fact.title, 500)
         spoken_of = tx.record(memory, fact)
         for card in spoken_of:
             self._touching.add(card.ordinal)
-            if type(fact) is f.ApprovalAsked and fact.votable and card.approval and card.approval.id == fact.id:
+            if type(fact) is f.ApprovalRequested and fact.votable and card.approval and card.approval.id == fact.id:
                 self._asked.append({"id": fact.id, "source_id": fact.source_id, "call_id": card.call_id})
         if isinstance(fact, _DECIDABLE):
             self._decide(tx, memory, spoken_of, fact, at)
@@ -351,7 +351,7 @@ class Stream:
         """A result of a call that nobody decided about, on a connection that should ask first."""
         card = memory.board.find(fact.call_id)
         if card is not None and card.decision is None and not is_stopped(card):
-            tx.record(memory, f.Odd(card.call_id, "ungoverned", at=at))
+            tx.record(memory, f.AnomalyRecorded(card.call_id, "ungoverned", at=at))
 
     def finish(self, error: Exception | None) -> None:
         """See group_commit.Work."""

@@ -47,7 +47,9 @@ class Lose(Command):
         memory.row.reason = LOST + KEPT * bool(kept)
         tx.record(memory, f.RunEnded(outcome="truncated", reason=LOST, away=away, at=tx.now))
         for card in kept:
-            tx.record(memory, f.AgentMoved(card.call_id, away=True, at=tx.now), memory.board.cards[card.ordinal])
+            tx.record(
+                memory, f.AgentPresenceChanged(card.call_id, away=True, at=tx.now), memory.board.cards[card.ordinal]
+            )
         forfeit(tx, memory)
 
 
@@ -59,7 +61,7 @@ def come_back(tx: Transaction, memory: RunMemory) -> None:
     tx.record(memory, f.RunStarted(at=tx.now))
     for card in memory.board.open_cards():
         if card.approval is not None and card.approval.away:
-            tx.record(memory, f.AgentMoved(card.call_id, away=False, at=tx.now), card)
+            tx.record(memory, f.AgentPresenceChanged(card.call_id, away=False, at=tx.now), card)
 
 
 def hear(tx: Transaction, memory: RunMemory, lease: float = SILENCE) -> None:
@@ -93,7 +95,7 @@ def forfeit(tx: Transaction, memory: RunMemory) -> None:
     """Void what rules allowed and nobody claimed, since the run is over; what runs has an unknown end."""
     for card in list(memory.board.cards.values()):
         if card.permit is not None and card.permit.state in _FORFEITED:
-            moved = f.PermitMoved(card.call_id, _FORFEITED[card.permit.state], card.permit.id, tx.now)
+            moved = f.PermitChanged(card.call_id, _FORFEITED[card.permit.state], card.permit.id, tx.now)
             tx.record(memory, moved, card)
 
 

@@ -58,20 +58,20 @@ class Result(RunCommand):
         """Return whether the same end without a result is written down already: aborted, or unknown."""
         said = _outcome(card.call_id, self.body, 0.0)
         concluded = row is None or not row.claimed_at or row.state == "unknown"
-        return isinstance(said, f.Closed) and card.soft and card.cause == said.how and concluded
+        return isinstance(said, f.CallClosed) and card.soft and card.cause == said.how and concluded
 
     def _conclude(self, tx: Transaction, memory: RunMemory, card: Card, row: Approval | None) -> None:
         if not _governed(card, row):
-            tx.record(memory, f.Odd(card.call_id, "ungoverned", at=tx.now), card)
+            tx.record(memory, f.AnomalyRecorded(card.call_id, "ungoverned", at=tx.now), card)
         tx.record(memory, _outcome(card.call_id, self.body, tx.now), card)
         moved = {"ok": "succeeded", "error": "failed"}.get(str(self.body.get("outcome")), "unknown")
         no_news = moved == "unknown" and card.by_hand is not None  # a person knew more
         if row is not None and row.claimed_at and not no_news:
             Approval.objects.filter(id=row.id).update(state=moved)
             if row.asked:
-                tx.record(memory, f.ApprovalMoved(card.call_id, moved, id=row.id, at=tx.now), card)
+                tx.record(memory, f.ApprovalChanged(card.call_id, moved, id=row.id, at=tx.now), card)
             else:
-                tx.record(memory, f.PermitMoved(card.call_id, moved, row.id, tx.now), card)
+                tx.record(memory, f.PermitChanged(card.call_id, moved, row.id, tx.now), card)
 
 
 def _asked_attempts(memory: RunMemory, card: Card) -> list[int]:
@@ -99,4 +99,4 @@ def _outcome(call_id: str, body: dict[str, Any], at: float) -> f.AnyFact:
             retryable if isinstance(retryable, bool) else None, str(error.get("authority", "")),
             str(error.get("phase", "")), at, after if type(after) is int else None,
         )  # fmt: skip
-    return f.Closed(call_id, "aborted" if outcome == "aborted" else "truncated", at=at)
+    return f.CallClosed(call_id, "aborted" if outcome == "aborted" else "truncated", at=at)

@@ -68,7 +68,7 @@ class Withdraw(RunCommand):
                 self.answer = build_decision(memory, card)
                 return
             raise TooLate(f"This approval is {row.state}.", code="used" if row.claimed_at else "expired")
-        withdrawn = f.Closed(card.call_id, "cancelled", reason="The agent withdrew the question.", at=tx.now)
+        withdrawn = f.CallClosed(card.call_id, "cancelled", reason="The agent withdrew the question.", at=tx.now)
         if card.approval and card.approval.id == row.id:
             tx.record(memory, withdrawn, card)
         Approval.objects.filter(id=row.id).update(state="cancelled")

@@ -43,5 +43,5 @@ def close_own_calls(
         return False
     for card in open_cards:
         if card.ordinal in touched and card.ordinal not in others:
-            tx.record(memory, f.Closed(card.call_id, ended.outcome, reason=ended.reason, at=at), card)
+            tx.record(memory, f.CallClosed(card.call_id, ended.outcome, reason=ended.reason, at=at), card)
     return True

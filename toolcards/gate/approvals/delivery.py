@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolcards.adapters import ADAPTERS, Answer
+from toolcards.adapters import ADAPTERS, ApprovalAnswer
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.gate.approvals.permits import build_decision_with_permit, expire_permit, has_expired_unused
@@ -45,7 +45,7 @@ class ClaimDelivery(Command):
         if row.opener == "agent":
             said |= {"decision": get_approval_effect(card)} | _encode_replies(memory, card)
         if card.approval and card.approval.state == "approved":
-            tx.record(memory, f.ApprovalMoved(card.call_id, "claimed", id=row.id, at=tx.now), card)
+            tx.record(memory, f.ApprovalChanged(card.call_id, "claimed", id=row.id, at=tx.now), card)
             Approval.objects.filter(id=row.id).update(claimed_at=tx.now)
         self.answer = said
 
@@ -63,11 +63,11 @@ def _encode_replies(memory: RunMemory, card: Card) -> dict[str, Any]:
     return told
 
 
-def _build_answer(card: Card) -> Answer:
+def _build_answer(card: Card) -> ApprovalAnswer:
     ask = card.approval
     assert ask is not None
     edited = card.input if card.repair == "edited" else None
-    return Answer(card.call_id, ask.source_id, card.state != "output-denied", ask.reason, edited, ask.reply_to)
+    return ApprovalAnswer(card.call_id, ask.source_id, card.state != "output-denied", ask.reason, edited, ask.reply_to)
 
 
 class ReleaseDelivery(Command):
@@ -89,5 +89,5 @@ class ReleaseDelivery(Command):
         if card.finished and card.state is not ToolCallState.OUTPUT_DENIED:
             return  # the call went on without this answer; one that was denied ended by it
         if row.state == "claimed":
-            tx.record(memory, f.ApprovalMoved(card.call_id, "approved", id=row.id, at=tx.now), card)
+            tx.record(memory, f.ApprovalChanged(card.call_id, "approved", id=row.id, at=tx.now), card)
         Approval.objects.filter(id=row.id).update(delivered_at=None, claimed_at=0)

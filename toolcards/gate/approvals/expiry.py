@@ -105,7 +105,7 @@ class EscalateApproval(Command):
         Approval.objects.filter(id=row.id).update(terms=json.dumps(asdict(told)))  # once, whoever's clock it was
         new = list(dict.fromkeys(to for _, to in due if to not in dict(card.approval.escalated)))
         if new:
-            tx.record(memory, f.Escalated(card.call_id, new, id=row.id, at=tx.now), card)
+            tx.record(memory, f.ApprovalEscalated(card.call_id, new, id=row.id, at=tx.now), card)
 
 
 class ExpirePermit(Command):
@@ -137,7 +137,7 @@ def expire_if_overdue(tx: Transaction, memory: RunMemory, row: Approval) -> bool
         return False
     card = memory.board.cards[row.call.ordinal]
     if is_open_on(card, row):
-        tx.record(memory, f.Closed(card.call_id, "expired", reason=EXPIRED_REASON, at=tx.now), card)
+        tx.record(memory, f.CallClosed(card.call_id, "expired", reason=EXPIRED_REASON, at=tx.now), card)
     else:
         Approval.objects.filter(id=row.id).update(state="expired", by_kind="timeout")
     row.state = "expired"

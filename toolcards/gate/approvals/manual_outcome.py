@@ -68,7 +68,7 @@ class RecordManualOutcome(Command):
     def _said_before(self, card: Card) -> bool:
         """The same person's same word again changes nothing."""
         told = card.by_hand
-        mine = told is not None and told.by == f.By("human", self.person.get_username())
+        mine = told is not None and told.by == f.Actor("human", self.person.get_username())
         return bool(mine and told and card.soft and told.outcome == self.said.outcome)
 
     def _check(self, memory: RunMemory, card: Card) -> None:
@@ -88,12 +88,12 @@ class RecordManualOutcome(Command):
             raise AlreadyDecided("The agent has used this call’s id again since.", code="not_unknown")
 
     def _settle(self, tx: Transaction, memory: RunMemory, card: Card) -> None:
-        by, note = f.By("human", self.person.get_username()), clean_text(self.said.note).strip()
+        by, note = f.Actor("human", self.person.get_username()), clean_text(self.said.note).strip()
         about = card.approval.id if card.approval else ""
         told = {"outcome": self.said.outcome, "note": trail.sealed_words(note)}
         tx.audit_acts.append(
             audit_entries.build_call_act(memory, card, "settled", by.kind, by.name, tx.now, about, **told)
         )
         if card.permit is not None and card.permit.state == "unknown":
-            tx.record(memory, f.PermitMoved(card.call_id, self.said.outcome, card.permit.id, tx.now), card)
-        tx.record(memory, f.SettledByHand(card.call_id, self.said.outcome, note, by, tx.now), card)  # type: ignore[arg-type]
+            tx.record(memory, f.PermitChanged(card.call_id, self.said.outcome, card.permit.id, tx.now), card)
+        tx.record(memory, f.ManualOutcomeRecorded(card.call_id, self.said.outcome, note, by, tx.now), card)  # type: ignore[arg-type]

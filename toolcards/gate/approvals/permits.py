@@ -57,9 +57,9 @@ class ClaimPermit(RunCommand):
         row.claimed_at, row.claimed_by, row.state = tx.now, self.client, "claimed"
         row.save(update_fields=["claimed_at", "claimed_by", "state"])
         if row.asked:
-            tx.record(memory, f.ApprovalMoved(card.call_id, "claimed", id=row.id, at=tx.now), card)
+            tx.record(memory, f.ApprovalChanged(card.call_id, "claimed", id=row.id, at=tx.now), card)
         else:
-            tx.record(memory, f.PermitMoved(card.call_id, "claimed", row.id, tx.now), card)
+            tx.record(memory, f.PermitChanged(card.call_id, "claimed", row.id, tx.now), card)
         self.answer = _build_claim(memory, row, memory.board.cards[card.ordinal])
 
     def _is_repeated(self, row: Approval, card: Card) -> bool:
@@ -131,12 +131,12 @@ def expire_permit(tx: Transaction, memory: RunMemory, row: Approval, card: Card)
     """Approved, but not begun in time: the right is gone, and the agent is told so if it comes for its answer."""
     Approval.objects.filter(id=row.id).update(state="expired")
     if card.approval and card.approval.id == row.id:
-        tx.record(memory, f.ApprovalMoved(card.call_id, "expired", id=row.id, at=tx.now), card)
-        tx.record(memory, f.Closed(card.call_id, "cancelled", reason=APPROVED_NOT_EXECUTED, at=tx.now), card)
+        tx.record(memory, f.ApprovalChanged(card.call_id, "expired", id=row.id, at=tx.now), card)
+        tx.record(memory, f.CallClosed(card.call_id, "cancelled", reason=APPROVED_NOT_EXECUTED, at=tx.now), card)
     elif card.permit is not None and card.permit.id == row.id:  # a rule had allowed it
-        tx.record(memory, f.PermitMoved(card.call_id, "expired", row.id, tx.now), card)
+        tx.record(memory, f.PermitChanged(card.call_id, "expired", row.id, tx.now), card)
         if not card.finished:
-            tx.record(memory, f.Closed(card.call_id, "truncated", reason=ALLOWED_NOT_EXECUTED, at=tx.now), card)
+            tx.record(memory, f.CallClosed(card.call_id, "truncated", reason=ALLOWED_NOT_EXECUTED, at=tx.now), card)
 
 
 def has_expired_unused(row: Approval, working: float) -> bool:

@@ -70,7 +70,7 @@ class RevokeApproval(Command):
             raise TooLate("Too late to take it back: the agent has the answer.", code="used")
 
     def _revoke(self, tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> None:
-        by = f.By("human", self.person.get_username())
+        by = f.Actor("human", self.person.get_username())
         tx.audit_acts.append(
             audit_entries.build_call_act(memory, card, "vote.undone", by.kind, by.name, tx.now, row.id)
         )
@@ -78,5 +78,5 @@ class RevokeApproval(Command):
             Grant.objects.filter(pk=grant.pk).update(revoked_at=tx.now)
             told = {"grant": grant.id, "rule": grant.rule, "tool": grant.tool}
             tx.audit_acts.append(Act("grant.revoked", by.kind, by.name, detail=told, at=tx.now))
-        tx.record(memory, f.ApprovalMoved(card.call_id, "revoked", id=row.id, at=tx.now), card)
+        tx.record(memory, f.ApprovalChanged(card.call_id, "revoked", id=row.id, at=tx.now), card)
         tx.record(memory, f.OutputDenied(card.call_id, reason=REVOKED_REASON, by=by, at=tx.now), card)

@@ -16,7 +16,7 @@ from toolcards.client.common.canonical_json import NotCanonical, digest
 from toolcards.client.common.json_diff import diff
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.call_json import view_sha256
-from toolcards.core.calls.card import Ask, Card
+from toolcards.core.calls.card import Card, CardApproval
 from toolcards.core.policy.decision import AskTerms, Effect
 from toolcards.core.redaction.redactor import masked
 from toolcards.core.schemas import input_repair
@@ -175,12 +175,12 @@ class CastVote(Command):
 
     def _count(self, tx: Transaction, memory: RunMemory, row: Approval, card: Card, have: int | None) -> None:
         edited = self.ballot.decision == "edit"
-        by = f.By("human", self.person.get_username())
-        have = have if have is not None else (card.approval or Ask()).have
+        by = f.Actor("human", self.person.get_username())
+        have = have if have is not None else (card.approval or CardApproval()).have
         value = json.loads(row.edited) if edited else None
         tx.approval_columns[row.id] = {"edited": row.edited}
         sha256 = digest(value) if edited else ""
-        counted = f.Voted(
+        counted = f.VoteCounted(
             card.call_id, have, id=row.id, by=by, edited=value, has_edited=edited, args_sha256=sha256, at=tx.now
         )
         tx.record(memory, counted, card)
@@ -204,7 +204,7 @@ class CastVote(Command):
                 tx.audit_acts.append(
                     audit_entries.build_call_act(memory, card, "grant.given", "human", who, tx.now, row.id, **told)
                 )
-        by = f.By("human", self.person.get_username())
+        by = f.Actor("human", self.person.get_username())
         answered = f.ApprovalAnswered(
             card.call_id, approved, id=row.id, reason=ballot.reason, by=by, input=value, has_input=edited,
             args_sha256=digest(value) if edited else "", at=tx.now,

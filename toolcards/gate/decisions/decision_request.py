@@ -202,7 +202,7 @@ class DecideCall(RunCommand):
 
     def _issue_permit(self, tx: Transaction, memory: RunMemory, card: Card, extras: dict[str, Any]) -> None:
         """Issue the single-use permit of a call that a rule allowed."""
-        issued = f.PermitMoved(card.call_id, "issued", new_id("alw"), tx.now)
+        issued = f.PermitChanged(card.call_id, "issued", new_id("alw"), tx.now)
         tx.record(memory, issued, card)
 
         def write_permit() -> None:

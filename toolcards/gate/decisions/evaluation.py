@@ -88,10 +88,10 @@ class ToolSnapshot:
 
 def build_decision_fact(
     card: Card, decision: Decision, args_sha256: str, now: float, tool_snapshot: ToolSnapshot | None = None
-) -> f.Decided:
+) -> f.PolicyDecided:
     """Return the fact that records a decision; without `tool_snapshot`, with the frozen one."""
     tool_snapshot = tool_snapshot or get_frozen_tool(card)
-    return f.Decided(
+    return f.PolicyDecided(
         card.call_id, decision.effect, decision.code, decision.reason, decision.rule, decision.version, decision.by,
         decision.suggest, list(decision.would), args_sha256, tool_snapshot.schema_sha256,
         tool_snapshot.is_known, tool_snapshot.has_changed, now, dict(decision.moment),
@@ -185,7 +185,7 @@ def _apply_break_glass(decision: Decision, now: float) -> Decision:
     if break_glass is None:
         return decision
     reason = f"Break-glass by {break_glass.by}: {break_glass.reason}"
-    actor = f.By("break_glass", break_glass.by)
+    actor = f.Actor("break_glass", break_glass.by)
     return replace(decision, effect=Effect.ALLOW, code="break_glass", reason=reason, by=actor, ask=None)
 
 
@@ -206,7 +206,7 @@ def _count_recent_calls(policy: Policy, memory: RunMemory, card: Card, now: floa
 
 
 def _deny(code: str, reason: str) -> Decision:
-    actor = f.By("validation" if code == "invalid_args" else "gate_error")
+    actor = f.Actor("validation" if code == "invalid_args" else "gate_error")
     return Decision(effect=Effect.DENY, code=code, reason=reason, rule="", rules=(), version=0, by=actor)
 
 
@@ -230,7 +230,7 @@ def open_approval(
     ttl = (terms.decide_ttl if terms and terms.decide_ttl else None) or settings.TOOLCARDS.decide_ttl
     ttl = min(ttl, patience or ttl)
     use_ttl = (terms.use_ttl if terms and terms.use_ttl else None) or USE_TTL
-    fact = f.ApprovalAsked(
+    fact = f.ApprovalRequested(
         card.call_id, id=new_id("apr"), reason=decision.reason, opener="gate", expires_at=now + ttl, votable=True,
         args_sha256=args_sha256, terms=build_card_terms(terms), at=now,
     )  # fmt: skip

@@ -60,9 +60,9 @@ def is_stopped(card: Card) -> bool:
     return card.hard and card.error is not None and card.error.phase in PHASES_BEFORE_RUN and card.decision is None
 
 
-def get_stopper(card: Card) -> f.By:
+def get_stopper(card: Card) -> f.Actor:
     """Return who ended a call before policy decided: a plug-in, or the check of its tool and input."""
-    return f.By("plugin" if card.error is not None and card.error.authority == "plugin" else "validation")
+    return f.Actor("plugin" if card.error is not None and card.error.authority == "plugin" else "validation")
 
 
 def get_offered_tools(memory: RunMemory) -> dict[str, Offer]:
@@ -148,9 +148,9 @@ def _apply_fault(
     """Deny the call on a veto; fail it on a crash or timeout of the plug-in."""
     assert verdict.fault is not None
     if verdict.fault.code == "plugin_veto":
-        actor = f.By("plugin", verdict.plugin)
+        actor = f.Actor("plugin", verdict.plugin)
         reason = verdict.reason or "A plug-in said no."
-        tx.record(memory, f.Decided(
+        tx.record(memory, f.PolicyDecided(
             card.call_id, "deny", "plugin_veto", reason, by=actor, suggest=verdict.suggest, args_sha256=args_sha256,
             at=now,
         ), card)  # fmt: skip

@@ -45,7 +45,7 @@ def revoke_and_deny(tx: Transaction, memory: RunMemory, row: Approval, card: Car
     _void_permit(tx, memory, row, card, "revoked")
     tx.record(memory, build_decision_fact(card, now, digest_input(card), tx.now), card)
     if state == "revoked" and card.approval and card.approval.id == row.id:
-        tx.record(memory, f.ApprovalMoved(card.call_id, state, id=row.id, at=tx.now), card)
+        tx.record(memory, f.ApprovalChanged(card.call_id, state, id=row.id, at=tx.now), card)
     tx.record(memory, f.OutputDenied(card.call_id, reason=now.reason, by=now.by, at=tx.now), card)
     Approval.objects.filter(id=row.id).update(state=state, decided_at=row.decided_at or tx.now)
 
@@ -63,4 +63,4 @@ def replace_approval(tx: Transaction, memory: RunMemory, row: Approval, card: Ca
 
 def _void_permit(tx: Transaction, memory: RunMemory, row: Approval, card: Card, state: str) -> None:
     if card.permit is not None and card.permit.id == row.id:
-        tx.record(memory, f.PermitMoved(card.call_id, state, row.id, tx.now), card)
+        tx.record(memory, f.PermitChanged(card.call_id, state, row.id, tx.now), card)

@@ -127,18 +127,18 @@ def format_time(at: float) -> str | None:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z") if at else None
 
 
-def _find_decider(card: Card) -> f.By:
+def _find_decider(card: Card) -> f.Actor:
     if is_stopped(card):
         return get_stopper(card)
     if _is_revoked(card) and card.denied_by:
         return card.denied_by
     if _is_approval_unused(card):
-        return f.By("timeout")
+        return f.Actor("timeout")
     if card.approval and card.approval.by and not _is_approval_closed(card):
         return card.approval.by
     if card.denied_by:
         return card.denied_by
-    return card.decision.by if card.decision else f.By("gate_error")
+    return card.decision.by if card.decision else f.Actor("gate_error")
 
 
 def _is_revoked(card: Card) -> bool:

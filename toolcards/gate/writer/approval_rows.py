@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from toolcards.audit.trail import redactor
-from toolcards.core.calls.card import Ask, Card
-from toolcards.core.calls.facts import By
+from toolcards.core.calls.card import Card, CardApproval
+from toolcards.core.calls.facts import Actor
 from toolcards.gate.writer.bulk_sql import clean_text, fit_text
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.models import Approval, ToolCall
@@ -49,8 +49,8 @@ def write_permit_states(states: dict[str, str]) -> None:
         Approval.objects.filter(id=pk).update(state=get_row_state(state))
 
 
-def _columns(ask: Ask) -> dict[str, Any]:
-    by = ask.by or By("")
+def _columns(ask: CardApproval) -> dict[str, Any]:
+    by = ask.by or Actor("")
     return {
         "state": ask.state, "by_kind": by.kind, "by_name": fit_text(by.name, 200), "decided_at": ask.decided_at,
         "reason": clean_text(redactor().text(ask.reason)), "expires_at": ask.expires_at,
@@ -58,7 +58,7 @@ def _columns(ask: Ask) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _create(memory: RunMemory, card: Card, ask: Ask, columns: dict[str, Any]) -> None:
+def _create(memory: RunMemory, card: Card, ask: CardApproval, columns: dict[str, Any]) -> None:
     call = ToolCall.objects.only("id").get(run_id=memory.row.pk, ordinal=card.ordinal)
     known = {
         "run_id": memory.row.pk, "call_id": call.pk, "opener": ask.opener, "requested_at": ask.requested_at,

@@ -11,7 +11,7 @@ from typing import Any
 from toolcards.audit import trail
 from toolcards.audit.trail import Act
 from toolcards.core.calls import facts as f
-from toolcards.core.calls.card import Ask, Card
+from toolcards.core.calls.card import Card, CardApproval
 from toolcards.gate.writer.run_cache import RunMemory
 
 write = trail.write
@@ -31,11 +31,11 @@ _APPROVAL_ACTS = {
 def build_acts(memory: RunMemory, fact: f.AnyFact, before: Card | None, card: Card) -> list[Act]:
     """Return what of the fact belongs into the trail."""
     acts = []
-    if type(fact) is f.Decided:
+    if type(fact) is f.PolicyDecided:
         acts.append(_build_decision_act(memory, fact, card))
-    elif type(fact) is f.Odd and fact.code == "ungoverned":
+    elif type(fact) is f.AnomalyRecorded and fact.code == "ungoverned":
         acts.append(build_call_act(memory, card, "ungoverned", "agent", memory.row.source.name, fact.at))
-    elif type(fact) is f.Escalated and card.approval:
+    elif type(fact) is f.ApprovalEscalated and card.approval:
         acts.append(
             build_call_act(memory, card, "approval.escalated", "timeout", "", fact.at, card.approval.id, to=fact.to)
         )
@@ -79,7 +79,7 @@ def build_call_act(
     )
 
 
-def _build_decision_act(memory: RunMemory, fact: f.Decided, card: Card) -> Act:
+def _build_decision_act(memory: RunMemory, fact: f.PolicyDecided, card: Card) -> Act:
     return build_call_act(
         memory, card, "decision", fact.by.kind, fact.by.name, fact.at, "", effect=fact.effect, code=fact.code,
         reason=fact.reason, rule=fact.rule, version=fact.version, args_sha256=fact.args_sha256,
@@ -88,7 +88,7 @@ def _build_decision_act(memory: RunMemory, fact: f.Decided, card: Card) -> Act:
 
 
 def _build_approval_acts(
-    memory: RunMemory, fact: f.AnyFact, card: Card, asked: Ask | None, now: Ask | None
+    memory: RunMemory, fact: f.AnyFact, card: Card, asked: CardApproval | None, now: CardApproval | None
 ) -> list[Act]:
     acts = []
     if asked and now and asked.id != now.id and asked.state == "pending":
@@ -103,15 +103,15 @@ def _build_approval_acts(
     return acts
 
 
-def _find_actor(memory: RunMemory, fact: f.AnyFact, ask: Ask) -> f.By:
+def _find_actor(memory: RunMemory, fact: f.AnyFact, ask: CardApproval) -> f.Actor:
     """Who did it: as the fact says, else as the approval does, else the run that ended or the clock."""
-    if isinstance(fact, f.ApprovalMoved) and ask.state == "expired":  # a yes that nobody used in time
-        return f.By("timeout")
+    if isinstance(fact, f.ApprovalChanged) and ask.state == "expired":  # a yes that nobody used in time
+        return f.Actor("timeout")
     if ask.state == "claimed":
-        return f.By("agent", memory.row.source.name)
+        return f.Actor("agent", memory.row.source.name)
     if ask.state == "revoked":  # not by who had approved it; the act before this one says by whom
-        return f.By("gate")
+        return f.Actor("gate")
     said = getattr(fact, "by", None) or ask.by
     if said is not None:
         return said  # type: ignore[no-any-return]
-    return f.By("timeout") if ask.state == "expired" else f.By("gate")
+    return f.Actor("timeout") if ask.state == "expired" else f.Actor("gate")

@@ -128,14 +128,14 @@ def _trace_failure(before: Card | None, card: Card, fact: Any) -> Step:
     )
 
 
-def _trace_decision(before: Card | None, card: Card, fact: f.Decided) -> Step:
+def _trace_decision(before: Card | None, card: Card, fact: f.PolicyDecided) -> Step:
     return _build_call_step(
         card, "gate", fact.at, fact.effect, since=card.times.available, code=fact.code, policy_version=fact.version,
         rule_ids=[fact.rule] if fact.rule else [], by={"kind": fact.by.kind}, in_sha=fact.args_sha256,
     )  # fmt: skip
 
 
-def _trace_request(before: Card | None, card: Card, fact: f.ApprovalAsked) -> Step:
+def _trace_request(before: Card | None, card: Card, fact: f.ApprovalRequested) -> Step:
     return _build_call_step(card, "ask", fact.at, "waiting", since=card.times.available, approval=fact.id)
 
 
@@ -155,7 +155,7 @@ def _trace_answer(before: Card | None, card: Card, fact: f.ApprovalAnswered) -> 
     )
 
 
-def _trace_claim(before: Card | None, card: Card, fact: f.ApprovalMoved) -> Step | None:
+def _trace_claim(before: Card | None, card: Card, fact: f.ApprovalChanged) -> Step | None:
     """The yes was used, or went unused."""
     if fact.state not in ("claimed", "expired", "revoked"):
         return None  # what came of the tool is told by its result
@@ -175,7 +175,7 @@ def _trace_denial(before: Card | None, card: Card, fact: f.OutputDenied) -> Step
     )
 
 
-def _trace_close(before: Card | None, card: Card, fact: f.Closed) -> Step | None:
+def _trace_close(before: Card | None, card: Card, fact: f.CallClosed) -> Step | None:
     if not card.finished:
         return None
     return _build_call_step(
@@ -183,7 +183,7 @@ def _trace_close(before: Card | None, card: Card, fact: f.Closed) -> Step | None
     )
 
 
-def _trace_manual_outcome(before: Card | None, card: Card, fact: f.SettledByHand) -> Step | None:
+def _trace_manual_outcome(before: Card | None, card: Card, fact: f.ManualOutcomeRecorded) -> Step | None:
     if before is card:
         return None
     return _build_call_step(card, "settled", fact.at, outcome_of(card), code="by_hand", by={"kind": fact.by.kind})
@@ -218,14 +218,14 @@ _STEPS: dict[type, Callable[[Any, Any, Any], Step | None]] = {
     f.InputRepaired: _trace_input,
     f.InputInvalid: _trace_failure,
     f.OutputFailed: _trace_failure,
-    f.Decided: _trace_decision,
-    f.ApprovalAsked: _trace_request,
+    f.PolicyDecided: _trace_decision,
+    f.ApprovalRequested: _trace_request,
     f.ApprovalAnswered: _trace_answer,
-    f.ApprovalMoved: _trace_claim,
+    f.ApprovalChanged: _trace_claim,
     f.OutputReady: _trace_output,
     f.OutputDenied: _trace_denial,
-    f.Closed: _trace_close,
-    f.SettledByHand: _trace_manual_outcome,
+    f.CallClosed: _trace_close,
+    f.ManualOutcomeRecorded: _trace_manual_outcome,
     f.RunStarted: _trace_run_start,
     f.RunEnded: _trace_run_end,
 }

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolcards.audit.trail import redactor
-from toolcards.core.calls.card import Ask, Card
+from toolcards.core.calls.card import Card, CardApproval
 from toolcards.core.calls.event_order import TAIL, Narrator, Written
 from toolcards.core.runs import sequence_set as numbers
 from toolcards.core.runs.run_state import Board, Context
@@ -41,7 +41,7 @@ class RunMemory:
     counts: Counter[str]
     states: dict[int, str]  # ordinal -> state as counted
     waiting: set[int]
-    asks: dict[int, Ask]  # ordinal -> approval as its row has it
+    asks: dict[int, CardApproval]  # ordinal -> approval as its row has it
     skipped: SkippedFrames
     text_sizes: dict[int, int] = field(default_factory=dict)  # ordinal -> length of the text in the row
     events: list[tuple[Any, ...]] = field(default_factory=list)

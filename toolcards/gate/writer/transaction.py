@@ -20,12 +20,12 @@ from toolcards.clocks import clock
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.card_codec import dump_card
 from toolcards.core.calls.facts import (
+    AnomalyRecorded,
     AnyFact,
-    ApprovalAsked,
-    ApprovalRebound,
-    Decided,
+    ApprovalInputChanged,
+    ApprovalRequested,
     InputDelta,
-    Odd,
+    PolicyDecided,
     RunEnded,
     RunStarted,
     StepFinished,
@@ -52,7 +52,7 @@ from toolcards.models import Run
 
 TEXT_GROWTH = 1.25  # a streaming text is written again only when it grew by this much (models.ToolCall)
 SMALL_TEXT = 4_096
-_AUDITED = {Decided, Odd}
+_AUDITED = {PolicyDecided, AnomalyRecorded}
 _RUN_FACTS = {RunStarted, RunEnded, StepFinished}
 _MISSING_ROW = (-1, False, 0, None, False)  # what a run's row says that is not there any more
 
@@ -136,7 +136,7 @@ class Transaction:
         """
         board, spoken_of = memory.board, []
         for ordinal, routed in board.route(fact, about.ordinal if about else 0):
-            if type(routed) is ApprovalAsked and not routed.id:
+            if type(routed) is ApprovalRequested and not routed.id:
                 object.__setattr__(routed, "id", new_id("apr"))
             if memory.narrator.unsettled is not None:
                 self._notify_settled(memory, ordinal, routed)
@@ -166,7 +166,7 @@ class Transaction:
         ask = card.approval
         assert ask is not None
         if ask.opener == "agent" and (sha256 := digest_input(card)) != ask.args_sha256:
-            self.record(memory, ApprovalRebound(card.call_id, sha256, ask.id, at), card)
+            self.record(memory, ApprovalInputChanged(card.call_id, sha256, ask.id, at), card)
 
     def _move_permit(self, memory: RunMemory, fact: AnyFact, card: Card) -> None:
         """Keep what became of a rule's permit, for its row and for the audit trail."""

@@ -60,7 +60,7 @@ def row(fact: f.AnyFact) -> str:
     """Return the fact's row in the transition table."""
     if isinstance(fact, f.ApprovalAnswered):
         return "answered-yes" if fact.approved else "answered-no"
-    if isinstance(fact, f.Closed):
+    if isinstance(fact, f.CallClosed):
         return f"closed/{fact.how}"
     return fact.type
 

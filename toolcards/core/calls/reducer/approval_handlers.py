@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 from toolcards.core.calls import facts as f
-from toolcards.core.calls.card import BY_SOURCE, EDITED, Ask, Card, Permit, ToolCallState, Verdict
+from toolcards.core.calls.card import BY_SOURCE, EDITED, Card, CardApproval, CardDecision, CardPermit, ToolCallState
 
 S = ToolCallState
 
 
-def judged(card: Card, fact: f.Decided) -> Card:
+def judged(card: Card, fact: f.PolicyDecided) -> Card:
     """What policy said, for people to read."""
-    verdict = Verdict(
+    verdict = CardDecision(
         effect=fact.effect, code=fact.code, reason=fact.reason, rule=fact.rule, version=fact.version, by=fact.by,
         suggest=fact.suggest, would=tuple(fact.would), args_sha256=fact.args_sha256,
         schema_sha256=fact.schema_sha256, known=fact.known, changed=fact.changed, moment=fact.moment,
@@ -21,12 +21,12 @@ def judged(card: Card, fact: f.Decided) -> Card:
     return card if verdict == card.decision else card.but(decision=verdict)
 
 
-def permitted(card: Card, fact: f.PermitMoved) -> Card:
+def permitted(card: Card, fact: f.PermitChanged) -> Card:
     """Issue the right to run the call, or move it on; a right that is gone never comes back."""
     permit = card.permit
     if fact.state == "issued":
         issued = not card.finished and (permit is None or permit.id != fact.id)
-        return card.but(permit=Permit(fact.id)) if issued else card
+        return card.but(permit=CardPermit(fact.id)) if issued else card
     if permit is None or permit.id != fact.id or fact.state not in _PERMIT_MOVES.get(permit.state, ()):
         return card
     return card.but(permit=replace(permit, state=fact.state))
@@ -49,7 +49,7 @@ def voided(card: Card) -> Card:
     return card
 
 
-def asked(card: Card, fact: f.ApprovalAsked) -> Card:
+def asked(card: Card, fact: f.ApprovalRequested) -> Card:
     """A question is open; the newest one counts, but an agent's never replaces ours."""
     ask = card.approval
     if ask and card.state in (S.APPROVAL_REQUESTED, S.APPROVAL_RESPONDED):
@@ -68,7 +68,7 @@ def asked(card: Card, fact: f.ApprovalAsked) -> Card:
     )  # fmt: skip
 
 
-def again(card: Card, fact: f.ApprovalAsked) -> Card:
+def again(card: Card, fact: f.ApprovalRequested) -> Card:
     """Asked after an answer: only a new question counts."""
     if card.approval and _same_question(card.approval, fact):
         return card.noted("protocol-violation", fact.at)
@@ -77,7 +77,7 @@ def again(card: Card, fact: f.ApprovalAsked) -> Card:
 
 def answered(card: Card, fact: f.ApprovalAnswered) -> Card:
     """The first answer to the open question; nobody but us answers what our gate asked."""
-    ask = card.approval or Ask()
+    ask = card.approval or CardApproval()
     if (ask.opener == "gate" and fact.by.kind == "host") or _other_question(ask, fact):
         return card.noted("late-response", fact.at)
     state = "approved" if fact.approved else "denied"
@@ -108,17 +108,17 @@ def repeated(card: Card, fact: f.AnyFact) -> bool:
     ask = card.approval
     if ask is None or ask.opener != "agent" or not ask.source_id:
         return False
-    if isinstance(fact, f.ApprovalAsked):
+    if isinstance(fact, f.ApprovalRequested):
         return _same_question(ask, fact)
     if not isinstance(fact, f.ApprovalAnswered) or fact.source_id != ask.source_id:
         return False
-    return fact.by in (ask.by, f.By("host")) and fact.approved is _ANSWERED.get(ask.state)
+    return fact.by in (ask.by, f.Actor("host")) and fact.approved is _ANSWERED.get(ask.state)
 
 
 _ANSWERED = {"denied": False} | dict.fromkeys(("approved", "claimed", "succeeded", "failed", "unknown"), True)
 
 
-def voted(card: Card, fact: f.Voted) -> Card:
+def voted(card: Card, fact: f.VoteCounted) -> Card:
     """A vote towards the number that is needed; an edit is what the next voters vote on."""
     ask = card.approval
     if ask is None or (fact.id and fact.id != ask.id):
@@ -130,7 +130,7 @@ def voted(card: Card, fact: f.Voted) -> Card:
     return card if counted == ask else card.but(approval=counted)
 
 
-def rebound(card: Card, fact: f.ApprovalRebound) -> Card:
+def rebound(card: Card, fact: f.ApprovalInputChanged) -> Card:
     """The question is about another input now; votes name its digest."""
     ask = card.approval
     if ask is None or ask.state != "pending" or ask.id != fact.id:
@@ -138,7 +138,7 @@ def rebound(card: Card, fact: f.ApprovalRebound) -> Card:
     return card.but(approval=replace(ask, args_sha256=fact.args_sha256))
 
 
-def escalated(card: Card, fact: f.Escalated) -> Card:
+def escalated(card: Card, fact: f.ApprovalEscalated) -> Card:
     """More people are asked; those who were told of it before are not told again."""
     ask = card.approval
     if ask is None or (fact.id and fact.id != ask.id):
@@ -147,13 +147,13 @@ def escalated(card: Card, fact: f.Escalated) -> Card:
     return card.but(approval=replace(ask, escalated=(*ask.escalated, *new))) if new else card
 
 
-def away(card: Card, fact: f.AgentMoved) -> Card:
+def away(card: Card, fact: f.AgentPresenceChanged) -> Card:
     """The agent went away, or is there again; the question stays as it was, and so do votes that are on their way."""
     ask = card.approval
     return card if ask is None or ask.away is fact.away else card.but(approval=replace(ask, away=fact.away))
 
 
-def moved(card: Card, fact: f.ApprovalMoved) -> Card:
+def moved(card: Card, fact: f.ApprovalChanged) -> Card:
     """The approval's own life after its answer; news of an older question is ignored."""
     ask = card.approval
     if ask is None or ask.state == fact.state or (fact.id and ask.id and fact.id != ask.id):
@@ -161,23 +161,23 @@ def moved(card: Card, fact: f.ApprovalMoved) -> Card:
     return card.but(approval=replace(ask, state=fact.state))
 
 
-def expired(card: Card, fact: f.Closed) -> Card:
+def expired(card: Card, fact: f.CallClosed) -> Card:
     """Nobody answered in time: denied by the clock."""
-    by = f.By("timeout")
-    ask = replace(card.approval or Ask(), state="expired", decided_at=fact.at, by=by)
+    by = f.Actor("timeout")
+    ask = replace(card.approval or CardApproval(), state="expired", decided_at=fact.at, by=by)
     times = replace(card.times, decided=fact.at, finished=fact.at)
     return card.but(state=S.OUTPUT_DENIED, approval=ask, denied=fact.reason, denied_by=by, segment=None, times=times)
 
 
-def _question(fact: f.ApprovalAsked) -> Ask:
-    return Ask(
+def _question(fact: f.ApprovalRequested) -> CardApproval:
+    return CardApproval(
         id=fact.id, source_id=fact.source_id, opener=fact.opener, automatic=fact.automatic,
         request_reason=fact.reason, requested_at=fact.at, expires_at=fact.expires_at, reply_to=fact.reply_to,
         votable=fact.votable, args_sha256=fact.args_sha256, terms=fact.terms,
     )  # fmt: skip
 
 
-def _same_question(ask: Ask, fact: f.ApprovalAsked) -> bool:
+def _same_question(ask: CardApproval, fact: f.ApprovalRequested) -> bool:
     """By the wire's id where there is one, else by ours; an agent's nameless question is always the same one."""
     if ask.opener != fact.opener:
         return False
@@ -186,6 +186,6 @@ def _same_question(ask: Ask, fact: f.ApprovalAsked) -> bool:
     return fact.opener == "agent" or fact.id == ask.id
 
 
-def _other_question(ask: Ask, fact: Any) -> bool:
+def _other_question(ask: CardApproval, fact: Any) -> bool:
     by_wire = bool(fact.source_id) and bool(ask.source_id) and fact.source_id not in (ask.source_id, ask.id)
     return by_wire or (bool(fact.id) and bool(ask.id) and fact.id != ask.id)

@@ -7,7 +7,7 @@ from typing import Any
 
 from toolcards.client.common.json_text import parse, same
 from toolcards.core.calls import facts as f
-from toolcards.core.calls.card import BY_SOURCE, EDITED, UNKNOWN_TOOL, Card, Tool, ToolCallState
+from toolcards.core.calls.card import BY_SOURCE, EDITED, UNKNOWN_TOOL, Card, CardTool, ToolCallState
 from toolcards.core.calls.identity import frozen
 from toolcards.core.calls.text_rope import EMPTY, Rope
 
@@ -85,7 +85,7 @@ def more(card: Card, fact: f.InputDelta) -> Card:
 def identified(card: Card, fact: Any) -> Card:
     """What the wire says of the call's identity; a known name is never blanked."""
     tool = card.tool
-    named = Tool(
+    named = CardTool(
         fact.tool or tool.name,
         getattr(fact, "kind", "") or tool.kind,
         getattr(fact, "source", "") or tool.source,

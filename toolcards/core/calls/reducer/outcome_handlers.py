@@ -10,7 +10,7 @@ from toolcards.client.common import error_codes
 from toolcards.client.common.json_text import as_text
 from toolcards.client.common.tool_kinds import kind_of
 from toolcards.core.calls import facts as f
-from toolcards.core.calls.card import Ask, ByHand, Card, Failure, ToolCallState
+from toolcards.core.calls.card import Card, CardApproval, CardError, ManualOutcome, ToolCallState
 from toolcards.core.calls.identity import frozen
 from toolcards.core.calls.reducer.input_handlers import identified
 
@@ -44,7 +44,7 @@ def to_error(card: Card, fact: Any) -> Card:
     return _failed(card, fact.at, failure(card, fact.message, "no_such_tool" if unknown else fact.code))
 
 
-def failure(card: Card, message: str, code: str = "", said: f.OutputFailed | None = None) -> Failure:
+def failure(card: Card, message: str, code: str = "", said: f.OutputFailed | None = None) -> CardError:
     """Return the failure with what its code, or the wire, tells beyond the words."""
     if not code and not card.has_input and str(card.text).lstrip()[:1] in _JSON_BEGINS:
         code = "invalid_input"  # what was written is no JSON: nothing can have run
@@ -53,7 +53,7 @@ def failure(card: Card, message: str, code: str = "", said: f.OutputFailed | Non
         code, authority=authority, retryable=retryable, phase=phase, kind=kind_of(card.tool.name, card.tool.source)
     )
     after_ms = error_codes.waiting_time(said.after_ms) if said else None
-    return Failure(message, told.code, told.retryable, told.authority, told.phase, after_ms)
+    return CardError(message, told.code, told.retryable, told.authority, told.phase, after_ms)
 
 
 def to_denied(card: Card, fact: f.OutputDenied) -> Card:
@@ -67,14 +67,14 @@ def to_denied(card: Card, fact: f.OutputDenied) -> Card:
     return _ended(card, fact.at, S.OUTPUT_DENIED, denied=fact.reason, denied_by=fact.by, approval=ask)
 
 
-def marked(card: Card, fact: f.OutcomeMarked) -> Card:
+def marked(card: Card, fact: f.OutcomeReported) -> Card:
     """Pydantic AI tells the outcome of a result one frame later; only the result it names is meant."""
     if fact.outcome == "success" or (fact.message_id and fact.message_id != card.output_message):
         return card
     text = as_text(card.output)
     card = card.but(output=None, has_output=False)
     if fact.outcome == "denied":
-        return _ended(_taken_back(card), fact.at, S.OUTPUT_DENIED, denied=text, denied_by=f.By("host"))
+        return _ended(_taken_back(card), fact.at, S.OUTPUT_DENIED, denied=text, denied_by=f.Actor("host"))
     if fact.outcome == "interrupted":
         return softened(card, fact.at, "aborted", "")
     return _failed(card, fact.at, failure(card, text, fact.code))
@@ -83,13 +83,13 @@ def marked(card: Card, fact: f.OutcomeMarked) -> Card:
 def _taken_back(card: Card) -> Card:
     """What looked like a result without our answer was a denial given elsewhere."""
     ask = card.approval
-    if ask is None or ask.opener == "gate" or ask.state != "approved" or ask.by != f.By("host"):
+    if ask is None or ask.opener == "gate" or ask.state != "approved" or ask.by != f.Actor("host"):
         return card
     kept = tuple(noted for noted in card.anomalies if noted[0] != "ran-without-approval")
     return card.but(approval=replace(ask, state="denied"), anomalies=kept)
 
 
-def seen(card: Card, fact: f.SnapshotSeen) -> Card:
+def seen(card: Card, fact: f.SnapshotReceived) -> Card:
     """A snapshot proves what no frame said; a finished card it corrects only from done to failed."""
     if fact.denied:
         return card if card.hard else to_denied(card, f.OutputDenied(card.call_id, as_text(fact.text), at=fact.at))
@@ -115,12 +115,12 @@ def softened(card: Card, at: float, cause: str, reason: str) -> Card:
     return card.but(
         state=S.OUTPUT_ERROR, soft=True, cause=cause, preliminary=False, awaiting_client=False, segment=None,
         approval=_unanswered(card.approval, "superseded" if cause == "superseded" else "cancelled"),
-        error=Failure(reason, told.code, told.retryable, told.authority, told.phase),
+        error=CardError(reason, told.code, told.retryable, told.authority, told.phase),
         times=card.times.but(finished=at),
     )  # fmt: skip
 
 
-def by_hand(card: Card, fact: f.SettledByHand) -> Card:
+def by_hand(card: Card, fact: f.ManualOutcomeRecorded) -> Card:
     """A person says how it ended. It stays soft: they have looked, but the tool has not spoken."""
     if not card.unsettled:
         return card
@@ -129,16 +129,17 @@ def by_hand(card: Card, fact: f.SettledByHand) -> Card:
         ask = replace(ask, state=fact.outcome)
     return card.but(
         state=S.OUTPUT_ERROR if failed else S.OUTPUT_AVAILABLE, cause=None, approval=ask,
-        error=Failure(fact.note) if failed else None, by_hand=ByHand(fact.outcome, fact.by, fact.note, fact.at),
+        error=CardError(fact.note) if failed else None,
+        by_hand=ManualOutcome(fact.outcome, fact.by, fact.note, fact.at),
     )  # fmt: skip
 
 
-def owed_by_client(card: Card, fact: f.Closed) -> Card:
+def owed_by_client(card: Card, fact: f.CallClosed) -> Card:
     """The run ended well without this result: the client will bring it."""
     return card if card.awaiting_client else card.but(awaiting_client=True)
 
 
-def _unanswered(ask: Ask | None, state: str) -> Ask | None:
+def _unanswered(ask: CardApproval | None, state: str) -> CardApproval | None:
     """What becomes of an approval when its call ends early; our gate's outlives its answer until it is used."""
     if ask is None:
         return None
@@ -157,7 +158,7 @@ def _ended(card: Card, at: float, state: ToolCallState, **changes: Any) -> Card:
     )
 
 
-def _failed(card: Card, at: float, failure: Failure) -> Card:
+def _failed(card: Card, at: float, failure: CardError) -> Card:
     """A failure; a question that was still open is none any more."""
     ask = card.approval
     if ask and ask.state == "pending":
@@ -187,7 +188,7 @@ def _flagged(card: Card, at: float) -> Card:
     if ask.opener == "gate":
         ask = replace(ask, state="cancelled")
     else:
-        ask = replace(ask, state="approved", decided_at=at, by=f.By("host"))
+        ask = replace(ask, state="approved", decided_at=at, by=f.Actor("host"))
         if ask.terms.get("local"):  # the agent's own user is asked too, and nothing else tells of that answer
             return card.but(approval=ask)
     return card.but(approval=ask).noted("ran-without-approval", at)
