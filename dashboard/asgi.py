@@ -21,7 +21,7 @@ from dashboard.live.routing import websocket_urlpatterns
 from dashboard.serving.bodies import BodyMeter
 from dashboard.serving.requests import PeerCounter, RequestTracker
 from toolcards import gate
-from toolcards.database import excuse
+from toolcards.database import report_outage
 from toolcards.transports import anchor_copies, scheduler
 from toolcards.transports.api_errors import AGAIN
 from toolcards.transports.routing import AGENT_SOCKET, Machines, agent_socket, nothing_here
@@ -41,7 +41,7 @@ async def sockets(scope: Any, receive: Any, send: Any) -> None:
     try:
         await (browser_sockets if known else nothing_here)(scope, receive, send)
     except Exception as error:
-        if not excuse(error):
+        if not report_outage(error):
             raise
         with suppress(Exception):  # it may have been accepted already, or be gone
             await send({"type": "websocket.accept"})

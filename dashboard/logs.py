@@ -56,10 +56,10 @@ def _drop_refused_tracebacks(record: logging.LogRecord) -> bool:
 
 def _drop_outage_lines(record: logging.LogRecord) -> bool:
     """Drop what Django says of each request that finds the database away: `toolcards.outages` says it once."""
-    from toolcards.database import excuse
+    from toolcards.database import report_outage
 
     error = record.exc_info[1] if record.exc_info else None
-    return getattr(record, "status_code", 0) != 503 and not (error is not None and excuse(error))
+    return getattr(record, "status_code", 0) != 503 and not (error is not None and report_outage(error))
 
 
 def build_configuration(*, style: str, level: str) -> dict[str, Any]:

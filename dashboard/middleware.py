@@ -16,7 +16,7 @@ from django.views.defaults import bad_request, server_error
 from dashboard.accounts import hashing
 from dashboard.cards import safe_text
 from toolcards.audit.trail import ACTOR
-from toolcards.database import LONGEST_PAUSE, PATIENCE, RETRY_AFTER, excuse
+from toolcards.database import LONGEST_PAUSE, PATIENCE, RETRY_AFTER, report_outage
 
 ADMIN = "/admin/"
 
@@ -129,7 +129,7 @@ class TooBusy:
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """See Django."""
-        if excuse(exception):
+        if report_outage(exception):
             response = unavailable(request)
             response.away = True  # type: ignore[attr-defined]
             return response
@@ -152,7 +152,7 @@ def unavailable(request: HttpRequest) -> HttpResponse:
 def broken(request: HttpRequest) -> HttpResponse:
     """Answer what no view could: Django's 500, or 503 where a middleware found the database away."""
     error = sys.exc_info()[1]
-    return unavailable(request) if error is not None and excuse(error) else server_error(request)
+    return unavailable(request) if error is not None and report_outage(error) else server_error(request)
 
 
 def _is_worth_another_try(request: HttpRequest, response: HttpResponse, until: float) -> bool:

@@ -109,7 +109,7 @@ def run_rows(filters: RunFilters, *, before: int = 0) -> tuple[list[RunRow], int
 
 def newest_call(run: Run) -> dict[str, Any] | None:
     """Return the run's newest call in one line, None without any."""
-    call = ToolCall.objects.shown().filter(run=run).order_by("-ordinal").first()
+    call = ToolCall.objects.not_removed().filter(run=run).order_by("-ordinal").first()
     return {"call": call, "summary": summary(call.as_shown_card())} if call else None
 
 
@@ -138,10 +138,10 @@ class Minute:
 def now() -> dict[str, Any]:
     """Return what the first page shows below its waiting strip."""
     hour = timezone.now() - timedelta(hours=1)
-    recent = ToolCall.objects.shown().filter(started_at__gte=hour).values_list("started_at", "state")
+    recent = ToolCall.objects.not_removed().filter(started_at__gte=hour).values_list("started_at", "state")
     begun = list(recent.order_by("-pk")[:20_000])
     bars = minutes(begun)
-    failed = ToolCall.objects.shown().filter(Q(state="output-error", soft=False) | Q(state="output-denied"))
+    failed = ToolCall.objects.not_removed().filter(Q(state="output-error", soft=False) | Q(state="output-denied"))
     runs = Run.objects.select_related("source")
     over = runs.exclude(status__in=("running", "waiting")).order_by("-pk")
     return {

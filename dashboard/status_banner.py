@@ -37,7 +37,9 @@ class BannerOutage:
 
 def read_banner() -> dict[str, Any]:
     """Return what holds now; the outages are those of this server process."""
-    return emergency.get_emergency_state() | {"troubles": [_describe_outage(outage) for outage in outages.listed()]}
+    return emergency.get_emergency_state() | {
+        "troubles": [_describe_outage(outage) for outage in outages.list_outages()]
+    }
 
 
 def _describe_outage(outage: outages.Outage) -> BannerOutage:

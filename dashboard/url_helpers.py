@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 
 from django.urls.converters import IntConverter
 
-from toolcards.models import Run, run_path
+from toolcards.models import Run, get_run_path
 
 _NUMBER = re.compile("[0-9]{1,18}")
 
@@ -34,7 +34,7 @@ def read_public_id(text: str) -> tuple[int, int] | None:
 
 def build_run_url(name: str, source: str, **query: str | int) -> str:
     """Return the address of the run's page; `query` is what else it asks for."""
-    return run_path(name, source, **query)
+    return get_run_path(name, source, **query)
 
 
 def build_run_socket_url(shown: Run, **query: str | int) -> str:

@@ -140,12 +140,12 @@ def _nothing_remembered() -> Iterator[None]:
     run_cache.clear()
     outbox_writer.clear_cache()
     clock.reset()
-    retention._refused.clear()
+    retention._refused_runs.clear()
     auth.forget()
     throttle.sign_ins.clear()
     presence.connections.clear()
     presence._senders.clear()
-    models._shown.clear()
+    models._shown_cards.clear()
     outages.reset()
     rendering.card_cache.clear()
     yield
@@ -160,7 +160,7 @@ def the_log_adds_up(request: pytest.FixtureRequest, _nothing_remembered: None) -
     yield
     if touches:
         gate.drain()
-        faults = [fault for run in Run.objects.all() for fault in rebuild.differences(run)]
+        faults = [fault for run in Run.objects.all() for fault in rebuild.find_differences(run)]
         assert not faults
 
 

@@ -118,7 +118,7 @@ def test_a_permit_that_a_rule_gave_and_nobody_used_is_told(policy: Any, source: 
     Approval.objects.filter(run__name="lapses").update(permit_expires_at=1.0)
     gate.sweep()
     gate.sweep()
-    group_commit.execute(run_commands.End(source, "ends", "success", ""))
+    group_commit.execute(run_commands.EndRun(source, "ends", "success", ""))
     told = [(row.act, row.actor_kind, row.run) for row in AuditRow.objects.filter(act__startswith="permit.")]
     assert told == [("permit.expired", "timeout", "lapses"), ("permit.cancelled", "gate", "ends")]
     states = dict(Approval.objects.values_list("run__name", "state"))
@@ -491,6 +491,6 @@ def test_the_test_box_hides_what_it_looked_at() -> None:
 
 def test_the_reason_a_run_ended_for_is_kept_without_secrets(a_run: Any, source: Source) -> None:
     run = a_run("run-1")
-    group_commit.execute(run_commands.End(source, "run-1", "error", f"failed: PASSWORD={SECRET}"))
+    group_commit.execute(run_commands.EndRun(source, "run-1", "error", f"failed: PASSWORD={SECRET}"))
     run.refresh_from_db()
     assert run.reason.startswith("failed: PASSWORD=‹secret ")

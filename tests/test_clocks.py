@@ -205,7 +205,10 @@ async def test_what_a_gating_socket_asked_is_not_told_to_one_that_watches(
         await gate_closed(gating)
         await in_thread(lambda: gate.vote(an_approver, ballot(ToolCall.objects.get(), "approve")))()
         row = await Approval.objects.aget()
-        assert (await feed.owed(row.run_id, "watch"), await feed.owed(row.run_id)) == ([], [row.pk])
+        assert (await feed.list_undelivered(row.run_id, "watch"), await feed.list_undelivered(row.run_id)) == (
+            [],
+            [row.pk],
+        )
         async with agent(run="r", mode="gate") as back:
             assert (await back.hear("decision"))["decision"] == "allow"
 
@@ -219,7 +222,7 @@ async def test_without_a_ring_every_socket_tells_its_answer_after_a_heartbeat(
         for socket in sockets:
             await socket.say(PUSH)
             assert (await socket.hear("decision"))["decision"] == "ask"
-        monkeypatch.setattr(doorbell, "_ring_here", lambda runs: None)
+        monkeypatch.setattr(doorbell, "_ring_locally", lambda runs: None)
         calls = await in_thread(lambda: list(ToolCall.objects.order_by("-id")))()
         for call in calls[:2]:  # the last socket's first; the first one's person has not answered yet
             await in_thread(lambda call=call: gate.vote(an_approver, ballot(call, "approve")))()
@@ -237,16 +240,16 @@ async def test_a_connection_renews_its_runs_lease_before_one_elsewhere_could_let
     ours, theirs = (gate.open_stream(source, "r", protocol="native") for _ in range(2))
     connection = connections.Connection(Caller(source, key.pk))
     connection.sends(ours)
-    await ours.settle()
+    await ours.wait_until_committed()
     begun = time.monotonic()
-    theirs.touch(grace)  # the last connection of another process has closed
-    await theirs.settle()
+    theirs.renew_lease(grace)  # the last connection of another process has closed
+    await theirs.wait_until_committed()
     assert (await Run.objects.aget()).alive_until - time.time() <= grace
     connection.renew(begun + 0.75 * grace)
-    await ours.settle()
+    await ours.wait_until_committed()
     assert (await Run.objects.aget()).alive_until - time.time() > grace
     connection.close()
-    await ours.settle()
+    await ours.wait_until_committed()
 
 
 async def gate_closed(socket: Any) -> None:

@@ -77,7 +77,7 @@ async def reached(event: threading.Event) -> None:
 
 @sync_to_async
 def kinds(run: str) -> list[str]:
-    return [event.said.type for event in Event.objects.filter(run__name=run).order_by("seq")]
+    return [event.decoded_fact.type for event in Event.objects.filter(run__name=run).order_by("seq")]
 
 
 @sync_to_async
@@ -108,11 +108,11 @@ async def test_a_stream_waits_for_its_own_plugins_and_keeps_its_order(agent: Sou
     await reached(slow.asked)
     other = gate.open_stream(agent, "other", protocol="native", mode="gate", channel="socket", on_commit=told.append)
     other.push([f.InputReady("x", "bash", {}, True), f.OutputReady("x", 1)], 1)
-    await asyncio.wait_for(other.settle(), WAIT)
+    await asyncio.wait_for(other.wait_until_committed(), WAIT)
     assert [said["decision"] for commit in told for said in commit.decisions] == ["allow"]
     assert "output-ready" not in await kinds("slow") and max(commit.frames for commit in told if commit.frames) == 1
     slow.go.set()
-    await asyncio.wait_for(ours.settle(), WAIT)
+    await asyncio.wait_for(ours.wait_until_committed(), WAIT)
     story = [kind for kind in await kinds("slow") if kind not in {"run-started"}]
     assert story == ["input-ready", "decided", "text-delta", "output-ready", "input-ready", "decided"]
     assert [said["call_id"] for commit in told for said in commit.decisions] == ["x", "a", "b"]
@@ -126,7 +126,7 @@ async def test_a_veto_stops_what_the_stream_asked_for(agent: Source, slow: Slow)
     told: list[gate.Committed] = []
     ours = gate.open_stream(agent, "slow", protocol="native", mode="gate", channel="hook", on_commit=told.append)
     ours.push([f.InputReady("a", "bash", {"n": 1}, True)])
-    await asyncio.wait_for(ours.settle(), WAIT)
+    await asyncio.wait_for(ours.wait_until_committed(), WAIT)
     (said,) = [said for commit in told for said in commit.decisions]
     assert (said["decision"], said["reason"]["code"]) == ("deny", "plugin_veto")
 
@@ -158,7 +158,7 @@ async def test_a_stream_whose_run_ended_elsewhere_decides_nothing_afterwards(age
     await reached(slow.asked)
     await tell(agent, "slow", f.RunEnded(outcome="aborted"))
     slow.go.set()
-    await asyncio.wait_for(ours.settle(), WAIT)
+    await asyncio.wait_for(ours.wait_until_committed(), WAIT)
     assert not [said for commit in told for said in commit.decisions] and "decided" not in await kinds("slow")
 
 

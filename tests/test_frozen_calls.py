@@ -211,7 +211,7 @@ class World:
         if not self.approvals:
             return
         pk = self.approvals[number % len(self.approvals)]
-        work = run_commands.Look(self.source, pk)
+        work = run_commands.FetchDecision(self.source, pk)
         try:
             decision = group_commit.execute(work)
         except gate.RequestRefused:
@@ -255,19 +255,21 @@ class World:
     def result(self, call: str, outcome: str, attempt: int | None) -> None:
         body = {"outcome": outcome, "output": "x"} | ({} if attempt is None else {"attempt": attempt})
         try:
-            group_commit.execute(results.Result(self.source, self.run, call, body))
+            group_commit.execute(results.RecordResult(self.source, self.run, call, body))
         except gate.RequestRefused:
             return
 
     def withdraw(self, number: int) -> None:
         if self.approvals:
             try:
-                group_commit.execute(run_commands.Withdraw(self.source, self.approvals[number % len(self.approvals)]))
+                group_commit.execute(
+                    run_commands.WithdrawApproval(self.source, self.approvals[number % len(self.approvals)])
+                )
             except gate.RequestRefused:
                 return
 
     def end(self) -> None:
-        group_commit.execute(run_commands.End(self.source, self.run, "success", ""))
+        group_commit.execute(run_commands.EndRun(self.source, self.run, "success", ""))
 
     def clock(self, seconds: float) -> None:
         """Let that much time pass for what waits and for what may be used."""
@@ -359,7 +361,7 @@ def play(key: AgentKey, policy: Any, person: Any, story: list[Any]) -> World:
         for step in story:
             world.act(step)
         for run in Run.objects.filter(name=world.run):
-            assert not list(rebuild.differences(run))
+            assert not list(rebuild.find_differences(run))
     finally:
         loop.close()
     return world

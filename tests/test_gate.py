@@ -214,7 +214,7 @@ def test_what_a_server_writes_while_the_check_reads_is_no_difference(
     a_run: Any, source: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a_run("live", f.InputStarted("c1", "Bash"))
-    fold, folded = rebuild.board_of, []
+    fold, folded = rebuild.fold_log, []
 
     def fold_after_news(run: Run) -> Any:
         if not folded:
@@ -222,7 +222,7 @@ def test_what_a_server_writes_while_the_check_reads_is_no_difference(
         folded.append(run)
         return fold(run)
 
-    monkeypatch.setattr(rebuild, "board_of", fold_after_news)
+    monkeypatch.setattr(rebuild, "fold_log", fold_after_news)
     assert gate.rebuild(check=True) == [] and len(folded) == 2
 
 

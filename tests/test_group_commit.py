@@ -56,7 +56,7 @@ def test_frames_are_written_once_whatever_else_is_refused(source: Source, story:
     wanted = asyncio.run(play(source, name, story))
     for number, texts in enumerate(wanted):
         run = Run.objects.filter(name=f"{name}-{number}").first()
-        written = [event.said for event in Event.objects.after(run, 0)] if run else []
+        written = [event.decoded_fact for event in Event.objects.after(run, 0)] if run else []
         assert [fact.text for fact in written if isinstance(fact, f.TextDelta)] == texts
 
 
@@ -76,8 +76,8 @@ async def play(source: Source, name: str, story: list[Any]) -> list[list[str]]:
                 for _ in range(second):
                     push(first)
             else:
-                group_commit.WRITER.put(Refuser(push, list(second), late=first))
+                group_commit.WRITER.enqueue(Refuser(push, list(second), late=first))
         assert await asyncio.to_thread(gate.drain, PATIENCE)
     for stream in streams:
-        await asyncio.wait_for(stream.settle(), PATIENCE)
+        await asyncio.wait_for(stream.wait_until_committed(), PATIENCE)
     return wanted

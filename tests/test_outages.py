@@ -11,7 +11,7 @@ import pytest
 from django.db import OperationalError
 
 from toolcards import files, outages
-from toolcards.causes import cause_of
+from toolcards.causes import find_cause
 from toolcards.outages import BELL, READING, WRITING
 
 
@@ -67,58 +67,58 @@ class Unavailable(Exception):
     ids=str,
 )
 def test_what_drivers_and_the_system_say_has_words_for_people(error: Exception, code: str) -> None:
-    assert cause_of(error).code == code
+    assert find_cause(error).code == code
 
 
 def test_an_outage_is_logged_when_it_begins_and_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         for _ in range(500):
-            outages.fail(BELL, ConnectionRefusedError(errno.ECONNREFUSED, "refused"))
-        outages.succeed(BELL)
-    assert len(caplog.records) == 2 and outages.ongoing(BELL) is None
+            outages.report_failure(BELL, ConnectionRefusedError(errno.ECONNREFUSED, "refused"))
+        outages.report_success(BELL)
+    assert len(caplog.records) == 2 and outages.get_outage(BELL) is None
 
 
 def test_a_part_that_works_only_now_and_then_is_one_outage(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     began = clock.now
     with caplog.at_level(logging.WARNING):
         for _ in range(300):  # a nearly full disk: small writes work, larger ones fail
-            outages.fail(WRITING, OSError(errno.ENOSPC, "No space left on device"))
+            outages.report_failure(WRITING, OSError(errno.ENOSPC, "No space left on device"))
             clock.now += 0.5
-            outages.succeed(WRITING)
+            outages.report_success(WRITING)
             clock.now += 0.5
     assert len(caplog.records) <= 4
-    outage = outages.ongoing(WRITING)
+    outage = outages.get_outage(WRITING)
     assert outage is not None and outage.since == began and outage.tries == 300
 
 
 def test_a_part_that_came_back_for_good_is_no_outage_soon(clock: Clock) -> None:
-    outages.fail(WRITING, "full")
-    outages.succeed(WRITING)
-    outages.fail(WRITING, "full")
-    outages.succeed(WRITING)
-    assert outages.ongoing(WRITING) is not None
+    outages.report_failure(WRITING, "full")
+    outages.report_success(WRITING)
+    outages.report_failure(WRITING, "full")
+    outages.report_success(WRITING)
+    assert outages.get_outage(WRITING) is not None
     clock.now += outages.CALM
-    outages.succeed(WRITING)
-    assert outages.ongoing(WRITING) is None
+    outages.report_success(WRITING)
+    assert outages.get_outage(WRITING) is None
 
 
 def test_silence_does_not_hide_the_reason_that_was_known() -> None:
-    outages.fail(WRITING, OSError(errno.ENOSPC, "No space left on device"))
-    outages.fail(WRITING, TimeoutError("no answer within 3 seconds"))
-    outage = outages.ongoing(WRITING)
+    outages.report_failure(WRITING, OSError(errno.ENOSPC, "No space left on device"))
+    outages.report_failure(WRITING, TimeoutError("no answer within 3 seconds"))
+    outage = outages.get_outage(WRITING)
     assert outage is not None and outage.cause.code == "disk_full"
 
 
 def test_a_full_disk_does_not_count_as_a_database_that_cannot_be_read() -> None:
-    outages.fail(READING, wrapped(sqlite3.OperationalError("database or disk is full")))
-    assert [outage.part for outage in outages.listed()] == [WRITING]
+    outages.report_failure(READING, wrapped(sqlite3.OperationalError("database or disk is full")))
+    assert [outage.part for outage in outages.list_outages()] == [WRITING]
 
 
 def test_an_error_that_the_writer_has_reported_is_not_the_readers_too() -> None:
     error = OperationalError("disk I/O error")
-    outages.fail(WRITING, error)
-    outages.fail(READING, error)
-    assert [outage.part for outage in outages.listed()] == [WRITING]
+    outages.report_failure(WRITING, error)
+    outages.report_failure(READING, error)
+    assert [outage.part for outage in outages.list_outages()] == [WRITING]
 
 
 def test_a_file_that_cannot_be_replaced_stays_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ class Leave(RunCommand):
     """The last connection of the run has closed."""
 
     def apply(self, tx: Transaction) -> None:
-        liveness.renew(tx, self._run(tx), GRACE)
+        liveness.renew_lease(tx, self._run(tx), GRACE)
 
 
 class Process:
@@ -142,14 +142,14 @@ class Days(RuleBasedStateMachine):
         asking = gate.DecisionRequest(run=name, call_id="c", tool="bash", args={})
         said = self._do(which, lambda: gate.decide(self.source, asking))
         until = (self.real + DECIDE, self.real + self.ahead + DECIDE)
-        self.runs[name] = Known(self.worked + liveness.SILENCE, *until, approval=said["approval"]["id"])
+        self.runs[name] = Known(self.worked + liveness.REQUEST_LEASE, *until, approval=said["approval"]["id"])
 
     @precondition(lambda self: self.runs)
     @rule(data=st.data(), which=st.integers(0, 1), beats=st.booleans())
     def be_there_and_leave(self, data: Any, which: int, beats: bool) -> None:
         name, known = self._one(data)
         if beats:
-            self._do(which, lambda: group_commit.execute(run_commands.Beat(self.source, name)))
+            self._do(which, lambda: group_commit.execute(run_commands.RecordHeartbeat(self.source, name)))
             known.due = self.worked + BEAT_LEASE
         else:
             self._do(which, lambda: group_commit.execute(Leave(self.source, name)))
@@ -159,7 +159,7 @@ class Days(RuleBasedStateMachine):
     @rule(data=st.data(), which=st.integers(0, 1))
     def poll(self, data: Any, which: int) -> None:
         _, known = self._one(data)
-        said = self._do(which, lambda: group_commit.execute(run_commands.Look(self.source, known.approval)))
+        said = self._do(which, lambda: group_commit.execute(run_commands.FetchDecision(self.source, known.approval)))
         row = Approval.objects.get(id=known.approval)
         if row.state == "expired" and known.approved is None:
             assert said["decision"] == "deny" and self.real >= known.until_real - 1
@@ -196,7 +196,7 @@ class Days(RuleBasedStateMachine):
             assert lost or used >= USE - 1, f"a permit ended after {used} s of {USE}: {refused.code}"
             return
         assert used < USE + 2 * PAUSE + self.slipped - known.pauses[0]
-        known.due = max(known.due, self.worked + liveness.SILENCE)
+        known.due = max(known.due, self.worked + liveness.REQUEST_LEASE)
 
     # ------------------------------------------------------------ what must hold
 
@@ -205,7 +205,7 @@ class Days(RuleBasedStateMachine):
         assert max(times) - min(times) <= PAUSE, "a gap was given back more than once"
         for row in Run.objects.all():
             known = self.runs[row.name]
-            if row.reason.startswith(liveness.LOST):
+            if row.reason.startswith(liveness.LOST_REASON):
                 assert self.worked >= known.due - 1, f"{row.name} was lost {known.due - self.worked} s too early"
         for approval in Approval.objects.filter(state="expired", claimed_at=0):
             known = next(known for known in self.runs.values() if known.approval == approval.pk)
@@ -263,7 +263,7 @@ def test_a_clock_follows_neither_the_wall_nor_a_pause() -> None:
     assert (process.steady(), process.working(), process.offset()) == (5_002.0, 5_002.0, 3_998.0)
     second = process.next_beat(first)
     now |= {"elapsed": 400.0}
-    assert (process.steady(), process.working(), process.stale) == (5_300.0, 5_002.0 + PAUSE, True)
+    assert (process.steady(), process.working(), process.is_stale) == (5_300.0, 5_002.0 + PAUSE, True)
     third = process.next_beat(second)
     assert (third.steady, third.working, third.resumed) == (5_300.0, 5_002.0, 5_002.0)
 
@@ -278,7 +278,7 @@ def test_after_a_pause_agents_have_their_grace_time_to_come_back(
     monkeypatch.setattr(clock, "elapsed", lambda: now)
     clock.reset()
     gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
-    group_commit.execute(run_commands.Beat(source, "r"))
+    group_commit.execute(run_commands.RecordHeartbeat(source, "r"))
     gate.sweep()
     now += 20.0  # the computer sleeps
     gate.sweep()

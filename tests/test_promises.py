@@ -38,7 +38,7 @@ async def test_numbers_with_endless_gaps_are_refused_and_said_to_be(
         await socket.say(frames[:4])
         assert (await socket.hear("error"))["code"] == "gaps"
         await socket.acked(4)
-    texts = [event.said async for event in Event.objects.filter(run__name="s").order_by("seq")]
+    texts = [event.decoded_fact async for event in Event.objects.filter(run__name="s").order_by("seq")]
     assert [fact.text for fact in texts if fact.type == "text-delta"] == ["2", "4", "6"]
 
 

@@ -55,7 +55,7 @@ def crosses(relays: tuple[Relay, Relay, set[int]], run: int) -> bool:
 def test_a_ring_crosses_over_whatever_became_of_redis_meanwhile(a_redis: Redis, relays: Any) -> None:
     def away() -> bool:
         relays[0].send({1})
-        return outages.ongoing(outages.BELL) is not None
+        return outages.get_outage(outages.BELL) is not None
 
     def back(run: int) -> None:
         until(lambda: crosses(relays, run))
@@ -63,7 +63,7 @@ def test_a_ring_crosses_over_whatever_became_of_redis_meanwhile(a_redis: Redis, 
 
     until(away)  # there is none yet
     a_redis.start()
-    until(lambda: crosses(relays, 2) and not outages.ongoing(outages.BELL))
+    until(lambda: crosses(relays, 2) and not outages.get_outage(outages.BELL))
     a_redis.signal(signal.SIGSTOP)
     until(away)
     for run in range(1_000, 21_000):  # as quickly as before, though no process takes them
@@ -110,7 +110,7 @@ def test_what_others_write_to_redis_is_no_ring_and_no_harm(a_redis: Redis, relay
             client.publish(CHANNEL, message)
         client.publish(CHANNEL, msgpack.packb({"runs": [7, True, "8", None, 9.0, [10]]}))
     until(lambda: 7 in relays[2])
-    assert relays[2] == {1, 7} and not outages.ongoing(outages.BELL)
+    assert relays[2] == {1, 7} and not outages.get_outage(outages.BELL)
 
 
 WRONG = [None, 1, [1], "ring", {}, {"runs": None}, {"runs": 3}, {"runs": {"4": 4}}, {"runs": [5] * (MOST + 1)}]
@@ -123,5 +123,5 @@ anything = some.recursive(
 @settings(max_examples=50)
 @given(anything | some.fixed_dictionaries({"runs": anything}))
 def test_only_whole_numbers_that_may_be_runs_are_rung(message: Any) -> None:
-    for run in relay._runs_of(message):
+    for run in relay._parse_runs(message):
         assert type(run) is int and -(2**63) < run < 2**63 and run in message["runs"]

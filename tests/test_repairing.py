@@ -31,7 +31,7 @@ def ask(source: Source, tool: str, args: Any, call_id: str = "c", attempt: int =
 
 
 def kinds() -> list[str]:
-    return [event.said.type for event in Event.objects.order_by("seq")]
+    return [event.decoded_fact.type for event in Event.objects.order_by("seq")]
 
 
 def test_a_broken_call_is_mended_and_what_may_run_is_said(offering: None, source: Source) -> None:

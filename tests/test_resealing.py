@@ -26,7 +26,7 @@ WORDS = "quietly-plain-argument"
 
 @pytest.fixture(autouse=True)
 def _from_the_start() -> None:
-    rekey._place_file().unlink(missing_ok=True)
+    rekey._get_progress_file().unlink(missing_ok=True)
 
 
 @pytest.fixture
@@ -71,9 +71,9 @@ def cleared(table: str, column: str, text: str) -> None:
 
 @pytest.mark.django_db
 def test_every_sealed_column_is_looked_at() -> None:
-    names = {column.name for column in rekey.columns()}
+    names = {column.name for column in rekey.list_columns()}
     assert {"toolcards_event.fact", "toolcards_toolcall.card", "toolcards_run.context", "toolcards_vote.note"} <= names
-    assert len(names) == len(rekey.columns()) >= 10
+    assert len(names) == len(rekey.list_columns()) >= 10
 
 
 @pytest.mark.django_db
@@ -142,7 +142,7 @@ def test_a_note_of_another_key_or_a_broken_one_is_none(a_run: Any, a_new_key: An
     a_story(a_run)
     for note in ("", "[]", "{", '{"key_id": "x", "rows": {"toolcards_event.fact": 999999}}', '{"key_id": 1}'):
         a_new_key()
-        rekey._place_file().write_text(note)
+        rekey._get_progress_file().write_text(note)
         assert rekey.reseal()["old"] > 5
         assert set(rekey.reseal(check=True)) == {"new"}
 
@@ -151,11 +151,11 @@ def test_a_note_of_another_key_or_a_broken_one_is_none(a_run: Any, a_new_key: An
 def test_what_was_written_meanwhile_is_not_replaced(a_run: Any, a_new_key: Any) -> None:
     a_story(a_run)
     a_new_key()
-    (column,) = (one for one in rekey.columns() if one.name == "toolcards_run.context")
+    (column,) = (one for one in rekey.list_columns() if one.name == "toolcards_run.context")
     rows = column.read(None, 10)
     Run.objects.update(context='{"newer": true}')
     newer = raw("toolcards_run", "context")
-    group_commit.execute(rekey.Replace(column, rows))
+    group_commit.execute(rekey.ReplaceTexts(column, rows))
     assert raw("toolcards_run", "context") == newer
     Run.objects.update(context=encryption.open(rows[0][1], column.name))  # what the log adds up to
 

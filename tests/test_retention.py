@@ -24,7 +24,7 @@ from toolcards.client.common.canonical_json import digest
 from toolcards.core.calls import facts as f
 from toolcards.core.redaction.log_masking import Scrub, differs, fold
 from toolcards.core.redaction.redactor import Redactor, masked
-from toolcards.gate.agents.idempotency import OnKey, Reserve
+from toolcards.gate.agents.idempotency import ReserveKey, UpdateKey
 from toolcards.gate.maintenance import rebuild, retention
 from toolcards.gate.writer import group_commit, run_cache
 from toolcards.models import Approval, AuditRow, Event, Receipt, Run, Source, ToolCall
@@ -40,7 +40,7 @@ DAY = 86_400
 
 @pytest.fixture(autouse=True)
 def _nothing_refused() -> None:
-    retention._refused.clear()
+    retention._refused_runs.clear()
 
 
 def everything() -> str:
@@ -121,7 +121,7 @@ def test_no_secret_is_left_and_nothing_else_has_changed(leaky: Run) -> None:
     assert [secret for secret in PLANTED if secret in left] == []
     assert WORD[9:] not in left
     assert told() == before
-    assert list(rebuild.differences(leaky)) == []
+    assert list(rebuild.find_differences(leaky)) == []
     assert masked(ToolCall.objects.get(call_id="twice").as_card().input)
 
 
@@ -175,7 +175,7 @@ def test_a_run_that_comes_alive_again_goes_on_and_is_masked_again(leaky: Run, so
     run = Run.objects.get(pk=leaky.pk)
     assert (run.scrubbed_at, run.status) == (None, "running")
     assert WORD not in everything()
-    assert list(rebuild.differences(run)) == []
+    assert list(rebuild.find_differences(run)) == []
     group_commit.execute(Say(source, "leaky", [f.RunEnded()]))
     aged(run)
     assert gate.run_retention().scrubbed == 1
@@ -192,7 +192,7 @@ def test_equal_secrets_stay_equal_and_pieces_without_any_stay_as_they_were(a_run
     gate.run_retention()
     a, b = (ToolCall.objects.get(call_id=name).as_card().input for name in "ab")
     assert a == b and masked(a)
-    said = [event.said for event in Event.objects.after(run, 0)]
+    said = [event.decoded_fact for event in Event.objects.after(run, 0)]
     assert [fact.text for fact in said if isinstance(fact, f.InputDelta)] == [piece.text for piece in plain]
 
 
@@ -231,7 +231,7 @@ def test_what_does_not_add_up_is_left_alone_and_said_once(leaky: Run) -> None:
 
     before = rows()
     assert gate.run_retention().refused == 1
-    retention._refused.clear()  # as after a restart
+    retention._refused_runs.clear()  # as after a restart
     assert gate.run_retention().refused == 1
     assert gate.run_retention().refused == 0
     assert rows() == before
@@ -259,8 +259,8 @@ def test_old_runs_are_deleted_with_all_that_was_theirs(
 
 
 def _answered(source: Source, key: str, days_ago: float) -> None:
-    held = group_commit.execute(Reserve(source, key, {}))
-    group_commit.execute(OnKey(lambda tx: held.answer('{"said": "something"}')))
+    held = group_commit.execute(ReserveKey(source, key, {}))
+    group_commit.execute(UpdateKey(lambda tx: held.answer('{"said": "something"}')))
     Receipt.objects.filter(key=key).update(created_at=timezone.now() - timedelta(days=days_ago))
 
 
@@ -277,8 +277,8 @@ def test_old_receipts_are_forgotten_in_small_rounds_and_counted(
     assert [row.key for row in Receipt.objects.order_by("pk")] == ["k3", "k4"]
     rows = AuditRow.objects.filter(act="retention").order_by("seq")
     assert [row.details["deleted"]["receipts"] for row in rows] == [2, 1]
-    assert group_commit.execute(Reserve(source, "k0", {})).untouched
-    assert group_commit.execute(Reserve(source, "k3", {})) == '{"said": "something"}'
+    assert group_commit.execute(ReserveKey(source, "k0", {})).untouched
+    assert group_commit.execute(ReserveKey(source, "k3", {})) == '{"said": "something"}'
 
 
 @pytest.mark.parametrize(("said", "kept"), [
@@ -314,12 +314,12 @@ def test_what_is_sealed_opens_with_older_keys_too_and_not_with_others(settings: 
 
 
 def test_receipts_are_sealed_and_given_back(source: Source) -> None:
-    held = group_commit.execute(Reserve(source, "k", {}))
-    group_commit.execute(OnKey(lambda tx: held.answer('{"said": "something"}')))
+    held = group_commit.execute(ReserveKey(source, "k", {}))
+    group_commit.execute(UpdateKey(lambda tx: held.answer('{"said": "something"}')))
     with connection.cursor() as cursor:
         cursor.execute("SELECT answer FROM toolcards_receipt")
         assert cursor.fetchone()[0].startswith(encryption.MARK)
-    assert group_commit.execute(Reserve(source, "k", {})) == '{"said": "something"}'
+    assert group_commit.execute(ReserveKey(source, "k", {})) == '{"said": "something"}'
     assert Receipt.objects.filter(answer="").count() == 0
 
 

@@ -343,10 +343,10 @@ async def test_a_stream_into_a_run_that_stays_closed_fails_once_and_leaves_the_w
     run = await Run.objects.select_related("source").aget(pk=call.run_id)
     lost()
     stream = gate.open_stream(run.source, run.name, protocol="native")
-    stream.touch(60)
+    stream.renew_lease(60)
     stream.push([f.InputReady("more", "bash", {})])
     with pytest.raises(Undecryptable):
-        await stream.settle()
+        await stream.wait_until_committed()
     assert await sync_to_async(gate.drain)()
 
 
@@ -417,9 +417,9 @@ def test_without_the_key_retention_leaves_a_run_as_it_is_and_says_so(
     run = a_run("ended", f.InputReady("c", "bash", {"command": COMMAND}, True), f.OutputReady("c", 1), f.RunEnded())
     before = [line for line in raw().splitlines() if line.startswith(("toolcards_event", "toolcards_toolcall"))]
     lost()
-    retention._refused.clear()
+    retention._refused_runs.clear()
     assert gate.run_retention(now=run.ended_at.timestamp() + 2 * 86_400).refused == 1
-    retention._refused.clear()
+    retention._refused_runs.clear()
     assert [line for line in raw().splitlines() if line.startswith(("toolcards_event", "toolcards_toolcall"))] == before
 
 

@@ -50,7 +50,7 @@ class Vanish(Say):
 
     def apply(self, tx: Any) -> None:
         super().apply(tx)
-        liveness.forfeit(tx, tx.get_or_create_run(self.source.pk, self.run))
+        liveness.void_permits(tx, tx.get_or_create_run(self.source.pk, self.run))
 
 
 def finding(call: ToolCall, outcome: str, note: str = "", **other: int) -> gate.ManualOutcome:
@@ -60,7 +60,7 @@ def finding(call: ToolCall, outcome: str, note: str = "", **other: int) -> gate.
 
 def report(source: Any, outcome: str, **more: Any) -> dict[str, Any]:
     """The agent's own result, late."""
-    return dict(group_commit.execute(results.Result(source, "run-1", "call-1", {"outcome": outcome, **more})))
+    return dict(group_commit.execute(results.RecordResult(source, "run-1", "call-1", {"outcome": outcome, **more})))
 
 
 def card_of(call: ToolCall) -> Any:

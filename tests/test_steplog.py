@@ -55,7 +55,7 @@ def test_a_call_that_a_person_approved_from_its_input_to_its_result(
     claim(source, gate.decide(source, asking))
     from toolcards.gate.agents import results
 
-    group_commit.execute(results.Result(source, "r", "c", {"outcome": "ok", "output": f"sent to {SECRET}"}))
+    group_commit.execute(results.RecordResult(source, "r", "c", {"outcome": "ok", "output": f"sent to {SECRET}"}))
     told = [line for line in lines() if line.get("call") == "c"]
     assert [(line["phase"], line["outcome"]) for line in told] == [
         ("resolve", "ok"), ("repair", "repaired"), ("repair", "done"), ("before", "done"), ("gate", "ask"),

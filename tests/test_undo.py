@@ -44,7 +44,7 @@ def test_an_approval_taken_back_denies_the_call(approved: ToolCall, an_approver:
     card = gate.revoke_approval(an_approver, stored(approved).id)
     assert (card.state, card.denied_by.name, card.approval.state) == ("output-denied", "ann", "revoked")
     assert stored(approved).state == "revoked"
-    said = group_commit.execute(run_commands.Look(source, stored(approved).id))
+    said = group_commit.execute(run_commands.FetchDecision(source, stored(approved).id))
     assert (said["decision"], said["permit"], said["by"]["name"]) == ("deny", None, "ann")
     assert "took the approval back" in said["reason"]["text"]
 

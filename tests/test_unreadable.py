@@ -52,7 +52,7 @@ def forget() -> None:
     """Drop what this process remembers, as a restart does."""
     run_cache.clear()
     rendering.card_cache.clear()
-    models._shown.clear()
+    models._shown_cards.clear()
 
 
 def failures(admin: Client, call: ToolCall, paths: list[str]) -> list[tuple[str, int]]:

@@ -70,7 +70,7 @@ def known_outages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_batch_that_finds_the_database_away_is_not_tried_piece_by_piece(known_outages: None) -> None:
     tries: list[Any] = []
     works = [Failing(tries) for _ in range(50)]
-    outages.fail(outages.WRITING, "known")
+    outages.report_failure(outages.WRITING, "known")
     group_commit.commit([*works])
     assert tries == works[:1]  # once, and the first piece has said it all
     assert all(is_transient(work.error) for work in works)
@@ -93,7 +93,7 @@ def lock_wait() -> int:
 def test_a_lock_that_stays_is_waited_for_only_for_a_moment(known_outages: None) -> None:
     usual = connection.settings_dict["OPTIONS"]["timeout"] * 1000
     assert group_commit.execute(Waiting()) == usual
-    outages.fail(outages.WRITING, "known")
+    outages.report_failure(outages.WRITING, "known")
     other = sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(OperationalError, match="locked"):
@@ -101,13 +101,13 @@ def test_a_lock_that_stays_is_waited_for_only_for_a_moment(known_outages: None) 
     other.execute("ROLLBACK")
     other.close()
     assert group_commit.execute(Waiting()) < usual  # nothing has to be restarted
-    assert outages.ongoing(outages.WRITING) is None
+    assert outages.get_outage(outages.WRITING) is None
     assert group_commit.execute(Waiting()) == lock_wait() == usual
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_stream_that_could_not_be_written_is_given_up_for_good(known_outages: None, source: Any) -> None:
-    outages.fail(outages.WRITING, "known")
+    outages.report_failure(outages.WRITING, "known")
     other = sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
 
@@ -115,7 +115,7 @@ def test_a_stream_that_could_not_be_written_is_given_up_for_good(known_outages: 
         stream = gate.open_stream(source, "given-up", protocol="native")
         stream.push([f.TextDelta(text="one")])
         with pytest.raises(OperationalError, match="locked"):
-            await asyncio.wait_for(stream.settle(), PATIENCE)
+            await asyncio.wait_for(stream.wait_until_committed(), PATIENCE)
 
     asyncio.run(push())
     assert gate.drain(PATIENCE / 6)  # it is not tried again and again

@@ -42,7 +42,7 @@ _SQLSTATE = {
     "53100": DISK_FULL, "25006": READ_ONLY, "55P03": LOCKED, "57014": LOCKED, "40P01": LOCKED, "58030": DISK_ERROR,
     "53300": UNREACHABLE, "57P": UNREACHABLE, "08": UNREACHABLE,
 }  # fmt: skip
-_WORDING = {
+_PHRASES = {
     "disk is full": DISK_FULL, "no space left": DISK_FULL, "readonly database": READ_ONLY, "read-only": READ_ONLY,
     "is locked": LOCKED_FILE, "lock timeout": LOCKED, "statement timeout": LOCKED,
     "too many open files": NO_DESCRIPTORS, "unable to open database file": NO_DESCRIPTORS,
@@ -50,23 +50,23 @@ _WORDING = {
 }  # fmt: skip
 
 
-def cause_of(error: BaseException | str) -> Cause:
+def find_cause(error: BaseException | str) -> Cause:
     """Return what kind of trouble the error reports."""
     if isinstance(error, str):
-        return _by_wording(error) or UNKNOWN
-    for one in _chain(error):
-        cause = _of_one(one)
+        return _match_wording(error) or UNKNOWN
+    for one in _iterate_chain(error):
+        cause = _match_error(one)
         if cause is not None:
             return cause
     return UNKNOWN
 
 
-def is_of_the_system(error: BaseException) -> bool:
+def is_system_fault(error: BaseException) -> bool:
     """Return whether the disk, the database or the system is at fault, and the same may work later."""
-    return cause_of(error) is not UNKNOWN
+    return find_cause(error) is not UNKNOWN
 
 
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
+def _iterate_chain(error: BaseException | None) -> Iterator[BaseException]:
     """Django wraps what the driver raises; the system's own error is below that."""
     seen: list[BaseException] = []
     while error is not None and error not in seen:
@@ -75,16 +75,16 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
     yield from reversed(seen)
 
 
-def _of_one(error: BaseException) -> Cause | None:
+def _match_error(error: BaseException) -> Cause | None:
     if isinstance(error, TimeoutError) and error.errno is None:
         return NO_ANSWER
     state = getattr(error, "sqlstate", None) or ""
     if isinstance(error, OSError) and error.errno is not None:
         return _ERRNO.get(error.errno)
     by_state = next((cause for code, cause in _SQLSTATE.items() if state.startswith(code)), None)
-    return by_state or _by_wording(str(error))
+    return by_state or _match_wording(str(error))
 
 
-def _by_wording(text: str) -> Cause | None:
+def _match_wording(text: str) -> Cause | None:
     lowered = text.lower()
-    return next((cause for words, cause in _WORDING.items() if words in lowered), None)
+    return next((cause for words, cause in _PHRASES.items() if words in lowered), None)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 PAUSE = 5.0  # seconds without a beat that count as a pause
 BEAT_EVERY = 2.0  # seconds between two beats while there is something to count for
-SAME = 1.0  # seconds that two clocks may differ and still count as showing the same
+TOLERANCE = 1.0  # seconds that two clocks may differ and still count as showing the same
 
 
 def seconds_since_boot() -> float:
@@ -72,7 +72,7 @@ class Clock:
         return steady if beat is None else min(steady, beat.steady + PAUSE) - beat.paused
 
     @property
-    def stale(self) -> bool:
+    def is_stale(self) -> bool:
         """Whether this process must agree with the others before it counts on."""
         base, beat = self._state
         return beat is None or base + self.elapsed() - beat.steady > PAUSE
@@ -85,11 +85,11 @@ class Clock:
 
     def offset(self) -> float:
         """Return how far wall time is ahead of steady time; 0 where they show the same."""
-        return _noticeable(self.wall() - self.steady())
+        return _round_difference(self.wall() - self.steady())
 
-    def wall_of(self, working: float) -> float:
+    def to_wall(self, working: float) -> float:
         """Return when the wall clock shows that moment of working time, if nothing pauses until then."""
-        return working + _noticeable(self.wall() - self.working())
+        return working + _round_difference(self.wall() - self.working())
 
     def is_recent(self, moment: float, seconds: float) -> bool:
         """Return whether that moment of wall time is less than so many seconds ago; not where it is in the future
@@ -98,14 +98,14 @@ class Clock:
 
     # ------------------------------------------------------------ agreeing
 
-    def must_tell(self, beat: Beat | None) -> bool:
+    def must_announce(self, beat: Beat | None) -> bool:
         """Return whether the others must learn from this process: it is new here, or the wall clock was set.
 
         A process that starts later knows how far the wall clock is ahead from the last beat alone.
         """
         if beat is None or self._state[1] is None:
             return True
-        return abs(self.wall() - self.steady() - (beat.wall - beat.steady)) >= SAME
+        return abs(self.wall() - self.steady() - (beat.wall - beat.steady)) >= TOLERANCE
 
     def next_beat(self, before: Beat | None) -> Beat:
         """Return the beat that follows the last one of the installation, and count on from it."""
@@ -135,9 +135,9 @@ class Clock:
         return Beat(wall, steady, paused, steady - paused)
 
 
-def _noticeable(difference: float) -> float:
+def _round_difference(difference: float) -> float:
     """Return the difference in whole seconds: small ones come from reading one clock after the other."""
-    return float(round(difference)) if abs(difference) >= SAME else 0.0
+    return float(round(difference)) if abs(difference) >= TOLERANCE else 0.0
 
 
 clock = Clock()

@@ -44,54 +44,54 @@ def is_transient(error: BaseException | None) -> bool:
     return connection.vendor != "sqlite" or any(word in words for word in _SQLITE)
 
 
-def excuse(error: BaseException, part: str = outages.READING) -> bool:
+def report_outage(error: BaseException, part: str = outages.READING) -> bool:
     """Note the error as an outage of the part, if it is transient; return whether it is."""
     transient = is_transient(error)
     if transient:
-        outages.fail(part, error)
+        outages.report_failure(part, error)
     return transient
 
 
 @contextmanager
-def brief_lock_waits(seconds: float) -> Iterator[None]:
+def limit_lock_waits(seconds: float) -> Iterator[None]:
     """Let this thread's statements wait no longer than that for the lock of an SQLite database."""
     if connection.vendor != "sqlite":
         yield
         return
-    _wait_for_locks(seconds)
+    _set_lock_wait(seconds)
     try:
         yield
     finally:
-        _wait_for_locks(connection.settings_dict["OPTIONS"].get("timeout", 5))
+        _set_lock_wait(connection.settings_dict["OPTIONS"].get("timeout", 5))
 
 
-def _wait_for_locks(seconds: float) -> None:
+def _set_lock_wait(seconds: float) -> None:
     with suppress(OperationalError), connection.cursor() as cursor:  # where it cannot be opened, nothing is waited for
         cursor.execute(f"PRAGMA busy_timeout = {seconds * 1000:.0f}")
 
 
-async def keep_reading(read: Callable[[], Awaitable[T]], seconds: float = PATIENCE) -> T:
+async def read_with_retries(read: Callable[[], Awaitable[T]], seconds: float = PATIENCE) -> T:
     """Return what `read` finds, tried again for so many seconds while the database is away."""
     until, pause = time.monotonic() + seconds, FIRST_PAUSE
     while True:
         try:
             found = await read()
         except Exception as error:
-            if not excuse(error) or time.monotonic() + pause > until:
+            if not report_outage(error) or time.monotonic() + pause > until:
                 raise
         else:
-            outages.succeed(outages.READING)
+            outages.report_success(outages.READING)
             return found
         await asyncio.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE)
 
 
-def reader(function: Callable[..., T]) -> Callable[..., Awaitable[T]]:
+def retry_reads(function: Callable[..., T]) -> Callable[..., Awaitable[T]]:
     """Make a function that reads in a thread of the pool, tried again like `keep_reading`."""
     once = database_sync_to_async(function, thread_sensitive=False)
 
     @functools.wraps(function)
     async def read(*given: Any, **named: Any) -> T:
-        return await keep_reading(lambda: once(*given, **named))
+        return await read_with_retries(lambda: once(*given, **named))
 
     return read

@@ -15,14 +15,14 @@ from toolcards.relay import Relay
 EVERY_RUN = 0  # what a listener of all runs listens to; rung by itself, something holds for all of them (a switch)
 
 
-def answers_of(run: int) -> int:
+def get_approvals_bell(run: int) -> int:
     """Return the bell that rings when an approval of the run has changed, and not for every delta."""
     return -run
 
 
 _lock = threading.Lock()
 _listeners: set[Listener] = set()
-_relay = Relay(lambda runs: _ring_here(runs))
+_relay = Relay(lambda runs: _ring_locally(runs))
 
 
 class Listener:
@@ -34,7 +34,7 @@ class Listener:
         self._rung: set[int] = set()
         self._woken = asyncio.Event()
 
-    def hears(self, runs: Iterable[int]) -> set[int]:
+    def select(self, runs: Iterable[int]) -> set[int]:
         """Return those of these runs that it listens to."""
         if EVERY_RUN in self.runs:
             return {run for run in runs if run >= 0}
@@ -63,21 +63,21 @@ def ring(runs: Iterable[int]) -> None:
     """Say that these runs have news; from any thread, never waits, never raises."""
     rung = set(runs)
     if rung:
-        _ring_here(rung)
+        _ring_locally(rung)
         _relay.send(rung)
 
 
-def _ring_here(runs: set[int]) -> None:
+def _ring_locally(runs: set[int]) -> None:
     with _lock:
         listeners = list(_listeners)
     for listener in listeners:
-        heard = listener.hears(runs)
+        heard = listener.select(runs)
         if heard:
             listener.wake(heard)
 
 
 @contextlib.asynccontextmanager
-async def listening(*runs: int) -> AsyncIterator[Listener]:
+async def listen(*runs: int) -> AsyncIterator[Listener]:
     """Listen to these runs (`EVERY_RUN` for all) for as long as the block lasts."""
     listener = Listener(runs)
     with _lock:

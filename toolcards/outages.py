@@ -14,7 +14,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from toolcards.causes import NO_ANSWER, Cause, cause_of
+from toolcards.causes import NO_ANSWER, Cause, find_cause
 
 log = logging.getLogger(__name__)
 READING, WRITING, SENDING, BELL = "reading", "writing", "sending", "bell"
@@ -49,13 +49,13 @@ class Outage:
 
 _lock = threading.Lock()
 _outages: dict[str, Outage] = {}
-_ended: dict[str, tuple[float, Outage]] = {}
-_worked: dict[str, float] = {}
+_past_outages: dict[str, tuple[float, Outage]] = {}
+_last_success: dict[str, float] = {}
 
 
-def succeed(part: str) -> None:
+def report_success(part: str) -> None:
     """Note that the part has just worked; ends its outage."""
-    now = _worked[part] = time.monotonic()
+    now = _last_success[part] = time.monotonic()
     if part not in _outages:  # nearly always
         return
     with _lock:
@@ -63,16 +63,16 @@ def succeed(part: str) -> None:
         if outage is None or now - outage.failed < outage.calm:
             return
         del _outages[part]
-        _ended[part] = (now, outage)
+        _past_outages[part] = (now, outage)
     log.warning("%s works again after %.0f s and %d failed tries", part, outage.seconds, outage.tries)
 
 
-def fail(part: str, error: BaseException | str) -> None:
+def report_failure(part: str, error: BaseException | str) -> None:
     """Note that the part has just failed; only the first failure of an outage is logged.
 
     Readers report all that reaches them. What another part has reported, or what hinders writers only, is not theirs.
     """
-    why, cause, now = _shorten(error), cause_of(error), time.monotonic()
+    why, cause, now = _shorten(error), find_cause(error), time.monotonic()
     if part == READING and cause.spares_readers:
         part = WRITING
     if isinstance(error, BaseException):
@@ -87,7 +87,7 @@ def fail(part: str, error: BaseException | str) -> None:
                 known.why, known.cause = why, cause
             return
         begun = Outage(part, why, cause)
-        ended, before = _ended.get(part, (now, None))
+        ended, before = _past_outages.get(part, (now, None))
         if before is not None and now - ended < SOON:
             begun.since, begun.began, begun.tries = before.since, before.began, before.tries + 1
             begun.calm = min(LONGEST_CALM, max(CALM, 2 * before.calm))
@@ -95,26 +95,26 @@ def fail(part: str, error: BaseException | str) -> None:
     log.error("%s fails, and is tried again until it works: %s", part, why)
 
 
-def ongoing(part: str) -> Outage | None:
+def get_outage(part: str) -> Outage | None:
     """Return the outage of the part, None while it works."""
     return _outages.get(part)
 
 
-def listed() -> list[Outage]:
+def list_outages() -> list[Outage]:
     """Return all outages, the longest first."""
     return sorted(_outages.values(), key=lambda outage: outage.since)
 
 
-def idle_seconds(part: str) -> float:
+def get_idle_seconds(part: str) -> float:
     """Return how long ago the part last worked, infinity where it never has."""
-    return time.monotonic() - _worked[part] if part in _worked else float("inf")
+    return time.monotonic() - _last_success[part] if part in _last_success else float("inf")
 
 
 def reset() -> None:
     """Forget everything (tests)."""
     _outages.clear()
-    _ended.clear()
-    _worked.clear()
+    _past_outages.clear()
+    _last_success.clear()
 
 
 def _shorten(error: BaseException | str) -> str:

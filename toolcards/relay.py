@@ -60,7 +60,7 @@ class Relay:
                     self._thread = thread
                     atexit.register(self.close)
         except Exception as error:  # channels_redis is not installed, or no thread can be started
-            outages.fail(outages.BELL, error)
+            outages.report_failure(outages.BELL, error)
             return False
         return True
 
@@ -91,7 +91,7 @@ class Relay:
                 if self._closing.is_set():  # Python is ending, and what a connection needs may have ended before
                     return
                 silent = isinstance(error, TimeoutError)
-                outages.fail(outages.BELL, "Redis does not answer in time" if silent else error)
+                outages.report_failure(outages.BELL, "Redis does not answer in time" if silent else error)
             self._closing.wait(PAUSE)
 
     async def _connect(self, layer: Any) -> None:
@@ -123,8 +123,8 @@ class Relay:
             echo.clear()
             async with asyncio.timeout(ECHO):
                 await self._say(layer, self._taken())
-            await _until(echo)
-            outages.succeed(outages.BELL)
+            await _wait_for_echo(echo)
+            outages.report_success(outages.BELL)
             if self._pending:
                 news.set()
             if self._closing.is_set() and not self._pending:
@@ -152,11 +152,11 @@ class Relay:
                 continue
             if isinstance(message, dict) and message.get("process") == self._process:
                 echo.set()
-            elif runs := _runs_of(message):
+            elif runs := _parse_runs(message):
                 self._hear(runs)
 
 
-def _runs_of(message: Any) -> set[int]:
+def _parse_runs(message: Any) -> set[int]:
     """Return the runs that the message rings; none if it is malformed: other programs may write to the same Redis."""
     runs = message.get("runs") if isinstance(message, dict) else None
     if not isinstance(runs, list) or len(runs) > MOST:
@@ -164,7 +164,7 @@ def _runs_of(message: Any) -> set[int]:
     return {run for run in runs if type(run) is int and abs(run) < 1 << 63}
 
 
-async def _until(echo: asyncio.Event) -> None:
+async def _wait_for_echo(echo: asyncio.Event) -> None:
     """Wait for the echo: in short turns, for a process that was paused itself finds one of them over, and no more."""
     for _ in range(8):
         with contextlib.suppress(TimeoutError):

@@ -32,7 +32,7 @@ class SourceAdmin(admin.ModelAdmin):
     def save_model(self, request: HttpRequest, obj: Source, form: Any, change: bool) -> None:
         """Save with what the audit trail says of it."""
         if change:
-            obj.settle(**{name: form.cleaned_data[name] for name in form.changed_data})
+            obj.change(**{name: form.cleaned_data[name] for name in form.changed_data})
         else:
             obj.save()
             write(Act("source.created", detail={"source": obj.name, "env": obj.env, "owner": str(obj.owner or "")}))

@@ -32,7 +32,7 @@ def list_event_lines(call: ToolCall) -> list[EventLine]:
     lines: list[EventLine] = []
     deltas: EventLine | None = None
     for event in Event.objects.filter(run=call.run_id, ordinal=call.ordinal).order_by("seq")[: MAX_EVENTS * 20]:
-        fact = event.legible
+        fact = event.readable_fact
         if isinstance(fact, f.InputDelta):
             if deltas is None:
                 deltas = EventLine(event.at, event.seq, "", st="stream", count=0)

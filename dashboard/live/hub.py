@@ -21,8 +21,8 @@ from dashboard.live.access import Seat, find_expired_seats
 from dashboard.live.base_board import LiveBoard
 from dashboard.live.changes import HEARTBEAT_SECONDS, ChangeReader, TickResult
 from dashboard.live.frames import FrameSlot, Pacer, join_frames
-from toolcards.database import excuse, keep_reading
-from toolcards.doorbell import EVERY_RUN, Listener, listening
+from toolcards.database import read_with_retries, report_outage
+from toolcards.doorbell import EVERY_RUN, Listener, listen
 
 log = logging.getLogger(__name__)
 TICK_SECONDS = 0.05  # seconds between two looks, at least
@@ -94,9 +94,9 @@ class Hub:
         thread = self._thread
         assert thread is not None
         try:
-            async with listening(EVERY_RUN) as bell:
+            async with listen(EVERY_RUN) as bell:
                 self._bell = bell
-                await keep_reading(lambda: self._in_thread(self._looks.begin), math.inf)
+                await read_with_retries(lambda: self._in_thread(self._looks.begin), math.inf)
                 await self._follow(bell)
         finally:
             self._bell = None
@@ -114,7 +114,7 @@ class Hub:
                     audited = begun
                     await self._audit()
             except Exception as error:  # a database that is away for a moment must not end the live pages
-                if not excuse(error):
+                if not report_outage(error):
                     log.exception("live: this look failed; the next one sends every page its whole board")
                 self._new = list({watcher for watchers in self.watchers.values() for watcher in watchers})
                 await asyncio.sleep(RECOVERY_SECONDS)

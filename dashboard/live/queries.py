@@ -63,7 +63,12 @@ class StreamingInputs:
         behind: dict[int, dict[int, ToolCall]] = {}
         for call in calls:
             known = self._known.pop((call.run_id, call.ordinal), None)
-            if call.state != ToolCallState.INPUT_STREAMING or call.closed or not call.text or REPLACEMENT in call.text:
+            if (
+                call.state != ToolCallState.INPUT_STREAMING
+                or call.is_unreadable
+                or not call.text
+                or REPLACEMENT in call.text
+            ):
                 continue
             if known and call.text_seq < known[0] <= call.seq:
                 call.text_seq, call.text = known

@@ -16,7 +16,7 @@ from toolcards.models import ToolCall
 
 
 def _find_call(run: int, ordinal: int) -> ToolCall:
-    rows = ToolCall.objects.shown().select_related("run", "run__source", "run__source__owner")
+    rows = ToolCall.objects.not_removed().select_related("run", "run__source", "run__source__owner")
     return get_object_or_404(rows, run_id=run, ordinal=ordinal)
 
 

@@ -41,7 +41,7 @@ def _is_known(tool: str, source: str) -> bool:
     """Return whether the tool is known: listed, known last time, or announced."""
     if tool_kinds.knows(tool, source):
         return True
-    newest = ToolCall.objects.shown().filter(tool=tool[:300]).order_by("-id").first()
+    newest = ToolCall.objects.not_removed().filter(tool=tool[:300]).order_by("-id").first()
     verdict = newest.as_card().decision if newest else None
     return verdict.known if verdict else SeenTool.objects.filter(name=tool[:300], how=tool_register.ANNOUNCED).exists()
 

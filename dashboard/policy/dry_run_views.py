@@ -64,7 +64,7 @@ def find_call(public_id: str) -> ToolCall | None:
     named = url_helpers.read_public_id(public_id)
     if named is None:
         return None
-    rows = ToolCall.objects.shown().select_related("run", "run__source")
+    rows = ToolCall.objects.not_removed().select_related("run", "run__source")
     return rows.filter(run_id=named[0], ordinal=named[1]).first()
 
 

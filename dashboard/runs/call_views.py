@@ -35,7 +35,7 @@ def calls(request: HttpRequest) -> HttpResponse:
 @needs()
 def call(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
     """One call, whole, and what happened to it."""
-    rows = ToolCall.objects.shown().select_related("run", "run__source")
+    rows = ToolCall.objects.not_removed().select_related("run", "run__source")
     found = get_object_or_404(rows, run_id=run, ordinal=ordinal)
     socket = url_helpers.build_run_socket_url(found.run, call=ordinal)
     return render(request, "calls/call.html", {"call": found, "story": pages.list_event_lines(found), "socket": socket})

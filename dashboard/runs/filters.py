@@ -56,7 +56,7 @@ class CallFilters:
     def rows(self) -> QuerySet[ToolCall]:
         """Return the calls that match in all but `q`, newest first."""
         exact = {name: getattr(self, name) for name in ("state", "tool", "kind") if getattr(self, name)}
-        rows = ToolCall.objects.shown().filter(**exact)
+        rows = ToolCall.objects.not_removed().filter(**exact)
         if self.agent:
             rows = rows.filter(Q(agent=self.agent) | Q(agent__contains=self.agent))
         if self.source:

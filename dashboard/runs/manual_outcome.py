@@ -60,5 +60,5 @@ settle = by_body(_settle_by_form, _settle_by_json)
 
 
 def _find_call(run: int, ordinal: int) -> ToolCall | None:
-    rows = ToolCall.objects.shown().select_related("run", "run__source")
+    rows = ToolCall.objects.not_removed().select_related("run", "run__source")
     return rows.filter(run=run, ordinal=ordinal).first()

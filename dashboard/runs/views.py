@@ -67,7 +67,7 @@ def _build_tab(request: HttpRequest, run: Run) -> dict[str, Any]:
         return context | call_trace.list_trace_lines(run)
     calls = pages.run_window(run.pk, before=before)
     first = calls[0].ordinal if calls else 0
-    older = first and ToolCall.objects.shown().filter(run=run, ordinal__lt=first).exists()
+    older = first and ToolCall.objects.not_removed().filter(run=run, ordinal__lt=first).exists()
     return context | {"calls": calls, "older": first if older else 0}
 
 

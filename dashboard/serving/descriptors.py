@@ -27,9 +27,9 @@ NO_ROOM = Refusal(503, "unavailable", "The server has no room for another connec
 def find_refusal(newest: socket.socket | None) -> Refusal | None:
     """Return how to refuse the newest connection, None where there is room for it; reports the outage, and its end."""
     if newest is None or newest.fileno() < _compute_limit():
-        outages.succeed(outages.CONNECTING)
+        outages.report_success(outages.CONNECTING)
         return None
-    outages.fail(outages.CONNECTING, OSError(errno.EMFILE, "too many open connections"))
+    outages.report_failure(outages.CONNECTING, OSError(errno.EMFILE, "too many open connections"))
     return NO_ROOM
 
 

@@ -91,7 +91,7 @@ def source(request: HttpRequest, pk: int) -> HttpResponse:
     """One source: its keys, its latest runs, its latest failures."""
     row = get_object_or_404(Source, pk=pk)
     said = f"--url {request.build_absolute_uri('/').rstrip('/')}"
-    failed = ToolCall.objects.shown().filter(run__source=row, state="output-error").order_by("-id")[:10]
+    failed = ToolCall.objects.not_removed().filter(run__source=row, state="output-error").order_by("-id")[:10]
     shown = _list_rows(pk)[0]
     context = {
         "row": shown,
@@ -122,7 +122,7 @@ def set_owner(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(Source, pk=pk)
     name = request.POST.get("owner", "")
     owner = get_object_or_404(get_user_model(), username=name, is_active=True) if name else None
-    row.settle(owner=owner)
+    row.change(owner=owner)
     messages.success(request, f"{row} works for {name or 'nobody in particular'}.")
     return redirect("source", pk)
 

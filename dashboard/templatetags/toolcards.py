@@ -125,7 +125,7 @@ def names_in_use() -> dict[str, list[str]]:
 
     Browsers draw a suggestion as it is, so names with characters that mislead are none; the filter still finds them.
     """
-    rows = list(ToolCall.objects.shown().order_by("-pk").values_list("tool", "agent")[:2_000])
+    rows = list(ToolCall.objects.not_removed().order_by("-pk").values_list("tool", "agent")[:2_000])
     tools, agents = ({row[n] for row in rows if row[n] and safe_text.mark_text(row[n]) == row[n]} for n in (0, 1))
     return {"tools": sorted(tools)[:100], "agents": sorted(agents)[:100]}
 

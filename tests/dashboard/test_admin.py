@@ -155,13 +155,13 @@ def test_a_version_is_copied_to_the_draft(admin: Client) -> None:
 def test_a_keys_secret_is_shown_once_and_kept_nowhere(admin: Client) -> None:
     answer = admin.post(address("agentkey", "add"), {"name": "robot", "scopes": ["ingest", "read"]})
     secret = answer.content.decode().split("data-secret>")[1].split("<")[0]
-    key = AgentKey.objects.of(secret)
+    key = AgentKey.objects.find_by_secret(secret)
     assert key is not None and key.scopes == "ingest read" and key.source.name == "robot"
     for url in (address("agentkey"), address("agentkey", "change", key.pk)):
         page = admin.get(url).content.decode()
         assert secret not in page and key.digest not in page
     admin.post(address("agentkey"), {"action": "revoke", "_selected_action": key.pk})
-    assert AgentKey.objects.of(secret) is None
+    assert AgentKey.objects.find_by_secret(secret) is None
 
 
 def test_only_admins_come_in(a_person: Any, client: Client) -> None:

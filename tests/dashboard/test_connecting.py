@@ -100,7 +100,7 @@ def test_a_key_made_on_the_page_stands_in_its_texts_once(admin: Client, recipe: 
     answer = admin.post(f"/connect/{recipe.name}/")
     page = answer.content.decode()
     (secret,) = re.findall(r"data-secret>([^<]+)<", page)
-    key = AgentKey.objects.of(secret)
+    key = AgentKey.objects.find_by_secret(secret)
     assert key is not None and key.source.name == recipe.name
     assert f"--key {secret}" in page and "PASTE-YOUR-AGENT-KEY" not in page
     assert "no-store" in answer["Cache-Control"]

@@ -166,7 +166,7 @@ async def test_a_switch_thrown_where_no_ring_comes_from_is_seen_all_the_same(
 ) -> None:
     async with watching(signed_in, "/ws/me/") as opened:
         await opened.receive_from(timeout=PATIENCE)
-        monkeypatch.setattr(doorbell, "_ring_here", lambda runs: None)
+        monkeypatch.setattr(doorbell, "_ring_locally", lambda runs: None)
         await sync_to_async(gate.set_kill_switch)("another process", True)
         await text_with(opened, "data-killswitch")
 
@@ -181,7 +181,7 @@ async def test_break_glass_is_said_and_goes_when_its_time_is_over(signed_in: Cli
 
 
 async def test_a_switch_is_rung_to_whoever_follows_all_runs_and_to_nobody_else(db: None) -> None:
-    async with doorbell.listening(doorbell.EVERY_RUN) as everybody, doorbell.listening(7) as one:
+    async with doorbell.listen(doorbell.EVERY_RUN) as everybody, doorbell.listen(7) as one:
         await sync_to_async(gate.set_kill_switch)("ben", True)
         assert await everybody.wait(PATIENCE) == {doorbell.EVERY_RUN}
         assert not one._rung
@@ -554,7 +554,7 @@ async def test_a_question_is_news_for_the_inbox_though_somebody_opens_its_run_me
 ) -> None:
     async with watching(signed_in, "/ws/me/?board=approvals") as inbox:
         await inbox.receive_from(timeout=PATIENCE)
-        monkeypatch.setattr(doorbell, "_ring_here", lambda runs: None)  # the ring comes late
+        monkeypatch.setattr(doorbell, "_ring_locally", lambda runs: None)  # the ring comes late
         call = await sync_to_async(a_call)("approval-requested", run="asks")
         async with watching(signed_in, "/ws/runs/asks/") as opened:
             await text_with(opened, call.call_id)
@@ -567,7 +567,7 @@ async def test_a_lost_ring_costs_a_heartbeat(
     await sync_to_async(a_run)("quiet", f.InputStarted("c1", "Bash"))
     async with watching(signed_in, "/ws/runs/quiet/") as opened:
         await opened.receive_from(timeout=PATIENCE)
-        monkeypatch.setattr(doorbell, "_ring_here", lambda runs: None)
+        monkeypatch.setattr(doorbell, "_ring_locally", lambda runs: None)
         await say(source, "quiet", f.InputReady("c1", "Bash", {}, True))
         await text_with(opened, 'data-state="input-available"')
 
@@ -576,8 +576,8 @@ async def test_runs_that_ring_do_not_hide_one_whose_ring_was_lost(
     signed_in: Client, a_run: Callable[..., Run], source: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     busy, quiet = [await sync_to_async(a_run)(name, f.InputStarted("c1", "Bash")) for name in ("busy", "quiet")]
-    ring_here = doorbell._ring_here
-    monkeypatch.setattr(doorbell, "_ring_here", lambda runs: ring_here(runs - {quiet.pk, -quiet.pk}))
+    ring_here = doorbell._ring_locally
+    monkeypatch.setattr(doorbell, "_ring_locally", lambda runs: ring_here(runs - {quiet.pk, -quiet.pk}))
 
     async def ring_on() -> None:
         while True:

@@ -60,11 +60,11 @@ def test_a_new_keys_secret_stands_in_one_answer_only(admin: Client) -> None:
     answer = admin.post("/sources/keys/", {"name": "robot", "scopes": ["ingest"]})
     secret = answer.content.decode().split("data-secret>")[1].split("<")[0]
     assert answer.status_code == 200 and "no-store" in answer["Cache-Control"]
-    key = AgentKey.objects.of(secret)
+    key = AgentKey.objects.find_by_secret(secret)
     assert key is not None and key.scopes == "ingest"
     assert secret not in admin.get("/sources/").content.decode()
     assert admin.post(f"/sources/keys/{key.pk}/revoke/").status_code == 302
-    assert AgentKey.objects.of(secret) is None
+    assert AgentKey.objects.find_by_secret(secret) is None
 
 
 @pytest.mark.django_db

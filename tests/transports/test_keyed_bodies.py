@@ -367,9 +367,9 @@ async def test_frames_that_come_while_a_call_is_judged_are_written_once(source: 
 
     stream.push([f.InputReady("c", "bash", {}, True)])
     stream.push([f.TextDelta(text="after")])
-    group_commit.WRITER.put(Pusher())
+    group_commit.WRITER.enqueue(Pusher())
     assert await asyncio.to_thread(gate.drain, PATIENCE)
     slow.go.set()
-    await asyncio.wait_for(stream.settle(), PATIENCE)
+    await asyncio.wait_for(stream.wait_until_committed(), PATIENCE)
     told = [fact["text"] async for fact in _texts("r")]
     assert told == ["after", "during"] and slow.times == 1

@@ -69,18 +69,18 @@ async def test_a_part_that_fails_makes_the_server_not_ready_at_once(
     monkeypatch.setattr(readiness, "_in_doubt", lambda part: False)  # no probe that could end it
     check = {READING: "database", BELL: "channel_layer"}.get(part, part)
     assert await reasons(call) == {}
-    outages.fail(part, FULL if part != READING else ConnectionResetError(errno.ECONNRESET, "reset"))
+    outages.report_failure(part, FULL if part != READING else ConnectionResetError(errno.ECONNRESET, "reset"))
     reason = (await reasons(call))[check]
     assert reason["reason"] == ("unreachable" if part == READING else "disk_full")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", reason["since"]) and reason["seconds"] >= 0
     assert "secret" not in str(reason)
-    outages.succeed(part)
+    outages.report_success(part)
     assert await reasons(call) == {}
 
 
 async def test_without_traffic_a_real_write_ends_an_outage(call: Any, key: Any) -> None:
-    outages.fail(WRITING, FULL)
-    assert await reasons(call) == {} and outages.idle_seconds(WRITING) < PATIENCE
+    outages.report_failure(WRITING, FULL)
+    assert await reasons(call) == {} and outages.get_idle_seconds(WRITING) < PATIENCE
 
 
 async def test_a_writer_that_is_stuck_is_probed_once_however_many_ask(
@@ -101,8 +101,8 @@ async def test_a_writer_whose_work_waits_for_a_minute_is_not_ready(
 
 
 async def test_an_outbox_that_nobody_works_on_is_not_ready(call: Any, key: Any) -> None:
-    outages.succeed(SENDING)
-    outages._worked[SENDING] -= readiness.STUCK + 1
+    outages.report_success(SENDING)
+    outages._last_success[SENDING] -= readiness.STUCK + 1
     assert (await reasons(call))["sending"]["reason"] == "stuck"
 
 
@@ -111,19 +111,22 @@ async def test_an_outbox_that_nobody_works_on_is_not_ready(call: Any, key: Any) 
 
 def test_every_page_says_what_does_not_work(client: Client, a_person: Any) -> None:
     client.force_login(a_person("viewer", "vera"))
-    outages.fail(WRITING, FULL)
+    outages.report_failure(WRITING, FULL)
     for page in ("/", "/runs/", "/policy/"):
         html = client.get(page).content.decode()
         assert 'data-outage="writing"' in html and "Nothing can be saved: the disk is full." in html
         assert "secret-path" not in html
-    outages.succeed(WRITING)
+    outages.report_success(WRITING)
     assert "data-outage" not in client.get("/").content.decode()
 
 
 def test_pages_that_are_open_hear_of_an_outage_and_of_its_end() -> None:
     board = StatusBoard()
     board.whole()
-    for happen, shown in ((lambda: outages.fail(WRITING, FULL), True), (lambda: outages.succeed(WRITING), False)):
+    for happen, shown in (
+        (lambda: outages.report_failure(WRITING, FULL), True),
+        (lambda: outages.report_success(WRITING), False),
+    ):
         happen()
         board._checked_at = 0.0
         assert ('data-outage="writing"' in board.changes(BoardNews()).parts["standing"]) is shown
@@ -146,12 +149,12 @@ def test_the_anchor_follows_by_itself_once_there_is_room_again(
     monkeypatch.setattr(anchor, "_put", full)
     write(Act("two"))
     anchor._write_soon()
-    outage = outages.ongoing(ANCHORING)
+    outage = outages.get_outage(ANCHORING)
     assert outage is not None and outage.cause.code == "disk_full"
     until(lambda: outage.tries > 2)
     assert anchor.path().read_text() == before and caplog.text.count("No space left") == 1
     monkeypatch.setattr(anchor, "_put", put)
-    until(lambda: outages.ongoing(ANCHORING) is None)
+    until(lambda: outages.get_outage(ANCHORING) is None)
     current = anchor.read()
     assert current is not None and current.seq == 2
 

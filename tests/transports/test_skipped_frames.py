@@ -108,7 +108,7 @@ async def test_frames_of_a_batch_that_is_tried_again_are_counted_once(source: An
     await asyncio.to_thread(group_commit.commit, [stream, Refuser()])
     stream.push(Skipped("foo"))
     await asyncio.to_thread(group_commit.commit, [stream])
-    await asyncio.wait_for(stream.settle(), PATIENCE)
+    await asyncio.wait_for(stream.wait_until_committed(), PATIENCE)
     run = await Run.objects.aget()
     assert (run.skipped, run.skipped_kinds) == (2, '{"foo":2}')
 

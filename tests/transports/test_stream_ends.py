@@ -57,15 +57,15 @@ def stream(source: Source, **options: Any) -> tuple[gate.Stream, connections.Con
 
 async def send(opened: gate.Stream, call_id: str) -> None:
     opened.push([f.InputReady(call_id, "bash", {"command": "ls"}, True)])
-    await opened.settle()
+    await opened.wait_until_committed()
 
 
 async def end(opened: gate.Stream, connection: connections.Connection) -> None:
     opened.shared = not connection.is_alone
-    opened.push([gate.end_of_stream()])
-    await opened.settle()
+    opened.push([gate.build_end_of_stream()])
+    await opened.wait_until_committed()
     connection.close(lease=float("inf"))
-    await opened.settle()
+    await opened.wait_until_committed()
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["this-process", "another-process"])
@@ -90,7 +90,7 @@ async def test_a_body_that_is_sent_again_ends_what_its_first_try_began(source: S
     for opened in (lost, again):
         opened.push([f.InputReady("c", "bash", {"command": "ls"}, True)], 1)
         opened.push(Skipped("unknown"), 2)
-        await opened.settle()
+        await opened.wait_until_committed()
     gone.close()
     await end(again, connection)
     assert (await in_thread(states)(), (await Run.objects.aget()).status) == ({"c": "output-error"}, "truncated")
@@ -124,7 +124,7 @@ async def test_a_lost_connection_ends_no_call_that_its_agent_runs_with_a_permit(
     assert await in_thread(states)() == {"c": "input-available"}
     _, done, _ = await call("POST", "/api/v1/calls/c/result", {"run": "r", "outcome": "ok", "output": 1})
     assert done["state"] == "output-available"
-    await in_thread(pass_working_time)(liveness.SILENCE)
+    await in_thread(pass_working_time)(liveness.REQUEST_LEASE)
     assert (await Run.objects.aget()).status == "truncated"  # a run of `decide` alone ends by silence
 
 
@@ -164,7 +164,7 @@ async def test_a_run_of_decide_alone_outlasts_silence_while_its_question_waits(
     limits(grace=1)
     await in_thread(policy)(ASK)
     await call("POST", "/api/v1/calls/decide", QUESTION)
-    await in_thread(pass_working_time)(2 * liveness.SILENCE)
+    await in_thread(pass_working_time)(2 * liveness.REQUEST_LEASE)
     assert ((await Run.objects.aget()).status, await in_thread(states)()) == ("waiting", {"c": "approval-requested"})
     await Approval.objects.aupdate(expires_at=time.time() - 1)
     await in_thread(gate.sweep)()

@@ -29,7 +29,7 @@ def expected(said: dict[str, Any]) -> tuple[dict[str, str], str]:
 
 
 async def found() -> tuple[dict[str, str], str]:
-    states = {call.call_id: call.state async for call in ToolCall.objects.shown()}
+    states = {call.call_id: call.state async for call in ToolCall.objects.not_removed()}
     return states, (await Run.objects.aget()).status
 
 

@@ -24,7 +24,7 @@ from django.db import connection
 from toolcards import outages
 from toolcards.audit import anchor_line
 from toolcards.audit.anchor_line import GENESIS, Anchor, End, NotOurs
-from toolcards.causes import is_of_the_system
+from toolcards.causes import is_system_fault
 from toolcards.files import replace_file
 from toolcards.showing import derived
 
@@ -121,7 +121,7 @@ def note(seq: int, hash: str) -> None:  # noqa: A002 - the column's word
             _here.timer.cancel()
             _here.timer = None
         if _here.timer is None:
-            failing = outages.ongoing(outages.ANCHORING) is not None
+            failing = outages.get_outage(outages.ANCHORING) is not None
             _start_timer(RETRY_SECONDS if failing else 0.0 if hurry else EVERY_SECONDS)
 
 
@@ -247,14 +247,14 @@ def _write_soon() -> None:
     """Write, and again until it works: the disk may be full, or the database away, for a while."""
     try:
         write()
-        outages.succeed(outages.ANCHORING)
+        outages.report_success(outages.ANCHORING)
     except Exception as error:
-        if is_of_the_system(error):
-            outages.fail(outages.ANCHORING, error)
+        if is_system_fault(error):
+            outages.report_failure(outages.ANCHORING, error)
         else:
             log.exception("audit: the anchor could not be written")
         with _state:
-            if _here.timer is None and outages.ongoing(outages.ANCHORING) is not None:
+            if _here.timer is None and outages.get_outage(outages.ANCHORING) is not None:
                 _start_timer(RETRY_SECONDS)
     finally:
         connection.close()  # this thread's own

@@ -39,9 +39,9 @@ class Manifest:
 
 def write(path: Path, manifest: Manifest, parts: dict[str, Path]) -> Path:
     """Write a backup to the path, which it replaces only when it is whole; returns the path."""
-    with aside(path) as draft:
+    with replace_when_complete(path) as draft:
         with draft.open("wb") as opened, tarfile.open(fileobj=opened, mode="w") as archive:
-            _add(archive, MANIFEST, json.dumps(asdict(manifest), indent=1).encode())
+            _add_part(archive, MANIFEST, json.dumps(asdict(manifest), indent=1).encode())
             for name, part in parts.items():
                 entry = tarfile.TarInfo(name)
                 entry.size, entry.mode, entry.mtime = part.stat().st_size, 0o600, int(manifest.made_at)
@@ -53,11 +53,11 @@ def write(path: Path, manifest: Manifest, parts: dict[str, Path]) -> Path:
 
 def check(path: Path) -> Manifest:
     """Read the whole backup and compare it with its checksums; raises BackupError."""
-    with _opened(path) as archive:
-        manifest = _manifest(archive, path)
+    with _open_archive(path) as archive:
+        manifest = _read_manifest(archive, path)
         for name, digest in manifest.parts.items():
-            with _part(archive, name, path) as source:
-                if _digest(source) != digest:
+            with _open_part(archive, name, path) as source:
+                if _hash_stream(source) != digest:
                     raise BackupError(f"{path} is damaged: {name} does not match its checksum.")
     return manifest
 
@@ -65,20 +65,20 @@ def check(path: Path) -> Manifest:
 def unpack(path: Path, name: str, target: Path) -> None:
     """Write one part of the backup to the target, which must not exist, for its owner alone."""
     handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "wb") as opened, _opened(path) as archive, _part(archive, name, path) as source:
+    with os.fdopen(handle, "wb") as opened, _open_archive(path) as archive, _open_part(archive, name, path) as source:
         shutil.copyfileobj(source, opened, _PIECE)
         opened.flush()
         os.fsync(opened.fileno())
 
 
-def digest_of(path: Path) -> str:
+def hash_file(path: Path) -> str:
     """Return the SHA-256 of a file."""
     with path.open("rb") as source:
-        return _digest(source)
+        return _hash_stream(source)
 
 
 @contextmanager
-def aside(path: Path) -> Iterator[Path]:
+def replace_when_complete(path: Path) -> Iterator[Path]:
     """Give an empty file next to the path, for its owner alone; it takes the path's place if all goes well."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
@@ -93,14 +93,14 @@ def aside(path: Path) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
-def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+def _add_part(archive: tarfile.TarFile, name: str, content: bytes) -> None:
     entry = tarfile.TarInfo(name)
     entry.size, entry.mode = len(content), 0o600
     archive.addfile(entry, io.BytesIO(content))
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tarfile.TarFile]:
+def _open_archive(path: Path) -> Iterator[tarfile.TarFile]:
     try:
         with tarfile.open(path, "r:") as archive:
             yield archive
@@ -112,9 +112,9 @@ def _opened(path: Path) -> Iterator[tarfile.TarFile]:
         raise BackupError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
-def _manifest(archive: tarfile.TarFile, path: Path) -> Manifest:
+def _read_manifest(archive: tarfile.TarFile, path: Path) -> Manifest:
     try:
-        with _part(archive, MANIFEST, path) as source:
+        with _open_part(archive, MANIFEST, path) as source:
             said: dict[str, Any] = json.loads(source.read(_PIECE))
         if said["format"] > FORMAT:
             raise BackupError(f"{path} was made by Toolcards {said['version']}. Install that version to restore it.")
@@ -124,7 +124,7 @@ def _manifest(archive: tarfile.TarFile, path: Path) -> Manifest:
 
 
 @contextmanager
-def _part(archive: tarfile.TarFile, name: str, path: Path) -> Iterator[IO[bytes]]:
+def _open_part(archive: tarfile.TarFile, name: str, path: Path) -> Iterator[IO[bytes]]:
     try:
         source = archive.extractfile(name)
     except KeyError:
@@ -135,7 +135,7 @@ def _part(archive: tarfile.TarFile, name: str, path: Path) -> Iterator[IO[bytes]
         yield source
 
 
-def _digest(source: IO[bytes]) -> str:
+def _hash_stream(source: IO[bytes]) -> str:
     digest = hashlib.sha256()
     while piece := source.read(_PIECE):
         digest.update(piece)

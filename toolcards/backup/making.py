@@ -24,28 +24,28 @@ def make(path: Path, *, with_key: bool = False) -> Path:
         path = path / time.strftime("toolcards-%Y%m%d-%H%M%S.tar", time.gmtime())
     if not path.parent.is_dir():
         raise BackupError(f"There is no folder {path.parent}.")
-    store, made_at = stores.current(), time.time()
+    store, made_at = stores.get_store(), time.time()
     if not store.exists():
         raise BackupError("There is no database yet, so there is nothing to back up.")
     try:
         # Next to the backup: there must be room for it there anyway.
         with tempfile.TemporaryDirectory(prefix=".toolcards-backup-", dir=path.parent) as folder:
-            parts = _parts(store, Path(folder), with_key=with_key)
-            digests = {name: archive.digest_of(part) for name, part in parts.items()}
-            manifest = Manifest(version(), made_at, store.name, migrations(), key_id(), digests)
+            parts = _write_parts(store, Path(folder), with_key=with_key)
+            digests = {name: archive.hash_file(part) for name, part in parts.items()}
+            manifest = Manifest(get_version(), made_at, store.name, list_migrations(), key_id(), digests)
             return archive.write(path, manifest, parts)
     except OSError as error:
         raise BackupError(f"{path} cannot be written: {error.strerror or error}.") from error
 
 
-def version() -> str:
+def get_version() -> str:
     """Return the version of Toolcards that runs here."""
     with suppress(metadata.PackageNotFoundError):
         return metadata.version("toolcards")
     return "a checkout"
 
 
-def migrations() -> list[str]:
+def list_migrations() -> list[str]:
     """Return the newest migration of each app that the database has seen."""
     newest: dict[str, str] = {}
     for app, name in MigrationRecorder(connection).applied_migrations():
@@ -53,7 +53,7 @@ def migrations() -> list[str]:
     return [f"{app}.{name}" for app, name in sorted(newest.items())]
 
 
-def _parts(store: stores.Store, folder: Path, *, with_key: bool) -> dict[str, Path]:
+def _write_parts(store: stores.Store, folder: Path, *, with_key: bool) -> dict[str, Path]:
     """Write the parts into the folder. The anchor comes first: it must not name rows that the copy does not have."""
     parts = {archive.DATABASE: folder / archive.DATABASE}
     with suppress(FileNotFoundError):

@@ -24,7 +24,7 @@ LOCK = "server.lock"
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoreReport:
     """What came of a restore."""
 
     manifest: Manifest
@@ -35,23 +35,23 @@ class Restored:
     rows: int
 
 
-def restore(path: Path, *, by: str, force: bool = False, with_key: bool = False) -> Restored:
+def restore(path: Path, *, by: str, force: bool = False, with_key: bool = False) -> RestoreReport:
     """Replace the database by the backup; raises BackupError, and then nothing has changed unless it says so."""
-    manifest, store = archive.check(path), stores.current()
+    manifest, store = archive.check(path), stores.get_store()
     folder = Path(settings.TOOLCARDS.data_dir)
     with lock_folder(folder):
         if others := store.users():
             raise BackupError(f"The database is in use by {others}. Stop every server first.")
-        _refuse(manifest, store, path, force=force)
+        _check_compatible(manifest, store, path, force=force)
         with tempfile.TemporaryDirectory(prefix=".restore-", dir=folder) as scratch:
             source = Path(scratch) / archive.DATABASE
             archive.unpack(path, archive.DATABASE, source)
             _take_key(path, manifest, Path(scratch), folder, with_key=with_key)
-            before = _anchor_of(path, manifest, Path(scratch))
+            before = _read_anchor(path, manifest, Path(scratch))
             kept = store.replace(source)
         call_command("migrate", interactive=False, verbosity=0)
-        fault = _record(manifest, before, by=by)
-        return Restored(manifest, kept, fault, verification.check().rows)
+        fault = _record_restore(manifest, before, by=by)
+        return RestoreReport(manifest, kept, fault, verification.check().rows)
 
 
 @contextmanager
@@ -75,7 +75,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
         yield
 
 
-def _refuse(manifest: Manifest, store: stores.Store, path: Path, *, force: bool) -> None:
+def _check_compatible(manifest: Manifest, store: stores.Store, path: Path, *, force: bool) -> None:
     if manifest.store != store.name:
         raise BackupError(f"{path} is a backup of {manifest.store}, and the settings name a {store.name} database.")
     known = {f"{app}.{name}" for app, name in MigrationLoader(None, ignore_no_migrations=True).disk_migrations}
@@ -103,7 +103,7 @@ def _take_key(path: Path, manifest: Manifest, scratch: Path, folder: Path, *, wi
         raise BackupError(f"The secret key that {path} was made with is not here; it opens everything. {hint}")
 
 
-def _anchor_of(path: Path, manifest: Manifest, scratch: Path) -> Anchor | None:
+def _read_anchor(path: Path, manifest: Manifest, scratch: Path) -> Anchor | None:
     """Return the backup's anchor; None where it has none that we signed."""
     if archive.ANCHOR not in manifest.parts:
         return None
@@ -113,9 +113,9 @@ def _anchor_of(path: Path, manifest: Manifest, scratch: Path) -> Anchor | None:
     return None
 
 
-def _record(manifest: Manifest, before: Anchor | None, *, by: str) -> str:
+def _record_restore(manifest: Manifest, before: Anchor | None, *, by: str) -> str:
     """Write into the trail that it was restored, and begin a new line of anchors; returns what was wrong with it."""
-    fault = _fault(before)
+    fault = _find_fault(before)
     replaced: dict[str, object] = {}
     with suppress(NotOurs):
         here = anchor.read()
@@ -133,7 +133,7 @@ def _record(manifest: Manifest, before: Anchor | None, *, by: str) -> str:
     return fault
 
 
-def _fault(before: Anchor | None) -> str:
+def _find_fault(before: Anchor | None) -> str:
     """Return what is wrong with the restored trail as it was when the backup was made, "" if nothing is."""
     finding = verification.verify()
     if finding.kind == "broken":

@@ -36,7 +36,7 @@ class Store(Protocol):
         """Put the source in the database's place; returns where the old one is kept, "" where there was none."""
 
 
-def current() -> Store:
+def get_store() -> Store:
     """Return the store that the settings name."""
     return Sqlite() if connection.vendor == "sqlite" else Postgres()
 
@@ -74,7 +74,7 @@ class Sqlite:
     def replace(self, source: Path) -> str:
         """Rename the old file, with what belongs to it, and put the source in its place."""
         connections.close_all()
-        kept = self.path.with_name(f"{self.path.name}.before-restore-{_stamp()}") if self.exists() else None
+        kept = self.path.with_name(f"{self.path.name}.before-restore-{_format_stamp()}") if self.exists() else None
         for ending in ("-wal", "-shm", ""):  # the newest commits are in the first
             old = self.path.with_name(self.path.name + ending)
             if kept is not None and old.exists():
@@ -90,8 +90,8 @@ class Postgres:
 
     def copy(self, target: Path) -> None:
         """Write what is committed now into the target, and check that it can be read."""
-        _run("pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={target}")
-        _run("pg_restore", "--list", str(target), quiet=True)
+        _run_program("pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={target}")
+        _run_program("pg_restore", "--list", str(target), quiet=True)
 
     def exists(self) -> bool:
         """Return whether the database has our tables."""
@@ -101,8 +101,8 @@ class Postgres:
         """Return how many other sessions use the database."""
         import psycopg  # SQLite needs none
 
-        _leave()
-        with psycopg.connect(**_parameters()) as session:
+        _close_sessions()
+        with psycopg.connect(**_get_parameters()) as session:
             found = session.execute(
                 "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
                 " AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
@@ -115,15 +115,15 @@ class Postgres:
         if self.exists():
             from toolcards.backup.making import make
 
-            kept = str(make(_data_dir() / f"before-restore-{_stamp()}.tar"))
+            kept = str(make(_get_data_dir() / f"before-restore-{_format_stamp()}.tar"))
         self._remove_newer(source)
-        _leave()
-        _run("pg_restore", *_RESTORE, "--dbname", str(connection.settings_dict["NAME"]), str(source))
+        _close_sessions()
+        _run_program("pg_restore", *_RESTORE, "--dbname", str(connection.settings_dict["NAME"]), str(source))
         return kept
 
     def _remove_newer(self, source: Path) -> None:
         """Remove tables that the backup does not have: pg_restore replaces only those that it has."""
-        listed = _run("pg_restore", "--list", str(source), quiet=True)
+        listed = _run_program("pg_restore", "--list", str(source), quiet=True)
         backed_up = {line.split(" TABLE ")[1].split()[1] for line in listed.splitlines() if " TABLE public " in line}
         newer = set(connection.introspection.table_names()) - backed_up
         with connection.schema_editor() as editor:
@@ -134,15 +134,15 @@ class Postgres:
 _RESTORE = ["--clean", "--if-exists", "--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"]
 
 
-def _leave() -> None:
+def _close_sessions() -> None:
     """Close our own sessions, those of the pool too."""
     connections.close_all()
     connection.close_pool()  # type: ignore[attr-defined]
 
 
-def program(name: str) -> str:
+def find_program(name: str) -> str:
     """Return one of PostgreSQL's programs: on the PATH, or the newest one where Debian keeps them."""
-    newest = sorted(_DEBIAN.glob(f"*/bin/{name}"), key=lambda path: _number(path.parts[-3]), reverse=True)
+    newest = sorted(_DEBIAN.glob(f"*/bin/{name}"), key=lambda path: _parse_version(path.parts[-3]), reverse=True)
     found = str(newest[0]) if newest else shutil.which(name)
     if not found:
         said = "is not installed here, or not on the PATH. On Debian: sudo apt install postgresql-client"
@@ -150,26 +150,26 @@ def program(name: str) -> str:
     return found
 
 
-def _number(version: str) -> float:
+def _parse_version(version: str) -> float:
     return float(version) if version.replace(".", "", 1).isdecimal() else 0.0
 
 
-def _run(name: str, *arguments: str, quiet: bool = False) -> str:
+def _run_program(name: str, *arguments: str, quiet: bool = False) -> str:
     """Run one of PostgreSQL's programs on our database; returns what it printed."""
-    done = subprocess.run([program(name), *arguments], env=_environment(), capture_output=True, text=True)  # noqa: S603
+    done = subprocess.run([find_program(name), *arguments], env=_build_environment(), capture_output=True, text=True)  # noqa: S603
     if done.returncode:
         lines = done.stderr.strip().splitlines() or ["it gave no reason"]
         raise BackupError(f"{name} failed: {lines[0] if quiet else ' '.join(lines[:4])}")
     return done.stdout
 
 
-def _environment() -> dict[str, str]:
+def _build_environment() -> dict[str, str]:
     """Return the environment that tells libpq where the database is; a password does not show in a process list."""
     names = {"dbname": "DATABASE"}
-    return os.environ | {f"PG{names.get(name, name).upper()}": value for name, value in _parameters().items()}
+    return os.environ | {f"PG{names.get(name, name).upper()}": value for name, value in _get_parameters().items()}
 
 
-def _parameters() -> dict[str, str]:
+def _get_parameters() -> dict[str, str]:
     """Return how libpq reaches the database."""
     known: dict[str, Any] = connection.settings_dict
     options = {name: known["OPTIONS"].get(name) for name in ("sslmode", "sslrootcert", "sslcert", "sslkey")}
@@ -178,11 +178,11 @@ def _parameters() -> dict[str, str]:
     return {name: str(value) for name, value in given.items() if value}
 
 
-def _stamp() -> str:
+def _format_stamp() -> str:
     return time.strftime("%Y%m%d-%H%M%S", time.gmtime())
 
 
-def _data_dir() -> Path:
+def _get_data_dir() -> Path:
     from django.conf import settings
 
     return Path(settings.TOOLCARDS.data_dir)

@@ -15,8 +15,8 @@ from toolcards.gate.agents import call_status, idempotency, results, run_command
 from toolcards.gate.agents.idempotency import HeldKey
 from toolcards.gate.agents.ingest import Committed, Stream
 from toolcards.gate.agents.keyed_stream import KeyedStream
-from toolcards.gate.agents.liveness import SILENCE
-from toolcards.gate.agents.stream_end import end_of_stream
+from toolcards.gate.agents.liveness import REQUEST_LEASE
+from toolcards.gate.agents.stream_end import build_end_of_stream
 from toolcards.gate.approvals import delivery, expiry, manual_outcome, permits, reevaluation, revocation, votes
 from toolcards.gate.approvals.manual_outcome import ManualOutcome
 from toolcards.gate.approvals.votes import Ballot
@@ -41,7 +41,7 @@ from toolcards.gate.writer.group_commit import CommitUnknown
 from toolcards.models import Source
 
 sweep = expiry.sweep
-run_retention = retention.retain
+run_retention = retention.run_retention
 open_stream = Stream
 open_keyed_stream = KeyedStream
 drain = group_commit.WRITER.drain
@@ -54,7 +54,7 @@ def count_backlog() -> int:
 
 def get_oldest_wait() -> float:
     """Return for how many seconds the oldest work of this process has waited to be written, 0 if none does."""
-    return group_commit.WRITER.waiting
+    return group_commit.WRITER.oldest_wait
 
 
 async def arecord_pulse() -> float | None:
@@ -122,7 +122,7 @@ def _decision(said: dict[str, Any] | PluginInquiry) -> dict[str, Any]:
 
 async def aget_decision(source: Source, approval: str) -> dict[str, Any]:
     """Return the decision object of the call as it stands now, with its permit if there is one to give."""
-    return dict(await group_commit.submit(run_commands.Look(source, approval)))
+    return dict(await group_commit.submit(run_commands.FetchDecision(source, approval)))
 
 
 async def areserve_key(source: Source, key: str, request: dict[str, str]) -> HeldKey | str | None:
@@ -130,23 +130,23 @@ async def areserve_key(source: Source, key: str, request: dict[str, str]) -> Hel
 
     Raises KeyReuse if the key was used with another `request`: what the query says, by name.
     """
-    reserved: HeldKey | str | None = await group_commit.submit(idempotency.Reserve(source, key, request))
+    reserved: HeldKey | str | None = await group_commit.submit(idempotency.ReserveKey(source, key, request))
     return reserved
 
 
 async def arenew_key(key: HeldKey) -> None:
     """Keep a held key for another lease; raises Refused once another request has taken it over."""
-    await group_commit.submit(idempotency.OnKey(key.renew))
+    await group_commit.submit(idempotency.UpdateKey(key.renew))
 
 
 async def astore_answer(key: HeldKey, answer: str) -> None:
     """Write down what a held key was answered; raises Refused if another request has taken it over."""
-    await group_commit.submit(idempotency.OnKey(lambda tx: key.answer(answer)))
+    await group_commit.submit(idempotency.UpdateKey(lambda tx: key.answer(answer)))
 
 
 async def arelease_key(key: HeldKey, *, forget: bool) -> None:
     """Let go of a held key, so that the next request continues its body; `forget`: begins a new one."""
-    await group_commit.submit(idempotency.OnKey(lambda tx: key.release(forget=forget)))
+    await group_commit.submit(idempotency.UpdateKey(lambda tx: key.release(forget=forget)))
 
 
 def rebuild(check: bool = False) -> list[str]:
@@ -167,22 +167,22 @@ async def aclaim_permit(source: Source, permit: str, body: dict[str, Any], clien
 
 async def arecord_result(source: Source, run: str, call_id: str, body: dict[str, Any]) -> dict[str, Any]:
     """Write down what came of a call."""
-    return dict(await group_commit.submit(results.Result(source, run, call_id, body)))
+    return dict(await group_commit.submit(results.RecordResult(source, run, call_id, body)))
 
 
 async def awithdraw_approval(source: Source, approval: str) -> dict[str, Any]:
     """Take a question back."""
-    return dict(await group_commit.submit(run_commands.Withdraw(source, approval)))
+    return dict(await group_commit.submit(run_commands.WithdrawApproval(source, approval)))
 
 
 async def arecord_heartbeat(source: Source, run: str) -> dict[str, Any]:
     """Say that the agent is alive."""
-    return dict(await group_commit.submit(run_commands.Beat(source, run)))
+    return dict(await group_commit.submit(run_commands.RecordHeartbeat(source, run)))
 
 
 async def aend_run(source: Source, run: str, outcome: str = "success", reason: str = "") -> dict[str, Any]:
     """End the run."""
-    return dict(await group_commit.submit(run_commands.End(source, run, outcome, reason)))
+    return dict(await group_commit.submit(run_commands.EndRun(source, run, outcome, reason)))
 
 
 async def aclaim_delivery(approval: str) -> dict[str, Any] | None:
@@ -203,12 +203,12 @@ async def aexpire_approval(approval: str) -> None:
 
 async def afind_decision(source: Source, run: str, tool: str, given: Any) -> dict[str, Any] | None:
     """Return the decision object of the newest call with that tool and input, if it was asked for or refused."""
-    found: dict[str, Any] | None = await group_commit.submit(call_status.Standing(source, run, tool, given))
+    found: dict[str, Any] | None = await group_commit.submit(call_status.FindDecision(source, run, tool, given))
     return found
 
 
 __all__ = [
-    "SILENCE",
+    "REQUEST_LEASE",
     "AlreadyDecided",
     "Ballot",
     "CallChanged",
@@ -244,10 +244,10 @@ __all__ = [
     "astore_answer",
     "awithdraw_approval",
     "break_glass",
+    "build_end_of_stream",
     "count_backlog",
     "decide",
     "drain",
-    "end_of_stream",
     "get_active_version_number",
     "get_oldest_wait",
     "load_draft",

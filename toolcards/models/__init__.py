@@ -7,11 +7,11 @@ JSON lives in text columns as ASCII, so that NUL and lone surrogates in agents' 
 
 from toolcards.audit.trail import AuditHead, AuditRow  # Django looks for tables here
 from toolcards.models.approvals import ANSWERED, Approval, ApprovalQuerySet, Grant, GrantQuerySet, Vote
-from toolcards.models.calls import ToolCall, ToolCallQuerySet, _shown
+from toolcards.models.calls import ToolCall, ToolCallQuerySet, _shown_cards
 from toolcards.models.commits import GroupCommit
 from toolcards.models.policies import BreakGlass, Draft, DraftRule, KillSwitch, PolicyVersion
 from toolcards.models.pulse import Pulse
-from toolcards.models.runs import AmbiguousRun, Event, EventQuerySet, LogIsFinal, Run, RunQuerySet, run_path
+from toolcards.models.runs import AmbiguousRun, Event, EventQuerySet, LogIsFinal, Run, RunQuerySet, get_run_path
 from toolcards.models.sources import (
     EVERY_SCOPE,
     READ_ALL,
@@ -23,7 +23,7 @@ from toolcards.models.sources import (
     ReceiptPart,
     SeenTool,
     Source,
-    digest_of,
+    hash_secret,
 )
 from toolcards.notifications.outbox import Delivery, Webhook
 
@@ -63,7 +63,7 @@ __all__ = [
     "ToolCallQuerySet",
     "Vote",
     "Webhook",
-    "_shown",
-    "digest_of",
-    "run_path",
+    "_shown_cards",
+    "get_run_path",
+    "hash_secret",
 ]

@@ -24,7 +24,7 @@ class ApprovalQuerySet(models.QuerySet["Approval"]):
         """Approvals with a deadline that has passed at this steady time (toolcards/clocks.py)."""
         return self.filter(expires_at__gt=0, expires_at__lte=models.F("clock_offset") + steady)
 
-    def owed(self, *runs: Run | int, channel: str = "socket") -> ApprovalQuerySet:
+    def undelivered(self, *runs: Run | int, channel: str = "socket") -> ApprovalQuerySet:
         """Answers of these runs that their agents have not been told over a socket of that channel yet."""
         owed = self.filter(run__in=runs, channel=channel, delivered_at=None, state__in=ANSWERED)
         return owed.order_by("decided_at", "id")

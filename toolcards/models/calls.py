@@ -14,21 +14,21 @@ from toolcards.core.calls.text_rope import Rope
 from toolcards.encryption import Closed, SealedText
 from toolcards.models.runs import CLOSED, UNREADABLE, Event, Run
 
-_shown: dict[tuple[int, int, int, int], Card] = {}
-SHOWN_KEPT = 2_000
+_shown_cards: dict[tuple[int, int, int, int], Card] = {}
+MAX_SHOWN_CARDS = 2_000
 BEYOND_CONTROL = frozenset({"ungoverned", "ran-without-approval"})
 
 
 class ToolCallQuerySet(models.QuerySet["ToolCall"]):
     """Calls, by what is wanted of them."""
 
-    def shown(self) -> ToolCallQuerySet:
+    def not_removed(self) -> ToolCallQuerySet:
         """Calls that still exist (a reset step takes its calls with it)."""
         return self.filter(removed=False)
 
     def waiting(self) -> ToolCallQuerySet:
         """Calls that a person's answer is wanted for, oldest first."""
-        return self.shown().filter(waiting=True).order_by("requested_at", "id")
+        return self.not_removed().filter(waiting=True).order_by("requested_at", "id")
 
 
 class ToolCall(models.Model):
@@ -78,7 +78,7 @@ class ToolCall(models.Model):
         return f"{self.run_id}-{self.ordinal}"
 
     @property
-    def closed(self) -> bool:
+    def is_unreadable(self) -> bool:
         """Its key is not here, or this version cannot read it: no more than the columns can be known."""
         return self._stored() is None
 
@@ -106,7 +106,7 @@ class ToolCall(models.Model):
         if self.text_seq < self.seq and self.state == "input-streaming":
             events = Event.objects.after(self.run_id, self.text_seq).filter(ordinal=self.ordinal, seq__lte=self.seq)
             for event in events.of_type(InputDelta.type):
-                if isinstance(fact := event.legible, InputDelta):
+                if isinstance(fact := event.readable_fact, InputDelta):
                     yield fact.text
 
     def _outside(self) -> Card:
@@ -124,11 +124,11 @@ class ToolCall(models.Model):
     def as_shown_card(self) -> Card:
         """Return the card as people and programs may see it: secrets are masked. Cached per revision."""
         key = (self.run_id, self.ordinal, self.rev, self.seq)
-        card = _shown.get(key)
+        card = _shown_cards.get(key)
         if card is None:
             card = redactor().card(self.as_card())
-            if len(_shown) >= SHOWN_KEPT:
-                _shown.clear()
+            if len(_shown_cards) >= MAX_SHOWN_CARDS:
+                _shown_cards.clear()
             if len(self.card) + len(self.text) < 20_000:
-                _shown[key] = card
+                _shown_cards[key] = card
         return card

@@ -99,7 +99,7 @@ class Run(models.Model):
     @property
     def url(self) -> str:
         """The path of the run's page, for which `source` must be loaded."""
-        return run_path(self.name, self.source.name)
+        return get_run_path(self.name, self.source.name)
 
     @property
     def count_by_state(self) -> dict[str, int]:
@@ -115,7 +115,7 @@ class Run(models.Model):
         return skipped_frames.load(self.skipped, self.skipped_kinds)
 
 
-def run_path(name: str, source: str, **query: str | int) -> str:
+def get_run_path(name: str, source: str, **query: str | int) -> str:
     """Return the path of a run's page: a name belongs to its source, so both are in it.
 
     Without a source the page asks for one where several have the name. A `/` in the name is encoded, so that `..` in
@@ -177,7 +177,7 @@ class Event(models.Model):
         return f"{self.run_id} {self.seq}"
 
     @property
-    def said(self) -> AnyFact:
+    def decoded_fact(self) -> AnyFact:
         """The fact itself; raises CannotOpen where its key is not here, or this version cannot read it."""
         if type(self.fact) is Closed:
             raise CannotOpen(f"no key of ours opens position {self.seq} of the log")
@@ -187,9 +187,9 @@ class Event(models.Model):
             raise CannotOpen(f"this version cannot read position {self.seq} of the log") from error
 
     @property
-    def legible(self) -> AnyFact:
+    def readable_fact(self) -> AnyFact:
         """The fact for readers; one that cannot be opened is an oddity that says so."""
         try:
-            return self.said
+            return self.decoded_fact
         except CannotOpen:
             return AnomalyRecorded("", CLOSED, at=self.at)

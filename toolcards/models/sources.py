@@ -18,7 +18,7 @@ READ_ALL = "read:all"  # also what other sources did; no key has it by default
 EVERY_SCOPE = (*SCOPES, READ_ALL)
 
 
-def digest_of(secret: str) -> str:
+def hash_secret(secret: str) -> str:
     """Return what is stored of an agent key: keys are 256 random bits, so one plain hash is enough."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
@@ -37,7 +37,7 @@ class Source(models.Model):
     def __str__(self) -> str:
         return self.name
 
-    def settle(self, **said: Any) -> None:
+    def change(self, **said: Any) -> None:
         """Say whom it works for (`owner`), where (`env`), or what it is called; the trail has what was and what is."""
         with transaction.atomic():
             stored = Source.objects.select_for_update(of=("self",)).get(pk=self.pk)
@@ -108,7 +108,7 @@ class AgentKeyQuerySet(models.QuerySet["AgentKey"]):
         secret = secret or f"tck_{secrets.token_urlsafe(32)}"
         with transaction.atomic():
             source, _ = Source.objects.get_or_create(name=name)
-            key = self.create(source=source, prefix=secret[:8], digest=digest_of(secret), scopes=" ".join(scopes))
+            key = self.create(source=source, prefix=secret[:8], digest=hash_secret(secret), scopes=" ".join(scopes))
             write(Act("key.created", detail={"source": name, "prefix": f"{key.prefix}…", "scopes": key.scopes}))
         return key, secret
 
@@ -119,12 +119,12 @@ class AgentKeyQuerySet(models.QuerySet["AgentKey"]):
         with transaction.atomic():
             keys = list(self.select_for_update(of=("self",)).select_related("source"))
             changed = super().update(**columns)
-            write(*(key.revoked(bool(columns["revoked_at"])) for key in keys))
+            write(*(key.build_revocation_act(bool(columns["revoked_at"])) for key in keys))
         return changed
 
     def ensure(self, secret: str, name: str = "automation") -> AgentKey:
         """Return the key with exactly this secret and all scopes, making or mending it as needed."""
-        key = self.filter(digest=digest_of(secret)).first()
+        key = self.filter(digest=hash_secret(secret)).first()
         if key is None:
             return self.issue(name, SCOPES, secret)[0]
         if key.revoked_at or key.scopes != " ".join(SCOPES):
@@ -137,9 +137,9 @@ class AgentKeyQuerySet(models.QuerySet["AgentKey"]):
         now = timezone.now()
         return self.filter(revoked_at=None).filter(models.Q(expires_at=None) | models.Q(expires_at__gt=now))
 
-    def of(self, secret: str) -> AgentKey | None:
+    def find_by_secret(self, secret: str) -> AgentKey | None:
         """Return the live key with this secret."""
-        return self.live().select_related("source").filter(digest=digest_of(secret)).first()
+        return self.live().select_related("source").filter(digest=hash_secret(secret)).first()
 
 
 class AgentKey(models.Model):
@@ -158,12 +158,12 @@ class AgentKey(models.Model):
     def __str__(self) -> str:
         return f"{self.source} ({self.prefix}…)"
 
-    def revoked(self, ended: bool) -> Act:
+    def build_revocation_act(self, ended: bool) -> Act:
         """Return what the audit trail says when the key is ended, or opened again."""
         detail = {"source": self.source.name, "prefix": f"{self.prefix}…", "scopes": self.scopes}
         return Act("key.revoked" if ended else "key.reopened", detail=detail)
 
-    def may(self, scope: str) -> bool:
+    def has_scope(self, scope: str) -> bool:
         """Whether the key has the scope."""
         return scope in self.scopes.split()
 

@@ -124,7 +124,7 @@ def _edited(among: Among) -> Seen | None:
     """A person changed the arguments, and what they said was run."""
     for event in _log(among, "approval-answered")[:100]:
         try:
-            edited = getattr(event.said, "has_input", False) and event.applied
+            edited = getattr(event.decoded_fact, "has_input", False) and event.applied
         except CannotOpen:
             continue
         if not edited:

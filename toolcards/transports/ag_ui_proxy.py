@@ -28,8 +28,8 @@ from toolcards.adapters.ag_ui import resume_entries
 from toolcards.adapters.sse import Splitter
 from toolcards.clocks import clock
 from toolcards.core.calls import facts as f
-from toolcards.database import excuse, keep_reading, reader
-from toolcards.doorbell import answers_of, listening
+from toolcards.database import read_with_retries, report_outage, retry_reads
+from toolcards.doorbell import get_approvals_bell, listen
 from toolcards.models import Approval, Run
 from toolcards.transports import ag_ui_upstream as upstreams
 from toolcards.transports.api_errors import Problem, not_found
@@ -89,11 +89,11 @@ async def resume(request: Any, caller: Caller, upstream: str) -> Any:
     """Tell what was answered here, once everything that the run asked is answered; `wait` for that."""
     _url(upstream)
     name = run_named(request.GET.get("run", ""))
-    row = await keep_reading(Run.objects.filter(source=caller.agent, name=name).afirst)
+    row = await read_with_retries(Run.objects.filter(source=caller.agent, name=name).afirst)
     if row is None:
         raise not_found()
     until = time.monotonic() + _seconds(request.GET.get("wait", "0"))
-    async with listening(answers_of(row.pk)) as bell:
+    async with listen(get_approvals_bell(row.pk)) as bell:
         while (standing := await _standing(row.pk)).waiting and (left := until - time.monotonic()) > 0:
             await bell.wait(min(left, HEARTBEAT))
     entries = [] if standing.waiting else _entries(standing.answers)
@@ -114,10 +114,10 @@ class Relay:
             async for piece in self._exchange.pieces():
                 await self._mirror.see(piece)
                 yield piece
-            self._end = gate.end_of_stream()
+            self._end = gate.build_end_of_stream()
         except upstreams.Unreachable as error:
             log.info("upstream: %s", error)
-            self._end = gate.end_of_stream()
+            self._end = gate.build_end_of_stream()
             raise
         finally:
             await asyncio.shield(self._finish())
@@ -160,7 +160,7 @@ class Mirror:
         told = resume_entries.answers(asked, (await _standing(before.pk)).batch)
         if told:
             stream.push([*told])
-            await stream.settle()
+            await stream.wait_until_committed()
         standing = await _standing(before.pk)
         if standing.waiting or not standing.answers:
             return asked
@@ -183,8 +183,8 @@ class Mirror:
             for frame in self._splitter.feed(piece):
                 self._intake.take(frame)
             stream = self._intake.stream
-            if stream is not None and stream.full:
-                await asyncio.wait_for(stream.room(), ROOM)
+            if stream is not None and stream.is_full:
+                await asyncio.wait_for(stream.wait_for_room(), ROOM)
         except (BadFrame, TimeoutError, Problem) as error:
             log.warning("the copy of run %s was given up: %s", self._intake.run, error)
             self.over = True
@@ -200,9 +200,9 @@ class Mirror:
                 stream.push([end])
                 lease = math.inf
             if stream is not None:
-                await stream.settle()
+                await stream.wait_until_committed()
         except Exception as error:
-            if not excuse(error, outages.WRITING):
+            if not report_outage(error, outages.WRITING):
                 log.exception("the end of run %s was not written", self._intake.run)
         finally:
             with contextlib.suppress(Exception):
@@ -248,7 +248,7 @@ def _standing_now(run: int) -> Standing:
     return Standing(list(found))
 
 
-_standing = reader(_standing_now)
+_standing = retry_reads(_standing_now)
 
 
 def _entries(answers: list[ApprovalAnswer]) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from django.conf import settings
 
 from toolcards import feed, gate, outages
 from toolcards.adapters import BadFrame
-from toolcards.database import LONGEST_PAUSE, excuse
+from toolcards.database import LONGEST_PAUSE, report_outage
 from toolcards.transports import auth, origins, scheduler, shutdown
 from toolcards.transports.api_errors import Problem, of_outage
 from toolcards.transports.connections import Connection
@@ -114,8 +114,8 @@ class AgentSocket(AsyncConsumer):
                 raise Problem(413, "too_large", f"A message has at most {limit} bytes.", close=4413)
             self._take(text)
             stream = intake.stream
-            if stream is not None and stream.full:
-                await stream.room()
+            if stream is not None and stream.is_full:
+                await stream.wait_for_room()
             if len(self._outbox) > WAITING:
                 await self._flushed()
 
@@ -179,7 +179,7 @@ class AgentSocket(AsyncConsumer):
         with contextlib.suppress(Exception):
             async with asyncio.timeout(LAST_COMMIT):
                 if stream is not None:
-                    await stream.settle()
+                    await stream.wait_until_committed()
                 await self._flushed()
         if self._replying is not None:
             self._replying.cancel()
@@ -216,14 +216,14 @@ class AgentSocket(AsyncConsumer):
 
     async def _reply(self, run: int) -> None:
         """Tell what people answered; each answer is told by one connection."""
-        async for approval in feed.replies(run, CHANNELS[self._intake.mode]):
+        async for approval in feed.follow_answers(run, CHANNELS[self._intake.mode]):
             try:
                 await self._hand_over(approval)
             except Exception as error:  # it stays owed: the next look finds it
-                if not excuse(error, outages.SENDING):
+                if not report_outage(error, outages.SENDING):
                     raise
             else:
-                outages.succeed(outages.SENDING)
+                outages.report_success(outages.SENDING)
 
     async def _hand_over(self, approval: str) -> None:
         """Take the answer and send it; whatever comes between, an answer that was not sent is given back."""
@@ -265,6 +265,6 @@ async def _give_back(approval: str) -> None:
         try:
             return await gate.arelease_delivery(approval)
         except Exception as error:
-            if not excuse(error, outages.WRITING):
+            if not report_outage(error, outages.WRITING):
                 raise
         await asyncio.sleep(LONGEST_PAUSE)

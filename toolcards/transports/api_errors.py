@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from toolcards.adapters import BadFrame
-from toolcards.database import RETRY_AFTER, excuse
+from toolcards.database import RETRY_AFTER, report_outage
 from toolcards.gate import CommitUnknown, RequestRefused
 from toolcards.transports.shutdown import MESSAGE
 
@@ -57,7 +57,7 @@ def of_bad_frame(bad: BadFrame) -> Problem:
 
 def of_outage(error: Exception) -> Problem | None:
     """Return the problem that the database is away, and note it; None for errors that say something else."""
-    if not excuse(error):
+    if not report_outage(error):
         return None
     unknown = isinstance(
         error, CommitUnknown

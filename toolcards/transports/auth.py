@@ -18,7 +18,7 @@ from django.contrib.auth import get_user
 from django.utils import timezone
 
 from toolcards import database, outages
-from toolcards.models import READ_ALL, AgentKey, Source, digest_of
+from toolcards.models import READ_ALL, AgentKey, Source, hash_secret
 from toolcards.transports.api_errors import Problem
 
 REMEMBERED = 2.0  # seconds
@@ -58,7 +58,7 @@ async def agent(authorization: str, *scopes: str) -> Caller:
     kind, _, secret = authorization.partition(" ")
     if kind.lower() != "bearer" or not secret.strip():
         raise _who("An agent key is needed: Authorization: Bearer <key>.")
-    caller = await _caller(digest_of(secret.strip()))
+    caller = await _caller(hash_secret(secret.strip()))
     if caller is None:
         raise _failed()
     _allow(caller, scopes)
@@ -133,7 +133,7 @@ def _note_use(key: AgentKey) -> None:
         AgentKey.objects.filter(pk=key.pk).update(used_at=timezone.now())
         Source.objects.filter(pk=key.source_id).update(seen_at=timezone.now())
     except Exception as error:
-        if not database.excuse(error, outages.WRITING):
+        if not database.report_outage(error, outages.WRITING):
             raise
 
 
@@ -151,5 +151,5 @@ def _person_of(request: Any) -> tuple[Any, bool]:
     return person, person.has_perm("toolcards.view_run")
 
 
-_look_up = database.reader(_look_up_now)
-still_live, person_of = database.reader(_still_live), database.reader(_person_of)
+_look_up = database.retry_reads(_look_up_now)
+still_live, person_of = database.retry_reads(_still_live), database.retry_reads(_person_of)

@@ -18,7 +18,7 @@ from django.http import HttpResponse
 
 from toolcards import feed, gate, outages
 from toolcards.adapters import ADAPTERS, BadFrame
-from toolcards.database import excuse
+from toolcards.database import report_outage
 from toolcards.gate import RequestRefused
 from toolcards.transports import auth, shutdown
 from toolcards.transports.api_errors import Problem, of_bad_frame, of_outage
@@ -189,9 +189,9 @@ async def _written(hook: Hook, text: str) -> tuple[list[dict[str, Any]], list[di
         if bad is not None:
             raise bad
         assert intake.stream is not None
-        await intake.stream.settle()
+        await intake.stream.wait_until_committed()
     finally:
-        connection.close(lease=gate.SILENCE)
+        connection.close(lease=gate.REQUEST_LEASE)
     return decisions, asked
 
 
@@ -202,7 +202,7 @@ async def _held(hook: Hook, approval: str, *, withdraw: bool = False) -> dict[st
     """
     until = time.monotonic() + hook.limit
     try:
-        row = await shutdown.unless_stopping(feed.answered(approval, hook.limit + (0 if withdraw else LATE)))
+        row = await shutdown.unless_stopping(feed.wait_for_answer(approval, hook.limit + (0 if withdraw else LATE)))
         if row is None:
             await _taken_back(hook, approval)
             return None if withdraw else STOPPING
@@ -224,7 +224,7 @@ async def _taken_back(hook: Hook, approval: str) -> None:
     try:
         await gate.awithdraw_approval(hook.caller.agent, approval)
     except Exception as error:  # its own deadline ends it
-        if not isinstance(error, RequestRefused) and not excuse(error, outages.WRITING):
+        if not isinstance(error, RequestRefused) and not report_outage(error, outages.WRITING):
             raise
         log.debug("not withdrawn: %s", error)
 

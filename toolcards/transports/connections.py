@@ -41,7 +41,7 @@ class Connection:
         grace = settings.TOOLCARDS.grace
         if self.stream is not None and now - self._renewed >= min(20.0, grace / 2):
             self._renewed = now
-            self.stream.touch(2 * grace + 60)
+            self.stream.renew_lease(2 * grace + 60)
 
     @property
     def is_alone(self) -> bool:
@@ -57,7 +57,7 @@ class Connection:
         _senders[run] -= 1
         if _senders[run] <= 0:
             del _senders[run]
-            self.stream.touch(settings.TOOLCARDS.grace if lease is None else lease)
+            self.stream.renew_lease(settings.TOOLCARDS.grace if lease is None else lease)
 
 
 connections: set[Connection] = set()

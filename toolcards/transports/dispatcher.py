@@ -24,8 +24,8 @@ from django.db import connections, transaction
 from toolcards import hooks, outages
 from toolcards.audit.trail import Act, write
 from toolcards.core.calls import tool_events as h
-from toolcards.database import excuse, is_transient
-from toolcards.doorbell import EVERY_RUN, listening
+from toolcards.database import is_transient, report_outage
+from toolcards.doorbell import EVERY_RUN, listen
 from toolcards.gate.writer import outbox_writer
 from toolcards.models import ToolCall
 from toolcards.notifications import formats, mail
@@ -51,16 +51,16 @@ async def follow() -> None:
     turns = Turns()
     begin = database_sync_to_async(turns.begin, thread_sensitive=False)
     try:
-        async with listening(EVERY_RUN) as bell:
+        async with listen(EVERY_RUN) as bell:
             while True:
                 await bell.wait(IDLE)
                 try:
                     await begin()
                 except Exception as error:  # the database may be away for a while
-                    if not excuse(error, outages.SENDING):
+                    if not report_outage(error, outages.SENDING):
                         log.exception("dispatch: this round failed")
                 else:
-                    outages.succeed(outages.SENDING)
+                    outages.report_success(outages.SENDING)
                 await asyncio.sleep(BREATH)
     finally:
         turns.close()
@@ -117,7 +117,7 @@ class Turns:
                 if not pks:
                     break
         except Exception as error:  # a delivery that was taken is due again when its lease ends
-            if not excuse(error, outages.SENDING):
+            if not report_outage(error, outages.SENDING):
                 log.exception("dispatch: a turn of %s failed", target)
         finally:
             connections.close_all()  # the thread may have nothing to do for long
@@ -154,7 +154,7 @@ def _send(pk: int, now: float) -> bool:
             raise  # the lease runs out, and the delivery is taken again
         log.exception("dispatch: delivery %s", pk)
         _retry(delivery, "It could not be sent.", 0, None, now)
-    outages.succeed(outages.SENDING)  # a slow receiver makes a long round, no outage
+    outages.report_success(outages.SENDING)  # a slow receiver makes a long round, no outage
     return True
 
 

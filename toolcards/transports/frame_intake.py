@@ -179,7 +179,7 @@ class Intake:
         """Push the end of a body, where that is the end of the stream; opens the stream of a body without frames."""
         stream = self.stream or self.open()
         if self.adapter.body_is_stream:
-            stream.push([gate.end_of_stream()])
+            stream.push([gate.build_end_of_stream()])
 
     def _open_stream(self, source: Source, run: str, **options: Any) -> gate.Stream:
         return gate.open_stream(source, run, **options)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from toolcards import feed, gate
 from toolcards.adapters import strict
-from toolcards.database import keep_reading
+from toolcards.database import read_with_retries
 from toolcards.models import Approval
 from toolcards.transports import shutdown
 from toolcards.transports.api_errors import Problem, not_found
@@ -148,18 +148,18 @@ async def decide(request: Any, caller: Caller) -> Any:
     said = await gate.adecide(caller.agent, asking)
     if said["decision"] != "ask" or not said["approval"] or not body.wait_ms:
         return said
-    await shutdown.unless_stopping(feed.answered(said["approval"]["id"], min(body.wait_ms / 1000, LONGEST_WAIT)))
+    await shutdown.unless_stopping(feed.wait_for_answer(said["approval"]["id"], min(body.wait_ms / 1000, LONGEST_WAIT)))
     return await gate.aget_decision(caller.agent, said["approval"]["id"])
 
 
 @endpoint("GET", "decide")
 async def approval(request: Any, caller: Caller, approval: str) -> Any:
     """Return the decision object; with `wait`, once a person has answered or that many seconds are over."""
-    if not await keep_reading(Approval.objects.filter(id=approval, run__source=caller.agent, asked=True).aexists):
+    if not await read_with_retries(Approval.objects.filter(id=approval, run__source=caller.agent, asked=True).aexists):
         raise not_found()
     seconds = _seconds(request.GET.get("wait", "0"))
     if seconds:
-        await shutdown.unless_stopping(feed.answered(approval, seconds))
+        await shutdown.unless_stopping(feed.wait_for_answer(approval, seconds))
     return await gate.aget_decision(caller.agent, approval)
 
 

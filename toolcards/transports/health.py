@@ -17,7 +17,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from toolcards import gate, hooks, outages
 from toolcards.audit import verification
-from toolcards.database import reader
+from toolcards.database import retry_reads
 from toolcards.models import Approval, Run, ToolCall
 from toolcards.transports import connections, readiness
 from toolcards.transports.api_errors import Problem
@@ -78,7 +78,7 @@ class Collector:
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """See prometheus-client."""
         yield _family("toolcards_runs", "Runs by status", "status", _counted(Run.objects.all(), "status"))
-        calls = _counted(ToolCall.objects.shown(), "state")
+        calls = _counted(ToolCall.objects.not_removed(), "state")
         yield _family("toolcards_calls", "Tool calls by state", "state", calls)
         yield _one("toolcards_approvals_waiting", "Approvals nobody has answered", Approval.objects.waiting().count())
         yield _one("toolcards_events", "Events in the log", Run.objects.aggregate(all=Sum("seq"))["all"] or 0)
@@ -111,4 +111,4 @@ def _text() -> bytes:
     return generate_latest(registry)
 
 
-_metrics = reader(_text)
+_metrics = retry_reads(_text)

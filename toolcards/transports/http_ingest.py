@@ -20,7 +20,7 @@ from django.conf import settings
 from toolcards import gate
 from toolcards.adapters import BadFrame
 from toolcards.adapters.sse import LineSplitter, Splitter
-from toolcards.database import reader
+from toolcards.database import retry_reads
 from toolcards.gate import RequestRefused
 from toolcards.models import ToolCall
 from toolcards.transports import asgi_views, auth, keyed_bodies, origins, scheduler, shutdown
@@ -177,9 +177,9 @@ class IngestConsumer(AsyncConsumer):
             stream = intake.stream or intake.open()
             stream.shared = not connection.is_alone
             intake.end()
-            await stream.settle()
+            await stream.wait_until_committed()
             # A whole stream may rest for days until somebody answers what it asked.
-            lease = math.inf if intake.adapter.body_is_stream else gate.SILENCE
+            lease = math.inf if intake.adapter.body_is_stream else gate.REQUEST_LEASE
         finally:
             connection.close(lease=lease)
         return await self._said(intake, intake.since or started)
@@ -192,7 +192,7 @@ class IngestConsumer(AsyncConsumer):
                 intake.take(frame)
         except TimeoutError:  # between two frames: what was read is committed, the rest is for the retry
             if intake.stream is not None:
-                await intake.stream.settle()
+                await intake.stream.wait_until_committed()
             raise restarting() from None
         except BadFrame as bad:
             raise of_bad_frame(bad) from None
@@ -207,8 +207,8 @@ class IngestConsumer(AsyncConsumer):
                 intake.take(frame)
             if intake.stream is not None and intake.stream.error is not None:
                 raise intake.stream.error
-            if intake.stream is not None and intake.stream.full:
-                await intake.stream.room()
+            if intake.stream is not None and intake.stream.is_full:
+                await intake.stream.wait_for_room()
 
     def _refuse_all(self, intake: Intake) -> None:
         """A body of which nothing could be used at all is no body."""
@@ -246,4 +246,4 @@ def _touched_now(run: int, ordinals: list[int], since: float) -> tuple[list[dict
     return calls, odd
 
 
-_touched = reader(_touched_now)
+_touched = retry_reads(_touched_now)

@@ -41,7 +41,7 @@ class KeyedIntake(Intake):
         self._key.mark_end()
         super().end()
         assert isinstance(self.stream, gate.KeyedStream)
-        self.stream.check_whole()
+        self.stream.check_complete()
 
     def _open_stream(self, source: Any, run: str, **options: Any) -> gate.Stream:
         stream = gate.open_keyed_stream(self._key, source, run, **options)
@@ -108,7 +108,7 @@ async def _settle(intakes: list[Intake]) -> None:
         if intake.stream is not None:
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(SETTLING):
-                    await intake.stream.settle()
+                    await intake.stream.wait_until_committed()
 
 
 async def _release(held: gate.HeldKey, intakes: list[Intake]) -> None:

@@ -12,7 +12,7 @@ from toolcards.audit.trail import redactor
 from toolcards.core.calls.call_json import call_json, moment
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.calls.facts import InputDelta
-from toolcards.database import reader
+from toolcards.database import retry_reads
 from toolcards.models import AmbiguousRun, Approval, Event, Run, ToolCall
 from toolcards.transports.api_errors import Problem, not_found
 from toolcards.transports.auth import Caller
@@ -139,7 +139,7 @@ def calls_page(caller: Caller, name: str, given: Any) -> dict[str, Any]:
     """Return a page of the run's calls, in order of first sight."""
     run = run_seen_by(caller, name, given.get("source", ""))
     limit, cursor, state = limit_of(given), cursor_of(given), one_of(given, "state", STATES)
-    calls = ToolCall.objects.shown().filter(run=run).order_by("ordinal")
+    calls = ToolCall.objects.not_removed().filter(run=run).order_by("ordinal")
     if state:
         calls = calls.filter(state=state)
     if cursor:
@@ -159,7 +159,7 @@ def cards_of(calls: list[ToolCall]) -> list[Card]:
         wanted |= Q(run_id=call.run_id, ordinal=call.ordinal, seq__gt=call.text_seq, seq__lte=call.seq)
     if late:
         for event in Event.objects.filter(wanted).of_type(InputDelta.type).order_by("seq"):
-            if isinstance(fact := event.legible, InputDelta):
+            if isinstance(fact := event.readable_fact, InputDelta):
                 texts[event.run_id, event.ordinal].append(fact.text)
     hide = redactor()
     return [hide.card(call.as_card(texts[call.run_id, call.ordinal])) for call in calls]
@@ -210,5 +210,5 @@ def approval_json(row: Approval, card: Card) -> dict[str, Any]:
     }
 
 
-aruns_page, aone_run, acalls_page = reader(runs_page), reader(one_run), reader(calls_page)
-aapprovals_page, arun_seen_by = reader(approvals_page), reader(run_seen_by)
+aruns_page, aone_run, acalls_page = retry_reads(runs_page), retry_reads(one_run), retry_reads(calls_page)
+aapprovals_page, arun_seen_by = retry_reads(approvals_page), retry_reads(run_seen_by)

@@ -19,7 +19,7 @@ from channels.layers import get_channel_layer
 from django.db import connection
 
 from toolcards import gate, outages
-from toolcards.causes import UNKNOWN, Cause, cause_of
+from toolcards.causes import UNKNOWN, Cause, find_cause
 from toolcards.outages import BELL, READING, SENDING, WRITING
 
 log = logging.getLogger(__name__)
@@ -46,8 +46,8 @@ async def refresh() -> None:
 async def reasons() -> dict[str, Reason]:
     """Return by part why the server is not ready; empty while it is."""
     bell, _ = await asyncio.gather(_bell_fault(), refresh())
-    found = {outage.part: _of_outage(outage) for outage in outages.listed() if outage.part != outages.ANCHORING}
-    for part, seconds in ((WRITING, gate.get_oldest_wait()), (SENDING, outages.idle_seconds(SENDING))):
+    found = {outage.part: _of_outage(outage) for outage in outages.list_outages() if outage.part != outages.ANCHORING}
+    for part, seconds in ((WRITING, gate.get_oldest_wait()), (SENDING, outages.get_idle_seconds(SENDING))):
         if part not in found and STUCK < seconds < float("inf"):
             found[part] = _reason("stuck", "nothing was done for a minute", seconds)
     if bell is not None and BELL not in found:
@@ -56,7 +56,7 @@ async def reasons() -> dict[str, Reason]:
 
 
 def _in_doubt(part: str) -> bool:
-    return outages.ongoing(part) is not None or outages.idle_seconds(part) > FRESH[part]
+    return outages.get_outage(part) is not None or outages.get_idle_seconds(part) > FRESH[part]
 
 
 def _of_outage(outage: outages.Outage) -> Reason:
@@ -93,7 +93,7 @@ class _Probe:
         left = self._begun + LIMIT - time.monotonic()
         await asyncio.wait({self._task}, timeout=max(0.0, left))
         if not self._task.done():
-            outages.fail(self._part, TimeoutError(f"no answer within {LIMIT:.0f} seconds"))
+            outages.report_failure(self._part, TimeoutError(f"no answer within {LIMIT:.0f} seconds"))
 
     def _report(self, task: asyncio.Future[Any]) -> None:
         """Report how it went, also if that was long after its time."""
@@ -101,9 +101,9 @@ class _Probe:
             return
         error = task.exception()
         if error is None:
-            outages.succeed(self._part)
+            outages.report_success(self._part)
         else:
-            outages.fail(self._part, error)
+            outages.report_failure(self._part, error)
 
 
 _running: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _Probe]] = WeakKeyDictionary()
@@ -128,6 +128,6 @@ async def _bell_fault() -> Cause | None:
             if layer is not None:
                 await layer.group_send("toolcards.ready", {"type": "ready"})
     except Exception as error:
-        cause = cause_of(error)
+        cause = find_cause(error)
         return Cause("failing", "the channel layer (Redis) does not answer") if cause is UNKNOWN else cause
     return None

@@ -13,7 +13,7 @@ from django.conf import settings
 
 from toolcards import gate, hooks
 from toolcards.audit import verification
-from toolcards.database import excuse
+from toolcards.database import report_outage
 from toolcards.sources import capabilities
 from toolcards.transports import alerts, anchor_copies, connections, dispatcher, readiness
 
@@ -56,7 +56,7 @@ async def _clock() -> None:
                 await connections.tick()
                 await _sweep()
             except Exception as error:  # the database may be away for a while; the clock is not
-                if not excuse(error):
+                if not report_outage(error):
                     log.exception("background: this round failed")
     finally:
         for task in beside:
@@ -69,7 +69,7 @@ async def _alerting() -> None:
         try:
             await _look()
         except Exception as error:
-            if not excuse(error):
+            if not report_outage(error):
                 log.exception("alerting: this round failed")
 
 
@@ -81,7 +81,7 @@ async def _retaining() -> None:
             await _keep()
             await _retain()
         except Exception as error:
-            if not excuse(error):
+            if not report_outage(error):
                 log.exception("retention: this round failed")
 
 
@@ -92,7 +92,7 @@ async def _verifying() -> None:
         try:
             await _verify()
         except Exception as error:
-            if not excuse(error):
+            if not report_outage(error):
                 log.exception("audit: the trail could not be verified")
 
 
@@ -102,7 +102,7 @@ async def _copying() -> None:
         try:
             await _copy()
         except Exception as error:
-            if not excuse(error):
+            if not report_outage(error):
                 log.exception("audit: the anchor could not be copied")
 
 

@@ -47,7 +47,7 @@ class Teller:
 
     def skip(self, event: Event) -> None:
         """Take the event in without telling it."""
-        fact = event.legible
+        fact = event.readable_fact
         self._narrator.released(event.ordinal, fact)
         self._recorded(event, fact)
         self._rest_of_texts(fact)
@@ -63,9 +63,9 @@ class Teller:
 
     def tell(self, event: Event) -> list[Told]:
         """Take the event in; return what it tells, the end of a call that waited for it first."""
-        held = self._narrator.released(event.ordinal, event.legible)
+        held = self._narrator.released(event.ordinal, event.readable_fact)
         ended = [] if held is None else [self._ended(what, held, event) for what in ENDING]
-        rests = [self._told("text", event, rest) for rest in self._rest_of_texts(event.legible)]
+        rests = [self._told("text", event, rest) for rest in self._rest_of_texts(event.readable_fact)]
         return [*ended, *rests, *self._tell(event)]
 
     def _ended(self, what: str, held: Unsettled, event: Event) -> Told:
@@ -73,7 +73,7 @@ class Teller:
         return self._told("hook", event, told)
 
     def _tell(self, event: Event) -> list[Told]:
-        fact, board = event.legible, self._board
+        fact, board = event.readable_fact, self._board
         if not event.ordinal:
             board.record(0, fact, event.seq)
             telling = _OF_THE_RUN.get(type(fact))
@@ -221,7 +221,7 @@ async def frames(run: Run, after: int) -> AsyncIterator[bytes]:
     """Yield the stream as server-sent events until the server stops; what came up to `after` is not told again."""
     teller, spoken = Teller(run), time.monotonic()
     yield b": this is the event stream of one run\n\n"
-    async for batch in shutdown.until_stopping(feed.events(run.pk)):
+    async for batch in shutdown.until_stopping(feed.follow_events(run.pk)):
         old = [event for event in batch if event.seq <= after]
         for event in old:
             teller.skip(event)
@@ -248,7 +248,7 @@ async def page(run: Run, cursor: tuple[float, ...] | None, limit: int) -> dict[s
     done, within = (int(cursor[0]), int(cursor[1])) if cursor else (0, 0)
     seq, last = 0, (0, 0)
     while True:
-        batch = await feed.batch(run.pk, seq, BREATH)
+        batch = await feed.read_events(run.pk, seq, BREATH)
         for event in batch:
             if event.seq < done:
                 teller.skip(event)

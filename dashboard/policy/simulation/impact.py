@@ -114,7 +114,7 @@ def build_impact(tally: SimulationResult, job: jobs.Job | None = None) -> Impact
     """Return the tally with the calls behind it."""
     groups = tally.biggest[:SHAPES]
     wanted = [pk for part in (*groups, tally.opened, tally.closed) for pk in part.examples[:EXAMPLES]]
-    calls = ToolCall.objects.shown().in_bulk(wanted)
+    calls = ToolCall.objects.not_removed().in_bulk(wanted)
     shapes = [ImpactGroup(group, _build_examples(group, calls)) for group in groups]
     return Impact(
         tally, shapes, _build_reversed_calls(tally.opened, calls), _build_reversed_calls(tally.closed, calls), job

@@ -45,7 +45,7 @@ class Span:
 
     def rows(self) -> ToolCallQuerySet:
         """Return the calls, of any age and number."""
-        rows = ToolCall.objects.shown()
+        rows = ToolCall.objects.not_removed()
         rows = rows.filter(tool=self.tool) if self.tool else rows
         rows = rows.filter(id__gte=self.oldest) if self.oldest else rows
         rows = rows.filter(id__lte=self.newest) if self.newest else rows

@@ -11,10 +11,10 @@ from toolcards.gate.writer.command import RunCommand
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Source
 
-_SETTLED = (ToolCallState.APPROVAL_REQUESTED, ToolCallState.APPROVAL_RESPONDED, ToolCallState.OUTPUT_DENIED)
+_DECIDED_STATES = (ToolCallState.APPROVAL_REQUESTED, ToolCallState.APPROVAL_RESPONDED, ToolCallState.OUTPUT_DENIED)
 
 
-class Standing(RunCommand):
+class FindDecision(RunCommand):
     """The decision object of the newest such call that was asked for or refused; None if there is none."""
 
     def __init__(self, source: Source, run: str, tool: str, given: Any) -> None:
@@ -26,6 +26,6 @@ class Standing(RunCommand):
         memory = self._run(tx)
         for card in reversed(memory.board.cards.values()):
             if card.tool.name == self.tool and not card.removed and same(card.input, self.given):
-                if card.state in _SETTLED:
+                if card.state in _DECIDED_STATES:
                     self.answer = build_decision_with_permit(memory, card)
                 return

@@ -25,10 +25,10 @@ from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Receipt, ReceiptPart, Source
 
 LEASE = 6.0  # seconds after which a key is free again whose holder gave no sign
-_END = b"\xff" * 8  # in place of a frame's length: no frame is that long
+_END_MARK = b"\xff" * 8  # in place of a frame's length: no frame is that long
 
 
-class TakenOver(RequestRefused):
+class KeyTakenOver(RequestRefused):
     """Another request with the same key goes on with the body."""
 
     status, code = 409, "in_progress"
@@ -63,7 +63,7 @@ class HeldKey:
 
     def mark_end(self) -> None:
         """Add the end of the body, which counts as a frame of its own."""
-        self._hash.update(_END)
+        self._hash.update(_END_MARK)
         self.marks.append(self._hash.hexdigest())
 
     def count(self, tx: Transaction, part: dict[str, Any], **progress: Any) -> None:
@@ -91,10 +91,10 @@ class HeldKey:
 
     def _move(self, **columns: Any) -> None:
         if not Receipt.objects.filter(pk=self.pk, holder=self.token).update(**columns):
-            raise TakenOver
+            raise KeyTakenOver
 
 
-class Reserve(Command):
+class ReserveKey(Command):
     """The answer is a HeldKey, the text that was answered before, or None while another request holds the key."""
 
     def __init__(self, source: Source, key: str, request: dict[str, str]) -> None:
@@ -133,7 +133,7 @@ class Reserve(Command):
         return HeldKey(row, row.holder, [json.loads(body) for body in bodies])
 
 
-class OnKey(Command):
+class UpdateKey(Command):
     """Something done to a held key: `change` is one of its methods, given the transaction."""
 
     def __init__(self, change: Callable[[Transaction], None]) -> None:
@@ -145,7 +145,7 @@ class OnKey(Command):
         self._change(tx)
 
 
-class Forget(Command):
+class DeleteReceipts(Command):
     """Delete what was answered before that time, oldest first, at most so many. The answer is how many."""
 
     def __init__(self, before: datetime, most: int) -> None:
@@ -163,7 +163,7 @@ class Forget(Command):
             tx.audit_acts.append(Act("retention", "timeout", detail={"deleted": {"receipts": len(due)}}, at=tx.now))
 
 
-def forgotten_before(moment: datetime) -> datetime | None:
+def find_cutoff(moment: datetime) -> datetime | None:
     """Return until when receipts are forgotten, in whole hours so that the trail tells it once an hour; None: never."""
     kept = [days for days in (settings.TOOLCARDS.receipt_days, settings.TOOLCARDS.retention_days) if days]
     before = moment - timedelta(days=min(kept)) if kept else None

@@ -1,6 +1,6 @@
 """Frames in: one stream per connection or body; its facts join the next group commit.
 
-    stream = gate.open_stream(…)        stream.push(facts)        await stream.settle()        stream.close(…)
+    stream = gate.open_stream(…)    stream.push(facts)    await stream.wait_until_committed()    stream.close(…)
 
 `on_commit` is called on the event loop after each commit that held something of the stream, with what was
 committed and, on a gate stream, the decisions that its calls were given. A stream with a call that plug-ins must hear
@@ -28,9 +28,9 @@ from toolcards.core.calls.facts import InputPiece
 from toolcards.core.runs import sequence_set
 from toolcards.core.runs.sequence_set import Number, TooManyGaps
 from toolcards.core.runs.skipped_frames import Skipped
-from toolcards.gate.agents.announcements import announced
-from toolcards.gate.agents.liveness import come_back, forfeit, renew
-from toolcards.gate.agents.stream_end import END_OF_STREAM, close_own_calls, how_it_ended
+from toolcards.gate.agents.announcements import fill_in_approval
+from toolcards.gate.agents.liveness import renew_lease, resume_run, void_permits
+from toolcards.gate.agents.stream_end import END_OF_STREAM, close_own_calls, find_run_end
 from toolcards.gate.decisions import plugins
 from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.decisions.evaluation import evaluate_call, start_next_attempt
@@ -41,13 +41,13 @@ from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction, fit_text
 from toolcards.models import Approval, Source
 
-PORTION = 1_000  # frames of one stream that one commit takes: its neighbours' acks wait no longer than for that
+MAX_FRAMES = 1_000  # frames of one stream that one commit takes: its neighbours' acks wait no longer than for that
 # So many frames of one stream in one commit, or of all streams not yet committed, are a flood: then the neighbouring
 # pieces of an input are written together.
 FLOOD, PRESSURE = 16, 250
-HELD_MOST = 500  # frames that a held stream takes in before its connection is read no further
-_DECIDABLE = (f.InputReady, f.InputRepaired)
-_RAN = (f.OutputReady, f.OutputPartial)
+MAX_HELD = 500  # frames that a held stream takes in before its connection is read no further
+_INPUT_FACTS = (f.InputReady, f.InputRepaired)
+_OUTPUT_FACTS = (f.OutputReady, f.OutputPartial)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,21 +123,21 @@ class Stream:
             said = (said[0].call_id, said[0].text)
         self._pending.append((said, time.time(), number))
         self._pushed += 1
-        group_commit.WRITER.taken_in += 1
+        group_commit.WRITER.frames_received += 1
         if not self._queued:
             self._queue()
 
     @property
-    def full(self) -> bool:
-        """Too much is taken in and not yet written: wait for `room` before reading on."""
-        return group_commit.WRITER.full or (self._held and len(self._pending) > HELD_MOST)
+    def is_full(self) -> bool:
+        """Too much is taken in and not yet written: wait for `wait_for_room` before reading on."""
+        return group_commit.WRITER.is_full or (self._held and len(self._pending) > MAX_HELD)
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Wait while too much is taken in and not yet written: this is what slows a flooding agent down."""
-        while self.full:  # noqa: ASYNC110 - a thread empties it, and cannot set an event of this loop cheaply
+        while self.is_full:  # noqa: ASYNC110 - a thread empties it, and cannot set an event of this loop cheaply
             await asyncio.sleep(0.005)
 
-    async def settle(self) -> None:
+    async def wait_until_committed(self) -> None:
         """Wait until everything pushed so far is committed; raises what made that impossible."""
         goal = self._pushed
         while self._owes(goal):
@@ -147,7 +147,7 @@ class Stream:
         if self.error is not None:
             raise self.error
 
-    def touch(self, lease: float) -> None:
+    def renew_lease(self, lease: float) -> None:
         """The agent is there: without another sign within `lease` seconds the run counts as lost."""
         if self.error is None:
             self._leases.append(lease)
@@ -162,7 +162,7 @@ class Stream:
             if self._queued or self._held:
                 return
             self._queued = True
-        group_commit.WRITER.put(self)
+        group_commit.WRITER.enqueue(self)
 
     # ------------------------------------------------------------ on the writer's thread
 
@@ -181,7 +181,7 @@ class Stream:
         if not self._applied:
             return
         pending = self._pending
-        self._taken += [pending.popleft() for _ in range(min(len(pending), PORTION - len(self._taken)))]
+        self._taken += [pending.popleft() for _ in range(min(len(pending), MAX_FRAMES - len(self._taken)))]
         self._decisions, self._asked, self._inquiries, self._rest = [], [], [], []
         self._refused, self._touching = 0, set()
         if self.error is not None:  # a frame before these was lost: they must not be written after the gap
@@ -193,7 +193,7 @@ class Stream:
         if memory.seq == 0:
             self._begin(tx, memory)
         if self._taken or self._leases:
-            come_back(tx, memory)
+            resume_run(tx, memory)
         self._heard_of(tx, memory)
         self._tell_all(tx, memory)
         self._lease(tx, memory)
@@ -203,7 +203,7 @@ class Stream:
         """Write until when the agent counts as there."""
         self._leasing = len(self._leases)
         if self._leasing:
-            renew(tx, memory, self._leases[self._leasing - 1])
+            renew_lease(tx, memory, self._leases[self._leasing - 1])
 
     def _heard_of(self, tx: Transaction, memory: RunMemory) -> None:
         """Judge what plug-ins were asked about; not what has ended, or was changed, since."""
@@ -293,13 +293,13 @@ class Stream:
 
     def _tell(self, tx: Transaction, memory: RunMemory, fact: Any, at: float) -> None:
         if type(fact) is f.RunEnded and fact.reason == END_OF_STREAM:
-            ended = how_it_ended(memory)
+            ended = find_run_end(memory)
             if ended is None or self._ends_a_part(tx, memory, ended, at):
                 return
             fact = ended
         object.__setattr__(fact, "at", at)  # ours alone until it is told
         if type(fact) is f.ApprovalRequested:
-            announced(tx, memory, fact, self.channel)
+            fill_in_approval(tx, memory, fact, self.channel)
         if type(fact) is f.RunStarted and fact.title:
             memory.row.title = fit_text(fact.title, 500)
         spoken_of = tx.record(memory, fact)
@@ -307,13 +307,13 @@ class Stream:
             self._touching.add(card.ordinal)
             if type(fact) is f.ApprovalRequested and fact.votable and card.approval and card.approval.id == fact.id:
                 self._asked.append({"id": fact.id, "source_id": fact.source_id, "call_id": card.call_id})
-        if isinstance(fact, _DECIDABLE):
+        if isinstance(fact, _INPUT_FACTS):
             self._decide(tx, memory, spoken_of, fact, at)
-        elif self.mode == "gate" and isinstance(fact, _RAN):
+        elif self.mode == "gate" and isinstance(fact, _OUTPUT_FACTS):
             self._ungoverned(tx, memory, fact, at)
         if type(fact) is f.RunEnded:
             memory.row.reason = fit_text(fact.reason, 2000)
-            forfeit(tx, memory)
+            void_permits(tx, memory)
 
     def _ends_a_part(self, tx: Transaction, memory: RunMemory, ended: f.RunEnded, at: float) -> bool:
         touched, gates = self.touched | self._touching, self.mode == "gate"
@@ -345,7 +345,7 @@ class Stream:
         """Whether the answer is on its way over a socket already: who asks again is not told twice."""
         if self.channel != "socket" or card.approval is None or card.waiting:
             return False
-        return Approval.objects.owed(memory.row.pk, channel=self.channel).filter(id=card.approval.id).exists()
+        return Approval.objects.undelivered(memory.row.pk, channel=self.channel).filter(id=card.approval.id).exists()
 
     def _ungoverned(self, tx: Transaction, memory: RunMemory, fact: Any, at: float) -> None:
         """A result of a call that nobody decided about, on a connection that should ask first."""
@@ -360,12 +360,12 @@ class Stream:
         taken, self._taken = self._taken, []
         rest = self._rest if error is None else []
         done = taken[: len(taken) - len(rest)]
-        group_commit.WRITER.written += len(done)
+        group_commit.WRITER.frames_committed += len(done)
         if error is not None:
             self.error = error
             # Nobody waits for these now, and in line for them the stream would fail for ever.
             self._leases.clear()
-            group_commit.WRITER.written += len(self._pending)
+            group_commit.WRITER.frames_committed += len(self._pending)
             self._pending.clear()
         else:
             self._committed += len(done)

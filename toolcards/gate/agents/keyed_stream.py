@@ -59,7 +59,7 @@ class KeyedStream(Stream):
                 said = said[len(said) - left :]
         super().push(said, number)
 
-    def check_whole(self) -> None:
+    def check_complete(self) -> None:
         """Check that the body, now read to its end, holds all frames applied before; raises KeyReuse."""
         if self.error is None and (self._known or self._begun is not None):
             self.error = KeyReuse("The body is shorter than what was applied before under this Idempotency-Key.")

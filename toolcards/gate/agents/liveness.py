@@ -16,14 +16,14 @@ from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval
 
-LOST = "The agent is away: nothing was heard from it."
-KEPT = " What people are asked, or approve, is kept for it until its time limit."
+LOST_REASON = "The agent is away: nothing was heard from it."
+KEPT_HINT = " What people are asked, or approve, is kept for it until its time limit."
 BEAT_LEASE = 60.0  # seconds without a heartbeat after which a run that has beaten once counts as lost
-SILENCE = 3_600.0  # seconds without a request after which a run counts as lost whose agent sends requests
+REQUEST_LEASE = 3_600.0  # seconds without a request after which a run counts as lost whose agent sends requests
 POLL_LEASE = 180.0  # seconds without a poll after which an agent with nothing but open questions is away
 
 
-class Lose(Command):
+class LoseRun(Command):
     """End a run whose agent did not come back in its grace time.
 
     Questions and approvals keep their time limits, unless the agent sent heartbeats: without them it is gone for good.
@@ -44,16 +44,16 @@ class Lose(Command):
             return
         away = not memory.row.beats
         kept = [card for card in memory.board.open_cards() if away and card.kept]
-        memory.row.reason = LOST + KEPT * bool(kept)
-        tx.record(memory, f.RunEnded(outcome="truncated", reason=LOST, away=away, at=tx.now))
+        memory.row.reason = LOST_REASON + KEPT_HINT * bool(kept)
+        tx.record(memory, f.RunEnded(outcome="truncated", reason=LOST_REASON, away=away, at=tx.now))
         for card in kept:
             tx.record(
                 memory, f.AgentPresenceChanged(card.call_id, away=True, at=tx.now), memory.board.cards[card.ordinal]
             )
-        forfeit(tx, memory)
+        void_permits(tx, memory)
 
 
-def come_back(tx: Transaction, memory: RunMemory) -> None:
+def resume_run(tx: Transaction, memory: RunMemory) -> None:
     """Go on with a run whose agent was away."""
     if not memory.board.context.away:
         return
@@ -64,39 +64,39 @@ def come_back(tx: Transaction, memory: RunMemory) -> None:
             tx.record(memory, f.AgentPresenceChanged(card.call_id, away=False, at=tx.now), card)
 
 
-def hear(tx: Transaction, memory: RunMemory, lease: float = SILENCE) -> None:
+def note_request(tx: Transaction, memory: RunMemory, lease: float = REQUEST_LEASE) -> None:
     """Note a request of the run's agent: it is there for now, and its run goes on."""
-    come_back(tx, memory)
+    resume_run(tx, memory)
     lease = BEAT_LEASE if memory.row.beats else lease
     memory.row.alive_until, memory.touched = max(memory.row.alive_until or 0.0, tx.working + lease), True
 
 
-def renew(tx: Transaction, memory: RunMemory, lease: float) -> None:
+def renew_lease(tx: Transaction, memory: RunMemory, lease: float) -> None:
     """Renew the lease of a run for a connection that sends its frames; math.inf for a whole stream that has ended.
 
     What the agent asked over HTTP outlasts the connection: it may be polling, or running what it was allowed.
     """
-    polled, runs = _asked_over_http(memory)
+    polled, runs = _find_http_calls(memory)
     if lease == math.inf and not memory.board.context.ended:
-        lease = SILENCE if polled else settings.TOOLCARDS.grace
+        lease = REQUEST_LEASE if polled else settings.TOOLCARDS.grace
     elif polled and not memory.row.beats:
-        lease = max(lease, SILENCE if runs else POLL_LEASE)
+        lease = max(lease, REQUEST_LEASE if runs else POLL_LEASE)
     memory.row.alive_until, memory.touched = tx.working + lease, True
 
 
-def _asked_over_http(memory: RunMemory) -> tuple[bool, bool]:
+def _find_http_calls(memory: RunMemory) -> tuple[bool, bool]:
     """Return whether calls that were asked for over HTTP are open, and whether any may run already."""
     rows = Approval.objects.filter(run_id=memory.row.pk, channel="http", opener="gate")
     states = set(rows.filter(state__in=("pending", "approved", "claimed")).values_list("state", "asked"))
     return bool(states), any(state == "claimed" or not asked for state, asked in states)
 
 
-def forfeit(tx: Transaction, memory: RunMemory) -> None:
+def void_permits(tx: Transaction, memory: RunMemory) -> None:
     """Void what rules allowed and nobody claimed, since the run is over; what runs has an unknown end."""
     for card in list(memory.board.cards.values()):
-        if card.permit is not None and card.permit.state in _FORFEITED:
-            moved = f.PermitChanged(card.call_id, _FORFEITED[card.permit.state], card.permit.id, tx.now)
+        if card.permit is not None and card.permit.state in _VOID_STATES:
+            moved = f.PermitChanged(card.call_id, _VOID_STATES[card.permit.state], card.permit.id, tx.now)
             tx.record(memory, moved, card)
 
 
-_FORFEITED = {"issued": "void", "claimed": "unknown"}
+_VOID_STATES = {"issued": "void", "claimed": "unknown"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from toolcards.core.calls import facts as f
-from toolcards.gate.agents.liveness import BEAT_LEASE, POLL_LEASE, SILENCE, come_back, forfeit, hear
+from toolcards.gate.agents.liveness import BEAT_LEASE, POLL_LEASE, REQUEST_LEASE, note_request, resume_run, void_permits
 from toolcards.gate.approvals.expiry import expire_if_overdue
 from toolcards.gate.approvals.permits import build_decision_with_permit
 from toolcards.gate.decisions.responses import build_decision, format_time, get_approval_effect
@@ -16,7 +16,7 @@ from toolcards.gate.writer.transaction import Transaction, fit_text
 from toolcards.models import Approval, Run, Source
 
 
-class Look(RunCommand):
+class FetchDecision(RunCommand):
     """What an agent that asked is told when it looks again: an agent that looks is alive."""
 
     def __init__(self, source: Source, approval: str) -> None:
@@ -32,7 +32,7 @@ class Look(RunCommand):
         row = self._approval(id=self.approval, asked=True)
         memory = tx.load_run(row.run_id)
         if not expire_if_overdue(tx, memory, row) and row.state in ("pending", "approved"):
-            hear(tx, memory, POLL_LEASE if row.state == "pending" else SILENCE)
+            note_request(tx, memory, POLL_LEASE if row.state == "pending" else REQUEST_LEASE)
         card = memory.board.cards[row.call.ordinal]
         said = build_decision_with_permit(memory, card)
         if card.approval is None or card.approval.id != row.id:  # policy asks more strictly than this question did
@@ -47,7 +47,7 @@ class Look(RunCommand):
         self.answer = said
 
 
-class Withdraw(RunCommand):
+class WithdrawApproval(RunCommand):
     """The agent no longer wants to know: the question goes."""
 
     def __init__(self, source: Source, approval: str) -> None:
@@ -75,13 +75,13 @@ class Withdraw(RunCommand):
         self.answer = build_decision(memory, memory.board.cards[card.ordinal])
 
 
-class Beat(RunCommand):
+class RecordHeartbeat(RunCommand):
     """The agent is alive; from its first beat on it must go on beating."""
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
         memory = self._run(tx)
-        come_back(tx, memory)
+        resume_run(tx, memory)
         if not memory.row.beats:
             Run.objects.filter(pk=memory.row.pk).update(beats=True)
             memory.row.beats = True
@@ -89,7 +89,7 @@ class Beat(RunCommand):
         self.answer = {"run": memory.row.name, "status": memory.status, "lease_seconds": BEAT_LEASE}
 
 
-class End(RunCommand):
+class EndRun(RunCommand):
     """The run is over; what is still open is closed, what is still asked is withdrawn."""
 
     OUTCOMES: dict[str, f.Outcome] = {
@@ -106,7 +106,7 @@ class End(RunCommand):
         if not memory.board.context.ended:
             tx.record(memory, f.RunEnded(outcome=self.outcome, reason=self.reason, at=tx.now))
             memory.row.reason = fit_text(self.reason, 2000)
-            forfeit(tx, memory)
+            void_permits(tx, memory)
         tx.after_write.append(lambda: self._answer(memory))
 
     def _answer(self, memory: RunMemory) -> None:

@@ -10,12 +10,12 @@ from toolcards.gate.writer.transaction import Transaction
 END_OF_STREAM = "\x00end-of-stream"
 
 
-def end_of_stream() -> f.RunEnded:
+def build_end_of_stream() -> f.RunEnded:
     """Return the fact that a transport pushes when a whole body has been read."""
     return f.RunEnded(reason=END_OF_STREAM)
 
 
-def how_it_ended(memory: RunMemory) -> f.RunEnded | None:
+def find_run_end(memory: RunMemory) -> f.RunEnded | None:
     """Return how the run ended whose body is over: what the protocol itself did not end is ended now."""
     context = memory.board.context
     if context.ended or not memory.seq:

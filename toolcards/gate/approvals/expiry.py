@@ -15,7 +15,7 @@ from django.conf import settings
 from toolcards.clocks import clock
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
-from toolcards.gate.agents.liveness import Lose
+from toolcards.gate.agents.liveness import LoseRun
 from toolcards.gate.approvals.permits import expire_permit, has_expired_unused
 from toolcards.gate.decisions.eligibility import load_terms
 from toolcards.gate.refusals import Undecryptable
@@ -35,7 +35,7 @@ def sweep() -> int:
     works: list[Any] = [ExpireApproval(pk) for pk in _find_overdue_approvals()]
     works += [EscalateApproval(pk) for pk in _find_due_escalations()]
     works += [ExpirePermit(pk) for pk in _find_expired_permits()]
-    works += [Lose(pk) for pk in _find_lost_runs()]
+    works += [LoseRun(pk) for pk in _find_lost_runs()]
     for work in works:
         with suppress(Undecryptable):  # without its key a run stays as it is, and keeps no other from its end
             group_commit.execute(work)

@@ -46,7 +46,7 @@ class RecordManualOutcome(Command):
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
         said = self.said
-        if not ToolCall.objects.shown().filter(run=said.run, ordinal=said.ordinal).exists():
+        if not ToolCall.objects.not_removed().filter(run=said.run, ordinal=said.ordinal).exists():
             raise NotFound("There is no such call.")
         memory = tx.load_run(said.run)
         card = memory.board.cards[said.ordinal]

@@ -11,7 +11,7 @@ from django.conf import settings
 from toolcards.clocks import clock
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
-from toolcards.gate.agents.liveness import hear
+from toolcards.gate.agents.liveness import note_request
 from toolcards.gate.decisions.digests import digest_call, digest_input
 from toolcards.gate.decisions.recheck import recheck_approval
 from toolcards.gate.decisions.responses import build_decision, format_time
@@ -53,7 +53,7 @@ class ClaimPermit(RunCommand):
         if refused is not None:  # raised by the door, once it is written down
             self.answer = refused
             return
-        hear(tx, memory)
+        note_request(tx, memory)
         row.claimed_at, row.claimed_by, row.state = tx.now, self.client, "claimed"
         row.save(update_fields=["claimed_at", "claimed_by", "state"])
         if row.asked:
@@ -153,7 +153,7 @@ def build_permit(row: Approval) -> dict[str, Any] | None:
     """Return the permit of an approved and unclaimed approval, once it may be handed over."""
     if row.state != "approved" or row.claimed_at or not row.permit or _is_held_back(row):
         return None
-    return {"id": row.permit, "expires_at": format_time(clock.wall_of(row.permit_expires_at))}
+    return {"id": row.permit, "expires_at": format_time(clock.to_wall(row.permit_expires_at))}
 
 
 def build_decision_with_permit(memory: RunMemory, card: Card, *, attempt: int = 1) -> dict[str, Any]:

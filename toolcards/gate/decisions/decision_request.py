@@ -10,7 +10,7 @@ from toolcards.client.common.canonical_json import NotCanonical, digest
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import BY_SOURCE, Card, ToolCallState
 from toolcards.core.schemas.input_repair import Offer
-from toolcards.gate.agents.liveness import hear
+from toolcards.gate.agents.liveness import note_request
 from toolcards.gate.approvals.expiry import expire_if_overdue
 from toolcards.gate.approvals.permits import build_decision_with_permit, build_permit, generate_permit_id
 from toolcards.gate.decisions.digests import digest_input
@@ -73,7 +73,7 @@ class DecideCall(RunCommand):
         memory = tx.get_or_create_run(self.source.pk, request.run, protocol=request.protocol, mode="gate", agent=agent)
         if memory.seq == 0:
             tx.record(memory, f.RunStarted(agent=(request.agent_path or ("",))[0], at=now))
-        hear(tx, memory)
+        note_request(tx, memory)
         self._record_tools(tx, memory)
         card = self._find_decided_card(memory)
         if card is not None and card.waiting and card.approval is not None:

@@ -24,35 +24,35 @@ def rebuild(*, check: bool = False) -> list[str]:
     faults: list[str] = []
     for run in Run.objects.order_by("pk").iterator():
         try:
-            found = list(differences(run)) and _standing_differences(run.pk)
+            found = list(find_differences(run)) and _confirm_differences(run.pk)
         except CannotOpen as error:
             faults.append(f"run {run.name}: {error}")
             continue
         faults += found
         if found and not check:
-            group_commit.execute(Restore(run.pk))
+            group_commit.execute(RestoreCards(run.pk))
     return faults
 
 
-def _standing_differences(pk: int) -> list[str]:
+def _confirm_differences(pk: int) -> list[str]:
     """Look again, under the run's lock: what a server wrote between our readings is no difference."""
     with transaction.atomic():
         run = Run.objects.select_for_update().filter(pk=pk).first()
-        return list(differences(run)) if run else []
+        return list(find_differences(run)) if run else []
 
 
-def board_of(run: Run) -> tuple[Board, int]:
+def fold_log(run: Run) -> tuple[Board, int]:
     """Return the run's board as its log has it, and the log's last position."""
     board, seq = Board(), 0
     for event in Event.objects.after(run, 0).iterator(chunk_size=2_000):
-        board.record(event.ordinal, event.said, event.seq)
+        board.record(event.ordinal, event.decoded_fact, event.seq)
         seq = event.seq
     return board, seq
 
 
-def differences(run: Run) -> Iterator[str]:
+def find_differences(run: Run) -> Iterator[str]:
     """Say where the stored cards of the run are not what its log adds up to; raises CannotOpen where it is sealed."""
-    board, seq = board_of(run)
+    board, seq = fold_log(run)
     if seq != run.seq:
         yield f"run {run.name}: the log ends at {seq}, the run says {run.seq}"
     if board.status != run.status:
@@ -67,15 +67,15 @@ def differences(run: Run) -> Iterator[str]:
             yield f"run {run.name}, call {ordinal}: {'not in the log' if told is None else 'not stored'}"
         elif told != call.as_card():
             yield f"run {run.name}, call {told.call_id}: stored otherwise than its log adds up to"
-        elif wrong := [name for name, value in _found(told) if getattr(call, name) != value]:
+        elif wrong := [name for name, value in _iterate_search_values(told) if getattr(call, name) != value]:
             yield f"run {run.name}, call {told.call_id}: found by what it is not ({', '.join(wrong)})"
 
 
-def _found(card: Card) -> Iterator[tuple[str, Any]]:
+def _iterate_search_values(card: Card) -> Iterator[tuple[str, Any]]:
     return zip(SEARCH_COLUMNS, get_search_values(card), strict=True)
 
 
-class Restore(Command):
+class RestoreCards(Command):
     """Write a run's cards and status as the log has them."""
 
     def __init__(self, run: int) -> None:
@@ -85,7 +85,7 @@ class Restore(Command):
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
         row: Any = Run.objects.select_for_update().get(pk=self.run)
-        board, row.seq = board_of(row)
+        board, row.seq = fold_log(row)
         run_cache.discard(row.pk)
         ToolCall.objects.filter(run=row).exclude(ordinal__in=board.cards).delete()
         mended = run_cache.RunMemory(

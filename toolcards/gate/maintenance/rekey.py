@@ -25,11 +25,11 @@ from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.transaction import Transaction
 
 BATCH = 200  # texts that one transaction replaces
-Watcher = Callable[[str, Counter[str]], None]
+ProgressCallback = Callable[[str, Counter[str]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class SealedColumn:
     """A sealed column, as SQL names it."""
 
     table: str
@@ -54,34 +54,38 @@ class Column:
             return list(cursor.fetchall())
 
 
-def columns() -> list[Column]:
+def list_columns() -> list[SealedColumn]:
     """Return every sealed column of the engine."""
     models = apps.get_app_config("toolcards").get_models()
     return [
-        Column(model._meta.db_table, str(model._meta.pk.column), field)  # type: ignore[union-attr]
+        SealedColumn(model._meta.db_table, str(model._meta.pk.column), field)  # type: ignore[union-attr]
         for model in models
         for field in model._meta.fields
         if isinstance(field, SealedText)
     ]
 
 
-def reseal(*, check: bool = False, batch: int = BATCH, watch: Watcher = lambda name, seen: None) -> Counter[str]:
+def reseal(
+    *, check: bool = False, batch: int = BATCH, watch: ProgressCallback = lambda name, seen: None
+) -> Counter[str]:
     """Seal anew what is not sealed under today's key, or with `check` only look; return how many were kept how.
 
     `watch` is told after each batch how a column stands. What no key opens stays as it is (`closed`).
     """
     total: Counter[str] = Counter()
-    place = {} if check else _read_place()
-    for column in columns():
-        total += _column(column, place, check, batch, watch)
+    place = {} if check else _read_progress()
+    for column in list_columns():
+        total += _reseal_column(column, place, check, batch, watch)
     if not check:
-        _place_file().unlink(missing_ok=True)
+        _get_progress_file().unlink(missing_ok=True)
         if total["old"] or total["plain"]:
             write(Act("resealed", detail={"texts": dict(total), "key_id": key_id()}))
     return total
 
 
-def _column(column: Column, place: dict[str, Any], check: bool, batch: int, watch: Watcher) -> Counter[str]:
+def _reseal_column(
+    column: SealedColumn, place: dict[str, Any], check: bool, batch: int, watch: ProgressCallback
+) -> Counter[str]:
     seen: Counter[str] = Counter()
     after = place.get(column.name)
     while rows := column.read(after, batch):
@@ -89,18 +93,18 @@ def _column(column: Column, place: dict[str, Any], check: bool, batch: int, watc
         seen.update(how.values())
         stale = [(pk, text) for pk, text in rows if how[pk] in {"old", "plain"}]
         if stale and not check:
-            group_commit.execute(Replace(column, stale))
+            group_commit.execute(ReplaceTexts(column, stale))
         after = place[column.name] = rows[-1][0]
         if not check:
-            _note_place(place)
+            _write_progress(place)
         watch(column.name, seen)
     return seen
 
 
-class Replace(Command):
+class ReplaceTexts(Command):
     """Put newly sealed texts in place of those that were read; what somebody has written since stays."""
 
-    def __init__(self, column: Column, rows: list[tuple[Any, str]]) -> None:
+    def __init__(self, column: SealedColumn, rows: list[tuple[Any, str]]) -> None:
         super().__init__()
         self.column, self.rows = column, rows
 
@@ -119,20 +123,20 @@ class Replace(Command):
 # ---------------------------------------------------------------- where it got to
 
 
-def _place_file() -> Path:
+def _get_progress_file() -> Path:
     return Path(settings.TOOLCARDS.data_dir) / "reseal.json"
 
 
-def _read_place() -> dict[str, Any]:
+def _read_progress() -> dict[str, Any]:
     """Return the last row of each column that was done, where it was done under today's key."""
     try:
-        said = json.loads(_place_file().read_text())
+        said = json.loads(_get_progress_file().read_text())
         return dict(said["rows"]) if said["key_id"] == key_id() else {}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
 
 
-def _note_place(place: dict[str, Any]) -> None:
-    draft = _place_file().with_suffix(".new")
+def _write_progress(place: dict[str, Any]) -> None:
+    draft = _get_progress_file().with_suffix(".new")
     draft.write_text(json.dumps({"key_id": key_id(), "rows": place}))
-    draft.replace(_place_file())
+    draft.replace(_get_progress_file())

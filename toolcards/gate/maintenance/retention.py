@@ -40,14 +40,16 @@ CALLS = 250  # calls that one transaction deletes, with their approvals and vote
 ROUND = 50  # runs looked at in one round
 SECONDS = 2.0  # after which a round begins nothing more
 
-_DELETE = (
+_DELETE_EVENTS = (
     "DELETE FROM toolcards_event WHERE id IN (SELECT id FROM toolcards_event WHERE run_id = %s ORDER BY seq LIMIT %s)"
 )
-_refused: dict[int, int] = {}  # run -> its seq when its masking was refused; it is tried again when it has moved on
+_refused_runs: dict[
+    int, int
+] = {}  # run -> its seq when its masking was refused; it is tried again when it has moved on
 
 
 @dataclass
-class Done:
+class RetentionReport:
     """What a round did, or with `dry_run` would do. `more`: there is work left for the next one."""
 
     scrubbed: int = 0
@@ -56,46 +58,46 @@ class Done:
     more: bool = False
 
 
-def retain(now: float | None = None, *, dry_run: bool = False, seconds: float = SECONDS) -> Done:
+def run_retention(now: float | None = None, *, dry_run: bool = False, seconds: float = SECONDS) -> RetentionReport:
     """Mask and delete what is due at `now` (epoch seconds), for about so many seconds."""
     moment = datetime.fromtimestamp(time.time() if now is None else now, UTC)
-    until, done = time.monotonic() + seconds, Done()
-    _forget_receipts(moment, done, dry_run)
-    for pk in _to_delete(moment, done):
+    until, done = time.monotonic() + seconds, RetentionReport()
+    _delete_receipts(moment, done, dry_run)
+    for pk in _list_deletable(moment, done):
         if not dry_run and time.monotonic() > until:
             done.more = True
             return done
-        done.deleted += _counted(pk) if dry_run else _delete(pk, _deleting_before(moment))
-    for run in _to_scrub(moment, done):
+        done.deleted += _count_rows(pk) if dry_run else _delete_run(pk, _get_deletion_cutoff(moment))
+    for run in _list_maskable(moment, done):
         if not dry_run and time.monotonic() > until:
             done.more = True
             return done
-        _scrub(run, done, dry_run)
+        _mask_run(run, done, dry_run)
     return done
 
 
-def _deleting_before(moment: datetime) -> datetime:
+def _get_deletion_cutoff(moment: datetime) -> datetime:
     return moment - timedelta(days=settings.TOOLCARDS.retention_days)
 
 
-def _ended(before: datetime) -> Any:
+def _find_ended(before: datetime) -> Any:
     return Run.objects.exclude(status__in=("running", "waiting")).filter(ended_at__lt=before).order_by("ended_at", "pk")
 
 
-def _to_delete(moment: datetime, done: Done) -> list[int]:
+def _list_deletable(moment: datetime, done: RetentionReport) -> list[int]:
     if not settings.TOOLCARDS.retention_days:
         return []
-    return _first(_ended(_deleting_before(moment)).values_list("pk", flat=True), done)
+    return _take_round(_find_ended(_get_deletion_cutoff(moment)).values_list("pk", flat=True), done)
 
 
-def _to_scrub(moment: datetime, done: Done) -> list[Run]:
-    due = _ended(moment - timedelta(seconds=settings.TOOLCARDS.secrets_ttl)).filter(scrubbed_at=None)
-    for pk, seq in _refused.items():
+def _list_maskable(moment: datetime, done: RetentionReport) -> list[Run]:
+    due = _find_ended(moment - timedelta(seconds=settings.TOOLCARDS.secrets_ttl)).filter(scrubbed_at=None)
+    for pk, seq in _refused_runs.items():
         due = due.exclude(pk=pk, seq=seq)
-    return _first(due, done)
+    return _take_round(due, done)
 
 
-def _first(due: Any, done: Done) -> list[Any]:
+def _take_round(due: Any, done: RetentionReport) -> list[Any]:
     found = list(due[: ROUND + 1])
     done.more = done.more or len(found) > ROUND
     return found[:ROUND]
@@ -104,48 +106,48 @@ def _first(due: Any, done: Done) -> list[Any]:
 # ---------------------------------------------------------------- masking for good
 
 
-def _scrub(run: Run, done: Done, dry_run: bool) -> None:
+def _mask_run(run: Run, done: RetentionReport, dry_run: bool) -> None:
     try:
-        plan, fault = _plan(run, redactor())
+        plan, fault = _plan_rewrite(run, redactor())
     except ValueError as error:  # a fact that this version does not know, or that no key opens
         plan, fault = None, str(error)
     if plan is None or fault:
         done.refused += 1
         if not dry_run:
-            _refused[run.pk] = run.seq
+            _refused_runs[run.pk] = run.seq
             log.error("retention: run %s stays as it is: %s", run.pk, fault)
-            group_commit.execute(Refuse(run, fault))
+            group_commit.execute(RecordRefusal(run, fault))
     elif dry_run or group_commit.execute(plan):
         done.scrubbed += 1
 
 
-def _plan(run: Run, hide: Redactor) -> tuple[Rewrite | None, str]:
+def _plan_rewrite(run: Run, hide: Redactor) -> tuple[RewriteRun | None, str]:
     """Read the run's log and mask it; return what is to be written, or why nothing may be."""
     scrub, places, old = Scrub(hide), [], []
     for event in Event.objects.after(run, 0).iterator(chunk_size=2_000):
-        scrub.read(event.ordinal, event.said, event.seq)
+        scrub.read(event.ordinal, event.decoded_fact, event.seq)
         places.append((event.ordinal, event.seq))
         old.append((event.fact, event.applied))
     if (places[-1][1] if places else 0) != run.seq:
         return None, "its log is not whole"
     told = scrub.masked()
     board, applied = fold(places, told)
-    fault = differs(scrub.before, board) or _unlike_stored(run, board)
+    fault = differs(scrub.before, board) or _compare_stored(run, board)
     if fault:
         return None, fault
     new = ((dump(fact), kept) for fact, kept in zip(told, applied, strict=True))
     rows = [(*now, run.pk, at[1]) for now, was, at in zip(new, old, places, strict=True) if now != was]
-    return Rewrite(run, board, rows, hide), ""
+    return RewriteRun(run, board, rows, hide), ""
 
 
-def _unlike_stored(run: Run, board: Board) -> str:
+def _compare_stored(run: Run, board: Board) -> str:
     """Compare with the rows, too: a run whose log adds up to something else is `replay`'s matter, not ours."""
     stored = dict(ToolCall.objects.filter(run=run).values_list("ordinal", "state"))
     states = {ordinal: str(card.state or "") for ordinal, card in board.cards.items()}
     return "" if stored == states and run.status == board.status else "its cards are not what its log adds up to"
 
 
-class Rewrite(Command):
+class RewriteRun(Command):
     """Write a run's masked log, and all that was made of it. The answer is whether that was done."""
 
     def __init__(self, run: Run, board: Board, rows: list[tuple[Any, ...]], hide: Redactor) -> None:
@@ -207,13 +209,13 @@ class Rewrite(Command):
     def _mask(self, row: Model, names: Iterable[str]) -> int:
         said = {name: getattr(row, name) for name in names}
         readable = {name: text for name, text in said.items() if type(text) is not Closed}
-        new = {name: shown for name, text in readable.items() if (shown := _masked(self.hide, text)) != text}
+        new = {name: shown for name, text in readable.items() if (shown := _mask_text(self.hide, text)) != text}
         if new:
             type(row)._default_manager.filter(pk=row.pk).update(**new)
         return len(new)
 
 
-class Refuse(Command):
+class RecordRefusal(Command):
     """Say, once, that the run's secrets could not be masked without changing what happened."""
 
     def __init__(self, run: Run, why: str) -> None:
@@ -228,7 +230,7 @@ class Refuse(Command):
             tx.audit_acts.append(Act("retention", "timeout", run=self.run.name, detail=said, at=tx.now))
 
 
-def _masked(hide: Redactor, text: str) -> str:
+def _mask_text(hide: Redactor, text: str) -> str:
     """Mask a text that may be JSON."""
     whole, value = parse(text)
     if not whole or not isinstance(value, (dict, list)):
@@ -240,18 +242,18 @@ def _masked(hide: Redactor, text: str) -> str:
 # ---------------------------------------------------------------- deleting
 
 
-def _forget_receipts(moment: datetime, done: Done, dry_run: bool) -> None:
-    before = idempotency.forgotten_before(moment)
+def _delete_receipts(moment: datetime, done: RetentionReport, dry_run: bool) -> None:
+    before = idempotency.find_cutoff(moment)
     oldest = Receipt.objects.order_by("pk").values_list("created_at", flat=True).first()
     if before is None or oldest is None or oldest >= before:
         return
     old = Receipt.objects.filter(created_at__lt=before)
-    gone = old.count() if dry_run else group_commit.execute(idempotency.Forget(before, CHUNK))
+    gone = old.count() if dry_run else group_commit.execute(idempotency.DeleteReceipts(before, CHUNK))
     done.deleted["receipts"] += gone
     done.more = done.more or gone >= CHUNK
 
 
-def _counted(pk: int) -> Counter[str]:
+def _count_rows(pk: int) -> Counter[str]:
     return Counter(
         runs=1,
         calls=ToolCall.objects.filter(run=pk).count(),
@@ -260,16 +262,16 @@ def _counted(pk: int) -> Counter[str]:
     )
 
 
-def _delete(pk: int, before: datetime) -> Counter[str]:
+def _delete_run(pk: int, before: datetime) -> Counter[str]:
     """Delete the run in as many small transactions as it takes; stop if it has come alive meanwhile."""
-    counted = _counted(pk)
-    while (gone := group_commit.execute(Delete(pk, before, counted))) is not None:
+    counted = _count_rows(pk)
+    while (gone := group_commit.execute(DeleteRun(pk, before, counted))) is not None:
         if gone:
             return counted
     return Counter()
 
 
-class Delete(Command):
+class DeleteRun(Command):
     """Delete the next rows of the run. The answer is whether it is gone, None where it must stay."""
 
     def __init__(self, run: int, before: datetime, counted: Counter[str]) -> None:
@@ -295,5 +297,5 @@ class Delete(Command):
 
     def _events(self) -> int:
         with connection.cursor() as cursor:
-            cursor.execute(_DELETE, [self.run, CHUNK])
+            cursor.execute(_DELETE_EVENTS, [self.run, CHUNK])
             return int(cursor.rowcount)

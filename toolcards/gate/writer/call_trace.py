@@ -80,7 +80,7 @@ def iterate_steps(events: Iterable[Any]) -> Iterator[Step]:
     """Yield the phases of a run from its log (`Event` rows in order), each step of the agent summed up at its end."""
     board = Board()
     for event in events:
-        fact = event.legible
+        fact = event.readable_fact
         before = board.cards.get(event.ordinal)
         board.record(event.ordinal, fact, event.seq)
         if isinstance(fact, f.StepFinished):

@@ -20,7 +20,7 @@ from django.db import OperationalError, transaction
 
 from toolcards import doorbell, outages
 from toolcards.clocks import clock
-from toolcards.database import brief_lock_waits, is_transient
+from toolcards.database import is_transient, limit_lock_waits
 from toolcards.gate.writer import commit_marks
 from toolcards.gate.writer.transaction import Transaction
 
@@ -83,7 +83,7 @@ async def submit(work: Any) -> Any:
             loop.call_soon_threadsafe(wake)
 
     work.on_finish = on_finish
-    WRITER.put(work)
+    WRITER.enqueue(work)
     await future
     if work.error is not None:
         raise work.error
@@ -93,9 +93,9 @@ async def submit(work: Any) -> Any:
 def commit(works: list[Any]) -> None:
     """Write these works, together if that goes, else one by one; every one is settled afterwards."""
     with _commit_lock:
-        known = outages.ongoing(outages.WRITING) is not None
+        known = outages.get_outage(outages.WRITING) is not None
         until = time.monotonic() + (0 if known else PATIENCE)
-        with brief_lock_waits(LONGEST_PAUSE) if known else contextlib.nullcontext():
+        with limit_lock_waits(LONGEST_PAUSE) if known else contextlib.nullcontext():
             failures = [_write(works, until)] * len(works)
             if len(works) > 1 and failures[0] is not None and not is_transient(failures[0]):
                 failures = _write_each(works, until)
@@ -119,14 +119,14 @@ def _write(works: list[Any], until: float) -> Exception | None:
         error = _attempt(works)
         if not is_transient(error):
             if error is None:
-                outages.succeed(outages.WRITING)
+                outages.report_success(outages.WRITING)
             return error
         assert error is not None
         tries, late = tries + 1, time.monotonic() >= until
         if transaction.get_connection().in_atomic_block or type(error) is CommitUnknown:
             late = True  # what another one began is not ours to repeat, nor what may have been written
         if late or tries > QUIET_TRIES:
-            outages.fail(outages.WRITING, error)
+            outages.report_failure(outages.WRITING, error)
         if late:
             return error
         time.sleep(min(FIRST_PAUSE * 2**tries, LONGEST_PAUSE))
@@ -182,10 +182,10 @@ class Writer:
         self._urgent = self._busy = False
         self._thread: threading.Thread | None = None
         # Two counters with one writing thread each: `+=` on one shared number loses counts between threads.
-        self.taken_in = 0
-        self.written = 0
+        self.frames_received = 0
+        self.frames_committed = 0
 
-    def put(self, work: Any) -> None:
+    def enqueue(self, work: Any) -> None:
         """Queue the work; returns at once."""
         with self._ready:
             self._queue.append(work)
@@ -199,18 +199,18 @@ class Writer:
     @property
     def backlog(self) -> int:
         """How many frames are taken in and not committed."""
-        return self.taken_in - self.written
+        return self.frames_received - self.frames_committed
 
     @property
-    def waiting(self) -> float:
+    def oldest_wait(self) -> float:
         """For how many seconds the oldest work has waited."""
         since = self._waits_since
         return time.monotonic() - since if since else 0.0
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Too much is taken in and not written: readers should wait."""
-        return self.taken_in - self.written > BACKLOG
+        return self.frames_received - self.frames_committed > BACKLOG
 
     def drain(self, timeout: float = 30) -> bool:
         """Wait until all that was handed in is written (shutdown); return whether it was, in that time."""
@@ -219,7 +219,7 @@ class Writer:
 
     def _write(self) -> None:
         while True:
-            works = self._gathered()
+            works = self._gather()
             try:
                 commit(works)
             finally:
@@ -228,7 +228,7 @@ class Writer:
                     self._waits_since = time.monotonic() if self._queue else 0.0
                     self._idle.notify_all()
 
-    def _gathered(self) -> list[Any]:
+    def _gather(self) -> list[Any]:
         with self._ready:
             while not self._queue:
                 self._ready.wait()

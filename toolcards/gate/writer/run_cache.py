@@ -51,7 +51,7 @@ class RunMemory:
     offers: tuple[int, dict[str, Any]] | None = None  # the tools it announced, as `preparing` last read them
 
     @property
-    def written(self) -> tuple[int, bool, int]:
+    def row_version(self) -> tuple[int, bool, int]:
         """What the run's row says if this memory is still true: seq, whether secrets are unmasked, frames skipped."""
         return self.seq, self.row.scrubbed_at is None, self.skipped.total
 
@@ -170,7 +170,7 @@ def load_memory(row: Run) -> RunMemory:
 
 def _load_narrator(row: Run, board: Board) -> Narrator:
     last = Event.objects.filter(run=row).order_by("-seq")[:TAIL]
-    return Narrator.of(board, (Written(event.ordinal, event.seq, event.legible, event.applied) for event in last))
+    return Narrator.of(board, (Written(event.ordinal, event.seq, event.readable_fact, event.applied) for event in last))
 
 
 def dump_context(board: Board) -> str:

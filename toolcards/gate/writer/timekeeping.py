@@ -33,7 +33,7 @@ def _pulse_columns(beat: Beat) -> dict[str, float]:
 
 def catch_up() -> None:
     """Agree on the time if this process last did so too long ago: it may have been stopped, or asleep, since."""
-    if clock.stale:
+    if clock.is_stale:
         advance_pulse()
 
 
@@ -43,7 +43,7 @@ def follow_pulse() -> None:
     beat = row.beat if row else None
     if beat is not None:
         clock.follow(beat)
-    if clock.must_tell(beat) or (_is_due(beat) and _is_anything_running_out()):
+    if clock.must_announce(beat) or (_is_due(beat) and _is_anything_running_out()):
         advance_pulse()
 
 

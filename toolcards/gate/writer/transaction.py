@@ -95,7 +95,7 @@ class Transaction:
         for pk in pks:
             memory = memories.get(pk)
             seq, raw, skipped, alive_until, beats = now.get(pk, _MISSING_ROW)
-            if memory is not None and (seq, bool(raw), skipped) == memory.written:
+            if memory is not None and (seq, bool(raw), skipped) == memory.row_version:
                 memory.row.alive_until, memory.row.beats = alive_until, bool(beats)  # any process may renew a lease
                 self.runs[pk] = memory
             else:
@@ -120,7 +120,7 @@ class Transaction:
 
     def _enter(self, row: Run) -> RunMemory:
         memory = memories.get(row.pk)
-        if memory is None or memory.written != (row.seq, row.scrubbed_at is None, row.skipped):
+        if memory is None or memory.row_version != (row.seq, row.scrubbed_at is None, row.skipped):
             memory = memories.load_memory(row)
             memories.put(memory)
         memory.row.alive_until, memory.row.beats = row.alive_until, row.beats
@@ -249,7 +249,7 @@ class Transaction:
         for memory in self.runs.values():
             memory.events, memory.dirty, memory.touched = [], set(), False
         everybody = [doorbell.EVERY_RUN] if self.affects_every_run else []
-        return [*everybody, *news, *map(doorbell.answers_of, self.runs_with_answers)]
+        return [*everybody, *news, *map(doorbell.get_approvals_bell, self.runs_with_answers)]
 
     def log_steps(self) -> None:
         """Once the commit is done: write the step log's lines."""

@@ -49,7 +49,7 @@ class Command(BaseCommand):
             key, secret = AgentKey.objects.issue(name, tuple(sorted(set(wanted), key=_place)))
         except ValueError as error:
             raise CommandError(f"{error}; there are: {' '.join(EVERY_SCOPE)}") from error
-        key.source.settle(**{name: value for name, value in (("owner", person), ("env", env)) if value})
+        key.source.change(**{name: value for name, value in (("owner", person), ("env", env)) if value})
         if person and policy_store.is_default_unanswerable(key.source):
             self.stdout.write(f"Beware: nobody but {owner} could answer what the policy's default asks; as it works")
             self.stdout.write("for them, that is denied. Add an approver, or see `default_ask` in docs/api.md.")

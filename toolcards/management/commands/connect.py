@@ -194,7 +194,7 @@ class Command(BaseCommand):
         )
         self.stdout.write(f"Removed. {message}")
         try:
-            agent_key = AgentKey.objects.of(key) if key else None
+            agent_key = AgentKey.objects.find_by_secret(key) if key else None
             if agent_key is not None and agent_key.source.name == recipe.name:
                 agent_key.revoked_at = timezone.now()
                 agent_key.save(update_fields=["revoked_at"])
