@@ -1,44 +1,88 @@
-"""The `toolcards` command: Django's management commands with our settings; `acp` and `hook`, which need neither."""
+"""The `toolcards` command: Django's management commands with our settings; `acp` and `hook` need neither."""
+
+from __future__ import annotations
 
 import gc
 import os
 import sys
 from pathlib import Path
 
+from toolcards import __version__
+
 ROOT = Path(__file__).parents[1]
-OURS = ROOT / ".venv" / "bin" / "python"  # what `make run` made in a checkout
+CHECKOUT_PYTHON = ROOT / ".venv" / "bin" / "python"  # created by `make run`
+OWN_APPS = {"toolcards", "dashboard"}
+INTERNAL = {"runserver", "simulate"}  # `runserver` is listed with Django's; `simulate` is started by the server
+# Of Django's commands, `help` lists these; the others can be run, but make no sense for people who run this server.
+DJANGO_COMMANDS = (
+    "changepassword", "check", "clearsessions", "dbshell", "makemigrations", "migrate", "runserver", "shell",
+    "showmigrations",
+)  # fmt: skip
 
 
 def main() -> None:
     """Run the command named on the command line."""
+    if sys.argv[1:] in (["--version"], ["version"]):
+        print(f"toolcards {__version__}")  # noqa: T201
+        return
     if sys.argv[1:2] == ["acp"]:
-        from toolcards.acp import main as acp
+        from toolcards.acp import main as run_acp
 
-        raise SystemExit(acp(sys.argv[2:]))
+        raise SystemExit(run_acp(sys.argv[2:]))
     if sys.argv[1:2] == ["hook"]:
-        from toolcards.hook_relay import main as hook
+        from toolcards.hook_relay import main as run_hook
 
-        raise SystemExit(hook(sys.argv[2:]))
+        raise SystemExit(run_hook(sys.argv[2:]))
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
-    # What is being loaded is no garbage: looking through it all the time takes a tenth of a start.
+    # Modules being loaded are not garbage. Collecting them all the time takes a tenth of the start.
     gc.set_threshold(200_000, 20, 20)
     try:
-        from django.core.management import execute_from_command_line
+        from django.core.exceptions import ImproperlyConfigured
+        from django.core.management import ManagementUtility
     except ImportError as error:
-        if OURS.exists() and Path(sys.prefix) != OURS.parents[1]:  # any Python may be typed in a checkout
-            os.execv(OURS, [str(OURS), *_again()])  # noqa: S606 - does not come back
-        raise SystemExit("Django is not installed here. `make run` sets everything up.") from error
-    from django.core.exceptions import ImproperlyConfigured
+        if CHECKOUT_PYTHON.exists() and Path(sys.prefix) != CHECKOUT_PYTHON.parents[1]:  # started with another Python
+            os.execv(CHECKOUT_PYTHON, [str(CHECKOUT_PYTHON), *_restart_arguments()])  # noqa: S606 - does not return
+        raise SystemExit("Django is not installed. Run `make run`, which sets everything up.") from error
+
+    class Utility(ManagementUtility):
+        def __init__(self, argv: list[str]) -> None:
+            super().__init__(argv)
+            if Path(argv[0]).name == "__main__.py":
+                self.prog_name = "python -m toolcards"
+
+        def main_help_text(self, commands_only: bool = False) -> str:
+            return format_help(self, commands_only)
 
     try:
-        execute_from_command_line(sys.argv)
-    except ImproperlyConfigured as error:  # a variable is set to what cannot be meant: that needs a line, no traceback
+        Utility(sys.argv).execute()
+    except ImproperlyConfigured as error:  # a setting is invalid: one line, no traceback
         if "--traceback" in sys.argv:
             raise
         raise SystemExit(f"toolcards: {error}") from None
 
 
-def _again() -> list[str]:
-    """Return the words that start this very command in another Python."""
+def format_help(utility: object, commands_only: bool = False) -> str:
+    """Return the text of `toolcards help`: our commands with their purpose, and some of Django's."""
+    from django.core.management import get_commands, load_command_class
+
+    apps = {name: app if isinstance(app, str) else app.__module__ for name, app in get_commands().items()}
+    own = sorted(name for name, app in apps.items() if app.partition(".")[0] in OWN_APPS and name not in INTERNAL)
+    if commands_only:
+        return "\n".join(sorted([*own, "acp", "hook", *DJANGO_COMMANDS]))
+    purposes = {name: load_command_class(apps[name], name).help for name in own}
+    purposes["acp"] = "Stand between an editor and an agent that speak the Agent Client Protocol."
+    purposes["hook"] = "Relay one hook of Claude Code or Codex; `connect` writes this command."
+    lines = [f"  {name:13} {purpose}" for name, purpose in sorted(purposes.items())]
+    program = getattr(utility, "prog_name", "toolcards")
+    return "\n".join(
+        [
+            f"Toolcards {__version__}. Type '{program} help <command>' for the options of a command.",
+            "", "Commands", *lines, "", "Commands of Django", *(f"  {name}" for name in DJANGO_COMMANDS),
+        ]
+    )  # fmt: skip
+
+
+def _restart_arguments() -> list[str]:
+    """Return the arguments that start this command in another Python."""
     script = Path(sys.argv[0])
     return ["-m", "toolcards", *sys.argv[1:]] if script.name == "__main__.py" else sys.argv

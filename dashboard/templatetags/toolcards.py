@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString
 
 from dashboard import url_helpers
 from dashboard.cards import icons, safe_text
+from toolcards import __version__
 from toolcards.models import ToolCall
 
 register = template.Library()
@@ -70,6 +71,12 @@ def seconds(value: Any) -> str:
 def run_url(name: str, source: str = "", **query: str | int) -> str:
     """The run's page; its name is the sender's, may hold anything and belongs to its source."""
     return url_helpers.build_run_url(name, source, **{key: value for key, value in query.items() if value})
+
+
+@register.simple_tag
+def version() -> str:
+    """Return the version of this server."""
+    return __version__
 
 
 @register.simple_tag

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from toolcards import __version__
 from toolcards.core.calls import facts as f
 from toolcards.models import AgentKey, ToolCall
 from toolcards.transports import health, read_queries
@@ -230,7 +231,8 @@ async def test_waiting_approvals_are_listed_with_their_calls(call: Any, a_call: 
 
 
 async def test_health_is_told_to_everybody(call: Any, key: Any) -> None:
-    assert (await call("GET", "/healthz", key=None))[0] == 200
+    status, said, _ = await call("GET", "/healthz", key=None)
+    assert (status, said) == (200, {"status": "ok", "version": __version__})
     status, said, _ = await call("GET", "/readyz", key=None)
     assert (status, said["checks"]) == (200, dict.fromkeys((*health.CHECKS, "plugins"), True))
 
@@ -242,6 +244,7 @@ async def test_numbers_are_behind_their_token(call: Any, a_call: Any, limits: An
     status, text, _ = await call("GET", "/metrics", key=None)
     assert status == 200
     assert 'toolcards_calls{state="output-available"} 1.0' in text
+    assert f'toolcards_info{{version="{__version__}"}} 1.0' in text
     limits(metrics_token=SecretStr("watch-me"))
     assert (await call("GET", "/metrics", key="wrong"))[0] == 401
     assert (await call("GET", "/metrics", key="watch-me"))[0] == 200

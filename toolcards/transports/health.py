@@ -11,11 +11,11 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.db.models import Count, Sum
 from django.http import HttpResponse
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import CollectorRegistry
 
-from toolcards import gate, hooks, outages
+from toolcards import __version__, gate, hooks, outages
 from toolcards.audit import verification
 from toolcards.database import retry_reads
 from toolcards.models import Approval, Run, ToolCall
@@ -26,8 +26,8 @@ from toolcards.transports.asgi_views import HEADERS, endpoint
 
 @endpoint("GET", anybody=True)
 async def healthz(request: Any, caller: None) -> Any:
-    """The process answers."""
-    return {"status": "ok"}
+    """The process answers, and names its version."""
+    return {"status": "ok", "version": __version__}
 
 
 # What `/readyz` calls the parts of this process.
@@ -75,8 +75,9 @@ async def _guard_troubles() -> list[hooks.Status]:
 class Collector:
     """Reads the numbers when they are asked for."""
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[GaugeMetricFamily | InfoMetricFamily]:
         """See prometheus-client."""
+        yield InfoMetricFamily("toolcards", "The version of this server", value={"version": __version__})
         yield _family("toolcards_runs", "Runs by status", "status", _counted(Run.objects.all(), "status"))
         calls = _counted(ToolCall.objects.not_removed(), "state")
         yield _family("toolcards_calls", "Tool calls by state", "state", calls)
