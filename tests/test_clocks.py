@@ -158,7 +158,7 @@ async def test_a_yes_that_no_socket_fetched_in_time_is_none(
     async with agent(run="r", mode="gate") as socket:
         said = await socket.hear("decision")
         assert (said["decision"], said["by"]["kind"], said["approval"]["state"]) == ("deny", "timeout", "expired")
-        assert said["reason"] == {"code": "permit_expired", "text": "Approved, but not begun in time. Ask again.", "suggest": ""}  # fmt: skip
+        assert said["reason"] == {"code": "permit_expired", "text": "Approved, but not started in time. Ask again.", "suggest": ""}  # fmt: skip
         await socket.say(PUSH)
         anew = await socket.hear("decision")
         assert anew["decision"] == "ask" and anew["approval"]["id"] != said["approval"]["id"]

@@ -37,7 +37,7 @@ class ClaimDelivery(Command):
             expire_permit(tx, memory, row, card)
             card = memory.board.cards[card.ordinal]
         elif row.state == "approved" and row.opener == "gate":
-            refused = recheck_approval(tx, memory, row, card, again=row.channel == "socket")
+            refused = recheck_approval(tx, memory, row, card, can_wait=row.channel == "socket")
             card = memory.board.cards[card.ordinal]
             if refused is not None and card.waiting:
                 return  # asked anew: the answer to that is owed now

@@ -43,20 +43,24 @@ class ReevaluateWaiting(Command):
 
 
 def _reevaluate(tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> str:
-    now = reevaluate_call(memory, card, tx.now)
-    if now.effect is Effect.DENY:
-        revoke_and_deny(tx, memory, row, card, now)
+    decision = reevaluate_call(memory, card, tx.now)
+    if decision.effect is Effect.DENY:
+        revoke_and_deny(tx, memory, row, card, decision)
         return "denied"
-    if now.effect is Effect.ALLOW:
-        _allow(tx, memory, row, card, now)
+    if decision.effect is Effect.ALLOW:
+        _allow(tx, memory, row, card, decision)
         return "allowed"
-    if is_stricter(row, now):
-        replace_approval(tx, memory, row, card, now)
+    if is_stricter(decision, row):
+        replace_approval(tx, memory, row, card, decision)
         return "asked_anew"
     return "left"
 
 
-def _allow(tx: Transaction, memory: RunMemory, row: Approval, card: Card, now: Decision) -> None:
-    tx.record(memory, build_decision_fact(card, now, digest_input(card), tx.now), card)
+def _allow(tx: Transaction, memory: RunMemory, row: Approval, card: Card, decision: Decision) -> None:
+    tx.record(memory, build_decision_fact(card, decision, digest_input(card), tx.now), card)
     tx.approval_columns[row.id] = build_permit_columns(row, tx.working)
-    tx.record(memory, f.ApprovalAnswered(card.call_id, True, id=row.id, reason=now.reason, by=now.by, at=tx.now), card)
+    tx.record(
+        memory,
+        f.ApprovalAnswered(card.call_id, True, id=row.id, reason=decision.reason, by=decision.by, at=tx.now),
+        card,
+    )

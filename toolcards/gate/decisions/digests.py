@@ -1,4 +1,4 @@
-"""The hashes that bind an answer to an input, and a permit to a whole call."""
+"""Digests that bind an answer to an input, and a permit to a whole call."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from toolcards.core.calls.card import Card
 
 
 def digest_input(card: Card) -> str:
-    """Return the lower-case hex SHA-256 over the RFC 8785 form of what the call shows as its input.
+    """Return the digest of the input that the card shows.
 
-    Input that has no canonical form (integers beyond 2^53, lone surrogates) is hashed as our own JSON text.
+    Lower-case hex SHA-256 over the RFC 8785 form. Input without a canonical form (integers beyond 2^53, lone
+    surrogates) is hashed as JSON with sorted keys.
     """
     try:
         return digest(card.shown_input)
@@ -20,9 +21,9 @@ def digest_input(card: Card) -> str:
 
 
 def digest_call(card: Card) -> str:
-    """Return the lower-case hex SHA-256 that binds a permit: tool, server, schema and input of a judged call.
+    """Return the digest that binds a permit to a call: tool, server, schema and input.
 
-    It is taken over the RFC 8785 form of `{"args", "schema_sha256", "tool": {"name", "source"}}`.
+    Lower-case hex SHA-256 over the RFC 8785 form of `{"args", "schema_sha256", "tool": {"name", "source"}}`.
     """
     schema_sha256 = card.decision.schema_sha256 if card.decision else ""
     name, source = card.tool.name, card.tool.source

@@ -1,4 +1,4 @@
-"""Who may answer what: names and groups of people, and how many of them could answer an ask."""
+"""Who may vote on an approval: people and their groups, and the terms under which an approval was opened."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from toolcards.models import Approval, Source
 
 
 def list_identities(person: Any) -> tuple[str, ...]:
-    """Return what rules may call this person: the name, and `group:…` for each group."""
+    """Return the names by which rules refer to a person: the username, and `group:…` per group."""
     return (person.get_username(), *(f"group:{name}" for name in person.groups.values_list("name", flat=True)))
 
 
 def list_voters() -> Any:
-    """Return the active people who may vote at all."""
-    right = Q(groups__permissions__codename="vote") | Q(user_permissions__codename="vote") | Q(is_superuser=True)
-    return get_user_model().objects.filter(right, is_active=True).distinct().prefetch_related("groups")
+    """Return the active people with permission to vote, as a QuerySet."""
+    may_vote = Q(groups__permissions__codename="vote") | Q(user_permissions__codename="vote") | Q(is_superuser=True)
+    return get_user_model().objects.filter(may_vote, is_active=True).distinct().prefetch_related("groups")
 
 
 def count_eligible_voters(terms: AskTerms, source: Source) -> int:
-    """Return how many people could answer under these terms; the requester counts only where the terms say so."""
+    """Return how many people may vote under these terms.
+
+    The owner of the source counts only if the terms allow the requester.
+    """
     barred = None if terms.allow_requester else source.owner_id
     return sum(
         1
@@ -38,35 +41,35 @@ def count_eligible_voters(terms: AskTerms, source: Source) -> int:
 
 
 def load_terms(row: Approval) -> AskTerms:
-    """Return under which terms the approval was asked."""
-    said = {name: _to_tuples(value) for name, value in json.loads(row.terms).items()}
-    if row.opener == "agent":  # its own user may answer it where it runs, so here too
-        said["allow_requester"] = True
-    return AskTerms(**said)
+    """Return the terms under which the approval was opened."""
+    fields = {name: _to_tuples(value) for name, value in json.loads(row.terms).items()}
+    if row.opener == "agent":  # its own user may answer it where the agent runs, so here too
+        fields["allow_requester"] = True
+    return AskTerms(**fields)
 
 
 def _to_tuples(value: Any) -> Any:
-    """What JSON made lists of, all the way down."""
+    """Return the value with all lists as tuples, at any depth."""
     return tuple(_to_tuples(part) for part in value) if isinstance(value, list) else value
 
 
 def list_asking_rules(decision: Decision) -> tuple[str, ...]:
-    """Return what asks: the rules, else what is built in (`default`, `unknown_tool`, …)."""
+    """Return the ids of the rules that ask, or the built-in reason (`default`, `unknown_tool`, …)."""
     return decision.rules or (decision.code,)
 
 
-def is_stricter(row: Approval, now: Decision) -> bool:
-    """Return whether an answer given to the row is not enough for what is asked now."""
-    if not row.asked or set(list_asking_rules(now)) - set(json.loads(row.rules)):
+def is_stricter(decision: Decision, row: Approval) -> bool:
+    """Return whether the decision requires more than the row's approval."""
+    if not row.asked or set(list_asking_rules(decision)) - set(json.loads(row.rules)):
         return True
-    return now.ask is not None and not _satisfies(load_terms(row), now.ask)
+    return decision.ask is not None and not _satisfy(load_terms(row), decision.ask)
 
 
-def _satisfies(before: AskTerms, now: AskTerms) -> bool:
+def _satisfy(terms: AskTerms, required: AskTerms) -> bool:
     return (
-        now.quorum <= before.quorum
-        and set(now.approvers) <= set(before.approvers)
-        and set(before.stands_in) <= set(now.stands_in)
-        and (before.reauth or not now.reauth)
-        and (now.allow_requester or not before.allow_requester)
+        required.quorum <= terms.quorum
+        and set(required.approvers) <= set(terms.approvers)
+        and set(terms.stands_in) <= set(required.stands_in)
+        and (terms.reauth or not required.reauth)
+        and (required.allow_requester or not terms.allow_requester)
     )

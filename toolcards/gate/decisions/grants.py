@@ -1,4 +1,4 @@
-"""Yes in advance: grants that satisfy one ask rule, in a scope, for a while."""
+"""Grants: standing approvals that satisfy one ask rule, in a scope, for a limited time."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ MAX_MINUTES = 8 * 60
 
 
 def find_grants(question: policy.Question, run: Run, now: float) -> list[policy.Grant]:
-    """Return the live grants that may count for this call in this run, as policy wants them."""
-    here = models.Q(run=None) | models.Q(run=run)
-    meant = models.Q(args_sha256=_digest_request(question)) | ~models.Q(pattern="")
-    rows = Grant.objects.live(now).filter(here & meant, tool=fit_text(question.tool, 300), source=run.source_id)
+    """Return the live grants that may apply to the call, newest first, at most 500."""
+    in_scope = models.Q(run=None) | models.Q(run=run)
+    same_input = models.Q(args_sha256=_digest_request(question)) | ~models.Q(pattern="")
+    live = Grant.objects.live(now)
+    rows = live.filter(in_scope & same_input, tool=fit_text(question.tool, 300), source=run.source_id)
     return [_to_policy_grant(row) for row in rows.select_related("run").order_by("-created_at", "id")[:500]]
 
 
@@ -59,12 +60,12 @@ def _to_policy_grant(row: Grant) -> policy.Grant:
 
 
 def count_use(ids: tuple[str, ...]) -> None:
-    """Count one use of each."""
+    """Add one use to each grant."""
     Grant.objects.filter(id__in=ids).update(used=F("used") + 1)
 
 
 def name_grantor(decision: policy.Decision) -> policy.Decision:
-    """Return the decision with the name of who allowed it in advance, where that is why."""
+    """Return the decision with the grantor's name in its reason, if a grant allowed the call."""
     row = Grant.objects.select_related("created_by").filter(id=decision.by.name).first() if decision.grants else None
     if row is None:
         return decision
@@ -72,27 +73,27 @@ def name_grantor(decision: policy.Decision) -> policy.Decision:
 
 
 def create_grants(
-    row: Approval, card: Card, person: Any, wish: dict[str, Any], offered: tuple[str, ...], now: float
+    row: Approval, card: Card, person: Any, grant_data: dict[str, Any], allowed_kinds: tuple[str, ...], now: float
 ) -> list[Grant]:
-    """Create the grants that a voter asks for, one per rule that asked.
+    """Create the grants that a voter requests, one per rule that asked.
 
-    They cover the arguments as shown and name the tool with its server and schema, and each rule with its content, as
-    they were when the call was judged.
+    They cover the arguments as shown, and bind tool, server, schema and the content of each rule as they were when the
+    call was decided. `grant_data`: `kind` (once, run or until) and `minutes`.
     """
-    kind = str(wish.get("kind", "once"))
+    kind = str(grant_data.get("kind", "once"))
     if kind == "once":
         return []
-    if row.opener == "agent":  # no rule of ours asked
-        offered = ()
-    if kind not in offered or kind not in {"run", "until"}:
+    if row.opener == "agent":  # no rule asked
+        allowed_kinds = ()
+    if kind not in allowed_kinds or kind not in {"run", "until"}:
         raise InvalidRequest("This grant is not offered here.", code="invalid_grant")
-    expires_at = now + _parse_minutes(wish) * 60 if kind == "until" else 0.0
-    asking = _get_asking_policy(row)
+    expires_at = now + _parse_minutes(grant_data) * 60 if kind == "until" else 0.0
+    asking_policy = _get_asking_policy(row)
     names = json.loads(row.rules) or ["default"]
     source, tool = row.run.source, card.tool
     return [
         Grant.objects.create(
-            id=new_id("gra"), rule=name, rule_sha256=asking.rule_sha256(name), tool=fit_text(tool.name, 300),
+            id=new_id("gra"), rule=name, rule_sha256=asking_policy.rule_sha256(name), tool=fit_text(tool.name, 300),
             server=fit_text(_get_server(card), 300), schema_sha256=_get_schema_digest(card),
             args_sha256=_digest_approved_input(row, card),
             run=row.run if kind == "run" else None, source=source,
@@ -104,7 +105,7 @@ def create_grants(
 
 
 def _get_asking_policy(row: Approval) -> policy.Policy:
-    """Return the policy that asked; the person has not seen a later one."""
+    """Return the policy version that asked; the voter has not seen a later one."""
     version = PolicyVersion.objects.filter(number=row.version).first()
     return policy_store.compile_version(version) if version else policy_store.get_active_policy()
 
@@ -118,12 +119,12 @@ def _get_schema_digest(card: Card) -> str:
 
 
 def _digest_approved_input(row: Approval, card: Card) -> str:
-    """Return the digest of the input that the person approved."""
+    """Return the digest of the input that the person approved, edited or not."""
     return digest(json.loads(row.edited)) if row.edited else digest_input(card)
 
 
-def _parse_minutes(wish: dict[str, Any]) -> float:
-    value = wish.get("minutes")
+def _parse_minutes(grant_data: dict[str, Any]) -> float:
+    value = grant_data.get("minutes")
     value = DEFAULT_MINUTES if value in (None, "") else value
     try:
         minutes = float("nan") if isinstance(value, bool) else float(value)
@@ -134,8 +135,8 @@ def _parse_minutes(wish: dict[str, Any]) -> float:
     return minutes
 
 
-def revoke_grant(pk: str, by: str = "") -> Grant:
-    """Take a grant back; raises Unknown."""
+def revoke_grant(pk: str, actor: str = "") -> Grant:
+    """Revoke the grant; raises NotFound."""
     row = Grant.objects.filter(id=pk).first()
     if row is None:
         raise NotFound("There is no such grant.")
@@ -144,5 +145,5 @@ def revoke_grant(pk: str, by: str = "") -> Grant:
         with transaction.atomic():
             row.save(update_fields=["revoked_at"])
             detail = {"grant": row.id, "rule": row.rule, "tool": row.tool}
-            write(Act("grant.revoked", "human" if by else "", by, detail=detail))
+            write(Act("grant.revoked", "human" if actor else "", actor, detail=detail))
     return row

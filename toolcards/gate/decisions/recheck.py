@@ -1,7 +1,8 @@
-"""The policy of this moment counts: an answer of yesterday is looked at again when it is used.
+"""Rechecks an answer against the active policy when it is used.
 
-Now denied: the answer is taken back and the call is refused. Now asked more strictly: it is asked anew, and no vote
-given before counts. Now looser: a call that waits goes on waiting, since nothing is approved behind people's backs.
+- Policy denies the call now: the answer is revoked and the call is denied.
+- Policy asks more strictly now: a new approval replaces the old one, earlier votes do not count.
+- Policy is looser now: nothing changes. A waiting call keeps waiting; recheck never approves it.
 """
 
 from __future__ import annotations
@@ -19,46 +20,46 @@ from toolcards.models import Approval
 
 
 def recheck_approval(
-    tx: Transaction, memory: RunMemory, row: Approval, card: Card, *, again: bool = True
+    tx: Transaction, memory: RunMemory, row: Approval, card: Card, *, can_wait: bool = True
 ) -> CallChanged | None:
-    """Return why the answer does not count any more, with all that follows written down; None where it does.
+    """Return why the answer is no longer valid, None if it is; record the consequences.
 
-    `again` False: nobody can wait for another answer, so that a stricter question is a no.
+    `can_wait` False: the agent cannot wait for another answer, so a stricter policy denies the call.
     """
-    now = reevaluate_call(memory, card, tx.now)
-    if now.effect is Effect.DENY:
-        revoke_and_deny(tx, memory, row, card, now)
-        return CallChanged(f"Policy denies this call by now: {now.reason}", code="policy_changed")
-    if now.effect is Effect.ASK and is_stricter(row, now):
-        if not again:
-            revoke_and_deny(tx, memory, row, card, now)
-            return CallChanged("Policy asks more strictly by now.", code="policy_changed")
-        asked = replace_approval(tx, memory, row, card, now)
-        told = {"id": asked, "state": "pending", "poll": f"/api/v1/approvals/{asked}?wait=25"}
-        return CallChanged("Policy wants a person's answer to this call by now.", code="policy_changed", approval=told)
+    decision = reevaluate_call(memory, card, tx.now)
+    if decision.effect is Effect.DENY:
+        revoke_and_deny(tx, memory, row, card, decision)
+        return CallChanged(f"The policy denies this call now: {decision.reason}", code="policy_changed")
+    if decision.effect is Effect.ASK and is_stricter(decision, row):
+        if not can_wait:
+            revoke_and_deny(tx, memory, row, card, decision)
+            return CallChanged("The policy is stricter now; approval is required again.", code="policy_changed")
+        pk = replace_approval(tx, memory, row, card, decision)
+        approval = {"id": pk, "state": "pending", "poll": f"/api/v1/approvals/{pk}?wait=25"}
+        return CallChanged("The policy now requires approval of this call.", code="policy_changed", approval=approval)
     return None
 
 
-def revoke_and_deny(tx: Transaction, memory: RunMemory, row: Approval, card: Card, now: Decision) -> None:
-    """Take the answer back and end the call with a denial."""
+def revoke_and_deny(tx: Transaction, memory: RunMemory, row: Approval, card: Card, decision: Decision) -> None:
+    """Revoke the answer and deny the call."""
     state = "revoked" if row.state == "approved" else "denied"
     _void_permit(tx, memory, row, card, "revoked")
-    tx.record(memory, build_decision_fact(card, now, digest_input(card), tx.now), card)
+    tx.record(memory, build_decision_fact(card, decision, digest_input(card), tx.now), card)
     if state == "revoked" and card.approval and card.approval.id == row.id:
         tx.record(memory, f.ApprovalChanged(card.call_id, state, id=row.id, at=tx.now), card)
-    tx.record(memory, f.OutputDenied(card.call_id, reason=now.reason, by=now.by, at=tx.now), card)
+    tx.record(memory, f.OutputDenied(card.call_id, reason=decision.reason, by=decision.by, at=tx.now), card)
     Approval.objects.filter(id=row.id).update(state=state, decided_at=row.decided_at or tx.now)
 
 
-def replace_approval(tx: Transaction, memory: RunMemory, row: Approval, card: Card, now: Decision) -> str:
-    """Open another question about the same call in place of the row's; return its id."""
+def replace_approval(tx: Transaction, memory: RunMemory, row: Approval, card: Card, decision: Decision) -> str:
+    """Open a new approval that supersedes the row's; return its id."""
     sha256 = digest_input(card)
     _void_permit(tx, memory, row, card, "superseded")
-    tx.record(memory, build_decision_fact(card, now, sha256, tx.now), card)
-    kept = {name: getattr(row, name) for name in ("attempt", "schema_sha256", "idempotency_key")}
-    asked = open_approval(tx, memory, card, now, sha256, channel=row.channel, now=tx.now, extras=kept)
+    tx.record(memory, build_decision_fact(card, decision, sha256, tx.now), card)
+    extras = {name: getattr(row, name) for name in ("attempt", "schema_sha256", "idempotency_key")}
+    pk = open_approval(tx, memory, card, decision, sha256, channel=row.channel, now=tx.now, extras=extras)
     Approval.objects.filter(id=row.id).update(state="superseded")
-    return asked
+    return pk
 
 
 def _void_permit(tx: Transaction, memory: RunMemory, row: Approval, card: Card, state: str) -> None:

@@ -1,4 +1,4 @@
-"""What an agent is told of its call: the decision object of docs/api.md, as the card stands."""
+"""The decision object that an agent receives for its call (docs/api.md), built from the card."""
 
 from __future__ import annotations
 
@@ -23,48 +23,48 @@ _CODES = {
 }
 _TEXTS = {
     "approval_denied": DECLINED,
-    "approval_expired": "Nobody answered in time.",
-    "permit_expired": "Approved, but not begun in time. Ask again.",
-    "lost": "It began, and nothing was heard of it since. Nobody knows whether it ran, so do not simply repeat it.",
+    "approval_expired": "No one answered in time.",
+    "permit_expired": "Approved, but not started in time. Ask again.",
+    "lost": "The call started, but no result arrived. It may have run, so do not simply repeat it.",
     "approved": "A person approved",
-    "edited": "A reviewer changed this call: run it with `args`, and do not send the original again",
+    "edited": "A reviewer changed this call: run it with `args` and do not send the original again",
     "run_ended": "The run was stopped.",
-    "superseded": "The call changed while it was decided, so this answer is void. Ask again.",
-    "used": "The call ended before this answer was used, so there is nothing to run.",
+    "superseded": "The call changed before it was decided, so this answer is void. Ask again.",
+    "used": "The call ended before this answer was used. There is nothing to run.",
 }
 
 
 def get_effect(card: Card) -> str:
-    """Return our decision as it stands: allow, deny or ask."""
+    """Return the current effect of the gate's decision: allow, deny or ask."""
     ask, permit = card.approval, card.permit
     if card.state is S.OUTPUT_DENIED or is_stopped(card):
         return "deny"
     if ask is not None and (ask.opener == "gate" or card.decision is None):
         return get_approval_effect(card)
-    if card.decision is None or (permit is not None and permit.state in _PERMIT_GONE):
+    if card.decision is None or (permit is not None and permit.state in _VOID_PERMIT_STATES):
         return "deny"
     return "allow" if card.decision.effect == "allow" else "deny"
 
 
 def get_approval_effect(card: Card) -> str:
-    """Return what became of the call's question: ask while it is open, allow after a yes, else deny."""
+    """Return the effect of the call's approval: ask while pending, allow once approved, else deny."""
     ask = card.approval
     if ask is None or card.state is S.OUTPUT_DENIED:
         return "deny"
     if ask.state == "pending":
         return "ask" if card.state is S.APPROVAL_REQUESTED else "deny"
-    lost = ask.state == "unknown" and card.soft and card.by_hand is None
-    return "allow" if ask.state in _APPROVED and not lost else "deny"
+    is_lost = ask.state == "unknown" and card.soft and card.by_hand is None
+    return "allow" if ask.state in _APPROVED_STATES and not is_lost else "deny"
 
 
-_APPROVED = frozenset({"approved", "claimed", "succeeded", "failed", "unknown"})
-_PERMIT_GONE = frozenset({"void", "expired", "revoked", "superseded"})
+_APPROVED_STATES = frozenset({"approved", "claimed", "succeeded", "failed", "unknown"})
+_VOID_PERMIT_STATES = frozenset({"void", "expired", "revoked", "superseded"})
 
 
 def build_decision(memory: RunMemory, card: Card, **more: Any) -> dict[str, Any]:
-    """Return the decision object of docs/api.md for the call as it stands; `more` adds permit and attempt."""
+    """Return the decision object of docs/api.md for the call; `more` adds permit and attempt."""
     verdict, ask = card.decision, card.approval
-    by = _find_decider(card)
+    decider = _find_decider(card)
     return (
         {
             "v": 1,
@@ -77,7 +77,7 @@ def build_decision(memory: RunMemory, card: Card, **more: Any) -> dict[str, Any]
             "tool": {"name": card.tool.name, "source": card.tool.source},
             "attempt": card.attempt,
             "policy": {"version": verdict.version, "sha256": _get_policy_sha256(verdict.version)} if verdict else None,
-            "by": {"kind": by.kind, "name": by.name, "ids": [by.name] if by.name else []},
+            "by": {"kind": decider.kind, "name": decider.name, "ids": [decider.name] if decider.name else []},
             "reason": {
                 "code": _get_reason_code(card),
                 "text": _get_reason_text(card),
@@ -94,25 +94,25 @@ def build_decision(memory: RunMemory, card: Card, **more: Any) -> dict[str, Any]
 
 
 def _describe_repair(card: Card) -> dict[str, Any]:
-    """Where the call was repaired here: what may run instead of what was asked."""
+    """Return the repair and, if allowed, the repaired args; {} for a call that the gate did not repair."""
     if card.repair in {"", BY_SOURCE, EDITED}:
         return {}
-    repaired = {"method": card.repair, "tool": card.tool.name}
-    may = {"args": card.input} if get_effect(card) == "allow" else {}
-    return {"repair": repaired, **may}
+    repair = {"method": card.repair, "tool": card.tool.name}
+    args = {"args": card.input} if get_effect(card) == "allow" else {}
+    return {"repair": repair, **args}
 
 
 def _describe_schema_errors(memory: RunMemory, card: Card) -> dict[str, Any]:
-    """Where the input does not fit its tool, so that it can be written once more: there, and nowhere else."""
+    """Return the schema errors of a refused input, for a retry; {} for other calls."""
     if not is_stopped(card) or card.error is None or card.error.code != "invalid_input":
         return {}
     trouble = input_repair.check(card.tool.name, card.input, get_offered_tools(memory), has_input=card.has_input)
-    found = trouble.findings if trouble is not None else ()
-    return {"places": [asdict(one) for one in found]}
+    findings = trouble.findings if trouble is not None else ()
+    return {"places": [asdict(finding) for finding in findings]}
 
 
 def build_approval(card: Card) -> dict[str, Any] | None:
-    """Return the approval part of a decision: where it stands and where to wait for it."""
+    """Return the approval part of a decision: its state, and the URL to poll."""
     ask = card.approval
     if ask is None:
         return None
@@ -122,9 +122,11 @@ def build_approval(card: Card) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def format_time(at: float) -> str | None:
+def format_time(seconds: float) -> str | None:
     """Return epoch seconds as ISO 8601 in UTC with milliseconds, None for 0."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z") if at else None
+    if not seconds:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _find_decider(card: Card) -> f.Actor:
@@ -142,27 +144,27 @@ def _find_decider(card: Card) -> f.Actor:
 
 
 def _is_revoked(card: Card) -> bool:
-    """Whether a person's yes does not count any more."""
+    """Return whether a person's approval was revoked."""
     return card.state is S.OUTPUT_DENIED and card.approval is not None and card.approval.state == "revoked"
 
 
 def _is_approval_unused(card: Card) -> bool:
-    """Whether a person's yes, or a rule's, came to nothing because the call did not begin in time."""
+    """Return whether the approval expired because the call did not begin in time."""
     return card.soft and card.approval is not None and card.approval.state == "expired"
 
 
 def _is_permit_void(card: Card) -> bool:
-    """Return whether a rule's permit was not used in time, or not before the call ended."""
-    return card.permit is not None and card.permit.state in _PERMIT_GONE and card.state is not S.OUTPUT_DENIED
+    """Return whether a rule's permit can no longer be used."""
+    return card.permit is not None and card.permit.state in _VOID_PERMIT_STATES and card.state is not S.OUTPUT_DENIED
 
 
 def _is_approval_closed(card: Card) -> bool:
-    """Return whether the call ended before the question was answered or its answer used."""
+    """Return whether the call ended before its approval was decided or used."""
     return card.approval is not None and card.approval.state in {"cancelled", "superseded"}
 
 
 def _is_superseded(card: Card) -> bool:
-    """Return whether another tool or input took this call's place."""
+    """Return whether the call was replaced by one with another tool or input."""
     return card.cause == "superseded" or bool(card.approval and card.approval.state == "superseded")
 
 
@@ -180,14 +182,14 @@ def _get_reason_code(card: Card) -> str:
         return "used" if card.hard else "run_ended"
     if effect == "deny" and card.approval and card.approval.state == "unknown":
         return "lost"
-    answered = _CODES.get(_find_decider(card).kind, {}).get(effect)
-    if answered:
-        return answered
+    code = _CODES.get(_find_decider(card).kind, {}).get(effect)
+    if code:
+        return code
     return card.decision.code if card.decision else "gate_error"
 
 
 def _get_reason_text(card: Card) -> str:
-    code, said = _get_reason_code(card), card.approval.reason if card.approval else ""
+    code, comment = _get_reason_code(card), card.approval.reason if card.approval else ""
     if is_stopped(card) and card.error:
         return card.error.message
     if _is_revoked(card):
@@ -195,14 +197,14 @@ def _get_reason_text(card: Card) -> str:
     if code == "approved" and card.repair == EDITED:
         code = "edited"
     if code in {"edited", "approval_denied", "approved"}:
-        return f"{_TEXTS[code]}: {said}" if said else f"{_TEXTS[code]}."
+        return f"{_TEXTS[code]}: {comment}" if comment else f"{_TEXTS[code]}."
     if code in _TEXTS:
         return _TEXTS[code]
-    return said or (card.decision.reason if card.decision else "")
+    return comment or (card.decision.reason if card.decision else "")
 
 
 def _get_suggestion(card: Card) -> str:
-    """What the rule says one could do instead; nobody needs that who may go on."""
+    """Return the rule's suggestion for a call that is not allowed."""
     return card.decision.suggest if card.decision and get_effect(card) != "allow" else ""
 
 
