@@ -1,0 +1,424 @@
+"""The answers of the API as models: what the OpenAPI document says about them. Tests compare them with real answers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from toolcards.client.common.tool_kinds import KINDS
+from toolcards.core.calls.card import ToolCallState
+
+Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+State = Literal[tuple(state.value for state in ToolCallState)]  # type: ignore[valid-type]
+Kind = Literal[KINDS]  # type: ignore[valid-type]
+RunStatus = Literal["running", "waiting", "finished", "error", "aborted", "truncated"]
+
+
+class Answer(BaseModel):
+    """What all answers have in common: in the document nothing is missing."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class ErrorBody(Answer):
+    """A code for programs, a message for people, and more where the code says so."""
+
+    code: str
+    message: str
+    detail: dict[str, Any] | None = None
+
+
+class Error(Answer):
+    """The answer to every request that is refused."""
+
+    error: ErrorBody
+
+
+class Actor(Answer):
+    """A rule, a person, the clock: what decided."""
+
+    kind: str
+    name: str
+
+
+class Tool(Answer):
+    """A tool as the agent names it, with the kind that Toolcards knows."""
+
+    name: str
+    kind: Kind
+    source: str
+    title: str
+
+
+class CallError(Answer):
+    """How a call failed."""
+
+    message: str
+    code: str | None
+    retryable: bool | None
+    authority: str | None
+    phase: str | None
+    after_ms: int | None
+
+
+class Escalation(Answer):
+    """Who was asked later, and when."""
+
+    to: str
+    at: Time | None
+
+
+class CallApproval(Answer):
+    """The approval that a call waits for, or waited for."""
+
+    id: str | None
+    state: str
+    requested_at: Time | None
+    decided_at: Time | None
+    by: Actor | None
+    reason: str | None
+    expires_at: Time | None
+    source_id: str | None
+    automatic: bool
+    request_reason: str | None
+    opener: str
+    votable: bool
+    args_sha256: str | None
+    view_sha256: str | None
+    need: int
+    have: int
+    terms: dict[str, Any]
+    edited: Any
+    edited_by: str | None
+    escalated: list[Escalation]
+    agent_away: bool
+
+
+class Verdict(Answer):
+    """What policy said about a call."""
+
+    effect: Literal["allow", "ask", "deny"]
+    reason: str
+    rule: str | None
+    policy_version: int
+    would: list[Any]
+    code: str | None
+    by: Actor | None
+
+
+class Anomaly(Answer):
+    """Something in the agent's frames that does not fit."""
+
+    code: str
+    at: Time | None
+
+
+class Timings(Answer):
+    """When each phase of a call began."""
+
+    started: Time | None
+    available: Time | None
+    requested: Time | None
+    decided: Time | None
+    finished: Time | None
+
+
+class Durations(Answer):
+    """How long each phase took, in milliseconds."""
+
+    writing: int | None
+    waiting: int | None
+    running: int | None
+
+
+class Denial(Answer):
+    """Why a call did not run."""
+
+    reason: str | None
+    by: Actor | None
+
+
+class ManualOutcome(Answer):
+    """What a person recorded about a call whose end is unknown."""
+
+    outcome: Literal["succeeded", "failed"]
+    by: Actor | None
+    note: str | None
+    at: Time | None
+
+
+class Call(Answer):
+    """A tool call as it is now. In event streams `truncated` names the bodies that were left out."""
+
+    id: str
+    run: str
+    call_id: str
+    agent_path: list[str]
+    step: int
+    tool: Tool
+    state: State
+    cause: str | None
+    soft: bool
+    preliminary: bool
+    awaiting_client: bool
+    input: Any
+    input_text: str | None
+    original_input: Any
+    output: Any
+    error: CallError | None
+    approval: CallApproval | None
+    decision: Verdict | None
+    anomalies: list[Anomaly]
+    timings: Timings
+    duration_ms: Durations
+    rev: int
+    seq: int
+    occurrence: int
+    attempt: int
+    scope: str | None
+    parent_call: str | None
+    repair: str | None
+    original_tool: str | None
+    detail: Any
+    denied: Denial | None
+    by_hand: ManualOutcome | None
+    truncated: list[str] = []
+
+
+class SkippedFrames(Answer):
+    """Frames of kinds that the protocol's adapter does not know."""
+
+    frames: int
+    kinds: dict[str, int]
+    other: int
+
+
+class Run(Answer):
+    """A run as it is now."""
+
+    run: str
+    agent: str
+    protocol: str
+    status: RunStatus
+    started_at: Time
+    ended_at: Time | None
+    calls: int
+    counts: dict[State, int]
+    skipped: SkippedFrames
+    url: str
+    title: str
+    source: str
+    mode: Literal["gate", "observe"]
+    reason: str | None
+    seq: int
+
+
+class RunPage(Answer):
+    """A page of runs, newest first."""
+
+    runs: list[Run]
+    next: str | None
+
+
+class CallPage(Answer):
+    """A page of calls, in the order in which they were first seen."""
+
+    calls: list[Call]
+    next: str | None
+
+
+class Approval(Answer):
+    """An approval with its call."""
+
+    id: str
+    run: str
+    call_id: str
+    state: str
+    opener: Literal["gate", "agent"]
+    requested_at: Time | None
+    expires_at: Time | None
+    decided_at: Time | None
+    by: Actor | None
+    reason: str | None
+    args_sha256: str
+    attempt: int
+    source: str
+    call: Call
+
+
+class ApprovalPage(Answer):
+    """A page of approvals."""
+
+    approvals: list[Approval]
+    next: str | None
+
+
+class ToolName(Answer):
+    """The tool that was judged."""
+
+    name: str
+    source: str
+
+
+class PolicyReference(Answer):
+    """The policy version that judged."""
+
+    version: int
+    sha256: str | None
+
+
+class Decider(Actor):
+    """What decided, and the ids of all that agreed."""
+
+    ids: list[str]
+
+
+class Reason(Answer):
+    """Why: a code for programs, a text for the model, and what it can do instead."""
+
+    code: str
+    text: str
+    suggest: str
+
+
+class DecisionApproval(Answer):
+    """Where the approval is now, and where to wait for it."""
+
+    id: str
+    state: str
+    need: int
+    have: int
+    decide_by: Time | None
+    poll: str
+
+
+class Permit(Answer):
+    """The right to run the call once."""
+
+    id: str
+    expires_at: Time
+
+
+class Repair(Answer):
+    """How the call was repaired before it was judged."""
+
+    method: str
+    tool: str
+
+
+class SchemaError(Answer):
+    """A place where the input does not fit the tool's schema."""
+
+    pointer: str
+    keyword: str
+    message: str
+    unexpected: list[str]
+    missing: list[str]
+
+
+class Decision(Answer):
+    """The decision about a call. Treat everything but `allow` as no."""
+
+    v: Literal[1]
+    decision: Literal["allow", "deny", "ask"]
+    decision_id: str
+    run: str
+    call_id: str
+    args_sha256: str
+    call_sha256: str
+    tool: ToolName
+    attempt: int
+    policy: PolicyReference | None
+    by: Decider
+    reason: Reason
+    approval: DecisionApproval | None
+    permit: Permit | None
+    would: list[Any]
+    args: Any = None
+    repair: Repair | None = None
+    places: list[SchemaError] = []
+    reply: Any = None
+
+
+class Claim(Answer):
+    """Exactly what may run."""
+
+    permit: str
+    run: str
+    call_id: str
+    attempt: int
+    state: Literal["claimed"]
+    tool: ToolName
+    args: Any
+    args_sha256: str
+    call_sha256: str
+
+
+class CallReference(Answer):
+    """A call that a body spoke of."""
+
+    call_id: str
+    state: State | None
+
+
+class AgentQuestion(Answer):
+    """A question of the agent's own that people were asked."""
+
+    id: str
+    source_id: str
+    call_id: str
+
+
+class Receipt(Answer):
+    """What became of the frames of a body: they are stored."""
+
+    run: str
+    accepted: int
+    skipped: int
+    refused: int
+    error: ErrorBody | None = None
+    anomalies: int
+    seq: int
+    calls: list[CallReference]
+    decisions: list[Decision] = []
+    asked: list[AgentQuestion] = []
+
+
+class RecordedResult(Answer):
+    """The call as it is after its result."""
+
+    run: str
+    call_id: str
+    state: State
+    seq: int
+
+
+class Heartbeat(Answer):
+    """The run is alive; the next heartbeat is due within the lease."""
+
+    run: str
+    status: RunStatus
+    lease_seconds: float
+
+
+class RunEnd(Answer):
+    """The run has ended."""
+
+    run: str
+    status: RunStatus
+    seq: int
+
+
+class Health(Answer):
+    """The process answers."""
+
+    status: str
+    version: str = ""
+
+
+class Readiness(Answer):
+    """Every part works."""
+
+    status: Literal["ready"]
+    checks: dict[str, bool]

@@ -1,0 +1,202 @@
+"""The API as an OpenAPI 3.1 document, from its routes, its request models and its answer models."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from dashboard.help import answers
+from toolcards.adapters import ADAPTERS
+from toolcards.core.policy.language import document as policy_documents
+from toolcards.models import EVERY_SCOPE
+from toolcards.transports import gate_api
+from toolcards.transports.urls import ROUTES
+
+_STATES = list(answers.ToolCallState)
+_PAGE = ("cursor", "limit")
+PARAMETERS: dict[str, tuple[str, dict[str, Any], str]] = {
+    "cursor": ("query", {"type": "string"}, "`next` of the previous page"),
+    "limit": ("query", {"type": "integer", "minimum": 1, "maximum": 200}, "entries on a page"),
+    "source": ("query", {"type": "string"}, "only runs of this source"),
+    "status": ("query", {"$ref": "#/components/schemas/RunStatus"}, "only runs of this status"),
+    "agent": ("query", {"type": "string"}, "only runs of this agent"),
+    "state": ("query", {"type": "string"}, "only entries in this state"),
+    "wait": ("query", {"type": "number", "minimum": 0, "maximum": 60}, "seconds to wait for an answer"),
+    "protocol": ("query", {"enum": sorted(ADAPTERS)}, "how the frames are written"),
+    "run": ("query", {"type": "string", "minLength": 1, "maxLength": 200}, "the run that the frames belong to"),
+    "mode": ("query", {"enum": ["gate", "observe"]}, "whether calls are judged"),
+    "answers": ("query", {"enum": ["poll"]}, "whether the sender polls for answers to the agent's own questions"),
+    "timeout": ("query", {"type": "integer", "minimum": 1, "maximum": 86400}, "seconds that a hook may be held"),
+    "Last-Event-ID": ("header", {"type": "integer", "minimum": 0}, "the position after which the stream begins"),
+    "Idempotency-Key": ("header", {"type": "string", "maxLength": 200}, "applies the body once, however often it is sent"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What a route takes and answers, beyond what its view says about itself."""
+
+    answer: type[BaseModel] | str  # a media type, for answers that are not JSON
+    body: type[BaseModel] | str | None = None
+    parameters: tuple[str, ...] = ()
+
+
+MACHINES: dict[str, Operation] = {
+    "healthz": Operation(answers.Health),
+    "readyz": Operation(answers.Readiness),
+    "metrics": Operation("text/plain"),
+    "api/v1/runs": Operation(answers.RunPage, parameters=(*_PAGE, "status", "agent", "source")),
+    "api/v1/runs/<run>": Operation(answers.Run, parameters=("source",)),
+    "api/v1/runs/<run>/calls": Operation(answers.CallPage, parameters=(*_PAGE, "state", "source")),
+    "api/v1/runs/<run>/events": Operation("text/event-stream", parameters=(*_PAGE, "source", "Last-Event-ID")),
+    "api/v1/runs/<run>/beat": Operation(answers.Heartbeat),
+    "api/v1/runs/<run>/end": Operation(answers.RunEnd, gate_api.EndBody),
+    "api/v1/approvals": Operation(answers.ApprovalPage, parameters=(*_PAGE, "state", "source")),
+    "api/v1/approvals/<approval>": Operation(answers.Decision, parameters=("wait",)),
+    "api/v1/approvals/<approval>/withdraw": Operation(answers.Decision),
+    "api/v1/calls/decide": Operation(answers.Decision, gate_api.DecideBody),
+    "api/v1/calls/<call_id>/result": Operation(answers.RecordedResult, gate_api.ResultBody),
+    "api/v1/permits/<permit>/claim": Operation(answers.Claim, gate_api.ClaimBody),
+    "api/v1/ag-ui/<upstream>": Operation("text/event-stream", "application/json"),
+    "api/v1/ag-ui/<upstream>/resume": Operation("application/json"),
+    "api/v1/hooks/claude-code": Operation("application/json", "application/json", ("timeout", "agent")),
+}
+INGEST = "api/v1/ingest"
+_INGEST = Operation(
+    answers.Receipt, "application/x-ndjson", ("protocol", "run", "agent", "mode", "answers", "Idempotency-Key")
+)
+
+# People's own programs: a session, and the CSRF token of a page for everything but GET.
+PEOPLE: dict[str, dict[str, str]] = {
+    "api/v1/policy/draft": {"get": "Return the draft.", "put": "Replace the draft."},
+    "api/v1/policy/validate": {"post": "Check a policy document."},
+    "api/v1/policy/simulate": {"post": "Return what a document would have decided about calls of the past."},
+    "api/v1/policy/activate": {"post": "Make the draft the active policy."},
+    "api/v1/policy/versions": {"get": "Return all versions, newest first."},
+    "api/v1/grants": {"get": "Return the grants that are in force.", "delete": "Revoke the grant named by `id`."},
+    "api/v1/grants/<pk>": {"get": "Return the grants that are in force.", "delete": "Revoke the grant."},
+    "api/v1/killswitch": {"get": "Return whether the kill switch is on.", "post": "Turn the kill switch on or off."},
+    "api/v1/breakglass": {"get": "Return whether break-glass is on.", "post": "Turn break-glass on or off."},
+}
+_POLICY = {"api/v1/policy/draft": "put", "api/v1/policy/validate": "post"}
+
+
+@cache
+def build_document(version: str) -> dict[str, Any]:
+    """Return the OpenAPI document; callers do not change it."""
+    models = [answers.Error]
+    models += [part for one in (*MACHINES.values(), _INGEST) for part in (one.answer, one.body) if _is_model(part)]
+    _, schemas = models_json_schema(
+        [(model, "validation") for model in dict.fromkeys(models)], ref_template="#/components/schemas/{model}"
+    )
+    policy = policy_documents.schema()
+    nested = policy.pop("$defs", {})
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Toolcards", "version": version, "description": _DESCRIPTION},
+        "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
+        "paths": dict(_build_paths()),
+        "components": {
+            "schemas": {
+                **schemas["$defs"], **_prefix_references(nested), "Policy": _prefix_references(policy),
+                "RunStatus": {"enum": list(answers.RunStatus.__args__)},  # type: ignore[attr-defined]
+            },
+            "securitySchemes": {
+                "agentKey": {"type": "http", "scheme": "bearer", "description": "An agent key: " + ", ".join(EVERY_SCOPE)},
+                "session": {"type": "apiKey", "in": "cookie", "name": "sessionid", "description": "A signed-in person"},
+            },
+        },
+    }  # fmt: skip
+
+
+_DESCRIPTION = (
+    "The HTTP API of a Toolcards server. Agents use keys, people their session. Agents can also stream frames over a"
+    " WebSocket at `/ws/agent/`."
+)
+
+
+def _build_paths() -> Iterator[tuple[str, Any]]:
+    for pattern, view in ROUTES.items():
+        summary = (view.__doc__ or "").strip().splitlines()[0]
+        security: list[dict[str, list[str]]] = [{"agentKey": list(view.scopes)}] if view.scopes else []
+        security += [{"session": []}] if view.people else []
+        yield _path(pattern), {view.method.lower(): _describe(pattern, MACHINES[pattern], summary, security)}
+    summary = "Store a stream of frames, and answer once it is on disk."
+    yield _path(INGEST), {"post": _describe(INGEST, _INGEST, summary, [{"agentKey": ["ingest"]}])}
+    for pattern, methods in PEOPLE.items():
+        yield _path(pattern), {method: _describe_for_people(pattern, method, text) for method, text in methods.items()}
+
+
+def _describe(pattern: str, operation: Operation, summary: str, security: list[Any]) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "summary": summary, "operationId": _operation_id(pattern), "security": security,
+        "parameters": [*_path_parameters(pattern), *map(_parameter, operation.parameters)],
+        "responses": _responses(operation.answer),
+    }  # fmt: skip
+    if operation.body is not None:
+        described["requestBody"] = {
+            "content": _content(operation.body),
+            "required": operation.body is not gate_api.EndBody,
+        }
+    return described
+
+
+def _describe_for_people(pattern: str, method: str, summary: str) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "summary": summary, "operationId": f"{_operation_id(pattern)}-{method}", "security": [{"session": []}],
+        "parameters": _path_parameters(pattern), "responses": _responses("application/json"),
+    }  # fmt: skip
+    if method in ("post", "put"):
+        schema = {"$ref": "#/components/schemas/Policy"} if _POLICY.get(pattern) == method else {"type": "object"}
+        described["requestBody"] = {"content": {"application/json": {"schema": schema}}, "required": True}
+    return described
+
+
+def _responses(answer: type[BaseModel] | str) -> dict[str, Any]:
+    error = {"description": "The request is refused.", "content": _content(answers.Error)}
+    return {"200": {"description": "Done.", "content": _content(answer)}, "4XX": error, "5XX": error}
+
+
+def _content(body: type[BaseModel] | str) -> dict[str, Any]:
+    if isinstance(body, str):
+        schema = {"type": "object"} if body == "application/json" else {"type": "string"}
+        return {body: {"schema": schema}}
+    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{body.__name__}"}}}
+
+
+def _parameter(name: str) -> dict[str, Any]:
+    place, schema, description = PARAMETERS[name]
+    return {"name": name, "in": place, "schema": schema, "description": description}
+
+
+def _path_parameters(pattern: str) -> list[dict[str, Any]]:
+    names = re.findall(r"<(\w+)>", pattern)
+    return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
+
+
+def _path(pattern: str) -> str:
+    return "/" + re.sub(r"<(\w+)>", r"{\1}", pattern)
+
+
+def _operation_id(pattern: str) -> str:
+    return re.sub(r"\W+", "-", pattern.removeprefix("api/v1/")).strip("-")
+
+
+def _is_model(part: object) -> bool:
+    return isinstance(part, type) and issubclass(part, BaseModel)
+
+
+def _prefix_references(value: Any) -> Any:
+    """Return the schema with its references pointing into the components."""
+    if isinstance(value, dict):
+        return {
+            key: inner.replace("#/$defs/", "#/components/schemas/") if key == "$ref" else _prefix_references(inner)
+            for key, inner in value.items()
+        }
+    return [_prefix_references(inner) for inner in value] if isinstance(value, list) else value
