@@ -7,6 +7,7 @@ from django.views.generic import RedirectView
 from dashboard.accounts import sign_in_views
 from dashboard.accounts import views as accounts
 from dashboard.audit import views as audit
+from dashboard.help import views as help_pages
 from dashboard.inbox import batch, history
 from dashboard.inbox import views as inbox
 from dashboard.notifications import views as notifications
@@ -124,7 +125,15 @@ PEOPLE = [
     path("settings/password/", accounts.password, name="password"),
 ]
 
+HELP = [
+    path("help/", help_pages.index, name="help"),
+    path("help/<slug:name>/", help_pages.document, name="help-document"),
+    path("api/v1/openapi.json", help_pages.openapi, name="openapi"),
+    path("api/v1/policy/schema.json", help_pages.policy_schema, name="policy-schema"),
+]
+
 urlpatterns = [
+    *HELP,
     *PEOPLE,
     *NOTIFYING,
     *EMERGENCY,

@@ -54,7 +54,7 @@ def test_every_address_is_written_down() -> None:
 
 
 def test_every_address_of_people_is_written_down() -> None:
-    done = {f"/{found.pattern}" for found in [*urls.EMERGENCY, *urls.GRANTING] if str(found.pattern).startswith("api/")}
+    done = {f"/{found.pattern}" for found in [*urls.EMERGENCY, *urls.GRANTING, *urls.POLICY] if str(found.pattern).startswith("api/")}
     assert names("people") == done
 
 

@@ -138,6 +138,10 @@ PAGES: dict[str, tuple[str, str]] = {
     "sources/tools/<number:pk>/accept/": (NO, ADMIN),
     "connect/": (VIEWER, ADMIN),
     "connect/<slug:slug>/": (VIEWER, ADMIN),
+    "help/": (VIEWER, NO),
+    "help/<slug:name>/": (VIEWER, NO),
+    "api/v1/openapi.json": (ALL, NO),
+    "api/v1/policy/schema.json": (ALL, NO),
 }
 OTHER_METHOD = {
     "api/v1/policy/draft": "PUT", "api/v1/grants": "DELETE", "api/v1/grants/<str:pk>": "DELETE",

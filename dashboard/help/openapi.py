@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+import toolcards
 from dashboard.help import answers
 from toolcards.adapters import ADAPTERS
 from toolcards.core.policy.language import document as policy_documents
@@ -18,24 +19,34 @@ from toolcards.models import EVERY_SCOPE
 from toolcards.transports import gate_api
 from toolcards.transports.urls import ROUTES
 
-_STATES = list(answers.ToolCallState)
-_PAGE = ("cursor", "limit")
-PARAMETERS: dict[str, tuple[str, dict[str, Any], str]] = {
-    "cursor": ("query", {"type": "string"}, "`next` of the previous page"),
-    "limit": ("query", {"type": "integer", "minimum": 1, "maximum": 200}, "entries on a page"),
-    "source": ("query", {"type": "string"}, "only runs of this source"),
-    "status": ("query", {"$ref": "#/components/schemas/RunStatus"}, "only runs of this status"),
-    "agent": ("query", {"type": "string"}, "only runs of this agent"),
-    "state": ("query", {"type": "string"}, "only entries in this state"),
-    "wait": ("query", {"type": "number", "minimum": 0, "maximum": 60}, "seconds to wait for an answer"),
-    "protocol": ("query", {"enum": sorted(ADAPTERS)}, "how the frames are written"),
-    "run": ("query", {"type": "string", "minLength": 1, "maxLength": 200}, "the run that the frames belong to"),
-    "mode": ("query", {"enum": ["gate", "observe"]}, "whether calls are judged"),
-    "answers": ("query", {"enum": ["poll"]}, "whether the sender polls for answers to the agent's own questions"),
-    "timeout": ("query", {"type": "integer", "minimum": 1, "maximum": 86400}, "seconds that a hook may be held"),
-    "Last-Event-ID": ("header", {"type": "integer", "minimum": 0}, "the position after which the stream begins"),
-    "Idempotency-Key": ("header", {"type": "string", "maxLength": 200}, "applies the body once, however often it is sent"),
-}  # fmt: skip
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a request, outside its path."""
+
+    name: str
+    schema: dict[str, Any]
+    description: str
+    place: str = "query"
+
+
+_TEXT = {"type": "string"}
+CURSOR = Parameter("cursor", _TEXT, "`next` of the previous page")
+LIMIT = Parameter("limit", {"type": "integer", "minimum": 1, "maximum": 200}, "entries on a page")
+SOURCE = Parameter("source", _TEXT, "only runs of this source")
+STATUS = Parameter("status", {"$ref": "#/components/schemas/RunStatus"}, "only runs of this status")
+AGENT = Parameter("agent", _TEXT, "the agent that works")
+STATE = Parameter("state", _TEXT, "only entries in this state")
+WAIT = Parameter("wait", {"type": "number", "minimum": 0}, "seconds to wait for an answer, at most 60")
+PROTOCOL = Parameter("protocol", {"enum": sorted(ADAPTERS)}, "how the frames are written")
+RUN = Parameter("run", {"type": "string", "maxLength": 200}, "the run that the frames belong to")
+MODE = Parameter("mode", {"enum": ["gate", "observe"]}, "whether calls are judged")
+ANSWERS = Parameter("answers", {"enum": ["poll"]}, "the sender polls for answers to the agent's own questions")
+HOOK_LIMIT = Parameter("limit", {"type": "integer", "minimum": 1, "maximum": 86400}, "seconds that a hook may be held")
+BOUND = Parameter("bound", {"enum": ["1"]}, "the answer also names the request and the call that it is about")
+LAST_EVENT = Parameter("Last-Event-ID", {"type": "integer", "minimum": 0}, "where the stream begins", "header")
+KEY = Parameter("Idempotency-Key", {"type": "string", "maxLength": 200}, "applies the body once", "header")
+_PAGE = (CURSOR, LIMIT)
 
 
 @dataclass(frozen=True)
@@ -44,33 +55,31 @@ class Operation:
 
     answer: type[BaseModel] | str  # a media type, for answers that are not JSON
     body: type[BaseModel] | str | None = None
-    parameters: tuple[str, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
 
 
 MACHINES: dict[str, Operation] = {
     "healthz": Operation(answers.Health),
     "readyz": Operation(answers.Readiness),
     "metrics": Operation("text/plain"),
-    "api/v1/runs": Operation(answers.RunPage, parameters=(*_PAGE, "status", "agent", "source")),
-    "api/v1/runs/<run>": Operation(answers.Run, parameters=("source",)),
-    "api/v1/runs/<run>/calls": Operation(answers.CallPage, parameters=(*_PAGE, "state", "source")),
-    "api/v1/runs/<run>/events": Operation("text/event-stream", parameters=(*_PAGE, "source", "Last-Event-ID")),
+    "api/v1/runs": Operation(answers.RunPage, parameters=(*_PAGE, STATUS, AGENT, SOURCE)),
+    "api/v1/runs/<run>": Operation(answers.Run, parameters=(SOURCE,)),
+    "api/v1/runs/<run>/calls": Operation(answers.CallPage, parameters=(*_PAGE, STATE, SOURCE)),
+    "api/v1/runs/<run>/events": Operation("text/event-stream", parameters=(*_PAGE, SOURCE, LAST_EVENT)),
     "api/v1/runs/<run>/beat": Operation(answers.Heartbeat),
     "api/v1/runs/<run>/end": Operation(answers.RunEnd, gate_api.EndBody),
-    "api/v1/approvals": Operation(answers.ApprovalPage, parameters=(*_PAGE, "state", "source")),
-    "api/v1/approvals/<approval>": Operation(answers.Decision, parameters=("wait",)),
+    "api/v1/approvals": Operation(answers.ApprovalPage, parameters=(*_PAGE, STATE, SOURCE)),
+    "api/v1/approvals/<approval>": Operation(answers.Decision, parameters=(WAIT,)),
     "api/v1/approvals/<approval>/withdraw": Operation(answers.Decision),
     "api/v1/calls/decide": Operation(answers.Decision, gate_api.DecideBody),
     "api/v1/calls/<call_id>/result": Operation(answers.RecordedResult, gate_api.ResultBody),
     "api/v1/permits/<permit>/claim": Operation(answers.Claim, gate_api.ClaimBody),
-    "api/v1/ag-ui/<upstream>": Operation("text/event-stream", "application/json"),
-    "api/v1/ag-ui/<upstream>/resume": Operation("application/json"),
-    "api/v1/hooks/claude-code": Operation("application/json", "application/json", ("timeout", "agent")),
+    "api/v1/ag-ui/<upstream>": Operation("text/event-stream", "application/json", (RUN,)),
+    "api/v1/ag-ui/<upstream>/resume": Operation("application/json", parameters=(RUN, WAIT)),
+    "api/v1/hooks/claude-code": Operation("application/json", "application/json", (HOOK_LIMIT, AGENT, BOUND)),
 }
 INGEST = "api/v1/ingest"
-_INGEST = Operation(
-    answers.Receipt, "application/x-ndjson", ("protocol", "run", "agent", "mode", "answers", "Idempotency-Key")
-)
+_INGEST = Operation(answers.Receipt, "application/x-ndjson", (PROTOCOL, RUN, AGENT, MODE, ANSWERS, KEY))
 
 # People's own programs: a session, and the CSRF token of a page for everything but GET.
 PEOPLE: dict[str, dict[str, str]] = {
@@ -88,7 +97,7 @@ _POLICY = {"api/v1/policy/draft": "put", "api/v1/policy/validate": "post"}
 
 
 @cache
-def build_document(version: str) -> dict[str, Any]:
+def build_document() -> dict[str, Any]:
     """Return the OpenAPI document; callers do not change it."""
     models = [answers.Error]
     models += [part for one in (*MACHINES.values(), _INGEST) for part in (one.answer, one.body) if _is_model(part)]
@@ -99,7 +108,7 @@ def build_document(version: str) -> dict[str, Any]:
     nested = policy.pop("$defs", {})
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Toolcards", "version": version, "description": _DESCRIPTION},
+        "info": {"title": "Toolcards", "version": toolcards.__version__, "description": _DESCRIPTION},
         "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
         "paths": dict(_build_paths()),
         "components": {
@@ -108,7 +117,7 @@ def build_document(version: str) -> dict[str, Any]:
                 "RunStatus": {"enum": list(answers.RunStatus.__args__)},  # type: ignore[attr-defined]
             },
             "securitySchemes": {
-                "agentKey": {"type": "http", "scheme": "bearer", "description": "An agent key: " + ", ".join(EVERY_SCOPE)},
+                "agentKey": {"type": "http", "scheme": "bearer", "description": f"Scopes: {', '.join(EVERY_SCOPE)}"},
                 "session": {"type": "apiKey", "in": "cookie", "name": "sessionid", "description": "A signed-in person"},
             },
         },
@@ -136,7 +145,7 @@ def _build_paths() -> Iterator[tuple[str, Any]]:
 def _describe(pattern: str, operation: Operation, summary: str, security: list[Any]) -> dict[str, Any]:
     described: dict[str, Any] = {
         "summary": summary, "operationId": _operation_id(pattern), "security": security,
-        "parameters": [*_path_parameters(pattern), *map(_parameter, operation.parameters)],
+        "parameters": [*_path_parameters(pattern), *map(_describe_parameter, operation.parameters)],
         "responses": _responses(operation.answer),
     }  # fmt: skip
     if operation.body is not None:
@@ -170,9 +179,8 @@ def _content(body: type[BaseModel] | str) -> dict[str, Any]:
     return {"application/json": {"schema": {"$ref": f"#/components/schemas/{body.__name__}"}}}
 
 
-def _parameter(name: str) -> dict[str, Any]:
-    place, schema, description = PARAMETERS[name]
-    return {"name": name, "in": place, "schema": schema, "description": description}
+def _describe_parameter(one: Parameter) -> dict[str, Any]:
+    return {"name": one.name, "in": one.place, "schema": one.schema, "description": one.description}
 
 
 def _path_parameters(pattern: str) -> list[dict[str, Any]]:
