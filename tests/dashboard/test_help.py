@@ -36,7 +36,7 @@ def is_valid(name: str, value: Any) -> list[str]:
 def test_each_document_is_a_page_whose_links_lead_somewhere(client: Client, a_person: Any, name: str) -> None:
     client.force_login(a_person("viewer"))
     page = client.get(reverse("help-document", args=[name])).content.decode()
-    article = page[page.index('<article class="prose">') : page.index("</article>")]
+    article = page[page.index('<article class="help-text">') : page.index("</article>")]
     assert "<script" not in article and "style=" not in article and "&lt;!--" not in article
     for target in re.findall(r'href="(/[^"]+|#[^"]+)"', article):
         path, _, anchor = target.partition("#")
