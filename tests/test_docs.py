@@ -54,7 +54,8 @@ def test_every_address_is_written_down() -> None:
 
 
 def test_every_address_of_people_is_written_down() -> None:
-    done = {f"/{found.pattern}" for found in [*urls.EMERGENCY, *urls.GRANTING, *urls.POLICY] if str(found.pattern).startswith("api/")}
+    patterns = [str(entry.pattern) for entry in (*urls.EMERGENCY, *urls.GRANTING, *urls.POLICY)]
+    done = {f"/{pattern}" for pattern in patterns if pattern.startswith("api/")}
     assert names("people") == done
 
 
