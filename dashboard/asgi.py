@@ -22,8 +22,8 @@ from dashboard.serving.bodies import BodyMeter
 from dashboard.serving.requests import PeerCounter, RequestTracker
 from toolcards import gate
 from toolcards.database import report_outage
-from toolcards.transports import anchor_copies, scheduler
-from toolcards.transports.api_errors import AGAIN
+from toolcards.transports.api.api_errors import AGAIN
+from toolcards.transports.background import anchor_copies, scheduler
 from toolcards.transports.routing import AGENT_SOCKET, Machines, agent_socket, nothing_here
 
 # People's sockets: same origin only, signed in by session.

@@ -44,9 +44,10 @@ from toolcards.clocks import clock
 from toolcards.core.calls import facts as f
 from toolcards.core.policy.language.presets import PACKS
 from toolcards.gate.maintenance import rebuild, retention
-from toolcards.gate.writer import group_commit, outbox_writer, run_cache
+from toolcards.gate.writer import group_commit, run_cache
 from toolcards.gate.writer.command import Command
 from toolcards.models import AgentKey, Run, Source, ToolCall
+from toolcards.notifications import subscriptions
 
 # Tests do not survive a power cut; waiting for the disk is most of what they would do. (Servers of tests do wait.)
 _options = connections.settings["default"].get("OPTIONS", {})
@@ -132,13 +133,13 @@ def _nothing_remembered() -> Iterator[None]:
     from dashboard.cards import rendering
     from toolcards import models, outages
     from toolcards.audit import anchor, verification
-    from toolcards.transports import auth
-    from toolcards.transports import connections as presence
+    from toolcards.transports.api import auth
+    from toolcards.transports.background import connections as presence
 
     anchor.forget()
     verification.path().unlink(missing_ok=True)
     run_cache.clear()
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
     clock.reset()
     retention._refused_runs.clear()
     auth.forget()

@@ -10,10 +10,9 @@ import pytest
 
 from toolcards.core.calls import facts as f
 from toolcards.core.calls import tool_events as h
-from toolcards.gate.writer import group_commit, outbox_writer
+from toolcards.gate.writer import group_commit
 from toolcards.models import Delivery, Run, Source, Webhook
-from toolcards.notifications import formats
-from toolcards.transports import alerts
+from toolcards.notifications import formats, source_alerts, subscriptions
 
 pytestmark = pytest.mark.django_db
 MINUTES = 60.0
@@ -21,9 +20,9 @@ MINUTES = 60.0
 
 @pytest.fixture(autouse=True)
 def _nobody_yet() -> Iterator[None]:
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
     yield
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
 
 
 def hears(*events: str, name: str = "w", **more: Any) -> Webhook:
@@ -39,7 +38,7 @@ def told() -> list[str]:
 def look(later: float = 0.0) -> list[str]:
     """What one look tells, so many minutes from now."""
     before = len(told())
-    alerts.look(time.time() + later * MINUTES)
+    source_alerts.look(time.time() + later * MINUTES)
     return told()[before:]
 
 
@@ -107,9 +106,9 @@ def test_everybody_hears_what_they_chose(a_run: Any, source: Source) -> None:
 
 def test_nobody_listens_and_nothing_is_looked_at(a_run: Any, django_assert_num_queries: Any) -> None:
     a_run("r", f.InputReady("c", "bash", {}, True))
-    outbox_writer.list_webhooks()
+    subscriptions.list_webhooks()
     with django_assert_num_queries(0):
-        assert alerts.look(time.time() + 11 * MINUTES) == 0
+        assert source_alerts.look(time.time() + 11 * MINUTES) == 0
 
 
 @pytest.mark.parametrize("event", ALERTS)

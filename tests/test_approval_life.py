@@ -402,7 +402,7 @@ def test_a_critical_rule_offers_no_yes_in_advance(source: Source, policy: Any, a
 async def test_an_ended_key_opens_nothing(call: Any, policy: Any, key: AgentKey) -> None:
     from django.utils import timezone
 
-    from toolcards.transports import auth
+    from toolcards.transports.api import auth
 
     await in_thread(policy)({"rules": [ALLOW]})
     await AgentKey.objects.filter(pk=key.pk).aupdate(revoked_at=timezone.now())

@@ -24,7 +24,7 @@ from toolcards.gate import policy_store
 from toolcards.gate.agents import run_commands
 from toolcards.gate.writer import group_commit
 from toolcards.models import AgentKey, Approval, DraftRule, Source
-from toolcards.transports import scheduler
+from toolcards.transports.background import scheduler
 
 pytestmark = pytest.mark.django_db
 SECRET = "Zx9vK3qLm7pR"

@@ -24,9 +24,9 @@ from toolcards.audit import anchor, anchor_line, trail, verification, witnesses
 from toolcards.audit.trail import Act, AuditHead, AuditRow, write
 from toolcards.clocks import clock
 from toolcards.core.calls import tool_events as h
-from toolcards.gate.writer import outbox_writer
 from toolcards.models import AgentKey, Delivery, Source, Vote, Webhook
-from toolcards.transports import anchor_copies, scheduler
+from toolcards.notifications import subscriptions
+from toolcards.transports.background import anchor_copies, scheduler
 
 pytestmark = pytest.mark.django_db
 
@@ -519,7 +519,7 @@ def test_the_page_shows_a_cut_end_as_what_it_is(five: None, signed_in: Client) -
 
 
 def test_the_clock_looks_at_the_end_every_minute_and_tells_once(five: None, caplog: pytest.LogCaptureFixture) -> None:
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
     Webhook.objects.create(name="w", url="https://example.com/", events=json.dumps([h.AUDIT_BROKEN]))
     verification.check()
     assert scheduler.verify_if_due() is None and "audit" not in caplog.text
@@ -530,7 +530,7 @@ def test_the_clock_looks_at_the_end_every_minute_and_tells_once(five: None, capl
     scheduler.alerting.trail(finding)
     told = Delivery.objects.get()
     assert (told.event, told.severity, told.said["url"]) == ("audit.broken", "critical", "/settings/audit/")
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
 
 
 def test_a_glance_moves_the_anchor_up_to_rows_that_other_machines_wrote(five: None) -> None:

@@ -18,12 +18,12 @@ from tests.test_approval_life import ASK, PUSH, approved
 from tests.transports.conftest import admitted, agent, call  # noqa: F401 - fixtures
 from toolcards import doorbell, feed, gate
 from toolcards.audit.trail import AuditRow
-from toolcards.gate.writer import outbox_writer, run_cache
+from toolcards.gate.writer import run_cache
 from toolcards.models import AgentKey, Approval, Run, Source, ToolCall
-from toolcards.notifications import formats
-from toolcards.notifications.outbox import Delivery, Webhook
-from toolcards.transports import connections, dispatcher
-from toolcards.transports.auth import Caller
+from toolcards.models.notifications import Delivery, Webhook
+from toolcards.notifications import dispatcher, formats, subscriptions
+from toolcards.transports.api.auth import Caller
+from toolcards.transports.background import connections
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -71,14 +71,14 @@ def test_whoever_wants_to_hear_of_it_is_told_that_a_question_goes_to_others(
 ) -> None:
     a_person("approver", "bob")
     Webhook.objects.create(name="w", url="https://example.com/", events='["approval.escalated"]', severity="high")
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
     policy({"rules": [ASK | {"ask": WAITED}]})
     gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
     _let_it_wait(301)
     gate.sweep()
     gate.sweep()
     told = Delivery.objects.get()
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
     assert (told.event, told.severity, told.said["escalated_to"]) == ("approval.escalated", "high", ["bob"])
     assert "bob" in formats.of(told.said, told.severity).text
 
@@ -89,14 +89,14 @@ def test_of_escalations_a_recipient_is_told_those_to_its_people(
     a_person("approver", "bob")
     for name, to in (("everybody", []), ("leads", ["group:lead"]), ("bobs", ["ann", "bob"])):
         Webhook.objects.create(name=name, format="email", to=f"{name}@example.com", escalated_to=json.dumps(to))
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
     policy({"rules": [ASK | {"ask": WAITED}]})
     gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
     assert set(Delivery.objects.values_list("webhook__name", flat=True)) == {"everybody", "leads", "bobs"}
     Delivery.objects.all().delete()
     _let_it_wait(301)
     gate.sweep()
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
     told = Delivery.objects.filter(event="approval.escalated").values_list("webhook__name", flat=True)
     assert sorted(told) == ["bobs", "everybody"]
     dispatcher.dispatch()

@@ -15,9 +15,10 @@ from toolcards import gate, hooks
 from toolcards.core.calls import facts as f
 from toolcards.gate.decisions import plugins as consulting
 from toolcards.gate.decisions.decision_request import DecideCall
-from toolcards.gate.writer import group_commit, outbox_writer
+from toolcards.gate.writer import group_commit
 from toolcards.hooks import registry
 from toolcards.models import AgentKey, Approval, Event, Source, ToolCall
+from toolcards.notifications import subscriptions
 
 pytestmark = pytest.mark.django_db(transaction=True)
 WAIT = PATIENCE
@@ -43,10 +44,10 @@ class Slow:
 @pytest.fixture(autouse=True)
 def _unplugged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(registry, "LIMIT", WAIT)
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
     yield
     hooks.clear()
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
 
 
 @pytest.fixture

@@ -18,8 +18,9 @@ from toolcards.core.calls import facts as f
 from toolcards.core.calls.call_json import call_json
 from toolcards.core.calls.card import Card
 from toolcards.models import EVERY_SCOPE, SCOPES, Approval, Event, Run, ToolCall
-from toolcards.transports import gate_api, read_queries
-from toolcards.transports.sse import Teller
+from toolcards.transports.agents import gate_api
+from toolcards.transports.api import read_queries
+from toolcards.transports.api.sse import Teller
 from toolcards.transports.urls import ROUTES
 
 ROOT = Path(__file__).parents[1]
@@ -92,7 +93,7 @@ ERRORS_IN = ("toolcards/transports", "toolcards/adapters", "dashboard/serving")
 
 def test_every_error_of_the_transports_is_written_down() -> None:
     done = set()
-    for path in [path for folder in ERRORS_IN for path in (ROOT / folder).glob("*.py")]:
+    for path in [path for folder in ERRORS_IN for path in (ROOT / folder).rglob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
             if (
                 isinstance(node, ast.Call)

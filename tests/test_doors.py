@@ -25,7 +25,7 @@ from tests.serving import PATIENCE
 from toolcards import gate
 from toolcards.models import AgentKey, Approval, Source, ToolCall
 from toolcards.models.sources import SCOPES
-from toolcards.transports import auth
+from toolcards.transports.api import auth
 from toolcards.transports.urls import ROUTES
 
 # ---------------------------------------------------------------- machines: method, and the scopes that open it

@@ -15,9 +15,9 @@ from django.test import Client
 
 from tests.serving import PATIENCE
 from toolcards import gate, hooks
-from toolcards.gate.writer import outbox_writer
 from toolcards.hooks import registry
 from toolcards.models import Source, ToolCall
+from toolcards.notifications import subscriptions
 
 pytestmark = pytest.mark.django_db(transaction=True)
 GUARD = "class Guard:\n    def before(self, call): pass\n"
@@ -25,10 +25,10 @@ GUARD = "class Guard:\n    def before(self, call): pass\n"
 
 @pytest.fixture(autouse=True)
 def _unplugged() -> Iterator[None]:
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
     yield
     hooks.clear()
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
 
 
 @pytest.fixture

@@ -24,16 +24,16 @@ from toolcards.core.runs.run_state import Board
 from toolcards.gate.writer import outbox_writer
 from toolcards.hooks import registry
 from toolcards.models import Delivery, Event, Source, ToolCall, Webhook
-from toolcards.notifications import formats
+from toolcards.notifications import formats, subscriptions
 
 
 @pytest.fixture(autouse=True)
 def _unplugged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
     monkeypatch.setattr(registry, "LIMIT", PATIENCE)
     yield
     hooks.clear()
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
 
 
 def ask(source: Source, call_id: str = "c1", tool: str = "bash", run: str = "r", **more: Any) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def test_a_failure_says_whose_it_is_and_whether_again_makes_sense(a_run: Any, so
 )  # fmt: skip
 def test_no_line_about_a_call_tells_a_secret_that_its_structure_shows(a_run: Any, given: Any) -> None:
     Webhook.objects.create(name="w", url="https://example.com/")
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
     for tool in ("send", "bash", "read", "fetch"):
         a_run(f"r-{tool}", f.InputReady("c", tool, given, True), f.OutputFailed("c", "no", "rate_limited"))
     said = [delivery.said for delivery in Delivery.objects.all()]
@@ -221,7 +221,7 @@ def test_a_result_after_all_corrects_what_was_given_up(a_run: Any, source: Sourc
 
     hooks.register(Hears(), "hears")
     a_run("r", f.InputReady("c", "t", {}, True), f.RunEnded(outcome="truncated"), f.OutputReady("c", "fine"))
-    from toolcards.transports import dispatcher
+    from toolcards.notifications import dispatcher
 
     dispatcher.dispatch()
     assert heard == [("ok", False)]
@@ -280,7 +280,7 @@ def test_a_plugins_crash_afterwards_changes_nothing(a_run: Any, source: Source) 
 
     hooks.register(Bad(), "bad")
     a_run("r", f.InputReady("c", "bash", {}, True), f.OutputReady("c", 1))
-    from toolcards.transports import dispatcher
+    from toolcards.notifications import dispatcher
 
     dispatcher.dispatch()
     assert ToolCall.objects.get().state == "output-available"
@@ -444,7 +444,7 @@ def test_a_failure_that_is_told_in_another_commit_is_an_error_and_no_success(
 @pytest.mark.django_db
 def test_the_event_stream_tells_hooks_with_the_ids_that_webhooks_get(a_run: Any, source: Source) -> None:
     from toolcards.models import Run
-    from toolcards.transports.sse import Teller
+    from toolcards.transports.api.sse import Teller
 
     Webhook.objects.create(name="w", url="https://example.com/")
     a_run("r", f.InputReady("c", "bash", {"a": 1}, True), f.OutputFailed("c", "no", "timeout"))
@@ -475,7 +475,7 @@ async def test_pages_of_events_lose_nothing_where_one_position_tells_many_things
     from tests.conftest import Say
     from toolcards.gate.writer import group_commit
     from toolcards.models import AgentKey, Run
-    from toolcards.transports import sse
+    from toolcards.transports.api import sse
 
     def begin() -> Run:
         source = AgentKey.objects.ensure("tck_0123456789012345678901234567890123", name="an agent").source

@@ -27,9 +27,10 @@ from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import ToolCallState
 from toolcards.gate.maintenance import retention
 from toolcards.gate.refusals import Undecryptable
-from toolcards.gate.writer import group_commit, outbox_writer, run_cache
+from toolcards.gate.writer import group_commit, run_cache
 from toolcards.models import Approval, Delivery, Event, Run, Source, ToolCall, Vote, Webhook
 from toolcards.models.runs import CLOSED
+from toolcards.notifications import subscriptions
 
 SECRET = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
 PLAIN = "quietly-plain-argument"
@@ -111,7 +112,7 @@ def test_no_table_holds_an_original_in_the_clear(
     a_call: Callable[..., ToolCall], an_approver: Any, policy: Callable[..., Any], source: Source
 ) -> None:
     Webhook.objects.create(name="all of it", url="https://example.com/")
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
     rule = {"id": "asks", "effect": "ask", "match": {}, "ask": {"editable": ["/command"]}}
     policy({"default": "ask", "rules": [rule]})
     call = a_call("approval-requested", input={"command": COMMAND}, call_id="edited")
@@ -130,7 +131,7 @@ def test_no_table_holds_an_original_in_the_clear(
     held = raw()
     assert SECRET not in held and SECRET[4:] not in held and SECRET[:15] not in held
     assert PLAIN not in held
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
 
 
 def _say_it_all(server: Server) -> None:
@@ -200,7 +201,7 @@ def test_a_note_is_for_people_who_read_the_trail_and_is_exported_sealed(
     a_call: Callable[..., ToolCall], an_approver: Any, a_person: Any, client: Client
 ) -> None:
     Webhook.objects.create(name="all of it", url="https://example.com/")
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
     call = a_call("approval-requested")
     gate.vote(an_approver, replace(ballot_for(call, "approve"), note=NOTE))
     client.force_login(a_person("admin"))
@@ -212,7 +213,7 @@ def test_a_note_is_for_people_who_read_the_trail_and_is_exported_sealed(
     admin = client.get(f"/admin/toolcards/approval/{Approval.objects.get().pk}/change/").content.decode()
     assert told and PLAIN not in exported + told + events and "sealed:1:" in exported
     assert PLAIN in admin and SECRET not in admin
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
 
 
 # ---------------------------------------------------------------- places, and clear rows

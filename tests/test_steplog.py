@@ -11,8 +11,9 @@ import pytest
 
 from toolcards import gate, hooks
 from toolcards.core.calls import facts as f
-from toolcards.gate.writer import call_trace, group_commit, outbox_writer
+from toolcards.gate.writer import call_trace, group_commit
 from toolcards.models import Event, Source, ToolCall
+from toolcards.notifications import subscriptions
 
 pytestmark = pytest.mark.django_db
 SECRET = "ghp_" + "a1B2" * 9
@@ -23,7 +24,7 @@ TOOLS = [
 
 @pytest.fixture(autouse=True)
 def _unplugged() -> Iterator[None]:
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
     yield
     hooks.clear()
 

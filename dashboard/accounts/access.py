@@ -13,7 +13,7 @@ from django.middleware.csrf import CsrfViewMiddleware
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 
 from dashboard.forms import read_json
-from toolcards.transports.lines import admit
+from toolcards.transports.api.admission import admit
 
 VIEW = "toolcards.view_toolcall"
 VOTE = "toolcards.vote"

@@ -19,7 +19,7 @@ from dashboard.cards import rendering
 from toolcards.audit import verification
 from toolcards.audit.trail import Act, AuditQuerySet, AuditRow, write
 from toolcards.models import Run, ToolCall
-from toolcards.transports import anchor_copies
+from toolcards.transports.background import anchor_copies
 
 READ = "toolcards.view_auditrow"
 REVEAL = "toolcards.reveal"

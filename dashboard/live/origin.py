@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolcards.transports.origins import ours
+from toolcards.transports.api.origins import ours
 
 # In the scope: the server's own `send`. What stands between it and a browser's socket asks of each message whether the
 # session is to be saved; live sockets change no session, and send to thousands.

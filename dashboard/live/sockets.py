@@ -21,7 +21,7 @@ from dashboard.live.frames import Frame, build_part
 from dashboard.live.origin import STRAIGHT
 from toolcards.models import AmbiguousRun, Run
 from toolcards.transports import shutdown
-from toolcards.transports.lines import admit
+from toolcards.transports.api.admission import admit
 
 CLOCK_SECONDS = 15.0  # seconds between two signs of life
 

@@ -14,8 +14,8 @@ from django.core.validators import validate_email
 from dashboard.forms import NamesField
 from toolcards.core.calls.tool_events import EVENTS
 from toolcards.models import Source
-from toolcards.notifications.outbox import SEVERITIES, Webhook
-from toolcards.transports import webhooks
+from toolcards.models.notifications import SEVERITIES, Webhook
+from toolcards.notifications import webhooks
 
 FORMATS = (
     ("webhook", "Signed webhook (Standard Webhooks)"), ("ntfy", "ntfy"), ("slack", "Slack"), ("discord", "Discord"),

@@ -18,9 +18,9 @@ from dashboard.accounts.access import needs
 from dashboard.notifications.forms import WebhookForm, get_initial_values
 from toolcards.audit.trail import Act, write
 from toolcards.encryption import CannotOpen
-from toolcards.gate.writer import outbox_writer
 from toolcards.ids import new_id
 from toolcards.models import Delivery, Webhook
+from toolcards.notifications import subscriptions
 
 RIGHT = "toolcards.change_webhook"
 MAX_DELIVERIES = 100
@@ -112,7 +112,7 @@ def _render_webhook(
 
 def _record_change(request: HttpRequest, found: Webhook, act: str, was: dict[str, Any] | None = None) -> None:
     """Write down what was done, in its transaction: a new one with all its settings, else what changed of them."""
-    transaction.on_commit(outbox_writer.clear_cache)
+    transaction.on_commit(subscriptions.clear_cache)
     now = _describe_settings(found)
     changed = {name: {"was": was[name], "is": now[name]} for name in now if was[name] != now[name]} if was else now
     known = {"name": found.name, "format": found.format, "enabled": found.enabled}

@@ -15,10 +15,10 @@ from django.http import HttpResponse
 from django.template.loader import render_to_string
 
 from dashboard.middleware import with_headers
-from toolcards.transports import auth
-from toolcards.transports.api_errors import Problem
-from toolcards.transports.asgi_views import announced, has_body, refusal, respond_early
-from toolcards.transports.lines import admit
+from toolcards.transports.api import auth
+from toolcards.transports.api.admission import admit
+from toolcards.transports.api.api_errors import Problem
+from toolcards.transports.api.asgi_views import announced, has_body, refusal, respond_early
 
 SMALL = 64 << 10  # bytes: a sign-in form, and whatever else needs no session
 LARGE = ("/policy/", "/api/v1/policy/")  # where people send whole documents

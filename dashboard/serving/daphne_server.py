@@ -21,7 +21,7 @@ from twisted.internet import defer, reactor
 from dashboard.serving.bodies import SMALL
 from dashboard.serving.limits import IDLE, KEEP_ALIVE, SLACK, Refusal
 from toolcards.transports import shutdown
-from toolcards.transports.asgi_views import DRAINED, PATIENCE
+from toolcards.transports.api.asgi_views import DRAINED, PATIENCE
 from toolcards.transports.routing import INGEST
 
 _KEPT = (KEEP_ALIVE[0], [KEEP_ALIVE[1]])

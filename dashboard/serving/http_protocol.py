@@ -1,7 +1,7 @@
 """uvicorn's HTTP protocol with limits of size and time on all that comes before an answer.
 
 A head must be complete soon and be small. A body may not rest for long, unless the application said that its sender is
-known and streams (`transports.lines`). What is still sent after an answer is read for a moment, so that the sender sees
+known and streams (`transports.api.admission`). What is still sent after an answer is read for a moment, so that the sender sees
 the answer, and then the connection ends. An address has only so many connections that are not known yet: beyond that,
 the oldest that keeps us waiting gives way to the newest.
 """
@@ -21,7 +21,7 @@ from dashboard.serving import descriptors
 from dashboard.serving.keep_alive import AGAIN, KeepAliveProtocol
 from dashboard.serving.limits import HEAD_TOO_LARGE, INVALID, TOO_MANY, TOO_SLOW, Limits, Refusal, read_limits
 from dashboard.serving.peers import Peer
-from toolcards.transports.lines import LINE
+from toolcards.transports.api.admission import LINE
 
 HEADERS = 200  # header lines of a request
 PIPELINED = 16  # requests that wait for the answer to the one before

@@ -18,9 +18,9 @@ from dashboard.middleware import with_headers
 from dashboard.serving.bodies import SendTracker
 from dashboard.serving.peers import RETRY_AFTER, UnknownPeers
 from toolcards.transports import shutdown
-from toolcards.transports.api_errors import Problem, restarting
-from toolcards.transports.asgi_views import refusal, respond, respond_early
-from toolcards.transports.lines import LINE
+from toolcards.transports.api.admission import LINE
+from toolcards.transports.api.api_errors import Problem, restarting
+from toolcards.transports.api.asgi_views import refusal, respond, respond_early
 
 log = logging.getLogger(__name__)
 SETTLE = 2.0  # seconds that requests get to finish once they were cancelled

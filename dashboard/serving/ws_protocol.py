@@ -18,7 +18,7 @@ from websockets.protocol import OPEN
 
 from dashboard.serving.peers import Peer
 from toolcards.transports import shutdown
-from toolcards.transports.lines import LINE
+from toolcards.transports.api.admission import LINE
 
 _TEXT = 0x81  # a frame's first byte if it is a whole text message
 _KNOWN = frozenset({0x00, 0x80, 0x01, _TEXT, 0x02, 0x82, 0x88, 0x89, 0x8A})  # what it can be

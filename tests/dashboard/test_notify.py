@@ -15,20 +15,19 @@ from django.test import Client
 
 from toolcards.audit.trail import AuditRow
 from toolcards.core.calls import facts as f
-from toolcards.gate.writer import call_trace, outbox_writer
+from toolcards.gate.writer import call_trace
 from toolcards.models import Delivery, Event, Run, ToolCall, Webhook
-from toolcards.notifications import formats
+from toolcards.notifications import dispatcher, formats, subscriptions
 from toolcards.sources import badges
-from toolcards.transports import dispatcher
 
 WANTED = {"name": "ops", "format": "webhook", "url": "https://example.com/hook", "severity": "low", "zone": "UTC"}
 
 
 @pytest.fixture(autouse=True)
 def _nobody_yet() -> Iterator[None]:
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
     yield
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
 
 
 @pytest.fixture

@@ -21,8 +21,9 @@ from tests.dashboard.test_live import close_code, socket, text_with, watching
 from toolcards import gate
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import ToolCallState
-from toolcards.gate.writer import group_commit, outbox_writer
+from toolcards.gate.writer import group_commit
 from toolcards.models import AgentKey, Delivery, Grant, Source, ToolCall, Webhook
+from toolcards.notifications import subscriptions
 
 pytestmark = pytest.mark.django_db(transaction=True)
 NAME = "release/7"
@@ -182,14 +183,14 @@ def test_attempts_are_looked_for_in_the_call_s_own_run() -> None:
 
 
 def test_what_is_sent_to_others_links_to_the_source_s_own_run(policy: Any, source: Source, twin: Source) -> None:
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
     Webhook.objects.create(name="w", url="https://example.com/")
     policy({"default": "allow"})
     for whose in (source, twin):
         ask(whose, "x")
         group_commit.execute(Say(whose, NAME, [f.RunEnded(outcome="error")]))
     urls = {json.loads(text)["url"] for text in Delivery.objects.values_list("payload", flat=True)}
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
     assert urls == {"/runs/release%2F7/?source=an+agent", "/runs/release%2F7/?source=a+twin"}
 
 

@@ -13,7 +13,7 @@ import pytest
 from channels.testing import HttpCommunicator, WebsocketCommunicator
 
 from tests.serving import PATIENCE
-from toolcards.transports import connections
+from toolcards.transports.background import connections
 
 
 class Agent:

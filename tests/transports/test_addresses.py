@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcards.transports import webhooks
-from toolcards.transports.addresses import public
+from toolcards.notifications import webhooks
+from toolcards.notifications.public_addresses import public
 
 V4 = (
     "0.0.0.0/8", "0.0.0.0/32", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",

@@ -14,8 +14,9 @@ from django.test.utils import CaptureQueriesContext
 from toolcards import __version__
 from toolcards.core.calls import facts as f
 from toolcards.models import AgentKey, ToolCall
-from toolcards.transports import health, read_queries
-from toolcards.transports.auth import Caller
+from toolcards.transports import health
+from toolcards.transports.api import read_queries
+from toolcards.transports.api.auth import Caller
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 
 from toolcards.models import AgentKey, hash_secret
-from toolcards.transports import auth
+from toolcards.transports.api import auth
 
 
 @pytest.mark.django_db(transaction=True)

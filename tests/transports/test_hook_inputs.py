@@ -9,7 +9,7 @@ import pytest
 from channels.db import database_sync_to_async as in_thread
 
 from toolcards.models import AgentKey, Run
-from toolcards.transports import claude_code_input
+from toolcards.transports.agents import claude_code_input
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HOOKS = "/api/v1/hooks/claude-code"

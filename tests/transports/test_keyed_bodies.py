@@ -18,10 +18,12 @@ from hypothesis import strategies as st
 from tests.serving import PATIENCE
 from toolcards import gate, hooks
 from toolcards.core.calls import facts as f
-from toolcards.gate.writer import group_commit, outbox_writer, run_cache
+from toolcards.gate.writer import group_commit, run_cache
 from toolcards.gate.writer.command import Command
 from toolcards.models import Event, Receipt, ReceiptPart, Run
-from toolcards.transports import connections, keyed_bodies
+from toolcards.notifications import subscriptions
+from toolcards.transports.agents import keyed_bodies
+from toolcards.transports.background import connections
 
 pytestmark = pytest.mark.django_db(transaction=True)
 INGEST, NDJSON = "/api/v1/ingest", "application/x-ndjson"
@@ -159,10 +161,10 @@ class Quick:
 @pytest.fixture(autouse=True)
 def _judged(policy: Any, an_approver: Any) -> Iterator[None]:
     policy(POLICY)
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
     yield
     hooks.clear()
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
@@ -174,7 +176,7 @@ def test_a_body_that_breaks_off_and_comes_again_is_applied_once(
     secret: str, frames: list[Any], breaks: list[Any], gating: bool, plugged: bool, named: bool
 ) -> None:
     hooks.clear()
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
     if plugged:
         hooks.register(Quick(), "quick")
     name = f"k{next(_runs)}"

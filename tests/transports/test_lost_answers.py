@@ -9,7 +9,7 @@ from asgiref.sync import sync_to_async
 
 from toolcards.gate.writer import run_cache
 from toolcards.models import AgentKey, Approval, Event, Vote
-from toolcards.transports import auth
+from toolcards.transports.api import auth
 
 pytestmark = pytest.mark.django_db(transaction=True)
 DECIDE = "/api/v1/calls/decide"

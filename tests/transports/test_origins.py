@@ -9,8 +9,8 @@ import pytest
 from channels.testing import HttpCommunicator, WebsocketCommunicator
 
 from tests.serving import PATIENCE
-from toolcards.transports import origins
-from toolcards.transports.api_errors import Problem
+from toolcards.transports.api import origins
+from toolcards.transports.api.api_errors import Problem
 from toolcards.transports.urls import ROUTES
 
 HERE = b"127.0.0.1:8000"

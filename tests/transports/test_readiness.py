@@ -28,7 +28,7 @@ from toolcards.audit import anchor
 from toolcards.audit.trail import Act, write
 from toolcards.gate.writer import group_commit
 from toolcards.outages import ANCHORING, BELL, READING, SENDING, WRITING
-from toolcards.transports import readiness
+from toolcards.transports.background import readiness
 
 pytestmark = pytest.mark.django_db(transaction=True)
 FULL = OSError(errno.ENOSPC, "No space left on /srv/secret-path")

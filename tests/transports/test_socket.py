@@ -16,7 +16,7 @@ from tests.transports.conftest import admitted
 from toolcards import gate
 from toolcards.gate.writer import group_commit
 from toolcards.models import AgentKey, Approval, Event, Run, ToolCall
-from toolcards.transports import connections
+from toolcards.transports.background import connections
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ASK = {"default": "ask"}

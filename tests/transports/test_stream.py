@@ -14,8 +14,8 @@ from tests.serving import PATIENCE
 from toolcards import gate
 from toolcards.core.calls import facts as f
 from toolcards.models import Event, Run
-from toolcards.transports import sse
-from toolcards.transports.sse import Teller, Told, coalesced
+from toolcards.transports.api import sse
+from toolcards.transports.api.sse import Teller, Told, coalesced
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

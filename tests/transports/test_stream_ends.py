@@ -21,8 +21,8 @@ from toolcards.core.runs.skipped_frames import Skipped
 from toolcards.gate.agents import liveness
 from toolcards.gate.writer import group_commit
 from toolcards.models import Approval, Run, Source, ToolCall
-from toolcards.transports import connections
-from toolcards.transports.auth import Caller
+from toolcards.transports.api.auth import Caller
+from toolcards.transports.background import connections
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ASK = {"default": "ask"}

@@ -19,11 +19,10 @@ from standardwebhooks.webhooks import Webhook as Verifier
 from tests.serving import PATIENCE
 from toolcards.audit.trail import AuditRow
 from toolcards.core.calls import facts as f
-from toolcards.gate.writer import outbox_writer
 from toolcards.models import Delivery, Webhook
-from toolcards.notifications.outbox import new_secret
-from toolcards.transports import dispatcher, webhooks
-from toolcards.transports.webhooks import Hostile, NotDelivered
+from toolcards.models.notifications import new_secret
+from toolcards.notifications import dispatcher, subscriptions, webhooks
+from toolcards.notifications.webhooks import Hostile, NotDelivered
 
 HOSTILE = [
     "http://example.com/", "ftp://example.com/", "file:///etc/passwd", "gopher://example.com/", "javascript:alert(1)", "", "https://",
@@ -122,9 +121,9 @@ def receiver(limits: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]
 
 @pytest.fixture(autouse=True)
 def _nobody_yet() -> Iterator[None]:
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
     yield
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
 
 
 @pytest.fixture
@@ -148,7 +147,7 @@ def test_the_public_library_verifies_our_signature(webhook: Webhook, receiver: R
 
 def test_both_secrets_sign_while_one_replaces_the_other(webhook: Webhook, receiver: Receiver, a_run: Any) -> None:
     old, new = webhook.secret, webhook.rotate()
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
     a_run("r", *FAILED)
     dispatcher.dispatch()
     headers, body = receiver.heard[0]
@@ -289,7 +288,7 @@ def _owed(webhook: Webhook, event_id: str) -> None:
         webhook=webhook, target=str(webhook.pk), event_id=event_id, event="tool.failed", payload="{}", next_at=0,
         created_at=0,
     )  # fmt: skip
-    outbox_writer.clear_cache()
+    subscriptions.clear_cache()
 
 
 async def _reached(true: Any) -> None:

@@ -2,7 +2,7 @@
 
 import django.db.models.deletion
 import django.utils.timezone
-import toolcards.notifications.outbox
+import toolcards.models.notifications
 from django.conf import settings
 from django.db import migrations, models
 
@@ -126,7 +126,7 @@ class Migration(migrations.Migration):
                 ('format', models.CharField(default='webhook', max_length=20)),
                 ('url', models.CharField(blank=True, max_length=2000)),
                 ('to', models.CharField(blank=True, max_length=1000)),
-                ('secret', models.CharField(default=toolcards.notifications.outbox.new_secret, max_length=200)),
+                ('secret', models.CharField(default=toolcards.models.notifications.new_secret, max_length=200)),
                 ('old_secret', models.CharField(blank=True, max_length=200)),
                 ('old_until', models.FloatField(default=0)),
                 ('events', models.TextField(default='[]')),

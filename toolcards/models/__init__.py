@@ -9,6 +9,7 @@ from toolcards.audit.trail import AuditHead, AuditRow  # Django looks for tables
 from toolcards.models.approvals import ANSWERED, Approval, ApprovalQuerySet, Grant, GrantQuerySet, Vote
 from toolcards.models.calls import ToolCall, ToolCallQuerySet, _shown_cards
 from toolcards.models.commits import GroupCommit
+from toolcards.models.notifications import Delivery, Webhook
 from toolcards.models.policies import BreakGlass, Draft, DraftRule, KillSwitch, PolicyVersion
 from toolcards.models.pulse import Pulse
 from toolcards.models.runs import AmbiguousRun, Event, EventQuerySet, LogIsFinal, Run, RunQuerySet, get_run_path
@@ -25,7 +26,6 @@ from toolcards.models.sources import (
     Source,
     hash_secret,
 )
-from toolcards.notifications.outbox import Delivery, Webhook
 
 __all__ = [
     "ANSWERED",

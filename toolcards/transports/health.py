@@ -19,9 +19,9 @@ from toolcards import __version__, gate, hooks, outages
 from toolcards.audit import verification
 from toolcards.database import retry_reads
 from toolcards.models import Approval, Run, ToolCall
-from toolcards.transports import connections, readiness
-from toolcards.transports.api_errors import Problem
-from toolcards.transports.asgi_views import HEADERS, endpoint
+from toolcards.transports.api.api_errors import Problem
+from toolcards.transports.api.asgi_views import HEADERS, endpoint
+from toolcards.transports.background import connections, readiness
 
 
 @endpoint("GET", anybody=True)

@@ -7,11 +7,11 @@ from typing import Any
 
 from django.urls import is_valid_path
 
-from toolcards.transports import scheduler
-from toolcards.transports.agent_socket import AgentSocket
-from toolcards.transports.api_errors import not_found
-from toolcards.transports.asgi_views import Direct, raw_path, refusal, respond
-from toolcards.transports.http_ingest import IngestConsumer
+from toolcards.transports.agents.agent_socket import AgentSocket
+from toolcards.transports.agents.http_ingest import IngestConsumer
+from toolcards.transports.api.api_errors import not_found
+from toolcards.transports.api.asgi_views import Direct, raw_path, refusal, respond
+from toolcards.transports.background import scheduler
 from toolcards.transports.urls import ROUTES
 
 AGENT_SOCKET = "/ws/agent/"

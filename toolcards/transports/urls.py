@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from django.urls import path
 
-from toolcards.transports import ag_ui_proxy, claude_code, gate_api, health, read_api
+from toolcards.transports import health
+from toolcards.transports.agents import ag_ui_proxy, claude_code, gate_api
+from toolcards.transports.api import read_api
 
 # The parts in angle brackets are one segment of the path as it was sent; `%2F` belongs to a name.
 ROUTES = {

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dashboard.networks import is_proxy, to_network
 from dashboard.serving.peers import Peer, UnknownPeers
-from toolcards.transports.lines import LINE, admit
+from toolcards.transports.api.admission import LINE, admit
 
 
 def test_an_address_enters_so_often_and_again_when_one_has_gone() -> None:

@@ -18,7 +18,7 @@ from websockets.frames import apply_mask
 from dashboard.serving.peers import Peer
 from dashboard.serving.ws_protocol import WebSocketProtocol
 from tests.serving import PATIENCE, ROOT
-from toolcards.transports.lines import admit
+from toolcards.transports.api.admission import admit
 
 MOST = 70_000
 REQUEST = (

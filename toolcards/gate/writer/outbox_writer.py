@@ -1,13 +1,12 @@
 """What a transaction will tell others: happenings become payloads, payloads become deliveries, in that transaction.
 
-Nobody listens: nothing is done. Who listens is looked up at most every two seconds.
+Without listeners it writes nothing.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -20,31 +19,11 @@ from toolcards.core.calls.event_order import ENDING, Unsettled
 from toolcards.core.calls.summary import summary
 from toolcards.database import is_transient
 from toolcards.gate.writer.run_cache import RunMemory
-from toolcards.notifications.outbox import PLUGIN, Delivery, Webhook
+from toolcards.models.notifications import PLUGIN, Delivery
+from toolcards.notifications import subscriptions
 from toolcards.showing import redactor
 
 log = logging.getLogger(__name__)
-CACHE_SECONDS = 2.0
-_cache: tuple[float, list[Webhook]] | None = None
-
-
-def clear_cache() -> None:
-    """Look up anew who listens (after a change, and in tests)."""
-    global _cache
-    _cache = None
-
-
-def list_webhooks() -> list[Webhook]:
-    """Return who wants to hear."""
-    global _cache
-    if _cache is None or _cache[0] < time.monotonic():
-        _cache = time.monotonic() + CACHE_SECONDS, list(Webhook.objects.live())
-    return _cache[1]
-
-
-def has_listeners() -> bool:
-    """Return whether anybody would hear it."""
-    return bool(list_webhooks() or hooks.plugins())
 
 
 class Outbox:
@@ -179,7 +158,7 @@ def _build_deliveries(memory: RunMemory, said: dict[str, Any], now: float) -> It
         "created_at": now,
         "next_at": now,
     }
-    for webhook in list_webhooks():
+    for webhook in subscriptions.list_webhooks():
         if webhook.wants(event, memory.row.source_id, severity, said.get("escalated_to", ())):
             yield Delivery(webhook_id=webhook.pk, target=str(webhook.pk), **common)
     if event in (*h.TOOL_EVENTS, h.CORRECTED):

@@ -49,6 +49,7 @@ from toolcards.gate.writer.bulk_sql import (
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.ids import new_id
 from toolcards.models import Run
+from toolcards.notifications import subscriptions
 
 TEXT_GROWTH = 1.25  # a streaming text is written again only when it grew by this much (models.ToolCall)
 SMALL_TEXT = 4_096
@@ -178,14 +179,14 @@ class Transaction:
     def _notify_settled(self, memory: RunMemory, ordinal: int, fact: AnyFact) -> None:
         """What others will be told of a call whose end had to wait for this fact."""
         held = memory.narrator.released(ordinal, fact)
-        if held is not None and outbox_writer.has_listeners():
+        if held is not None and subscriptions.has_listeners():
             self.outbox.settle(memory, held)
 
     def _notify_change(self, memory: RunMemory, before: Card | None, card: Card, fact: AnyFact) -> None:
         """What others will be told of it, and its line in the step log."""
         if matters(before, card):
             events = memory.narrator.told(card.ordinal, before, card, fact, memory.seq)
-            if events and outbox_writer.has_listeners():
+            if events and subscriptions.has_listeners():
                 self.outbox.note(memory, before, card, fact, events)
         step = call_trace.build_step(before, card, fact) if call_trace.is_enabled() else None
         if step is not None:
@@ -196,7 +197,7 @@ class Transaction:
         self.trace_steps.append((memory.row.name, call_trace.build_timed_step(phase, card, self.now, seconds)))
 
     def _notify_run(self, memory: RunMemory, fact: AnyFact) -> None:
-        if isinstance(fact, RunEnded) and outbox_writer.has_listeners():
+        if isinstance(fact, RunEnded) and subscriptions.has_listeners():
             self.outbox.ended(memory, fact)
         if isinstance(fact, RunStarted) and fact.tools:
             memory.offers = None

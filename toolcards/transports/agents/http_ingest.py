@@ -23,11 +23,14 @@ from toolcards.adapters.sse import LineSplitter, Splitter
 from toolcards.database import retry_reads
 from toolcards.gate import RequestRefused
 from toolcards.models import ToolCall
-from toolcards.transports import asgi_views, auth, keyed_bodies, origins, scheduler, shutdown
-from toolcards.transports.api_errors import Problem, of_bad_frame, of_outage, of_refusal, restarting
-from toolcards.transports.connections import Connection
-from toolcards.transports.frame_intake import Intake, adapter_of, frames_of, mode_of, run_named
-from toolcards.transports.lines import admit
+from toolcards.transports import shutdown
+from toolcards.transports.agents import keyed_bodies
+from toolcards.transports.agents.frame_intake import Intake, adapter_of, frames_of, mode_of, run_named
+from toolcards.transports.api import asgi_views, auth, origins
+from toolcards.transports.api.admission import admit
+from toolcards.transports.api.api_errors import Problem, of_bad_frame, of_outage, of_refusal, restarting
+from toolcards.transports.background import scheduler
+from toolcards.transports.background.connections import Connection
 
 log = logging.getLogger(__name__)
 BROKEN = frozenset({"not_json", "not_object", "not_sse", "duplicate_key"})

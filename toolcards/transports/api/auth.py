@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from toolcards import database, outages
 from toolcards.models import READ_ALL, AgentKey, Source, hash_secret
-from toolcards.transports.api_errors import Problem
+from toolcards.transports.api.api_errors import Problem
 
 REMEMBERED = 2.0  # seconds
 KEPT = 10_000

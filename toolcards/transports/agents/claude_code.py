@@ -20,13 +20,14 @@ from toolcards import feed, gate, outages
 from toolcards.adapters import ADAPTERS, BadFrame
 from toolcards.database import report_outage
 from toolcards.gate import RequestRefused
-from toolcards.transports import auth, shutdown
-from toolcards.transports.api_errors import Problem, of_bad_frame, of_outage
-from toolcards.transports.asgi_views import answer, endpoint, refusal
-from toolcards.transports.auth import Caller
-from toolcards.transports.claude_code_input import Hook, gating_event, read
-from toolcards.transports.connections import Connection
-from toolcards.transports.frame_intake import Intake
+from toolcards.transports import shutdown
+from toolcards.transports.agents.claude_code_input import Hook, gating_event, read
+from toolcards.transports.agents.frame_intake import Intake
+from toolcards.transports.api import auth
+from toolcards.transports.api.api_errors import Problem, of_bad_frame, of_outage
+from toolcards.transports.api.asgi_views import answer, endpoint, refusal
+from toolcards.transports.api.auth import Caller
+from toolcards.transports.background.connections import Connection
 
 log = logging.getLogger(__name__)
 LATE = 3.0  # seconds that the clock may be late

@@ -6,10 +6,10 @@ from typing import Any
 
 from django.http import StreamingHttpResponse
 
-from toolcards.transports import read_queries, sse
-from toolcards.transports.api_errors import Problem
-from toolcards.transports.asgi_views import HEADERS, endpoint
-from toolcards.transports.auth import Caller
+from toolcards.transports.api import read_queries, sse
+from toolcards.transports.api.api_errors import Problem
+from toolcards.transports.api.asgi_views import HEADERS, endpoint
+from toolcards.transports.api.auth import Caller
 
 
 @endpoint("GET", "read", people=True)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolcards.adapters import BadFrame, strict
-from toolcards.transports.api_errors import Problem
-from toolcards.transports.auth import Caller
-from toolcards.transports.frame_intake import run_named
+from toolcards.transports.agents.frame_intake import run_named
+from toolcards.transports.api.api_errors import Problem
+from toolcards.transports.api.auth import Caller
 
 HOST_LIMIT = 600.0  # seconds that Claude Code 2.1.329 waits for a hook unless its `timeout` says otherwise
 MARGIN = 10.0  # seconds before the host's limit at which we answer ourselves: an elapsed hook lets the tool run

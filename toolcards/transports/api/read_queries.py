@@ -14,8 +14,8 @@ from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.calls.facts import InputDelta
 from toolcards.database import retry_reads
 from toolcards.models import AmbiguousRun, Approval, Event, Run, ToolCall
-from toolcards.transports.api_errors import Problem, not_found
-from toolcards.transports.auth import Caller
+from toolcards.transports.api.api_errors import Problem, not_found
+from toolcards.transports.api.auth import Caller
 
 MOST = 200
 STATES = frozenset(ToolCallState)

@@ -31,12 +31,12 @@ from toolcards.core.calls import facts as f
 from toolcards.database import read_with_retries, report_outage, retry_reads
 from toolcards.doorbell import get_approvals_bell, listen
 from toolcards.models import Approval, Run
-from toolcards.transports import ag_ui_upstream as upstreams
-from toolcards.transports.api_errors import Problem, not_found
-from toolcards.transports.asgi_views import HEADERS, endpoint
-from toolcards.transports.auth import Caller
-from toolcards.transports.connections import Connection
-from toolcards.transports.frame_intake import Intake, run_named
+from toolcards.transports.agents import ag_ui_upstream as upstreams
+from toolcards.transports.agents.frame_intake import Intake, run_named
+from toolcards.transports.api.api_errors import Problem, not_found
+from toolcards.transports.api.asgi_views import HEADERS, endpoint
+from toolcards.transports.api.auth import Caller
+from toolcards.transports.background.connections import Connection
 
 log = logging.getLogger(__name__)
 LONGEST_WAIT = 60.0  # seconds

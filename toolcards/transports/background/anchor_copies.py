@@ -17,7 +17,7 @@ from django.conf import settings
 
 from toolcards.audit import anchor
 from toolcards.audit.anchor import Anchor, NotOurs
-from toolcards.transports import webhooks
+from toolcards.notifications import webhooks
 
 log = logging.getLogger(__name__)
 EVERY = 2.0  # seconds between two looks

@@ -16,9 +16,9 @@ from typing import Any
 from toolcards.audit.verification import Finding
 from toolcards.core.calls import tool_events as h
 from toolcards.core.calls.call_json import moment
-from toolcards.gate.writer import outbox_writer
 from toolcards.models import Source
-from toolcards.notifications.outbox import Delivery
+from toolcards.models.notifications import Delivery
+from toolcards.notifications import subscriptions
 from toolcards.sources import badges as health
 
 EVERY = 30.0  # seconds between two looks
@@ -30,7 +30,7 @@ _ID = re.compile(r"evt_s(\d+)-([a-z-]+?)-(\d+)(-over)?")
 
 def look(now: float | None = None) -> int:
     """Write down what is to be told of the sources as they are now; return how many deliveries that is."""
-    if not outbox_writer.list_webhooks():
+    if not subscriptions.list_webhooks():
         return 0
     now = time.time() if now is None else now
     return _write(_news(now), now)
@@ -52,7 +52,7 @@ def _write(news: Iterable[tuple[int, str, dict[str, Any]]], now: float) -> int:
         Delivery(webhook_id=webhook.pk, target=str(webhook.pk), event_id=said["id"], event=said["event"],
                  severity=severity, payload=json.dumps(said), created_at=now, next_at=now)
         for source, severity, said in news
-        for webhook in outbox_writer.list_webhooks()
+        for webhook in subscriptions.list_webhooks()
         if webhook.wants(said["event"], source, severity)
     ]  # fmt: skip
     Delivery.objects.bulk_create(rows, ignore_conflicts=True)

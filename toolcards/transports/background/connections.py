@@ -12,7 +12,7 @@ from collections.abc import Callable
 from django.conf import settings
 
 from toolcards import gate
-from toolcards.transports.auth import Caller, still_live
+from toolcards.transports.api.auth import Caller, still_live
 
 KEYS_EVERY = 2.0  # seconds
 

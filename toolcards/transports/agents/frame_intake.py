@@ -14,8 +14,8 @@ from toolcards.core.calls import facts as f
 from toolcards.core.runs.skipped_frames import Skipped
 from toolcards.ids import new_id
 from toolcards.models import Source
-from toolcards.transports.api_errors import Problem
-from toolcards.transports.auth import Caller
+from toolcards.transports.api.api_errors import Problem
+from toolcards.transports.api.auth import Caller
 
 MODES = ("gate", "observe")
 RUN_LENGTH = 200

@@ -21,10 +21,11 @@ from django.views.decorators.csrf import csrf_exempt
 
 from toolcards.adapters import BadFrame
 from toolcards.gate import RequestRefused
-from toolcards.transports import auth, shutdown
-from toolcards.transports.api_errors import Problem, not_found, of_bad_frame, of_outage, of_refusal, restarting
-from toolcards.transports.auth import Caller
-from toolcards.transports.lines import admit
+from toolcards.transports import shutdown
+from toolcards.transports.api import auth
+from toolcards.transports.api.admission import admit
+from toolcards.transports.api.api_errors import Problem, not_found, of_bad_frame, of_outage, of_refusal, restarting
+from toolcards.transports.api.auth import Caller
 
 log = logging.getLogger(__name__)
 View = Callable[..., Awaitable[Any]]

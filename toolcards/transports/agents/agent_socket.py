@@ -18,11 +18,13 @@ from django.conf import settings
 from toolcards import feed, gate, outages
 from toolcards.adapters import BadFrame
 from toolcards.database import LONGEST_PAUSE, report_outage
-from toolcards.transports import auth, origins, scheduler, shutdown
-from toolcards.transports.api_errors import Problem, of_outage
-from toolcards.transports.connections import Connection
-from toolcards.transports.frame_intake import TOO_MANY_GAPS, Intake, adapter_of, frames_of, mode_of, run_named
-from toolcards.transports.lines import admit
+from toolcards.transports import shutdown
+from toolcards.transports.agents.frame_intake import TOO_MANY_GAPS, Intake, adapter_of, frames_of, mode_of, run_named
+from toolcards.transports.api import auth, origins
+from toolcards.transports.api.admission import admit
+from toolcards.transports.api.api_errors import Problem, of_outage
+from toolcards.transports.background import scheduler
+from toolcards.transports.background.connections import Connection
 
 # The way back of an answer: what a gating connection asked is for such connections, not for one that only watches the
 # run, and the other way round.

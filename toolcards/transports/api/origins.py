@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 
-from toolcards.transports.api_errors import Problem
+from toolcards.transports.api.api_errors import Problem
 
 _SCHEMES = {"ws": "http", "wss": "https", "http": "http", "https": "https"}
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})

@@ -26,12 +26,10 @@ from toolcards.audit.trail import Act, write
 from toolcards.core.calls import tool_events as h
 from toolcards.database import is_transient, report_outage
 from toolcards.doorbell import EVERY_RUN, listen
-from toolcards.gate.writer import outbox_writer
 from toolcards.models import ToolCall
-from toolcards.notifications import formats, mail
-from toolcards.notifications.outbox import KEEP_DAYS, PLUGIN, Delivery, Webhook
-from toolcards.transports import webhooks
-from toolcards.transports.webhooks import Hostile, NotDelivered
+from toolcards.models.notifications import KEEP_DAYS, PLUGIN, Delivery, Webhook
+from toolcards.notifications import formats, mail, subscriptions, webhooks
+from toolcards.notifications.webhooks import Hostile, NotDelivered
 
 log = logging.getLogger(__name__)
 LEASE = 30.0  # seconds that a delivery is held by who took it
@@ -81,7 +79,7 @@ class Turns:
     def begin(self) -> None:
         """Give a turn to every target that something is due for, as long as there are threads."""
         global _pruned
-        if outbox_writer.has_listeners():
+        if subscriptions.has_listeners():
             with self._lock:
                 without = self._busy | (self._slow if len(self._busy & self._slow) >= SLOW_AT_ONCE else set())
             for target in Delivery.objects.due(time.time()).exclude(target__in=without).values_list("target")[:BATCH]:

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from toolcards.transports.addresses import Address, public
+from toolcards.notifications.public_addresses import Address, public
 
 SECONDS = 5.0
 READ_MOST = 64 << 10

@@ -12,9 +12,9 @@ from typing import Any
 
 from toolcards import gate
 from toolcards.adapters import BadFrame
-from toolcards.transports.api_errors import Problem
-from toolcards.transports.auth import Caller
-from toolcards.transports.frame_intake import Intake
+from toolcards.transports.agents.frame_intake import Intake
+from toolcards.transports.api.api_errors import Problem
+from toolcards.transports.api.auth import Caller
 
 log = logging.getLogger(__name__)
 TOGETHER = 60.0  # seconds to wait for a request with the same key that came before

@@ -12,10 +12,10 @@ from toolcards.adapters import strict
 from toolcards.database import read_with_retries
 from toolcards.models import Approval
 from toolcards.transports import shutdown
-from toolcards.transports.api_errors import Problem, not_found
-from toolcards.transports.asgi_views import endpoint
-from toolcards.transports.auth import Caller
-from toolcards.transports.frame_intake import run_named
+from toolcards.transports.agents.frame_intake import run_named
+from toolcards.transports.api.api_errors import Problem, not_found
+from toolcards.transports.api.asgi_views import endpoint
+from toolcards.transports.api.auth import Caller
 
 LONGEST_WAIT = 60.0  # seconds
 READABLE_DEPTH = 200  # of the body of a result, so that one beyond the limits can be written down as that

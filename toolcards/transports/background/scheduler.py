@@ -14,8 +14,9 @@ from django.conf import settings
 from toolcards import gate, hooks
 from toolcards.audit import verification
 from toolcards.database import report_outage
+from toolcards.notifications import dispatcher, source_alerts
 from toolcards.sources import capabilities
-from toolcards.transports import alerts, anchor_copies, connections, dispatcher, readiness
+from toolcards.transports.background import anchor_copies, connections, readiness
 
 log = logging.getLogger(__name__)
 _tasks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None]] = weakref.WeakKeyDictionary()
@@ -23,7 +24,7 @@ RETAIN = 60.0  # seconds between two rounds of retention
 _sweep = database_sync_to_async(gate.sweep, thread_sensitive=False)
 VERIFY_EVERY = 3600.0  # seconds after which the whole audit trail is verified again
 VERIFY_LOOK = 60.0  # seconds between two looks at its end
-_look = database_sync_to_async(alerts.look, thread_sensitive=False)
+_look = database_sync_to_async(source_alerts.look, thread_sensitive=False)
 _keep = database_sync_to_async(capabilities.keep, thread_sensitive=False)
 _retain = database_sync_to_async(gate.run_retention, thread_sensitive=False)
 
@@ -65,7 +66,7 @@ async def _clock() -> None:
 
 async def _alerting() -> None:
     while True:
-        await asyncio.sleep(alerts.EVERY)
+        await asyncio.sleep(source_alerts.EVERY)
         try:
             await _look()
         except Exception as error:
@@ -115,7 +116,7 @@ def verify_if_due(now: float | None = None) -> verification.Finding | None:
     finding = verification.check()
     if finding.fault:
         log.error("audit: %s: %s", finding.title, finding.fault)
-        alerts.trail(finding)
+        source_alerts.trail(finding)
     return finding
 
 
