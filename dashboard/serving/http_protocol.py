@@ -1,7 +1,7 @@
 """uvicorn's HTTP protocol with limits of size and time on all that comes before an answer.
 
 A head must be complete soon and be small. A body may not rest for long, unless the application said that its sender is
-known and streams (`transports.api.admission`). What is still sent after an answer is read for a moment, so that the sender sees
+known and streams (`api.admission`). What is still sent after an answer is read for a moment, so that the sender sees
 the answer, and then the connection ends. An address has only so many connections that are not known yet: beyond that,
 the oldest that keeps us waiting gives way to the newest.
 """
