@@ -16,7 +16,7 @@ from dashboard.help import answers
 from toolcards.adapters import ADAPTERS
 from toolcards.core.policy.language import document as policy_documents
 from toolcards.models import EVERY_SCOPE
-from toolcards.transports import gate_api
+from toolcards.transports.agents import gate_api
 from toolcards.transports.urls import ROUTES
 
 

@@ -18,7 +18,7 @@ from toolcards import gate
 from toolcards.core.calls.call_json import call_json
 from toolcards.core.policy.language.presets import PACKS
 from toolcards.models import Approval, Run, ToolCall
-from toolcards.transports import read_queries
+from toolcards.transports.api import read_queries
 from toolcards.transports.urls import ROUTES
 
 NAMES = [path.stem for path in sorted(documents.FOLDER.glob("*.md"))]
