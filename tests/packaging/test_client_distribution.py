@@ -1,0 +1,110 @@
+"""`toolcards-client`: the client as a distribution of its own, alone and next to the server."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.serving import PATIENCE, ROOT
+from toolcards import __version__
+
+PROJECT = ROOT / "packaging" / "client"
+REPORT_ORIGIN = "import toolcards.client as client; print(client.__file__)"
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    process = subprocess.run(
+        [str(word) for word in command], cwd=cwd, capture_output=True, text=True, timeout=3 * PATIENCE
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
+    return process.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel with the pinned hatchling, without a network."""
+    folder = tmp_path_factory.mktemp("wheel")
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=PROJECT)
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+class Environment:
+    """An empty virtual environment; packages are installed and removed by the pip of the tests."""
+
+    def __init__(self, folder: Path) -> None:
+        venv.create(folder, with_pip=False)
+        self.folder, self.python = folder, folder / "bin" / "python"
+
+    def run_pip(self, *words: str | Path) -> None:
+        run(sys.executable, "-m", "pip", "--python", self.python, "-q", *words, cwd=self.folder)
+
+    def install(self, wheel: Path) -> None:
+        self.run_pip("install", "--no-index", "--no-deps", wheel)
+
+    def run_python(self, code: str, *options: str, cwd: Path | None = None) -> str:
+        return run(self.python, *options, "-c", code, cwd=cwd or self.folder).strip()
+
+    @property
+    def site_packages(self) -> Path:
+        return Path(self.run_python("import sysconfig; print(sysconfig.get_path('purelib'))"))
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Environment:
+    return Environment(tmp_path / "environment")
+
+
+def add_server(environment: Environment) -> Path:
+    """Add the packages that the server's wheel installs, as far as the client goes."""
+    package = environment.site_packages / "toolcards"
+    package.mkdir()
+    (package / "__init__.py").write_text('__version__ = "server"\n')
+    (package / "client").symlink_to(ROOT / "toolcards" / "client")
+    return package
+
+
+def test_the_client_is_imported_from_its_own_distribution_and_needs_nothing_else(
+    wheel: Path, environment: Environment
+) -> None:
+    environment.install(wheel)
+    code = (
+        "import sys, importlib.metadata as metadata, importlib.resources as resources\n"
+        "from toolcards.client import Toolcards, gated, hooks, plain\n"
+        "outside = {name.partition('.')[0] for name in sys.modules} - sys.stdlib_module_names\n"
+        "outside -= {'toolcards', '__main__', 'sitecustomize', 'usercustomize', 'distutils-precedence'}\n"
+        "print(metadata.version('toolcards-client'), metadata.requires('toolcards-client'), sorted(outside))\n"
+        "assert (resources.files('toolcards.client') / 'py.typed').is_file()\n"
+        "assert (resources.files('toolcards.client.common') / 'tools.toml').is_file()\n"
+    )
+    assert environment.run_python(code) == f"{__version__} None []"
+
+
+def test_next_to_the_server_the_servers_client_is_imported(wheel: Path, environment: Environment) -> None:
+    environment.install(wheel)
+    package = add_server(environment)
+    assert environment.run_python(REPORT_ORIGIN) == str(package / "client" / "__init__.py")
+    environment.run_pip("uninstall", "-y", "toolcards-client")
+    assert environment.run_python(REPORT_ORIGIN) == str(package / "client" / "__init__.py")
+
+
+def test_a_copy_next_to_the_agents_code_comes_first(wheel: Path, environment: Environment, tmp_path: Path) -> None:
+    environment.install(wheel)
+    copy = tmp_path / "agent" / "toolcards" / "client"
+    copy.mkdir(parents=True)
+    (copy / "__init__.py").touch()
+    assert environment.run_python(REPORT_ORIGIN, cwd=tmp_path / "agent") == str(copy / "__init__.py")
+
+
+def test_the_wheel_owns_no_file_of_the_server(wheel: Path) -> None:
+    tops = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    assert tops == {"_toolcards_client", "toolcards-client.pth", f"toolcards_client-{__version__}.dist-info"}
+
+
+def test_the_licence_is_the_servers() -> None:
+    assert (PROJECT / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
