@@ -20,7 +20,7 @@ from dashboard.accounts import roles as keeping
 from dashboard.accounts import sign_in_links
 from dashboard.accounts.access import needs
 from dashboard.accounts.forms import OwnPasswordForm
-from dashboard.forms import NamesField
+from dashboard.form_fields import NamesField
 from dashboard.policy.emergency import is_freshly_signed_in
 
 RIGHT = "auth.change_user"

@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils import timezone
 
-from dashboard.forms import KeyForm
+from dashboard.sources.forms import KeyForm
 from toolcards.audit.trail import Act, write
 from toolcards.models import AgentKey, Source
 

@@ -16,8 +16,9 @@ from django.views.decorators.http import require_GET, require_POST
 from dashboard.accounts import sign_in_log
 from dashboard.accounts.access import VOTE, needs
 from dashboard.cards import rendering, risk
-from dashboard.forms import BallotForm, told
+from dashboard.form_fields import join_errors
 from dashboard.inbox import groups, history
+from dashboard.inbox.forms import BallotForm
 from toolcards import gate
 from toolcards.gate import RequestRefused
 from toolcards.models import Approval, ToolCall
@@ -100,7 +101,7 @@ def vote(request: HttpRequest, pk: str) -> HttpResponse:
     """Cast this person's vote, for what their page showed."""
     form = BallotForm(request.POST)
     if not form.is_valid():
-        return _render_rejected(request, pk, 422, told(form))
+        return _render_rejected(request, pk, 422, join_errors(form))
     try:
         gate.vote(request.user, form.ballot(pk, signed_in_at=sign_in_log.get_sign_in_time(request)))
     except RequestRefused as refused:

@@ -8,18 +8,19 @@ from urllib.parse import parse_qs
 
 from django.template.loader import render_to_string
 
-from dashboard import pages, status_banner
-from dashboard.cards import rendering
+from dashboard import status_banner
+from dashboard.cards import event_log, rendering, timeline
+from dashboard.inbox import groups
+from dashboard.inbox import views as inbox_views
 from dashboard.live import waiting_badge
 from dashboard.live.base_board import THROTTLE_SECONDS, BoardNews, LiveBoard
 from dashboard.live.frames import Frame, build_part, place_card
+from dashboard.runs import overview, tables
 from dashboard.runs.filters import CallFilters, RunFilters
 from dashboard.sources import checklist
 from toolcards.models import Run, ToolCall
 
-RECHECK_SECONDS = (
-    2.0  # seconds after which switches and count are looked at without news; break-glass ends by the clock
-)
+RECHECK_SECONDS = 2.0  # between two reads of switches and the count without changes; break-glass ends by the clock
 
 
 class SentParts:
@@ -98,7 +99,7 @@ class RunBoard(LiveBoard):
             )
         if self.view:
             return {}
-        return {str(call.ordinal): place_card(call) for call in pages.run_window(self.run, removed=True)}
+        return {str(call.ordinal): place_card(call) for call in tables.list_run_cards(self.run, removed=True)}
 
     def cards_changed(self, calls: Iterable[ToolCall]) -> dict[str, str]:
         """Return those of this run."""
@@ -113,10 +114,12 @@ class RunBoard(LiveBoard):
             return {}
         run = Run.objects.select_related("source").get(pk=self.run)
         parts = {
-            "head": build_part("#run-head", "outerMorph", render_to_string("runs/_head.html", pages.run_head(run)))
+            "head": build_part(
+                "#run-head", "outerMorph", render_to_string("runs/_head.html", tables.build_run_header(run))
+            )
         }
         if self.view == "timeline":
-            drawn = render_to_string("runs/_timeline.html", pages.build_timeline(run))
+            drawn = render_to_string("runs/_timeline.html", timeline.build_timeline(run))
             parts["timeline"] = build_part("#timeline", "innerMorph", drawn)
         return parts
 
@@ -124,7 +127,7 @@ class RunBoard(LiveBoard):
     def _one(calls: Iterable[ToolCall]) -> dict[str, str]:
         parts = {}
         for call in calls:
-            story = render_to_string("calls/_story.html", {"story": pages.list_event_lines(call), "call": call})
+            story = render_to_string("calls/_story.html", {"story": event_log.list_event_lines(call), "call": call})
             parts = {
                 "card": build_part("#board", "place", rendering.render_uncached(call, full=True)),
                 "story": build_part("#story", "innerMorph", story),
@@ -141,7 +144,7 @@ class CallsBoard(LiveBoard):
 
     def cards_now(self) -> dict[str, str]:
         """Return the newest page."""
-        return {call.public_id: place_card(call) for call in pages.calls_window(self.filters).calls}
+        return {call.public_id: place_card(call) for call in tables.list_calls(self.filters).calls}
 
     def cards_changed(self, calls: Iterable[ToolCall]) -> dict[str, str]:
         """Return what belongs there; a card that left its state is renewed where it stands."""
@@ -159,7 +162,7 @@ class WaitingBoard(LiveBoard):
 
     def cards_now(self) -> dict[str, str]:
         """Return all that wait."""
-        return {call.public_id: place_card(call) for call in pages.waiting_window()}
+        return {call.public_id: place_card(call) for call in tables.list_waiting_calls()}
 
     def cards_changed(self, calls: Iterable[ToolCall]) -> dict[str, str]:
         """Return those that began to wait, and those that did."""
@@ -193,9 +196,7 @@ class InboxBoard(WaitingBoard):
 
     def slowly(self) -> dict[str, str]:
         """Return the line that says how many wait, and since when; and which of them share a shape."""
-        from dashboard.inbox import groups, views
-
-        html = render_to_string("approvals/_head.html", {"queue": views.summarize_queue()})
+        html = render_to_string("approvals/_head.html", {"queue": inbox_views.summarize_queue()})
         return {
             "head": build_part("#waiting-line", "outerMorph", html.strip()),
             "alike": build_part("#batch", "innerMorph", groups.render_groups()),
@@ -207,7 +208,7 @@ class OverviewBoard(WaitingBoard):
 
     def slowly(self) -> dict[str, str]:
         """Return everything below the waiting strip."""
-        return {"now": build_part("#now", "innerMorph", render_to_string("now/_now.html", pages.now()))}
+        return {"now": build_part("#now", "innerMorph", render_to_string("now/_now.html", overview.build_overview()))}
 
 
 class RunsBoard(LiveBoard):
@@ -221,7 +222,7 @@ class RunsBoard(LiveBoard):
 
     def slowly(self) -> dict[str, str]:
         """Return the first page's rows."""
-        rows = render_to_string("runs/_rows.html", {"rows": pages.run_rows(self.filters)[0]})
+        rows = render_to_string("runs/_rows.html", {"rows": tables.list_run_rows(self.filters)[0]})
         return {"rows": build_part("#runs-body", "innerMorph", rows)}
 
 

@@ -11,7 +11,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 
-from dashboard.forms import NamesField
+from dashboard.form_fields import NamesField
 from toolcards.core.calls.tool_events import EVENTS
 from toolcards.models import Source
 from toolcards.models.notifications import SEVERITIES, Webhook

@@ -7,9 +7,9 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
 from dashboard.accounts.access import EDIT_POLICY, needs
-from dashboard.forms import EFFECTS
 from dashboard.policy import explanation as reasons
 from dashboard.policy import suggestions
+from dashboard.policy.forms import EFFECTS
 from dashboard.policy.simulation import impact
 from toolcards.core.calls.card import Card
 from toolcards.models import ToolCall

@@ -11,8 +11,8 @@ from django.views.decorators.http import require_http_methods
 
 from dashboard import url_helpers
 from dashboard.accounts.access import EDIT_POLICY, needs
-from dashboard.forms import TryForm
 from dashboard.policy import dry_run, view_models
+from dashboard.policy.forms import TryForm
 from toolcards.gate import policy_store
 from toolcards.models import Approval, ToolCall
 

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods
 
 from dashboard.accounts import sign_in_log
 from dashboard.accounts.access import VIEW, api, fault, needs
-from dashboard.forms import read_json
+from dashboard.form_fields import read_json
 from toolcards import gate
 from toolcards.audit.trail import AuditRow
 from toolcards.gate import RequestRefused, emergency

@@ -13,7 +13,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.accounts.access import EDIT_POLICY, VIEW, VOTE, api, fault, needs
-from dashboard.forms import read_json
+from dashboard.form_fields import read_json
 from toolcards.gate import NotFound
 from toolcards.gate.decisions import grants as given
 from toolcards.models import Grant

@@ -7,7 +7,8 @@ from typing import Any
 
 from django import forms
 
-from dashboard.forms import EFFECTS, JsonField, NamesField
+from dashboard.form_fields import JsonField, NamesField
+from dashboard.policy.forms import EFFECTS
 from toolcards.core.calls.card import KINDS
 from toolcards.core.policy.language.document import Finding, PolicyError
 from toolcards.core.policy.matching.matchers import MATCHERS

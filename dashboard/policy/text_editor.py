@@ -10,8 +10,8 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
 from dashboard.accounts.access import EDIT_POLICY, needs
-from dashboard.forms import TextForm
 from dashboard.policy import yaml_io
+from dashboard.policy.forms import TextForm
 from toolcards.client.common.canonical_json import digest
 from toolcards.core.policy.language.document import Finding, PolicyError
 from toolcards.gate import policy_store

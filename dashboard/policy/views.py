@@ -13,8 +13,8 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from dashboard import url_helpers
 from dashboard.accounts.access import EDIT_POLICY, needs
-from dashboard.forms import ActivateForm, DefaultForm, ImportForm, SimulationForm, TryForm
 from dashboard.policy import dry_run_views, suggestions, view_models, yaml_io
+from dashboard.policy.forms import ActivateForm, DefaultForm, ImportForm, SimulationForm, TryForm
 from dashboard.policy.rule_form import RuleForm, rule_to_fields
 from dashboard.policy.simulation import impact, jobs
 from toolcards import gate

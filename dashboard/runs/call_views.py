@@ -6,9 +6,10 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
-from dashboard import pages, url_helpers
+from dashboard import url_helpers
 from dashboard.accounts.access import needs
-from dashboard.cards import labels
+from dashboard.cards import event_log, labels
+from dashboard.runs import tables
 from dashboard.runs.filters import CallFilters
 from dashboard.runs.views import read_query_number
 from toolcards.core.calls.card import KINDS
@@ -21,12 +22,12 @@ def calls(request: HttpRequest) -> HttpResponse:
     """All calls, newest first."""
     filters = CallFilters.read(request.META.get("QUERY_STRING", ""))
     before = read_query_number(request, "before")
-    found = pages.calls_window(filters, before=before)
+    page = tables.list_calls(filters, before=before)
     context = {
-        "filters": filters, "calls": found.calls, "before": before, "kinds": KINDS,
+        "filters": filters, "calls": page.calls, "before": before, "kinds": KINDS,
         "states": [(str(state), look.word) for state, look in labels.STATE_LABELS.items()],
-        "more": found.more, "searched": found.searched,
-        "any": bool(found.calls) or ToolCall.objects.exists(),
+        "more": page.more, "searched": page.searched, "names": tables.list_filter_names(),
+        "any": bool(page.calls) or ToolCall.objects.exists(),
     }  # fmt: skip
     return render(request, "calls/calls.html", context)
 
@@ -38,4 +39,6 @@ def call(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
     rows = ToolCall.objects.not_removed().select_related("run", "run__source")
     found = get_object_or_404(rows, run_id=run, ordinal=ordinal)
     socket = url_helpers.build_run_socket_url(found.run, call=ordinal)
-    return render(request, "calls/call.html", {"call": found, "story": pages.list_event_lines(found), "socket": socket})
+    return render(
+        request, "calls/call.html", {"call": found, "story": event_log.list_event_lines(found), "socket": socket}
+    )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from django import forms
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_POST
 
 from dashboard.accounts.access import VOTE, api, body_of, by_body, fault, needs
-from dashboard.forms import FindingForm, told
+from dashboard.form_fields import join_errors
 from dashboard.inbox.views import (
     HttpResponseSeeOther,
     find_return_path,
@@ -16,8 +17,20 @@ from dashboard.inbox.views import (
 )
 from toolcards import gate
 from toolcards.core.calls.call_json import call_json
-from toolcards.gate import RequestRefused
+from toolcards.gate import ManualOutcome, RequestRefused
 from toolcards.models import ToolCall
+
+
+class OutcomeForm(forms.Form):
+    """How a call ended whose result was never received, as a person found out."""
+
+    outcome = forms.ChoiceField(choices=[(name, name) for name in ("succeeded", "failed")])
+    rev = forms.IntegerField(min_value=0)
+    note = forms.CharField(max_length=2000, required=False)
+
+    def outcome_of(self, run: int, ordinal: int) -> ManualOutcome:
+        """Return the outcome for that call."""
+        return ManualOutcome(run, ordinal, **self.cleaned_data)
 
 
 @require_POST
@@ -26,11 +39,11 @@ def _settle_by_form(request: HttpRequest, run: int, ordinal: int) -> HttpRespons
     call = _find_call(run, ordinal)
     if call is None:
         raise Http404
-    form = FindingForm(request.POST)
+    form = OutcomeForm(request.POST)
     if not form.is_valid():
-        return render_rejected_vote(request, call, 422, told(form))
+        return render_rejected_vote(request, call, 422, join_errors(form))
     try:
-        gate.record_manual_outcome(request.user, form.finding(run, ordinal))
+        gate.record_manual_outcome(request.user, form.outcome_of(run, ordinal))
     except RequestRefused as refused:
         return render_rejected_vote(request, _find_call(run, ordinal) or call, refused.status, refused.message)
     if is_htmx_request(request):
@@ -44,11 +57,11 @@ def _settle_by_json(request: HttpRequest, run: int, ordinal: int) -> HttpRespons
         body = body_of(request)
     except (ValueError, RecursionError):
         return fault(400, "not_json", "The body is not JSON.")
-    form = FindingForm(body if isinstance(body, dict) else {})
+    form = OutcomeForm(body if isinstance(body, dict) else {})
     if not form.is_valid():
         return fault(422, "invalid_finding", "Say outcome (succeeded or failed), rev and, if you like, a note.")
     try:
-        gate.record_manual_outcome(request.user, form.finding(run, ordinal))
+        gate.record_manual_outcome(request.user, form.outcome_of(run, ordinal))
     except RequestRefused as refused:
         return fault(refused.status, refused.code, refused.message, **refused.told)
     call = _find_call(run, ordinal)

@@ -8,9 +8,10 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from dashboard import pages, url_helpers
+from dashboard import url_helpers
 from dashboard.accounts.access import needs
-from dashboard.cards import call_trace
+from dashboard.cards import call_trace, timeline
+from dashboard.runs import tables
 from dashboard.runs.filters import STATUSES, RunFilters
 from toolcards.models import AmbiguousRun, Run, Source, ToolCall
 
@@ -22,7 +23,7 @@ def runs(request: HttpRequest) -> HttpResponse:
     query = request.META.get("QUERY_STRING", "")
     filters = RunFilters.read(query)
     before = read_query_number(request, "before")
-    rows, more = pages.run_rows(filters, before=before)
+    rows, more = tables.list_run_rows(filters, before=before)
     agents = Run.objects.exclude(agent="").order_by("agent").values_list("agent", flat=True).distinct()[:50]
     context = {
         "filters": filters, "rows": rows, "more": more, "before": before, "agents": agents, "statuses": STATUSES,
@@ -45,7 +46,7 @@ def run(request: HttpRequest, name: str) -> HttpResponse:
         if not others:
             raise Http404("There is no such run.") from None
         return _render_choice(request, name, others, missing=source)
-    return render(request, "runs/run.html", pages.run_head(found) | _build_tab(request, found))
+    return render(request, "runs/run.html", tables.build_run_header(found) | _build_tab(request, found))
 
 
 def _build_tab(request: HttpRequest, run: Run) -> dict[str, Any]:
@@ -62,10 +63,10 @@ def _build_tab(request: HttpRequest, run: Run) -> dict[str, Any]:
         "socket": url_helpers.build_run_socket_url(run, **({"tab": live} if live else {})),
     }
     if tab == "timeline":
-        return context | pages.build_timeline(run, around) | {"around": around}
+        return context | timeline.build_timeline(run, around) | {"around": around}
     if tab == "steps":
         return context | call_trace.list_trace_lines(run)
-    calls = pages.run_window(run.pk, before=before)
+    calls = tables.list_run_cards(run.pk, before=before)
     first = calls[0].ordinal if calls else 0
     older = first and ToolCall.objects.not_removed().filter(run=run, ordinal__lt=first).exists()
     return context | {"calls": calls, "older": first if older else 0}
@@ -73,7 +74,7 @@ def _build_tab(request: HttpRequest, run: Run) -> dict[str, Any]:
 
 def _render_choice(request: HttpRequest, name: str, runs: list[Run], missing: str = "") -> HttpResponse:
     """List the runs of this name; `missing` is the source that was asked for and has none."""
-    rows = [(pages.run_row(run), pages.newest_call(run)) for run in runs]
+    rows = [(tables.build_run_row(run), tables.find_newest_call(run)) for run in runs]
     context = {"name": name, "missing": missing, "rows": rows}
     return render(request, "runs/choice.html", context, status=404 if missing else 200)
 

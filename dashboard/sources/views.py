@@ -17,8 +17,8 @@ from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.accounts.access import KEYS, needs
 from dashboard.cards import skipped_frames as skipped
-from dashboard.forms import KeyForm
 from dashboard.sources import proving
+from dashboard.sources.forms import KeyForm
 from toolcards import hooks
 from toolcards.adapters import ADAPTERS
 from toolcards.core.runs.skipped_frames import SkippedFrames

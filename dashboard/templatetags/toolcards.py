@@ -13,7 +13,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from dashboard import url_helpers
-from dashboard.cards import icons, safe_text
+from dashboard.cards import icons, rendering, safe_text
 from toolcards import __version__
 from toolcards.models import ToolCall
 
@@ -110,37 +110,8 @@ def here(context: dict[str, Any], prefix: str) -> SafeString | str:
     return format_html('aria-current="{}"', "page" if path == prefix else "true") if open_now else ""
 
 
-@register.simple_tag
-def waiting_now() -> dict[str, Any]:
-    """What waits for people, for the navigation of every page."""
-    from dashboard.live import waiting_badge
-
-    return waiting_badge.read_badge()
-
-
-@register.simple_tag
-def standing_now() -> dict[str, Any]:
-    """What the top of every page tells: kill switch, break-glass, outages."""
-    from dashboard import status_banner
-
-    return status_banner.read_banner()
-
-
-@register.simple_tag
-def names_in_use() -> dict[str, list[str]]:
-    """The tools and agents of the latest calls, as suggestions beside a filter.
-
-    Browsers draw a suggestion as it is, so names with characters that mislead are none; the filter still finds them.
-    """
-    rows = list(ToolCall.objects.not_removed().order_by("-pk").values_list("tool", "agent")[:2_000])
-    tools, agents = ({row[n] for row in rows if row[n] and safe_text.mark_text(row[n]) == row[n]} for n in (0, 1))
-    return {"tools": sorted(tools)[:100], "agents": sorted(agents)[:100]}
-
-
 @register.simple_tag(takes_context=True)
 def card(context: dict[str, Any], call: ToolCall, full: bool = False) -> SafeString:
     """The call's card, with this reader's form token in it, so that voting needs no script."""
-    from dashboard.cards import rendering
-
     back = context["request"].get_full_path() if "request" in context else ""
     return rendering.render_for_reader(call, token=str(context.get("csrf_token", "")), full=full, back=back)

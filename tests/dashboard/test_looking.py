@@ -10,7 +10,8 @@ import pytest
 from django.test import Client
 
 from dashboard import url_helpers
-from dashboard.pages import minutes, shares
+from dashboard.runs.overview import count_by_minute
+from dashboard.runs.tables import compute_state_bar
 from toolcards.core.calls import facts as f
 from toolcards.models import Run, ToolCall
 
@@ -186,12 +187,12 @@ def test_signing_out_takes_a_post(viewer: Client) -> None:
 
 
 def test_a_state_bar_fills_its_line() -> None:
-    parts = shares({"output-available": 3, "output-error": 1})
+    parts = compute_state_bar({"output-available": 3, "output-error": 1})
     assert [(part.word, part.x, part.width) for part in parts] == [("Done", 0.0, 75.0), ("Failed", 75.0, 25.0)]
 
 
 def test_an_hour_has_sixty_bars() -> None:
-    assert len(minutes([])) == 60 and all(bar.high == 0 for bar in minutes([(None, "output-error")]))
+    assert len(count_by_minute([])) == 60 and all(bar.high == 0 for bar in count_by_minute([(None, "output-error")]))
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.accounts.access import EDIT_POLICY, needs
-from dashboard.forms import SimulationForm
 from dashboard.policy import view_models
+from dashboard.policy.forms import SimulationForm
 from dashboard.policy.simulation import impact, jobs
 from dashboard.policy.simulation.past_calls import Span
 

@@ -1,0 +1,19 @@
+"""What every page shows around its content; read only where a template asks for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.utils.functional import SimpleLazyObject
+
+from dashboard import status_banner
+from dashboard.live import waiting_badge
+
+
+def add_site_status(request: HttpRequest) -> dict[str, Any]:
+    """Return `waiting`, the count of waiting calls, and `standing`, what the banner says."""
+    return {
+        "waiting": SimpleLazyObject(waiting_badge.read_badge),
+        "standing": SimpleLazyObject(status_banner.read_banner),
+    }

@@ -1,0 +1,65 @@
+"""Form fields that several rooms share: JSON, lists of names, and errors in one line."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django import forms
+
+
+def join_errors(form: forms.Form) -> str:
+    """Return what is wrong with the form, in one line."""
+    return " ".join(f"{name}: {' '.join(said)}" for name, said in form.errors.items())
+
+
+def read_json(text: str) -> Any:
+    """Return the JSON that a person typed, or say what is wrong with it; NaN and doubled keys are refused."""
+    try:
+        return json.loads(text, parse_constant=_reject_constant, object_pairs_hook=_reject_duplicates)
+    except (ValueError, RecursionError) as error:
+        raise forms.ValidationError(f"This is not JSON: {error}.") from None
+
+
+def _reject_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name stands twice in one object")
+    return found
+
+
+class NamesField(forms.CharField):
+    """Names or patterns, separated by commas or line breaks."""
+
+    def to_python(self, value: Any) -> list[str]:
+        """Return the names."""
+        text = super().to_python(value)
+        return [name for name in (part.strip() for part in text.replace("\n", ",").split(",")) if name]
+
+    def prepare_value(self, value: Any) -> Any:
+        """Show names as people write them."""
+        return ", ".join(value) if isinstance(value, list) else value
+
+
+class JsonField(forms.CharField):
+    """JSON that a person types; an object, or nothing."""
+
+    widget = forms.Textarea
+
+    def to_python(self, value: Any) -> dict[str, Any]:
+        """Return the object."""
+        text = super().to_python(value).strip()
+        found = read_json(text) if text else {}
+        if not isinstance(found, dict):
+            raise forms.ValidationError("This must be an object in braces: {…}.")
+        return found
+
+    def prepare_value(self, value: Any) -> Any:
+        """Show an object with its lines indented."""
+        if isinstance(value, dict):
+            return json.dumps(value, indent=2, ensure_ascii=False) if value else ""
+        return value

@@ -1,0 +1,46 @@
+"""The form of a vote."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+
+from dashboard.form_fields import read_json
+from toolcards.gate import Ballot
+
+
+class BallotForm(forms.Form):
+    """One person's answer to one approval, and what they saw when they gave it."""
+
+    decision = forms.ChoiceField(choices=[(name, name) for name in ("approve", "deny", "edit")])
+    rev = forms.IntegerField(min_value=0)
+    args_sha256 = forms.CharField(max_length=64, required=False)
+    view_sha256 = forms.CharField(max_length=64, required=False)
+    reason = forms.CharField(max_length=2000, required=False)
+    note = forms.CharField(max_length=2000, required=False)
+    client_decision_id = forms.CharField(max_length=100, required=False)
+    grant = forms.CharField(max_length=200, required=False)
+    grant_minutes = forms.FloatField(required=False)
+    edited_args = forms.CharField(max_length=256 * 1024, required=False)
+
+    def clean_grant(self) -> dict[str, Any] | None:
+        """Return the wish for a yes in advance: an object, or its kind alone."""
+        text = self.cleaned_data["grant"].strip()
+        wish = read_json(text) if text.startswith("{") else {"kind": text}
+        return wish if text else None
+
+    def clean_edited_args(self) -> Any:
+        """Return the edited arguments, read as JSON; the field is in every form, and counts for `edit` alone."""
+        text = self.cleaned_data["edited_args"]
+        if not text and self.cleaned_data.get("decision") == "edit":
+            raise forms.ValidationError("Send the edited arguments.")
+        return read_json(text) if text and self.cleaned_data.get("decision") == "edit" else None
+
+    def ballot(self, approval: str, *, signed_in_at: float) -> Ballot:
+        """Return the vote; the gate takes of it what it knows."""
+        said = {name: value for name, value in self.cleaned_data.items() if value is not None}
+        if "grant" in said and "grant_minutes" in said:
+            said["grant"] = said["grant"] | {"minutes": said["grant_minutes"]}
+        known = {name: said[name] for name in said if name in Ballot.__dataclass_fields__}
+        return Ballot(approval=approval, signed_in_at=signed_in_at, **known)

@@ -1,0 +1,97 @@
+"""The forms of the policy pages, except the rule form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+
+from dashboard.form_fields import NamesField, read_json
+from dashboard.policy import yaml_io
+
+EFFECTS = (("deny", "Deny"), ("ask", "Ask a person"), ("allow", "Allow"))
+
+
+class DefaultForm(forms.Form):
+    """The answer where no rule matches."""
+
+    default = forms.ChoiceField(choices=EFFECTS)
+    allow_requester = forms.BooleanField(required=False, label="Whom the agent works for may answer")
+
+
+class TryForm(forms.Form):
+    """A call to try the policy with; nothing happens to it."""
+
+    tool = forms.CharField(max_length=300, initial="Bash")
+    agent = NamesField(required=False, help_text="The agent, or its path: main, reviewer.")
+    source = forms.CharField(required=False, max_length=200, label="Tool’s server")
+    args = forms.CharField(
+        required=False,
+        label="Arguments (JSON)",
+        initial='{"command": "git push"}',
+        widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}),
+    )
+
+    def clean_args(self) -> Any:
+        """Return the arguments; nothing typed means an empty object."""
+        text = self.cleaned_data["args"].strip()
+        return read_json(text) if text else {}
+
+
+class SimulationForm(forms.Form):
+    """How much of the past a draft is compared with."""
+
+    calls = forms.ChoiceField(
+        choices=[(f"{count}", f"{count:,} calls") for count in (1_000, 5_000, 20_000, 100_000)], initial="5000"
+    )
+    days = forms.ChoiceField(
+        choices=[("1", "a day"), ("7", "7 days"), ("30", "30 days"), ("0", "any age")], initial="7"
+    )
+    tool = forms.CharField(required=False, max_length=300)
+    agent = forms.CharField(required=False, max_length=300)
+
+
+class ActivateForm(forms.Form):
+    """Make the draft the policy, provided that the version the person compared with is still active."""
+
+    expected_active = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
+    draft_sha256 = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
+    note = forms.CharField(required=False, max_length=2000, widget=forms.Textarea(attrs={"rows": 2}))
+    apply_to_waiting = forms.BooleanField(required=False)
+
+
+class TextForm(forms.Form):
+    """The draft as YAML; `based_on` is the draft that the person began with."""
+
+    text = forms.CharField(max_length=512 * 1024, strip=False)
+    based_on = forms.CharField(max_length=64, required=False)
+    what = forms.ChoiceField(choices=[("save", "Save"), ("check", "Check")], required=False)
+
+
+class ImportForm(forms.Form):
+    """A policy document to take as the draft, JSON or YAML, as a file or as text."""
+
+    file = forms.FileField(required=False, max_length=200)
+    document = forms.CharField(
+        required=False, label="Or paste it", widget=forms.Textarea(attrs={"rows": 6, "spellcheck": "false"})
+    )
+
+    def clean(self) -> dict[str, Any]:
+        """Return the document under `read`."""
+        said = super().clean() or self.cleaned_data
+        file = said.get("file")
+        try:
+            text = file.read().decode() if file else said.get("document") or ""
+        except UnicodeDecodeError:
+            raise forms.ValidationError("This file is not UTF-8 text.") from None
+        if not text.strip():
+            raise forms.ValidationError("Choose a file or paste a document.")
+        said["read"] = read_json(text) if text.lstrip().startswith("{") else _read_yaml(text)
+        return said
+
+
+def _read_yaml(text: str) -> Any:
+    try:
+        return yaml_io.read_yaml(text).value
+    except yaml_io.NotYaml as refused:
+        raise forms.ValidationError(f"Line {refused.line}: {refused.findings[0].message}") from None

@@ -1,0 +1,112 @@
+"""Runs and calls as the pages and their live boards list them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dashboard import url_helpers
+from dashboard.cards import labels, safe_text, skipped_frames
+from dashboard.runs.filters import CallFilters, CallPage, RunFilters
+from toolcards.core.calls.call_json import summary
+from toolcards.core.calls.card import ToolCallState
+from toolcards.models import Run, ToolCall
+
+CARDS = 200  # articles on a run's page
+PAGE = 50
+WAITING = 200
+
+
+def list_run_cards(run: int, *, before: int = 0, removed: bool = False) -> list[ToolCall]:
+    """Return the run's newest calls (before that ordinal), oldest first; `removed` with those that are gone."""
+    rows = ToolCall.objects.filter(run=run).select_related("run", "run__source").order_by("-ordinal")
+    rows = rows if removed else rows.filter(removed=False)
+    return list(reversed((rows.filter(ordinal__lt=before) if before else rows)[:CARDS]))
+
+
+def list_calls(filters: CallFilters, *, before: int = 0) -> CallPage:
+    """Return a page of calls, newest first."""
+    return filters.page(PAGE, before)
+
+
+def list_waiting_calls() -> list[ToolCall]:
+    """Return the calls that wait for a person, oldest first."""
+    return list(ToolCall.objects.waiting().select_related("run", "run__source")[:WAITING])
+
+
+@dataclass(frozen=True, slots=True)
+class StatePart:
+    """One state's part of a state bar: where it lies on a line of 100."""
+
+    state: str
+    word: str
+    count: int
+    x: float
+    width: float
+
+
+def compute_state_bar(counts: Mapping[str, int]) -> list[StatePart]:
+    """Return the parts of a state bar, in the order of a call's life."""
+    total = sum(counts.values())
+    found, x = [], 0.0
+    for state in map(str, ToolCallState):
+        if count := counts.get(state, 0):
+            width = count / total * 100
+            found.append(StatePart(state, labels.STATE_LABELS[state].word, count, round(x, 2), round(width, 2)))
+            x += width
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run as the table shows it."""
+
+    run: Run
+    look: labels.StateLabel
+    shares: list[StatePart]
+    lasted: str
+
+    @property
+    def url(self) -> str:
+        """Where its page is."""
+        return self.run.url
+
+
+def build_run_row(run: Run) -> RunRow:
+    """Return the run with what the table says of it."""
+    look = labels.RUN_LABELS.get(run.status, labels.RUN_LABELS["running"])
+    end = run.ended_at or (run.updated_at if run.status not in ("running", "waiting") else None)
+    lasted = url_helpers.format_duration((end - run.started_at).total_seconds()) if end else ""
+    return RunRow(run, look, compute_state_bar(run.count_by_state), lasted)
+
+
+def list_run_rows(filters: RunFilters, *, before: int = 0) -> tuple[list[RunRow], int]:
+    """Return a page of runs, and where the next one begins (0: there is none)."""
+    rows = filters.rows()
+    runs = list((rows.filter(pk__lt=before) if before else rows)[: PAGE + 1])
+    more = runs[PAGE - 1].pk if len(runs) > PAGE else 0
+    return [build_run_row(run) for run in runs[:PAGE]], more
+
+
+def list_filter_names() -> dict[str, list[str]]:
+    """Return the tools and agents of the latest calls, as suggestions for the filter.
+
+    Browsers show suggestions unmarked, so names with misleading characters are left out; the filter still finds them.
+    """
+    rows = list(ToolCall.objects.not_removed().order_by("-pk").values_list("tool", "agent")[:2_000])
+    tools, agents = ({row[n] for row in rows if row[n] and safe_text.mark_text(row[n]) == row[n]} for n in (0, 1))
+    return {"tools": sorted(tools)[:100], "agents": sorted(agents)[:100]}
+
+
+def find_newest_call(run: Run) -> dict[str, Any] | None:
+    """Return the run's newest call in one line, None without any."""
+    call = ToolCall.objects.not_removed().filter(run=run).order_by("-ordinal").first()
+    return {"call": call, "summary": summary(call.as_shown_card())} if call else None
+
+
+def build_run_header(run: Run) -> dict[str, Any]:
+    """Return what the run page's header says."""
+    agents = ToolCall.objects.filter(run=run, removed=False).exclude(agent="").values_list("agent", flat=True)
+    shown = {"run": run, "row": build_run_row(run), "agents": sorted(set(agents.distinct()[:20]))}
+    return shown | {"skipped": skipped_frames.describe_skipped_frames(run.skipped_frames)}
