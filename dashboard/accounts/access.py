@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.middleware.csrf import CsrfViewMiddleware
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 
-from dashboard.forms import read_json
+from dashboard.form_fields import read_json
 from toolcards.transports.api.admission import admit
 
 VIEW = "toolcards.view_toolcall"
