@@ -47,6 +47,7 @@ from toolcards.gate.maintenance import rebuild, retention
 from toolcards.gate.writer import group_commit, run_cache
 from toolcards.gate.writer.command import Command
 from toolcards.models import AgentKey, Run, Source, ToolCall
+from toolcards.models.write_guard import allow_event_changes
 from toolcards.notifications import subscriptions
 
 # Tests do not survive a power cut; waiting for the disk is most of what they would do. (Servers of tests do wait.)
@@ -70,7 +71,7 @@ KEPT = {"django_migrations", "django_content_type", "auth_permission"}
 def _emptied(case: TransactionTestCase) -> None:
     """Empty the tables. Django's own flush takes a quarter of a second, most of it to write permissions anew."""
     connection = connections["default"]
-    with transaction.atomic(), connection.cursor() as cursor:
+    with transaction.atomic(), allow_event_changes(), connection.cursor() as cursor:
         for table in set(connection.introspection.django_table_names(only_existing=True, include_views=False)) - KEPT:
             cursor.execute(f"DELETE FROM {connection.ops.quote_name(table)}")
         if connection.vendor == "sqlite":

@@ -26,6 +26,7 @@ from toolcards.models import (
     Source,
     ToolCall,
 )
+from toolcards.models.write_guard import allow_log_writes
 
 pytestmark = pytest.mark.django_db(transaction=True)
 DECIDE = "/api/v1/calls/decide"
@@ -185,7 +186,8 @@ async def test_of_what_began_in_a_lost_run_nobody_knows_the_end(
 
 
 def let_time_pass() -> None:
-    Run.objects.update(alive_until=time.time() - 1)
+    with allow_log_writes():
+        Run.objects.update(alive_until=time.time() - 1)
 
 
 async def test_a_tool_that_is_another_one_by_now_is_asked_about_until_an_admin_accepts_it(

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test import Client
 
 from dashboard.cards import rendering
 from toolcards import models
 from toolcards.gate.writer import run_cache
 from toolcards.models import ToolCall
+from toolcards.models.write_guard import allow_event_changes
 
 TEXTS = ['{"type":"input.rea', '{"type":"from.a.later.release","call":"call-1"}', "null"]
 LISTS = ["/", "/runs/", "/calls/", "/approvals/", "/approvals/history/", "/api/v1/runs", "/api/v1/approvals"]
@@ -36,14 +37,14 @@ def spoil(transactional_db: None) -> Iterator[Callable[..., None]]:
 
     def put(table: str, column: str, text: str, where: str = "1 = 1") -> None:
         key = "seq" if table == "toolcards_auditrow" else "id"
-        with connection.cursor() as cursor:
+        with transaction.atomic(), allow_event_changes(), connection.cursor() as cursor:
             cursor.execute(f"SELECT {key}, {column} FROM {table} WHERE {where}")
             before.extend((f"UPDATE {table} SET {column} = %s WHERE {key} = %s", *row[::-1]) for row in cursor)
             cursor.execute(f"UPDATE {table} SET {column} = %s WHERE {where}", [text])
         forget()
 
     yield put
-    with connection.cursor() as cursor:
+    with transaction.atomic(), allow_event_changes(), connection.cursor() as cursor:
         for statement, *values in reversed(before):
             cursor.execute(statement, values)
 

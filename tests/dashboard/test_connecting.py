@@ -23,6 +23,7 @@ from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Actor
 from toolcards.gate.writer import group_commit
 from toolcards.models import AgentKey, Proof, Run, Source, ToolCall
+from toolcards.models.write_guard import allow_log_writes
 from toolcards.sources import badges, capabilities
 
 __all__ = ["signed_in"]
@@ -185,7 +186,8 @@ def test_a_proof_outlives_the_call_and_only_a_newer_one_replaces_it(
     a_call("output-denied", run="new")
     (second,) = capabilities.of(source)["gate"]
     assert (first.run, second.run, Proof.objects.filter(ability="gate").count()) == ("old", "new", 1)
-    Run.objects.filter(name="new").update(name="renamed")
+    with allow_log_writes():
+        Run.objects.filter(name="new").update(name="renamed")
     assert capabilities.of(source)["gate"] == [second]
 
 
@@ -194,7 +196,8 @@ def test_what_retention_deletes_is_written_down_before(
 ) -> None:
     a_call("output-denied", run="old")
     group_commit.execute(Say(source, "old", [f.RunEnded()]))
-    Run.objects.filter(name="old").update(ended_at=timezone.now() - timedelta(days=3))
+    with allow_log_writes():
+        Run.objects.filter(name="old").update(ended_at=timezone.now() - timedelta(days=3))
     capabilities.keep()
     assert not Proof.objects.exists()  # nothing is deleted by default
     limits(retention_days=2)
@@ -222,7 +225,8 @@ def test_hostile_words_in_a_proof_are_escaped(source: Source, admin: Client) -> 
 
 
 def test_a_program_that_was_seen_to_stop_is_not_said_to_fail_open(source: Source, a_run: Callable[..., Run]) -> None:
-    Run.objects.filter(pk=a_run("r").pk).update(protocol="claude-code")
+    with allow_log_writes():
+        Run.objects.filter(pk=a_run("r").pk).update(protocol="claude-code")
     assert [badge.code for badge in badges.badges([source.pk])[source.pk]] == ["fails-open"]
     told = [
         f.InputReady("away", OFFLINE_TOOL, {"checked": "its settings were read"}, True),
@@ -231,6 +235,8 @@ def test_a_program_that_was_seen_to_stop_is_not_said_to_fail_open(source: Source
     group_commit.execute(Say(source, f"{RUN_PREFIX}3", told))
     assert badges.badges([source.pk])[source.pk] == []
     capabilities.gather(source)
-    ToolCall.objects.filter(tool=OFFLINE_TOOL).update(tool="forgotten")
+    with allow_log_writes():
+        ToolCall.objects.filter(tool=OFFLINE_TOOL).update(tool="forgotten")
     assert badges.badges([source.pk])[source.pk] == []
-    ToolCall.objects.filter(tool="forgotten").update(tool=OFFLINE_TOOL)
+    with allow_log_writes():
+        ToolCall.objects.filter(tool="forgotten").update(tool=OFFLINE_TOOL)

@@ -15,6 +15,7 @@ from tests.transports.conftest import admitted
 from toolcards import gate
 from toolcards.gate.writer import group_commit
 from toolcards.models import Approval, Run, ToolCall
+from toolcards.models.write_guard import allow_log_writes
 from toolcards.transports.background import connections
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -26,7 +27,8 @@ READY = {"type": "tool.input.available", "call_id": "c", "tool": "bash", "input"
 def lose() -> None:
     """Let the grace time of every run pass."""
     group_commit.WRITER.drain()
-    Run.objects.filter(alive_until__isnull=False).update(alive_until=time.time() - 1)
+    with allow_log_writes():
+        Run.objects.filter(alive_until__isnull=False).update(alive_until=time.time() - 1)
     gate.sweep()
 
 
@@ -122,7 +124,8 @@ async def test_nothing_waits_for_an_agent_that_never_comes_back(
     assert (await Run.objects.aget()).status == ("truncated" if answered else "waiting")
     late = time.time() - 1
     rows = Approval.objects.filter(id=asked["approval"]["id"])
-    await in_thread(rows.update)(expires_at=late, **({"permit_expires_at": late} if answered else {}))
+    with allow_log_writes():
+        await in_thread(rows.update)(expires_at=late, **({"permit_expires_at": late} if answered else {}))
     await in_thread(gate.sweep)()
     assert (await in_thread(state)())[0] in {"output-denied", "output-error"}
     assert await in_thread(status)() == "truncated"

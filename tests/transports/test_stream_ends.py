@@ -21,6 +21,7 @@ from toolcards.core.runs.skipped_frames import Skipped
 from toolcards.gate.agents import liveness
 from toolcards.gate.writer import group_commit
 from toolcards.models import Approval, Run, Source, ToolCall
+from toolcards.models.write_guard import allow_log_writes
 from toolcards.transports.api.auth import Caller
 from toolcards.transports.background import connections
 
@@ -39,7 +40,8 @@ def pass_working_time(seconds: float) -> None:
     """Let every lease and limit of working time come nearer, as if servers had worked for so long."""
     group_commit.WRITER.drain()
     for run in Run.objects.filter(alive_until__isnull=False):
-        Run.objects.filter(pk=run.pk).update(alive_until=run.alive_until - seconds)
+        with allow_log_writes():
+            Run.objects.filter(pk=run.pk).update(alive_until=run.alive_until - seconds)
     gate.sweep()
 
 
@@ -166,7 +168,8 @@ async def test_a_run_of_decide_alone_outlasts_silence_while_its_question_waits(
     await call("POST", "/api/v1/calls/decide", QUESTION)
     await in_thread(pass_working_time)(2 * liveness.REQUEST_LEASE)
     assert ((await Run.objects.aget()).status, await in_thread(states)()) == ("waiting", {"c": "approval-requested"})
-    await Approval.objects.aupdate(expires_at=time.time() - 1)
+    with allow_log_writes():
+        await Approval.objects.aupdate(expires_at=time.time() - 1)
     await in_thread(gate.sweep)()
     assert (await Run.objects.aget()).status == "truncated"
 
@@ -177,7 +180,8 @@ async def test_a_question_whose_time_is_over_reads_as_expired_before_the_sweep(
 ) -> None:
     await in_thread(policy)(ASK)
     _, asked, _ = await call("POST", "/api/v1/calls/decide", QUESTION)
-    await Approval.objects.aupdate(expires_at=time.time() - 1)
+    with allow_log_writes():
+        await Approval.objects.aupdate(expires_at=time.time() - 1)
     with pytest.raises(gate.TooLate):
         await in_thread(lambda: gate.vote(an_approver, ballot(ToolCall.objects.get(), "approve")))()
     path = f"/api/v1/approvals/{asked['approval']['id']}"
@@ -191,7 +195,8 @@ async def test_applying_a_policy_allows_no_question_whose_time_is_over(
 ) -> None:
     await in_thread(policy)(ASK)
     await call("POST", "/api/v1/calls/decide", QUESTION)
-    await Approval.objects.aupdate(expires_at=time.time() - 1)
+    with allow_log_writes():
+        await Approval.objects.aupdate(expires_at=time.time() - 1)
     await in_thread(policy)({"default": "allow"})
     await in_thread(gate.reevaluate_waiting)("ann")
     assert (await Approval.objects.aget()).state == "pending"

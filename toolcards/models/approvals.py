@@ -9,11 +9,12 @@ from toolcards.encryption import SealedText
 from toolcards.models.calls import ToolCall
 from toolcards.models.runs import Run
 from toolcards.models.sources import Source
+from toolcards.models.write_guard import LogModel, LogQuerySet
 
 ANSWERED = ("approved", "denied", "expired", "cancelled", "superseded", "revoked")
 
 
-class ApprovalQuerySet(models.QuerySet["Approval"]):
+class ApprovalQuerySet(LogQuerySet["Approval"]):
     """Approvals, by what is owed."""
 
     def waiting(self) -> ApprovalQuerySet:
@@ -30,7 +31,7 @@ class ApprovalQuerySet(models.QuerySet["Approval"]):
         return owed.order_by("decided_at", "id")
 
 
-class Approval(models.Model):
+class Approval(LogModel):
     """The answer owed to a gated call: pending, answered once, handed over, claimed, and what came of it.
 
     `asked`: a person was asked (an allow over HTTP has a row for its permit only). `channel` is the way

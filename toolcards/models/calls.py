@@ -13,13 +13,14 @@ from toolcards.core.calls.facts import InputDelta
 from toolcards.core.calls.text_rope import Rope
 from toolcards.encryption import Closed, SealedText
 from toolcards.models.runs import CLOSED, UNREADABLE, Event, Run
+from toolcards.models.write_guard import LogModel, LogQuerySet
 
 _shown_cards: dict[tuple[int, int, int, int], Card] = {}
 MAX_SHOWN_CARDS = 2_000
 BEYOND_CONTROL = frozenset({"ungoverned", "ran-without-approval"})
 
 
-class ToolCallQuerySet(models.QuerySet["ToolCall"]):
+class ToolCallQuerySet(LogQuerySet["ToolCall"]):
     """Calls, by what is wanted of them."""
 
     def not_removed(self) -> ToolCallQuerySet:
@@ -31,7 +32,7 @@ class ToolCallQuerySet(models.QuerySet["ToolCall"]):
         return self.not_removed().filter(waiting=True).order_by("requested_at", "id")
 
 
-class ToolCall(models.Model):
+class ToolCall(LogModel):
     """A tool call as last known: `card` is the whole of it, sealed; the other columns are for finding it.
 
     While input streams, `text` may lag behind the log (it is rewritten only when it grew by a quarter);

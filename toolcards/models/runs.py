@@ -17,6 +17,7 @@ from toolcards.core.runs import skipped_frames
 from toolcards.core.runs.skipped_frames import SkippedFrames
 from toolcards.encryption import CannotOpen, Closed, SealedText
 from toolcards.models.sources import Source
+from toolcards.models.write_guard import LogModel, LogQuerySet
 
 CLOSED = "cannot-be-opened"  # the oddity of what no key of ours opens, or this version cannot read
 # What reading a text of another release, or a damaged one, may raise.
@@ -36,7 +37,7 @@ class AmbiguousRun(Exception):
         return sorted(run.source.name for run in self.runs)
 
 
-class RunQuerySet(models.QuerySet["Run"]):
+class RunQuerySet(LogQuerySet["Run"]):
     """Runs, by what they are called and how they are."""
 
     def only_one(self, name: str, source: str = "") -> Run:
@@ -57,7 +58,7 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(status__in=("running", "waiting"))
 
 
-class Run(models.Model):
+class Run(LogModel):
     """One stream of work by one agent. `name` is the sender's own id, unique per source."""
 
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="runs")
@@ -132,7 +133,7 @@ class LogIsFinal(Exception):
 FACT_HEAD = '{"type":"'  # how `core.facts.dump` begins
 
 
-class EventQuerySet(models.QuerySet["Event"]):
+class EventQuerySet(LogQuerySet["Event"]):
     """The log: read in order, never changed."""
 
     def after(self, run: Run | int, seq: int) -> EventQuerySet:
@@ -156,7 +157,7 @@ class EventQuerySet(models.QuerySet["Event"]):
         raise LogIsFinal("events are never deleted; retention has its own door")
 
 
-class Event(models.Model):
+class Event(LogModel):
     """A fact written down. `ordinal` is its call's in the run, 0 for the run's own facts; `at` epoch seconds.
 
     Of a fact only its type stands in the clear, so that some kinds can be read without the others (`of_type`).

@@ -23,6 +23,7 @@ from toolcards.encryption import SealedText
 from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.transaction import Transaction
+from toolcards.models.write_guard import allow_event_changes
 
 BATCH = 200  # texts that one transaction replaces
 ProgressCallback = Callable[[str, Counter[str]], None]
@@ -112,7 +113,7 @@ class ReplaceTexts(Command):
         """See group_commit.Work."""
         field, name = self.column.field, connection.ops.quote_name
         sealed = field.seal(field.open(text) for _, text in self.rows)
-        with connection.cursor() as cursor:
+        with allow_event_changes(), connection.cursor() as cursor:
             cursor.executemany(
                 f"UPDATE {name(self.column.table)} SET {name(field.column)} = %s"  # noqa: S608 - our names
                 f" WHERE {name(self.column.pk)} = %s AND {name(field.column)} = %s",

@@ -33,6 +33,7 @@ from toolcards.gate.writer.bulk_sql import clean_text, update_facts
 from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Event, Receipt, ReceiptPart, Run, ToolCall, Vote
+from toolcards.models.write_guard import allow_event_changes
 
 log = logging.getLogger(__name__)
 CHUNK = 1_000  # rows that one transaction deletes
@@ -161,7 +162,7 @@ class RewriteRun(Command):
         if row is None or row.seq != self.run.seq or row.ended_at is None or row.scrubbed_at is not None:
             return  # it has moved on meanwhile, or another process was here
         if self.rows:
-            with connection.cursor() as cursor:
+            with allow_event_changes(), connection.cursor() as cursor:
                 update_facts(cursor, self.rows)
             self._write_cards(tx, row)
         texts = self._write_texts(row)
@@ -296,6 +297,6 @@ class DeleteRun(Command):
             self.answer = True
 
     def _events(self) -> int:
-        with connection.cursor() as cursor:
+        with allow_event_changes(), connection.cursor() as cursor:
             cursor.execute(_DELETE_EVENTS, [self.run, CHUNK])
             return int(cursor.rowcount)

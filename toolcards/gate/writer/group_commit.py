@@ -23,6 +23,7 @@ from toolcards.clocks import clock
 from toolcards.database import is_transient, limit_lock_waits
 from toolcards.gate.writer import commit_marks
 from toolcards.gate.writer.transaction import Transaction
+from toolcards.models.write_guard import allow_log_writes
 
 log = logging.getLogger(__name__)
 GATHER = 0.004  # seconds to wait for company after the first piece of unhurried work
@@ -136,7 +137,7 @@ def _attempt(works: list[Any]) -> Exception | None:
     tx, mark = Transaction(clock.wall()), None
     hooks: list[Any] = []
     try:
-        with transaction.atomic():
+        with allow_log_writes(), transaction.atomic():
             tx.lock_runs(key for work in works for key in work.run_keys())
             for work in works:
                 work.apply(tx)
