@@ -15,7 +15,7 @@ from tests.serving import PATIENCE
 from toolcards import gate
 from toolcards.adapters import native
 from toolcards.core.calls import facts as f
-from toolcards.core.calls.call_json import call_json
+from toolcards.core.calls.call_json import build_call_json
 from toolcards.core.calls.card import Card
 from toolcards.models import EVERY_SCOPE, SCOPES, Approval, Event, Run, ToolCall
 from toolcards.transports.agents import gate_api
@@ -107,7 +107,7 @@ def test_every_error_of_the_transports_is_written_down() -> None:
 
 
 def test_every_field_of_a_call_is_written_down() -> None:
-    assert names("call") == set(call_json(Card("c"), run="r", id="1-1"))
+    assert names("call") == set(build_call_json(Card("c"), run="r", id="1-1"))
 
 
 @pytest.mark.django_db(transaction=True)

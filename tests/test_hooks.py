@@ -18,9 +18,9 @@ from toolcards.audit.trail import AuditRow
 from toolcards.client.common import error_codes
 from toolcards.core.calls import facts as f
 from toolcards.core.calls import tool_events as h
-from toolcards.core.calls.call_json import call_json
-from toolcards.core.calls.event_order import ENDING, TAIL, Narrator, Written
-from toolcards.core.runs.run_state import Board
+from toolcards.core.calls.call_json import build_call_json
+from toolcards.core.calls.tool_events import END_EVENTS, TAIL_LENGTH, LoggedFact, ToolEventSequencer
+from toolcards.core.runs.run_state import RunState
 from toolcards.gate.writer import outbox_writer
 from toolcards.hooks import registry
 from toolcards.models import Delivery, Event, Source, ToolCall, Webhook
@@ -193,7 +193,7 @@ def test_a_failure_says_when_to_try_again_where_somebody_knows(
     a_run("r", f.InputReady("c", "bash", {}, True), f.OutputFailed("c", "slowly", "rate_limited", after_ms=said))
     assert Delivery.objects.get(event=h.ERROR).said["retry"] == {"safe": "yes", "after_ms": told}
     card = ToolCall.objects.get().as_card()
-    assert card.error.after_ms == told and call_json(card, run="r", id="x")["error"]["after_ms"] == told
+    assert card.error.after_ms == told and build_call_json(card, run="r", id="x")["error"]["after_ms"] == told
 
 
 @pytest.mark.django_db
@@ -316,8 +316,8 @@ class Listener:
     """Hears what a run's facts make hooks hear: the event, the call and attempt, its outcome or error."""
 
     def __init__(self) -> None:
-        self.board, self.narrator, self.heard, self.seq = Board(), Narrator(), list[Heard](), 0
-        self.tail: list[Written] = []
+        self.board, self.sequencer, self.heard, self.seq = RunState(), ToolEventSequencer(), list[Heard](), 0
+        self.tail: list[LoggedFact] = []
         self.outcomes: dict[Any, str] = {}  # of each attempt, as it was told last
 
     def take(self, fact: f.AnyFact) -> None:
@@ -325,31 +325,32 @@ class Listener:
             self.written(ordinal, routed)
 
     def written(self, ordinal: int, fact: f.AnyFact) -> None:
-        held = self.narrator.released(ordinal, fact)
+        held = self.sequencer.release(ordinal, fact)
         if held is not None:
-            for event in ENDING:
+            for event in END_EVENTS:
                 self.hear(event, None, held.card)
         self.seq += 1
         object.__setattr__(fact, "at", float(self.seq))
         before = self.board.cards.get(ordinal)
         after, applied = self.board.record(ordinal, fact, self.seq)
-        self.tail = [*self.tail, Written(ordinal, self.seq, fact, applied)][-TAIL:]
-        if after is not None and after is not before and h.matters(before, after):
-            for event in self.narrator.told(ordinal, before, after, fact, self.seq):
+        self.tail = [*self.tail, LoggedFact(ordinal, self.seq, fact, applied)][-TAIL_LENGTH:]
+        if after is not None and after is not before and h.may_have_events(before, after):
+            for event in self.sequencer.list_events(ordinal, before, after, fact, self.seq):
                 self.hear(event, before, after)
-        again = Narrator.of(self.board, reversed(self.tail)).unsettled  # whoever comes anew knows what is held back
-        assert (again and again.ordinal) == (self.narrator.unsettled and self.narrator.unsettled.ordinal)
+        # the log alone tells what is held back
+        again = ToolEventSequencer.from_log(self.board.cards, reversed(self.tail)).pending
+        assert (again and again.ordinal) == (self.sequencer.pending and self.sequencer.pending.ordinal)
 
     def hear(self, event: str, before: Any, after: Any) -> None:
         if event == h.CORRECTED:
-            key = (after.ordinal, h.attempt_of(after))
-            assert self.outcomes[key] != h.outcome_of(after, before), (key, self.outcomes)
-            self.outcomes[key] = h.outcome_of(after, before)
+            key = (after.ordinal, h.get_attempt(after))
+            assert self.outcomes[key] != h.get_outcome(after, before), (key, self.outcomes)
+            self.outcomes[key] = h.get_outcome(after, before)
             return
         if event == h.SETTLED:
-            self.outcomes[after.ordinal, h.attempt_of(after)] = h.outcome_of(after, before)
-        detail = h.outcome_of(after, before) if event == h.SETTLED else h.error_of(after, before)
-        self.heard.append((event, (after.ordinal, h.attempt_of(after)), detail))
+            self.outcomes[after.ordinal, h.get_attempt(after)] = h.get_outcome(after, before)
+        detail = h.get_outcome(after, before) if event == h.SETTLED else h.build_error(after, before)
+        self.heard.append((event, (after.ordinal, h.get_attempt(after)), detail))
 
     def attempts(self) -> list[list[tuple[str, Any]]]:
         """What was heard of each attempt of each call, in order."""
@@ -391,8 +392,8 @@ def test_every_before_is_settled_once_and_last(seed: int) -> None:
         for events in listener.attempts():
             assert proper(events), (each, events)
         for card in listener.board.cards.values():
-            last = listener.outcomes.get((card.ordinal, h.attempt_of(card)))
-            assert card.removed or card.soft or last in {None, h.outcome_of(card)}, (each, card)
+            last = listener.outcomes.get((card.ordinal, h.get_attempt(card)))
+            assert card.removed or card.soft or last in {None, h.get_outcome(card)}, (each, card)
 
 
 @pytest.mark.parametrize(
@@ -406,13 +407,13 @@ def test_in_every_recorded_run_a_before_is_settled_once_and_last(name: str, scen
     listener = Listener()
     for ordinal, fact in player.log:
         listener.written(ordinal, fact)
-    assert listener.narrator.unsettled is None or not player.board.context.ended
+    assert listener.sequencer.pending is None or not player.board.context.ended
     assert all(proper(events) for events in listener.attempts()), listener.heard
     cards = listener.board.cards.values()
     ended = {card.ordinal for card in cards if card.begun and (card.finished or card.removed)}
     assert ended == {ordinal for event, (ordinal, _), _ in listener.heard if event == h.SETTLED}
     assert all(
-        listener.outcomes[card.ordinal, h.attempt_of(card)] == h.outcome_of(card)
+        listener.outcomes[card.ordinal, h.get_attempt(card)] == h.get_outcome(card)
         for card in cards
         if card.ordinal in ended
     )

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 async def test_numbers_with_endless_gaps_are_refused_and_said_to_be(
     call: Any, agent: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sequence_set, "MOST_GAPS", 3)
+    monkeypatch.setattr(sequence_set, "MAX_GAPS", 3)
     frames = [{"n": n, "type": "text.delta", "text": str(n)} for n in (2, 4, 6, 8, 1, 3)]
     _, said, _ = await call("POST", "/api/v1/ingest?protocol=native&run=r", frames)
     assert (said["accepted"], said["refused"], said["error"]["code"]) == (5, 1, "gaps")

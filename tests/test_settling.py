@@ -13,8 +13,8 @@ from toolcards import gate
 from toolcards.audit.trail import AuditRow
 from toolcards.core.calls import facts as f
 from toolcards.core.calls import tool_events as h
-from toolcards.core.calls.call_json import call_json
-from toolcards.core.calls.reducer import step
+from toolcards.core.calls.call_json import build_call_json
+from toolcards.core.calls.reducer import apply_fact
 from toolcards.gate.agents import liveness, results
 from toolcards.gate.approvals import permits
 from toolcards.gate.writer import group_commit
@@ -77,14 +77,14 @@ def test_a_person_says_how_it_ended(
 ) -> None:
     policy({"default": effect})
     call = lost(effect)
-    assert Approval.objects.get().state == "unknown" and card_of(call).unsettled
+    assert Approval.objects.get().state == "unknown" and card_of(call).has_unknown_outcome
     card = gate.record_manual_outcome(an_approver, finding(call, outcome, "looked at the branch"))
-    assert (card.state, card.soft, card.cause, card.unsettled) == (state, True, None, False)
+    assert (card.state, card.soft, card.cause, card.has_unknown_outcome) == (state, True, None, False)
     assert (card.by_hand.outcome, card.by_hand.by, card.by_hand.note) == (
         outcome, f.Actor("human", "ann"), "looked at the branch"
     )  # fmt: skip
     assert Approval.objects.get().state == outcome
-    said = call_json(card, run="run-1", id="1")["by_hand"]
+    said = build_call_json(card, run="run-1", id="1")["by_hand"]
     assert (said["outcome"], said["by"], said["note"]) == (
         outcome, {"kind": "human", "name": "ann"}, "looked at the branch"
     )  # fmt: skip
@@ -110,7 +110,7 @@ def test_what_changed_since_it_was_seen_is_refused(lost: Any, an_approver: Any) 
     with pytest.raises(gate.AlreadyDecided) as refused:
         gate.record_manual_outcome(an_approver, finding(call, "failed", rev=1))
     assert (refused.value.status, refused.value.code) == (409, "stale_rev")
-    assert card_of(call).unsettled and not AuditRow.objects.filter(act="settled").exists()
+    assert card_of(call).has_unknown_outcome and not AuditRow.objects.filter(act="settled").exists()
 
 
 @pytest.mark.parametrize("state", ["input-available", "approval-requested", "output-available", "output-denied"])
@@ -131,7 +131,7 @@ def test_only_what_nobody_knows_is_settled(a_call: Any, an_approver: Any, state:
 )
 def test_what_cannot_have_run_is_not_asked_about(a_run: Any, facts: list[Any], outcome: Any) -> None:
     a_run("run-2", *facts, f.RunEnded(outcome=outcome))
-    assert not ToolCall.objects.get(call_id="c").as_card().unsettled
+    assert not ToolCall.objects.get(call_id="c").as_card().has_unknown_outcome
 
 
 def test_a_watched_call_that_fell_silent_is_settled_too(a_run: Any, an_approver: Any) -> None:
@@ -251,9 +251,9 @@ def test_hooks_hear_that_it_came_out_otherwise_and_nothing_is_settled_twice(lost
     call = lost()
     before = card_of(call)
     for outcome in ("succeeded", "failed"):
-        after = step(before, f.ManualOutcomeRecorded("call-1", outcome, "looked", f.Actor("human", "ann")))
-        assert h.matters(before, after) and h.happenings(before, after) == [h.CORRECTED]
-        assert h.outcome_of(after) == {"succeeded": "ok", "failed": "error"}[outcome]
+        after = apply_fact(before, f.ManualOutcomeRecorded("call-1", outcome, "looked", f.Actor("human", "ann")))
+        assert h.may_have_events(before, after) and h.list_tool_events(before, after) == [h.CORRECTED]
+        assert h.get_outcome(after) == {"succeeded": "ok", "failed": "error"}[outcome]
 
 
 def test_a_plain_form_goes_back_and_a_late_one_gets_a_page(ann: Client, lost: Any) -> None:
@@ -275,7 +275,7 @@ def test_as_json_every_no_has_a_code(ann: Client, lost: Any, sent: Any, status: 
     body = {"rev": call.rev} | sent if isinstance(sent, dict) and sent else sent
     answer = ann.post(address(call), json.dumps(body), "application/json")
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
-    assert card_of(call).unsettled
+    assert card_of(call).has_unknown_outcome
     page = ann.post(address(call), body if isinstance(body, dict) else {})
     assert page.status_code == status and "data-told" in page.content.decode()
 
@@ -313,4 +313,4 @@ def test_settling_takes_a_session_the_right_and_a_token(lost: Any, a_person: Any
         answer = client.post(address(call), json.dumps(sent), "application/json")
         assert answer.status_code == 403 and answer.json()["error"]["code"] in ("forbidden", "csrf")
     assert viewer.get(address(call)).status_code == 405
-    assert card_of(call).unsettled and Run.objects.count() == 1
+    assert card_of(call).has_unknown_outcome and Run.objects.count() == 1

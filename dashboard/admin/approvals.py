@@ -14,7 +14,7 @@ from dashboard.accounts import sign_in_log
 from dashboard.admin.log import ReadOnlyAdmin, format_time, indent_json
 from dashboard.cards import safe_text
 from toolcards import gate
-from toolcards.core.calls.call_json import call_json
+from toolcards.core.calls.call_json import build_call_json
 from toolcards.gate import Ballot, RequestRefused
 from toolcards.models import Approval
 from toolcards.showing import redactor
@@ -88,7 +88,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
     def shown_card(self, approval: Approval) -> str:
         """The call's whole card."""
         call = approval.call
-        said = call_json(call.as_shown_card(), run=approval.run.name, id=call.public_id)
+        said = build_call_json(call.as_shown_card(), run=approval.run.name, id=call.public_id)
         return indent_json(json.dumps(said, default=str))
 
     @admin.action(description="Approve selected calls", permissions=["vote"])

@@ -13,7 +13,7 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 
 from dashboard.cards import safe_text
-from toolcards.core.calls.call_json import call_json
+from toolcards.core.calls.call_json import build_call_json
 from toolcards.encryption import Closed
 from toolcards.models import Event, Run, ToolCall
 from toolcards.models.runs import FACT_HEAD
@@ -150,7 +150,7 @@ class ToolCallAdmin(ReadOnlyAdmin):
     @admin.display(description="card")
     def shown_card(self, call: ToolCall) -> str:
         """The whole card, as the API gives it."""
-        said = call_json(call.as_shown_card(), run=call.run.name, id=call.public_id)
+        said = build_call_json(call.as_shown_card(), run=call.run.name, id=call.public_id)
         return indent_json(json.dumps(said, default=str))
 
 

@@ -17,7 +17,7 @@ from dashboard.cards import risk as risks
 from dashboard.cards.payload_view import PayloadView
 from toolcards.client.common import error_codes
 from toolcards.client.common.json_text import same
-from toolcards.core.calls.call_json import summary, view_sha256
+from toolcards.core.calls.call_json import compute_view_sha256, summarize
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.gate.approvals import revocation
 
@@ -40,7 +40,7 @@ class CardView:
     @cached_property
     def summary(self) -> str:
         """One line about the call; nothing while the input itself is all there is to see."""
-        return "" if self.card.state is S.INPUT_STREAMING else summary(self.card)
+        return "" if self.card.state is S.INPUT_STREAMING else summarize(self.card)
 
     @property
     def word(self) -> str:
@@ -252,7 +252,7 @@ class CardView:
     @property
     def view(self) -> str:
         """The digest of what is shown here, which comes back with the answer."""
-        return view_sha256(self.card)
+        return compute_view_sha256(self.card)
 
     @property
     def hidden(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from toolcards.client.common import error_codes
 from toolcards.core.calls.card import Card, CardError, ToolCallState
 from toolcards.core.calls.facts import Actor
-from toolcards.core.runs.input_routing import CHANGED
+from toolcards.core.runs.input_routing import CHANGED_ANOMALY
 
 S = ToolCallState
 
@@ -92,7 +92,7 @@ ANOMALIES = {
     "conflicting-terminal": "Two different endings were reported; the first one counts",
     "late-response": "An answer came after the question was settled, and was ignored",
     "duplicate-terminal": "Its ending was reported twice",
-    CHANGED: "The agent sent another tool or input after this call was decided",
+    CHANGED_ANOMALY: "The agent sent another tool or input after this call was decided",
     "cannot-be-opened": "The original cannot be opened: its key is not here, or this version cannot read it",
     "protocol-violation": "The agent’s messages about it came in an order that should not happen",
 }
@@ -191,7 +191,7 @@ def describe_retry(error: CardError) -> str:
 def describe_soft_end(card: Card) -> str:
     """Return what the end of a call that we concluded means."""
     cause = card.cause or ""
-    if cause == "superseded" and any(code == CHANGED for code, _ in card.anomalies):
+    if cause == "superseded" and any(code == CHANGED_ANOMALY for code, _ in card.anomalies):
         return CHANGED_SENTENCE
     written = card.has_input or card.times.available
     return (SOFT_SENTENCES if written else SOFT_SENTENCES | UNWRITTEN_SENTENCES).get(cause, "")

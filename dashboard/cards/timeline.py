@@ -8,7 +8,7 @@ from typing import Any
 
 from dashboard import url_helpers
 from dashboard.cards import labels, minimap, safe_text
-from toolcards.core.calls.call_json import summary
+from toolcards.core.calls.call_json import summarize
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.models import Run, ToolCall
 
@@ -143,7 +143,7 @@ def _build_bar(card: Card, call: ToolCall, y: float, scale: TimeScale, last: flo
         for name, begin, stop in marks_at
         if begin and stop and stop >= begin
     ]
-    said = f"{card.tool.name} {summary(card)[:80]}: {labels.get_label(card).word.lower()}"
+    said = f"{card.tool.name} {summarize(card)[:80]}: {labels.get_label(card).word.lower()}"
     return TimelineBar(
         call,
         safe_text.mark_text(said),

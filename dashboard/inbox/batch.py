@@ -22,7 +22,7 @@ from dashboard.inbox.forms import BallotForm
 from dashboard.inbox.views import HttpResponseSeeOther, find_return_path, is_htmx_request
 from dashboard.live.frames import build_part
 from toolcards import gate
-from toolcards.core.calls.call_json import summary
+from toolcards.core.calls.call_json import summarize
 from toolcards.core.calls.card import Card
 from toolcards.gate import RequestRefused
 from toolcards.models import Approval, ToolCall
@@ -48,7 +48,7 @@ class BatchResult:
     @property
     def summary(self) -> str:
         """The call in one line."""
-        return summary(self.card) if self.card else ""
+        return summarize(self.card) if self.card else ""
 
     @property
     def state(self) -> str:

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET
 
 from dashboard.accounts.access import needs
 from toolcards.core.calls.card import Card
-from toolcards.core.calls.summary import summary
+from toolcards.core.calls.summary import summarize
 from toolcards.models import Approval
 
 PAGE = 50
@@ -33,7 +33,7 @@ class HistoryRow:
     @property
     def summary(self) -> str:
         """The call in one line."""
-        return summary(self.card)
+        return summarize(self.card)
 
     @property
     def word(self) -> str:
@@ -58,7 +58,7 @@ def find_calls_without_outcome(since: float = 0.0) -> list[HistoryRow]:
     rows = Approval.objects.filter(state="unknown", requested_at__gte=since)
     rows = rows.select_related("call", "run", "run__source").order_by("-requested_at", "-id")[:MAX_CALLS]
     found = [HistoryRow(row, row.call.as_shown_card()) for row in rows]
-    return [one for one in found if one.card.unsettled]
+    return [one for one in found if one.card.has_unknown_outcome]
 
 
 @require_GET

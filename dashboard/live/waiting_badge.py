@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dashboard.cards import risk, safe_text
-from toolcards.core.calls.call_json import summary
+from toolcards.core.calls.call_json import summarize
 from toolcards.models import ToolCall
 
 
@@ -26,5 +26,5 @@ def read_badge() -> dict[str, Any]:
 def _build_sentence(call: ToolCall, level: str) -> str:
     card = call.as_shown_card()
     risky = "high risk" if level == "high" else ""
-    about = ", ".join(part for part in (card.tool.name, summary(card)[:80], call.agent, risky) if part)
+    about = ", ".join(part for part in (card.tool.name, summarize(card)[:80], call.agent, risky) if part)
     return f"Approval needed: {safe_text.mark_text(about)}. Press n to go there."

@@ -16,7 +16,7 @@ from dashboard.inbox.views import (
     render_rejected_vote,
 )
 from toolcards import gate
-from toolcards.core.calls.call_json import call_json
+from toolcards.core.calls.call_json import build_call_json
 from toolcards.gate import ManualOutcome, RequestRefused
 from toolcards.models import ToolCall
 
@@ -66,7 +66,7 @@ def _settle_by_json(request: HttpRequest, run: int, ordinal: int) -> HttpRespons
         return fault(refused.status, refused.code, refused.message, **refused.told)
     call = _find_call(run, ordinal)
     assert call is not None
-    return JsonResponse({"call": call_json(call.as_shown_card(), run=call.run.name, id=call.public_id)})
+    return JsonResponse({"call": build_call_json(call.as_shown_card(), run=call.run.name, id=call.public_id)})
 
 
 settle = by_body(_settle_by_form, _settle_by_json)

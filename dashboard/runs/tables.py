@@ -9,7 +9,7 @@ from typing import Any
 from dashboard import url_helpers
 from dashboard.cards import labels, safe_text, skipped_frames
 from dashboard.runs.filters import CallFilters, CallPage, RunFilters
-from toolcards.core.calls.call_json import summary
+from toolcards.core.calls.call_json import summarize
 from toolcards.core.calls.card import ToolCallState
 from toolcards.models import Run, ToolCall
 
@@ -102,7 +102,7 @@ def list_filter_names() -> dict[str, list[str]]:
 def find_newest_call(run: Run) -> dict[str, Any] | None:
     """Return the run's newest call in one line, None without any."""
     call = ToolCall.objects.not_removed().filter(run=run).order_by("-ordinal").first()
-    return {"call": call, "summary": summary(call.as_shown_card())} if call else None
+    return {"call": call, "summarize": summarize(call.as_shown_card())} if call else None
 
 
 def build_run_header(run: Run) -> dict[str, Any]:

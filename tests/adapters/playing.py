@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from toolcards.adapters import ADAPTERS
-from toolcards.adapters.sse import LineSplitter, Splitter
+from toolcards.adapters.sse import EventSplitter, LineSplitter
 from toolcards.core.calls import facts as f
-from toolcards.core.runs.run_state import Board
-from toolcards.core.runs.skipped_frames import Skipped
+from toolcards.core.runs.run_state import RunState
+from toolcards.core.runs.skipped_frames import SkippedFrame
 
 TRACES = Path(__file__).parents[1] / "traces"
 MANIFEST = json.loads((TRACES / "manifest.json").read_text())
@@ -22,7 +22,7 @@ class Player:
 
     def __init__(self, protocol: str) -> None:
         self.adapter = ADAPTERS[protocol]
-        self.board = Board()
+        self.board = RunState()
         self.log: list[tuple[int, f.AnyFact]] = []
         self.skipped: list[str] = []  # kinds
         self.seen: dict[str, list[str]] = {}
@@ -36,7 +36,7 @@ class Player:
 
     def frame(self, text: str) -> None:
         facts = self.adapter.decode(text)
-        if isinstance(facts, Skipped):
+        if isinstance(facts, SkippedFrame):
             self.skipped.append(facts.kind)
             return
         for fact in facts:
@@ -61,7 +61,7 @@ class Player:
 
 def texts_of(path: Path, piece: int = 4096) -> Iterator[str]:
     """The frames of a recorded body, fed in pieces."""
-    splitter = Splitter() if path.suffix == ".sse" else LineSplitter()
+    splitter = EventSplitter() if path.suffix == ".sse" else LineSplitter()
     data = path.read_bytes()
     for start in range(0, len(data), piece):
         yield from splitter.feed(data[start : start + piece])

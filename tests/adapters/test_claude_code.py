@@ -10,7 +10,7 @@ from playing import Player
 
 from toolcards.adapters import ADAPTERS, ApprovalAnswer, BadFrame
 from toolcards.core.calls import facts as f
-from toolcards.core.runs.skipped_frames import Skipped
+from toolcards.core.runs.skipped_frames import SkippedFrame
 
 CLAUDE = ADAPTERS["claude-code"]
 BASH = {"tool_name": "Bash", "tool_input": {"command": "ls"}}
@@ -101,12 +101,12 @@ def test_a_tool_of_a_server_names_it() -> None:
 
 
 def test_the_session_is_the_run() -> None:
-    assert CLAUDE.run_of(hook("Stop")) == "s-1"
-    assert CLAUDE.run_of("{") == ""
+    assert CLAUDE.find_run_id(hook("Stop")) == "s-1"
+    assert CLAUDE.find_run_id("{") == ""
 
 
 def test_events_of_the_future_are_skipped_and_notes_teach_nothing() -> None:
-    assert CLAUDE.decode(hook("FromTheFuture")) == Skipped("FromTheFuture")
+    assert CLAUDE.decode(hook("FromTheFuture")) == SkippedFrame("FromTheFuture")
     assert CLAUDE.decode(hook("Notification", message="x")) == []
 
 

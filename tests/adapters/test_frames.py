@@ -14,7 +14,7 @@ from playing import Player, bodies, texts_of
 from toolcards.adapters import ADAPTERS, BadFrame, ag_ui, ai_sdk, native, strict
 from toolcards.adapters.base import Adapter
 from toolcards.core.calls import facts as f
-from toolcards.core.runs.skipped_frames import Skipped
+from toolcards.core.runs.skipped_frames import SkippedFrame
 
 FULL = {  # every field that the protocols' schemas require
     "toolCallId": "c", "toolCallName": "t", "toolName": "t", "messageId": "m", "delta": "d", "inputTextDelta": "d",
@@ -91,7 +91,7 @@ def test_every_type_of_the_protocol_is_known(protocol: str, kind: str) -> None:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_an_unknown_type_is_skipped(protocol: str) -> None:
-    assert ADAPTERS[protocol].decode('{"type":"from-the-future","x":{"y":1}}') == Skipped("from-the-future")
+    assert ADAPTERS[protocol].decode('{"type":"from-the-future","x":{"y":1}}') == SkippedFrame("from-the-future")
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -252,10 +252,10 @@ HOT = '{"n":7, "type":"tool.input.delta","call_id":"c","delta":"a"}'
     ],
 )  # fmt: skip
 def test_a_hot_frame_is_read_at_once_as_it_is_slowly(text: str) -> None:
-    hot = native.piece_of(text)
+    hot = native.find_piece(text)
     assert hot is not None
     assert [f.InputDelta(*hot[0])] == native.decode(text) == native._decode(text)
-    assert hot[1] == (native.number_of(text) or 0)
+    assert hot[1] == (native.find_number(text) or 0)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_a_hot_frame_is_read_at_once_as_it_is_slowly(text: str) -> None:
     ],
 )  # fmt: skip
 def test_what_is_not_quite_a_hot_frame_is_read_slowly(text: str) -> None:
-    assert native.piece_of(text) is None
+    assert native.find_piece(text) is None
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_what_is_not_quite_a_hot_frame_is_read_slowly(text: str) -> None:
     ],
 )  # fmt: skip
 def test_a_native_frame_tells_its_number(text: str, number: int | None) -> None:
-    assert native.number_of(text) == number
+    assert native.find_number(text) == number
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_a_native_frame_tells_its_number(text: str, number: int | None) -> None:
     ],
 )  # fmt: skip
 def test_an_ag_ui_frame_tells_its_run(text: str, run: str) -> None:
-    assert ag_ui.run_of(text) == run
+    assert ag_ui.find_run_id(text) == run
 
 
 def test_the_hot_frames_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:

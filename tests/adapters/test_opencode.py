@@ -91,8 +91,8 @@ def test_a_rested_sub_session_ends_no_run() -> None:
 
 
 def test_a_session_is_a_run() -> None:
-    assert OPENCODE.run_of(RUNNING) == "ses_1"
-    assert OPENCODE.run_of("[]") == ""
+    assert OPENCODE.find_run_id(RUNNING) == "ses_1"
+    assert OPENCODE.find_run_id("[]") == ""
 
 
 @pytest.mark.parametrize(

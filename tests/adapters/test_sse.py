@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from playing import TRACES
 
 from toolcards.adapters import BadFrame
-from toolcards.adapters.sse import LineSplitter, Splitter
+from toolcards.adapters.sse import EventSplitter, LineSplitter
 
 LINES = st.sampled_from(
     ["data: {}", "data:x", "data", "data:  two blanks", ": comment", "event: e", "id: 7", "retry: 5", "", "",
@@ -36,7 +36,7 @@ CASES = [
 ]
 
 
-def split(splitter: Splitter | LineSplitter, pieces: list[bytes]) -> list[str]:
+def split(splitter: EventSplitter | LineSplitter, pieces: list[bytes]) -> list[str]:
     return [frame for piece in pieces for frame in splitter.feed(piece)] + splitter.end()
 
 
@@ -48,15 +48,15 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
 @pytest.mark.parametrize(("text", "frames"), [pytest.param(*rest, id=name) for name, *rest in CASES])
 def test_events_give_their_data(text: str, frames: list[str]) -> None:
     data = text.encode()
-    assert split(Splitter(), [data]) == frames
-    assert split(Splitter(), [bytes([byte]) for byte in data]) == frames
+    assert split(EventSplitter(), [data]) == frames
+    assert split(EventSplitter(), [bytes([byte]) for byte in data]) == frames
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(LINES, ENDS), max_size=12), st.lists(st.integers(0, 400), max_size=8))
 def test_cut_anywhere_the_frames_are_the_same(lines: list[tuple[str, str]], places: list[int]) -> None:
     data = "".join(line + end for line, end in lines).encode()
-    assert split(Splitter(), cut(data, places)) == split(Splitter(), [data])
+    assert split(EventSplitter(), cut(data, places)) == split(EventSplitter(), [data])
     assert split(LineSplitter(), cut(data, places)) == split(LineSplitter(), [data])
 
 
@@ -64,32 +64,32 @@ def test_cut_anywhere_the_frames_are_the_same(lines: list[tuple[str, str]], plac
 @given(st.lists(st.integers(0, 12_000), max_size=30))
 def test_a_recorded_body_cut_anywhere_gives_the_same_frames(places: list[int]) -> None:
     data = (TRACES / "ai-sdk-7" / "l-nasty-strings.turn1.sse").read_bytes()
-    assert split(Splitter(), cut(data, places)) == split(Splitter(), [data])
+    assert split(EventSplitter(), cut(data, places)) == split(EventSplitter(), [data])
 
 
 def test_lines_give_one_frame_each() -> None:
     assert split(LineSplitter(), [b'{"a":1}\n\n{"b', b'":2}\r\n  \n{"c":3}']) == ['{"a":1}', '{"b":2}', '{"c":3}']
 
 
-@pytest.mark.parametrize("splitter", [Splitter, LineSplitter])
-def test_a_frame_beyond_the_limit_is_refused_before_it_is_whole(splitter: type[Splitter | LineSplitter]) -> None:
+@pytest.mark.parametrize("splitter", [EventSplitter, LineSplitter])
+def test_a_frame_beyond_the_limit_is_refused_before_it_is_whole(splitter: type[EventSplitter | LineSplitter]) -> None:
     reading = splitter(100)
     with pytest.raises(BadFrame) as refused:
         for _ in range(20):
-            reading.feed(b"data: " + b"x" * 10 if splitter is Splitter else b"x" * 10)
+            reading.feed(b"data: " + b"x" * 10 if splitter is EventSplitter else b"x" * 10)
     assert refused.value.code == "too_large"
 
 
 def test_many_data_lines_count_as_one_frame() -> None:
-    reading = Splitter(100)
+    reading = EventSplitter(100)
     with pytest.raises(BadFrame):
         for _ in range(20):
             reading.feed(b"data: 0123456789\n")
 
 
 def test_a_frame_at_the_limit_passes() -> None:
-    assert split(Splitter(100), [b"data: " + b"x" * 100 + b"\n\n"]) == ["x" * 100]
+    assert split(EventSplitter(100), [b"data: " + b"x" * 100 + b"\n\n"]) == ["x" * 100]
 
 
 def test_bytes_that_are_no_utf_8_lose_nothing_else() -> None:
-    assert split(Splitter(), [b"data: a\xff\n\ndata: b\n\n"]) == ["a\ufffd", "b"]
+    assert split(EventSplitter(), [b"data: a\xff\n\ndata: b\n\n"]) == ["a\ufffd", "b"]

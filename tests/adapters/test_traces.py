@@ -10,7 +10,7 @@ from playing import TRACES, Player, bodies, texts_of
 
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card_codec import dump_card
-from toolcards.core.runs.run_state import Board
+from toolcards.core.runs.run_state import RunState
 
 RECORDED = [pytest.param(*rest, id=f"{name}/{scenario}") for name, scenario, *rest in bodies()]
 BROKEN_RULES = {"protocol-violation", "conflicting-terminal", "late-response", "duplicate-terminal"}
@@ -37,7 +37,7 @@ def test_a_recorded_scenario_ends_as_it_did(protocol: str, turns: list[Path], sa
 
 @pytest.mark.parametrize(("protocol", "turns", "said"), RECORDED)
 def test_a_recorded_scenario_survives_the_log(protocol: str, turns: list[Path], said: dict[str, Any]) -> None:
-    player, again = played(protocol, turns), Board()
+    player, again = played(protocol, turns), RunState()
     for seq, (ordinal, fact) in enumerate(player.log, 1):
         read = f.load(f.dump(fact), fact.at)
         assert read == fact

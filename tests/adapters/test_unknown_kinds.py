@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolcards.adapters import ADAPTERS
-from toolcards.core.runs.skipped_frames import Skipped
+from toolcards.core.runs.skipped_frames import SkippedFrame
 
 
 def update(kind: str, **more: Any) -> dict[str, Any]:
@@ -55,7 +55,7 @@ QUIET = [
 
 @pytest.mark.parametrize(("protocol", "frame", "kind"), UNKNOWN)
 def test_a_frame_of_an_unknown_kind_names_it(protocol: str, frame: dict[str, Any], kind: str) -> None:
-    assert ADAPTERS[protocol].decode(json.dumps(frame)) == Skipped(kind)
+    assert ADAPTERS[protocol].decode(json.dumps(frame)) == SkippedFrame(kind)
 
 
 @pytest.mark.parametrize(("protocol", "frame"), QUIET)

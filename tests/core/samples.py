@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
-from toolcards.core.runs.run_state import Board
+from toolcards.core.runs.run_state import RunState
 
 ALICE = f.Actor("human", "alice")
 
@@ -68,9 +68,9 @@ WAYS: dict[str, list[Any]] = {
 }
 
 
-def play(*facts: Any, board: Board | None = None) -> Board:
+def play(*facts: Any, board: RunState | None = None) -> RunState:
     """Return the board after these facts, through its own doors."""
-    board = board or Board()
+    board = board or RunState()
     for fact in facts:
         for ordinal, routed in board.route(fact):
             board.record(ordinal, routed)
@@ -86,7 +86,7 @@ def card_after(*facts: Any) -> Card:
 
 def seen_states(*facts: Any) -> list[str]:
     """Return the states that call "c" went through, each once in a row."""
-    board, states = Board(), [""]
+    board, states = RunState(), [""]
     for fact in facts:
         for ordinal, routed in board.route(fact):
             card, _ = board.record(ordinal, routed)

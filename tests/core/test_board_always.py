@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.calls.card_codec import dump_card, load_card
-from toolcards.core.runs.run_state import Board, Context
+from toolcards.core.runs.run_state import RunContext, RunState
 
 S = ToolCallState
 QUICK = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -64,9 +64,9 @@ stories = st.lists(facts, min_size=1, max_size=25)
 ENDS_ALL = {"aborted", "error", "truncated", "not-executed"}
 
 
-def live(story: list[Any]) -> tuple[Board, list[tuple[int, str, int]]]:
+def live(story: list[Any]) -> tuple[RunState, list[tuple[int, str, int]]]:
     """Play the story; check each step; return the board and its log."""
-    board, log = Board(), []
+    board, log = RunState(), []
     for fact in story:
         scope = getattr(fact, "scope", "") or board.context.scope
         for ordinal, routed in board.route(fact):
@@ -95,7 +95,7 @@ def never_backwards(before: Card, after: Card, fact: f.AnyFact) -> None:
         assert before.state in {None, S.INPUT_STREAMING}
 
 
-def ended_well(board: Board, fact: f.RunEnded, scope: str) -> None:
+def ended_well(board: RunState, fact: f.RunEnded, scope: str) -> None:
     for card in board.cards.values():
         mine = card.lane == fact.lane if fact.lane else card.scope == scope
         if not mine or card.removed:
@@ -111,7 +111,7 @@ def ended_well(board: Board, fact: f.RunEnded, scope: str) -> None:
 @given(stories)
 def test_a_log_read_back_makes_the_same_board(story: list[Any]) -> None:
     board, log = live(story)
-    again = Board()
+    again = RunState()
     for ordinal, text, seq in log:
         again.record(ordinal, f.load(text), seq)
     assert again.cards == board.cards
@@ -124,7 +124,9 @@ def test_a_log_read_back_makes_the_same_board(story: list[Any]) -> None:
 def test_a_stored_board_is_the_same_board_and_goes_on_the_same_way(story: list[Any]) -> None:
     half = len(story) // 2
     board, _ = live(story[:half])
-    stored = Board(Context(**asdict(board.context)), [load_card(dump_card(card)) for card in board.cards.values()])
+    stored = RunState(
+        RunContext(**asdict(board.context)), [load_card(dump_card(card)) for card in board.cards.values()]
+    )
     assert stored.cards == board.cards
     for fact in story[half:]:
         routed = board.route(fact)

@@ -10,7 +10,7 @@ import pytest
 from tests.core.samples import ALICE, WAYS, card_after
 from toolcards.client.common.tool_kinds import display_kind
 from toolcards.core.calls import facts as f
-from toolcards.core.calls.call_json import call_json, moment, summary, without_bodies
+from toolcards.core.calls.call_json import build_call_json, drop_large_bodies, format_time, summarize
 from toolcards.core.calls.card import Card, CardTool
 from toolcards.core.calls.text_rope import Rope
 
@@ -21,7 +21,7 @@ output error approval decision anomalies timings duration_ms rev seq
 
 
 def call(*facts: Any) -> dict[str, Any]:
-    said = call_json(card_after(*facts), run="run 1", id="id-1")
+    said = build_call_json(card_after(*facts), run="run 1", id="id-1")
     assert json.loads(json.dumps(said)) == said
     return said
 
@@ -89,25 +89,25 @@ def test_anomalies_carry_their_time() -> None:
 
 
 def test_an_impossible_time_is_no_time() -> None:
-    assert [moment(at) for at in (0.0, 1e30, float("nan"), float("inf"))] == [None] * 4
+    assert [format_time(at) for at in (0.0, 1e30, float("nan"), float("inf"))] == [None] * 4
 
 
 def test_long_bodies_are_left_out_by_name() -> None:
     said = call(f.InputReady("c", "Bash", {"q": "x" * 5000}, True), f.OutputReady("c", "é" * 2050))
-    short = without_bodies(said)
+    short = drop_large_bodies(said)
     assert short["truncated"] == ["input", "output"]
     assert (short["input"], short["output"], short["input_text"]) == (None, None, "")
     assert said["input"] == {"q": "x" * 5000}
-    assert "truncated" not in without_bodies(call(f.OutputReady("c", "short")))
+    assert "truncated" not in drop_large_bodies(call(f.OutputReady("c", "short")))
 
 
 def test_a_body_of_exactly_the_limit_stays() -> None:
-    assert "truncated" not in without_bodies(call(f.OutputReady("c", "x" * 4094)))
-    assert without_bodies(call(f.OutputReady("c", "x" * 4095)))["truncated"] == ["output"]
+    assert "truncated" not in drop_large_bodies(call(f.OutputReady("c", "x" * 4094)))
+    assert drop_large_bodies(call(f.OutputReady("c", "x" * 4095)))["truncated"] == ["output"]
 
 
 def test_lone_surrogates_have_a_size() -> None:
-    assert without_bodies(call(f.OutputReady("c", "\ud800" * 2000)))["truncated"] == ["output"]
+    assert drop_large_bodies(call(f.OutputReady("c", "\ud800" * 2000)))["truncated"] == ["output"]
 
 
 @pytest.mark.parametrize(
@@ -131,13 +131,13 @@ def test_lone_surrogates_have_a_size() -> None:
     ],
 )
 def test_one_line_for_people(tool: str, given: Any, line: str) -> None:
-    assert summary(Card("c", tool=CardTool(tool, display_kind(tool)), input=given, has_input=True)) == line
+    assert summarize(Card("c", tool=CardTool(tool, display_kind(tool)), input=given, has_input=True)) == line
 
 
 def test_the_line_is_never_long() -> None:
     long = "x" * 100_000
     for given in ({"command": long}, {long: long}, long):
-        line = summary(Card("c", tool=CardTool("Bash", "execute"), input=given, has_input=True))
+        line = summarize(Card("c", tool=CardTool("Bash", "execute"), input=given, has_input=True))
         assert len(line) == 200
-    assert len(summary(Card("c", text=Rope(long)))) == 200
-    assert len(summary(Card("c", tool=CardTool(f"mcp__{long}__tool")))) == 200
+    assert len(summarize(Card("c", text=Rope(long)))) == 200
+    assert len(summarize(Card("c", tool=CardTool(f"mcp__{long}__tool")))) == 200

@@ -8,11 +8,11 @@ import pytest
 
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
-from toolcards.core.runs.run_state import Board
+from toolcards.core.runs.run_state import RunState
 
 
 def told(*facts: Any) -> list[Card]:
-    board = Board()
+    board = RunState()
     for fact in facts:
         for ordinal, part in board.route(fact):
             board.record(ordinal, part)

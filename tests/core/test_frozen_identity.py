@@ -9,7 +9,7 @@ import pytest
 from tests.core.samples import play
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
-from toolcards.core.runs.run_state import Board
+from toolcards.core.runs.run_state import RunState
 
 ARGS = {"target": "production", "force": True}
 TEXT = '{"force": true, "target": "production"}'
@@ -68,7 +68,7 @@ def shown(card: Card) -> tuple[Any, ...]:
     )
 
 
-def card_of(board: Board, ordinal: int = 1) -> Card:
+def card_of(board: RunState, ordinal: int = 1) -> Card:
     return board.cards[ordinal]
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcards.client.common.json_text import same
-from toolcards.core.calls.json_prefix import begins
+from toolcards.core.calls.json_prefix import is_json_prefix
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 values = st.recursive(
@@ -39,15 +39,15 @@ def spelled(value: Any, chance: random.Random) -> str:
 @given(values, st.randoms(use_true_random=False))
 def test_every_beginning_of_every_spelling_is_a_beginning(value: Any, chance: random.Random) -> None:
     text = spelled(value, chance)
-    assert all(begins(text[:length], value) for length in range(len(text) + 1)), text
-    assert begins(text + " \n", value)
+    assert all(is_json_prefix(text[:length], value) for length in range(len(text) + 1)), text
+    assert is_json_prefix(text + " \n", value)
 
 
 @given(values, values, st.randoms(use_true_random=False))
 def test_the_whole_text_of_another_value_is_not(value: Any, other: Any, chance: random.Random) -> None:
     text = spelled(other, chance)
     if not same(value, other) and not isinstance(other, (int, float)):  # a number may go on
-        assert not begins(text, value)
+        assert not is_json_prefix(text, value)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_the_whole_text_of_another_value_is_not(value: Any, other: Any, chance: 
     ],
 )
 def test_what_cannot_become_the_value_is_found_at_once(text: str, value: Any) -> None:
-    assert not begins(text, value)
+    assert not is_json_prefix(text, value)
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_what_cannot_become_the_value_is_found_at_once(text: str, value: Any) ->
     ],
 )
 def test_what_is_cut_anywhere_may_go_on(text: str, value: Any) -> None:
-    assert begins(text, value)
+    assert is_json_prefix(text, value)
 
 
 def test_a_deep_text_is_no_beginning_and_raises_nothing() -> None:
-    assert not begins("[" * 100_000, [[1]])
+    assert not is_json_prefix("[" * 100_000, [[1]])

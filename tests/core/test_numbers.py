@@ -15,16 +15,16 @@ def test_each_number_is_new_once_in_whatever_order_they_come(seed):
     for number in sent:
         assert sequence_set.is_new(seen, number) == (number not in known)
         if number not in known:
-            sequence_set.keep(seen, number)
+            sequence_set.add(seen, number)
             known.add(number)
     for number in set(range(1, 60)) - known:
-        sequence_set.keep(seen, number)
+        sequence_set.add(seen, number)
     assert seen == [59]
 
 
 def test_the_next_number_is_noted_at_once_only_where_nothing_is_missing():
     seen = [3]
-    assert [sequence_set.follows(seen, number) for number in (4, 4, 6, ("a", 5), 5)] == [
+    assert [sequence_set.add_next(seen, number) for number in (4, 4, 6, ("a", 5), 5)] == [
         True,
         False,
         False,
@@ -32,38 +32,38 @@ def test_the_next_number_is_noted_at_once_only_where_nothing_is_missing():
         True,
     ]
     assert seen == [5]
-    sequence_set.keep(seen, 7)
-    assert not sequence_set.follows(seen, 6) and seen == [5, [7, 7]]
+    sequence_set.add(seen, 7)
+    assert not sequence_set.add_next(seen, 6) and seen == [5, [7, 7]]
 
 
 def test_ranges_stay_apart_in_order_and_join():
     seen = [0]
     for number in (5, 9, 6, 20, 8):
-        sequence_set.keep(seen, number)
+        sequence_set.add(seen, number)
     assert seen == [0, [5, 6], [8, 9], [20, 20]]
-    sequence_set.keep(seen, 7)
+    sequence_set.add(seen, 7)
     assert seen == [0, [5, 9], [20, 20]]
     for number in (1, 2, 3, 4):
-        sequence_set.keep(seen, number)
+        sequence_set.add(seen, number)
     assert seen == [9, [20, 20]]
 
 
 def test_what_older_versions_stored_is_read():
     seen = [3, 7, 9]
     assert [sequence_set.is_new(seen, number) for number in (3, 4, 7, 8, 9)] == [False, True, False, True, False]
-    sequence_set.keep(seen, 8)
+    sequence_set.add(seen, 8)
     assert seen == [3, [7, 9]]
 
 
 def test_a_gap_too_many_is_refused_and_closing_one_never_is():
     seen = [0]
-    for number in range(2, 2 * sequence_set.MOST_GAPS + 2, 2):
+    for number in range(2, 2 * sequence_set.MAX_GAPS + 2, 2):
         assert sequence_set.is_new(seen, number)
-        sequence_set.keep(seen, number)
-    assert len(seen) == sequence_set.MOST_GAPS + 1
+        sequence_set.add(seen, number)
+    assert len(seen) == sequence_set.MAX_GAPS + 1
     with pytest.raises(sequence_set.TooManyGaps):
         sequence_set.is_new(seen, 10**17)
-    assert sequence_set.is_new(seen, 1) and sequence_set.is_new(seen, 2 * sequence_set.MOST_GAPS + 1)
+    assert sequence_set.is_new(seen, 1) and sequence_set.is_new(seen, 2 * sequence_set.MAX_GAPS + 1)
     assert not sequence_set.is_new(seen, 2)
 
 
@@ -71,11 +71,11 @@ def test_a_stream_that_counts_for_itself_keeps_its_last_number_beside_the_others
     seen = [0]
     for number in (("a", 0), 1, ("b", 0), ("a", 1), 3):
         assert sequence_set.is_new(seen, number)
-        sequence_set.keep(seen, number)
+        sequence_set.add(seen, number)
     assert seen == [1, [3, 3], {"b": 0, "a": 1}]
     assert [sequence_set.is_new(seen, number) for number in (("a", 1), ("b", 1), ("c", 0), 2, 3)] == [
         False, True, True, True, False,
     ]  # fmt: skip
-    for other in range(2 * sequence_set.STREAMS):
-        sequence_set.keep(seen, (f"s{other}", 0))
-    assert len(seen[-1]) == sequence_set.STREAMS
+    for other in range(2 * sequence_set.MAX_STREAMS):
+        sequence_set.add(seen, (f"s{other}", 0))
+    assert len(seen[-1]) == sequence_set.MAX_STREAMS

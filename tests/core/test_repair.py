@@ -137,6 +137,6 @@ def test_a_mended_input_fits_and_differs_only_where_it_failed(against: Any, valu
     if mended is None:
         return
     assert trouble is not None
-    assert not json_schema.findings(against, mended.input)
+    assert not json_schema.find_errors(against, mended.input)
     assert diff(value, mended.input)
     assert input_repair.fits(value, mended.input, trouble.findings)

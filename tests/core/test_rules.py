@@ -9,7 +9,7 @@ import pytest
 from tests.core.samples import ALICE, SAMPLES, WAYS, card_after, play, seen_states
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
-from toolcards.core.runs.run_state import Board
+from toolcards.core.runs.run_state import RunState
 
 S = ToolCallState
 START = f.InputStarted("c", "Bash", per_step=True)
@@ -443,7 +443,7 @@ def test_preliminary_outputs_run_on_until_the_last() -> None:
 
 def test_an_automatic_denial_flashes_no_form() -> None:
     ask = f.ApprovalRequested("c", source_id="q1", automatic=True)
-    board = Board()
+    board = RunState()
     for fact in (READY, ask, f.ApprovalAnswered("", False, source_id="q1", reason="policy"), f.OutputDenied("c")):
         play(fact, board=board)
         assert board.status == "running"

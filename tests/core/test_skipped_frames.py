@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcards.core.runs.skipped_frames import LONGEST, MOST_KINDS, SkippedFrames, load
+from toolcards.core.runs.skipped_frames import MAX_KIND_LENGTH, MAX_KINDS, SkippedFrames, load
 
 KINDS = st.lists(st.one_of(st.text(max_size=200), st.integers(0, 90).map(str)), max_size=150)
 
@@ -22,7 +22,7 @@ def test_counts_are_bounded_and_add_up(first: list[str], second: list[str]) -> N
     frames, more = counted(first), counted(second)
     frames.add(more)
     assert frames.total == len(first) + len(second) == sum(frames.kinds.values()) + frames.other
-    assert len(frames.kinds) <= MOST_KINDS and all(0 < len(kind) <= LONGEST for kind in frames.kinds)
+    assert len(frames.kinds) <= MAX_KINDS and all(0 < len(kind) <= MAX_KIND_LENGTH for kind in frames.kinds)
     assert frames.other >= 0
     assert load(frames.total, frames.dump_kinds()) == frames
 

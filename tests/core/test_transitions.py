@@ -10,7 +10,7 @@ import pytest
 from tests.core.samples import SAMPLES, WAYS, play
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
-from toolcards.core.calls.reducer import advance, row
+from toolcards.core.calls.reducer import advance, find_row
 from toolcards.core.calls.transitions import COLUMNS, NEXT, ROWS
 
 # =: state stays, no anomaly · !: state stays, anomaly · buffer: no card yet · soft:<cause> · +<anomaly>: with that anomaly
@@ -143,7 +143,7 @@ def test_every_fact_class_has_a_sample() -> None:
 
 
 def test_every_row_of_the_table_has_a_sample_and_every_call_fact_a_row() -> None:
-    rows = {row(fact) for fact in SAMPLES if isinstance(fact, f.CALL_FACTS)}
+    rows = {find_row(fact) for fact in SAMPLES if isinstance(fact, f.CALL_FACTS)}
     assert rows == set(ROWS)
     assert set(NEXT) == {(name, column) for name in ROWS for column in COLUMNS}
 

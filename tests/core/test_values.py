@@ -17,7 +17,7 @@ from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import KINDS
 from toolcards.core.calls.card_codec import dump_card, load_card
 from toolcards.core.calls.text_rope import Rope
-from toolcards.core.runs.run_state import Board
+from toolcards.core.runs.run_state import RunState
 
 
 @given(st.lists(st.text(max_size=5)), st.integers(0, 30))
@@ -116,6 +116,6 @@ def test_deltas_share_one_list_of_pieces() -> None:
 
 def test_finding_an_open_question_does_not_depend_on_the_order_of_loading() -> None:
     board = play(f.InputReady("c", "Bash"), f.ApprovalRequested("c", "q1"), f.InputReady("d", "Bash"))
-    again = Board(board.context, reversed(board.cards.values()))
+    again = RunState(board.context, reversed(board.cards.values()))
     assert list(again.cards) == [1, 2]
     assert again.route(f.ApprovalAnswered("", True, "q1")) == board.route(f.ApprovalAnswered("", True, "q1"))

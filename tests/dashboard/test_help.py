@@ -15,7 +15,7 @@ from dashboard import urls
 from dashboard.help import documents
 from dashboard.help.openapi import build_document
 from toolcards import gate
-from toolcards.core.calls.call_json import call_json
+from toolcards.core.calls.call_json import build_call_json
 from toolcards.core.policy.language.presets import PACKS
 from toolcards.models import Approval, Run, ToolCall
 from toolcards.transports.api import read_queries
@@ -98,7 +98,7 @@ def test_the_presets_fit_the_schema_of_policies() -> None:
 def test_real_calls_runs_and_approvals_fit_their_schemas(a_call: Any, state: str) -> None:
     a_call(state)
     row = ToolCall.objects.select_related("run__source").get()
-    assert is_valid("Call", call_json(row.as_card(), run=row.run.name, id=row.public_id)) == []
+    assert is_valid("Call", build_call_json(row.as_card(), run=row.run.name, id=row.public_id)) == []
     assert is_valid("Run", read_queries.run_json(Run.objects.select_related("source").get())) == []
     for approval in Approval.objects.select_related("run__source", "call"):
         assert is_valid("Approval", read_queries.approval_json(approval, row.as_card())) == []

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from tests.serving import PATIENCE
 from toolcards import gate
 from toolcards.core.calls import facts as f
-from toolcards.core.runs.skipped_frames import Skipped
+from toolcards.core.runs.skipped_frames import SkippedFrame
 from toolcards.gate.refusals import NotFound
 from toolcards.gate.writer import group_commit, run_cache, timekeeping
 from toolcards.gate.writer.command import Command
@@ -108,9 +108,9 @@ async def test_frames_of_a_batch_that_is_tried_again_are_counted_once(source: An
     run_cache.clear()
     stream = gate.open_stream(source, "r", protocol="native")
     stream.push([f.TextDelta(text="x")])
-    stream.push(Skipped("foo"))
+    stream.push(SkippedFrame("foo"))
     await asyncio.to_thread(group_commit.commit, [stream, Refuser()])
-    stream.push(Skipped("foo"))
+    stream.push(SkippedFrame("foo"))
     await asyncio.to_thread(group_commit.commit, [stream])
     await asyncio.wait_for(stream.wait_until_committed(), PATIENCE)
     run = await Run.objects.aget()
@@ -130,5 +130,5 @@ async def test_counting_costs_no_query(source: Any) -> None:
 
     await asyncio.to_thread(queries, [f.TextDelta(text="x")])
     plain = await asyncio.to_thread(queries, [f.TextDelta(text="x")])
-    counted = await asyncio.to_thread(queries, Skipped("foo"), [f.TextDelta(text="x")])
+    counted = await asyncio.to_thread(queries, SkippedFrame("foo"), [f.TextDelta(text="x")])
     assert plain and counted == plain

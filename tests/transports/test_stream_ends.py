@@ -17,7 +17,7 @@ from tests.serving import PATIENCE, Server, until
 from toolcards import gate
 from toolcards.clocks import clock
 from toolcards.core.calls import facts as f
-from toolcards.core.runs.skipped_frames import Skipped
+from toolcards.core.runs.skipped_frames import SkippedFrame
 from toolcards.gate.agents import liveness
 from toolcards.gate.writer import group_commit
 from toolcards.models import Approval, Run, Source, ToolCall
@@ -91,7 +91,7 @@ async def test_a_body_that_is_sent_again_ends_what_its_first_try_began(source: S
     (lost, gone), (again, connection) = stream(source), stream(source)
     for opened in (lost, again):
         opened.push([f.InputReady("c", "bash", {"command": "ls"}, True)], 1)
-        opened.push(Skipped("unknown"), 2)
+        opened.push(SkippedFrame("unknown"), 2)
         await opened.wait_until_committed()
     gone.close()
     await end(again, connection)

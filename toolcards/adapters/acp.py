@@ -14,52 +14,52 @@ from collections.abc import Callable
 from typing import Any
 
 from toolcards.adapters import strict
-from toolcards.adapters.base import DEPTH, Adapter, ApprovalAnswer, BadFrame, Facts
-from toolcards.adapters.native import number_of
+from toolcards.adapters.base import MAX_DEPTH, Adapter, ApprovalAnswer, BadFrame, Facts
+from toolcards.adapters.native import find_number
 from toolcards.core.calls import facts as f
-from toolcards.core.runs.skipped_frames import Skipped
+from toolcards.core.runs.skipped_frames import SkippedFrame
 
-Said = dict[str, Any]
+Payload = dict[str, Any]
 HOST = f.Actor("host", "editor")
-ALLOWING, REFUSING = ("allow_once", "allow_always"), ("reject_once", "reject_always")
+ALLOWING_KINDS, REFUSING_KINDS = ("allow_once", "allow_always"), ("reject_once", "reject_always")
 _YES = re.compile(r"(allow|once|always|yes|approve|proceed)", re.IGNORECASE)
 _NO = re.compile(r"(reject|deny|no|never|cancel|abort|refuse)", re.IGNORECASE)
 _NO_TOOL = re.compile(r"The arguments provided to the tool are invalid: Model tried to call unavailable tool '([^']*)'")
 _ENDS: dict[str, f.Outcome] = {"cancelled": "aborted"}
 
 
-def decode(text: str, depth: int = DEPTH) -> Facts | Skipped:
+def decode(text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
     """Return the facts of one message; Skipped for a method or an update that is not known here."""
     frame = strict.loads(text, depth + 1)
     if not isinstance(frame, dict) or not isinstance(frame.get("msg"), dict):
         raise BadFrame("a frame is {dir, msg}", "not_object")
     if frame.get("dir") not in ("<", ">"):
         raise BadFrame("dir: must be < or >", "bad_field")
-    msg, method = frame["msg"], _text(frame["msg"], "method")
+    msg, method = frame["msg"], _get_text(frame["msg"], "method")
     if not method:
-        return _answered(frame, msg) if frame["dir"] == ">" else _result(frame, msg)
+        return _read_permission_response(frame, msg) if frame["dir"] == ">" else _read_response(frame, msg)
     if frame.get("cancelled") is True:
-        _stopped(msg)
+        _mark_cancelled(msg)
     known = _METHODS.get((frame["dir"], method))
     if known is not None:
         return known(msg)
-    return [] if method in _QUIET or method.startswith(_QUIET_ROOMS) else Skipped(method)
+    return [] if method in _QUIET or method.startswith(_QUIET_ROOMS) else SkippedFrame(method)
 
 
-def run_of(text: str) -> str:
+def find_run_id(text: str) -> str:
     """Return the session that a message names."""
     try:
         msg = strict.loads(text).get("msg")
     except (BadFrame, AttributeError):
         return ""
-    return _text(_object(msg, "params"), "sessionId") or _text(_object(msg, "result"), "sessionId")
+    return _get_text(_get_object(msg, "params"), "sessionId") or _get_text(_get_object(msg, "result"), "sessionId")
 
 
-def encode(answer: ApprovalAnswer) -> Said:
+def encode(answer: ApprovalAnswer) -> Payload:
     """Return the result of the permission request. A yes is for this time only; without such an option it is a no."""
     kept = answer.reply_to if isinstance(answer.reply_to, dict) else {}
     options = [each for each in kept.get("options") or () if isinstance(each, dict)]
-    offered = {_text(each, "kind"): _text(each, "optionId") for each in options}
+    offered = {_get_text(each, "kind"): _get_text(each, "optionId") for each in options}
     wanted = offered.get("allow_once") if answer.approved and answer.edited_input is None else ""
     chosen = wanted or offered.get("reject_once", "")
     outcome = {"outcome": "selected", "optionId": chosen} if chosen else {"outcome": "cancelled"}
@@ -69,167 +69,169 @@ def encode(answer: ApprovalAnswer) -> Said:
 # ---------------------------------------------------------------- the editor's side
 
 
-def _prompt(msg: Said) -> Facts:
+def _read_prompt(msg: Payload) -> Facts:
     return [f.RunStarted()]
 
 
-def _cancel(msg: Said) -> Facts:
+def _read_cancel(msg: Payload) -> Facts:
     """The person stops the turn: what is open ends with it, questions too."""
     return [f.CallClosed("", "aborted", reason="The turn was cancelled.")]
 
 
-def _answered(frame: Said, msg: Said) -> Facts:
+def _read_permission_response(frame: Payload, msg: Payload) -> Facts:
     """The editor's answer to a permission request. `cancelled` is no answer: the turn was stopped before one."""
-    outcome = _object(_object(msg, "result"), "outcome")
-    if _text(outcome, "outcome") != "selected" or "id" not in msg:
+    outcome = _get_object(_get_object(msg, "result"), "outcome")
+    if _get_text(outcome, "outcome") != "selected" or "id" not in msg:
         return []
-    approved = _approves(_text(frame, "kind"), _text(outcome, "optionId"))
+    approved = _is_approval(_get_text(frame, "kind"), _get_text(outcome, "optionId"))
     return [] if approved is None else [f.ApprovalAnswered("", approved, str(msg["id"]), by=HOST)]
 
 
-def _approves(kind: str, option: str) -> bool | None:
+def _is_approval(kind: str, option: str) -> bool | None:
     """By the kind of the option where it is told, else by its name; None where neither says."""
-    if kind in ALLOWING or kind in REFUSING:
-        return kind in ALLOWING
+    if kind in ALLOWING_KINDS or kind in REFUSING_KINDS:
+        return kind in ALLOWING_KINDS
     return False if _NO.match(option) else True if _YES.match(option) else None
 
 
 # ---------------------------------------------------------------- the agent's side
 
 
-def _result(frame: Said, msg: Said) -> Facts:
+def _read_response(frame: Payload, msg: Payload) -> Facts:
     """The answer to a prompt ends the turn; other answers teach nothing."""
-    reason = _text(_object(msg, "result"), "stopReason")
+    reason = _get_text(_get_object(msg, "result"), "stopReason")
     if reason:
         outcome, why = _ENDS.get(reason, "ok"), "" if reason == "end_turn" else reason
         return [f.RunEnded(outcome=outcome, reason=why, if_open="aborted", again=True)]
     if isinstance(msg.get("error"), dict) and frame.get("method") == "session/prompt":
-        return [f.RunEnded(outcome="error", reason=_text(msg["error"], "message"), again=True)]
+        return [f.RunEnded(outcome="error", reason=_get_text(msg["error"], "message"), again=True)]
     return []
 
 
-def _asked(msg: Said) -> Facts:
-    told = _object(msg, "params")
-    call, options = _object(told, "toolCall"), told.get("options")
-    if not _text(call, "toolCallId") or "id" not in msg or not isinstance(options, list):
+def _read_permission_request(msg: Payload) -> Facts:
+    told = _get_object(msg, "params")
+    call, options = _get_object(told, "toolCall"), told.get("options")
+    if not _get_text(call, "toolCallId") or "id" not in msg or not isinstance(options, list):
         raise BadFrame("session/request_permission: id, toolCall.toolCallId, options: Field required", "missing_field")
     asked = f.ApprovalRequested(
-        _text(call, "toolCallId"), str(msg["id"]), reason=_text(call, "title"),
+        _get_text(call, "toolCallId"), str(msg["id"]), reason=_get_text(call, "title"),
         reply_to={"id": msg["id"], "options": options}, terms={"local": True},
     )  # fmt: skip
-    return [*_input(call), asked]
+    return [*_read_input(call), asked]
 
 
-def _update(msg: Said) -> Facts | Skipped:
-    told = _object(_object(msg, "params"), "update")
-    kind = _text(told, "sessionUpdate")
+def _read_update(msg: Payload) -> Facts | SkippedFrame:
+    told = _get_object(_get_object(msg, "params"), "update")
+    kind = _get_text(told, "sessionUpdate")
     known = _UPDATES.get(kind)
     if known is not None:
         return known(told)
-    return [] if kind in _QUIET_UPDATES else Skipped(f"session/update {kind}".rstrip())
+    return [] if kind in _QUIET_UPDATES else SkippedFrame(f"session/update {kind}".rstrip())
 
 
-def _stopped(msg: Said) -> None:
+def _mark_cancelled(msg: Payload) -> None:
     """In a cancelled turn no call fails by itself: version 1 has no other word for it, version 2 has."""
-    told = _object(_object(msg, "params"), "update")
+    told = _get_object(_get_object(msg, "params"), "update")
     if told.get("status") == "failed":
         told["status"] = "cancelled"
 
 
-def _message(told: Said) -> Facts:
-    text = _text(_object(told, "content"), "text")
+def _read_message(told: Payload) -> Facts:
+    text = _get_text(_get_object(told, "content"), "text")
     channel: Any = "reasoning" if told["sessionUpdate"] == "agent_thought_chunk" else "text"
     return [f.TextDelta(text=text, channel=channel)] if text else []
 
 
-def _call(told: Said) -> Facts:
-    if not _text(told, "toolCallId"):
+def _read_tool_call(told: Payload) -> Facts:
+    if not _get_text(told, "toolCallId"):
         raise BadFrame("tool_call: toolCallId: Field required", "missing_field")
-    begun = f.InputStarted(told["toolCallId"], tool_of(told), title=_text(told, "title"), kind=_text(told, "kind"))
-    return [begun, *_changed(told)]
+    begun = f.InputStarted(
+        told["toolCallId"], find_tool_name(told), title=_get_text(told, "title"), kind=_get_text(told, "kind")
+    )
+    return [begun, *_read_tool_call_update(told)]
 
 
-def tool_of(told: Said) -> str:
+def find_tool_name(told: Payload) -> str:
     """Return the tool's name: as it is told, as Claude's agent tells it aside, else the first title."""
-    aside = _text(_object(_object(told, "_meta"), "claudeCode"), "toolName")
-    return _text(told, "name") or aside or _text(told, "title") or "tool"
+    aside = _get_text(_get_object(_get_object(told, "_meta"), "claudeCode"), "toolName")
+    return _get_text(told, "name") or aside or _get_text(told, "title") or "tool"
 
 
-def _changed(told: Said) -> Facts:
-    if not _text(told, "toolCallId"):
+def _read_tool_call_update(told: Payload) -> Facts:
+    if not _get_text(told, "toolCallId"):
         raise BadFrame("tool_call_update: toolCallId: Field required", "missing_field")
-    ends = _STATUS.get(_text(told, "status"))
+    ends = _STATUS.get(_get_text(told, "status"))
     report = told.get("sessionUpdate") == "tool_call_update"
-    return [*_input(told, report=report), *(ends(told) if ends is not None else ())]
+    return [*_read_input(told, report=report), *(ends(told) if ends is not None else ())]
 
 
-def _input(told: Said, *, report: bool = False) -> Facts:
+def _read_input(told: Payload, *, report: bool = False) -> Facts:
     given = told.get("rawInput")
     return [f.InputReady(told["toolCallId"], "", given, True, report=report)] if given not in (None, {}) else []
 
 
-def _running(told: Said) -> Facts:
-    output = _output(told)
+def _read_progress(told: Payload) -> Facts:
+    output = _get_output(told)
     return [] if output in (None, "") else [f.OutputPartial(told["toolCallId"], output)]
 
 
-def _completed(told: Said) -> Facts:
-    call, output = told["toolCallId"], _output(told)
-    about = _object(_object(told, "rawOutput"), "metadata")
+def _read_result(told: Payload) -> Facts:
+    call, output = told["toolCallId"], _get_output(told)
+    about = _get_object(_get_object(told, "rawOutput"), "metadata")
     unknown = _NO_TOOL.match(output) if isinstance(output, str) else None
     if unknown:
         return [f.InputInvalid(call, unknown[1], None, str(output), "no_such_tool")]
     if "exit" in about and about["exit"] is None:  # the shell was killed: by a cancellation
         return [f.CallClosed(call, "aborted", reason=str(output or ""))]
-    return _exited(told) or [f.OutputReady(call, output)]
+    return _read_exit_error(told) or [f.OutputReady(call, output)]
 
 
-def _exited(told: Said) -> Facts:
+def _read_exit_error(told: Payload) -> Facts:
     """A program that ended with an error, so it did run."""
-    code = _object(_object(told, "rawOutput"), "metadata").get("exit")
+    code = _get_object(_get_object(told, "rawOutput"), "metadata").get("exit")
     if type(code) is not int or code == 0:
         return []
-    return [f.OutputFailed(told["toolCallId"], str(_output(told) or f"exit code {code}"), "exit_status")]
+    return [f.OutputFailed(told["toolCallId"], str(_get_output(told) or f"exit code {code}"), "exit_status")]
 
 
-def _failed(told: Said) -> Facts:
+def _read_failure(told: Payload) -> Facts:
     """Refused, failed or stopped: a snapshot, so that what is known better stands."""
     call = told["toolCallId"]
-    if _object(_object(told, "rawOutput"), "metadata").get("interrupted") is True:
+    if _get_object(_get_object(told, "rawOutput"), "metadata").get("interrupted") is True:
         return [f.CallClosed(call, "aborted")]
-    words = _text(_object(told, "rawOutput"), "error") or _content(told)
-    return _exited(told) or [f.SnapshotReceived(call, text=words, error=words)]
+    words = _get_text(_get_object(told, "rawOutput"), "error") or _get_content_text(told)
+    return _read_exit_error(told) or [f.SnapshotReceived(call, text=words, error=words)]
 
 
-def _output(told: Said) -> Any:
+def _get_output(told: Payload) -> Any:
     raw = told.get("rawOutput")
     if isinstance(raw, dict) and "output" in raw:
         return raw["output"]
-    return raw if raw is not None else _content(told) or None
+    return raw if raw is not None else _get_content_text(told) or None
 
 
-def _content(told: Said) -> str:
+def _get_content_text(told: Payload) -> str:
     parts = told.get("content")
-    texts = (_text(_object(part, "content"), "text") for part in parts) if isinstance(parts, list) else ()
+    texts = (_get_text(_get_object(part, "content"), "text") for part in parts) if isinstance(parts, list) else ()
     return "\n".join(text for text in texts if text)
 
 
-_METHODS: dict[tuple[str, str], Callable[[Said], Facts | Skipped]] = {
-    (">", "session/prompt"): _prompt,
-    (">", "session/cancel"): _cancel,
-    ("<", "session/request_permission"): _asked,
-    ("<", "session/update"): _update,
+_METHODS: dict[tuple[str, str], Callable[[Payload], Facts | SkippedFrame]] = {
+    (">", "session/prompt"): _read_prompt,
+    (">", "session/cancel"): _read_cancel,
+    ("<", "session/request_permission"): _read_permission_request,
+    ("<", "session/update"): _read_update,
 }
-_UPDATES: dict[str, Callable[[Said], Facts]] = {
-    "agent_message_chunk": _message,
-    "agent_thought_chunk": _message,
-    "tool_call": _call,
-    "tool_call_update": _changed,
+_UPDATES: dict[str, Callable[[Payload], Facts]] = {
+    "agent_message_chunk": _read_message,
+    "agent_thought_chunk": _read_message,
+    "tool_call": _read_tool_call,
+    "tool_call_update": _read_tool_call_update,
 }
-_STATUS: dict[str, Callable[[Said], Facts]] = {
-    "in_progress": _running,
-    "completed": _completed,
-    "failed": _failed,
+_STATUS: dict[str, Callable[[Payload], Facts]] = {
+    "in_progress": _read_progress,
+    "completed": _read_result,
+    "failed": _read_failure,
     "cancelled": lambda told: [f.CallClosed(told["toolCallId"], "aborted")],  # version 2
 }
 _QUIET = frozenset(
@@ -248,14 +250,14 @@ _QUIET_UPDATES = frozenset(
 )  # fmt: skip
 
 
-def _object(said: Any, name: str) -> Said:
+def _get_object(said: Any, name: str) -> Payload:
     value = said.get(name) if isinstance(said, dict) else None
     return value if isinstance(value, dict) else {}
 
 
-def _text(said: Any, name: str) -> str:
+def _get_text(said: Any, name: str) -> str:
     value = said.get(name) if isinstance(said, dict) else None
     return value if isinstance(value, str) else ""
 
 
-ADAPTER = Adapter("acp", "1", decode, encode, run_of=run_of, number_of=number_of, body_is_stream=False)
+ADAPTER = Adapter("acp", "1", decode, encode, find_run_id=find_run_id, find_number=find_number, body_is_stream=False)

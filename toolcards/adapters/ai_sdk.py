@@ -19,7 +19,7 @@ from toolcards.adapters import strict
 from toolcards.adapters.base import Adapter, ApprovalAnswer, BadFrame, Facts
 from toolcards.adapters.frames import Decoder, ProtocolFrame
 from toolcards.core.calls import facts as f
-from toolcards.core.runs.skipped_frames import Skipped
+from toolcards.core.runs.skipped_frames import SkippedFrame
 
 INTERRUPTED = "The tool call was interrupted before a result was produced."  # Pydantic AI's word for aborted
 _OUTCOMES: dict[str, f.Outcome] = {"stop": "ok", "tool-calls": "ok", "error": "error"}
@@ -299,7 +299,7 @@ class WrappedChunk(Chunk):
     sequence: int
     chunk: dict[str, Any]
 
-    def facts(self) -> Facts | Skipped:
+    def facts(self) -> Facts | SkippedFrame:
         """What the chunk teaches."""
         return DECODER.of_value(self.chunk)
 
@@ -325,7 +325,7 @@ def encode(answer: ApprovalAnswer) -> dict[str, Any] | None:
     return reply
 
 
-def number_of(text: str) -> tuple[str, int] | None:
+def find_number(text: str) -> tuple[str, int] | None:
     """Return the request and the number in it of a chunk as the WebSocket transport wraps it."""
     if '"sequence"' not in text:
         return None
@@ -340,4 +340,4 @@ def number_of(text: str) -> tuple[str, int] | None:
 
 DECODER = Decoder(Chunks, quiet_prefix="data-")
 decode = DECODER.decode  # the bound method: a tenth faster than calling the object
-ADAPTER = Adapter("ai-sdk", "7.0.173", decode, encode, number_of=number_of)
+ADAPTER = Adapter("ai-sdk", "7.0.173", decode, encode, find_number=find_number)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from toolcards.core.calls.facts import AnyFact, InputChunk, InputPiece
-from toolcards.core.runs.skipped_frames import Skipped
+from toolcards.core.runs.skipped_frames import SkippedFrame
 
-DEPTH = 32  # objects and arrays inside each other; the transport passes its own setting
+MAX_DEPTH = 32  # objects and arrays inside each other; the transport passes its own setting
 Facts = list[AnyFact | InputChunk]
 
 
@@ -45,18 +45,18 @@ class ApprovalAnswer:
 class DecodeFrame(Protocol):
     """`decode`: the facts of one frame; `depth` is how deep its values may be nested."""
 
-    def __call__(self, text: str, depth: int = DEPTH) -> Facts | Skipped:
+    def __call__(self, text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
         """Return the facts of the frame; raises BadFrame."""
 
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
     """A protocol. `body_is_stream`: the end of an HTTP body is the end of the stream; `gated`: our decisions
-    are sent on its socket unless the connection says otherwise; `run_of` finds the run's id in a frame,
-    `number_of` the sender's own sequence number: of the run, from 1, or (stream, number in that stream, in order).
+    are sent on its socket unless the connection says otherwise; `find_run_id` finds the run's id in a frame,
+    `find_number` the sender's own sequence number: of the run, from 1, or (stream, number in that stream, in order).
 
-    `piece_of` reads the hot frame alone, at once: its piece of input and its number (0 for none), or None for any
-    other frame. It says what `decode` and `number_of` say.
+    `find_piece` reads the hot frame alone, at once: its piece of input and its number (0 for none), or None for any
+    other frame. It says what `decode` and `find_number` say.
 
     `encode_all` answers all questions of a run at once, where the protocol takes no answer alone.
     """
@@ -66,8 +66,8 @@ class Adapter:
     decode: DecodeFrame
     encode: Callable[[ApprovalAnswer], Any] = lambda answer: None
     encode_all: Callable[[Sequence[ApprovalAnswer]], Any] | None = None
-    run_of: Callable[[str], str] = lambda text: ""
-    number_of: Callable[[str], int | tuple[str, int] | None] = lambda text: None
-    piece_of: Callable[[str], tuple[InputPiece, int] | None] = lambda text: None
+    find_run_id: Callable[[str], str] = lambda text: ""
+    find_number: Callable[[str], int | tuple[str, int] | None] = lambda text: None
+    find_piece: Callable[[str], tuple[InputPiece, int] | None] = lambda text: None
     body_is_stream: bool = True
     gated: bool = False

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from toolcards.adapters import strict
-from toolcards.adapters.base import DEPTH, BadFrame, Facts
-from toolcards.core.runs.skipped_frames import Skipped
+from toolcards.adapters.base import MAX_DEPTH, BadFrame, Facts
+from toolcards.core.runs.skipped_frames import SkippedFrame
 
 
 class ProtocolFrame(BaseModel):
@@ -27,7 +27,7 @@ class ProtocolFrame(BaseModel):
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
     texts: ClassVar[int] = 0
 
-    def facts(self) -> Facts | Skipped:
+    def facts(self) -> Facts | SkippedFrame:
         """Return what the frame teaches; nothing, unless the type says more."""
         return []
 
@@ -41,7 +41,7 @@ class Decoder:
         self._from_value = validator.validate_python
         self._quiet_prefix = quiet_prefix
 
-    def decode(self, text: str, depth: int = DEPTH) -> Facts | Skipped:
+    def decode(self, text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
         """Return the frame's facts, Skipped for an unknown type; raises BadFrame."""
         try:
             frame = self._from_text(text)
@@ -53,39 +53,39 @@ class Decoder:
         expected = 2 * (frame.texts + len(frame.__pydantic_fields_set__))
         if not frame.texts or quotes != expected or '\\\\"' in text:
             strict.loads(text, depth)
-        facts: Facts | Skipped = frame.facts()
+        facts: Facts | SkippedFrame = frame.facts()
         return facts
 
-    def _again(self, text: str, depth: int) -> Facts | Skipped:
+    def _again(self, text: str, depth: int) -> Facts | SkippedFrame:
         """The slow way: for what is broken, unknown, or holds half an emoji."""
         return self.of_value(strict.loads(text, depth))
 
-    def of_value(self, value: Any) -> Facts | Skipped:
+    def of_value(self, value: Any) -> Facts | SkippedFrame:
         """Return the facts of a frame that was already read; raises BadFrame."""
         if not isinstance(value, dict):
             raise BadFrame("a frame is one JSON object", "not_object")
         if not isinstance(value.get("type"), str):
             code = "bad_field" if "type" in value else "missing_field"
             raise BadFrame("type: every frame needs its type, a text", code)
-        whole, moved = strict.sheltered(value)
+        whole, moved = strict.shelter_surrogates(value)
         facts = self._validated(whole)
         if not moved:
             return facts
-        return _restored(facts) if isinstance(facts, Skipped) else [_restored(fact) for fact in facts]
+        return _restore_fact(facts) if isinstance(facts, SkippedFrame) else [_restore_fact(fact) for fact in facts]
 
-    def _validated(self, value: dict[str, Any]) -> Facts | Skipped:
+    def _validated(self, value: dict[str, Any]) -> Facts | SkippedFrame:
         try:
-            facts: Facts | Skipped = self._from_value(value).facts()
+            facts: Facts | SkippedFrame = self._from_value(value).facts()
             return facts
         except ValidationError as error:
             wrong = error.errors(include_url=False, include_context=False, include_input=False)[0]
         if wrong["type"] == "union_tag_invalid" and not wrong["loc"]:
-            return [] if value["type"].startswith(self._quiet_prefix) else Skipped(value["type"])
+            return [] if value["type"].startswith(self._quiet_prefix) else SkippedFrame(value["type"])
         where = ".".join(str(part) for part in wrong["loc"][1:])
         code = "missing_field" if wrong["type"] == "missing" else "bad_field"
         raise BadFrame(f"{value['type']}: {where}: {wrong['msg']}", code)
 
 
-def _restored(fact: Any) -> Any:
+def _restore_fact(fact: Any) -> Any:
     said = {name.name: getattr(fact, name.name) for name in fields(fact)}
-    return replace(fact, **{name: strict.restored(value) for name, value in said.items()})
+    return replace(fact, **{name: strict.restore_surrogates(value) for name, value in said.items()})

@@ -15,10 +15,10 @@ from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
 from toolcards.adapters import strict
-from toolcards.adapters.base import DEPTH, Adapter, ApprovalAnswer, BadFrame, Facts
+from toolcards.adapters.base import MAX_DEPTH, Adapter, ApprovalAnswer, BadFrame, Facts
 from toolcards.adapters.frames import Decoder, ProtocolFrame
 from toolcards.core.calls import facts as f
-from toolcards.core.runs.skipped_frames import Skipped
+from toolcards.core.runs.skipped_frames import SkippedFrame
 
 
 class NativeFrame(ProtocolFrame):
@@ -79,7 +79,7 @@ class StepStartedFrame(NativeFrame):
 
     def facts(self) -> Facts:
         """The step."""
-        return [f.StepStarted(**_step(self.step))]
+        return [f.StepStarted(**_build_step(self.step))]
 
 
 class StepFinishedFrame(NativeFrame):
@@ -90,7 +90,7 @@ class StepFinishedFrame(NativeFrame):
 
     def facts(self) -> Facts:
         """The step's end."""
-        return [f.StepFinished(**_step(self.step))]
+        return [f.StepFinished(**_build_step(self.step))]
 
 
 class TextDeltaFrame(NativeFrame):
@@ -174,7 +174,7 @@ class InputInvalidFrame(CallFrame):
 
     def facts(self) -> Facts:
         """The failure."""
-        fault = _fault(self.error)
+        fault = _build_fault(self.error)
         return [f.InputInvalid(self.call_id, self.tool, self.input, fault.message, fault.code or "invalid_input")]
 
 
@@ -250,7 +250,7 @@ class OutputErrorFrame(CallFrame):
 
     def facts(self) -> Facts:
         """The failure."""
-        said = _fault(self.error)
+        said = _build_fault(self.error)
         who = said.authority or ""
         failed = f.OutputFailed(
             self.call_id, said.message, said.code or "", said.retryable, who, after_ms=said.after_ms
@@ -307,7 +307,7 @@ def encode(answer: ApprovalAnswer) -> dict[str, Any]:
 _NUMBERED = re.compile(r'\{"n":([1-9]\d{0,17})[,}]')
 
 
-def number_of(text: str) -> int | None:
+def find_number(text: str) -> int | None:
     """Return the frame's `n`; at once where it stands first, as our client writes it."""
     first = _NUMBERED.match(text)
     if first:
@@ -321,11 +321,11 @@ def number_of(text: str) -> int | None:
     return number if type(number) is int and 0 < number < 10**18 else None
 
 
-def _step(step: int | str | None) -> dict[str, Any]:
+def _build_step(step: int | str | None) -> dict[str, Any]:
     return {"name": step} if isinstance(step, str) else {"step": step}
 
 
-def _fault(error: Fault | str) -> Fault:
+def _build_fault(error: Fault | str) -> Fault:
     return Fault(message=error) if isinstance(error, str) else error
 
 
@@ -336,13 +336,13 @@ _DELTA = re.compile(
 _decode = Decoder(Frames).decode
 
 
-def decode(text: str, depth: int = DEPTH) -> Facts | Skipped:
+def decode(text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
     """Return the frame's facts, Skipped for an unknown type; raises BadFrame. Reads hot frames without a model."""
-    hot = piece_of(text)
+    hot = find_piece(text)
     return _decode(text, depth) if hot is None else [f.InputDelta(*hot[0])]
 
 
-def piece_of(text: str) -> tuple[f.InputPiece, int] | None:
+def find_piece(text: str) -> tuple[f.InputPiece, int] | None:
     """Return what a hot frame says, and its number (0 for none); None for a frame that is not written so."""
     head = _DELTA.match(text)
     if head is None:
@@ -355,4 +355,4 @@ def piece_of(text: str) -> tuple[f.InputPiece, int] | None:
     return ((call_id, said), int(number) if number else 0) if text[end:] == "}" else None
 
 
-ADAPTER = Adapter("native", "1", decode, encode, number_of=number_of, piece_of=piece_of, gated=True)
+ADAPTER = Adapter("native", "1", decode, encode, find_number=find_number, find_piece=find_piece, gated=True)

@@ -11,44 +11,44 @@ from collections.abc import Callable
 from typing import Any
 
 from toolcards.adapters import strict
-from toolcards.adapters.base import DEPTH, Adapter, ApprovalAnswer, BadFrame, Facts
+from toolcards.adapters.base import MAX_DEPTH, Adapter, ApprovalAnswer, BadFrame, Facts
 from toolcards.core.calls import facts as f
-from toolcards.core.runs.skipped_frames import Skipped
+from toolcards.core.runs.skipped_frames import SkippedFrame
 
-Said = dict[str, Any]
+Payload = dict[str, Any]
 HOST = f.Actor("host", "opencode")
-STOPPED = "Stopped by Toolcards: "  # how our plug-in's refusals begin; see static/clients/opencode.js
-_DENIED = ("The user rejected permission", "The user has specified a rule which prevents", STOPPED)
+STOP_PREFIX = "Stopped by Toolcards: "  # how our plug-in's refusals begin; see static/clients/opencode.js
+_DENIED = ("The user rejected permission", "The user has specified a rule which prevents", STOP_PREFIX)
 _INVALID = "tool was called with invalid arguments"
 _NO_TOOL = "unavailable tool"
 
 
-def decode(text: str, depth: int = DEPTH) -> Facts | Skipped:
+def decode(text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
     """Return the facts of one bus event; Skipped for a type that is not known here."""
     said = strict.loads(text, depth)
     if not isinstance(said, dict):
         raise BadFrame("an event is one JSON object", "not_object")
-    kind, told = _text(said, "type"), said.get("properties")
+    kind, told = _get_text(said, "type"), said.get("properties")
     if not kind:
         raise BadFrame("type: Field required", "missing_field")
     known = _EVENTS.get(kind)
     if known is None:
-        return [] if kind in _QUIET or kind.startswith(_QUIET_ROOMS) else Skipped(kind)
+        return [] if kind in _QUIET or kind.startswith(_QUIET_ROOMS) else SkippedFrame(kind)
     if not isinstance(told, dict):
         raise BadFrame(f"{kind}: properties: Field required", "missing_field")
     return known(told)
 
 
-def run_of(text: str) -> str:
+def find_run_id(text: str) -> str:
     """Return the session that the event is about."""
     try:
         said = strict.loads(text)
     except BadFrame:
         return ""
-    return _text(_object(said, "properties"), "sessionID") if isinstance(said, dict) else ""
+    return _get_text(_get_object(said, "properties"), "sessionID") if isinstance(said, dict) else ""
 
 
-def encode(answer: ApprovalAnswer) -> Said:
+def encode(answer: ApprovalAnswer) -> Payload:
     """Return the body for the permission's reply endpoint. A reason lets the run go on after a no."""
     if answer.approved:
         return {"reply": "once"}
@@ -58,27 +58,27 @@ def encode(answer: ApprovalAnswer) -> Said:
 # ---------------------------------------------------------------- sessions
 
 
-def _created(told: Said) -> Facts:
-    info = _object(told, "info")
-    session, parent = _text(info, "id"), _text(info, "parentID")
+def _read_session_created(told: Payload) -> Facts:
+    info = _get_object(told, "info")
+    session, parent = _get_text(info, "id"), _get_text(info, "parentID")
     if parent:
-        return [f.LaneStarted(lane=session, name=_text(info, "agent") or "agent", parent_lane=parent)]
-    return [f.RunStarted(scope=session, title=_text(info, "title")[:200])]
+        return [f.LaneStarted(lane=session, name=_get_text(info, "agent") or "agent", parent_lane=parent)]
+    return [f.RunStarted(scope=session, title=_get_text(info, "title")[:200])]
 
 
-def _idle(told: Said) -> Facts:
+def _read_session_idle(told: Payload) -> Facts:
     """A session rests: the run is over, unless an error has said so before."""
-    session = _text(told, "sessionID")
+    session = _get_text(told, "sessionID")
     ended = f.RunEnded(outcome="not-executed", lane=session, again=True)
     return [ended, f.RunEnded(outcome="ok", scope=session, if_open="aborted", again=True)] if session else []
 
 
-def _broke(told: Said) -> Facts:
-    session, error = _text(told, "sessionID"), _object(told, "error")
-    name = _text(error, "name")
+def _read_session_error(told: Payload) -> Facts:
+    session, error = _get_text(told, "sessionID"), _get_object(told, "error")
+    name = _get_text(error, "name")
     aborted = name == "MessageAbortedError"
     outcome: f.Outcome = "aborted" if aborted else "error"
-    reason = "Aborted at opencode." if aborted else _text(_object(error, "data"), "message") or name
+    reason = "Aborted at opencode." if aborted else _get_text(_get_object(error, "data"), "message") or name
     if not session:
         return [f.ErrorReported(message=reason)]
     return [
@@ -87,18 +87,18 @@ def _broke(told: Said) -> Facts:
     ]
 
 
-def _wrote(told: Said) -> Facts:
-    text = _text(told, "delta")
-    return [f.TextDelta(text=text, lane=_text(told, "sessionID"))] if told.get("field") == "text" and text else []
+def _read_text_delta(told: Payload) -> Facts:
+    text = _get_text(told, "delta")
+    return [f.TextDelta(text=text, lane=_get_text(told, "sessionID"))] if told.get("field") == "text" and text else []
 
 
 # ---------------------------------------------------------------- permissions
 
 
-def _asked(told: Said) -> Facts:
+def _read_permission_request(told: Payload) -> Facts:
     """The program's own question; v2 names the call in `source`."""
-    where = _object(told, "tool") or _object(told, "source")
-    what = _text(told, "permission") or _text(told, "action")
+    where = _get_object(told, "tool") or _get_object(told, "source")
+    what = _get_text(told, "permission") or _get_text(told, "action")
     patterns = told.get("patterns") or told.get("resources") or []
     on = (
         ", ".join(str(pattern) for pattern in patterns if isinstance(pattern, str))
@@ -107,98 +107,98 @@ def _asked(told: Said) -> Facts:
     )
     return [
         f.ApprovalRequested(
-            _text(where, "callID"), _text(told, "id"), reason=f"opencode asks: {what} {on}".strip(),
-            reply_to={"id": _text(told, "id"), "session": _text(told, "sessionID")}, terms={"local": True},
+            _get_text(where, "callID"), _get_text(told, "id"), reason=f"opencode asks: {what} {on}".strip(),
+            reply_to={"id": _get_text(told, "id"), "session": _get_text(told, "sessionID")}, terms={"local": True},
         )
     ]  # fmt: skip
 
 
-def _replied(told: Said) -> Facts:
-    asked = _text(told, "requestID") or _text(told, "permissionID")
-    reply = _text(told, "reply") or _text(told, "response")
+def _read_permission_reply(told: Payload) -> Facts:
+    asked = _get_text(told, "requestID") or _get_text(told, "permissionID")
+    reply = _get_text(told, "reply") or _get_text(told, "response")
     return [f.ApprovalAnswered("", reply in ("once", "always"), asked, by=HOST)] if asked and reply else []
 
 
 # ---------------------------------------------------------------- tools
 
 
-def _part(told: Said) -> Facts:
-    part = _object(told, "part")
+def _read_part(told: Payload) -> Facts:
+    part = _get_object(told, "part")
     if part.get("type") != "tool":
         return []
-    state = _object(part, "state")
-    status = _STATUS.get(_text(state, "status"))
+    state = _get_object(part, "state")
+    status = _STATUS.get(_get_text(state, "status"))
     if status is None:
         raise BadFrame("message.part.updated: part.state.status: not known", "bad_field")
-    if not _text(part, "callID") or not _text(part, "tool"):
+    if not _get_text(part, "callID") or not _get_text(part, "tool"):
         raise BadFrame("message.part.updated: part.callID, part.tool: Field required", "missing_field")
     return status(part, state)
 
 
-def _pending(part: Said, state: Said) -> Facts:
-    return [f.InputStarted(part["callID"], part["tool"], lane=_text(part, "sessionID"))]
+def _read_pending(part: Payload, state: Payload) -> Facts:
+    return [f.InputStarted(part["callID"], part["tool"], lane=_get_text(part, "sessionID"))]
 
 
-def _running(part: Said, state: Said) -> Facts:
-    facts: Facts = [_ready(part, state)]
-    about = _object(state, "metadata")
-    if _text(about, "sessionId"):  # the session of the sub-agent that this call started
-        name = _text(_object(state, "input"), "subagent_type") or "agent"
+def _read_running(part: Payload, state: Payload) -> Facts:
+    facts: Facts = [_build_input_ready(part, state)]
+    about = _get_object(state, "metadata")
+    if _get_text(about, "sessionId"):  # the session of the sub-agent that this call started
+        name = _get_text(_get_object(state, "input"), "subagent_type") or "agent"
         lane = f.LaneStarted(
-            lane=about["sessionId"], name=name, parent_lane=_text(part, "sessionID"), parent_call=part["callID"]
+            lane=about["sessionId"], name=name, parent_lane=_get_text(part, "sessionID"), parent_call=part["callID"]
         )
         facts.append(lane)
-    if _text(about, "output"):
+    if _get_text(about, "output"):
         facts.append(f.OutputPartial(part["callID"], about["output"]))
     return facts
 
 
-def _completed(part: Said, state: Said) -> Facts:
-    call, about, output = part["callID"], _object(state, "metadata"), state.get("output")
+def _read_completed(part: Payload, state: Payload) -> Facts:
+    call, about, output = part["callID"], _get_object(state, "metadata"), state.get("output")
     if part["tool"] == "invalid":
-        return [_invalid(call, _object(state, "input"))]
+        return [_build_invalid_input(call, _get_object(state, "input"))]
     code = about.get("exit", 0)
-    ready = _ready(part, state)
+    ready = _build_input_ready(part, state)
     if code is None:  # the shell was killed: by an abort
-        return [ready, f.CallClosed(call, "aborted", reason=_text(state, "output"))]
+        return [ready, f.CallClosed(call, "aborted", reason=_get_text(state, "output"))]
     if isinstance(code, int) and code != 0:
-        return [f.OutputFailed(call, _text(state, "output") or f"exit code {code}", "exit_status"), ready]
+        return [f.OutputFailed(call, _get_text(state, "output") or f"exit code {code}", "exit_status"), ready]
     return [f.OutputReady(call, output), ready]
 
 
-def _invalid(call: str, given: Said) -> f.InputInvalid:
+def _build_invalid_input(call: str, given: Payload) -> f.InputInvalid:
     """What the model named or wrote could not be used: the program calls its tool `invalid` instead."""
-    message = _text(given, "error")
+    message = _get_text(given, "error")
     return f.InputInvalid(
-        call, _text(given, "tool"), None, message, "no_such_tool" if _NO_TOOL in message else "invalid_input"
+        call, _get_text(given, "tool"), None, message, "no_such_tool" if _NO_TOOL in message else "invalid_input"
     )
 
 
-def _error(part: Said, state: Said) -> Facts:
-    call, message = part["callID"], _text(state, "error")
-    ready = _ready(part, state)
-    if _object(state, "metadata").get("interrupted") is True:
+def _read_error(part: Payload, state: Payload) -> Facts:
+    call, message = part["callID"], _get_text(state, "error")
+    ready = _build_input_ready(part, state)
+    if _get_object(state, "metadata").get("interrupted") is True:
         return [f.CallClosed(call, "aborted", reason=message)]
     if message.startswith(_DENIED):
-        return [f.OutputDenied(call, message.removeprefix(STOPPED), HOST), ready]
+        return [f.OutputDenied(call, message.removeprefix(STOP_PREFIX), HOST), ready]
     if _INVALID in message[:200]:
         return [f.InputInvalid(call, part["tool"], state.get("input"), message)]
     return [f.OutputFailed(call, message), ready]
 
 
-_STATUS: dict[str, Callable[[Said, Said], Facts]] = {
-    "pending": _pending, "running": _running, "completed": _completed, "error": _error,
+_STATUS: dict[str, Callable[[Payload, Payload], Facts]] = {
+    "pending": _read_pending, "running": _read_running, "completed": _read_completed, "error": _read_error,
 }  # fmt: skip
-_EVENTS: dict[str, Callable[[Said], Facts]] = {
-    "session.created": _created,
-    "session.idle": _idle,
-    "session.error": _broke,
-    "message.part.updated": _part,
-    "message.part.delta": _wrote,
-    "permission.asked": _asked,
-    "permission.v2.asked": _asked,
-    "permission.replied": _replied,
-    "permission.v2.replied": _replied,
+_EVENTS: dict[str, Callable[[Payload], Facts]] = {
+    "session.created": _read_session_created,
+    "session.idle": _read_session_idle,
+    "session.error": _read_session_error,
+    "message.part.updated": _read_part,
+    "message.part.delta": _read_text_delta,
+    "permission.asked": _read_permission_request,
+    "permission.v2.asked": _read_permission_request,
+    "permission.replied": _read_permission_reply,
+    "permission.v2.replied": _read_permission_reply,
 }
 # Known and without a word about calls. By name where other events of the same room are about calls, or may be one day;
 # `session.next.tool.*` and `session.next.shell.*` are counted as unknown, since calls that only they tell are missed.
@@ -224,19 +224,19 @@ _QUIET_ROOMS = (
 )  # fmt: skip
 
 
-def _ready(part: Said, state: Said) -> f.InputReady:
+def _build_input_ready(part: Payload, state: Payload) -> f.InputReady:
     given = state.get("input")
-    return f.InputReady(part["callID"], part["tool"], given, given is not None, lane=_text(part, "sessionID"))
+    return f.InputReady(part["callID"], part["tool"], given, given is not None, lane=_get_text(part, "sessionID"))
 
 
-def _object(said: Any, name: str) -> Said:
+def _get_object(said: Any, name: str) -> Payload:
     value = said.get(name) if isinstance(said, dict) else None
     return value if isinstance(value, dict) else {}
 
 
-def _text(said: Any, name: str) -> str:
+def _get_text(said: Any, name: str) -> str:
     value = said.get(name) if isinstance(said, dict) else None
     return value if isinstance(value, str) else ""
 
 
-ADAPTER = Adapter("opencode", "1.18.33", decode, encode, run_of=run_of, body_is_stream=False)
+ADAPTER = Adapter("opencode", "1.18.33", decode, encode, find_run_id=find_run_id, body_is_stream=False)

@@ -16,7 +16,7 @@ LIMIT = 1 << 20  # characters of one frame; the transport passes its own setting
 _LINE = re.compile(r"\r\n|\r|\n")
 
 
-class Lines:
+class LineReader:
     """Lines out of bytes; CRLF, CR and LF end one, and a pair cut in two is still one end."""
 
     def __init__(self, limit: int = LIMIT) -> None:
@@ -52,12 +52,12 @@ class Lines:
             self._pieces.append(piece)
 
 
-class Splitter:
+class EventSplitter:
     """The `data` of server-sent events, incrementally."""
 
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit
-        self._lines = Lines(limit)
+        self._lines = LineReader(limit)
         self._data: list[str] = []
         self._size = 0
 
@@ -93,7 +93,7 @@ class LineSplitter:
     """The lines of newline-delimited JSON, incrementally; blank ones are dropped."""
 
     def __init__(self, limit: int = LIMIT) -> None:
-        self._lines = Lines(limit)
+        self._lines = LineReader(limit)
 
     def feed(self, data: bytes) -> list[str]:
         """Return the frames that are whole now; raises BadFrame with code too_large."""

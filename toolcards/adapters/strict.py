@@ -11,7 +11,7 @@ import math
 import re
 from typing import Any, NoReturn
 
-from toolcards.adapters.base import DEPTH, BadFrame
+from toolcards.adapters.base import MAX_DEPTH, BadFrame
 
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.?)*+"?|[\[{]|[\]}]', re.DOTALL)  # a string is passed over whole
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -21,31 +21,31 @@ _FROM_SHELTER = {there: here for here, there in _TO_SHELTER.items()}
 _TO_MARK = dict.fromkeys(_TO_SHELTER, "\ufffd")
 
 
-def loads(text: str, depth: int = DEPTH) -> Any:
+def loads(text: str, depth: int = MAX_DEPTH) -> Any:
     """Return the value of the text; raises BadFrame with a code that says what is wrong with it."""
     try:
         value = _DECODER.decode(text)
     except BadFrame:
         raise
     except (RecursionError, ValueError) as error:
-        raise refusal(text, error, depth) from None
-    if text.count("{") + text.count("[") > depth and deeper(value, depth):
+        raise build_error(text, error, depth) from None
+    if text.count("{") + text.count("[") > depth and is_deeper_than(value, depth):
         raise BadFrame(f"nested deeper than {depth} levels", "too_deep")
     return value
 
 
-def refusal(text: str, error: Exception, depth: int = DEPTH) -> BadFrame:
+def build_error(text: str, error: Exception, depth: int = MAX_DEPTH) -> BadFrame:
     """Return what to raise for a text that json could not read.
 
     How deep json reads before it gives up differs between Pythons: what is nested too deep is too deep on all of them,
     whatever else is wrong with it further on.
     """
-    if isinstance(error, RecursionError) or _opened(text[: getattr(error, "pos", None)]) > depth:
+    if isinstance(error, RecursionError) or _count_open_brackets(text[: getattr(error, "pos", None)]) > depth:
         return BadFrame(f"nested deeper than {depth} levels", "too_deep")
     return BadFrame(f"not JSON: {error}", "not_json")
 
 
-def maybe(text: str) -> Any:
+def parse_or_keep(text: str) -> Any:
     """Return the value of a text that may be a JSON object or array, else the text itself."""
     if text[:1] not in {"{", "["}:
         return text
@@ -55,7 +55,7 @@ def maybe(text: str) -> Any:
         return text
 
 
-def sheltered(value: Any) -> tuple[Any, bool]:
+def shelter_surrogates(value: Any) -> tuple[Any, bool]:
     """Return the value with lone surrogates moved to private characters, which pydantic takes, and whether any were.
 
     JavaScript splits emoji over two deltas. A text that uses those private characters itself gets U+FFFD
@@ -65,26 +65,26 @@ def sheltered(value: Any) -> tuple[Any, bool]:
     if not _SURROGATE.search(text):
         return value, False
     if _SHELTER.search(text):
-        return _translated(value, _TO_MARK), False
-    return _translated(value, _TO_SHELTER), True
+        return _translate(value, _TO_MARK), False
+    return _translate(value, _TO_SHELTER), True
 
 
-def restored(value: Any) -> Any:
+def restore_surrogates(value: Any) -> Any:
     """Return the value with the surrogates where `sheltered` found them."""
-    return _translated(value, _FROM_SHELTER)
+    return _translate(value, _FROM_SHELTER)
 
 
-def _translated(value: Any, table: dict[int, Any]) -> Any:
+def _translate(value: Any, table: dict[int, Any]) -> Any:
     if isinstance(value, str):
         return value.translate(table)
     if isinstance(value, dict):
-        return {_translated(key, table): _translated(inner, table) for key, inner in value.items()}
+        return {_translate(key, table): _translate(inner, table) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_translated(inner, table) for inner in value]
+        return [_translate(inner, table) for inner in value]
     return value
 
 
-def _opened(text: str) -> int:
+def _count_open_brackets(text: str) -> int:
     """Return how many brackets are open at once, at most, in the text's beginning."""
     level = most = 0
     for found in _BRACKETS.finditer(text):
@@ -94,23 +94,23 @@ def _opened(text: str) -> int:
     return most
 
 
-def deeper(value: Any, depth: int) -> bool:
+def is_deeper_than(value: Any, depth: int) -> bool:
     """Return whether the value is nested deeper than so many levels."""
     level = [value]
     for _ in range(depth):
-        level = [inner for outer in level for inner in _inside(outer) if isinstance(inner, (dict, list))]
+        level = [inner for outer in level for inner in _list_children(outer) if isinstance(inner, (dict, list))]
         if not level:
             return False
     return True
 
 
-def _inside(value: Any) -> list[Any]:
+def _list_children(value: Any) -> list[Any]:
     if isinstance(value, dict):
         return list(value.values())
     return value if isinstance(value, list) else []
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
         seen: set[str] = set()
@@ -119,15 +119,15 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _constant(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise BadFrame(f"{name} is not JSON", "not_json")
 
 
-def _float(digits: str) -> float:
+def _parse_float(digits: str) -> float:
     value = float(digits)
     if math.isinf(value):
         raise BadFrame(f"the number {digits[:40]} is too large", "not_json")
     return value
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant, parse_float=_float)
+_DECODER = json.JSONDecoder(object_pairs_hook=_build_object, parse_constant=_refuse_constant, parse_float=_parse_float)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from toolcards.adapters import ag_ui, strict
 from toolcards.adapters.ag_ui import interrupts
-from toolcards.adapters.base import DEPTH, Adapter, Facts
-from toolcards.core.runs.skipped_frames import Skipped
+from toolcards.adapters.base import MAX_DEPTH, Adapter, Facts
+from toolcards.core.runs.skipped_frames import SkippedFrame
 
 
-def decode(text: str, depth: int = DEPTH) -> Facts | Skipped:
+def decode(text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
     """Return the event's facts, Skipped for an unknown type; raises BadFrame."""
     if '"chunk"' in text:
         frame = strict.loads(text, depth)
@@ -23,4 +23,4 @@ def decode(text: str, depth: int = DEPTH) -> Facts | Skipped:
     return ag_ui.decode(text, depth)
 
 
-ADAPTER = Adapter("tanstack", "0.58.0", decode, interrupts.encode, interrupts.encode_all, ag_ui.run_of)
+ADAPTER = Adapter("tanstack", "0.58.0", decode, interrupts.encode, interrupts.encode_all, ag_ui.find_run_id)

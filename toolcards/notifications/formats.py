@@ -110,9 +110,9 @@ def _anything(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
 
 
 _WORDS: dict[str, Callable[[dict[str, Any], str, str], tuple[str, str]]] = {
-    h.ASKED: _asked, h.ESCALATED: _escalated, h.ERROR: _failed, h.CORRECTED: _corrected, h.UNGOVERNED: _ungoverned,
-    h.RUN_FAILED: _run_failed, h.SILENT: _silent, h.FAILING: _failing, h.FAILS_OPEN: _fails_open,
-    h.RECOVERED: _recovered, h.AUDIT_BROKEN: _audit_broken,
+    h.APPROVAL_REQUESTED: _asked, h.APPROVAL_ESCALATED: _escalated, h.ERROR: _failed, h.CORRECTED: _corrected,
+    h.UNGOVERNED: _ungoverned, h.RUN_FAILED: _run_failed, h.SILENT: _silent, h.FAILING: _failing,
+    h.FAILS_OPEN: _fails_open, h.RECOVERED: _recovered, h.AUDIT_BROKEN: _audit_broken,
 }  # fmt: skip
 
 

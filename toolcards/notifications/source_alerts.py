@@ -15,7 +15,7 @@ from typing import Any
 
 from toolcards.audit.verification import Finding
 from toolcards.core.calls import tool_events as h
-from toolcards.core.calls.call_json import moment
+from toolcards.core.calls.call_json import format_time
 from toolcards.models import Source
 from toolcards.models.notifications import Delivery
 from toolcards.notifications import subscriptions
@@ -41,7 +41,7 @@ def trail(finding: Finding, now: float | None = None) -> int:
     now = time.time() if now is None else now
     event_id = f"evt_audit-{hashlib.sha256(finding.fault.encode()).hexdigest()[:16]}"
     content = {
-        "event": h.AUDIT_BROKEN, "v": 1, "id": event_id, "ts": moment(now), "source": "", "call": "",
+        "event": h.AUDIT_BROKEN, "v": 1, "id": event_id, "ts": format_time(now), "source": "", "call": "",
         "url": "/settings/audit/", "kind": finding.kind, "title": finding.title, "why": finding.fault,
     }  # fmt: skip
     return _write([(0, "critical", content)], now)
@@ -87,6 +87,6 @@ def _told() -> dict[tuple[int, str], tuple[int, bool]]:
 
 def _payload(event: str, event_id: str, source: int, name: str, code: str, now: float) -> dict[str, Any]:
     return {
-        "event": event, "v": 1, "id": event_id, "ts": moment(now), "source": name, "badge": code, "call": "",
+        "event": event, "v": 1, "id": event_id, "ts": format_time(now), "source": name, "badge": code, "call": "",
         "url": f"/sources/{source}/",
     }  # fmt: skip

@@ -9,7 +9,7 @@ from dashboard.policy.simulation import jobs
 from dashboard.policy.simulation.past_calls import Span
 from dashboard.policy.simulation.simulation import ChangeGroup, ReversedAnswers, SimulationResult, simulate
 from dashboard.policy.view_models import DraftReview
-from toolcards.core.calls.summary import summary
+from toolcards.core.calls.summary import summarize
 from toolcards.core.policy.decision import Effect, Policy
 from toolcards.core.policy.language import document as documents
 from toolcards.gate import policy_store
@@ -127,7 +127,7 @@ def _build_reversed_calls(alarm: ReversedAnswers, calls: dict[int, ToolCall]) ->
 
 def _build_examples(part: ChangeGroup | ReversedAnswers, calls: dict[int, ToolCall]) -> list[ExampleCall]:
     found = (calls[pk] for pk in part.examples[:EXAMPLES] if pk in calls)
-    return [ExampleCall(call.public_id, call.tool, summary(call.as_shown_card())) for call in found]
+    return [ExampleCall(call.public_id, call.tool, summarize(call.as_shown_card())) for call in found]
 
 
 def _load_active_policy() -> Policy:

@@ -193,7 +193,7 @@ class CustomEvent(AgUiEvent):
         """The questions, or an input for the client's own tool."""
         if self.name == "on_interrupt":
             known = self.raw_event.get("id") if isinstance(self.raw_event, dict) else ""
-            return interrupts.legacy(self.value, to_text(known))
+            return interrupts.read_legacy(self.value, to_text(known))
         read = _TANSTACK.get(self.name)
         return read(self.value) if read and isinstance(self.value, dict) else []
 
@@ -259,7 +259,7 @@ Events = Annotated[
 _OUTCOMES: dict[str, f.Outcome] = {"interrupt": "interrupt", "suspended": "interrupt", "cancelled": "aborted"}
 
 
-def run_of(text: str) -> str:
+def find_run_id(text: str) -> str:
     """Return the frame's threadId, which is the run's id here; "" where the frame does not name it."""
     if '"threadId"' not in text:
         return ""
@@ -271,7 +271,7 @@ def run_of(text: str) -> str:
     return to_text((chunk if isinstance(chunk, dict) else frame).get("threadId")) if isinstance(frame, dict) else ""
 
 
-def _approval_requested(value: dict[str, Any]) -> Facts:
+def _read_approval_request(value: dict[str, Any]) -> Facts:
     """TanStack's own event of before its interrupts."""
     call_id, approval = to_text(value.get("toolCallId")), value.get("approval")
     source_id = to_text(approval.get("id")) if isinstance(approval, dict) else ""
@@ -282,7 +282,7 @@ def _approval_requested(value: dict[str, Any]) -> Facts:
     return [f.ApprovalRequested(call_id, source_id, reply_to=kept, tool=to_text(value.get("toolName")))]
 
 
-def _input_available(value: dict[str, Any]) -> Facts:
+def _read_input_available(value: dict[str, Any]) -> Facts:
     call_id = to_text(value.get("toolCallId"))
     return (
         [f.InputReady(call_id, to_text(value.get("toolName")), value.get("input"), "input" in value)] if call_id else []
@@ -290,11 +290,11 @@ def _input_available(value: dict[str, Any]) -> Facts:
 
 
 _TANSTACK: dict[str, Callable[[dict[str, Any]], Facts]] = {
-    "approval-requested": _approval_requested,
-    "tool-input-available": _input_available,
-    "toolcards.request": resume_entries.answers,  # what our module for JavaScript tells of a request
+    "approval-requested": _read_approval_request,
+    "tool-input-available": _read_input_available,
+    "toolcards.request": resume_entries.read_answers,  # what our module for JavaScript tells of a request
 }
 
 DECODER = Decoder(Events)
 decode = DECODER.decode
-ADAPTER = Adapter("ag-ui", "1.0.0", decode, interrupts.encode, interrupts.encode_all, run_of)
+ADAPTER = Adapter("ag-ui", "1.0.0", decode, interrupts.encode, interrupts.encode_all, find_run_id)

@@ -35,7 +35,7 @@ class Interrupt(ProtocolFrame):
         """The questions it asks; none where it is not about a call, and a client's own tool is no question."""
         if self._for_the_client():
             return [f.CallClosed(self.tool_call_id, "ok")] if self.tool_call_id else []
-        asked = _langchain(self._raw(), self.id)
+        asked = _read_langchain(self._raw(), self.id)
         if asked is None:
             call_id = self.tool_call_id or ""
             asked = [f.ApprovalRequested(call_id, self.id, reply_to=self._reply_to())] if call_id else []
@@ -58,18 +58,18 @@ class Interrupt(ProtocolFrame):
     def _completed(self, asked: f.ApprovalRequested) -> f.ApprovalRequested:
         return f.ApprovalRequested(
             asked.call_id or (self.tool_call_id or ""), asked.source_id, reason=self.message or asked.reason,
-            expires_at=_seconds(self.expires_at), reply_to=asked.reply_to, tool=asked.tool, input=asked.input,
+            expires_at=_parse_time(self.expires_at), reply_to=asked.reply_to, tool=asked.tool, input=asked.input,
         )  # fmt: skip
 
 
-def legacy(value: Any, interrupt_id: str = "") -> Facts:
+def read_legacy(value: Any, interrupt_id: str = "") -> Facts:
     """Return the questions of LangGraph's `CUSTOM on_interrupt`, whose value is a JSON text."""
     if isinstance(value, str):
         try:
             value = loads(value)
         except BadFrame:
             return []  # an interrupt() of the program's own, not about a call
-    return list(_langchain(value, interrupt_id) or [])
+    return list(_read_langchain(value, interrupt_id) or [])
 
 
 def encode(answer: ApprovalAnswer) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def encode(answer: ApprovalAnswer) -> dict[str, Any]:
 def encode_all(answers: Sequence[ApprovalAnswer]) -> list[dict[str, Any]]:
     """Return one `resume` array for all questions of a run; a batch's decisions stand in the asked order."""
     entries: dict[str, dict[str, Any]] = {}
-    for answer in sorted(answers, key=_place):
+    for answer in sorted(answers, key=_get_place):
         entry = encode(answer)
         first = entries.setdefault(entry["interruptId"], entry)
         if first is not entry and "decisions" in first["payload"]:
@@ -90,24 +90,26 @@ def encode_all(answers: Sequence[ApprovalAnswer]) -> list[dict[str, Any]]:
     return list(entries.values())
 
 
-def _place(answer: ApprovalAnswer) -> int:
+def _get_place(answer: ApprovalAnswer) -> int:
     kept = answer.reply_to
     return int(kept.get("place", 0)) if isinstance(kept, dict) else 0
 
 
-def _langchain(raw: Any, interrupt_id: str) -> list[f.ApprovalRequested] | None:
+def _read_langchain(raw: Any, interrupt_id: str) -> list[f.ApprovalRequested] | None:
     """The questions of a LangChain `HITLRequest`, batched or per call; None where it is something else."""
     if not isinstance(raw, dict):
         return None
     if isinstance(raw.get("action_requests"), list):
-        return list(_batch(raw["action_requests"], interrupt_id))
+        return list(_read_batch(raw["action_requests"], interrupt_id))
     if not isinstance(raw.get("tool_call_id"), str):
         return None
-    kept = {"interruptId": interrupt_id, "style": "langgraph", "tool": _text(raw.get("name"))}
-    return [f.ApprovalRequested(raw["tool_call_id"], interrupt_id, reason=_text(raw.get("description")), reply_to=kept)]
+    kept = {"interruptId": interrupt_id, "style": "langgraph", "tool": _get_text(raw.get("name"))}
+    return [
+        f.ApprovalRequested(raw["tool_call_id"], interrupt_id, reason=_get_text(raw.get("description")), reply_to=kept)
+    ]
 
 
-def _batch(actions: list[Any], interrupt_id: str) -> Iterator[f.ApprovalRequested]:
+def _read_batch(actions: list[Any], interrupt_id: str) -> Iterator[f.ApprovalRequested]:
     named = [action for action in actions if isinstance(action, dict) and isinstance(action.get("name"), str)]
     for place, action in enumerate(named):
         kept = {
@@ -115,19 +117,19 @@ def _batch(actions: list[Any], interrupt_id: str) -> Iterator[f.ApprovalRequeste
             "place": place, "of": len(named),
         }  # fmt: skip
         yield f.ApprovalRequested(
-            "", f"{interrupt_id}#{place}" if interrupt_id else "", reason=_text(action.get("description")),
+            "", f"{interrupt_id}#{place}" if interrupt_id else "", reason=_get_text(action.get("description")),
             reply_to=kept, tool=action["name"], input=action.get("args", action.get("arguments")),
         )  # fmt: skip
 
 
-def _plain(answer: ApprovalAnswer, kept: dict[str, Any]) -> dict[str, Any]:
-    payload = _bare(answer, kept)
+def _build_payload(answer: ApprovalAnswer, kept: dict[str, Any]) -> dict[str, Any]:
+    payload = _build_bare_payload(answer, kept)
     if answer.reason and not answer.approved:
         payload["reason"] = answer.reason
     return payload
 
 
-def _bare(answer: ApprovalAnswer, kept: dict[str, Any]) -> dict[str, Any]:
+def _build_bare_payload(answer: ApprovalAnswer, kept: dict[str, Any]) -> dict[str, Any]:
     """TanStack's schema takes no other field; a denial is `{"approved": false}` alone."""
     payload: dict[str, Any] = {"approved": answer.approved}
     if answer.approved and answer.edited_input is not None:
@@ -135,7 +137,7 @@ def _bare(answer: ApprovalAnswer, kept: dict[str, Any]) -> dict[str, Any]:
     return payload
 
 
-def _decision(answer: ApprovalAnswer, kept: dict[str, Any]) -> dict[str, Any]:
+def _build_decision(answer: ApprovalAnswer, kept: dict[str, Any]) -> dict[str, Any]:
     if not answer.approved:
         return {"type": "reject"} | ({"message": answer.reason} if answer.reason else {})
     if answer.edited_input is not None:
@@ -145,14 +147,14 @@ def _decision(answer: ApprovalAnswer, kept: dict[str, Any]) -> dict[str, Any]:
 
 
 _STYLES: dict[str, Any] = {
-    "approval": _plain,
-    "tanstack": _bare,
-    "langgraph": _decision,
-    "langgraph-batch": lambda answer, kept: {"decisions": [_decision(answer, kept)]},
+    "approval": _build_payload,
+    "tanstack": _build_bare_payload,
+    "langgraph": _build_decision,
+    "langgraph-batch": lambda answer, kept: {"decisions": [_build_decision(answer, kept)]},
 }
 
 
-def _seconds(moment: str | None) -> float:
+def _parse_time(moment: str | None) -> float:
     if not moment:
         return 0.0
     try:
@@ -162,5 +164,5 @@ def _seconds(moment: str | None) -> float:
     return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
 
 
-def _text(value: Any) -> str:
+def _get_text(value: Any) -> str:
     return value if isinstance(value, str) else ""

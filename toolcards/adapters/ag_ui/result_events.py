@@ -35,12 +35,12 @@ class ToolCallResultEvent(AgUiEvent):
     def facts(self) -> Facts:
         """The result or the failure; never guessed from the content alone."""
         if isinstance(self.error, str):
-            return [f.OutputFailed(self.tool_call_id, self.error or _words(self.content))]
+            return [f.OutputFailed(self.tool_call_id, self.error or _get_message(self.content))]
         told = self.mcp_result or (self.metadata or {}).get("mcpResult")
         failed = isinstance(told, dict) and told.get("isError") is True
         if failed or "output-error" in {to_text(self.tanstack.get("state")), to_text(self.state)}:
-            return [f.OutputFailed(self.tool_call_id, _words(self.content), "tool_reported" if failed else "")]
-        output = strict.maybe(self.content) if isinstance(self.content, str) else self.content
+            return [f.OutputFailed(self.tool_call_id, _get_message(self.content), "tool_reported" if failed else "")]
+        output = strict.parse_or_keep(self.content) if isinstance(self.content, str) else self.content
         return [f.OutputReady(self.tool_call_id, output, self.message_id)]
 
 
@@ -54,7 +54,7 @@ class EncryptedValueEvent(AgUiEvent):
 
     def facts(self) -> Facts:
         """The mark, where there is one."""
-        said = strict.maybe(self.encrypted_value)
+        said = strict.parse_or_keep(self.encrypted_value)
         marks = said.get("pydantic_ai") if isinstance(said, dict) else None
         outcome = marks.get("outcome") if isinstance(marks, dict) else None
         mark = _MARKS.get(to_text(outcome))
@@ -74,19 +74,19 @@ class MessagesSnapshotEvent(AgUiEvent):
     def facts(self) -> Facts:
         """One fact for each tool message."""
         return [
-            f.SnapshotReceived(message["toolCallId"], message.get("content"), _text(message.get("error")))
+            f.SnapshotReceived(message["toolCallId"], message.get("content"), _get_text(message.get("error")))
             for message in self.messages
             if message.get("role") == "tool" and isinstance(message.get("toolCallId"), str)
         ]
 
 
-def _words(content: str | list[Any]) -> str:
+def _get_message(content: str | list[Any]) -> str:
     """A failure's message: `{"error": …}` is how TanStack and others wrap it."""
     if isinstance(content, list):
         return "".join(to_text(part.get("text")) for part in content if isinstance(part, dict))
-    said = strict.maybe(content)
+    said = strict.parse_or_keep(content)
     return said["error"] if isinstance(said, dict) and isinstance(said.get("error"), str) else content
 
 
-def _text(value: Any) -> str | None:
+def _get_text(value: Any) -> str | None:
     return value if isinstance(value, str) else None

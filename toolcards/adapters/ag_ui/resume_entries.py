@@ -13,55 +13,57 @@ from typing import Any
 from toolcards.adapters.base import Facts
 from toolcards.core.calls import facts as f
 
-_YES = frozenset({"approve", "edit", "respond", "accept"})
-_NO = frozenset({"reject", "ignore"})
-_OF_CALL = "approval_"  # how the ids of TanStack AI's interrupts begin; their call's id follows
+_APPROVING = frozenset({"approve", "edit", "respond", "accept"})
+_DENYING = frozenset({"reject", "ignore"})
+_CALL_PREFIX = "approval_"  # how the ids of TanStack AI's interrupts begin; their call's id follows
 
 
-def answers(request: dict[str, Any], batch: list[str] | None = None) -> Facts:
+def read_answers(request: dict[str, Any], batch: list[str] | None = None) -> Facts:
     """Return the answers that a request carries; `batch` are the questions, in order, of decisions without ids."""
-    return [fact for source_id, payload in _entries(request, batch or []) if (fact := _answer(source_id, payload))]
+    return [
+        fact for source_id, payload in _list_entries(request, batch or []) if (fact := _read_answer(source_id, payload))
+    ]
 
 
-def resumed(request: dict[str, Any], entries: list[dict[str, Any]]) -> dict[str, Any]:
+def add_entries(request: dict[str, Any], entries: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the request with these entries in place of its own for the same questions."""
     if not entries:
         return request
     named = {entry["interruptId"] for entry in entries}
-    own = [entry for entry in _list(request.get("resume")) if _dict(entry).get("interruptId") not in named]
-    payloads = [_dict(entry.get("payload")) for entry in entries]
+    own = [entry for entry in _as_list(request.get("resume")) if _as_dict(entry).get("interruptId") not in named]
+    payloads = [_as_dict(entry.get("payload")) for entry in entries]
     if all("decisions" in payload for payload in payloads) and len(payloads) == 1:
-        return _commanded(request, payloads[0])
+        return _add_command(request, payloads[0])
     if all("type" in payload for payload in payloads) and len(payloads) > 1 and not own:
-        return _commanded(request, {entry["interruptId"]: entry["payload"] for entry in entries})
+        return _add_command(request, {entry["interruptId"]: entry["payload"] for entry in entries})
     return request | {"resume": [*own, *entries]}
 
 
-def _commanded(request: dict[str, Any], resume: dict[str, Any]) -> dict[str, Any]:
+def _add_command(request: dict[str, Any], resume: dict[str, Any]) -> dict[str, Any]:
     """LangGraph's own way; both ways at once it would take for two answers."""
-    forwarded = _dict(request.get("forwardedProps"))
-    command = _dict(forwarded.get("command")) | {"resume": resume}
+    forwarded = _as_dict(request.get("forwardedProps"))
+    command = _as_dict(forwarded.get("command")) | {"resume": resume}
     kept = {name: value for name, value in request.items() if name != "resume"}
     return kept | {"forwardedProps": forwarded | {"command": command}}
 
 
-def _entries(request: dict[str, Any], batch: list[str]) -> Iterator[tuple[str, Any]]:
-    for entry in _list(request.get("resume")):
-        said = _dict(entry)
+def _list_entries(request: dict[str, Any], batch: list[str]) -> Iterator[tuple[str, Any]]:
+    for entry in _as_list(request.get("resume")):
+        said = _as_dict(entry)
         source_id, payload = said.get("interruptId"), said.get("payload")
         if isinstance(source_id, str) and source_id:
-            yield from _spread(source_id, False if said.get("status") == "cancelled" else payload, [])
-    command = _dict(_dict(request.get("forwardedProps")).get("command")).get("resume")
+            yield from _split_batch(source_id, False if said.get("status") == "cancelled" else payload, [])
+    command = _as_dict(_as_dict(request.get("forwardedProps")).get("command")).get("resume")
     if isinstance(command, dict) and isinstance(command.get("decisions"), list):
-        yield from _spread("", command, batch)
+        yield from _split_batch("", command, batch)
     elif isinstance(command, dict):
         for source_id, payload in command.items():
-            yield from _spread(source_id, payload, [])
+            yield from _split_batch(source_id, payload, [])
 
 
-def _spread(source_id: str, payload: Any, batch: list[str]) -> Iterator[tuple[str, Any]]:
+def _split_batch(source_id: str, payload: Any, batch: list[str]) -> Iterator[tuple[str, Any]]:
     """One entry may hold the decisions of a whole batch, in the asked order."""
-    decisions = _dict(payload).get("decisions")
+    decisions = _as_dict(payload).get("decisions")
     if not isinstance(decisions, list):
         yield source_id, payload
         return
@@ -71,29 +73,31 @@ def _spread(source_id: str, payload: Any, batch: list[str]) -> Iterator[tuple[st
             yield asked, decision
 
 
-def _answer(source_id: str, payload: Any) -> f.ApprovalAnswered | f.CallClosed | None:
+def _read_answer(source_id: str, payload: Any) -> f.ApprovalAnswered | f.CallClosed | None:
     """The answer that a payload means; None for what is no yes and no no (the agent will refuse it)."""
-    if payload is False and source_id.startswith(_OF_CALL):  # TanStack AI: neither yes nor no, and its server says so
-        return f.CallClosed(source_id.removeprefix(_OF_CALL), "cancelled", reason="Cancelled where the agent runs.")
+    if payload is False and source_id.startswith(
+        _CALL_PREFIX
+    ):  # TanStack AI: neither yes nor no, and its server says so
+        return f.CallClosed(source_id.removeprefix(_CALL_PREFIX), "cancelled", reason="Cancelled where the agent runs.")
     if payload is False:
         return f.ApprovalAnswered("", False, source_id, reason="Cancelled where the agent runs.")
-    said = _dict(payload)
+    said = _as_dict(payload)
     approved, kind = said.get("approved"), said.get("type")
     if not isinstance(approved, bool):
-        if kind not in _YES | _NO:
+        if kind not in _APPROVING | _DENYING:
             return None
-        approved = kind in _YES
+        approved = kind in _APPROVING
     reason = said.get("reason") or said.get("message") or ""
-    edited = said.get("editedArgs", _dict(said.get("edited_action")).get("args"))
+    edited = said.get("editedArgs", _as_dict(said.get("edited_action")).get("args"))
     return f.ApprovalAnswered(
         "", approved, source_id, reason=reason if isinstance(reason, str) else "",
         input=edited, has_input=approved and edited is not None,
     )  # fmt: skip
 
 
-def _list(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _dict(value: Any) -> dict[str, Any]:
+def _as_dict(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}

@@ -9,15 +9,15 @@ from typing import Any
 
 from toolcards.core.calls.card import Card, CardApproval, CardDecision, ManualOutcome, ToolCallState
 from toolcards.core.calls.facts import Actor
-from toolcards.core.calls.summary import summary
+from toolcards.core.calls.summary import summarize
 
-__all__ = ["call_json", "moment", "summary", "without_bodies"]
+__all__ = ["build_call_json", "drop_large_bodies", "format_time", "summarize"]
 
 BODIES = ("input", "input_text", "original_input", "output")
 _LIMIT = 4096
 
 
-def call_json(card: Card, *, run: str, id: str) -> dict[str, Any]:  # noqa: A002 - the contract's word
+def build_call_json(card: Card, *, run: str, id: str) -> dict[str, Any]:  # noqa: A002 - the contract's word
     """Return the card as the contract's Call object; `run` as its sender names it, `id` is ours."""
     return {
         "id": id,
@@ -40,12 +40,12 @@ def call_json(card: Card, *, run: str, id: str) -> dict[str, Any]:  # noqa: A002
         "input_text": str(card.text),
         "original_input": card.original_input,
         "output": card.output,
-        "error": _error(card),
-        "approval": _approval(card.approval, view_sha256(card) if card.waiting else None),
-        "decision": _decision(card.decision),
-        "anomalies": [{"code": code, "at": moment(at)} for code, at in card.anomalies],
-        "timings": {name: moment(getattr(card.times, name)) for name in _MILESTONES},
-        "duration_ms": _durations(card),
+        "error": _build_error(card),
+        "approval": _build_approval(card.approval, compute_view_sha256(card) if card.waiting else None),
+        "decision": _build_decision(card.decision),
+        "anomalies": [{"code": code, "at": format_time(at)} for code, at in card.anomalies],
+        "timings": {name: format_time(getattr(card.times, name)) for name in _MILESTONES},
+        "duration_ms": _compute_durations(card),
         "rev": card.rev,
         "seq": card.seq,
         "occurrence": card.occurrence,
@@ -55,12 +55,12 @@ def call_json(card: Card, *, run: str, id: str) -> dict[str, Any]:  # noqa: A002
         "repair": card.repair or None,
         "original_tool": card.original_tool or None,
         "detail": card.detail,
-        "denied": _denied(card),
-        "by_hand": _by_hand(card.by_hand),
+        "denied": _build_denial(card),
+        "by_hand": _build_manual_outcome(card.by_hand),
     }
 
 
-def view_sha256(card: Card) -> str:
+def compute_view_sha256(card: Card) -> str:
     """Return the digest of what a person reads before they answer; `card` is masked as they see it."""
     ask = card.approval or CardApproval()
     shown = [
@@ -70,13 +70,13 @@ def view_sha256(card: Card) -> str:
     return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()
 
 
-def without_bodies(call: dict[str, Any], limit: int = _LIMIT) -> dict[str, Any]:
+def drop_large_bodies(call: dict[str, Any], limit: int = _LIMIT) -> dict[str, Any]:
     """Return the call with every body whose JSON is longer than `limit` bytes nulled and named in `truncated`."""
-    long = [name for name in BODIES if _size(call[name], limit) > limit]
+    long = [name for name in BODIES if _measure_json(call[name], limit) > limit]
     return call | dict.fromkeys(long) | {"truncated": long} if long else call
 
 
-def moment(at: float) -> str | None:
+def format_time(at: float) -> str | None:
     """Return epoch seconds as ISO 8601 in UTC with milliseconds, None where it has not happened."""
     if not at:
         return None
@@ -90,7 +90,7 @@ _NEVER_RAN = {"not-executed", "incomplete-input", "superseded"}
 _MILESTONES = ("started", "available", "requested", "decided", "finished")
 
 
-def _error(card: Card) -> dict[str, Any] | None:
+def _build_error(card: Card) -> dict[str, Any] | None:
     error = card.error
     if error is None:
         return None
@@ -104,18 +104,18 @@ def _error(card: Card) -> dict[str, Any] | None:
     }
 
 
-def _approval(ask: CardApproval | None, view: str | None = None) -> dict[str, Any] | None:
+def _build_approval(ask: CardApproval | None, view: str | None = None) -> dict[str, Any] | None:
     """The approval; `reason` is the answer's, `request_reason` the question's."""
     if ask is None:
         return None
     return {
         "id": ask.id or None,
         "state": ask.state,
-        "requested_at": moment(ask.requested_at),
-        "decided_at": moment(ask.decided_at),
-        "by": _by(ask.by),
+        "requested_at": format_time(ask.requested_at),
+        "decided_at": format_time(ask.decided_at),
+        "by": _build_actor(ask.by),
         "reason": ask.reason or None,
-        "expires_at": moment(ask.expires_at),
+        "expires_at": format_time(ask.expires_at),
         "source_id": ask.source_id or None,
         "automatic": ask.automatic,
         "request_reason": ask.request_reason or None,
@@ -128,12 +128,12 @@ def _approval(ask: CardApproval | None, view: str | None = None) -> dict[str, An
         "terms": ask.terms,
         "edited": ask.edited,
         "edited_by": ask.edited_by or None,
-        "escalated": [{"to": to, "at": moment(at)} for to, at in ask.escalated],
+        "escalated": [{"to": to, "at": format_time(at)} for to, at in ask.escalated],
         "agent_away": ask.away,
     }
 
 
-def _decision(verdict: CardDecision | None) -> dict[str, Any] | None:
+def _build_decision(verdict: CardDecision | None) -> dict[str, Any] | None:
     if verdict is None:
         return None
     return {
@@ -143,48 +143,48 @@ def _decision(verdict: CardDecision | None) -> dict[str, Any] | None:
         "policy_version": verdict.version,
         "would": list(verdict.would),
         "code": verdict.code or None,
-        "by": _by(verdict.by),
+        "by": _build_actor(verdict.by),
     }
 
 
-def _denied(card: Card) -> dict[str, Any] | None:
+def _build_denial(card: Card) -> dict[str, Any] | None:
     if card.state is not ToolCallState.OUTPUT_DENIED:
         return None
-    return {"reason": card.denied or None, "by": _by(card.denied_by)}
+    return {"reason": card.denied or None, "by": _build_actor(card.denied_by)}
 
 
-def _by_hand(said: ManualOutcome | None) -> dict[str, Any] | None:
+def _build_manual_outcome(said: ManualOutcome | None) -> dict[str, Any] | None:
     if said is None:
         return None
-    return {"outcome": said.outcome, "by": _by(said.by), "note": said.note or None, "at": moment(said.at)}
+    return {"outcome": said.outcome, "by": _build_actor(said.by), "note": said.note or None, "at": format_time(said.at)}
 
 
-def _by(by: Actor | None) -> dict[str, str] | None:
+def _build_actor(by: Actor | None) -> dict[str, str] | None:
     return None if by is None else {"kind": by.kind, "name": by.name}
 
 
-def _durations(card: Card) -> dict[str, int | None]:
+def _compute_durations(card: Card) -> dict[str, int | None]:
     """Writing the input, waiting for an answer, running; None while its end is not known or there was none."""
     times = card.times
     return {
-        "writing": _between(times.started, times.available),
-        "waiting": _between(times.requested, times.decided or times.finished),
-        "running": _between(times.decided or times.available, times.finished) if _ran(card) else None,
+        "writing": _count_ms(times.started, times.available),
+        "waiting": _count_ms(times.requested, times.decided or times.finished),
+        "running": _count_ms(times.decided or times.available, times.finished) if _has_run(card) else None,
     }
 
 
-def _ran(card: Card) -> bool:
+def _has_run(card: Card) -> bool:
     unasked = card.soft and bool(card.times.requested) and not card.times.decided
     invalid = card.error is not None and card.error.phase in {"validate", "resolve"}
     refused = card.state is ToolCallState.OUTPUT_DENIED or card.cause in _NEVER_RAN
     return not (unasked or invalid or refused)
 
 
-def _between(start: float, end: float) -> int | None:
+def _count_ms(start: float, end: float) -> int | None:
     return max(0, round((end - start) * 1000)) if start and end else None
 
 
-def _size(value: Any, limit: int) -> int:
+def _measure_json(value: Any, limit: int) -> int:
     """The body's size as UTF-8 JSON, without spelling out what is surely longer."""
     if value is None:
         return 0

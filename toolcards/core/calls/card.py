@@ -198,7 +198,7 @@ class Card:
         object.__setattr__(card, "__dict__", self.__dict__ | changes)
         return card
 
-    def noted(self, code: str, at: float) -> Card:
+    def with_anomaly(self, code: str, at: float) -> Card:
         """Return this card with the anomaly, once per code."""
         if any(known == code for known, _ in self.anomalies):
             return self
@@ -234,7 +234,7 @@ class Card:
         return ask is not None and ask.opener == "gate" and ask.state == "approved"
 
     @property
-    def kept(self) -> bool:
+    def outlives_agent(self) -> bool:
         """A person is asked, or said yes, within a time limit: that outlasts the agent's absence."""
         ask = self.approval
         if ask is None or ask.opener != "gate" or self.finished:
@@ -251,7 +251,7 @@ class Card:
         return self.decision.effect == "allow" and (self.permit is None or self.permit.state == "claimed")
 
     @property
-    def unsettled(self) -> bool:
+    def has_unknown_outcome(self) -> bool:
         """It may have run, and nobody has heard how that ended: a person may say, or a late result does."""
         if not self.soft or self.removed or self.by_hand is not None:
             return False

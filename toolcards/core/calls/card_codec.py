@@ -20,7 +20,7 @@ from toolcards.core.calls.card import (
 from toolcards.core.calls.facts import Actor
 from toolcards.core.calls.text_rope import Rope
 
-_PLAIN = tuple(f.name for f in fields(Card) if f.name not in {"text", "segment"})
+_PLAIN_FIELDS = tuple(f.name for f in fields(Card) if f.name not in {"text", "segment"})
 _DEFAULTS = Card("").__dict__
 _encoded = json.JSONEncoder(separators=(",", ":")).encode
 _NESTED = {
@@ -33,10 +33,10 @@ def dump_card(card: Card, *, with_text: bool = True) -> str:
     """Return the card as ASCII JSON for storage; fields at their default are left out."""
     said: dict[str, Any] = {}
     values = card.__dict__
-    for name in _PLAIN:
+    for name in _PLAIN_FIELDS:
         value = values[name]
         if value is not _DEFAULTS[name]:
-            said[name] = _plain(value)
+            said[name] = _encode_value(value)
     if with_text:
         said["text"] = str(card.text)
     if card.segment is not None:
@@ -49,7 +49,7 @@ def load_card(stored: str, text: str | None = None) -> Card:
     said = json.loads(stored)
     for name, cls in _NESTED.items():
         if said.get(name) is not None:
-            said[name] = _nested(cls, said[name])
+            said[name] = _load_part(cls, said[name])
     said["agent_path"] = tuple(said.get("agent_path", ()))
     said["anomalies"] = tuple((code, at) for code, at in said.get("anomalies", ()))
     said["text"] = Rope(said.get("text", "") if text is None else text)
@@ -60,26 +60,26 @@ def load_card(stored: str, text: str | None = None) -> Card:
     return Card(**said)
 
 
-def _plain(value: Any) -> Any:
+def _encode_value(value: Any) -> Any:
     cls = type(value)
-    if cls in _BLANKS:
-        blank = _BLANKS[cls]
+    if cls in _PART_DEFAULTS:
+        blank = _PART_DEFAULTS[cls]
         shown = {name: getattr(value, name) for name, default in blank if getattr(value, name) is not default}
         return {name: {"kind": v.kind, "name": v.name} if type(v) is Actor else v for name, v in shown.items()}
     return value
 
 
-def _blank(cls: type) -> tuple[tuple[str, Any], ...]:
+def _list_defaults(cls: type) -> tuple[tuple[str, Any], ...]:
     return tuple((f.name, {} if f.default_factory is not MISSING else f.default) for f in fields(cls))
 
 
-_BLANKS = {
-    cls: _blank(cls)
+_PART_DEFAULTS = {
+    cls: _list_defaults(cls)
     for cls in (CardTool, CardError, CardApproval, CardDecision, CardPermit, Milestones, Actor, ManualOutcome)
 }
 
 
-def _nested(cls: type, said: dict[str, Any]) -> Any:
+def _load_part(cls: type, said: dict[str, Any]) -> Any:
     if said.get("by") is not None:
         said["by"] = Actor(**said["by"])
     if "would" in said:

@@ -520,12 +520,13 @@ BY_TYPE: dict[str, Any] = {cls.type: cls for cls in CALL_FACTS + RUN_FACTS}
 _encoded = json.JSONEncoder(separators=(",", ":")).encode
 
 
-def _default(field: Any) -> Any:
+def _get_default(field: Any) -> Any:
     return field.default_factory() if callable(field.default_factory) else field.default
 
 
 _DEFAULTS: dict[type, tuple[tuple[str, Any], ...]] = {
-    cls: tuple((field.name, _default(field)) for field in fields(cls) if field.name != "at") for cls in BY_TYPE.values()
+    cls: tuple((field.name, _get_default(field)) for field in fields(cls) if field.name != "at")
+    for cls in BY_TYPE.values()
 }
 
 

@@ -11,12 +11,12 @@ from typing import Any
 from toolcards.client.common.json_text import parse, same
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
-from toolcards.core.calls.json_prefix import begins
+from toolcards.core.calls.json_prefix import is_json_prefix
 
 _CHECKED_LENGTH = 16_384  # characters of a text that is still arriving; a longer one is compared once it is whole
 
 
-def frozen(card: Card) -> bool:
+def is_frozen(card: Card) -> bool:
     """Return whether the call was judged and has not ended for good."""
     return card.decision is not None and not card.hard and not card.removed
 
@@ -39,7 +39,7 @@ def delta_contradicts(card: Card, text: str) -> bool:
     written = late_text(card) + text
     if len(written) > _CHECKED_LENGTH:
         return False
-    return not any(_begins(value, written) for value in _values(card))
+    return not any(_can_become(value, written) for value in _list_inputs(card))
 
 
 def late_text(card: Card) -> str:
@@ -51,7 +51,7 @@ def late_text(card: Card) -> str:
 
 def is_input(card: Card, value: Any) -> bool:
     """Return whether the value is the judged input, as given, as first written, or as JSON text."""
-    for known in _values(card):
+    for known in _list_inputs(card):
         if same(known, value):
             return True
         if isinstance(value, str) and not isinstance(known, str):
@@ -76,15 +76,15 @@ def _names_tool(card: Card, fact: Any) -> bool:
     return not server or not card.tool.source or server == card.tool.source
 
 
-def _values(card: Card) -> list[Any]:
+def _list_inputs(card: Card) -> list[Any]:
     """Return every value that counts as this call's input."""
     earlier = (value for value in (card.original_input, card.first_input) if value is not None)
     return [card.shown_input, *earlier]
 
 
 def _is_written(card: Card, text: str) -> bool:
-    return is_input(card, text) or text in _values(card)
+    return is_input(card, text) or text in _list_inputs(card)
 
 
-def _begins(value: Any, text: str) -> bool:
-    return begins(text, value) or (isinstance(value, str) and value.startswith(text))
+def _can_become(value: Any, text: str) -> bool:
+    return is_json_prefix(text, value) or (isinstance(value, str) and value.startswith(text))

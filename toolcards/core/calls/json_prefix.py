@@ -28,10 +28,10 @@ class _Exhausted(Exception):
     """The text ended inside a value that it spells so far."""
 
 
-def begins(text: str, value: Any) -> bool:
+def is_json_prefix(text: str, value: Any) -> bool:
     """Return whether the text is the start, or all, of a JSON spelling of the value."""
     try:
-        end = _value(text, _skip(text, 0), value)
+        end = _match_value(text, _skip_space(text, 0), value)
     except _Exhausted:
         return True
     except (_Mismatch, RecursionError):
@@ -39,7 +39,7 @@ def begins(text: str, value: Any) -> bool:
     return _SPACE.fullmatch(text, end) is not None
 
 
-def _skip(text: str, at: int) -> int:
+def _skip_space(text: str, at: int) -> int:
     match = _SPACE.match(text, at)
     at = match.end() if match else at
     if at >= len(text):
@@ -47,35 +47,35 @@ def _skip(text: str, at: int) -> int:
     return at
 
 
-def _value(text: str, at: int, value: Any) -> int:
+def _match_value(text: str, at: int, value: Any) -> int:
     """Return the position behind the value that starts at `at`."""
     if isinstance(value, dict):
-        return _object(text, at, value)
+        return _match_object(text, at, value)
     if isinstance(value, list):
-        return _array(text, at, value)
+        return _match_array(text, at, value)
     if isinstance(value, str):
-        return _string(text, at, (value,))[1]
-    return _scalar(text, at, value)
+        return _match_string(text, at, (value,))[1]
+    return _match_scalar(text, at, value)
 
 
-def _object(text: str, at: int, value: dict[str, Any]) -> int:
-    at = _skip(text, _expect(text, at, "{"))
+def _match_object(text: str, at: int, value: dict[str, Any]) -> int:
+    at = _skip_space(text, _expect(text, at, "{"))
     left = dict(value)
     while left:
-        key, at = _string(text, at, left)
-        at = _skip(text, _expect(text, _skip(text, at), ":"))
-        at = _skip(text, _value(text, at, left.pop(key)))
+        key, at = _match_string(text, at, left)
+        at = _skip_space(text, _expect(text, _skip_space(text, at), ":"))
+        at = _skip_space(text, _match_value(text, at, left.pop(key)))
         if left:
-            at = _skip(text, _expect(text, at, ","))
+            at = _skip_space(text, _expect(text, at, ","))
     return _expect(text, at, "}")
 
 
-def _array(text: str, at: int, value: list[Any]) -> int:
-    at = _skip(text, _expect(text, at, "["))
+def _match_array(text: str, at: int, value: list[Any]) -> int:
+    at = _skip_space(text, _expect(text, at, "["))
     for place, item in enumerate(value):
         if place:
-            at = _skip(text, _expect(text, at, ","))
-        at = _skip(text, _value(text, at, item))
+            at = _skip_space(text, _expect(text, at, ","))
+        at = _skip_space(text, _match_value(text, at, item))
     return _expect(text, at, "]")
 
 
@@ -85,23 +85,23 @@ def _expect(text: str, at: int, sign: str) -> int:
     return at + 1
 
 
-def _string(text: str, at: int, wanted: Collection[str]) -> tuple[str, int]:
+def _match_string(text: str, at: int, wanted: Collection[str]) -> tuple[str, int]:
     """Return which of the wanted strings is spelled at `at`, and the position behind it."""
     if text[at] != '"':
         raise _Mismatch
     match = _STRING.match(text, at)
     if match is None:
-        half = _decoded(_whole_escapes(text[at + 1 :]))
+        half = _decode(_drop_half_escape(text[at + 1 :]))
         if any(string.startswith(half) for string in wanted):
             raise _Exhausted
         raise _Mismatch
-    string = _decoded(match.group()[1:-1])
+    string = _decode(match.group()[1:-1])
     if string not in wanted:
         raise _Mismatch
     return string, match.end()
 
 
-def _whole_escapes(half: str) -> str:
+def _drop_half_escape(half: str) -> str:
     """Return the text without an escape, or half a surrogate pair, that is cut at its end."""
     pair = _HALF_PAIR.search(half)
     if pair is not None and not _is_escaped(half, pair.start()):
@@ -118,7 +118,7 @@ def _is_escaped(text: str, at: int) -> bool:
     return before % 2 == 1
 
 
-def _decoded(body: str) -> str:
+def _decode(body: str) -> str:
     try:
         decoded: str = json.loads(f'"{body}"', strict=False)
     except ValueError:
@@ -126,7 +126,7 @@ def _decoded(body: str) -> str:
     return decoded
 
 
-def _scalar(text: str, at: int, value: Any) -> int:
+def _match_scalar(text: str, at: int, value: Any) -> int:
     match = _SCALAR.match(text, at)
     end = match.end() if match else at
     word = text[at:end]

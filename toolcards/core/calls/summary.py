@@ -9,29 +9,29 @@ from urllib.parse import urlsplit
 from toolcards.client.common.json_text import as_text
 from toolcards.core.calls.card import Card
 
-MOST = 200
-_READ = 1000  # characters of an input that can matter for one line
+MAX_LENGTH = 200
+_MAX_INPUT = 1000  # characters of an input that can matter for one line
 _COMMAND = ("command", "cmd", "script", "code")
 _PATH = ("file_path", "path", "filename", "filepath", "file", "notebook_path", "target_file")
 _OLD, _NEW = ("old_string", "old_str", "old_text"), ("new_string", "new_str", "new_text", "content", "file_text")
 _URL = ("url", "uri", "href")
 
 
-def summary(card: Card) -> str:
+def summarize(card: Card) -> str:
     """Return one line for people, at most 200 characters; characters from agents are left as they are."""
-    line = (_server(card) + _arguments(card))[:_READ].replace("\n", " ").strip()
-    return line if len(line) <= MOST else line[: MOST - 1] + "…"
+    line = (_format_server(card) + _summarize_input(card))[:_MAX_INPUT].replace("\n", " ").strip()
+    return line if len(line) <= MAX_LENGTH else line[: MAX_LENGTH - 1] + "…"
 
 
-def _arguments(card: Card) -> str:
+def _summarize_input(card: Card) -> str:
     if not card.has_input:
-        return card.text.head(_READ)
+        return card.text.head(_MAX_INPUT)
     if not isinstance(card.input, dict):
-        return as_text(card.input) if _scalar(card.input) else ""
-    return _LINES.get(card.tool.kind, _scalars)(card.input) or _scalars(card.input)
+        return as_text(card.input) if _is_scalar(card.input) else ""
+    return _LINES.get(card.tool.kind, _summarize_scalars)(card.input) or _summarize_scalars(card.input)
 
 
-def _server(card: Card) -> str:
+def _format_server(card: Card) -> str:
     """`mcp__server__tool` is read as `server › tool`."""
     if not card.tool.name.startswith("mcp__"):
         return ""
@@ -39,31 +39,31 @@ def _server(card: Card) -> str:
     return f"{server} › {tool} " if tool else ""
 
 
-def _command(given: dict[str, Any]) -> str:
-    value = _first(given, _COMMAND)
+def _summarize_command(given: dict[str, Any]) -> str:
+    value = _get_first(given, _COMMAND)
     if isinstance(value, list):
         return " ".join(word for word in value if isinstance(word, str))
     return value if isinstance(value, str) else ""
 
 
-def _change(given: dict[str, Any]) -> str:
-    path = _first(given, _PATH)
+def _summarize_edit(given: dict[str, Any]) -> str:
+    path = _get_first(given, _PATH)
     if not isinstance(path, str):
         return ""
     edits = given.get("edits")
     changes = [edit for edit in edits if isinstance(edit, dict)] if isinstance(edits, list) else [given]
-    gone = sum(_lines(_first(change, _OLD)) for change in changes)
-    new = sum(_lines(_first(change, _NEW)) for change in changes)
+    gone = sum(_count_lines(_get_first(change, _OLD)) for change in changes)
+    new = sum(_count_lines(_get_first(change, _NEW)) for change in changes)
     return f"{path} +{new} −{gone}" if new or gone else path
 
 
-def _path(given: dict[str, Any]) -> str:
-    value = _first(given, _PATH)
+def _summarize_path(given: dict[str, Any]) -> str:
+    value = _get_first(given, _PATH)
     return value if isinstance(value, str) else ""
 
 
-def _page(given: dict[str, Any]) -> str:
-    url = _first(given, _URL)
+def _summarize_url(given: dict[str, Any]) -> str:
+    url = _get_first(given, _URL)
     if not isinstance(url, str):
         return ""
     try:
@@ -74,28 +74,28 @@ def _page(given: dict[str, Any]) -> str:
     return host + (parts.path if parts.path != "/" else "") if host else url
 
 
-def _scalars(given: dict[str, Any]) -> str:
+def _summarize_scalars(given: dict[str, Any]) -> str:
     """The first two plain arguments, named."""
-    plain = [f"{name}: {as_text(value)}" for name, value in given.items() if _scalar(value)]
+    plain = [f"{name}: {as_text(value)}" for name, value in given.items() if _is_scalar(value)]
     return ", ".join(plain[:2])
 
 
-def _scalar(value: Any) -> bool:
+def _is_scalar(value: Any) -> bool:
     return isinstance(value, (str, int, float))
 
 
-def _first(given: dict[str, Any], names: tuple[str, ...]) -> Any:
+def _get_first(given: dict[str, Any], names: tuple[str, ...]) -> Any:
     return next((given[name] for name in names if name in given), None)
 
 
-def _lines(text: Any) -> int:
+def _count_lines(text: Any) -> int:
     return len(text.splitlines()) if isinstance(text, str) else 0
 
 
 _LINES: dict[str, Callable[[dict[str, Any]], str]] = {
-    "execute": _command,
-    "edit": _change,
-    "read": _path,
-    "delete": _path,
-    "fetch": _page,
+    "execute": _summarize_command,
+    "edit": _summarize_edit,
+    "read": _summarize_path,
+    "delete": _summarize_path,
+    "fetch": _summarize_url,
 }

@@ -7,7 +7,7 @@ import re
 _HALVES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
-def joined(pieces: list[str]) -> str:
+def join_pieces(pieces: list[str]) -> str:
     """Return the pieces as one text; an emoji that was cut in two (JavaScript streams halves) is whole again."""
     text = "".join(pieces)
     if text.isascii() or not _HALVES.search(text):
@@ -44,7 +44,7 @@ class Rope:
         return grown
 
     def __str__(self) -> str:
-        return joined(self._pieces[: self._count])
+        return join_pieces(self._pieces[: self._count])
 
     def head(self, size: int) -> str:
         """Return the first `size` characters without joining the whole text."""
@@ -64,7 +64,7 @@ class Rope:
                 break
             taken.append(self._pieces[index])
             size -= len(taken[-1])
-        return joined(list(reversed(taken)))
+        return join_pieces(list(reversed(taken)))
 
     def __len__(self) -> int:
         return self.length

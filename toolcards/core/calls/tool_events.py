@@ -1,60 +1,135 @@
-"""What happened to a call, in the words of hooks: `before`, then `after` or `error` or neither, then `settled`.
+"""Events of tool calls for hooks and webhooks, in order.
 
-One call, one attempt: `before` comes once, `settled` closes it once, and what comes between them is told in between.
-Where a later frame proves that the call came out otherwise than it was settled, `corrected` says so; nothing is settled
-a second time.
-Pure: the same two cards always give the same happenings, so that a replay gives the same ids.
+Each attempt of a call has one `before`, then `after` or `error` or neither, then one `settled`; approval events come in
+between. If a later frame shows that a settled call had a different outcome, `corrected` reports it.
+The functions are pure: the same two cards always give the same events, so a replay gives the same ids.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from toolcards.client.common import error_codes
+from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import TERMINAL, UNKNOWN_OUTCOME_CAUSES, Card, ToolCallState
 
 S = ToolCallState
 BEFORE, AFTER, ERROR, SETTLED = (f"tool.execute.{word}" for word in ("before", "after", "error", "settled"))
 CORRECTED = "tool.execute.corrected"
-ASKED, ESCALATED, ANSWERED = "approval.requested", "approval.escalated", "approval.resolved"
+APPROVAL_REQUESTED, APPROVAL_ESCALATED, APPROVAL_RESOLVED = (
+    "approval.requested",
+    "approval.escalated",
+    "approval.resolved",
+)
 UNGOVERNED, RUN_FAILED = "source.ungoverned", "run.failed"
-# Of a source as a whole; the last one says that one of the two before it is over.
+# Events of a source; RECOVERED reports the end of FAILS_OPEN, SILENT or FAILING.
 FAILS_OPEN, SILENT, FAILING, RECOVERED = (f"source.{word}" for word in ("fails_open", "silent", "failing", "recovered"))
-AUDIT_BROKEN = "audit.broken"  # of this server: its audit trail is not whole
+AUDIT_BROKEN = "audit.broken"  # event of the server: its audit trail is damaged
 TOOL_EVENTS = (BEFORE, AFTER, ERROR, SETTLED)
 EVENTS = (
-    *TOOL_EVENTS, CORRECTED, ASKED, ESCALATED, ANSWERED, UNGOVERNED, RUN_FAILED, SILENT, FAILING, FAILS_OPEN, RECOVERED,
-    AUDIT_BROKEN,
+    *TOOL_EVENTS, CORRECTED, APPROVAL_REQUESTED, APPROVAL_ESCALATED, APPROVAL_RESOLVED, UNGOVERNED, RUN_FAILED, SILENT,
+    FAILING, FAILS_OPEN, RECOVERED, AUDIT_BROKEN,
 )  # fmt: skip
 _RANK = {BEFORE: 0, AFTER: 2, ERROR: 2, RUN_FAILED: 2, CORRECTED: 2, SETTLED: 3} | dict.fromkeys(
-    (ASKED, ESCALATED, ANSWERED, UNGOVERNED), 1
+    (APPROVAL_REQUESTED, APPROVAL_ESCALATED, APPROVAL_RESOLVED, UNGOVERNED), 1
 )
-_PLACES = 4
-_BEYOND_CONTROL = {"ungoverned", "ran-without-approval"}
-MESSAGE_MOST = 2000
+_EVENTS_PER_FACT = 4
+_UNGOVERNED_ANOMALIES = {"ungoverned", "ran-without-approval"}
+MAX_MESSAGE_LENGTH = 2000  # characters of an error message in an event
+END_EVENTS = (AFTER, SETTLED)
+TAIL_LENGTH = 3  # facts at the end of a log that `ToolEventSequencer.from_log` reads
+_OWN_ANOMALY = "ungoverned"
 
 
-def happenings(before: Card | None, after: Card) -> list[str]:
-    """Return what happened between the two, in order."""
-    told = [] if before is None else _asked(before, after)
+@dataclass(frozen=True, slots=True)
+class PendingEnd:
+    """A call whose end events are held back: its card at the end, and the log position of that."""
+
+    ordinal: int
+    card: Card
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedFact:
+    """One fact of a run's log, with its position."""
+
+    ordinal: int
+    seq: int
+    fact: f.AnyFact
+    applied: bool
+
+
+class ToolEventSequencer:
+    """Orders the events of one run, and holds back the end of a call that the next fact may correct.
+
+    Pydantic AI over AG-UI reports in the next frame that a result was an error. So when a result has a message of its
+    own, `after` and `settled` wait for the run's next fact. The log alone restores this state (`from_log`).
+    """
+
+    def __init__(self, pending: PendingEnd | None = None) -> None:
+        self.pending = pending
+
+    @classmethod
+    def from_log(cls, cards: Mapping[int, Card], tail: Iterable[LoggedFact]) -> ToolEventSequencer:
+        """Return the sequencer of a run from its log; `tail` is the last `TAIL_LENGTH` facts, newest first."""
+        amended = set()  # ordinals of the cards that later facts amend
+        for entry in tail:
+            if _amends_result(entry.fact):
+                amended.add(entry.ordinal)
+                continue
+            card = cards.get(entry.ordinal)
+            is_result = entry.applied and isinstance(entry.fact, f.OutputReady) and amended <= {entry.ordinal}
+            if is_result and card is not None and _may_be_amended(card):
+                return cls(PendingEnd(card.ordinal, card, entry.seq))
+            break
+        return cls()
+
+    def release(self, ordinal: int, fact: f.AnyFact) -> PendingEnd | None:
+        """Return the end that this fact releases, to be sent before the events of the fact."""
+        pending = self.pending
+        if pending is None or (pending.ordinal == ordinal and _amends_result(fact)):
+            return None
+        self.pending = None
+        return pending
+
+    def list_events(self, ordinal: int, before: Card | None, after: Card, fact: f.AnyFact, position: int) -> list[str]:
+        """Return the events that the fact causes, in order."""
+        pending = self.pending
+        is_report = isinstance(fact, f.OutcomeReported) and before is not None
+        if pending is not None and pending.ordinal == ordinal and is_report and before is not None:
+            self.pending = None
+            return list_tool_events(before.but(state=S.INPUT_AVAILABLE), after)
+        events = list_tool_events(before, after)
+        if SETTLED in events and _may_be_amended(after):
+            self.pending = PendingEnd(ordinal, after, position)
+            events = [event for event in events if event not in END_EVENTS]
+        return events
+
+
+def list_tool_events(before: Card | None, after: Card) -> list[str]:
+    """Return the events between two cards of a call, in order."""
+    events = [] if before is None else _list_approval_events(before, after)
     was_begun = before is not None and before.begun
     was_over = before is not None and (before.finished or before.removed)
     if after.removed:
-        return [*told, SETTLED] if was_begun and not was_over else told
+        return [*events, SETTLED] if was_begun and not was_over else events
     if not after.begun:
-        return told
+        return events
     if before is not None and was_begun and was_over and after.finished:
-        other = before.soft is not after.soft or (not after.soft and outcome_of(before) != outcome_of(after))
-        return [*told, CORRECTED] if other or before.by_hand is not after.by_hand else told
+        is_other = before.soft is not after.soft or (not after.soft and get_outcome(before) != get_outcome(after))
+        return [*events, CORRECTED] if is_other or before.by_hand is not after.by_hand else events
     if not was_begun or (was_over and not after.finished):
-        told = [BEFORE, *told]
+        events = [BEFORE, *events]
     if after.finished:
-        told += _ending(before, after)
-    return told
+        events += _list_end_events(before, after)
+    return events
 
 
-def matters(before: Card | None, after: Card) -> bool:
-    """Return whether anything can have happened between the two; cheap, for the hot path."""
+def may_have_events(before: Card | None, after: Card) -> bool:
+    """Return whether two cards may have events between them; a cheap check for the hot path."""
     return (
         before is None
         or before.state is not after.state
@@ -63,28 +138,28 @@ def matters(before: Card | None, after: Card) -> bool:
         or before.preliminary != after.preliminary
         or before.anomalies is not after.anomalies
         or before.by_hand is not after.by_hand
-        or newly_asked(before, after) != []
+        or list_escalated(before, after) != []
     )
 
 
-def attempt_of(card: Card) -> int:
-    """Return the attempt that hooks count: retries, later calls of the same id, and runs that came back."""
+def get_attempt(card: Card) -> int:
+    """Return the attempt number that hooks see: counts retries, reused call ids and revived calls."""
     return max(card.attempt, card.occurrence) + card.revived
 
 
-def seq_of(position: int, event: str) -> int:
-    """Return a number that grows with every happening of a run, from its place in the log."""
-    return position * _PLACES + _RANK[event]
+def compute_event_seq(position: int, event: str) -> int:
+    """Return a number that grows with each event of a run, from its log position."""
+    return position * _EVENTS_PER_FACT + _RANK[event]
 
 
-def id_of(subject: str, event: str, position: int) -> str:
-    """Return the happening's id: the same whenever it is told. `subject`: the call and its attempt, or the run."""
+def build_event_id(subject: str, event: str, position: int) -> str:
+    """Return the event's stable id; `subject` names the call and its attempt, or the run."""
     word = event.rpartition(".")[2]
     return f"evt_{subject}-{word}" if event in TOOL_EVENTS else f"evt_{subject}-{word}-{position}"
 
 
-def outcome_of(card: Card, before: Card | None = None) -> str:
-    """Return how the call was settled: ok, error, denied, aborted or unknown."""
+def get_outcome(card: Card, before: Card | None = None) -> str:
+    """Return the call's outcome: ok, error, denied, aborted or unknown."""
     if card.removed or card.state not in TERMINAL:
         return "aborted"
     if card.state is S.OUTPUT_AVAILABLE:
@@ -93,74 +168,85 @@ def outcome_of(card: Card, before: Card | None = None) -> str:
         return "denied"
     if not card.soft or card.by_hand is not None:
         return "error"
-    return "unknown" if card.cause in UNKNOWN_OUTCOME_CAUSES and not _waited(card, before) else "aborted"
+    return "unknown" if card.cause in UNKNOWN_OUTCOME_CAUSES and not _was_waiting(card, before) else "aborted"
 
 
-def error_of(card: Card, before: Card | None = None) -> dict[str, Any] | None:
-    """Return the error part of a payload; None where there was none, or only an interruption."""
-    outcome, after_ms = outcome_of(card, before), None
+def build_error(card: Card, before: Card | None = None) -> dict[str, Any] | None:
+    """Return the error part of a payload; None without an error, or after an interruption only."""
+    outcome, after_ms = get_outcome(card, before), None
     if outcome == "denied":
-        by = card.denied_by
-        decided = card.decision.code if card.decision and card.decision.effect == "deny" else ""
-        code = decided if decided in error_codes.TABLE else error_codes.of_denial(by.kind if by else "")
-        told, message = error_codes.stated(code), card.denied
+        actor = card.denied_by
+        code = card.decision.code if card.decision and card.decision.effect == "deny" else ""
+        code = code if code in error_codes.TABLE else error_codes.of_denial(actor.kind if actor else "")
+        fault, message = error_codes.stated(code), card.denied
     elif outcome == "unknown":
-        told, message = error_codes.stated("lost"), card.error.message if card.error else ""
+        fault, message = error_codes.stated("lost"), card.error.message if card.error else ""
     elif outcome == "error" and card.error is not None:
-        said = card.error
-        told = error_codes.stated(said.code, authority=said.authority, retryable=said.retryable, phase=said.phase)
-        message, after_ms = said.message, said.after_ms
+        error = card.error
+        fault = error_codes.stated(error.code, authority=error.authority, retryable=error.retryable, phase=error.phase)
+        message, after_ms = error.message, error.after_ms
     else:
         return None
     return {
         "error": {
-            "code": told.code, "message": message[:MESSAGE_MOST], "title": error_codes.title(told.code),
-            "fingerprint": error_codes.fingerprint(card.tool.name, told.code, told.phase),
+            "code": fault.code, "message": message[:MAX_MESSAGE_LENGTH], "title": error_codes.title(fault.code),
+            "fingerprint": error_codes.fingerprint(card.tool.name, fault.code, fault.phase),
         },
-        "retryable": told.retryable, "authority": told.authority, "phase": told.phase,
-        "retry": {"safe": _safe(told.code, told.retryable), "after_ms": after_ms}, "side_effects": _effects(told.code),
+        "retryable": fault.retryable, "authority": fault.authority, "phase": fault.phase,
+        "retry": {"safe": _rate_retry(fault.code, fault.retryable), "after_ms": after_ms},
+        "side_effects": _get_side_effects(fault.code),
     }  # fmt: skip
 
 
-def _ending(before: Card | None, after: Card) -> list[str]:
-    if outcome_of(after, before) == "ok":
+def _list_end_events(before: Card | None, after: Card) -> list[str]:
+    if get_outcome(after, before) == "ok":
         return [AFTER, SETTLED]
-    return [ERROR, SETTLED] if error_of(after, before) is not None else [SETTLED]
+    return [ERROR, SETTLED] if build_error(after, before) is not None else [SETTLED]
 
 
-def _asked(before: Card, after: Card) -> list[str]:
-    told = []
+def _list_approval_events(before: Card, after: Card) -> list[str]:
+    events = []
     if before.anomalies is not after.anomalies:
         new = {code for code, _ in after.anomalies} - {code for code, _ in before.anomalies}
-        told += [UNGOVERNED] if new & _BEYOND_CONTROL else []
+        events += [UNGOVERNED] if new & _UNGOVERNED_ANOMALIES else []
     if before.waiting != after.waiting:
-        told.append(ASKED if after.waiting else ANSWERED)
-    elif newly_asked(before, after):
-        told.append(ESCALATED)
-    return told
+        events.append(APPROVAL_REQUESTED if after.waiting else APPROVAL_RESOLVED)
+    elif list_escalated(before, after):
+        events.append(APPROVAL_ESCALATED)
+    return events
 
 
-def newly_asked(before: Card | None, after: Card) -> list[str]:
-    """Return who was asked too between the two, since nobody had answered."""
-    was, now = before.approval if before else None, after.approval
-    if was is now or was is None or now is None or was.id != now.id:
+def list_escalated(before: Card | None, after: Card) -> list[str]:
+    """Return the people and groups that an escalation added between the two cards."""
+    old, new = before.approval if before else None, after.approval
+    if old is new or old is None or new is None or old.id != new.id:
         return []
-    return [to for to, _ in now.escalated[len(was.escalated) :]]
+    return [name for name, _ in new.escalated[len(old.escalated) :]]
 
 
-def _waited(card: Card, before: Card | None) -> bool:
-    """It was waiting for an answer when its run ended: it cannot have run."""
+def _was_waiting(card: Card, before: Card | None) -> bool:
+    """Return whether the call was waiting for approval when its run ended, so that it cannot have run."""
     if before is not None:
         return before.waiting
     return bool(card.times.requested) and not card.times.decided
 
 
-def _safe(code: str, retryable: bool | None) -> str:
+def _rate_retry(code: str, retryable: bool | None) -> str:
     row = error_codes.TABLE.get(code)
     if row is not None and row.effects == "none":
         return "yes"
     return "yes" if retryable else "unknown"
 
 
-def _effects(code: str) -> str:
+def _get_side_effects(code: str) -> str:
     return error_codes.TABLE[code].effects if code in error_codes.TABLE else "possible"
+
+
+def _amends_result(fact: f.AnyFact) -> bool:
+    """Return whether the fact reports a call's real outcome, or is an anomaly that we recorded about it."""
+    return isinstance(fact, f.OutcomeReported) or (isinstance(fact, f.AnomalyRecorded) and fact.code == _OWN_ANOMALY)
+
+
+def _may_be_amended(card: Card) -> bool:
+    is_result = card.state is S.OUTPUT_AVAILABLE and card.finished and not card.overruled
+    return is_result and bool(card.output_message) and not card.removed

@@ -56,7 +56,7 @@ odd                 .      odd               odd           odd         odd      
 """
 
 
-def _read(rows: str) -> dict[tuple[str, str], str]:
+def _parse_rows(rows: str) -> dict[tuple[str, str], str]:
     table: dict[tuple[str, str], str] = {}
     head, *body = [line.split() for line in rows.strip().splitlines()]
     assert tuple(head[1:]) == COLUMNS
@@ -66,7 +66,7 @@ def _read(rows: str) -> dict[tuple[str, str], str]:
     return table
 
 
-NEXT = _read(_ROWS)
+NEXT = _parse_rows(_ROWS)
 ROWS = tuple(dict.fromkeys(name for name, _ in NEXT))
 
 _COLUMN = {
@@ -81,7 +81,7 @@ _COLUMN = {
 }
 
 
-def column(card: Card) -> str:
+def find_column(card: Card) -> str:
     """Return the card's situation, one of `COLUMNS`."""
     if card.soft:
         return "SOFT"

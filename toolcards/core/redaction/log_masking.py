@@ -16,7 +16,7 @@ from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.core.redaction.redactor import Redactor
 from toolcards.core.redaction.sensitive_names import tells
-from toolcards.core.runs.run_state import Board
+from toolcards.core.runs.run_state import RunState
 
 # Names by which facts find their card, digests, and words of ours: masking them would change what happened.
 _KEPT = frozenset({
@@ -41,7 +41,7 @@ class Scrub:
 
     def __init__(self, redactor: Redactor) -> None:
         self._hide = redactor
-        self.before = Board()
+        self.before = RunState()
         self._log: list[tuple[int, f.AnyFact]] = []
         self._done: list[_Pieces] = []
         self._text: dict[int, _Pieces] = {}  # ordinal -> pieces that make the card's text
@@ -159,7 +159,7 @@ def _is_piece(fact: f.AnyFact) -> bool:
     return isinstance(fact, (f.InputDelta, f.TextDelta))
 
 
-def differs(before: Board, after: Board) -> str:
+def differs(before: RunState, after: RunState) -> str:
     """Say what would no longer be as it was: states, answers, decisions, times, order; "" where all is."""
     if before.status != after.status:
         return f"the run would be {after.status}, not {before.status}"
@@ -195,9 +195,9 @@ def _unlike(card: Card, after: Card) -> str:
     return ""
 
 
-def fold(log: Iterable[tuple[int, int]], told: Iterable[f.AnyFact]) -> tuple[Board, list[bool]]:
+def fold(log: Iterable[tuple[int, int]], told: Iterable[f.AnyFact]) -> tuple[RunState, list[bool]]:
     """Return the board that the facts add up to, and which were applied; `log` has (ordinal, seq) of each."""
-    board, applied = Board(), []
+    board, applied = RunState(), []
     for (ordinal, seq), fact in zip(log, told, strict=True):
         applied.append(board.record(ordinal, fact, seq)[1])
     return board, applied

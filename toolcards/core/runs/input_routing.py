@@ -9,48 +9,50 @@ from typing import Any, Protocol
 from toolcards.client.common.tool_kinds import DANGER, display_kind
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
-from toolcards.core.calls.identity import contradicts, delta_contradicts, extends, frozen, late_text
-from toolcards.core.calls.reducer import row
+from toolcards.core.calls.identity import contradicts, delta_contradicts, extends, is_frozen, late_text
+from toolcards.core.calls.reducer import find_row
 from toolcards.core.calls.text_rope import EMPTY
 from toolcards.core.calls.transitions import NEXT
-from toolcards.core.runs.run_context import Context
+from toolcards.core.runs.run_context import RunContext
 
 Routed = tuple[int, f.AnyFact]
-CHANGED = "changed-after-decision"  # the anomaly of a judged call that was given another tool or input
-STARTS = (f.InputStarted, f.InputReady, f.InputInvalid, f.InputRepaired)
-_RAN = (f.OutputPartial, f.OutputReady)
+CHANGED_ANOMALY = "changed-after-decision"  # the anomaly of a judged call that was given another tool or input
+INPUT_FACTS = (f.InputStarted, f.InputReady, f.InputInvalid, f.InputRepaired)
+_OUTPUT_FACTS = (f.OutputPartial, f.OutputReady)
 _CHUNK_EXEMPT = (f.OutcomeReported, f.LaneStarted)  # may come between chunks without ending the call (AG-UI 1.0)
 
 
-class Cards(Protocol):
+class CardLookup(Protocol):
     """What the router reads of a board."""
 
-    context: Context
+    context: RunContext
     cards: dict[int, Card]
 
     def find(self, call_id: str) -> Card | None:
         """Return the newest card of that call id."""
 
-    def ordinals(self, call_id: str) -> list[int]:
+    def list_ordinals(self, call_id: str) -> list[int]:
         """Return the cards of that call id, oldest first."""
 
-    def open_cards(self) -> list[Card]:
+    def list_open_cards(self) -> list[Card]:
         """Return the cards that have not ended for good."""
 
 
 class InputRouter:
     """Routes inputs, pieces of them and results; see routing.Router."""
 
-    def __init__(self, board: Cards) -> None:
+    def __init__(self, board: CardLookup) -> None:
         self._board = board
         self._planned = 0  # new attempts that the fact being routed has begun so far
 
     def _route_to(self, ordinal: int, fact: Any) -> list[Routed]:
-        if isinstance(fact, _RAN):
+        if isinstance(fact, _OUTPUT_FACTS):
             return self._reported(ordinal, fact)
         if isinstance(fact, f.InputInvalid):
             return [(ordinal, self._resolved(fact))]
-        return [(ordinal, self._of_kind(fact, self._board.cards.get(ordinal)) if isinstance(fact, STARTS) else fact)]
+        return [
+            (ordinal, self._of_kind(fact, self._board.cards.get(ordinal)) if isinstance(fact, INPUT_FACTS) else fact)
+        ]
 
     # ------------------------------------------------------------ finding the card
 
@@ -60,11 +62,11 @@ class InputRouter:
 
     def _ordinal(self, fact: f.AnyFact) -> int:
         """The card the fact speaks of, by its call id: this step's, else the newest, else a new one; 0 for none."""
-        ordinals = self._board.ordinals(fact.call_id)
+        ordinals = self._board.list_ordinals(fact.call_id)
         if self._board.context.dropped and fact.call_id in self._board.context.dropped:
-            return self._unborn if isinstance(fact, STARTS) else 0  # else a straggler of a reset step
+            return self._unborn if isinstance(fact, INPUT_FACTS) else 0  # else a straggler of a reset step
         if not ordinals:
-            return 0 if NEXT[row(fact), "none"] in {".", "held"} else self._unborn
+            return 0 if NEXT[find_row(fact), "none"] in {".", "held"} else self._unborn
         if len(ordinals) == 1:
             return ordinals[0]
         here = (
@@ -89,7 +91,7 @@ class InputRouter:
         if card is not None and self._is_another(card, fact):
             if getattr(fact, "report", False) and (card.running or card.finished):  # its result is still of this call
                 more = extends(card, fact.input)  # agents ask about the command alone, and report its folder, too
-                return [] if more else [(ordinal, f.AnomalyRecorded(card.call_id, CHANGED, at=fact.at))]
+                return [] if more else [(ordinal, f.AnomalyRecorded(card.call_id, CHANGED_ANOMALY, at=fact.at))]
             text = str(card.segment) if card.segment and not getattr(fact, "has_input", True) else ""
             superseded = self._superseded(card, fact.at)
             ordinal = self._next_attempt()
@@ -122,9 +124,9 @@ class InputRouter:
 
     def _superseded(self, card: Card, at: float) -> list[Routed]:
         """Return what another input means for a judged call: its question ends; what runs already goes on."""
-        if not frozen(card) or card.soft:
+        if not is_frozen(card) or card.soft:
             return []
-        routed: list[Routed] = [(card.ordinal, f.AnomalyRecorded(card.call_id, CHANGED, at=at))]
+        routed: list[Routed] = [(card.ordinal, f.AnomalyRecorded(card.call_id, CHANGED_ANOMALY, at=at))]
         if not card.running and not card.preliminary:
             routed.append((card.ordinal, f.CallClosed(card.call_id, "changed", at=at)))
         elif card.waiting and card.approval is not None:  # it runs, and the agent has a question of its own
@@ -147,7 +149,7 @@ class InputRouter:
         """Late text of a judged call that cannot be its input begins another attempt."""
         ordinal = self._ordinal(fact)
         card = self._board.cards.get(ordinal)
-        if card is None or card.decision is None or not frozen(card):
+        if card is None or card.decision is None or not is_frozen(card):
             return [(ordinal, fact)]
         if reopened:
             card = card.but(segment=EMPTY)
@@ -184,7 +186,7 @@ class InputRouter:
         if fact.text:
             delta = f.InputDelta(call_id, fact.text, at=fact.at)
             started = self._board.cards.get(routed[-1][0]) if routed else None
-            if routed and (started is None or not frozen(started)):
+            if routed and (started is None or not is_frozen(started)):
                 routed.append((routed[-1][0], delta))
             else:
                 routed += self._route_delta(delta, reopened=bool(routed))
@@ -199,7 +201,7 @@ class InputRouter:
         if not lane and not fact.call_id and not isinstance(fact, f.TextDelta):
             return self._completed(self._board.context.chunked.values(), fact.at)
         going = self._board.context.chunked.get(lane, "")
-        if not going or (going == fact.call_id and isinstance(fact, (*STARTS, f.InputDelta))):
+        if not going or (going == fact.call_id and isinstance(fact, (*INPUT_FACTS, f.InputDelta))):
             return []
         return self._completed([going], fact.at)
 
@@ -211,13 +213,13 @@ class InputRouter:
 
     def _route_result(self, fact: f.AnyFact) -> list[Routed]:
         """A result is the running attempt's where several share the call id."""
-        ordinals = self._board.ordinals(fact.call_id)
+        ordinals = self._board.list_ordinals(fact.call_id)
         running = next((o for o in reversed(ordinals) if self._board.cards[o].running), 0) if len(ordinals) > 1 else 0
         return self._reported(running or self._ordinal(fact), fact)
 
     def _reported(self, ordinal: int, fact: f.AnyFact) -> list[Routed]:
         """A call that ran before its permit was claimed ran ungoverned."""
         card = self._board.cards.get(ordinal)
-        if card is None or not card.unclaimed or not isinstance(fact, _RAN):
+        if card is None or not card.unclaimed or not isinstance(fact, _OUTPUT_FACTS):
             return [(ordinal, fact)]
         return [(ordinal, f.AnomalyRecorded(card.call_id, "ungoverned", at=fact.at)), (ordinal, fact)]

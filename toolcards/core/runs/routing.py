@@ -14,8 +14,8 @@ from typing import Any
 from toolcards.client.common.json_text import same
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
-from toolcards.core.runs.input_routing import STARTS, InputRouter, Routed
-from toolcards.core.runs.run_end import closing, ends, explained
+from toolcards.core.runs.input_routing import INPUT_FACTS, InputRouter, Routed
+from toolcards.core.runs.run_end import ends_card, explain_end, list_end_facts
 
 S = ToolCallState
 
@@ -45,7 +45,7 @@ class Router(InputRouter):
 
     def _route_asked(self, fact: f.ApprovalRequested) -> list[Routed]:
         if not fact.call_id:
-            card = self.asked_about(fact)
+            card = self.find_approval_card(fact)
             if card is None:
                 return [(0, fact)]
             fact = replace(fact, call_id=card.call_id)
@@ -61,7 +61,7 @@ class Router(InputRouter):
         answer = f.ApprovalAnswered(fact.call_id, approved, source_id=fact.source_id, reason=reason, at=fact.at)
         return [(ordinal, fact), (ordinal, answer)]
 
-    def asked_about(self, fact: f.ApprovalRequested) -> Card | None:
+    def find_approval_card(self, fact: f.ApprovalRequested) -> Card | None:
         """Return the call of a question that names tool and input only: the first such that runs and was not asked for.
 
         LangGraph can tell one batch twice, the second time with its id: then it names a nameless question.
@@ -109,7 +109,7 @@ class Router(InputRouter):
         if known and new and known != new:
             routed += [
                 (card.ordinal, f.CallClosed(card.call_id, "superseded", at=fact.at))
-                for card in self._board.open_cards()
+                for card in self._board.list_open_cards()
                 if card.state is S.APPROVAL_REQUESTED and card.approval and card.approval.opener == "agent"
             ]
         return routed
@@ -123,12 +123,12 @@ class Router(InputRouter):
         """The end of a scope, or of a lane in it, ends its open cards; other scopes go on (rule 20)."""
         if fact.again and not fact.lane and self._board.context.ended:
             return []
-        open_cards = [card for card in self._board.open_cards() if ends(card, fact, self._board.context)]
+        open_cards = [card for card in self._board.list_open_cards() if ends_card(card, fact, self._board.context)]
         if fact.if_open and open_cards:
             fact = replace(fact, outcome=fact.if_open)
-        end = explained(fact, self._board.context)
+        end = explain_end(fact, self._board.context)
         routed: list[Routed] = [
-            (card.ordinal, part) for card in open_cards for part in closing(card, end, self._board.context)
+            (card.ordinal, part) for card in open_cards for part in list_end_facts(card, end, self._board.context)
         ]
         return [*routed, (0, end)]
 
@@ -136,17 +136,17 @@ class Router(InputRouter):
         """Without a call: every call of the run's own lane that is open, once."""
         if fact.call_id:
             return [(self._ordinal(fact), fact)]
-        own = (card for card in self._board.open_cards() if not card.lane and not card.soft)
+        own = (card for card in self._board.list_open_cards() if not card.lane and not card.soft)
         return [(card.ordinal, replace(fact, call_id=card.call_id)) for card in own]
 
 
-def _to_run(router: Router, fact: f.AnyFact) -> list[Routed]:
+def _route_to_run(router: Router, fact: f.AnyFact) -> list[Routed]:
     return [(0, fact)]
 
 
 _ROUTES: dict[type, Callable[[Router, Any], list[Routed]]] = {
-    **dict.fromkeys(STARTS, Router._route_start),
-    **dict.fromkeys(f.RUN_FACTS, _to_run),
+    **dict.fromkeys(INPUT_FACTS, Router._route_start),
+    **dict.fromkeys(f.RUN_FACTS, _route_to_run),
     f.ApprovalRequested: Router._route_asked,
     f.ApprovalAnswered: Router._route_answered,
     f.OutputPartial: Router._route_result,

@@ -8,11 +8,11 @@ from typing import Any
 from toolcards.client.common.tool_kinds import DANGER
 from toolcards.core.calls import facts as f
 
-_MOST = 1000  # of what an agent may leave lying about in the context
+_MAX_ENTRIES = 1000  # of what an agent may leave lying about in the context
 
 
 @dataclass
-class Context:
+class RunContext:
     """Where the run stands. Plain JSON, stored with the run; changed by written facts only."""
 
     agent: str = ""
@@ -33,7 +33,7 @@ class Context:
     dropped: list[str] = field(default_factory=list)  # call ids of reset steps
     chunked: dict[str, str] = field(default_factory=dict)  # lane -> the call that id-less chunks go on with
 
-    def lane(self, lane: str) -> tuple[list[str], str]:
+    def get_lane(self, lane: str) -> tuple[list[str], str]:
         """Return the agent path of a lane and the call it was started by."""
         if lane in self.lanes:
             path, parent = self.lanes[lane]
@@ -49,9 +49,9 @@ class Context:
         if scope not in self.scopes:
             self.scopes.append(scope)
 
-    def live_through(self, fact: f.AnyFact) -> bool:
+    def apply(self, fact: f.AnyFact) -> bool:
         """Take in one of the run's own facts; False where it is none that matters."""
-        live = _LIVE.get(type(fact))
+        live = _HANDLERS.get(type(fact))
         if live is None:
             return False
         live(self, fact)
@@ -60,20 +60,20 @@ class Context:
     def drop(self, call_id: str) -> None:
         """Remember that this call was removed: what still comes for it is not a new call."""
         if call_id not in self.dropped:
-            self.dropped = [*self.dropped[-_MOST:], call_id]
+            self.dropped = [*self.dropped[-_MAX_ENTRIES:], call_id]
 
 
-def _run_started(context: Context, fact: f.RunStarted) -> None:
+def _start_run(context: RunContext, fact: f.RunStarted) -> None:
     context.error = ""
     context.agent = fact.agent or context.agent
     context.enter(fact.scope or context.scope)
     for tool in fact.tools:
         name = tool.get("name")
         if isinstance(name, str):
-            context.kinds[name] = _claimed_kind(tool)
+            context.kinds[name] = _find_kind(tool)
 
 
-def _claimed_kind(tool: dict[str, Any]) -> str:
+def _find_kind(tool: dict[str, Any]) -> str:
     """Return the graver of the kind that the agent states and MCP's hints.
 
     For policy it only adds doubt; it never makes a call look less dangerous.
@@ -81,11 +81,11 @@ def _claimed_kind(tool: dict[str, Any]) -> str:
     claimed = tool.get("kind")
     kind = claimed if isinstance(claimed, str) else ""
     hints = tool.get("annotations")
-    hinted = _hinted_kind(hints) if isinstance(hints, dict) else ""
+    hinted = _find_hinted_kind(hints) if isinstance(hints, dict) else ""
     return hinted if DANGER.get(hinted, -1) > DANGER.get(kind, -1) else kind
 
 
-def _hinted_kind(hints: dict[str, Any]) -> str:
+def _find_hinted_kind(hints: dict[str, Any]) -> str:
     if hints.get("readOnlyHint") is True:
         return "read"
     if hints.get("destructiveHint") is True:
@@ -93,7 +93,7 @@ def _hinted_kind(hints: dict[str, Any]) -> str:
     return "edit" if hints.get("readOnlyHint") is False else ""
 
 
-def _message_started(context: Context, fact: f.MessageStarted) -> None:
+def _start_message(context: RunContext, fact: f.MessageStarted) -> None:
     context.error = ""
     if fact.message_id and fact.message_id == context.message_id:
         context.continuing, context.step = True, context.message_first
@@ -103,24 +103,24 @@ def _message_started(context: Context, fact: f.MessageStarted) -> None:
     return context.enter(fact.message_id or context.scope)
 
 
-def _step_started(context: Context, fact: f.StepStarted) -> None:
+def _start_step(context: RunContext, fact: f.StepStarted) -> None:
     context.enter(context.scope)
     context.step = fact.step if fact.step is not None else context.step + 1
     context.last_step = max(context.last_step, context.step)
     context.continuing = False
 
 
-def _lane_started(context: Context, fact: f.LaneStarted) -> None:
-    path = context.lane(fact.parent_lane)[0] or ["main"]
+def _start_lane(context: RunContext, fact: f.LaneStarted) -> None:
+    path = context.get_lane(fact.parent_lane)[0] or ["main"]
     context.lanes[fact.lane] = [[*path, fact.name or fact.lane], fact.parent_call]
 
 
-def _answer_held(context: Context, fact: f.ApprovalAnswered) -> None:
-    if len(context.held) < _MOST:
+def _hold_answer(context: RunContext, fact: f.ApprovalAnswered) -> None:
+    if len(context.held) < _MAX_ENTRIES:
         context.held[fact.source_id or f"call:{fact.call_id}"] = [fact.approved, fact.reason, fact.at]
 
 
-def _run_ended(context: Context, fact: f.RunEnded) -> None:
+def _end_run(context: RunContext, fact: f.RunEnded) -> None:
     if fact.lane:
         return
     scope = fact.scope or context.scope
@@ -131,23 +131,23 @@ def _run_ended(context: Context, fact: f.RunEnded) -> None:
         context.away = fact.away
 
 
-def _error_seen(context: Context, fact: f.ErrorReported) -> None:
+def _record_error(context: RunContext, fact: f.ErrorReported) -> None:
     context.error = fact.message or "error"
 
 
-def _nothing(context: Context, fact: f.AnyFact) -> None:
+def _ignore(context: RunContext, fact: f.AnyFact) -> None:
     """It is part of the run's story and moves nothing."""
 
 
-_LIVE: dict[type, Any] = {
-    f.RunStarted: _run_started,
-    f.MessageStarted: _message_started,
-    f.StepStarted: _step_started,
-    f.StepFinished: _nothing,
-    f.StepReset: _nothing,
-    f.TextDelta: _nothing,
-    f.LaneStarted: _lane_started,
-    f.ApprovalAnswered: _answer_held,
-    f.ErrorReported: _error_seen,
-    f.RunEnded: _run_ended,
+_HANDLERS: dict[type, Any] = {
+    f.RunStarted: _start_run,
+    f.MessageStarted: _start_message,
+    f.StepStarted: _start_step,
+    f.StepFinished: _ignore,
+    f.StepReset: _ignore,
+    f.TextDelta: _ignore,
+    f.LaneStarted: _start_lane,
+    f.ApprovalAnswered: _hold_answer,
+    f.ErrorReported: _record_error,
+    f.RunEnded: _end_run,
 }

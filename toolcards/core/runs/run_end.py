@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
-from toolcards.core.calls.reducer.input_handlers import written
-from toolcards.core.runs.run_context import Context
+from toolcards.core.calls.reducer.input_handlers import read_streamed_input
+from toolcards.core.runs.run_context import RunContext
 
 S = ToolCallState
 
 
-def explained(fact: f.RunEnded, context: Context) -> f.RunEnded:
+def explain_end(fact: f.RunEnded, context: RunContext) -> f.RunEnded:
     """Rule 17: a stream that broke off after an error ended because of that error."""
     if fact.outcome != "truncated" or not context.error or fact.lane:
         return fact
@@ -20,9 +20,9 @@ def explained(fact: f.RunEnded, context: Context) -> f.RunEnded:
     )  # fmt: skip
 
 
-def ends(card: Card, fact: f.RunEnded, context: Context) -> bool:
+def ends_card(card: Card, fact: f.RunEnded, context: RunContext) -> bool:
     """Return whether the end is the card's too: it is of that lane, of that scope, or was handed on to it."""
-    if card.soft or (fact.away and card.kept):
+    if card.soft or (fact.away and card.outlives_agent):
         return False
     if fact.lane:
         return card.lane == fact.lane
@@ -33,18 +33,18 @@ def ends(card: Card, fact: f.RunEnded, context: Context) -> bool:
     return handed_on and card.state is not S.APPROVAL_REQUESTED
 
 
-def closing(card: Card, fact: f.RunEnded, context: Context) -> list[f.AnyFact]:
+def list_end_facts(card: Card, fact: f.RunEnded, context: RunContext) -> list[f.AnyFact]:
     """Return the facts that the end makes of an open card."""
     facts: list[f.AnyFact] = []
     if fact.close_open_input and card.state is S.INPUT_STREAMING:
         facts.append(f.AnomalyRecorded(card.call_id, "protocol-violation", at=fact.at))
-        if written(card)[1]:
+        if read_streamed_input(card)[1]:
             facts.append(f.InputReady(card.call_id, kind=card.tool.kind, at=fact.at))
     reason = fact.reason or (context.error if fact.outcome == "error" else "")
-    return [*facts, f.CallClosed(card.call_id, _how(card, fact), reason=reason, at=fact.at)]
+    return [*facts, f.CallClosed(card.call_id, _choose_reason(card, fact), reason=reason, at=fact.at)]
 
 
-def _how(card: Card, fact: f.RunEnded) -> f.CloseReason:
+def _choose_reason(card: Card, fact: f.RunEnded) -> f.CloseReason:
     """As the run ended; but nobody waits any more for an answer that our gate owes."""
     if card.approval and card.approval.opener == "gate":
         if card.state is S.APPROVAL_REQUESTED:

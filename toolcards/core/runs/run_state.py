@@ -11,21 +11,21 @@ from collections.abc import Iterable
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.reducer import advance
-from toolcards.core.runs.input_routing import STARTS, Routed
+from toolcards.core.runs.input_routing import INPUT_FACTS, Routed
 from toolcards.core.runs.routing import Router
-from toolcards.core.runs.run_context import Context
+from toolcards.core.runs.run_context import RunContext
 
-__all__ = ["Board", "Context", "Routed"]
+__all__ = ["Routed", "RunContext", "RunState"]
 
 _RESULTS = (f.OutputReady, f.OutputFailed, f.OutputDenied)
 _LIVELY = (f.InputStarted, f.InputDelta, f.InputReady, f.InputRepaired, f.OutputPartial)
 
 
-class Board:
+class RunState:
     """The cards of one run, by ordinal, and the context that new ones are born into."""
 
-    def __init__(self, context: Context | None = None, cards: Iterable[Card] = ()) -> None:
-        self.context = context or Context()
+    def __init__(self, context: RunContext | None = None, cards: Iterable[Card] = ()) -> None:
+        self.context = context or RunContext()
         self.cards: dict[int, Card] = {}
         self._of: dict[str, list[int]] = {}  # call id -> ordinals, oldest first
         self._waiting: set[int] = set()
@@ -38,16 +38,16 @@ class Board:
         """Return the newest card of that call id."""
         return self.cards.get(self._newest(call_id))
 
-    def ordinals(self, call_id: str) -> list[int]:
+    def list_ordinals(self, call_id: str) -> list[int]:
         """Return the cards of that call id, oldest first."""
         return self._of.get(call_id, [])
 
     def find_attempt(self, call_id: str, attempt: int) -> Card | None:
         """Return the newest card of that call id and attempt."""
-        cards = (self.cards[ordinal] for ordinal in reversed(self.ordinals(call_id)))
+        cards = (self.cards[ordinal] for ordinal in reversed(self.list_ordinals(call_id)))
         return next((card for card in cards if card.attempt == attempt and not card.removed), None)
 
-    def open_cards(self) -> list[Card]:
+    def list_open_cards(self) -> list[Card]:
         """Return the cards that have not ended for good."""
         return [card for card in self.cards.values() if not card.hard and not card.removed]
 
@@ -68,7 +68,7 @@ class Board:
     def record(self, ordinal: int, fact: f.AnyFact, seq: int = 0) -> tuple[Card | None, bool]:
         """Apply one routed fact; return its card afterwards (None for the run itself) and whether it was applied."""
         if not ordinal:
-            return None, self.context.live_through(fact)
+            return None, self.context.apply(fact)
         card = self.cards.get(ordinal) or self._born(ordinal, fact, seq)
         after, applied = advance(card, fact)
         if after is not card and seq:
@@ -81,16 +81,16 @@ class Board:
             self._put(after)
         return after, applied
 
-    def find_question(self, fact: f.ApprovalRequested) -> Card | None:
+    def find_approval_card(self, fact: f.ApprovalRequested) -> Card | None:
         """Return the call that a question means which names a tool and an input only."""
-        return self._router.asked_about(fact)
+        return self._router.find_approval_card(fact)
 
     def _remember(self, card: Card, fact: f.AnyFact, applied: bool) -> None:
         """What the run must know of a call's fact for facts yet to come."""
         context = self.context
         if isinstance(fact, f.InputStarted) and fact.chunked:
             context.chunked[fact.lane] = fact.call_id
-        elif isinstance(fact, STARTS) and context.chunked:
+        elif isinstance(fact, INPUT_FACTS) and context.chunked:
             context.chunked = {lane: call for lane, call in context.chunked.items() if call != fact.call_id}
         elif isinstance(fact, f.ApprovalAnswered):
             context.held.pop(fact.source_id, None)
@@ -110,7 +110,7 @@ class Board:
 
     def _born(self, ordinal: int, fact: f.AnyFact, seq: int) -> Card:
         context, lane = self.context, getattr(fact, "lane", "")
-        path, parent = context.lane(lane)
+        path, parent = context.get_lane(lane)
         context.calls = max(context.calls, ordinal)
         if not context.ended:
             context.enter(context.scope)
@@ -133,7 +133,7 @@ class Board:
 
     def _is_gated(self, fact: f.AnyFact) -> bool:
         """Return whether the new card takes the place of a judged call that had not ended."""
-        before = [self.cards[ordinal] for ordinal in self.ordinals(fact.call_id)]
+        before = [self.cards[ordinal] for ordinal in self.list_ordinals(fact.call_id)]
         return bool(before) and not before[-1].hard and (before[-1].gated or before[-1].decision is not None)
 
     def _attempt(self, fact: f.AnyFact) -> int:

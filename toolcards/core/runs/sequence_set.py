@@ -12,31 +12,31 @@ from __future__ import annotations
 from bisect import bisect
 from typing import Any
 
-MOST_GAPS = 1_000
-STREAMS = 20  # the newest ones; a stream that others have followed does not come again
-Number = int | tuple[str, int]
+MAX_GAPS = 1_000
+MAX_STREAMS = 20  # the newest ones; a stream that others have followed does not come again
+SequenceNumber = int | tuple[str, int]
 
 
 class TooManyGaps(Exception):
     """The number would leave one gap more than is kept."""
 
 
-def is_new(seen: list[Any], number: Number) -> bool:
+def is_new(seen: list[Any], number: SequenceNumber) -> bool:
     """Return whether the number was not seen yet; raises TooManyGaps where it could not be kept."""
     if isinstance(number, tuple):
-        return number[1] > _streams(seen).get(number[0], -1)
+        return number[1] > _get_streams(seen).get(number[0], -1)
     if number <= seen[0]:
         return False
     at = bisect(seen, number, 1, key=_first)
     if at > 1 and number <= _last(seen[at - 1]):
         return False
     joins = number == _last(seen[at - 1]) + 1 or (at < len(seen) and number + 1 == _first(seen[at]))
-    if not joins and len(seen) > MOST_GAPS:
+    if not joins and len(seen) > MAX_GAPS:
         raise TooManyGaps
     return True
 
 
-def follows(seen: list[Any], number: Number) -> bool:
+def add_next(seen: list[Any], number: SequenceNumber) -> bool:
     """Note the number if all before it were seen and nothing beyond it, and return whether so: the usual, done fast."""
     if len(seen) == 1 and number == seen[0] + 1:
         seen[0] = number
@@ -44,13 +44,13 @@ def follows(seen: list[Any], number: Number) -> bool:
     return False
 
 
-def keep(seen: list[Any], number: Number) -> None:
+def add(seen: list[Any], number: SequenceNumber) -> None:
     """Note a new number, in place."""
     if isinstance(number, tuple):
         name, last = number
-        others = {other: n for other, n in _streams(seen).items() if other != name}
+        others = {other: n for other, n in _get_streams(seen).items() if other != name}
         seen[:] = [part for part in seen if not isinstance(part, dict)]
-        seen.append(dict([*others.items()][1 - STREAMS :]) | {name: last})
+        seen.append(dict([*others.items()][1 - MAX_STREAMS :]) | {name: last})
         return
     at = bisect(seen, number, 1, key=_first)
     first = last = number
@@ -65,7 +65,7 @@ def keep(seen: list[Any], number: Number) -> None:
     seen.insert(at, [first, last])
 
 
-def _streams(seen: list[Any]) -> dict[str, int]:
+def _get_streams(seen: list[Any]) -> dict[str, int]:
     return seen[-1] if isinstance(seen[-1], dict) else {}
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
-MOST_KINDS = 50
-LONGEST = 80
+MAX_KINDS = 50
+MAX_KIND_LENGTH = 80
 EMPTY = "(empty)"
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedFrame:
     """One frame of a kind that its adapter does not know."""
 
     kind: str
@@ -37,14 +37,14 @@ class SkippedFrames:
         """Add one frame."""
         name = shorten(kind)
         self.total += 1
-        if name in self.kinds or len(self.kinds) < MOST_KINDS:
+        if name in self.kinds or len(self.kinds) < MAX_KINDS:
             self.kinds[name] = self.kinds.get(name, 0) + 1
 
     def add(self, frames: SkippedFrames) -> None:
         """Add the frames of another run."""
         self.total += frames.total
         for name, number in frames.kinds.items():
-            if name in self.kinds or len(self.kinds) < MOST_KINDS:
+            if name in self.kinds or len(self.kinds) < MAX_KINDS:
                 self.kinds[name] = self.kinds.get(name, 0) + number
 
     def by_number(self) -> list[tuple[str, int]]:
@@ -58,7 +58,7 @@ class SkippedFrames:
 
 def shorten(kind: str) -> str:
     """Return a kind as it is kept: cut to `LONGEST` characters, never empty."""
-    return (kind if len(kind) <= LONGEST else kind[: LONGEST - 1] + "…") or EMPTY
+    return (kind if len(kind) <= MAX_KIND_LENGTH else kind[: MAX_KIND_LENGTH - 1] + "…") or EMPTY
 
 
 def load(total: int, kinds: str) -> SkippedFrames:

@@ -8,7 +8,7 @@ from toolcards.client.common import input_repair
 from toolcards.client.common.input_repair import DANGER, Mended, Offer, Offers, Trouble, fits, offers
 from toolcards.core.schemas import json_schema
 
-check = partial(input_repair.check, findings=json_schema.findings)
-mend = partial(input_repair.mend, findings=json_schema.findings)
+check = partial(input_repair.check, findings=json_schema.find_errors)
+mend = partial(input_repair.mend, findings=json_schema.find_errors)
 
 __all__ = ["DANGER", "Mended", "Offer", "Offers", "Trouble", "check", "fits", "mend", "offers"]

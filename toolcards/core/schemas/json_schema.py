@@ -10,33 +10,33 @@ import jsonschema_rs
 
 from toolcards.client.common.schema_errors import Finding, escaped
 
-LARGEST = 64_000  # characters of a schema; larger ones are not read
-MOST = 20  # findings worth telling
+MAX_SCHEMA_LENGTH = 64_000  # characters of a schema; larger ones are not read
+MAX_FINDINGS = 20  # findings worth telling
 _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000, size_limit=1_000_000, dfa_size_limit=1_000_000)
 
 
-def findings(schema: Any, value: Any) -> list[Finding]:
+def find_errors(schema: Any, value: Any) -> list[Finding]:
     """Return where the value does not fit, at most `MOST` places; none where the schema itself is unusable."""
-    validator = _validator(_text(schema))
+    validator = _compile(_dump_schema(schema))
     if validator is None:
         return []
     found: list[Finding] = []
     try:
         for error in validator.iter_errors(value):
-            found.append(_finding(error))
-            if len(found) == MOST:
+            found.append(_build_finding(error))
+            if len(found) == MAX_FINDINGS:
                 break
     except (ValueError, RecursionError, OverflowError):  # a value that is no JSON is not the schema's affair
         return found
     return found
 
 
-def usable(schema: Any) -> bool:
+def is_usable(schema: Any) -> bool:
     """Return whether the schema can be used to check anything."""
-    return _validator(_text(schema)) is not None
+    return _compile(_dump_schema(schema)) is not None
 
 
-def _text(schema: Any) -> str:
+def _dump_schema(schema: Any) -> str:
     if not isinstance(schema, dict) or not schema:
         return ""
     try:
@@ -46,9 +46,9 @@ def _text(schema: Any) -> str:
 
 
 @lru_cache(maxsize=512)
-def _validator(text: str) -> Any:
+def _compile(text: str) -> Any:
     """The compiled schema; None for none, for a broken one, and for one that wants to be fetched."""
-    if not text or len(text) > LARGEST:
+    if not text or len(text) > MAX_SCHEMA_LENGTH:
         return None
     try:
         return jsonschema_rs.validator_for(
@@ -58,7 +58,7 @@ def _validator(text: str) -> Any:
         return None
 
 
-def _finding(error: Any) -> Finding:
+def _build_finding(error: Any) -> Finding:
     unexpected = getattr(error.kind, "unexpected", ()) if error.kind.name == "additionalProperties" else ()
     return Finding(
         escaped(error.instance_path), str(error.kind.name), str(error.message)[:300],

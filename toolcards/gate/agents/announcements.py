@@ -16,7 +16,7 @@ _ANSWERABLE_CHANNELS = frozenset({"socket", "watch", "hook", "poll"})  # ways in
 
 def fill_in_approval(tx: Transaction, memory: RunMemory, fact: f.ApprovalRequested, channel: str) -> None:
     """Fill in an approval that the agent itself announced: it can be answered here if its connection takes answers."""
-    card = memory.board.find(fact.call_id) if fact.call_id else memory.board.find_question(fact)
+    card = memory.board.find(fact.call_id) if fact.call_id else memory.board.find_approval_card(fact)
     heard = channel in _ANSWERABLE_CHANNELS and not (
         fact.terms.get("local") and not count_eligible_voters(AskTerms(allow_requester=True), memory.row.source)
     )

@@ -26,8 +26,8 @@ from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.facts import InputPiece
 from toolcards.core.runs import sequence_set
-from toolcards.core.runs.sequence_set import Number, TooManyGaps
-from toolcards.core.runs.skipped_frames import Skipped
+from toolcards.core.runs.sequence_set import SequenceNumber, TooManyGaps
+from toolcards.core.runs.skipped_frames import SkippedFrame
 from toolcards.gate.agents.announcements import fill_in_approval
 from toolcards.gate.agents.liveness import renew_lease, resume_run, void_permits
 from toolcards.gate.agents.stream_end import END_OF_STREAM, close_own_calls, find_run_end
@@ -64,7 +64,7 @@ class Committed:
 # One frame: its facts, the one piece of input it brought, or that its kind is unknown; when it came, and the sender's
 # own number (0 for none).
 # Plain tuples, since ten thousand are made in a second; a piece is made a fact when it is told.
-Frame: TypeAlias = tuple[list[Any] | InputPiece | Skipped, float, Number]
+Frame: TypeAlias = tuple[list[Any] | InputPiece | SkippedFrame, float, SequenceNumber]
 
 
 class Stream:
@@ -115,7 +115,7 @@ class Stream:
 
     # ------------------------------------------------------------ on the event loop
 
-    def push(self, said: list[Any] | InputPiece | Skipped, number: Number = 0) -> None:
+    def push(self, said: list[Any] | InputPiece | SkippedFrame, number: SequenceNumber = 0) -> None:
         """Take in one frame: its facts, its piece of input, or that its kind is unknown; returns at once."""
         if self.error is not None:
             return
@@ -222,7 +222,7 @@ class Stream:
         for place, frame in enumerate(self._taken):
             said, at, number = frame
             if type(said) is tuple:  # nine of ten frames on a busy day
-                if number and not (sequence_set.follows(memory.numbers, number) or self._noted(memory, number)):
+                if number and not (sequence_set.add_next(memory.numbers, number) or self._noted(memory, number)):
                     continue
                 if growing and (growing[0][0][0] != said[0] or not flood):
                     growing = self._grow(tx, memory, growing)
@@ -245,12 +245,12 @@ class Stream:
     @staticmethod
     def _facts(memory: RunMemory, said: Any) -> list[Any]:
         """Return the frame's facts; a frame of an unknown kind has none, and is counted."""
-        if type(said) is Skipped:
+        if type(said) is SkippedFrame:
             memory.skip(said.kind)
             return []
         return said  # type: ignore[no-any-return]
 
-    def _is_new(self, memory: RunMemory, number: Number) -> bool:
+    def _is_new(self, memory: RunMemory, number: SequenceNumber) -> bool:
         """Whether the frame is to be told; one that the run's numbers cannot keep apart from a repeated one is not."""
         try:
             return memory.is_new(number)
@@ -260,11 +260,11 @@ class Stream:
 
     def _touch_repeated(self, memory: RunMemory, said: Any) -> None:
         """A stream that is sent again ends what its first try began, though nothing of that is told twice."""
-        facts = () if type(said) is Skipped else said
+        facts = () if type(said) is SkippedFrame else said
         cards = (memory.board.find(fact.call_id) for fact in facts if getattr(fact, "call_id", ""))
         self._touching |= {card.ordinal for card in cards if card is not None}
 
-    def _noted(self, memory: RunMemory, number: Number) -> bool:
+    def _noted(self, memory: RunMemory, number: SequenceNumber) -> bool:
         new = self._is_new(memory, number)
         if new:
             memory.note(number)
@@ -284,7 +284,7 @@ class Stream:
 
     def _begin(self, tx: Transaction, memory: RunMemory) -> None:
         """The log of a run begins with its start, whether or not the protocol says so."""
-        told = ((said, at) for said, at, _ in self._taken if said and type(said) is not Skipped)
+        told = ((said, at) for said, at, _ in self._taken if said and type(said) is not SkippedFrame)
         first, at = next(((said[0], at) for said, at in told), (None, 0.0))
         if type(first) is f.RunStarted and not first.agent:
             object.__setattr__(first, "agent", self.agent)

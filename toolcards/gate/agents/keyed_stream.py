@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from toolcards.core.calls.facts import InputPiece
-from toolcards.core.runs.sequence_set import Number
-from toolcards.core.runs.skipped_frames import Skipped
+from toolcards.core.runs.sequence_set import SequenceNumber
+from toolcards.core.runs.skipped_frames import SkippedFrame
 from toolcards.gate.agents.idempotency import HeldKey
 from toolcards.gate.agents.ingest import Committed, Stream
 from toolcards.gate.refusals import KeyReuse
@@ -44,7 +44,7 @@ class KeyedStream(Stream):
 
     # ------------------------------------------------------------ on the event loop
 
-    def push(self, said: list[Any] | InputPiece | Skipped, number: Number = 0) -> None:
+    def push(self, said: list[Any] | InputPiece | SkippedFrame, number: SequenceNumber = 0) -> None:
         """Take in one frame, or pass over what an earlier try applied of it."""
         if self._known:
             mark = self._key.marks.popleft()

@@ -43,7 +43,7 @@ class LoseRun(Command):
         if memory.board.context.away:  # lost before; what was kept is still asked
             return
         away = not memory.row.beats
-        kept = [card for card in memory.board.open_cards() if away and card.kept]
+        kept = [card for card in memory.board.list_open_cards() if away and card.outlives_agent]
         memory.row.reason = LOST_REASON + KEPT_HINT * bool(kept)
         tx.record(memory, f.RunEnded(outcome="truncated", reason=LOST_REASON, away=away, at=tx.now))
         for card in kept:
@@ -59,7 +59,7 @@ def resume_run(tx: Transaction, memory: RunMemory) -> None:
         return
     memory.row.reason = ""
     tx.record(memory, f.RunStarted(at=tx.now))
-    for card in memory.board.open_cards():
+    for card in memory.board.list_open_cards():
         if card.approval is not None and card.approval.away:
             tx.record(memory, f.AgentPresenceChanged(card.call_id, away=False, at=tx.now), card)
 

@@ -44,7 +44,7 @@ class RecordResult(RunCommand):
     def _meant(self, memory: RunMemory) -> Card:
         """Return the attempt that the result is of: as named, else the one that runs, else the newest."""
         board, attempt = memory.board, self.body.get("attempt")
-        cards = [board.cards[ordinal] for ordinal in reversed(board.ordinals(self.call_id))]
+        cards = [board.cards[ordinal] for ordinal in reversed(board.list_ordinals(self.call_id))]
         cards = [card for card in cards if not card.removed]
         named = (
             [card for card in cards if attempt in (card.attempt, *_list_asked_attempts(memory, card))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolcards.core.calls import facts as f
-from toolcards.core.runs.run_end import ends
+from toolcards.core.runs.run_end import ends_card
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 
@@ -34,11 +34,11 @@ def close_own_calls(
     may still be open: if it is not, the run's lease says so. `touched`: ordinals of the calls that the stream spoke of;
     `gates`: it asks for decisions; `shared`: another connection of this process sends the run too.
     """
-    open_cards = [card for card in memory.board.open_cards() if not card.soft]
+    open_cards = [card for card in memory.board.list_open_cards() if not card.soft]
     judged = {card.ordinal for card in open_cards if card.decision}
     others = {ordinal for ordinal in judged if not gates or ordinal not in touched}
     unasked = [card for card in open_cards if not (card.waiting or card.awaiting_client)]
-    begun = {card.ordinal for card in unasked if ends(card, ended, memory.board.context)}
+    begun = {card.ordinal for card in unasked if ends_card(card, ended, memory.board.context)}
     if not (shared or others or begun - touched):
         return False
     for card in open_cards:

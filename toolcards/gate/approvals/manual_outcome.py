@@ -79,7 +79,7 @@ class RecordManualOutcome(Command):
                 f"Already settled by {who} {format_age(time.time() - told.at)}: it {told.outcome}.",
                 code="already_settled", by=who, outcome=told.outcome,
             )  # fmt: skip
-        if not card.unsettled:
+        if not card.has_unknown_outcome:
             raise AlreadyDecided("There is nothing to settle: how this call ended is known.", code="not_unknown")
         if self.said.rev != card.rev:
             raise AlreadyDecided("The call has changed since you saw it. Look again.", code="stale_rev")

@@ -15,7 +15,7 @@ from toolcards.audit.trail import Act, redactor
 from toolcards.client.common.canonical_json import NotCanonical, digest
 from toolcards.client.common.json_diff import diff
 from toolcards.core.calls import facts as f
-from toolcards.core.calls.call_json import view_sha256
+from toolcards.core.calls.call_json import compute_view_sha256
 from toolcards.core.calls.card import Card, CardApproval
 from toolcards.core.policy.decision import AskTerms, Effect
 from toolcards.core.redaction.redactor import masked
@@ -120,7 +120,10 @@ class CastVote(Command):
             raise CallChanged("The call has changed since you saw it. Look again.", code="stale_rev")
         if ballot.args_sha256 != _digest_shown_input(card):
             raise CallChanged("These are not the arguments you saw. Look again.", code="args_mismatch")
-        views = (view_sha256(redactor().card(card)), view_sha256(card))  # who may reveal has seen the other one
+        views = (
+            compute_view_sha256(redactor().card(card)),
+            compute_view_sha256(card),
+        )  # who may reveal has seen the other one
         if ballot.view_sha256 and ballot.view_sha256 not in views:
             raise CallChanged("This is not what you were shown. Look again.", code="view_stale")
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from toolcards import hooks
 from toolcards.core.calls.card import Card
-from toolcards.core.calls.tool_events import attempt_of
+from toolcards.core.calls.tool_events import get_attempt
 
 log = logging.getLogger(__name__)
 MAX_CONCURRENT_INQUIRIES = 16
@@ -42,7 +42,7 @@ class PluginInquiry:
 
     def matches(self, run: int, card: Card, args_sha256: str) -> bool:
         """Return whether the card is still the call of this inquiry."""
-        return self.key == (run, card.ordinal, attempt_of(card), card.tool.name, args_sha256)
+        return self.key == (run, card.ordinal, get_attempt(card), card.tool.name, args_sha256)
 
 
 @dataclass(frozen=True)

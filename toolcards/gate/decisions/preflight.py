@@ -132,7 +132,7 @@ def _apply_verdict(tx: Transaction, memory: RunMemory, card: Card, now: float, p
 def _build_inquiry(
     memory: RunMemory, card: Card, now: float, shown_sha256: str, requested_sha256: str
 ) -> PluginInquiry:
-    attempt = tool_events.attempt_of(card)
+    attempt = tool_events.get_attempt(card)
     payload = {
         "event": tool_events.BEFORE, "v": 1, "ts": now, "run_id": memory.row.name, "call_id": card.call_id,
         "attempt": attempt, "agent_path": list(card.agent_path), "source": memory.row.source.name,

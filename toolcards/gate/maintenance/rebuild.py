@@ -10,7 +10,7 @@ from typing import Any
 from django.db import transaction
 
 from toolcards.core.calls.card import Card
-from toolcards.core.runs.run_state import Board
+from toolcards.core.runs.run_state import RunState
 from toolcards.encryption import CannotOpen
 from toolcards.gate.writer import group_commit, run_cache
 from toolcards.gate.writer.bulk_sql import SEARCH_COLUMNS, get_search_values
@@ -41,9 +41,9 @@ def _confirm_differences(pk: int) -> list[str]:
         return list(find_differences(run)) if run else []
 
 
-def fold_log(run: Run) -> tuple[Board, int]:
+def fold_log(run: Run) -> tuple[RunState, int]:
     """Return the run's board as its log has it, and the log's last position."""
-    board, seq = Board(), 0
+    board, seq = RunState(), 0
     for event in Event.objects.after(run, 0).iterator(chunk_size=2_000):
         board.record(event.ordinal, event.decoded_fact, event.seq)
         seq = event.seq

@@ -25,7 +25,7 @@ from toolcards.client.common.json_text import parse
 from toolcards.core.calls.facts import dump
 from toolcards.core.redaction.log_masking import Scrub, differs, fold
 from toolcards.core.redaction.redactor import Redactor
-from toolcards.core.runs.run_state import Board
+from toolcards.core.runs.run_state import RunState
 from toolcards.encryption import Closed
 from toolcards.gate.agents import idempotency
 from toolcards.gate.writer import group_commit, run_cache
@@ -141,7 +141,7 @@ def _plan_rewrite(run: Run, hide: Redactor) -> tuple[RewriteRun | None, str]:
     return RewriteRun(run, board, rows, hide), ""
 
 
-def _compare_stored(run: Run, board: Board) -> str:
+def _compare_stored(run: Run, board: RunState) -> str:
     """Compare with the rows, too: a run whose log adds up to something else is `replay`'s matter, not ours."""
     stored = dict(ToolCall.objects.filter(run=run).values_list("ordinal", "state"))
     states = {ordinal: str(card.state or "") for ordinal, card in board.cards.items()}
@@ -151,7 +151,7 @@ def _compare_stored(run: Run, board: Board) -> str:
 class RewriteRun(Command):
     """Write a run's masked log, and all that was made of it. The answer is whether that was done."""
 
-    def __init__(self, run: Run, board: Board, rows: list[tuple[Any, ...]], hide: Redactor) -> None:
+    def __init__(self, run: Run, board: RunState, rows: list[tuple[Any, ...]], hide: Redactor) -> None:
         super().__init__()
         self.run, self.board, self.rows, self.hide = run, board, rows, hide
 

@@ -19,8 +19,8 @@ from toolcards.client.common.json_diff import diff
 from toolcards.client.common.json_text import as_text
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
-from toolcards.core.calls.tool_events import attempt_of, outcome_of
-from toolcards.core.runs.run_state import Board
+from toolcards.core.calls.tool_events import get_attempt, get_outcome
+from toolcards.core.runs.run_state import RunState
 from toolcards.showing import redactor
 
 log = structlog.get_logger("toolcards.steps")
@@ -68,7 +68,7 @@ def is_enabled() -> bool:
 
 def build_timed_step(phase: str, card: Card, at: float, seconds: float) -> Step:
     """Return a phase of our own, by how long it took."""
-    return Step(phase, at, "done", card.call_id, card.ordinal, card.tool.name, attempt_of(card), round(seconds * 1000))
+    return Step(phase, at, "done", card.call_id, card.ordinal, card.tool.name, get_attempt(card), round(seconds * 1000))
 
 
 def log_step(run: str, step: Step) -> None:
@@ -78,7 +78,7 @@ def log_step(run: str, step: Step) -> None:
 
 def iterate_steps(events: Iterable[Any]) -> Iterator[Step]:
     """Yield the phases of a run from its log (`Event` rows in order), each step of the agent summed up at its end."""
-    board = Board()
+    board = RunState()
     for event in events:
         fact = event.readable_fact
         before = board.cards.get(event.ordinal)
@@ -99,7 +99,7 @@ def _build_call_step(
 ) -> Step:
     ms = max(0, round((at - since) * 1000)) if since and at else None
     return Step(
-        phase, at, outcome, card.call_id, card.ordinal, card.tool.name, attempt_of(card), ms, code, more or None
+        phase, at, outcome, card.call_id, card.ordinal, card.tool.name, get_attempt(card), ms, code, more or None
     )
 
 
@@ -179,14 +179,14 @@ def _trace_close(before: Card | None, card: Card, fact: f.CallClosed) -> Step | 
     if not card.finished:
         return None
     return _build_call_step(
-        card, "settled", fact.at, outcome_of(card, before), since=card.times.started, code=card.cause or fact.how
+        card, "settled", fact.at, get_outcome(card, before), since=card.times.started, code=card.cause or fact.how
     )
 
 
 def _trace_manual_outcome(before: Card | None, card: Card, fact: f.ManualOutcomeRecorded) -> Step | None:
     if before is card:
         return None
-    return _build_call_step(card, "settled", fact.at, outcome_of(card), code="by_hand", by={"kind": fact.by.kind})
+    return _build_call_step(card, "settled", fact.at, get_outcome(card), code="by_hand", by={"kind": fact.by.kind})
 
 
 def _trace_run_start(before: Card | None, card: Card | None, fact: f.RunStarted) -> Step:
@@ -197,7 +197,7 @@ def _trace_run_end(before: Card | None, card: Card | None, fact: f.RunEnded) -> 
     return Step("run", fact.at, fact.outcome)
 
 
-def build_agent_step(board: Board, fact: f.StepFinished) -> Step:
+def build_agent_step(board: RunState, fact: f.StepFinished) -> Step:
     """Return a step's end, which lists its calls, how many came to a result, and which of them were invalid."""
     here = [card for card in board.cards.values() if card.step == board.context.step and not card.removed]
     invalid = [card.call_id for card in here if card.error and card.error.code in {"no_such_tool", "invalid_input"}]

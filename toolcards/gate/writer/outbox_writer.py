@@ -13,10 +13,10 @@ from typing import Any
 from toolcards import hooks
 from toolcards.core.calls import facts as f
 from toolcards.core.calls import tool_events as h
-from toolcards.core.calls.call_json import moment
+from toolcards.core.calls.call_json import format_time
 from toolcards.core.calls.card import Card
-from toolcards.core.calls.event_order import ENDING, Unsettled
-from toolcards.core.calls.summary import summary
+from toolcards.core.calls.summary import summarize
+from toolcards.core.calls.tool_events import END_EVENTS, PendingEnd
 from toolcards.database import is_transient
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.models.notifications import PLUGIN, Delivery
@@ -36,10 +36,10 @@ class Outbox:
         """Remember what happened to the call between the two cards. Whatever goes wrong here changes no outcome."""
         self._note(memory, before, after, events, memory.seq, fact.at)
 
-    def settle(self, memory: RunMemory, held: Unsettled) -> None:
+    def settle(self, memory: RunMemory, held: PendingEnd) -> None:
         """Remember that the call ended well, some facts ago."""
         card = held.card
-        self._note(memory, None, card, list(ENDING), held.position, card.times.finished)
+        self._note(memory, None, card, list(END_EVENTS), held.position, card.times.finished)
 
     def _note(
         self, memory: RunMemory, before: Card | None, after: Card, events: list[str], position: int, at: float
@@ -75,12 +75,12 @@ def build_payload(
     event: str, memory: RunMemory, card: Card, before: Card | None, at: float, position: int
 ) -> dict[str, Any]:
     """Return what hooks are told: the payload of docs/hooks.md, without arguments or results; texts are redacted."""
-    call, attempt = f"{memory.row.pk}-{card.ordinal}", h.attempt_of(card)
+    call, attempt = f"{memory.row.pk}-{card.ordinal}", h.get_attempt(card)
     times = card.times
     said: dict[str, Any] = _build_head(event, memory, f"{call}-{attempt}", position, at) | {
         "call": call, "call_id": card.call_id, "attempt": attempt, "agent_path": list(card.agent_path),
         "tool": {"name": card.tool.name, "source": card.tool.source, "kind": card.tool.kind},
-        "state": str(card.state), "summary": redactor().text(summary(redactor().card(card))), "phase": "execute",
+        "state": str(card.state), "summary": redactor().text(summarize(redactor().card(card))), "phase": "execute",
         "duration_ms": round((times.finished - (times.decided or times.available)) * 1000)
         if times.finished and (times.decided or times.available) else None,
         "decision_id": f"dec_{call}" if card.decision else None,
@@ -93,7 +93,7 @@ def build_payload(
 def build_run_payload(memory: RunMemory, fact: f.RunEnded) -> dict[str, Any]:
     """Return what is told of a run that ended badly."""
     head = _build_head(h.RUN_FAILED, memory, f"{memory.row.pk}", memory.seq, fact.at)
-    error = {"code": fact.outcome, "message": redactor().text(fact.reason[: h.MESSAGE_MOST])}
+    error = {"code": fact.outcome, "message": redactor().text(fact.reason[: h.MAX_MESSAGE_LENGTH])}
     return head | {"call": "", "outcome": fact.outcome, "error": error}
 
 
@@ -101,9 +101,9 @@ def get_severity(said: dict[str, Any]) -> str:
     """Return how much the event matters: low, medium, high or critical."""
     if said["event"] == h.UNGOVERNED:
         return "critical"
-    if said["event"] == h.ASKED:
+    if said["event"] == h.APPROVAL_REQUESTED:
         return str(said.get("severity") or "medium")
-    if said["event"] == h.ESCALATED:  # whoever was asked first did not answer
+    if said["event"] == h.APPROVAL_ESCALATED:  # whoever was asked first did not answer
         return "critical" if said.get("severity") == "critical" else "high"
     if said["event"] == h.RUN_FAILED:
         return "high"
@@ -114,9 +114,9 @@ def get_severity(said: dict[str, Any]) -> str:
 
 def _build_head(event: str, memory: RunMemory, subject: str, position: int, at: float) -> dict[str, Any]:
     return {
-        "event": event, "v": 1, "id": h.id_of(subject, event, position), "seq": h.seq_of(position, event),
-        "position": position, "ts": moment(at), "run_id": memory.row.name, "run": memory.row.pk,
-        "source": memory.row.source.name, "url": get_run_link(memory),
+        "event": event, "v": 1, "id": h.build_event_id(subject, event, position),
+        "seq": h.compute_event_seq(position, event), "position": position, "ts": format_time(at),
+        "run_id": memory.row.name, "run": memory.row.pk, "source": memory.row.source.name, "url": get_run_link(memory),
     }  # fmt: skip
 
 
@@ -127,21 +127,21 @@ def get_run_link(memory: RunMemory) -> str:
 
 def _build_details(event: str, card: Card, before: Card | None) -> dict[str, Any]:
     if event == h.ERROR:
-        told = h.error_of(card, before) or {}
+        told = h.build_error(card, before) or {}
         if told:
             told["error"]["message"] = redactor().text(told["error"]["message"])
         return told
     if event == h.SETTLED:
-        return {"outcome": h.outcome_of(card, before)}
+        return {"outcome": h.get_outcome(card, before)}
     if event == h.CORRECTED:
-        return {"outcome": h.outcome_of(card, before)} | _build_details(h.ERROR, card, before)
-    if event in (h.ASKED, h.ESCALATED, h.ANSWERED) and card.approval is not None:
+        return {"outcome": h.get_outcome(card, before)} | _build_details(h.ERROR, card, before)
+    if event in (h.APPROVAL_REQUESTED, h.APPROVAL_ESCALATED, h.APPROVAL_RESOLVED) and card.approval is not None:
         ask = card.approval
         return {
-            "approval": {"id": ask.id, "state": ask.state, "expires_at": moment(ask.expires_at)},
+            "approval": {"id": ask.id, "state": ask.state, "expires_at": format_time(ask.expires_at)},
             "severity": ask.terms.get("severity", "medium"), "url": "/approvals/",
             "reason": redactor().text(ask.request_reason[:500]),
-        } | ({"escalated_to": h.newly_asked(before, card)} if event == h.ESCALATED else {})  # fmt: skip
+        } | ({"escalated_to": h.list_escalated(before, card)} if event == h.APPROVAL_ESCALATED else {})  # fmt: skip
     if event == h.UNGOVERNED:
         return {"anomalies": [code for code, _ in card.anomalies]}
     return {"phase": "before"} if event == h.BEFORE else {}

@@ -14,9 +14,9 @@ from typing import Any
 
 from toolcards.audit.trail import redactor
 from toolcards.core.calls.card import Card, CardApproval
-from toolcards.core.calls.event_order import TAIL, Narrator, Written
+from toolcards.core.calls.tool_events import TAIL_LENGTH, LoggedFact, ToolEventSequencer
 from toolcards.core.runs import sequence_set as numbers
-from toolcards.core.runs.run_state import Board, Context
+from toolcards.core.runs.run_state import RunContext, RunState
 from toolcards.core.runs.skipped_frames import SkippedFrames
 from toolcards.encryption import Closed
 from toolcards.gate.refusals import Undecryptable
@@ -35,7 +35,7 @@ class RunMemory:
     """A run inside the gate: its board, its row, and what the open transaction has yet to write."""
 
     row: Run
-    board: Board
+    board: RunState
     seq: int
     numbers: list[Any]  # of the sender's frames, see core.numbers
     counts: Counter[str]
@@ -47,7 +47,7 @@ class RunMemory:
     events: list[tuple[Any, ...]] = field(default_factory=list)
     dirty: set[int] = field(default_factory=set)
     touched: bool = False  # the run's row alone is to be written
-    narrator: Narrator = field(default_factory=Narrator)
+    sequencer: ToolEventSequencer = field(default_factory=ToolEventSequencer)
     offers: tuple[int, dict[str, Any]] | None = None  # the tools it announced, as `preparing` last read them
 
     @property
@@ -63,14 +63,14 @@ class RunMemory:
         ended = self.board.context.ended
         return STATUS_BY_END.get(ended, ended)
 
-    def is_new(self, number: numbers.Number) -> bool:
+    def is_new(self, number: numbers.SequenceNumber) -> bool:
         """Return whether the sender's frame of that number was not told yet; raises numbers.TooManyGaps."""
         return numbers.is_new(self.numbers, number)
 
-    def note(self, number: numbers.Number) -> None:
+    def note(self, number: numbers.SequenceNumber) -> None:
         """Keep that the sender's frame was told; numbers may arrive out of order over several sockets."""
         self.touched = True
-        numbers.keep(self.numbers, number)
+        numbers.add(self.numbers, number)
 
     def skip(self, kind: str) -> None:
         """Count a frame of a kind that its adapter does not know."""
@@ -146,7 +146,7 @@ def load_memory(row: Run) -> RunMemory:
     if type(row.context) is Closed or any(kind == CLOSED for card in cards for kind, _ in card.anomalies):
         raise Undecryptable(_CLOSED)
     try:
-        board = Board(Context(**json.loads(row.context)), cards)
+        board = RunState(RunContext(**json.loads(row.context)), cards)
         known_numbers = json.loads(row.numbers)
     except UNREADABLE as error:
         raise Undecryptable(_CLOSED) from error
@@ -161,18 +161,20 @@ def load_memory(row: Run) -> RunMemory:
         asks={card.ordinal: card.approval for card in board.cards.values() if card.approval},
         skipped=row.skipped_frames,
         text_sizes={call.ordinal: len(call.text) for call in calls},
-        narrator=_load_narrator(row, board),
+        sequencer=_load_sequencer(row, board),
     )
     for card in board.cards.values():
         memory.count(card)
     return memory
 
 
-def _load_narrator(row: Run, board: Board) -> Narrator:
-    last = Event.objects.filter(run=row).order_by("-seq")[:TAIL]
-    return Narrator.of(board, (Written(event.ordinal, event.seq, event.readable_fact, event.applied) for event in last))
+def _load_sequencer(row: Run, board: RunState) -> ToolEventSequencer:
+    last = Event.objects.filter(run=row).order_by("-seq")[:TAIL_LENGTH]
+    return ToolEventSequencer.from_log(
+        board, (LoggedFact(event.ordinal, event.seq, event.readable_fact, event.applied) for event in last)
+    )
 
 
-def dump_context(board: Board) -> str:
+def dump_context(board: RunState) -> str:
     """Return the board's context for the run row."""
     return json.dumps(vars(board.context), separators=(",", ":"))

@@ -31,7 +31,7 @@ from toolcards.core.calls.facts import (
     StepFinished,
     dump,
 )
-from toolcards.core.calls.tool_events import matters
+from toolcards.core.calls.tool_events import may_have_events
 from toolcards.gate.decisions import tool_register
 from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.writer import approval_rows, audit_entries, call_trace, outbox_writer, timekeeping
@@ -139,7 +139,7 @@ class Transaction:
         for ordinal, routed in board.route(fact, about.ordinal if about else 0):
             if type(routed) is ApprovalRequested and not routed.id:
                 object.__setattr__(routed, "id", new_id("apr"))
-            if memory.narrator.unsettled is not None:
+            if memory.sequencer.pending is not None:
                 self._notify_settled(memory, ordinal, routed)
             memory.seq += 1
             before = board.cards.get(ordinal)
@@ -178,14 +178,14 @@ class Transaction:
 
     def _notify_settled(self, memory: RunMemory, ordinal: int, fact: AnyFact) -> None:
         """What others will be told of a call whose end had to wait for this fact."""
-        held = memory.narrator.released(ordinal, fact)
+        held = memory.sequencer.release(ordinal, fact)
         if held is not None and subscriptions.has_listeners():
             self.outbox.settle(memory, held)
 
     def _notify_change(self, memory: RunMemory, before: Card | None, card: Card, fact: AnyFact) -> None:
         """What others will be told of it, and its line in the step log."""
-        if matters(before, card):
-            events = memory.narrator.told(card.ordinal, before, card, fact, memory.seq)
+        if may_have_events(before, card):
+            events = memory.sequencer.list_events(card.ordinal, before, card, fact, memory.seq)
             if events and subscriptions.has_listeners():
                 self.outbox.note(memory, before, card, fact, events)
         step = call_trace.build_step(before, card, fact) if call_trace.is_enabled() else None

@@ -25,7 +25,7 @@ from django.http import StreamingHttpResponse
 from toolcards import gate, outages
 from toolcards.adapters import ADAPTERS, ApprovalAnswer, BadFrame, strict
 from toolcards.adapters.ag_ui import resume_entries
-from toolcards.adapters.sse import Splitter
+from toolcards.adapters.sse import EventSplitter
 from toolcards.clocks import clock
 from toolcards.core.calls import facts as f
 from toolcards.database import read_with_retries, report_outage, retry_reads
@@ -139,7 +139,7 @@ class Mirror:
     def __init__(self, caller: Caller, name: str, agent: str) -> None:
         self.over = False
         self._connection = Connection(caller)
-        self._splitter = Splitter(settings.TOOLCARDS.max_frame)
+        self._splitter = EventSplitter(settings.TOOLCARDS.max_frame)
         self._taken: list[str] = []
         try:
             self._intake = Intake(
@@ -157,7 +157,7 @@ class Mirror:
         before = await Run.objects.filter(source=stream.source, name=stream.run_name).afirst()
         if before is None:
             return asked
-        told = resume_entries.answers(asked, (await _standing(before.pk)).batch)
+        told = resume_entries.read_answers(asked, (await _standing(before.pk)).batch)
         if told:
             stream.push([*told])
             await stream.wait_until_committed()
@@ -167,7 +167,7 @@ class Mirror:
         for approval in standing.ids:
             if await gate.aclaim_delivery(approval) is not None:
                 self._taken.append(approval)
-        return resume_entries.resumed(asked, _entries(standing.answers))
+        return resume_entries.add_entries(asked, _entries(standing.answers))
 
     async def give_back(self) -> None:
         """The agent did not hear our answers."""

@@ -88,7 +88,7 @@ def _members(text: str) -> list[tuple[str, Any]]:
     try:
         value = json.loads(text, object_pairs_hook=keep)
     except (RecursionError, ValueError) as error:
-        raise strict.refusal(text, error) from None
+        raise strict.build_error(text, error) from None
     if not isinstance(value, dict):
         raise BadFrame("a hook input is one JSON object with hook_event_name", "not_object")
     return outermost

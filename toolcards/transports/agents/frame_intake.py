@@ -11,7 +11,7 @@ from django.conf import settings
 from toolcards import gate
 from toolcards.adapters import ADAPTERS, Adapter, BadFrame, strict
 from toolcards.core.calls import facts as f
-from toolcards.core.runs.skipped_frames import Skipped
+from toolcards.core.runs.skipped_frames import SkippedFrame
 from toolcards.ids import new_id
 from toolcards.models import Source
 from toolcards.transports.api.api_errors import Problem
@@ -61,7 +61,7 @@ def frames_of(text: str) -> list[str]:
             try:
                 _, at = _raw(text, at)
             except (RecursionError, ValueError) as error:
-                raise strict.refusal(text, error, settings.TOOLCARDS.max_depth + 1) from None
+                raise strict.build_error(text, error, settings.TOOLCARDS.max_depth + 1) from None
             frames.append(text[start:at])
             at = _past(text, at)
             if text[at : at + 1] != ",":
@@ -108,7 +108,7 @@ class Intake:
         self._depth, self._max_args = settings.TOOLCARDS.max_depth + 1, settings.TOOLCARDS.max_args
         self._written: dict[str, int] = {}  # call id -> characters of its streaming input
         self._max_frame = settings.TOOLCARDS.max_frame
-        self._decode, self._number_of, self._piece_of = adapter.decode, adapter.number_of, adapter.piece_of
+        self._decode, self._find_number, self._find_piece = adapter.decode, adapter.find_number, adapter.find_piece
         if run:
             self.open()
 
@@ -116,21 +116,21 @@ class Intake:
         """Push one frame; return what is wrong with it, if so."""
         if len(text) > self._max_frame:
             return self.refuse(BadFrame(f"a frame of more than {self._max_frame} characters", "too_large"))
-        hot = self._piece_of(text)
+        hot = self._find_piece(text)
         if hot is not None:
             return self._grow(*hot, text)
         try:
             facts = self._decode(text, self._depth)
-            if type(facts) is not Skipped:
+            if type(facts) is not SkippedFrame:
                 self._measure(facts, text)
         except BadFrame as bad:
             return self.refuse(bad)
         stream = self.stream or self.open(text)
-        if type(facts) is Skipped:
+        if type(facts) is SkippedFrame:
             self.skipped += 1
         else:
             self.accepted += 1
-        stream.push(facts, self._number_of(text) or 0)
+        stream.push(facts, self._find_number(text) or 0)
         return None
 
     def _grow(self, piece: f.InputPiece, number: int, text: str) -> BadFrame | None:
@@ -163,7 +163,7 @@ class Intake:
     def open(self, first: str = "") -> gate.Stream:
         """Open the stream, once the run has a name: the sender's, else the frame's, else one of ours."""
         if not self.run and first:
-            self.run = run_named(self.adapter.run_of(first))
+            self.run = run_named(self.adapter.find_run_id(first))
         if not self.run:
             self.run, self.made = new_id("run"), True
         self.stream = self._open_stream(

@@ -215,7 +215,7 @@ def _within_limits(told: dict[str, Any]) -> dict[str, Any]:
     limits, output = settings.TOOLCARDS, told.get("output", told.get("output_preview"))
     if told["outcome"] != "ok":
         return told
-    if strict.deeper(output, limits.max_depth):
+    if strict.is_deeper_than(output, limits.max_depth):
         why = f"The result is nested deeper than {limits.max_depth} levels."
     elif len(gate_text(output)) > limits.max_frame:
         why = f"The result has more than {limits.max_frame} bytes."

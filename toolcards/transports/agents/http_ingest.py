@@ -19,7 +19,7 @@ from django.conf import settings
 
 from toolcards import gate
 from toolcards.adapters import BadFrame
-from toolcards.adapters.sse import LineSplitter, Splitter
+from toolcards.adapters.sse import EventSplitter, LineSplitter
 from toolcards.database import retry_reads
 from toolcards.gate import RequestRefused
 from toolcards.models import ToolCall
@@ -66,7 +66,7 @@ class WholeJson:
         return frames_of(text.strip())
 
 
-class Events(Splitter):
+class Events(EventSplitter):
     """Server-sent events; a body without a single line of any says so."""
 
     FIELDS = ("data", "event", "id", "retry", ":")

@@ -9,7 +9,7 @@ from typing import Any
 from django.db.models import Q
 
 from toolcards.audit.trail import redactor
-from toolcards.core.calls.call_json import call_json, moment
+from toolcards.core.calls.call_json import build_call_json, format_time
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.calls.facts import InputDelta
 from toolcards.database import retry_reads
@@ -91,8 +91,8 @@ def run_json(run: Run) -> dict[str, Any]:
         "agent": run.agent or run.source.name,
         "protocol": run.protocol,
         "status": run.status,
-        "started_at": moment(run.started_at.timestamp()),
-        "ended_at": moment(run.ended_at.timestamp()) if run.ended_at else None,
+        "started_at": format_time(run.started_at.timestamp()),
+        "ended_at": format_time(run.ended_at.timestamp()) if run.ended_at else None,
         "calls": run.calls,
         "counts": run.count_by_state,
         "skipped": skipped_json(run),
@@ -147,7 +147,7 @@ def calls_page(caller: Caller, name: str, given: Any) -> dict[str, Any]:
     page = list(calls[: limit + 1])
     more = str(page[limit - 1].ordinal) if len(page) > limit else None
     shown = zip(page[:limit], cards_of(page[:limit]), strict=True)
-    return {"calls": [call_json(card, run=run.name, id=call.public_id) for call, card in shown], "next": more}
+    return {"calls": [build_call_json(card, run=run.name, id=call.public_id) for call, card in shown], "next": more}
 
 
 def cards_of(calls: list[ToolCall]) -> list[Card]:
@@ -198,15 +198,15 @@ def approval_json(row: Approval, card: Card) -> dict[str, Any]:
         "call_id": card.call_id,
         "state": row.state,
         "opener": row.opener,
-        "requested_at": moment(row.requested_at),
-        "expires_at": moment(row.expires_at),
-        "decided_at": moment(row.decided_at),
+        "requested_at": format_time(row.requested_at),
+        "expires_at": format_time(row.expires_at),
+        "decided_at": format_time(row.decided_at),
         "by": {"kind": row.by_kind, "name": row.by_name} if row.by_kind else None,
         "reason": redactor().text(row.reason) or None,
         "args_sha256": row.args_sha256,
         "attempt": row.attempt,
         "source": row.run.source.name,
-        "call": call_json(card, run=row.run.name, id=row.call.public_id),
+        "call": build_call_json(card, run=row.run.name, id=row.call.public_id),
     }
 
 

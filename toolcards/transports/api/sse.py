@@ -15,11 +15,11 @@ from toolcards import feed
 from toolcards.audit.trail import redactor
 from toolcards.core.calls import facts as f
 from toolcards.core.calls import tool_events as h
-from toolcards.core.calls.call_json import call_json, moment, without_bodies
+from toolcards.core.calls.call_json import build_call_json, drop_large_bodies, format_time
 from toolcards.core.calls.card import Card
-from toolcards.core.calls.event_order import ENDING, Narrator, Unsettled
+from toolcards.core.calls.tool_events import END_EVENTS, PendingEnd, ToolEventSequencer
 from toolcards.core.redaction.redactor import Stream
-from toolcards.core.runs.run_state import Board
+from toolcards.core.runs.run_state import RunState
 from toolcards.models import Event, Run
 from toolcards.transports import shutdown
 
@@ -41,14 +41,14 @@ class Teller:
 
     def __init__(self, run: Run) -> None:
         self._run, self._name = run.pk, run.name
-        self._board, self._narrator = Board(), Narrator()
+        self._board, self._sequencer = RunState(), ToolEventSequencer()
         self._hide = redactor()
         self._texts: dict[tuple[str, str], Stream] = {}  # what agents write, a secret may come in pieces
 
     def skip(self, event: Event) -> None:
         """Take the event in without telling it."""
         fact = event.readable_fact
-        self._narrator.released(event.ordinal, fact)
+        self._sequencer.release(event.ordinal, fact)
         self._recorded(event, fact)
         self._rest_of_texts(fact)
         self._shown_text(fact)
@@ -57,18 +57,18 @@ class Teller:
         """The event's call before and after it, whether it was applied, and what hooks hear of it."""
         before = self._board.cards.get(event.ordinal)
         after, applied = self._board.record(event.ordinal, fact, event.seq)
-        if after is None or after is before or not h.matters(before, after):
+        if after is None or after is before or not h.may_have_events(before, after):
             return before, after, applied, []
-        return before, after, applied, self._narrator.told(event.ordinal, before, after, fact, event.seq)
+        return before, after, applied, self._sequencer.list_events(event.ordinal, before, after, fact, event.seq)
 
     def tell(self, event: Event) -> list[Told]:
         """Take the event in; return what it tells, the end of a call that waited for it first."""
-        held = self._narrator.released(event.ordinal, event.readable_fact)
-        ended = [] if held is None else [self._ended(what, held, event) for what in ENDING]
+        held = self._sequencer.release(event.ordinal, event.readable_fact)
+        ended = [] if held is None else [self._ended(what, held, event) for what in END_EVENTS]
         rests = [self._told("text", event, rest) for rest in self._rest_of_texts(event.readable_fact)]
         return [*ended, *rests, *self._tell(event)]
 
-    def _ended(self, what: str, held: Unsettled, event: Event) -> Told:
+    def _ended(self, what: str, held: PendingEnd, event: Event) -> Told:
         told = self._of_call(held.card) | {"hook": self._hook(what, held.card, None, held.position)}
         return self._told("hook", event, told)
 
@@ -95,20 +95,20 @@ class Teller:
 
     def _hook(self, what: str, card: Card, before: Card | None, position: int) -> dict[str, Any]:
         """What hooks are told (docs/hooks.md), with the id and number that they are told."""
-        attempt = h.attempt_of(card)
+        attempt = h.get_attempt(card)
         said: dict[str, Any] = {
-            "event": what, "id": h.id_of(f"{self._run}-{card.ordinal}-{attempt}", what, position),
-            "seq": h.seq_of(position, what), "attempt": attempt,
+            "event": what, "id": h.build_event_id(f"{self._run}-{card.ordinal}-{attempt}", what, position),
+            "seq": h.compute_event_seq(position, what), "attempt": attempt,
         }  # fmt: skip
         if what == h.SETTLED:
-            said["outcome"] = h.outcome_of(card, before)
-        return said | (self._hide.value(h.error_of(card, before)) or {} if what == h.ERROR else {})
+            said["outcome"] = h.get_outcome(card, before)
+        return said | (self._hide.value(h.build_error(card, before)) or {} if what == h.ERROR else {})
 
     def streams(self, ordinal: int) -> bool:
         """Whether one more piece of input is nothing but progress of the call."""
         card = self._board.cards.get(ordinal)
         return (
-            self._narrator.unsettled is None
+            self._sequencer.pending is None
             and card is not None
             and card.state == "input-streaming"
             and not card.removed
@@ -134,11 +134,11 @@ class Teller:
 
     def _of_call(self, card: Card) -> dict[str, Any]:
         card = self._hide.card(card)
-        call = call_json(card, run=self._name, id=f"{self._run}-{card.ordinal}")
-        return {"state": call["state"], "kind": card.tool.kind, "call": without_bodies(call)}
+        call = build_call_json(card, run=self._name, id=f"{self._run}-{card.ordinal}")
+        return {"state": call["state"], "kind": card.tool.kind, "call": drop_large_bodies(call)}
 
     def _told(self, name: str, event: Event, more: dict[str, Any]) -> Told:
-        return Told(name, event.seq, {"seq": event.seq, "run": self._name, "at": moment(event.at), **more})
+        return Told(name, event.seq, {"seq": event.seq, "run": self._name, "at": format_time(event.at), **more})
 
 
 def _names(fact: f.AnyFact, before: Card | None, after: Card, applied: bool) -> Iterator[str]:
@@ -174,21 +174,21 @@ def _ended_anew(before: Card, after: Card) -> bool:
     return told or before.state is not after.state or (before.soft and not after.soft)
 
 
-def _step(phase: str) -> Callable[[Any, Board], tuple[str, dict[str, Any]]]:
-    def told(fact: Any, board: Board) -> tuple[str, dict[str, Any]]:
+def _step(phase: str) -> Callable[[Any, RunState], tuple[str, dict[str, Any]]]:
+    def told(fact: Any, board: RunState) -> tuple[str, dict[str, Any]]:
         return "step", {"step": board.context.step, "name": getattr(fact, "name", ""), "phase": phase}
 
     return told
 
 
-def _ended(fact: f.RunEnded, board: Board) -> tuple[str, dict[str, Any]] | None:
+def _ended(fact: f.RunEnded, board: RunState) -> tuple[str, dict[str, Any]] | None:
     if fact.lane:
         return None
     return "run_finished", {"status": board.status, "reason": fact.reason}
 
 
 _ENDS_TEXTS = (f.RunStarted, f.RunEnded, f.MessageStarted, f.StepStarted, f.StepFinished)
-_OF_THE_RUN: dict[type, Callable[[Any, Board], tuple[str, dict[str, Any]] | None]] = {
+_OF_THE_RUN: dict[type, Callable[[Any, RunState], tuple[str, dict[str, Any]] | None]] = {
     f.RunStarted: lambda fact, board: ("run_started", {"agent": board.context.agent, "title": fact.title}),
     f.RunEnded: _ended,
     f.StepStarted: _step("started"),

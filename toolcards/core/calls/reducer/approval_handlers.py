@@ -11,7 +11,7 @@ from toolcards.core.calls.card import BY_SOURCE, EDITED, Card, CardApproval, Car
 S = ToolCallState
 
 
-def judged(card: Card, fact: f.PolicyDecided) -> Card:
+def record_decision(card: Card, fact: f.PolicyDecided) -> Card:
     """What policy said, for people to read."""
     verdict = CardDecision(
         effect=fact.effect, code=fact.code, reason=fact.reason, rule=fact.rule, version=fact.version, by=fact.by,
@@ -21,7 +21,7 @@ def judged(card: Card, fact: f.PolicyDecided) -> Card:
     return card if verdict == card.decision else card.but(decision=verdict)
 
 
-def permitted(card: Card, fact: f.PermitChanged) -> Card:
+def change_permit(card: Card, fact: f.PermitChanged) -> Card:
     """Issue the right to run the call, or move it on; a right that is gone never comes back."""
     permit = card.permit
     if fact.state == "issued":
@@ -39,7 +39,7 @@ _PERMIT_MOVES = {
 }
 
 
-def voided(card: Card) -> Card:
+def void_permit(card: Card) -> Card:
     """Take back the right to run a call that has ended, or has run without it."""
     permit, ask = card.permit, card.approval
     if permit is not None and permit.state == "issued":
@@ -49,13 +49,13 @@ def voided(card: Card) -> Card:
     return card
 
 
-def asked(card: Card, fact: f.ApprovalRequested) -> Card:
+def open_approval(card: Card, fact: f.ApprovalRequested) -> Card:
     """A question is open; the newest one counts, but an agent's never replaces ours."""
     ask = card.approval
     if ask and card.state in (S.APPROVAL_REQUESTED, S.APPROVAL_RESPONDED):
         if ask.opener == "gate" and fact.opener == "agent":
             return card
-        if card.state is S.APPROVAL_REQUESTED and _same_question(ask, fact):
+        if card.state is S.APPROVAL_REQUESTED and _is_same_approval(ask, fact):
             return card
     if card.state is None and fact.tool:
         card = card.but(tool=replace(card.tool, name=fact.tool, kind=fact.kind or card.tool.kind))
@@ -64,22 +64,22 @@ def asked(card: Card, fact: f.ApprovalRequested) -> Card:
     times = replace(card.times, started=card.times.started or fact.at, requested=fact.at, decided=0.0, finished=0.0)
     return card.but(
         state=S.APPROVAL_REQUESTED, soft=False, cause=None, error=None, awaiting_client=False, resumed=False,
-        approval=_question(fact), times=times,
+        approval=_build_approval(fact), times=times,
     )  # fmt: skip
 
 
-def again(card: Card, fact: f.ApprovalRequested) -> Card:
+def open_another_approval(card: Card, fact: f.ApprovalRequested) -> Card:
     """Asked after an answer: only a new question counts."""
-    if card.approval and _same_question(card.approval, fact):
-        return card.noted("protocol-violation", fact.at)
-    return asked(card, fact)
+    if card.approval and _is_same_approval(card.approval, fact):
+        return card.with_anomaly("protocol-violation", fact.at)
+    return open_approval(card, fact)
 
 
-def answered(card: Card, fact: f.ApprovalAnswered) -> Card:
+def apply_answer(card: Card, fact: f.ApprovalAnswered) -> Card:
     """The first answer to the open question; nobody but us answers what our gate asked."""
     ask = card.approval or CardApproval()
-    if (ask.opener == "gate" and fact.by.kind == "host") or _other_question(ask, fact):
-        return card.noted("late-response", fact.at)
+    if (ask.opener == "gate" and fact.by.kind == "host") or _is_other_approval(ask, fact):
+        return card.with_anomaly("late-response", fact.at)
     state = "approved" if fact.approved else "denied"
     have = ask.terms.get("need", 1) if fact.approved else ask.have
     settled = replace(ask, state=state, decided_at=fact.at, by=fact.by, reason=fact.reason, have=have)
@@ -100,7 +100,7 @@ def answered(card: Card, fact: f.ApprovalAnswered) -> Card:
     return card.but(state=S.APPROVAL_RESPONDED, approval=settled, times=times)
 
 
-def repeated(card: Card, fact: f.AnyFact) -> bool:
+def is_repeat(card: Card, fact: f.AnyFact) -> bool:
     """Whether an agent's stream only tells once more what is known: its own question, or the answer that it got.
 
     A stream that is replayed does, and a client that carries our answer to its agent.
@@ -109,16 +109,16 @@ def repeated(card: Card, fact: f.AnyFact) -> bool:
     if ask is None or ask.opener != "agent" or not ask.source_id:
         return False
     if isinstance(fact, f.ApprovalRequested):
-        return _same_question(ask, fact)
+        return _is_same_approval(ask, fact)
     if not isinstance(fact, f.ApprovalAnswered) or fact.source_id != ask.source_id:
         return False
-    return fact.by in (ask.by, f.Actor("host")) and fact.approved is _ANSWERED.get(ask.state)
+    return fact.by in (ask.by, f.Actor("host")) and fact.approved is _ANSWER_BY_STATE.get(ask.state)
 
 
-_ANSWERED = {"denied": False} | dict.fromkeys(("approved", "claimed", "succeeded", "failed", "unknown"), True)
+_ANSWER_BY_STATE = {"denied": False} | dict.fromkeys(("approved", "claimed", "succeeded", "failed", "unknown"), True)
 
 
-def voted(card: Card, fact: f.VoteCounted) -> Card:
+def count_vote(card: Card, fact: f.VoteCounted) -> Card:
     """A vote towards the number that is needed; an edit is what the next voters vote on."""
     ask = card.approval
     if ask is None or (fact.id and fact.id != ask.id):
@@ -130,7 +130,7 @@ def voted(card: Card, fact: f.VoteCounted) -> Card:
     return card if counted == ask else card.but(approval=counted)
 
 
-def rebound(card: Card, fact: f.ApprovalInputChanged) -> Card:
+def change_approval_input(card: Card, fact: f.ApprovalInputChanged) -> Card:
     """The question is about another input now; votes name its digest."""
     ask = card.approval
     if ask is None or ask.state != "pending" or ask.id != fact.id:
@@ -138,7 +138,7 @@ def rebound(card: Card, fact: f.ApprovalInputChanged) -> Card:
     return card.but(approval=replace(ask, args_sha256=fact.args_sha256))
 
 
-def escalated(card: Card, fact: f.ApprovalEscalated) -> Card:
+def add_escalation(card: Card, fact: f.ApprovalEscalated) -> Card:
     """More people are asked; those who were told of it before are not told again."""
     ask = card.approval
     if ask is None or (fact.id and fact.id != ask.id):
@@ -147,13 +147,13 @@ def escalated(card: Card, fact: f.ApprovalEscalated) -> Card:
     return card.but(approval=replace(ask, escalated=(*ask.escalated, *new))) if new else card
 
 
-def away(card: Card, fact: f.AgentPresenceChanged) -> Card:
+def set_agent_away(card: Card, fact: f.AgentPresenceChanged) -> Card:
     """The agent went away, or is there again; the question stays as it was, and so do votes that are on their way."""
     ask = card.approval
     return card if ask is None or ask.away is fact.away else card.but(approval=replace(ask, away=fact.away))
 
 
-def moved(card: Card, fact: f.ApprovalChanged) -> Card:
+def change_approval_state(card: Card, fact: f.ApprovalChanged) -> Card:
     """The approval's own life after its answer; news of an older question is ignored."""
     ask = card.approval
     if ask is None or ask.state == fact.state or (fact.id and ask.id and fact.id != ask.id):
@@ -161,7 +161,7 @@ def moved(card: Card, fact: f.ApprovalChanged) -> Card:
     return card.but(approval=replace(ask, state=fact.state))
 
 
-def expired(card: Card, fact: f.CallClosed) -> Card:
+def expire_approval(card: Card, fact: f.CallClosed) -> Card:
     """Nobody answered in time: denied by the clock."""
     by = f.Actor("timeout")
     ask = replace(card.approval or CardApproval(), state="expired", decided_at=fact.at, by=by)
@@ -169,7 +169,7 @@ def expired(card: Card, fact: f.CallClosed) -> Card:
     return card.but(state=S.OUTPUT_DENIED, approval=ask, denied=fact.reason, denied_by=by, segment=None, times=times)
 
 
-def _question(fact: f.ApprovalRequested) -> CardApproval:
+def _build_approval(fact: f.ApprovalRequested) -> CardApproval:
     return CardApproval(
         id=fact.id, source_id=fact.source_id, opener=fact.opener, automatic=fact.automatic,
         request_reason=fact.reason, requested_at=fact.at, expires_at=fact.expires_at, reply_to=fact.reply_to,
@@ -177,7 +177,7 @@ def _question(fact: f.ApprovalRequested) -> CardApproval:
     )  # fmt: skip
 
 
-def _same_question(ask: CardApproval, fact: f.ApprovalRequested) -> bool:
+def _is_same_approval(ask: CardApproval, fact: f.ApprovalRequested) -> bool:
     """By the wire's id where there is one, else by ours; an agent's nameless question is always the same one."""
     if ask.opener != fact.opener:
         return False
@@ -186,6 +186,6 @@ def _same_question(ask: CardApproval, fact: f.ApprovalRequested) -> bool:
     return fact.opener == "agent" or fact.id == ask.id
 
 
-def _other_question(ask: CardApproval, fact: Any) -> bool:
+def _is_other_approval(ask: CardApproval, fact: Any) -> bool:
     by_wire = bool(fact.source_id) and bool(ask.source_id) and fact.source_id not in (ask.source_id, ask.id)
     return by_wire or (bool(fact.id) and bool(ask.id) and fact.id != ask.id)

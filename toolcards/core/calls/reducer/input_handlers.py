@@ -8,7 +8,7 @@ from typing import Any
 from toolcards.client.common.json_text import parse, same
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import BY_SOURCE, EDITED, UNKNOWN_TOOL, Card, CardTool, ToolCallState
-from toolcards.core.calls.identity import frozen
+from toolcards.core.calls.identity import is_frozen
 from toolcards.core.calls.text_rope import EMPTY, Rope
 
 S = ToolCallState
@@ -17,58 +17,58 @@ _LATE_LIMIT = 16_384  # characters; late pieces of longer inputs wait for the ne
 _CLOSERS = ("}", "]", '"')
 
 
-def to_streaming(card: Card, fact: Any) -> Card:
+def start_input(card: Card, fact: Any) -> Card:
     """The input's first fact, or a piece of it."""
     if isinstance(fact, f.InputDelta):
-        return _streamed(card, fact)
-    return identified(card, fact).but(state=S.INPUT_STREAMING, times=_started(card, fact.at))
+        return _append_delta(card, fact)
+    return update_identity(card, fact).but(state=S.INPUT_STREAMING, times=_start_times(card, fact.at))
 
 
-def to_available(card: Card, fact: Any) -> Card:
+def complete_input(card: Card, fact: Any) -> Card:
     """The input is complete, for the first time."""
-    known = update(card, fact)
+    known = update_input(card, fact)
     times = known.times.but(started=known.times.started or fact.at, available=fact.at)
     return known.but(state=S.INPUT_AVAILABLE, times=times)
 
 
-def update(card: Card, fact: Any) -> Card:
+def update_input(card: Card, fact: Any) -> Card:
     """A newer input replaces the older; the same one again changes nothing that anybody sees."""
-    if frozen(card):  # the board lets only news of the judged value through
+    if is_frozen(card):  # the board lets only news of the judged value through
         return card if card.segment is None else card.but(segment=None)
     if isinstance(fact, f.InputRepaired):
-        return _repaired(card, fact)
-    if card.repair not in {"", BY_SOURCE, EDITED} and _as_first_written(card, fact):
+        return _apply_repair(card, fact)
+    if card.repair not in {"", BY_SOURCE, EDITED} and _repeats_original(card, fact):
         return card
-    after = with_input(_renamed(card, identified(card, fact)), fact)
+    after = set_input(_note_renamed_tool(card, update_identity(card, fact)), fact)
     if after is not card and not after.times.available:
         return after.but(times=after.times.but(available=fact.at))
     return after
 
 
-def _as_first_written(card: Card, fact: Any) -> bool:
+def _repeats_original(card: Card, fact: Any) -> bool:
     """The sender repeats what was repaired since: that voids nothing."""
     named = fact.tool in {"", card.tool.name, card.original_tool}
     return named and fact.has_input and same(fact.input, card.original_input)
 
 
-def fill(card: Card, fact: Any) -> Card:
+def fill_missing(card: Card, fact: Any) -> Card:
     """Rules 4 and 7: after the end only what is missing is filled in."""
     filled: Card = _FILL[type(fact)](card, fact)
     return filled
 
 
-def reopen(card: Card, fact: Any) -> Card:
+def reopen_input(card: Card, fact: Any) -> Card:
     """Rule 8: the input is written once more, into a segment of its own that nobody sees yet."""
     if card.state is S.INPUT_STREAMING and not card.text:
         return card
     return card.but(segment=EMPTY, resumed=True)
 
 
-def more(card: Card, fact: f.InputDelta) -> Card:
+def append_late_text(card: Card, fact: f.InputDelta) -> Card:
     """Late text of an input: into the open segment, or onto an input whose end came too early."""
     if not fact.text:
         return card
-    if frozen(card):
+    if is_frozen(card):
         return card.but(segment=(card.text if card.segment is None else card.segment).plus(fact.text))
     if card.segment is not None:
         return card.but(segment=card.segment.plus(fact.text))
@@ -82,7 +82,7 @@ def more(card: Card, fact: f.InputDelta) -> Card:
     return grown
 
 
-def identified(card: Card, fact: Any) -> Card:
+def update_identity(card: Card, fact: Any) -> Card:
     """What the wire says of the call's identity; a known name is never blanked."""
     tool = card.tool
     named = CardTool(
@@ -98,16 +98,16 @@ def identified(card: Card, fact: Any) -> Card:
     return card.but(tool=named, provider_executed=executed, dynamic=dynamic)
 
 
-def _renamed(card: Card, named: Card) -> Card:
+def _note_renamed_tool(card: Card, named: Card) -> Card:
     """The producer put another tool's name in place of the one that was written: a repair."""
     if card.state is not S.INPUT_STREAMING or UNKNOWN_TOOL in (card.tool.name, named.tool.name) or card.repair:
         return named
     return named.but(original_tool=card.tool.name, repair=BY_SOURCE) if named.tool.name != card.tool.name else named
 
 
-def with_input(card: Card, fact: Any) -> Card:
+def set_input(card: Card, fact: Any) -> Card:
     """The input the fact brings, or what streamed if that is whole JSON; else the raw text stands."""
-    text, whole, value = written(card)
+    text, whole, value = read_streamed_input(card)
     # some tools take plain text, not JSON
     as_streamed = (whole and same(value, fact.input)) or (isinstance(fact.input, str) and fact.input == str(text))
     mended = fact.has_input and not card.has_input and bool(text) and not as_streamed
@@ -122,11 +122,11 @@ def with_input(card: Card, fact: Any) -> Card:
         return card if card.segment is None else card.but(segment=None)
     after = card.but(input=known if whole else None, has_input=whole, text=text, segment=None)
     if mended:  # the producer changed what the model wrote
-        return after.but(original_input=value if _json_like(text, value) else str(text), repair=BY_SOURCE)
+        return after.but(original_input=value if _is_json_value(text, value) else str(text), repair=BY_SOURCE)
     return after
 
 
-def written(card: Card) -> tuple[Rope, bool, Any]:
+def read_streamed_input(card: Card) -> tuple[Rope, bool, Any]:
     """Rule 8: the newest segment alone if it is JSON, else old and new joined if that is, else the segment."""
     if not card.segment:
         return card.text, *parse(str(card.text))
@@ -137,30 +137,30 @@ def written(card: Card) -> tuple[Rope, bool, Any]:
     return card.segment, False, None
 
 
-def _json_like(text: Rope, value: Any) -> bool:
+def _is_json_value(text: Rope, value: Any) -> bool:
     return value is not None or str(text).strip() == "null"
 
 
-def _streamed(card: Card, fact: f.InputDelta) -> Card:
+def _append_delta(card: Card, fact: f.InputDelta) -> Card:
     if card.segment is not None:
-        return more(card, fact)
+        return append_late_text(card, fact)
     if card.state is None:
-        return card.but(state=S.INPUT_STREAMING, text=card.text.plus(fact.text), times=_started(card, fact.at))
+        return card.but(state=S.INPUT_STREAMING, text=card.text.plus(fact.text), times=_start_times(card, fact.at))
     return card.but(text=card.text.plus(fact.text)) if fact.text else card
 
 
-def _started(card: Card, at: float) -> Any:
+def _start_times(card: Card, at: float) -> Any:
     return card.times.but(started=card.times.started or at)
 
 
-def _repaired(card: Card, fact: f.InputRepaired) -> Card:
+def _apply_repair(card: Card, fact: f.InputRepaired) -> Card:
     """A repair may change name and input once; a second one is refused."""
     if card.repair not in {"", BY_SOURCE} and not fact.again:
-        return card.noted("protocol-violation", fact.at)
+        return card.with_anomaly("protocol-violation", fact.at)
     first = card.original_input if card.repair else card.shown_input
     original = fact.original if fact.original is not None else first
     renamed = fact.tool and card.tool.name not in (fact.tool, UNKNOWN_TOOL)
-    return identified(card, fact).but(
+    return update_identity(card, fact).but(
         input=fact.input, has_input=True, original_input=original, segment=None,
         repair=f"{card.repair}, {fact.method}" if fact.again and card.repair else fact.method or "repaired",
         original_tool=card.original_tool or (card.tool.name if renamed else ""),
@@ -171,10 +171,10 @@ def _repaired(card: Card, fact: f.InputRepaired) -> Card:
 
 
 def _fill_input(card: Card, fact: Any) -> Card:
-    named = identified(card, fact) if card.tool.name == UNKNOWN_TOOL else card
+    named = update_identity(card, fact) if card.tool.name == UNKNOWN_TOOL else card
     if named.has_input:
         return named if named.segment is None else named.but(segment=None)
-    return _repaired(named, fact) if isinstance(fact, f.InputRepaired) else with_input(named, fact)
+    return _apply_repair(named, fact) if isinstance(fact, f.InputRepaired) else set_input(named, fact)
 
 
 def _fill_error(card: Card, fact: Any) -> Card:
@@ -186,7 +186,7 @@ def _fill_error(card: Card, fact: Any) -> Card:
 def _fill_output(card: Card, fact: f.OutputReady) -> Card:
     if card.output in (None, "") and fact.output not in (None, ""):
         return card.but(output=fact.output)
-    return card if same(card.output, fact.output) else card.noted("duplicate-terminal", fact.at)
+    return card if same(card.output, fact.output) else card.with_anomaly("duplicate-terminal", fact.at)
 
 
 def _fill_denied(card: Card, fact: f.OutputDenied) -> Card:
