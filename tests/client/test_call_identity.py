@@ -16,7 +16,7 @@ import pytest
 from tests.client.gatekeeper import Gate
 from tests.serving import PATIENCE
 from toolcards.client import Denied, Run, Toolcards, gated
-from toolcards.client.call_registry import CallRegistry, registry_of
+from toolcards.client.call_registry import CallRegistry, find_registry
 from toolcards.client.pending import WireIds
 from toolcards.client.plain import Answer, Tools
 
@@ -169,7 +169,7 @@ def test_gated_functions_that_call_each_other_are_each_asked_about(gate: Gate) -
 
 @pytest.fixture
 def registry(run: Run) -> CallRegistry:
-    found = registry_of(run)
+    found = find_registry(run)
     assert found is not None
     return found
 
@@ -199,7 +199,7 @@ def test_an_edited_call_runs_as_it_was_edited_or_as_it_was_written(gate: Gate) -
     gate.effects, gate.edited = {"lookup": "ask"}, {"key": "edited"}
     for ran in ({"key": "a"}, {"key": "edited"}):
         with Toolcards(gate.url, "key").run(f"run {ran}", offline=PATIENCE, linger=1) as run:
-            registry = registry_of(run)
+            registry = find_registry(run)
             assert registry is not None
             registry.enter("c", "lookup", {"key": "a"}).ask_now({"key": "a"}, take=False)
             decision = registry.enter("c", "lookup", ran).ask_now(ran)

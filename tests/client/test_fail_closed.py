@@ -70,7 +70,7 @@ def test_waiting_ends_after_the_given_seconds() -> None:
 
 
 def test_a_question_that_is_asked_for_ever_ends_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(question_wait, "LONGEST_QUESTION", 0.3)
+    monkeypatch.setattr(question_wait, "LONGEST_WAIT", 0.3)
     with asks(still_pending) as gate:
         decision = Toolcards(gate.url, "key", timeout=PATIENCE).ask("r1", "c1", "bash", {})
     assert (decision.effect, decision.code) == ("deny", "approval_expired")

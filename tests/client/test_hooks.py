@@ -166,16 +166,19 @@ def test_async_functions_are_heard_too() -> None:
 
 
 def test_groups_and_causes_reach_the_wire_and_what_depends_on_the_tool_is_left_open() -> None:
-    assert failures.fault(ExceptionGroup("", [ConnectionRefusedError(), FileNotFoundError()]))["code"] == "tool_failed"
-    assert failures.aborted(BaseExceptionGroup("", [asyncio.CancelledError()]))
-    assert "retryable" not in failures.fault(TimeoutError())
+    assert (
+        failures.format_error(ExceptionGroup("", [ConnectionRefusedError(), FileNotFoundError()]))["code"]
+        == "tool_failed"
+    )
+    assert failures.is_interruption(BaseExceptionGroup("", [asyncio.CancelledError()]))
+    assert "retryable" not in failures.format_error(TimeoutError())
 
 
 def test_what_a_service_asks_to_wait_is_told() -> None:
     busy = RuntimeError("busy")
     busy.status_code, busy.headers = 503, {"Retry-After": "7"}  # type: ignore[attr-defined]
-    assert failures.fault(busy) == {"message": "busy", "code": "upstream", "authority": "tool", "after_ms": 7000}
-    assert "after_ms" not in failures.fault(RuntimeError("no words about it"))
+    assert failures.format_error(busy) == {"message": "busy", "code": "upstream", "authority": "tool", "after_ms": 7000}
+    assert "after_ms" not in failures.format_error(RuntimeError("no words about it"))
 
 
 def test_an_unusable_input_is_asked_for_once_more_and_judged_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,10 +203,10 @@ def test_an_unusable_input_is_asked_for_once_more_and_judged_afresh(monkeypatch:
 
 def test_a_time_out_means_stopped_only_where_something_was_interrupted_and_no_tool_is_to_blame() -> None:
     theirs, its_own = TimeoutError("later"), TimeoutError()
-    failures.blamed(its_own)
-    assert failures.outcome(None, True) == ("success", "")
-    assert failures.outcome(asyncio.CancelledError(), False)[0] == "aborted"
-    assert failures.outcome(theirs, True) == ("aborted", "later")
-    assert failures.outcome(TimeoutError(), True) == ("aborted", failures.OUT_OF_TIME)
-    assert failures.outcome(theirs, False)[0] == failures.outcome(its_own, True)[0] == "error"
-    assert failures.outcome(ValueError("no"), True) == ("error", "no")
+    failures.mark_as_reported(its_own)
+    assert failures.classify_run_end(None, True) == ("success", "")
+    assert failures.classify_run_end(asyncio.CancelledError(), False)[0] == "aborted"
+    assert failures.classify_run_end(theirs, True) == ("aborted", "later")
+    assert failures.classify_run_end(TimeoutError(), True) == ("aborted", failures.OUT_OF_TIME)
+    assert failures.classify_run_end(theirs, False)[0] == failures.classify_run_end(its_own, True)[0] == "error"
+    assert failures.classify_run_end(ValueError("no"), True) == ("error", "no")

@@ -18,7 +18,7 @@ from tests.serving import Server
 from toolcards.client import Toolcards, hooks, repair_loop
 from toolcards.client import schema as part
 from toolcards.client.answers import Decision
-from toolcards.client.call_registry import registry_of
+from toolcards.client.call_registry import find_registry
 from toolcards.client.common import input_repair
 from toolcards.client.plain import Tools
 from toolcards.core.schemas import json_schema as whole
@@ -71,13 +71,13 @@ def test_the_agents_side_finds_what_the_server_finds() -> None:
         value = a_value(dice) if seed % 3 else {name: a_value(dice, 1) for name in dice.sample(NAMES, 3)}
         expected = told(whole.find_errors(against, value))
         wrong += bool(expected)
-        assert told(part.findings(against, value)) == expected, (against, value)
+        assert told(part.find_errors(against, value)) == expected, (against, value)
     assert wrong > 1000
 
 
 @pytest.mark.parametrize("word", [{"pattern": "a+"}, {"$ref": "https://example.com/x"}, {"if": {}}, {"properties": {"a": {"contains": {}}}}, {"items": 3}])  # fmt: skip
 def test_a_schema_with_a_word_that_is_not_read_leaves_it_to_the_server(word: dict[str, Any]) -> None:
-    assert part.findings({"type": "string", **word}, {"a": 1}) == []
+    assert part.find_errors({"type": "string", **word}, {"a": 1}) == []
 
 
 # ---------------------------------------------------------------- one way only
@@ -93,7 +93,7 @@ def test_a_schema_with_a_word_that_is_not_read_leaves_it_to_the_server(word: dic
     ("SEND-mail", {}, ("send_mail", {}), ""),
 ])  # fmt: skip
 def test_mended_where_there_is_one_way_only(tool: str, args: Any, mended: Any, code: str) -> None:
-    found, trouble = repair_loop.usable(tool, args, OFFERS, "c")
+    found, trouble = repair_loop.find_usable_call(tool, args, OFFERS, "c")
     assert (found and (found.tool, found.input)) == mended and (trouble.code if trouble else "") == code
 
 
@@ -106,7 +106,7 @@ def rewritten(answer: Any, args: Any = None) -> Any:
             raise answer
         return answer
 
-    found, _ = repair_loop.usable("get_weather", DAYS if args is None else args, OFFERS, "c", reask)
+    found, _ = repair_loop.find_usable_call("get_weather", DAYS if args is None else args, OFFERS, "c", reask)
     return found and (found.tool, found.input)
 
 
@@ -130,9 +130,9 @@ def test_a_tool_is_chosen_again_only_among_those_that_read_and_take_the_argument
         return answer
 
     refused = Decision("deny", call_id="c", code="no_such_tool")
-    assert repair_loop.chosen_again(reask, refused, CITY, READERS) == chosen
+    assert repair_loop.choose_other_tool(reask, refused, CITY, READERS) == chosen
     assert told == [["read_file", "Read"]]
-    assert repair_loop.chosen_again(reask, refused, CITY, input_repair.offers([MAIL])) == "" and len(told) == 1
+    assert repair_loop.choose_other_tool(reask, refused, CITY, input_repair.offers([MAIL])) == "" and len(told) == 1
 
 
 def test_only_what_failed_may_come_out_changed() -> None:
@@ -151,7 +151,7 @@ def test_of_a_missing_field_only_that_field_may_come() -> None:
 
 def test_an_unknown_name_is_never_asked_about() -> None:
     asked: list[Any] = []
-    assert repair_loop.usable("nope", {}, OFFERS, "c", asked.append)[1] and not asked
+    assert repair_loop.find_usable_call("nope", {}, OFFERS, "c", asked.append)[1] and not asked
 
 
 def test_who_takes_too_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +162,7 @@ def test_who_takes_too_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -
         late.wait(20)
         return {"city": "Rome", "days": 3}
 
-    found, trouble = repair_loop.usable("get_weather", DAYS, OFFERS, "c", reask)
+    found, trouble = repair_loop.find_usable_call("get_weather", DAYS, OFFERS, "c", reask)
     late.set()
     assert found is None and trouble is not None and trouble.code == "invalid_input"
 
@@ -330,7 +330,7 @@ def test_plugins_hear_of_calls_in_a_loop_of_ones_own(
 @pytest.mark.slow
 async def test_a_run_that_ends_settles_what_was_begun(cards: Toolcards, run: str, ears: Ears) -> None:
     async with cards.run(run) as told:
-        registry = registry_of(told)
+        registry = find_registry(told)
         assert registry is not None
         assert (await registry.enter("a", "get_weather", CITY).ask(CITY)).allowed
         ears.no = KeyError()

@@ -18,7 +18,7 @@ from tests.clients import gating
 from tests.serving import PATIENCE, Server, until
 from toolcards.client import BadOutput, Toolcards, gated, hooks
 from toolcards.client.jsonable import LONGEST
-from toolcards.client.outputs import trouble
+from toolcards.client.outputs import find_output_trouble
 from toolcards.client.plain import Tools
 
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -59,7 +59,12 @@ async def unawaited() -> None:
     [same := [1], same, same],
 ])  # fmt: skip
 def test_what_has_words_can_be_used(value: Any) -> None:
-    assert trouble(value) == "" == trouble(value, None, longest=True) == trouble(value, {})
+    assert (
+        find_output_trouble(value)
+        == ""
+        == find_output_trouble(value, None, longest=True)
+        == find_output_trouble(value, {})
+    )
 
 
 @pytest.mark.parametrize(("value", "said"), [
@@ -67,22 +72,22 @@ def test_what_has_words_can_be_used(value: Any) -> None:
     ((each for each in "ab"), "a generator"), (itself(), "a list that holds itself"),
 ])  # fmt: skip
 def test_what_has_none_cannot(value: Any, said: str) -> None:
-    assert trouble(value) == f"The result has no form in JSON: {said}."
+    assert find_output_trouble(value) == f"The result has no form in JSON: {said}."
 
 
 def test_a_coroutine_that_nobody_awaited_is_no_result() -> None:
     forgotten = unawaited()
-    assert "a coroutine" in trouble(forgotten)
+    assert "a coroutine" in find_output_trouble(forgotten)
     forgotten.close()
 
 
 def test_a_schema_and_a_limit_are_kept_only_where_they_were_set() -> None:
-    assert trouble({"n": "one"}, NUMBER).startswith("The result does not fit its schema. /n: ")
-    assert "the whole result" in trouble([], NUMBER) and trouble({"n": 1}, NUMBER) == ""
+    assert find_output_trouble({"n": "one"}, NUMBER).startswith("The result does not fit its schema. /n: ")
+    assert "the whole result" in find_output_trouble([], NUMBER) and find_output_trouble({"n": 1}, NUMBER) == ""
     long = "x" * (LONGEST + 1)
     assert (
-        trouble(long) == ""
-        and trouble(long, longest=True) == f"The result has {len(long)} characters; 400000 is the most."
+        find_output_trouble(long) == ""
+        and find_output_trouble(long, longest=True) == f"The result has {len(long)} characters; 400000 is the most."
     )
 
 

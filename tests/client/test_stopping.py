@@ -19,7 +19,7 @@ from tests.client.gatekeeper import Answer, Gate, frame
 from tests.serving import PATIENCE, until
 from toolcards.client import Toolcards, gated
 from toolcards.client.auto_runs import AutoRuns
-from toolcards.client.call_registry import registry_of
+from toolcards.client.call_registry import find_registry
 from toolcards.client.plain import Tools
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -188,7 +188,7 @@ def test_a_forked_child_opens_runs_of_its_own(gate: Gate) -> None:
     runs = AutoRuns(Toolcards(gate.url, "key"), agent="a")
 
     def decided() -> Any:
-        registry = registry_of(runs.run("thread"))
+        registry = find_registry(runs.run("thread"))
         assert registry is not None
         return registry.enter("c", "bash", {}).ask_now({}, seconds=PATIENCE).allowed
 
@@ -218,7 +218,7 @@ def test_a_run_opens_with_its_first_use_and_ends_once_nobody_uses_it(gate: Gate)
 def test_a_run_with_a_call_that_runs_or_waits_does_not_end(gate: Gate) -> None:
     asked, go = held(gate, "message")
     runs = AutoRuns(Toolcards(gate.url, "key"), agent="scribe", idle=0.1)
-    registry = registry_of(runs.run("thread"))
+    registry = find_registry(runs.run("thread"))
     assert registry is not None
     call = registry.enter("c", "bash", {})
     waiting = threading.Thread(target=lambda: call.ask_now({}))

@@ -13,7 +13,7 @@ from typing import Any
 from .common.canonical_json import digest
 from .question import Question, Tool
 
-__all__ = ["Decision", "Denied", "NotBound", "claimed", "denial", "read", "tool_of"]
+__all__ = ["Decision", "Denied", "NotBound", "check_answer", "check_claim", "get_allowed_tool", "make_denial"]
 
 EFFECTS = ("allow", "deny", "ask")
 LONGEST_TEXT = 8_000  # characters of a reason that reach the model
@@ -66,59 +66,59 @@ class Decision:
         return self.effect == "ask"
 
 
-def denial(text: str, call_id: str = "", code: str = "gate_error") -> Decision:
+def make_denial(text: str, call_id: str = "", code: str = "gate_error") -> Decision:
     """Return a deny of the client's own, where the server gave no clear answer."""
     return Decision("deny", call_id=call_id, code=code, text=text, by="client")
 
 
-def read(answer: Any, question: Question, kind: str = "decision") -> Decision:
+def check_answer(answer: Any, question: Question, kind: str = "decision") -> Decision:
     """Return the server's decision object as a Decision; a deny where it is not plainly about this question.
 
     `kind` is how it came: `decision` (of `decide`), `poll` (of `approvals/{id}`) or `message` (over a socket).
     """
     try:
-        return _decision(answer, question, kind)
+        return _read_decision(answer, question, kind)
     except NotBound as error:
-        return denial(f"The gate's answer cannot be used: {error}", question.call_id)
+        return make_denial(f"The gate's answer cannot be used: {error}", question.call_id)
 
 
-def claimed(answer: Any, decision: Decision) -> Decision:
+def check_claim(answer: Any, decision: Decision) -> Decision:
     """Return the allow of a claimed permit, with the arguments to run; a deny where the answer differs from it."""
     question = decision.question
     assert question is not None
     try:
-        _claim(answer, decision, question)
+        _check_claim_fields(answer, decision, question)
     except NotBound as error:
-        return denial(f"The gate's answer to the claim cannot be used: {error}", decision.call_id)
+        return make_denial(f"The gate's answer to the claim cannot be used: {error}", decision.call_id)
     return replace(decision, permit="", args=answer["args"], raw=answer)
 
 
-def _decision(answer: Any, question: Question, kind: str) -> Decision:
+def _read_decision(answer: Any, question: Question, kind: str) -> Decision:
     if not isinstance(answer, Mapping) or answer.get("decision") not in EFFECTS:
         raise NotBound("it is no decision")
     effect: str = answer["decision"]
-    _same(answer, "run", question.run)
-    _same(answer, "call_id", question.call_id)
-    approval, permit, reason = (_part(answer, name) for name in ("approval", "permit", "reason"))
+    _require_equal(answer, "run", question.run)
+    _require_equal(answer, "call_id", question.call_id)
+    approval, permit, reason = (_get_object(answer, name) for name in ("approval", "permit", "reason"))
     tool = question.tool
     if effect != "deny":  # a deny is obeyed whatever else it says
-        _same(answer, "attempt", question.attempt)
-    if effect == "ask" and not _text(approval, "id"):
+        _require_equal(answer, "attempt", question.attempt)
+    if effect == "ask" and not _get_text(approval, "id"):
         raise NotBound("it asks a person, but does not say where to wait")
     # An edit that may still be undone shows in polls, and a repair in all answers, before there is an allow for it.
     if effect == "ask" and kind != "poll" and "repair" not in answer:
-        _same(answer, "args_sha256", question.args_sha256)
+        _require_equal(answer, "args_sha256", question.args_sha256)
     if effect == "allow":
-        tool = _allowed(answer, question)
+        tool = _check_allow(answer, question)
     return Decision(
         effect=effect,
         call_id=question.call_id,
-        code=_text(reason, "code"),
-        text=_text(reason, "text")[:LONGEST_TEXT],
-        by=_text(_part(answer, "by"), "kind"),
-        args_sha256=_text(answer, "args_sha256"),
-        approval=_text(approval, "id"),
-        permit=_text(permit, "id"),
+        code=_get_text(reason, "code"),
+        text=_get_text(reason, "text")[:LONGEST_TEXT],
+        by=_get_text(_get_object(answer, "by"), "kind"),
+        args_sha256=_get_text(answer, "args_sha256"),
+        approval=_get_text(approval, "id"),
+        permit=_get_text(permit, "id"),
         args=answer.get("args"),
         edited="args" in answer,
         tool=tool.name if tool.name != question.tool.name else "",
@@ -127,75 +127,75 @@ def _decision(answer: Any, question: Question, kind: str) -> Decision:
     )
 
 
-def _allowed(answer: Mapping[str, Any], question: Question) -> Tool:
+def _check_allow(answer: Mapping[str, Any], question: Question) -> Tool:
     """Return the tool that may run; raises NotBound where its arguments are not those of the digests."""
-    tool = _tool(answer, question)
+    tool = _read_tool(answer, question)
     args = answer.get("args", question.args)
-    _same(answer, "args_sha256", _digest(args))
-    _agrees(answer, "call_sha256", question.digest_of(args, tool))
+    _require_equal(answer, "args_sha256", _compute_digest(args))
+    _require_equal_if_present(answer, "call_sha256", question.digest_of(args, tool))
     return tool
 
 
-def _claim(answer: Any, decision: Decision, question: Question) -> None:
+def _check_claim_fields(answer: Any, decision: Decision, question: Question) -> None:
     if not isinstance(answer, Mapping) or answer.get("state") != "claimed":
         raise NotBound("it does not say that the permit was claimed")
-    _same(answer, "permit", decision.permit)
-    _same(answer, "call_id", question.call_id)
-    _agrees(answer, "run", question.run)
-    _agrees(answer, "attempt", question.attempt)
-    _same(answer, "args_sha256", decision.args_sha256)
-    if "args" not in answer or _digest(answer["args"]) != decision.args_sha256:
+    _require_equal(answer, "permit", decision.permit)
+    _require_equal(answer, "call_id", question.call_id)
+    _require_equal_if_present(answer, "run", question.run)
+    _require_equal_if_present(answer, "attempt", question.attempt)
+    _require_equal(answer, "args_sha256", decision.args_sha256)
+    if "args" not in answer or _compute_digest(answer["args"]) != decision.args_sha256:
         raise NotBound("its arguments are not those of its digest")
-    tool = tool_of(decision)
-    if "tool" in answer and tool != _tool(answer, question):
+    tool = get_allowed_tool(decision)
+    if "tool" in answer and tool != _read_tool(answer, question):
         raise NotBound("it is for another tool")
-    _agrees(answer, "call_sha256", question.digest_of(answer["args"], tool))
+    _require_equal_if_present(answer, "call_sha256", question.digest_of(answer["args"], tool))
 
 
-def tool_of(decision: Decision) -> Tool:
+def get_allowed_tool(decision: Decision) -> Tool:
     """Return the tool that an allow lets run."""
     assert decision.question is not None
-    return _tool(decision.raw, decision.question)
+    return _read_tool(decision.raw, decision.question)
 
 
-def _tool(answer: Mapping[str, Any], question: Question) -> Tool:
+def _read_tool(answer: Mapping[str, Any], question: Question) -> Tool:
     """Return the tool that the answer speaks of: the one asked about, or one that was offered in its place."""
     named, asked = answer.get("tool"), question.tool
     if "tool" not in answer:  # a server may leave it out
         return asked
-    if not isinstance(named, Mapping) or not _text(named, "name") or not isinstance(named.get("source"), str):
+    if not isinstance(named, Mapping) or not _get_text(named, "name") or not isinstance(named.get("source"), str):
         raise NotBound("it names no tool")
-    name, source = _text(named, "name"), _text(named, "source")
+    name, source = _get_text(named, "name"), _get_text(named, "source")
     if (name != asked.name and name not in question.offered) or (asked.source and source != asked.source):
         raise NotBound("it is for another tool")
     return replace(asked, name=name, source=source)
 
 
-def _same(answer: Mapping[str, Any], name: str, wanted: str | int) -> None:
+def _require_equal(answer: Mapping[str, Any], name: str, wanted: str | int) -> None:
     """Raise NotBound unless the field has exactly this value."""
     value = answer.get(name)
     if type(value) is not type(wanted) or value != wanted:
         raise NotBound(f"its {name} is not that of this call")
 
 
-def _agrees(answer: Mapping[str, Any], name: str, wanted: str | int) -> None:
+def _require_equal_if_present(answer: Mapping[str, Any], name: str, wanted: str | int) -> None:
     """Raise NotBound unless the field is left out or has exactly this value."""
     if name in answer:
-        _same(answer, name, wanted)
+        _require_equal(answer, name, wanted)
 
 
-def _digest(args: Any) -> str:
+def _compute_digest(args: Any) -> str:
     try:
         return digest(args)
     except ValueError as error:
         raise NotBound(f"its arguments have no canonical form ({error})") from error
 
 
-def _part(answer: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _get_object(answer: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     part = answer.get(name)
     return part if isinstance(part, Mapping) else {}
 
 
-def _text(part: Mapping[str, Any], name: str) -> str:
+def _get_text(part: Mapping[str, Any], name: str) -> str:
     value = part.get(name)
     return value if isinstance(value, str) else ""

@@ -14,7 +14,7 @@ import uuid
 from dataclasses import dataclass
 
 from . import background_loop
-from .call_registry import registry_of
+from .call_registry import find_registry
 from .gate_client import Toolcards
 from .stream import Run
 
@@ -46,7 +46,7 @@ class AutoRuns:
         """Return the conversation's run, opening it if need be."""
         run, opens = self._found(conversation)
         if opens:
-            background_loop.done(self._opened(conversation, run), background_loop.home())
+            background_loop.run_in_loop(self._opened(conversation, run), background_loop.get_background_loop())
         return run
 
     async def arun(self, conversation: str) -> Run:
@@ -55,7 +55,7 @@ class AutoRuns:
         if opens:
             await asyncio.wrap_future(
                 asyncio.run_coroutine_threadsafe(
-                    self._opened(conversation, run), await asyncio.to_thread(background_loop.home)
+                    self._opened(conversation, run), await asyncio.to_thread(background_loop.get_background_loop)
                 )
             )
         return run
@@ -67,7 +67,7 @@ class AutoRuns:
         with self._lock:
             runs, self._runs = self._runs, {}
         for each in runs.values():
-            background_loop.done(each.run._close(None), background_loop.home())
+            background_loop.run_in_loop(each.run._close(None), background_loop.get_background_loop())
 
     def _found(self, conversation: str) -> tuple[Run, bool]:
         """Return the conversation's run, and whether it is to be opened."""
@@ -99,7 +99,7 @@ class AutoRuns:
             known = self._runs.get(conversation)
             if known is None or known.run is not run:
                 return
-            registry = registry_of(run)
+            registry = find_registry(run)
             left = known.used + self._idle - time.monotonic()
             idle = left <= 0 and registry is not None and not registry.busy()
             if idle:

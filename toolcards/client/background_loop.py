@@ -8,14 +8,14 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-__all__ = ["done", "home", "running_here"]
+__all__ = ["find_running_loop", "get_background_loop", "run_in_loop"]
 
 T = TypeVar("T")
 _lock = threading.Lock()
 _loops: dict[int, asyncio.AbstractEventLoop] = {}  # by process: a forked child has no thread of its parent
 
 
-def home() -> asyncio.AbstractEventLoop:
+def get_background_loop() -> asyncio.AbstractEventLoop:
     """Return the loop of this process's own thread, which is started at the first need."""
     with _lock:
         loop = _loops.get(os.getpid())
@@ -25,7 +25,7 @@ def home() -> asyncio.AbstractEventLoop:
         return loop
 
 
-def running_here() -> asyncio.AbstractEventLoop | None:
+def find_running_loop() -> asyncio.AbstractEventLoop | None:
     """Return the loop that runs in this thread, if one does."""
     try:
         return asyncio.get_running_loop()
@@ -33,9 +33,9 @@ def running_here() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-def done(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
+def run_in_loop(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
     """Wait in this thread until the loop of another one has done the work."""
-    if running_here() is loop:
+    if find_running_loop() is loop:
         work.close()
         raise RuntimeError("this would wait for itself: use the async form here")
     future = asyncio.run_coroutine_threadsafe(work, loop)
@@ -46,11 +46,11 @@ def done(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
         raise
 
 
-def _in_child() -> None:
+def _reset_after_fork() -> None:
     """Take a new lock: the parent may have held the old one when it forked."""
     global _lock
     _lock = threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
+    os.register_at_fork(after_in_child=_reset_after_fork)

@@ -11,14 +11,14 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from .answers import Decision, denial
+from .answers import Decision, make_denial
 from .stream import Run
 from .tracked_call import TrackedCall
 
-__all__ = ["UNRUN", "CallRegistry", "closed", "refusal", "registry_of", "require_registry"]
+__all__ = ["DENIAL_PREFIX", "CallRegistry", "deny_without_run", "find_registry", "format_denial", "require_registry"]
 
 KEPT = 16  # ended calls of one id, for streams that lag behind
-UNRUN = "Not run: "  # how our denials begin where a framework has no other way to tell the model
+DENIAL_PREFIX = "Not run: "  # how our denials begin where a framework has no other way to tell the model
 
 
 class CallRegistry:
@@ -104,7 +104,7 @@ class CallRegistry:
         return call
 
 
-def registry_of(run: Run | None) -> CallRegistry | None:
+def find_registry(run: Run | None) -> CallRegistry | None:
     """Return the run's registry, one for all who tell about it."""
     if run is None:
         return None
@@ -115,16 +115,16 @@ def registry_of(run: Run | None) -> CallRegistry | None:
 
 def require_registry(run: Run) -> CallRegistry:
     """Return the registry of a run that is there."""
-    registry = registry_of(run)
+    registry = find_registry(run)
     assert registry is not None
     return registry
 
 
-def refusal(decision: Decision) -> str:
+def format_denial(decision: Decision) -> str:
     """Return a denial in words for the model."""
-    return UNRUN + (decision.text or "this call was denied.")
+    return DENIAL_PREFIX + (decision.text or "this call was denied.")
 
 
-def closed(call_id: str = "") -> Decision:
+def deny_without_run(call_id: str = "") -> Decision:
     """Return the deny where there is no run to ask in."""
-    return denial("No Toolcards run is open here, so nobody can be asked and the call may not run.", call_id)
+    return make_denial("No Toolcards run is open here, so nobody can be asked and the call may not run.", call_id)

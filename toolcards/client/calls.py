@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from . import outputs, repair_loop
-from .answers import Decision, Denied, denial
+from .answers import Decision, Denied, make_denial
 from .common.input_repair import Mended
-from .failures import blamed, fault
-from .jsonable import short
+from .failures import format_error, mark_as_reported
+from .jsonable import shorten
 from .question import Question
 from .repair_loop import Reask
 
@@ -33,12 +33,12 @@ class Call:
 
     def available(self, args: Any) -> None:
         """The input is whole; nobody is asked to wait for a decision."""
-        self._say("tool.input.available", tool=self.tool, input=short(args))
+        self._say("tool.input.available", tool=self.tool, input=shorten(args))
 
     def invalid(self, given: Any, error: str = "", code: str = "invalid_input") -> None:
         """The input, or the tool's name (`no_such_tool`), could not be used: nothing runs."""
         told = {"message": error, "code": code}
-        self._say("tool.input.invalid", tool=self.tool, input=short(given), error=told)
+        self._say("tool.input.invalid", tool=self.tool, input=shorten(given), error=told)
 
     async def decision(
         self, args: Any, *, seconds: float | None = None, reask: Reask | None = None, mended: Mended | None = None
@@ -82,16 +82,16 @@ class Call:
 
     def partial(self, output: Any) -> None:
         """A preliminary result."""
-        self._say("tool.output.partial", output=short(output))
+        self._say("tool.output.partial", output=shorten(output))
 
     def output(self, output: Any = None) -> str:
         """The result; one that cannot be used is told as that, and why is returned, "" where all is well."""
         offer = self.run.offers.get(self.tool)
-        why = outputs.trouble(output, offer.output if offer is not None else None)
+        why = outputs.find_output_trouble(output, offer.output if offer is not None else None)
         if why:
             self.error(why, code=outputs.BadOutput.toolcards_code)
         else:
-            self._say("tool.output.available", output=short(output))
+            self._say("tool.output.available", output=shorten(output))
         return why
 
     def error(self, message: str = "", **more: Any) -> None:
@@ -100,8 +100,8 @@ class Call:
 
     def failed(self, error: BaseException) -> None:
         """The call raised this."""
-        blamed(error)
-        self._say("tool.output.error", error=fault(error))
+        mark_as_reported(error)
+        self._say("tool.output.error", error=format_error(error))
 
     def denied(self, reason: str = "") -> None:
         """Somebody else than our gate said no; the tool did not run."""
@@ -110,23 +110,25 @@ class Call:
     def _usable(self, args: Any, reask: Reask | None = None) -> tuple[Mended | None, Decision | None]:
         """What stands in place of the call, or the no that ends it."""
         offers = self.run.offers
-        mended, trouble = repair_loop.usable(self.tool, args, offers, self.id, reask)
+        mended, trouble = repair_loop.find_usable_call(self.tool, args, offers, self.id, reask)
         if trouble is None:
             return mended, None
-        refused = repair_loop.refusal(trouble, offers, self.id)
+        refused = repair_loop.make_refusal(trouble, offers, self.id)
         self.invalid(args, refused.text, trouble.code)
         return None, refused
 
     def _question(self, args: Any, mended: Mended | None) -> Question | Decision:
         """Return what is asked about, or the deny of what cannot be."""
         if self._asked:
-            return denial("This call was asked about before; begin another one for that.", self.id, "call_id_reused")
+            return make_denial(
+                "This call was asked about before; begin another one for that.", self.id, "call_id_reused"
+            )
         self._asked = True
         tool, args = (self.tool, args) if mended is None else (mended.tool, mended.input)
         try:
             return Question.about(self.run.name, self.id, tool, args, offered=self.run.offers)
         except (TypeError, ValueError, RecursionError) as error:
-            refused = denial(f"The arguments cannot be judged: {error}", self.id, "invalid_args")
+            refused = make_denial(f"The arguments cannot be judged: {error}", self.id, "invalid_args")
             self.invalid(args, refused.text)
             return refused
 

@@ -11,30 +11,30 @@ from typing import Any
 
 from .common import error_codes, exception_codes
 
-__all__ = ["aborted", "blamed", "fault", "outcome", "stopped"]
+__all__ = ["classify_run_end", "format_error", "is_cancellation", "is_interruption", "mark_as_reported"]
 
 MESSAGE = 4000
 OUT_OF_TIME = "A time limit around the agent ran out."
 _MARK = "toolcards_told"
 
 
-def aborted(error: BaseException) -> bool:
+def is_interruption(error: BaseException) -> bool:
     """Whether this is somebody stopping the work, or a framework's own signal, and no failure."""
     return exception_codes.of_exception(error) is None
 
 
-def stopped(error: BaseException) -> bool:
+def is_cancellation(error: BaseException) -> bool:
     """Whether somebody outside stopped the work; a framework's own signals are not that."""
     return isinstance(error, (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit))
 
 
-def blamed(error: BaseException) -> None:
+def mark_as_reported(error: BaseException) -> None:
     """Remember on the exception that it was told as a tool's own failure."""
     with contextlib.suppress(Exception):  # somebody else's class
         setattr(error, _MARK, True)
 
 
-def outcome(error: BaseException | None, interrupted: bool) -> tuple[str, str]:
+def classify_run_end(error: BaseException | None, interrupted: bool) -> tuple[str, str]:
     """Return how a run ended out of which this came, and why.
 
     `interrupted`: something in it was stopped from outside. Then a time-out that is no tool's own is what stopped it:
@@ -42,14 +42,14 @@ def outcome(error: BaseException | None, interrupted: bool) -> tuple[str, str]:
     """
     if error is None:
         return "success", ""
-    if aborted(error):
+    if is_interruption(error):
         return "aborted", str(error)[:2000]
     if interrupted and isinstance(error, TimeoutError) and not getattr(error, _MARK, False):
         return "aborted", str(error)[:2000] or OUT_OF_TIME
     return "error", str(error)[:2000]
 
 
-def fault(error: BaseException) -> dict[str, Any]:
+def format_error(error: BaseException) -> dict[str, Any]:
     """Return the `error` object of a native frame: message, code, authority; retryable and after_ms where known."""
     found = exception_codes.of_exception(error)
     told: dict[str, Any] = {"message": _message(error), "code": found.code if found else "internal"}

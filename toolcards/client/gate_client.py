@@ -14,15 +14,15 @@ from typing import Any
 from urllib.parse import quote
 
 from . import repair_loop
-from .answers import Decision, claimed, denial, read, tool_of
+from .answers import Decision, check_answer, check_claim, get_allowed_tool, make_denial
 from .common import input_repair
 from .connection import ASKED_PATIENCE
 from .http_client import HttpClient, Unreachable
 from .question import AskedCalls, Question
-from .question_wait import Waiting
+from .question_wait import ApprovalWait
 from .repair_loop import Reask
 from .stream import Run
-from .threads import aside, pool
+from .threads import get_pool, run_in_thread
 
 __all__ = ["Toolcards", "Unreachable"]
 
@@ -65,18 +65,18 @@ class Toolcards:
             offered = input_repair.offers(more.get("tools") or ())
             question = Question.about(run, call_id, tool, args, attempt=attempt, offered=offered)
         except (TypeError, ValueError, RecursionError) as error:  # what is no JSON cannot be judged
-            return denial(f"The gate could not be asked: {error}", call_id)
+            return make_denial(f"The gate could not be asked: {error}", call_id)
         if not self._asked.admit(question):
-            return denial(REUSED, call_id, "call_id_reused")
+            return make_denial(REUSED, call_id, "call_id_reused")
         body = {
             "v": 1, "run": run, "call_id": call_id, "attempt": attempt, "agent_path": list(agent),
             "tool": {"name": tool} if isinstance(tool, str) else dict(tool), "args": question.args,
             "args_sha256": question.args_sha256, **more,
         }  # fmt: skip
         try:
-            return read(self._ask("POST", "/api/v1/calls/decide", body), question)
+            return check_answer(self._ask("POST", "/api/v1/calls/decide", body), question)
         except (Unreachable, TypeError, ValueError) as error:
-            return denial(f"The gate could not be asked: {error}", call_id)
+            return make_denial(f"The gate could not be asked: {error}", call_id)
 
     def wait(
         self, decision: Decision, *, seconds: float | None = None, stopped: Callable[[], bool] = lambda: False
@@ -86,7 +86,7 @@ class Toolcards:
         Without a word from the server for ASKED_PATIENCE seconds it is a deny, too. Once `stopped()` is true nobody
         waits for it any more: it is returned as it stands.
         """
-        waiting = Waiting(decision, seconds)
+        waiting = ApprovalWait(decision, seconds)
         while waiting.decision.waiting and not stopped():
             waiting.saw(waiting.step(self)())
         return waiting.decision
@@ -95,17 +95,17 @@ class Toolcards:
         """Return the decision as it stands, or once it is answered within `seconds`."""
         question, began = decision.question, time.monotonic()
         if not decision.waiting or question is None:
-            return denial("There is no question to wait for.", decision.call_id)
+            return make_denial("There is no question to wait for.", decision.call_id)
         path = f"/api/v1/approvals/{quote(decision.approval, safe='')}?wait={seconds:.0f}"
         try:
-            said = read(self._ask("GET", path, held=seconds), question, "poll")
+            said = check_answer(self._ask("GET", path, held=seconds), question, "poll")
         except Unreachable as error:
             if _is_final(error):
-                return denial(f"The gate no longer knows this question: {error}", decision.call_id)
+                return make_denial(f"The gate no longer knows this question: {error}", decision.call_id)
             time.sleep(min(PAUSE, seconds))  # a restart: the question is still there afterwards
             return decision
         if said.effect != "deny" and said.approval != decision.approval:
-            return denial("The gate answered another question.", decision.call_id)
+            return make_denial("The gate answered another question.", decision.call_id)
         if said.waiting and time.monotonic() - began < PAUSE:  # it was to wait
             time.sleep(min(PAUSE, seconds))
         return said
@@ -123,12 +123,12 @@ class Toolcards:
     def too_late(self, decision: Decision) -> Decision:
         """Take the question back and return the deny of one that nobody answered."""
         self.withdraw(decision)
-        return denial("Nobody answered in time.", decision.call_id, "approval_expired")
+        return make_denial("Nobody answered in time.", decision.call_id, "approval_expired")
 
     def gone(self, decision: Decision) -> Decision:
         """Return the deny of a question whose server has fallen silent."""
         text = f"Toolcards has not answered for {ASKED_PATIENCE:.0f} seconds, so the call may not run."
-        return denial(text, decision.call_id, "gate_unavailable")
+        return make_denial(text, decision.call_id, "gate_unavailable")
 
     def claim(self, decision: Decision) -> Decision:
         """Use up the permit, right before executing; the answer is an allow with the arguments to run, or a deny.
@@ -137,8 +137,8 @@ class Toolcards:
         """
         question = decision.question
         if not decision.allowed or not decision.permit or question is None:
-            return denial(decision.text or "There is no permit.", decision.call_id, decision.code or "gate_error")
-        tool, runs = tool_of(decision), decision.args if decision.edited else question.args
+            return make_denial(decision.text or "There is no permit.", decision.call_id, decision.code or "gate_error")
+        tool, runs = get_allowed_tool(decision), decision.args if decision.edited else question.args
         body = {
             "call_id": question.call_id, "attempt": question.attempt, "args_sha256": decision.args_sha256,
             "call_sha256": question.digest_of(runs, tool), "tool": {"name": tool.name, "source": tool.source},
@@ -147,8 +147,8 @@ class Toolcards:
         try:
             answer = self._claimed(f"/api/v1/permits/{quote(decision.permit, safe='')}/claim", body)
         except Unreachable as error:
-            return denial(f"The permit could not be used: {error}", decision.call_id)
-        return claimed(answer, decision)
+            return make_denial(f"The permit could not be used: {error}", decision.call_id)
+        return check_claim(answer, decision)
 
     def _claimed(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """Send a claim until it is answered, CLAIMS times at most; raises Unreachable."""
@@ -219,19 +219,19 @@ class Toolcards:
     ) -> Decision:
         """The same in async code; a cancelled task takes its question back. `reask` is called in a thread of ours."""
         decision = await self._unless_stopped(self._decided, run, call_id, tool, args, reask, more)
-        waiting = Waiting(decision, seconds)
+        waiting = ApprovalWait(decision, seconds)
         try:
             while waiting.decision.waiting:
-                waiting.saw(await aside(waiting.step(self)))
+                waiting.saw(await run_in_thread(waiting.step(self)))
         except BaseException:
-            pool().submit(self.withdraw, waiting.decision)
+            get_pool().submit(self.withdraw, waiting.decision)
             raise
         decision = waiting.decision
         return await self._unless_stopped(self.claim, decision) if decision.allowed else decision
 
     async def _unless_stopped(self, do: Callable[..., Decision], *args: Any) -> Decision:
         """Do it in a thread; if the task is cancelled meanwhile, what the server then allows or asks is given back."""
-        work = pool().submit(do, *args)
+        work = get_pool().submit(do, *args)
         try:
             return await asyncio.wrap_future(work)
         except BaseException:
@@ -256,11 +256,11 @@ class Toolcards:
             return decision
         once_more = {**more, "attempt": int(more.get("attempt", 1)) + 1}
         if decision.code == "invalid_input":
-            again = repair_loop.asked_again(reask, decision, args, repair_loop.places(decision))
+            again = repair_loop.rewrite_arguments(reask, decision, args, repair_loop.get_schema_errors(decision))
             return decision if again is None else self.decide(run, call_id, tool, again, **once_more)
         chosen = ""
         if decision.code == "no_such_tool":
-            chosen = repair_loop.chosen_again(reask, decision, args, input_repair.offers(more.get("tools") or ()))
+            chosen = repair_loop.choose_other_tool(reask, decision, args, input_repair.offers(more.get("tools") or ()))
         if not chosen:
             return decision
         said = self.decide(run, call_id, chosen, args, **{**once_more, "can_wait": False})  # a person is not asked

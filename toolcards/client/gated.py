@@ -11,13 +11,13 @@ from typing import Any, ParamSpec, TypeVar
 
 from .answers import Decision, Denied
 from .common.json_text import same
-from .failures import aborted, fault
+from .failures import format_error, is_interruption
 from .gate_client import Toolcards
 from .hooks import Attempt
-from .jsonable import short
-from .outputs import BadOutput, trouble
+from .jsonable import shorten
+from .outputs import BadOutput, find_output_trouble
 from .stream import current
-from .threads import aside
+from .threads import run_in_thread
 
 __all__ = ["gated"]
 
@@ -91,13 +91,13 @@ class _Guard:
             self.cards.result(run, call_id, attempt=allowed.attempt, **_outcome(error))
             raise
         heard.ok(output)
-        self.cards.result(run, call_id, attempt=allowed.attempt, output=short(output))
+        self.cards.result(run, call_id, attempt=allowed.attempt, output=shorten(output))
         return output
 
     async def acall(self, args: Any, kwargs: Any) -> Any:
         run, call_id, given = self._question(args, kwargs)
         heard = Attempt(run, call_id, self.tool)
-        said = await aside(heard.before, given)
+        said = await run_in_thread(heard.before, given)
         try:
             allowed = await self.cards.aask(run, call_id, self.tool, said, seconds=self.seconds)
         except BaseException:  # cancelled while it waited
@@ -109,17 +109,17 @@ class _Guard:
             output = self._fitting(await self.function(*bound.args, **bound.kwargs))
         except BaseException as error:
             heard.failed(error)
-            telling = aside(self.cards.result, run, call_id, attempt=allowed.attempt, **_outcome(error))
-            if not aborted(error):  # a cancelled task does not wait any more
+            telling = run_in_thread(self.cards.result, run, call_id, attempt=allowed.attempt, **_outcome(error))
+            if not is_interruption(error):  # a cancelled task does not wait any more
                 await telling
             raise
         heard.ok(output)
-        await aside(self.cards.result, run, call_id, attempt=allowed.attempt, output=short(output))
+        await run_in_thread(self.cards.result, run, call_id, attempt=allowed.attempt, output=shorten(output))
         return output
 
     def _fitting(self, output: Any) -> Any:
         """The result, if it is what was declared."""
-        why = trouble(output, self.output_schema) if self.output_schema is not None else ""
+        why = find_output_trouble(output, self.output_schema) if self.output_schema is not None else ""
         if why:
             raise BadOutput(why, output)
         return output
@@ -143,7 +143,7 @@ def _unless_denied(decision: Decision, heard: Attempt) -> None:
 
 
 def _outcome(error: BaseException) -> dict[str, Any]:
-    return {"outcome": "aborted"} if aborted(error) else {"error": fault(error)}
+    return {"outcome": "aborted"} if is_interruption(error) else {"error": format_error(error)}
 
 
 def _by_name(signature: inspect.Signature, args: Any, kwargs: Any) -> dict[str, Any]:

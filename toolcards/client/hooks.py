@@ -29,7 +29,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from .answers import Denied, denial
+from .answers import Denied, make_denial
 from .common import error_codes, exception_codes
 
 __all__ = ["Attempt", "TimedOut", "Veto", "anybody", "clear", "drain", "register"]
@@ -108,7 +108,7 @@ class Attempt:
                 reason = exception_codes.message_of(error) if fault.code == "plugin_veto" else fault.title
                 self._tell("error", **_told(fault, reason, self.tool))
                 self.settled("denied" if fault.code == "plugin_veto" else "error")
-                raise Denied(denial(reason or fault.title, str(self._said["call_id"]), fault.code)) from error
+                raise Denied(make_denial(reason or fault.title, str(self._said["call_id"]), fault.code)) from error
         return args
 
     def denied(self, code: str, reason: str) -> None:

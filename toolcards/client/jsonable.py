@@ -9,14 +9,14 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["jsonable", "short"]
+__all__ = ["shorten", "to_jsonable"]
 
 DEEPEST = 24
 LONGEST = 400_000  # characters of one value; the server takes frames of 1 MiB
 PREVIEW = 100_000
 
 
-def jsonable(value: Any, depth: int = 0) -> Any:
+def to_jsonable(value: Any, depth: int = 0) -> Any:
     """Return the value as JSON can say it; what JSON has no word for becomes text. Never raises."""
     if value is None or isinstance(value, (bool, int, str)):
         return value if type(value) in {type(None), bool, int, str} else _plain(value)
@@ -25,15 +25,15 @@ def jsonable(value: Any, depth: int = 0) -> Any:
     if depth > DEEPEST:
         return _text(value)
     if isinstance(value, Mapping):
-        return {_key(key): jsonable(item, depth + 1) for key, item in value.items()}
+        return {_key(key): to_jsonable(item, depth + 1) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [jsonable(item, depth + 1) for item in value]
+        return [to_jsonable(item, depth + 1) for item in value]
     return _object(value, depth)
 
 
-def short(value: Any) -> Any:
+def shorten(value: Any) -> Any:
     """Return the value as JSON, or the beginning of its text where it is too long for one frame."""
-    told = jsonable(value)
+    told = to_jsonable(value)
     text = told if isinstance(told, str) else json.dumps(told)
     if len(text) <= LONGEST:
         return told
@@ -44,12 +44,14 @@ def _object(value: Any, depth: int) -> Any:
     if isinstance(value, bytes):
         return f"({len(value)} bytes)"
     if isinstance(value, enum.Enum):
-        return jsonable(value.value, depth + 1)
+        return to_jsonable(value.value, depth + 1)
     try:
         if callable(getattr(value, "model_dump", None)) and not isinstance(value, type):
-            return jsonable(value.model_dump(mode="json"), depth + 1)
+            return to_jsonable(value.model_dump(mode="json"), depth + 1)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return {field.name: jsonable(getattr(value, field.name), depth + 1) for field in dataclasses.fields(value)}
+            return {
+                field.name: to_jsonable(getattr(value, field.name), depth + 1) for field in dataclasses.fields(value)
+            }
     except Exception:  # somebody else's class
         return _text(value)
     return _text(value)

@@ -24,13 +24,13 @@ from langgraph.errors import GraphBubbleUp
 
 from .answers import Decision
 from .auto_runs import IDLE, AutoRuns
-from .call_registry import CallRegistry, refusal, require_registry
-from .failures import stopped
+from .call_registry import CallRegistry, format_denial, require_registry
+from .failures import is_cancellation
 from .gate_client import Toolcards
-from .jsonable import jsonable
+from .jsonable import to_jsonable
 from .langchain_pauses import aresume, resume
 from .stream import Run, current
-from .tracked_call import TrackedCall, running
+from .tracked_call import TrackedCall, current_call
 
 __all__ = ["Gate", "Watch", "aresume", "resume", "watched"]
 
@@ -141,7 +141,7 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # unknown where the lib
         """A tool begins; without a call's id it was not a model that called it."""
         name, tool = more.get("tool_call_id"), (serialized or {}).get("name", "")
         if isinstance(name, str):
-            gated = running.get()  # what `Gate` lets run here
+            gated = current_call.get()  # what `Gate` lets run here
             ours = gated is not None and (gated.name, gated.tool) == (name, tool)
             call = gated if ours else self._registry.untouched(name, tool)
             if call is not None:
@@ -165,7 +165,7 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # unknown where the lib
 
     def on_chain_error(self, error: BaseException, *, parent_run_id: UUID | None = None, **more: Any) -> None:
         """The graph ends; one that was stopped is told apart here, where the interruption is not yet a time-out."""
-        if parent_run_id is None and stopped(error):
+        if parent_run_id is None and is_cancellation(error):
             self._registry.run.interrupted = True
 
     def on_chain_end(self, outputs: Any, **more: Any) -> None:
@@ -199,11 +199,11 @@ def _edited(request: Any, decision: Decision) -> Any:
 
 
 def _message(call: Any, decision: Decision) -> ToolMessage:
-    return ToolMessage(content=refusal(decision), name=call["name"], tool_call_id=call["id"], status="error")
+    return ToolMessage(content=format_denial(decision), name=call["name"], tool_call_id=call["id"], status="error")
 
 
 def _unknown(registry: CallRegistry, wanted: Any, answer: Any) -> Any:
-    registry.invalid(wanted["id"], wanted["name"], jsonable(wanted["args"]), _words(answer), "no_such_tool")
+    registry.invalid(wanted["id"], wanted["name"], to_jsonable(wanted["args"]), _words(answer), "no_such_tool")
     return answer
 
 
@@ -218,7 +218,7 @@ def _told(call: TrackedCall, answer: Any) -> Any:
 
 @contextlib.contextmanager
 def _telling(call: TrackedCall) -> Any:
-    token = running.set(call)
+    token = current_call.set(call)
     try:
         yield
     except GraphBubbleUp:
@@ -228,7 +228,7 @@ def _telling(call: TrackedCall) -> Any:
         call.failed(error)
         raise
     finally:
-        running.reset(token)
+        current_call.reset(token)
 
 
 def _words(message: Any) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 
 from agents import Agent, FunctionTool, RunConfig, RunHooks
 
-from .call_registry import CallRegistry, closed, refusal, registry_of, require_registry
+from .call_registry import CallRegistry, deny_without_run, find_registry, format_denial, require_registry
 from .stream import Run, current
 from .tracked_call import TrackedCall
 
@@ -38,16 +38,16 @@ def gated(tool: FunctionTool, run: Run | None = None, *, seconds: float | None =
     invoke = tool.on_invoke_tool
 
     async def guarded(context: Any, given: str) -> Any:
-        registry = registry_of(run or current())
+        registry = find_registry(run or current())
         if registry is None:
-            return refusal(closed())
+            return format_denial(deny_without_run())
         args = _parsed(given)
         if args is _BROKEN:
             return await _broken(registry.started(context.tool_call_id, tool.name), invoke, context, given)
         call = registry.enter(context.tool_call_id, tool.name, args)
         decision = await call.ask(args, seconds=seconds)
         if not decision.allowed:
-            return refusal(decision)
+            return format_denial(decision)
         if decision.edited:
             given = json.dumps(decision.args)
             context = _with_arguments(context, given)

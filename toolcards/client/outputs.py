@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import schema
-from .jsonable import DEEPEST, LONGEST, jsonable
+from .jsonable import DEEPEST, LONGEST, to_jsonable
 
-__all__ = ["BadOutput", "trouble"]
+__all__ = ["BadOutput", "find_output_trouble"]
 
 PLACES = 5  # that are told
 _UNFINISHED = (inspect.isgenerator, inspect.isasyncgen, inspect.iscoroutine)
@@ -27,40 +27,40 @@ class BadOutput(ValueError):
         self.output = output
 
 
-def trouble(value: Any, against: Any = None, *, longest: bool = False) -> str:
+def find_output_trouble(value: Any, against: Any = None, *, longest: bool = False) -> str:
     """Return why the result cannot be used, "" where it can; never raises.
 
     `against`: the JSON Schema that was declared for it, if any. `longest`: it is for a model, which takes no more
     than a frame does.
     """
-    dumb = _wordless(value, ())
+    dumb = _find_unserializable(value, ())
     if dumb:
         return f"The result has no form in JSON: {dumb}."
     if against is None and not longest:
         return ""
-    told = jsonable(value)
+    told = to_jsonable(value)
     if longest and (size := len(told if isinstance(told, str) else json.dumps(told))) > LONGEST:
         return f"The result has {size} characters; {LONGEST} is the most."
-    found = schema.findings(against, told)
+    found = schema.find_errors(against, told)
     places = "; ".join(f"{each.pointer or '(the whole result)'}: {each.message}" for each in found[:PLACES])
     return f"The result does not fit its schema. {places}." if found else ""
 
 
-def _wordless(value: Any, inside: tuple[int, ...]) -> str:
+def _find_unserializable(value: Any, inside: tuple[int, ...]) -> str:
     """What in the value neither JSON nor a text of its own can tell, "" if nothing."""
     if isinstance(value, (str, int, float, bytes, type(None))):
         return ""
     if id(value) in inside:
         return f"a {type(value).__name__} that holds itself"
-    within = _within(value)
+    within = _list_members(value)
     if within is None:
-        return "" if _speaks(value) else f"a {type(value).__name__}"
+        return "" if _has_text(value) else f"a {type(value).__name__}"
     if len(inside) > DEEPEST:
         return ""
-    return next((found for each in within if (found := _wordless(each, (*inside, id(value))))), "")
+    return next((found for each in within if (found := _find_unserializable(each, (*inside, id(value))))), "")
 
 
-def _within(value: Any) -> list[Any] | None:
+def _list_members(value: Any) -> list[Any] | None:
     """What the value holds, None where it is one thing."""
     if isinstance(value, Mapping):
         return list(value.values())
@@ -71,7 +71,7 @@ def _within(value: Any) -> list[Any] | None:
     return None
 
 
-def _speaks(value: Any) -> bool:
+def _has_text(value: Any) -> bool:
     """Whether it has words of its own; Python's name and address for an object are none."""
     if callable(getattr(value, "model_dump", None)):
         return True

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from .answers import Decision, denial, read
+from .answers import Decision, check_answer, make_denial
 from .question import Question
 
 __all__ = ["Pending", "PendingQuestions", "WireIds"]
@@ -79,10 +79,10 @@ class PendingQuestions:
         """Take a decision of the server; return False if nobody waits for it."""
         pending = self._by_id.get(str(message.get("call_id")))
         if pending is not None:
-            pending.hear(read(message, pending.question, "message"))
+            pending.hear(check_answer(message, pending.question, "message"))
         return pending is not None
 
     def deny_all(self, text: str) -> None:
         """Answer every question with a deny of the client's own."""
         for call_id, pending in self._by_id.items():
-            pending.hear(denial(text, call_id))
+            pending.hear(make_denial(text, call_id))

@@ -17,15 +17,15 @@ from typing import Any, get_origin, get_type_hints
 
 from . import repair_loop
 from .answers import Decision
-from .call_registry import CallRegistry, closed, refusal, registry_of
+from .call_registry import CallRegistry, deny_without_run, find_registry, format_denial
 from .common.input_repair import Mended, Offer
 from .common.json_text import parse
 from .common.tool_kinds import kind_of
-from .failures import aborted
-from .jsonable import jsonable
-from .outputs import BadOutput, trouble
+from .failures import is_interruption
+from .jsonable import to_jsonable
+from .outputs import BadOutput, find_output_trouble
 from .stream import Run, current
-from .threads import aside
+from .threads import run_in_thread
 from .tracked_call import TrackedCall
 
 __all__ = ["Answer", "Tools"]
@@ -73,7 +73,7 @@ class Tools:
         """Ask, run, tell. What the function raises becomes an answer; only being stopped is raised on."""
         registry, meant, refused = self._fits(tool, args, call_id)
         if registry is None or refused is not None:
-            return refused or _denied(closed())
+            return refused or _denied(deny_without_run())
         call = registry.enter(call_id, tool, _read(args))
         decision = call.ask_now(_read(args), seconds=self._seconds, mended=_if_changed(meant))
         chosen, refused = self._chosen(call, decision, meant)
@@ -89,7 +89,7 @@ class Tools:
         """The same, awaiting; a plain function runs in a thread."""
         registry, meant, refused = self._fits(tool, args, call_id)
         if registry is None or refused is not None:
-            return refused or _denied(closed())
+            return refused or _denied(deny_without_run())
         call = registry.enter(call_id, tool, _read(args))
         decision = await call.ask(_read(args), seconds=self._seconds, mended=_if_changed(meant))
         chosen, refused = self._chosen(call, decision, meant)
@@ -98,7 +98,7 @@ class Tools:
         function = self._functions[meant.tool]
         try:
             waits = inspect.iscoroutinefunction(function)
-            value = await (function(**chosen) if waits else aside(function, **chosen))
+            value = await (function(**chosen) if waits else run_in_thread(function, **chosen))
         except BaseException as error:
             return _failed(call, error)
         return self._returned(call, meant.tool, value)
@@ -109,31 +109,31 @@ class Tools:
             return {}, _denied(decision)
         if not decision.edited:
             return meant.input, None
-        trouble = repair_loop.trouble_with(meant.tool, decision.args, self._offers)
+        trouble = repair_loop.find_trouble(meant.tool, decision.args, self._offers)
         if trouble is None and isinstance(decision.args, dict):
             return decision.args, None
         call.broke(UNFIT, code="invalid_input", retryable=False)
         return {}, Answer("output-error", UNFIT)
 
     def _returned(self, call: TrackedCall, tool: str, value: Any) -> Answer:
-        why = trouble(value, self._outputs.get(tool), longest=True)
+        why = find_output_trouble(value, self._outputs.get(tool), longest=True)
         if why:
             call.broke(why, code=BadOutput.toolcards_code)
             return Answer("output-error", f"{BadOutput.toolcards_code}: {why} The tool did run.", value)
         call.output(value)
-        told = jsonable(value)
+        told = to_jsonable(value)
         return Answer("output-available", told if isinstance(told, str) else json.dumps(told), value)
 
     def _fits(self, tool: str, args: Any, call_id: str) -> tuple[CallRegistry | None, Mended, Answer | None]:
         """The registry and the call as it can run, or why nothing can: no such tool, arguments that do not fit."""
-        registry = registry_of(self._run or current())
+        registry = find_registry(self._run or current())
         given = _read(args)
-        mended, trouble = repair_loop.usable(tool, given, self._offers, call_id)
+        mended, trouble = repair_loop.find_usable_call(tool, given, self._offers, call_id)
         if trouble is None:
             return registry, mended or Mended(tool, given, ""), None
         words = trouble.message(self._offers)
         if registry is not None:
-            registry.invalid(call_id, tool, jsonable(args), words, trouble.code)
+            registry.invalid(call_id, tool, to_jsonable(args), words, trouble.code)
         return registry, Mended(tool, given, ""), Answer("output-error", words)
 
 
@@ -172,11 +172,11 @@ def _offer(name: str, function: Callable[..., Any]) -> Offer:
 
 
 def _denied(decision: Decision) -> Answer:
-    return Answer("output-denied", refusal(decision))
+    return Answer("output-denied", format_denial(decision))
 
 
 def _failed(call: TrackedCall, error: BaseException) -> Answer:
     call.failed(error)
-    if aborted(error) or not isinstance(error, Exception):
+    if is_interruption(error) or not isinstance(error, Exception):
         raise error
     return Answer("output-error", f"{type(error).__name__}: {error}")

@@ -30,11 +30,11 @@ from pydantic_ai.messages import (
     ToolCallPartDelta,
 )
 
-from .call_registry import CallRegistry, registry_of
-from .failures import stopped
+from .call_registry import CallRegistry, find_registry
+from .failures import is_cancellation
 from .gate_client import Toolcards
 from .stream import Run
-from .tracked_call import TrackedCall, as_text
+from .tracked_call import TrackedCall, canonical_text
 
 __all__ = ["Gate", "Watch"]
 
@@ -64,7 +64,7 @@ class Gate(AbstractCapability[Any]):  # type: ignore[misc]  # unknown where the 
         self._cards, self._seconds, self._approvals, self._stream, self._options = (
             cards, seconds, approvals, stream, options,
         )  # fmt: skip
-        self._registry: CallRegistry | None = registry_of(cards) if isinstance(cards, Run) else None
+        self._registry: CallRegistry | None = find_registry(cards) if isinstance(cards, Run) else None
         self._parts: dict[int, TrackedCall] = {}
         self._told: Counter[tuple[str, str]] = Counter()  # ends that were told before their event comes
 
@@ -95,11 +95,11 @@ class Gate(AbstractCapability[Any]):  # type: ignore[misc]  # unknown where the 
             try:
                 return await handler()
             except BaseException as error:
-                self._cards.interrupted |= stopped(error)
+                self._cards.interrupted |= is_cancellation(error)
                 raise
         name = getattr(ctx.agent, "name", None) or "pydantic-ai"
         async with self._cards.run(**{"agent": name, "gate": self.gate, **self._options}) as run:
-            self._registry = registry_of(run)
+            self._registry = find_registry(run)
             return await handler()
 
     # ------------------------------------------------------------ watching
@@ -184,7 +184,7 @@ class Gate(AbstractCapability[Any]):  # type: ignore[misc]  # unknown where the 
         if not decision.allowed:
             self._told[call.tool_call_id, call.tool_name] += 1
             return ToolDenied(decision.text or "This call was denied.")
-        if decision.edited and as_text(decision.args) != as_text(_args(call)):
+        if decision.edited and canonical_text(decision.args) != canonical_text(_args(call)):
             args_or_no = await self._edited(ctx, tracked, replace(call, args=decision.args))
             if isinstance(args_or_no, ToolDenied):
                 return args_or_no

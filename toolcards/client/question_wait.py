@@ -14,18 +14,18 @@ from .connection import ASKED_PATIENCE
 if TYPE_CHECKING:
     from .gate_client import Toolcards
 
-__all__ = ["LONGEST_QUESTION", "POLL", "Waiting"]
+__all__ = ["LONGEST_WAIT", "POLL", "ApprovalWait"]
 
 POLL = 25.0  # seconds that one question for an answer is held open by the server
-LONGEST_QUESTION = 7 * 86_400.0  # seconds after which a question that nobody answers is given up in any case
+LONGEST_WAIT = 7 * 86_400.0  # seconds after which a question that nobody answers is given up in any case
 
 
-class Waiting:
+class ApprovalWait:
     """A question that a person was asked: how it stands, and how long to go on looking."""
 
     def __init__(self, decision: Decision, seconds: float | None) -> None:
         self.decision = decision
-        self._until = time.monotonic() + min(math.inf if seconds is None else seconds, LONGEST_QUESTION)
+        self._until = time.monotonic() + min(math.inf if seconds is None else seconds, LONGEST_WAIT)
         self._heard = time.monotonic()  # the server's last word
 
     def step(self, cards: Toolcards) -> Callable[[], Decision]:

@@ -12,23 +12,31 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from .answers import Decision, denial
+from .answers import Decision, make_denial
 from .common import input_repair
 from .common.input_repair import Mended, Offers, Trouble
 from .common.json_text import same
 from .common.schema_errors import Finding
-from .schema import findings
+from .schema import find_errors
 
-__all__ = ["Reask", "asked_again", "chosen_again", "places", "refusal", "trouble_with", "usable"]
+__all__ = [
+    "Reask",
+    "choose_other_tool",
+    "find_trouble",
+    "find_usable_call",
+    "get_schema_errors",
+    "make_refusal",
+    "rewrite_arguments",
+]
 
 SECONDS = 10.0  # that a model, asked once more, may take
 REWRITTEN = "written once more"
 Reask = Callable[[Decision], Any]
-_check = partial(input_repair.check, findings=findings)
-_mend = partial(input_repair.mend, findings=findings)
+_check = partial(input_repair.check, findings=find_errors)
+_mend = partial(input_repair.mend, findings=find_errors)
 
 
-def usable(
+def find_usable_call(
     tool: str, args: Any, offers: Offers, call_id: str, reask: Reask | None = None
 ) -> tuple[Mended | None, Trouble | None]:
     """Return what stands in place of the call, and what is wrong with it where nothing can; both None: it is fine."""
@@ -37,18 +45,18 @@ def usable(
         return None, None
     mended = _mend(tool, args, offers)
     if mended is None and reask is not None and trouble.code == "invalid_input":
-        again = asked_again(reask, refusal(trouble, offers, call_id), args, trouble.findings)
+        again = rewrite_arguments(reask, make_refusal(trouble, offers, call_id), args, trouble.findings)
         if again is not None and _check(tool, again, offers) is None:
             mended = Mended(tool, again, REWRITTEN)
     return mended, None if mended else trouble
 
 
-def trouble_with(tool: str, args: Any, offers: Offers) -> Trouble | None:
+def find_trouble(tool: str, args: Any, offers: Offers) -> Trouble | None:
     """Return what keeps the tool from taking these arguments as they are, None where it takes them."""
     return _check(tool, args, offers)
 
 
-def refusal(trouble: Trouble, offers: Offers, call_id: str) -> Decision:
+def make_refusal(trouble: Trouble, offers: Offers, call_id: str) -> Decision:
     """Return the no for a call that nothing can be made of, in words for the model."""
     told = [
         {
@@ -57,11 +65,11 @@ def refusal(trouble: Trouble, offers: Offers, call_id: str) -> Decision:
         }
         for found in trouble.findings
     ]  # fmt: skip
-    said = denial(trouble.message(offers), call_id, trouble.code)
+    said = make_denial(trouble.message(offers), call_id, trouble.code)
     return Decision(**{**vars(said), "raw": {"places": told}})
 
 
-def places(decision: Decision) -> list[Finding]:
+def get_schema_errors(decision: Decision) -> list[Finding]:
     """Return where the input did not fit, as the decision tells it."""
     told = decision.raw.get("places")
     return [
@@ -74,10 +82,10 @@ def places(decision: Decision) -> list[Finding]:
     ]  # fmt: skip
 
 
-def asked_again(reask: Reask, refused: Decision, args: Any, found: Iterable[Finding]) -> Any | None:
+def rewrite_arguments(reask: Reask, refused: Decision, args: Any, found: Iterable[Finding]) -> Any | None:
     """Return the arguments as they were written once more; None where that failed, or changed what had not failed."""
     try:
-        again = json.loads(json.dumps(_answer(reask, refused), allow_nan=False))
+        again = json.loads(json.dumps(_call_reask(reask, refused), allow_nan=False))
     except (TypeError, ValueError, RecursionError):
         return None
     if again is None or same(again, args) or not input_repair.fits(args, again, found):
@@ -85,7 +93,7 @@ def asked_again(reask: Reask, refused: Decision, args: Any, found: Iterable[Find
     return again
 
 
-def chosen_again(reask: Reask, refused: Decision, args: Any, offers: Offers) -> str:
+def choose_other_tool(reask: Reask, refused: Decision, args: Any, offers: Offers) -> str:
     """Return the tool that was chosen in place of one that does not exist; "" where none was that may be.
 
     Only among tools that read, and only one that takes the arguments as they are.
@@ -94,11 +102,11 @@ def chosen_again(reask: Reask, refused: Decision, args: Any, offers: Offers) -> 
     if not readers:
         return ""
     told = Decision(**{**vars(refused), "raw": {**refused.raw, "tools": list(readers)}})
-    name = _answer(reask, told)
+    name = _call_reask(reask, told)
     return name if isinstance(name, str) and _check(name, args, readers) is None else ""
 
 
-def _answer(reask: Reask, refused: Decision) -> Any:
+def _call_reask(reask: Reask, refused: Decision) -> Any:
     """What the callback says in its time; None where it says nothing, or fails."""
     box: list[Any] = []
 

@@ -13,15 +13,15 @@ from typing import Any, Protocol
 from urllib.parse import urlencode
 
 from . import background_loop, websocket
-from .answers import Decision, denial
+from .answers import Decision, make_denial
 from .calls import Call
 from .common import input_repair
 from .connection import Connection
-from .failures import outcome
+from .failures import classify_run_end
 from .outbox import BATCH, Outbox
 from .pending import Pending, PendingQuestions, WireIds
 from .question import Question
-from .question_wait import LONGEST_QUESTION
+from .question_wait import LONGEST_WAIT
 
 __all__ = ["BATCH", "Call", "Run", "current"]
 
@@ -104,7 +104,7 @@ class Run:
         await self._close(error)
 
     def __enter__(self) -> Run:
-        background_loop.done(self._open(), background_loop.home())
+        background_loop.run_in_loop(self._open(), background_loop.get_background_loop())
         self._before = _current.get()
         _current.set(self)
         return self
@@ -113,7 +113,7 @@ class Run:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         _current.set(self._before)
-        background_loop.done(self._close(error), background_loop.home())
+        background_loop.run_in_loop(self._close(error), background_loop.get_background_loop())
 
     async def _open(self) -> None:
         self._loop, self._process = asyncio.get_running_loop(), os.getpid()
@@ -123,7 +123,7 @@ class Run:
     async def _close(self, error: BaseException | None) -> None:
         if self._elsewhere:
             return
-        self.finish(*outcome(error, self.interrupted))
+        self.finish(*classify_run_end(error, self.interrupted))
         patience = LAST_WORDS if self._link.away else self.linger if self._link.count else FIRST_WORDS
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.flushed(), min(self.linger, patience))
@@ -138,7 +138,7 @@ class Run:
         """Wait in this thread, at most so long, until everything is committed; whether it is."""
         if self._loop is not None and self.dead is None and not self._link.away and not self._elsewhere:
             with contextlib.suppress(TimeoutError):
-                background_loop.done(asyncio.wait_for(self.flushed(), seconds), self._loop)
+                background_loop.run_in_loop(asyncio.wait_for(self.flushed(), seconds), self._loop)
         return not len(self._outbox)
 
     async def flushed(self) -> None:
@@ -185,7 +185,7 @@ class Run:
     async def decided(self, question: Question, frame: dict[str, Any], seconds: float | None = None) -> Decision:
         """Send the frame that completes a call's input and return the final decision: allow or deny."""
         deciding = self._decided(question, frame, seconds)
-        if self._loop is None or self._loop is background_loop.running_here() or self._elsewhere:
+        if self._loop is None or self._loop is background_loop.find_running_loop() or self._elsewhere:
             return await deciding
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(deciding, self._loop))
 
@@ -193,16 +193,16 @@ class Run:
         """The same for a thread without an event loop."""
         if self._loop is None:
             raise RuntimeError("the run has not begun: use it as `with run:`")
-        loop = background_loop.home() if self._elsewhere else self._loop
-        return background_loop.done(self._decided(question, frame, seconds), loop)
+        loop = background_loop.get_background_loop() if self._elsewhere else self._loop
+        return background_loop.run_in_loop(self._decided(question, frame, seconds), loop)
 
     async def _decided(self, question: Question, frame: dict[str, Any], seconds: float | None) -> Decision:
         if not self.gate:
             raise RuntimeError("this run is only shown (gate=False): nobody decides on its calls")
         if self._elsewhere:
-            return denial("The run was opened in another process, so the call may not run.", question.call_id)
+            return make_denial("The run was opened in another process, so the call may not run.", question.call_id)
         if question.call_id in self._pending:
-            return denial("A call with the same id is being decided.", question.call_id)
+            return make_denial("A call with the same id is being decided.", question.call_id)
         pending = self._pending.add(question, frame)
         try:
             self.send(frame)
@@ -234,11 +234,11 @@ class Run:
         except TimeoutError:
             why = f" ({self.dead or self._link.trouble})" if self.dead or self._link.away else ""
             text = f"Toolcards gave no answer in time{why}, so the call may not run."
-            return denial(text, call_id, "gate_unavailable")
+            return make_denial(text, call_id, "gate_unavailable")
         try:
-            return await asyncio.wait_for(pending.answer, LONGEST_QUESTION if seconds is None else seconds)
+            return await asyncio.wait_for(pending.answer, LONGEST_WAIT if seconds is None else seconds)
         except TimeoutError:
-            return denial("Nobody answered in time.", call_id, "approval_expired")
+            return make_denial("Nobody answered in time.", call_id, "approval_expired")
 
     def _hear(self, said: dict[str, Any]) -> None:
         if said.get("type") == "error":
@@ -248,7 +248,7 @@ class Run:
 
     def _here(self, do: Any) -> None:
         """Do it in the loop of the run, whatever thread we are in."""
-        if self._loop is None or self._loop is background_loop.running_here():
+        if self._loop is None or self._loop is background_loop.find_running_loop():
             do()
         else:
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more

@@ -8,20 +8,22 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
-from .answers import Decision, Denied, denial
+from .answers import Decision, Denied, make_denial
 from .calls import Call
 from .common import error_codes
 from .common.input_repair import Mended
-from .failures import aborted, stopped
+from .failures import is_cancellation, is_interruption
 from .hooks import Attempt, anybody
-from .jsonable import jsonable
+from .jsonable import to_jsonable
 from .outputs import BadOutput
-from .threads import aside
+from .threads import run_in_thread
 
-__all__ = ["TrackedCall", "as_text", "running"]
+__all__ = ["TrackedCall", "canonical_text", "current_call"]
 
 OTHER_TOOL = "The call was repaired to a tool that cannot be run in its place."
-running: ContextVar[TrackedCall | None] = ContextVar("toolcards_call", default=None)  # the call being executed here
+current_call: ContextVar[TrackedCall | None] = ContextVar(
+    "toolcards_call", default=None
+)  # the call being executed here
 
 
 class TrackedCall:
@@ -61,14 +63,14 @@ class TrackedCall:
         """Return whether a call with these arguments may be this one: not another that runs, or is asked about."""
         if self.over or self.taken or self._asking:
             return False
-        text = as_text(args)
+        text = canonical_text(args)
         if self.decision is not None and self.decision.edited:
-            return text in {self._written, as_text(self.decision.args)}
+            return text in {self._written, canonical_text(self.decision.args)}
         return self._written in {"", text}
 
     def identify(self, args: Any) -> None:
         """Remember the input: another one is another call."""
-        self._written = self._written or as_text(args)
+        self._written = self._written or canonical_text(args)
 
     def reserve(self, args: Any) -> None:
         """Keep it for one who is about to ask."""
@@ -115,7 +117,7 @@ class TrackedCall:
         if known is not None:
             return known
         try:
-            given = await aside(self._before, args, mended) if anybody() else _given(args, mended)
+            given = await run_in_thread(self._before, args, mended) if anybody() else _choose_input(args, mended)
             decision = self._observed(given)
             if decision is None:
                 asked, instead = self._question(args, given, mended)
@@ -158,7 +160,7 @@ class TrackedCall:
 
     def _before(self, args: Any, mended: Mended | None) -> Any:
         """What plug-ins make of the arguments; raises Denied."""
-        return self._begin().before(_given(args, mended))
+        return self._begin().before(_choose_input(args, mended))
 
     def _observed(self, given: Any) -> Decision | None:
         """The allow of a run where nobody decides."""
@@ -174,12 +176,12 @@ class TrackedCall:
         if mended is None:
             return given, None
         self._judged = mended.tool
-        return jsonable(args), replace(mended, input=given)
+        return to_jsonable(args), replace(mended, input=given)
 
     def _stopped(self, args: Any, decision: Decision) -> Decision:
         """A plug-in said no, or broke: nobody is asked, but it is shown, with the input in question."""
         if not self._streamed:
-            self.call.delta(as_text(args))
+            self.call.delta(canonical_text(args))
         if decision.code == "plugin_veto":
             self.call.denied(decision.text)
         else:
@@ -193,8 +195,8 @@ class TrackedCall:
         self._begin_once()
         if decision.allowed and (self.call.tool != self._judged or decision.tool not in {"", self._judged}):
             self.call.denied(OTHER_TOOL)
-            decision = denial(OTHER_TOOL, self.call.id, "no_such_tool")
-        if decision.allowed and not decision.edited and as_text(given) != as_text(args):
+            decision = make_denial(OTHER_TOOL, self.call.id, "no_such_tool")
+        if decision.allowed and not decision.edited and canonical_text(given) != canonical_text(args):
             decision = replace(decision, args=given, edited=True)
         with self._lock:
             self.decision, self.over, self._asking = decision, not decision.allowed, False
@@ -220,9 +222,9 @@ class TrackedCall:
 
     def failed(self, error: BaseException) -> None:
         """The tool raised. What was stopped is no failure: the end of the run says so."""
-        if stopped(error):
+        if is_cancellation(error):
             self.call.run.interrupted = True
-        if not aborted(error) and self._ends():
+        if not is_interruption(error) and self._ends():
             self.call.failed(error)
             if self._attempt is not None:
                 self._attempt.failed(error)
@@ -268,10 +270,10 @@ class TrackedCall:
             self._begin()
 
 
-def as_text(args: Any) -> str:
+def canonical_text(args: Any) -> str:
     """Return the arguments as one text, the same for the same JSON."""
-    return json.dumps(jsonable(args), sort_keys=True)
+    return json.dumps(to_jsonable(args), sort_keys=True)
 
 
-def _given(args: Any, mended: Mended | None) -> Any:
-    return jsonable(args if mended is None else mended.input)
+def _choose_input(args: Any, mended: Mended | None) -> Any:
+    return to_jsonable(args if mended is None else mended.input)
