@@ -15,7 +15,7 @@ from toolcards.audit.trail import Act, write
 SALT = "toolcards.signin"
 VIEW = "toolcards.view_toolcall"
 LINK_SECONDS = 15 * 60  # seconds
-_TOKEN = re.compile(r"(?P<person>[1-9][0-9]{0,17})\.(?P<until>[0-9a-z]{1,9})\.(?P<signature>[\w-]{22})", re.ASCII)
+_TOKEN = re.compile(r"(?P<person>[1-9][0-9]{0,17})\.(?P<deadline>[0-9a-z]{1,9})\.(?P<signature>[\w-]{22})", re.ASCII)
 INVITATION_SECONDS = 24 * 3600  # seconds: a link for somebody else is sent, and read later
 
 
@@ -28,8 +28,8 @@ def make_link(user: AbstractBaseUser, base: str, life: int = LINK_SECONDS) -> st
     if user.last_login is None:
         void_links(user)
     write(Act("person.link", detail={"person": user.get_username(), "minutes": life // 60}))
-    until = int(time.time()) + life
-    return f"{base}/login/link/{user.pk}.{int_to_base36(until)}.{_signature(user, until)}/"
+    deadline = int(time.time()) + life
+    return f"{base}/login/link/{user.pk}.{int_to_base36(deadline)}.{_signature(user, deadline)}/"
 
 
 def void_links(user: AbstractBaseUser) -> None:
@@ -44,11 +44,11 @@ def find_person(token: str) -> AbstractBaseUser | None:
     match = _TOKEN.fullmatch(token)
     if match is None:
         return None
-    until = base36_to_int(match["until"])
+    deadline = base36_to_int(match["deadline"])
     person = get_user_model().objects.filter(pk=int(match["person"]), is_active=True).first()
-    if until < time.time() or person is None:
+    if deadline < time.time() or person is None:
         return None
-    if not constant_time_compare(_signature(person, until), match["signature"]):
+    if not constant_time_compare(_signature(person, deadline), match["signature"]):
         return None
     return person if person.has_perm(VIEW) else None
 
@@ -63,11 +63,11 @@ def claim_link(token: str) -> AbstractBaseUser | None:
     return person if seen.update(last_login=timezone.now()) else None
 
 
-def _signature(user: AbstractBaseUser, until: int) -> str:
+def _signature(user: AbstractBaseUser, deadline: int) -> str:
     """Return 128 bits over the person, the deadline, and what ends all older links.
 
     Those are a sign-in, a new password, and becoming a superuser: a link to fewer rights never gives more.
     """
-    text = f"{user.pk}:{until}:{user.password}:{user.last_login}:{user.is_superuser}"
+    text = f"{user.pk}:{deadline}:{user.password}:{user.last_login}:{user.is_superuser}"
     digest = salted_hmac(SALT, text, algorithm="sha256").digest()
     return urlsafe_b64encode(digest[:16]).decode().rstrip("=")
