@@ -9,7 +9,7 @@ from typing import Any
 
 from toolcards.client.common import tool_kinds
 from toolcards.core.calls.card import Card
-from toolcards.core.policy.shell.reader import read_line
+from toolcards.core.policy.shell.script import read_line
 
 LEVELS = ("high", "medium", "low")
 MAX_REASONS = 3  # reasons on a card

@@ -20,7 +20,7 @@ from dashboard.cards import payload_view, risk
 from dashboard.cards.card_view import CardView
 from dashboard.policy.suggestions import COMMANDS
 from toolcards.core.calls.card import Card, CardApproval
-from toolcards.core.policy.shell.reader import read_line
+from toolcards.core.policy.shell.script import read_line
 from toolcards.models import Approval, ToolCall
 
 MIN_GROUP_SIZE = 2  # calls to a group

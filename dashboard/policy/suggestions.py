@@ -19,9 +19,8 @@ from toolcards.core.policy.decision import Policy, decide
 from toolcards.core.policy.language import document as documents
 from toolcards.core.policy.language.document import PolicyError
 from toolcards.core.policy.matching.hosts import parsed_url
-from toolcards.core.policy.shell.advice import why_only_some_forms
-from toolcards.core.policy.shell.reader import read_line
-from toolcards.core.policy.shell.words import read_words
+from toolcards.core.policy.shell.command_prefix import read_words, why_only_some_forms
+from toolcards.core.policy.shell.script import read_line
 from toolcards.core.redaction.redactor import masked
 from toolcards.models import ToolCall
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from toolcards.core.policy.decision import Effect, Question, decide
 from toolcards.core.policy.language.document import parse
-from toolcards.core.policy.shell.reader import read_line
+from toolcards.core.policy.shell.script import read_line
 
 ALLOWED = ["ls", "git status", "git diff", "cat", "echo", "grep", "head", "pytest", "npm test", "find", "rg", "tar",
            "go test", "git", "ssh", "sort", "env", "xargs", "timeout 5", "bash", "sed", "awk"]  # fmt: skip

@@ -8,10 +8,10 @@ from toolcards.core.policy.decision import Question, decide
 from toolcards.core.policy.evaluation_context import Asked
 from toolcards.core.policy.language.document import parse as compiled
 from toolcards.core.policy.rule import truths
-from toolcards.core.policy.shell.reader import read_line
-from toolcards.core.policy.shell.wanted import WantedCommands
-from toolcards.core.policy.shell.words import read_words
-from toolcards.core.policy.three_valued import FALSE
+from toolcards.core.policy.shell.command_prefix import read_words
+from toolcards.core.policy.shell.rule_operands import WantedCommands
+from toolcards.core.policy.shell.script import read_line
+from toolcards.core.policy.truth import FALSE
 
 # Few words, so that rules and calls often say the same: options, wrappers, and flags that run what cannot be seen.
 PROGRAMS = ["git", "git", "/usr/bin/git", "GIT.exe", "curl", "rm", "sudo git", "env a=b git", "xargs git", "ssh x git"]

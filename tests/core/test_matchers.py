@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from toolcards.core.policy.matching import matchers
 from toolcards.core.policy.matching.matchers import MATCHERS
 from toolcards.core.policy.matching.operands import compile_glob
-from toolcards.core.policy.three_valued import FALSE, TRUE, UNKNOWN, Truth
+from toolcards.core.policy.truth import FALSE, TRUE, UNKNOWN, Truth
 
 T, F, U = TRUE, FALSE, UNKNOWN
 HOSTS = ["good.com", "*.wild.org", "[::1]", "10.0.0.1", "port.net:8443"]

@@ -8,7 +8,7 @@ import pytest
 
 from toolcards.core.policy.decision import Question, decide
 from toolcards.core.policy.language.document import parse
-from toolcards.core.policy.shell.programs import EFFECTS
+from toolcards.core.policy.shell.program_catalog import EFFECTS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "policy.md").read_text(encoding="utf-8")
 DEFAULTS = {"allow": "ask", "ask": "allow", "deny": "allow"}  # so that the answer shows whether the rule holds

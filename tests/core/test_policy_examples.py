@@ -17,7 +17,7 @@ from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.language.presets import PACKS
 from toolcards.core.policy.matching import matchers
 from toolcards.core.policy.matching.matchers import MATCHERS
-from toolcards.core.policy.three_valued import Truth
+from toolcards.core.policy.truth import Truth
 
 PAGE = (Path(__file__).parents[2] / "docs" / "policy.md").read_text()
 TRUTHS = {"holds": Truth.TRUE, "does not hold": Truth.FALSE, "cannot be told": Truth.UNKNOWN}

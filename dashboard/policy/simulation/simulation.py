@@ -19,7 +19,7 @@ from toolcards.core.policy.decision import Decision, Policy, Question, decide
 from toolcards.core.policy.equivalence import footprint
 from toolcards.core.policy.evaluation_context import Asked
 from toolcards.core.policy.rule import truths
-from toolcards.core.policy.three_valued import FALSE
+from toolcards.core.policy.truth import FALSE
 
 EXAMPLES = 20
 GROUPS = 200

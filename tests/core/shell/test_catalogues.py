@@ -6,11 +6,11 @@ from toolcards.core.policy.decision import Effect, Question, decide
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.language.lint import lint
 from toolcards.core.policy.language.presets import PACKS
-from toolcards.core.policy.shell.advice import why_only_some_forms
-from toolcards.core.policy.shell.forms import BadCatalogue
-from toolcards.core.policy.shell.options import Arguments, read_arguments, read_specification
-from toolcards.core.policy.shell.programs import Catalogue, all_names, catalogue, find_program
-from toolcards.core.policy.shell.tools import known_tools, why_not_alone
+from toolcards.core.policy.shell.arguments import Arguments, read_arguments, read_specification
+from toolcards.core.policy.shell.command_prefix import why_only_some_forms
+from toolcards.core.policy.shell.program_catalog import Catalogue, all_names, catalogue, find_program
+from toolcards.core.policy.shell.program_forms import BadCatalogue
+from toolcards.core.policy.shell.tool_catalog import known_tools, why_not_alone
 
 SHELL = ("Bash", "/command")
 

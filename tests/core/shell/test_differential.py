@@ -6,9 +6,9 @@ import pytest
 
 from tests.core.shell.samples import Writer, read_lines
 from tests.core.shell.traced import BASH, STUBS, WRAPPERS, Workshop, run_all
-from toolcards.core.policy.shell.reader import Answer, read_line
-from toolcards.core.policy.shell.wanted import WantedCommands
-from toolcards.core.policy.shell.words import read_words
+from toolcards.core.policy.shell.command_prefix import read_words
+from toolcards.core.policy.shell.rule_operands import WantedCommands
+from toolcards.core.policy.shell.script import Answer, read_line
 
 LINES = 3_000
 SEED = int(os.environ.get("SHELL_SEED", "1"))

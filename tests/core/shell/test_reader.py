@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from toolcards.core.policy.decision import Effect, Question, decide
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.shell.parser import MAX_COMMANDS, parse_line
-from toolcards.core.policy.shell.reader import Answer, read_command, read_line
+from toolcards.core.policy.shell.script import Answer, read_command, read_line
 
 PLAIN = [
     ("ls -la", [("ls", "-la")]),

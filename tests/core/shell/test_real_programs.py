@@ -8,8 +8,8 @@ import pytest
 
 from tests.core.shell.samples import read_lines
 from tests.core.shell.traced import BASH, Workshop, run_all
-from toolcards.core.policy.shell.programs import find_program
-from toolcards.core.policy.shell.reader import Answer, read_line
+from toolcards.core.policy.shell.program_catalog import find_program
+from toolcards.core.policy.shell.script import Answer, read_line
 
 REAL = read_lines("installed")
 pytestmark = pytest.mark.skipif(BASH is None, reason="not here: bash")

@@ -10,7 +10,7 @@ from toolcards.core.policy.evaluation_context import values_at
 from toolcards.core.policy.matching.conditions import Argument, Command, Condition, Label, Rate, When
 from toolcards.core.policy.request import Question
 from toolcards.core.policy.rule import Rule
-from toolcards.core.policy.shell.tools import why_not_alone
+from toolcards.core.policy.shell.tool_catalog import why_not_alone
 
 LARGEST = 2_000  # characters of what was looked at; longer texts are hardly ever the same
 

@@ -13,7 +13,7 @@ from toolcards.core.policy.evaluation_context import MAX_STEPS, Asked, OverBudge
 from toolcards.core.policy.request import Question
 from toolcards.core.policy.rule import Effect, Rule, counts, explained, truths
 from toolcards.core.policy.rule_set import Policy
-from toolcards.core.policy.three_valued import TRUE, Truth
+from toolcards.core.policy.truth import TRUE, Truth
 
 STAGES = (Effect.DENY, Effect.ASK, Effect.ALLOW)
 _TRACE_FACTOR = 8  # a trace asks every condition of every rule, also those that decide nothing

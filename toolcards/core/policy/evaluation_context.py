@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from toolcards.client.common.canonical_json import MAX_NODES
 from toolcards.core.policy.request import Question
-from toolcards.core.policy.shell.reader import Script, read_command
-from toolcards.core.policy.shell.tools import find_tool, why_not_alone
+from toolcards.core.policy.shell.script import Script, read_command
+from toolcards.core.policy.shell.tool_catalog import find_tool, why_not_alone
 
 # About fifty conditions on every value of the largest input; ordinary calls take fewer than 100.
 MAX_STEPS = 500_000

@@ -9,7 +9,7 @@ from toolcards.client.common.canonical_json import NotCanonical, digest, escape
 from toolcards.core.policy.evaluation_context import Asked, OverBudget
 from toolcards.core.policy.request import Question
 from toolcards.core.policy.rule import Clause
-from toolcards.core.policy.three_valued import TRUE
+from toolcards.core.policy.truth import TRUE
 
 
 @dataclass(frozen=True)

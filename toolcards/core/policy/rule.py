@@ -10,8 +10,8 @@ from typing import Any
 
 from toolcards.core.policy.evaluation_context import Asked, OverBudget
 from toolcards.core.policy.matching.conditions import Command, Condition
-from toolcards.core.policy.shell.reader import Segment
-from toolcards.core.policy.three_valued import FALSE, OPAQUE, TRUE, Truth, negate
+from toolcards.core.policy.shell.script import Segment
+from toolcards.core.policy.truth import FALSE, OPAQUE, TRUE, Truth, negate
 
 REASONS = ("optional", "on_deny", "always")
 GRANTS = ("once", "run", "until")

@@ -13,8 +13,8 @@ from toolcards.client.common.lookalikes import LONGEST_LETTER
 from toolcards.core.policy import tool_names
 from toolcards.core.policy.evaluation_context import Asked
 from toolcards.core.policy.rule import Rule
+from toolcards.core.policy.shell.command_prefix import reachable
 from toolcards.core.policy.shell.globs import SIGNS, may_be
-from toolcards.core.policy.shell.words import reachable
 
 
 class Index:

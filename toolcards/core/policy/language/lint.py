@@ -10,8 +10,7 @@ from toolcards.core.policy.language.document import ArgumentDoc, AskDoc, ClauseD
 from toolcards.core.policy.matching.operands import compile_glob
 from toolcards.core.policy.rule import AskTerms, Rule
 from toolcards.core.policy.rule_set import Policy
-from toolcards.core.policy.shell.advice import why_only_some_forms
-from toolcards.core.policy.shell.words import read_words
+from toolcards.core.policy.shell.command_prefix import read_words, why_only_some_forms
 
 _LOOSE = frozenset({"prefix", "glob", "re2"})
 _LABELS = ("tool", "kind", "source", "agent", "user", "env", "run")

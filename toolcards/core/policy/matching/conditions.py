@@ -13,9 +13,9 @@ from toolcards.core.policy.matching import matchers
 from toolcards.core.policy.matching.matchers import Matcher
 from toolcards.core.policy.matching.operands import compile_glob
 from toolcards.core.policy.request import Question
-from toolcards.core.policy.shell.reader import Answer, Script, Segment
-from toolcards.core.policy.shell.wanted import WantedCommands, WantedEffects
-from toolcards.core.policy.three_valued import FALSE, OPAQUE, TRUE, UNKNOWN, Truth
+from toolcards.core.policy.shell.rule_operands import WantedCommands, WantedEffects
+from toolcards.core.policy.shell.script import Answer, Script, Segment
+from toolcards.core.policy.truth import FALSE, OPAQUE, TRUE, UNKNOWN, Truth
 
 Texts = Callable[[Question], tuple[str, ...]]
 
@@ -184,7 +184,7 @@ _WIDE_STEPS = 4  # what it takes to ask whether a short command may run one that
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A question about the shell command at a path: what it begins with, or what it does; see `shell.wanted`.
+    """A question about the shell command at a path: what it begins with, or what it does; see `shell.rule_operands`.
 
     `named`: keys of the input about which other conditions of the same clause say something.
     `names_tool`: the rule says for which tools it is meant.

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from toolcards.core.policy.three_valued import UNDECIDED
+from toolcards.core.policy.truth import UNDECIDED
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -29,10 +29,10 @@ from toolcards.core.policy.matching.hosts import (
 )
 from toolcards.core.policy.matching.operands import TYPES, Shape
 from toolcards.core.policy.matching.paths import Place, inside, parsed_path, wanted_path
-from toolcards.core.policy.shell.reader import Answer, read_command
-from toolcards.core.policy.shell.wanted import WantedCommands, WantedEffects, read_effect
-from toolcards.core.policy.shell.words import Words, read_words
-from toolcards.core.policy.three_valued import FALSE, TRUE, UNDECIDED, UNKNOWN, Truth, truth_of
+from toolcards.core.policy.shell.command_prefix import Words, read_words
+from toolcards.core.policy.shell.rule_operands import WantedCommands, WantedEffects, read_effect
+from toolcards.core.policy.shell.script import Answer, read_command
+from toolcards.core.policy.truth import FALSE, TRUE, UNDECIDED, UNKNOWN, Truth, truth_of
 
 Value: TypeAlias = Any  # the agent's own JSON
 

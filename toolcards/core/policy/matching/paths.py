@@ -6,7 +6,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-from toolcards.core.policy.three_valued import UNDECIDED
+from toolcards.core.policy.truth import UNDECIDED
 
 
 @dataclass(frozen=True, slots=True)

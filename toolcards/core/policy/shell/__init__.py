@@ -1,5 +1,6 @@
-"""Shell commands: what a line runs and does, as far as it can be told.
+"""Shell commands: what a line runs and does, as far as static reading can tell.
 
-`parser` accepts plain lines only, `programs` and `tools` hold the catalogues, `judgement` says what one command does,
-`wrappers` what stands behind it; `reader` puts that together for a line, `wanted` is what rules ask.
+`parser` accepts plain lines only; `program_catalog` and `tool_catalog` read the TOML catalogs next to them; `analysis`
+computes the effects of one command and `wrappers` finds the commands behind sudo, env or sh -c. `script` combines this
+for a whole line, and `rule_operands` holds what rules compare it with.
 """

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from toolcards.core.policy.shell.forms import Form
-from toolcards.core.policy.shell.options import Arguments
+from toolcards.core.policy.shell.arguments import Arguments
+from toolcards.core.policy.shell.program_forms import Form
 
 NOWHERE: frozenset[int] = frozenset()
 SIGNS = re.compile(r"[*?\[]")

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from toolcards.core.policy.shell.analysis import Judgement, judge
+from toolcards.core.policy.shell.arguments import could_mean
 from toolcards.core.policy.shell.globs import NO_GLOBS
-from toolcards.core.policy.shell.judgement import Judgement, judge
-from toolcards.core.policy.shell.options import could_mean
 from toolcards.core.policy.shell.parser import parse_line
-from toolcards.core.policy.shell.programs import Form, find_program
+from toolcards.core.policy.shell.program_catalog import Form, find_program
 
 MAX_VIEWS = 64
 MAX_DEPTH = 6

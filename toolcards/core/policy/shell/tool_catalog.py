@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
-from toolcards.core.policy.shell.programs import BadCatalogue
+from toolcards.core.policy.shell.program_catalog import BadCatalogue
 
 LISTS = ("", "words", "lines")
 # Reasons are stored in the clear, so they name no argument that only the agent knows.

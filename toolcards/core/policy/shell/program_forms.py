@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from toolcards.core.policy.shell.options import STYLES, read_specification
+from toolcards.core.policy.shell.arguments import STYLES, read_specification
 
 EFFECTS = ("deletes", "writes", "sends", "runs")
 HELP = "--version --help"

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from toolcards.core.policy.shell.arguments import Arguments, could_mean, read_arguments
 from toolcards.core.policy.shell.globs import NO_GLOBS, Globs
-from toolcards.core.policy.shell.inner import inner_commands, scatters
-from toolcards.core.policy.shell.options import Arguments, could_mean, read_arguments
+from toolcards.core.policy.shell.nested_commands import inner_commands, scatters
 from toolcards.core.policy.shell.parser import Command
-from toolcards.core.policy.shell.programs import EFFECTS, Form, bare_name, find_program, is_plain_name
+from toolcards.core.policy.shell.program_catalog import EFFECTS, Form, bare_name, find_program, is_plain_name
 
 MAX_DEPTH = 6
 ALL = frozenset(EFFECTS)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from toolcards.core.policy.shell.forms import Form
+from toolcards.core.policy.shell.arguments import Arguments
 from toolcards.core.policy.shell.globs import Globs, Scatter
-from toolcards.core.policy.shell.options import Arguments
 from toolcards.core.policy.shell.parser import Command, parse_line
+from toolcards.core.policy.shell.program_forms import Form
 
 _VARIES = re.compile(r"[*?\[]|\{\}")
 _REPLACES = frozenset({"-I", "-i", "--replace"})

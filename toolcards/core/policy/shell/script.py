@@ -12,12 +12,12 @@ from enum import IntEnum
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 
+from toolcards.core.policy.shell.analysis import ALL, Judgement, depends_on_folder, judge, locate, moves
+from toolcards.core.policy.shell.arguments import read_arguments
+from toolcards.core.policy.shell.command_prefix import Words, program_names
 from toolcards.core.policy.shell.globs import NO_GLOBS, SIGNS, Globs, may_be
-from toolcards.core.policy.shell.judgement import ALL, Judgement, depends_on_folder, judge, locate, moves
-from toolcards.core.policy.shell.options import read_arguments
 from toolcards.core.policy.shell.parser import MAX_BYTES, Command, Parsed, parse_line
-from toolcards.core.policy.shell.programs import EFFECTS, all_names, bare_name
-from toolcards.core.policy.shell.words import Words, program_names
+from toolcards.core.policy.shell.program_catalog import EFFECTS, all_names, bare_name
 from toolcards.core.policy.shell.wrappers import Peeled, peel
 
 

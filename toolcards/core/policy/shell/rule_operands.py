@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from toolcards.core.policy.shell.programs import EFFECTS, catalogue
-from toolcards.core.policy.shell.reader import Answer, Script, Segment
-from toolcards.core.policy.shell.words import Words
+from toolcards.core.policy.shell.command_prefix import Words
+from toolcards.core.policy.shell.program_catalog import EFFECTS, catalogue
+from toolcards.core.policy.shell.script import Answer, Script, Segment
 
 ONLY_LOOKS = "none"
 

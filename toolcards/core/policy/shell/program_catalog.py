@@ -10,7 +10,7 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
 
-from toolcards.core.policy.shell.forms import EFFECTS, BadCatalogue, Form, read_form
+from toolcards.core.policy.shell.program_forms import EFFECTS, BadCatalogue, Form, read_form
 
 __all__ = ["EFFECTS", "BadCatalogue", "Catalogue", "Form", "catalogue", "find_program"]
 _VERSION = re.compile(r"([a-z+-]*[a-z+])(-?)([0-9]+(?:\.[0-9]+)*)[a-z]?")
