@@ -171,7 +171,7 @@ def load_memory(row: Run) -> RunMemory:
 def _load_sequencer(row: Run, board: RunState) -> ToolEventSequencer:
     last = Event.objects.filter(run=row).order_by("-seq")[:TAIL_LENGTH]
     return ToolEventSequencer.from_log(
-        board, (LoggedFact(event.ordinal, event.seq, event.readable_fact, event.applied) for event in last)
+        board.cards, (LoggedFact(event.ordinal, event.seq, event.readable_fact, event.applied) for event in last)
     )
 
 
