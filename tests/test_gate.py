@@ -175,7 +175,7 @@ def test_one_bad_piece_of_work_does_not_lose_its_neighbours(source: Any, a_run: 
         def finish(self, error: Exception | None) -> None:
             self.error = error
 
-    broken, good = Broken(), gate.agents.run_commands.Beat(source, "good")
+    broken, good = Broken(), gate.agents.run_commands.RecordHeartbeat(source, "good")
     group_commit.commit([broken, good])
     assert isinstance(broken.error, RuntimeError)
     assert good.error is None
@@ -271,6 +271,6 @@ class Note(Command):
 
 def test_who_waits_for_the_journal_waits_for_what_it_has_taken_and_not_begun() -> None:
     writer, work = Hesitant(), Note()
-    writer.put(work)
+    writer.enqueue(work)
     writer.drain(PATIENCE)
     assert work.over

@@ -23,8 +23,8 @@ from toolcards.gate.approvals.votes import Ballot
 from toolcards.gate.decisions import plugins
 from toolcards.gate.decisions.decision_request import DecideCall, DecisionRequest
 from toolcards.gate.decisions.plugins import PluginInquiry
-from toolcards.gate.maintenance import pulse, retention
 from toolcards.gate.maintenance import rebuild as rebuilding
+from toolcards.gate.maintenance import retention
 from toolcards.gate.policy_store import VersionConflict, activate, get_active_version_number, load_draft, replace_draft
 from toolcards.gate.refusals import (
     AlreadyDecided,
@@ -36,7 +36,7 @@ from toolcards.gate.refusals import (
     RequestRefused,
     TooLate,
 )
-from toolcards.gate.writer import group_commit
+from toolcards.gate.writer import group_commit, timekeeping
 from toolcards.gate.writer.group_commit import CommitUnknown
 from toolcards.models import Source
 
@@ -59,7 +59,7 @@ def get_oldest_wait() -> float:
 
 async def arecord_pulse() -> float | None:
     """Move the pulse of the installation on, a small write; return when it last was, None for the first time."""
-    before: float | None = await group_commit.submit(pulse.Beat())
+    before: float | None = await group_commit.submit(timekeeping.AdvancePulse())
     return before
 
 

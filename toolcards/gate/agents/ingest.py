@@ -239,14 +239,14 @@ class Stream:
                     self._rest = [(facts[told:], at, number), *self._taken[place + 1 :]]
                     return
             if number:
-                memory.note(number)
+                memory.record_number(number)
         self._grow(tx, memory, growing)
 
     @staticmethod
     def _facts(memory: RunMemory, said: Any) -> list[Any]:
         """Return the frame's facts; a frame of an unknown kind has none, and is counted."""
         if type(said) is SkippedFrame:
-            memory.skip(said.kind)
+            memory.count_skipped(said.kind)
             return []
         return said  # type: ignore[no-any-return]
 
@@ -267,7 +267,7 @@ class Stream:
     def _noted(self, memory: RunMemory, number: SequenceNumber) -> bool:
         new = self._is_new(memory, number)
         if new:
-            memory.note(number)
+            memory.record_number(number)
         return new
 
     def _grow(self, tx: Transaction, memory: RunMemory, growing: list[Any]) -> list[Any]:

@@ -95,6 +95,6 @@ class RestoreCards(Command):
         )  # fmt: skip
         mended.dirty = set(board.cards)
         for card in board.cards.values():
-            mended.count(card)
+            mended.update_counts(card)
         tx.runs[row.pk] = mended
         tx.after_write.append(lambda: run_cache.discard(row.pk))

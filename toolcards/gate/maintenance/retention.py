@@ -29,7 +29,7 @@ from toolcards.core.runs.run_state import RunState
 from toolcards.encryption import Closed
 from toolcards.gate.agents import idempotency
 from toolcards.gate.writer import group_commit, run_cache
-from toolcards.gate.writer.bulk_sql import clean_text, update_facts
+from toolcards.gate.writer.bulk_sql import FactUpdate, clean_text, update_facts
 from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Event, Receipt, ReceiptPart, Run, ToolCall, Vote
@@ -136,9 +136,13 @@ def _plan_rewrite(run: Run, hide: Redactor) -> tuple[RewriteRun | None, str]:
     fault = differs(scrub.before, board) or _compare_stored(run, board)
     if fault:
         return None, fault
-    new = ((dump(fact), kept) for fact, kept in zip(told, applied, strict=True))
-    rows = [(*now, run.pk, at[1]) for now, was, at in zip(new, old, places, strict=True) if now != was]
-    return RewriteRun(run, board, rows, hide), ""
+    new = ((dump(fact), is_applied) for fact, is_applied in zip(told, applied, strict=True))
+    updates = [
+        FactUpdate(*masked, run.pk, seq)
+        for masked, stored, (_, seq) in zip(new, old, places, strict=True)
+        if masked != stored
+    ]
+    return RewriteRun(run, board, updates, hide), ""
 
 
 def _compare_stored(run: Run, board: RunState) -> str:
@@ -151,9 +155,9 @@ def _compare_stored(run: Run, board: RunState) -> str:
 class RewriteRun(Command):
     """Write a run's masked log, and all that was made of it. The answer is whether that was done."""
 
-    def __init__(self, run: Run, board: RunState, rows: list[tuple[Any, ...]], hide: Redactor) -> None:
+    def __init__(self, run: Run, board: RunState, updates: list[FactUpdate], hide: Redactor) -> None:
         super().__init__()
-        self.run, self.board, self.rows, self.hide = run, board, rows, hide
+        self.run, self.board, self.updates, self.hide = run, board, updates, hide
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
@@ -161,9 +165,9 @@ class RewriteRun(Command):
         row: Any = Run.objects.select_for_update().filter(pk=self.run.pk).first()
         if row is None or row.seq != self.run.seq or row.ended_at is None or row.scrubbed_at is not None:
             return  # it has moved on meanwhile, or another process was here
-        if self.rows:
+        if self.updates:
             with allow_event_changes(), connection.cursor() as cursor:
-                update_facts(cursor, self.rows)
+                update_facts(cursor, self.updates)
             self._write_cards(tx, row)
         texts = self._write_texts(row)
         columns = {"scrubbed_at": datetime.fromtimestamp(tx.now, UTC), "updated_at": row.updated_at}
@@ -173,8 +177,8 @@ class RewriteRun(Command):
             Run.objects.filter(pk=row.pk).update(**columns)
 
         tx.after_write.append(mark)
-        if self.rows or texts:
-            detail = {"masked": {"events": len(self.rows), "texts": texts}}
+        if self.updates or texts:
+            detail = {"masked": {"events": len(self.updates), "texts": texts}}
             tx.audit_acts.append(Act("retention", "timeout", run=row.name, detail=detail, at=tx.now))
         self.answer = True
 
@@ -190,7 +194,7 @@ class RewriteRun(Command):
         )  # fmt: skip
         written.dirty = set(cards)
         for card in cards.values():
-            written.count(card)
+            written.update_counts(card)
         tx.runs[row.pk] = written
 
     def _write_texts(self, row: Any) -> int:

@@ -1,44 +1,120 @@
-"""The raw statements of the hot rows (events, calls, runs): sealed on their way, and values fit for their columns."""
+"""Bulk SQL for the busiest tables: events, calls and runs.
 
-# ruff: noqa: S608 - what is put into the statements are the columns named here
+Each row is a named tuple whose fields are the columns of its statement, in order. Sealed columns are encrypted here.
+"""
+
+# ruff: noqa: S608 - the statements consist of the column names in this module
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import connection
 
 from toolcards.core.calls.card import Card
+from toolcards.core.calls.card_codec import dump_card
 from toolcards.models import Event, Run, ToolCall
 from toolcards.models.calls import BEYOND_CONTROL
 
-Rows = list[tuple[Any, ...]]
-_INSERT_EVENT = "INSERT INTO toolcards_event (run_id, seq, at, ordinal, fact, applied) VALUES (%s, %s, %s, %s, %s, %s)"
-_COPY_EVENTS = "COPY toolcards_event (run_id, seq, at, ordinal, fact, applied) FROM STDIN"
-SEARCH_COLUMNS = (  # what calls are looked for by; `get_search_values` reads them from the card
+SEARCH_COLUMNS = (  # what calls are searched by; `get_search_values` reads them from the card
     "call_id", "tool", "kind", "agent", "state", "soft", "waiting", "removed", "rev", "seq", "first_seq",
     "beyond_control",
 )  # fmt: skip
-_CALL_COLUMNS = (
-    "run_id", "ordinal", *SEARCH_COLUMNS, "started_at", "requested_at", "finished_at", "card", "text", "text_seq",
-)  # fmt: skip
+
+
+class EventRow(NamedTuple):
+    """A new row of the event log. `at`: epoch seconds; `fact`: its JSON in clear text."""
+
+    run_id: int
+    seq: int
+    at: float
+    ordinal: int
+    fact: str
+    applied: bool
+
+
+class FactUpdate(NamedTuple):
+    """The masked fact of an event, and the run and position of that event."""
+
+    fact: str
+    applied: bool
+    run_id: int
+    seq: int
+
+
+class CallRow(NamedTuple):
+    """A whole row of a tool call. The card and its text are in clear; times are as the database adapter wants them."""
+
+    run_id: int
+    ordinal: int
+    call_id: str
+    tool: str
+    kind: str
+    agent: str
+    state: str
+    soft: bool
+    waiting: bool
+    removed: bool
+    rev: int
+    seq: int
+    first_seq: int
+    beyond_control: bool
+    started_at: Any
+    requested_at: Any
+    finished_at: Any
+    card: str
+    text: str
+    text_seq: int
+
+
+class CallPosition(NamedTuple):
+    """The new revision and log position of a call whose text grew too little to be written again."""
+
+    rev: int
+    seq: int
+    run_id: int
+    ordinal: int
+
+
+class RunRow(NamedTuple):
+    """The columns of a run that the gate updates. A row with another `masked_seq` must be masked again."""
+
+    agent: str
+    title: str
+    protocol: str
+    mode: str
+    status: str
+    reason: str
+    updated_at: Any
+    ended_at: Any
+    alive_until: float | None
+    seq: int
+    calls: int
+    counts: str
+    skipped: int
+    skipped_kinds: str
+    context: str
+    numbers: str
+    masked_seq: int
+    id: int
+
+
+_EVENT_COLUMNS = ", ".join(EventRow._fields)
+_INSERT_EVENT = f"INSERT INTO toolcards_event ({_EVENT_COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s)"
+_COPY_EVENTS = f"COPY toolcards_event ({_EVENT_COLUMNS}) FROM STDIN"
+_UPDATE_FACT = "UPDATE toolcards_event SET fact = %s, applied = %s WHERE run_id = %s AND seq = %s"
 _WRITE_CALL = (
-    f"INSERT INTO toolcards_toolcall ({', '.join(_CALL_COLUMNS)}) VALUES ({', '.join(['%s'] * len(_CALL_COLUMNS))})"
-    " ON CONFLICT (run_id, ordinal) DO UPDATE SET " + ", ".join(f"{c} = excluded.{c}" for c in _CALL_COLUMNS[2:])
+    f"INSERT INTO toolcards_toolcall ({', '.join(CallRow._fields)})"
+    f" VALUES ({', '.join('%s' for _ in CallRow._fields)}) ON CONFLICT (run_id, ordinal) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in CallRow._fields if name not in {"run_id", "ordinal"})
 )
-UPDATE_CALL_POSITION = "UPDATE toolcards_toolcall SET rev = %s, seq = %s WHERE run_id = %s AND ordinal = %s"
-_RUN_COLUMNS = (
-    "agent", "title", "protocol", "mode", "status", "reason", "updated_at", "ended_at", "alive_until", "seq", "calls",
-    "counts", "skipped", "skipped_kinds", "context", "numbers",
-)  # fmt: skip
-_WRITE_RUN = (  # a run with new facts is one that retention has not seen
-    f"UPDATE toolcards_run SET {', '.join(f'{c} = %s' for c in _RUN_COLUMNS)},"
+_UPDATE_POSITION = "UPDATE toolcards_toolcall SET rev = %s, seq = %s WHERE run_id = %s AND ordinal = %s"
+_RUN_COLUMNS = [name for name in RunRow._fields if name not in {"masked_seq", "id"}]
+_UPDATE_RUN = (
+    f"UPDATE toolcards_run SET {', '.join(f'{name} = %s' for name in _RUN_COLUMNS)},"
     " scrubbed_at = CASE WHEN seq = %s THEN scrubbed_at ELSE NULL END WHERE id = %s"
 )
-
-
-_UPDATE_FACT = "UPDATE toolcards_event SET fact = %s, applied = %s WHERE run_id = %s AND seq = %s"
 
 
 def _get_sealer(model: Any, name: str) -> Callable[[Iterable[str]], list[str]]:
@@ -50,8 +126,42 @@ _seal_facts, _seal_contexts = _get_sealer(Event, "fact"), _get_sealer(Run, "cont
 _seal_cards, _seal_texts = _get_sealer(ToolCall, "card"), _get_sealer(ToolCall, "text")
 
 
+def insert_events(cursor: Any, events: list[EventRow]) -> None:
+    """Append events to the log, on PostgreSQL with COPY, which takes half the time."""
+    facts = _seal_facts(event.fact for event in events)
+    rows = [
+        (event.run_id, event.seq, event.at, event.ordinal, fact, event.applied)
+        for event, fact in zip(events, facts, strict=True)
+    ]
+    if connection.vendor != "postgresql":
+        cursor.executemany(_INSERT_EVENT, rows)
+        return
+    with connection.wrap_database_errors, cursor.copy(_COPY_EVENTS) as copy:  # Django does not wrap errors of COPY
+        for row in rows:
+            copy.write_row(row)
+
+
+def update_facts(cursor: Any, updates: list[FactUpdate]) -> None:
+    """Replace facts in the log. Only retention may call this."""
+    facts = _seal_facts(update.fact for update in updates)
+    rows = [update._replace(fact=fact) for update, fact in zip(updates, facts, strict=True)]
+    cursor.executemany(_UPDATE_FACT, rows)
+
+
+def build_call_row(run_id: int, card: Card) -> CallRow:
+    """Return the row of the card's call."""
+    card_text = str(card.text)
+    text = clean_text(card_text)
+    card_json = dump_card(card, with_text=text != card_text)  # keeps characters that the column cannot hold
+    return CallRow(
+        run_id, card.ordinal, *get_search_values(card),
+        adapt_timestamp(card.times.started), adapt_timestamp(card.times.requested),
+        adapt_timestamp(card.times.finished), card_json, text, card.seq,
+    )  # fmt: skip
+
+
 def get_search_values(card: Card) -> tuple[Any, ...]:
-    """Return the columns `FOUND_BY` as the card has them."""
+    """Return the card's values of `SEARCH_COLUMNS`, in their order."""
     return (
         fit_text(card.call_id, 300), fit_text(card.tool.name, 300), card.tool.kind,
         fit_text(" › ".join(card.agent_path), 300),
@@ -60,45 +170,31 @@ def get_search_values(card: Card) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def insert_events(cursor: Any, events: Rows) -> None:
-    """Add to the log: COPY where there is COPY, it is twice as fast."""
-    facts = _seal_facts(event[4] for event in events)
-    rows = [(*event[:4], fact, event[5]) for event, fact in zip(events, facts, strict=True)]
-    if connection.vendor != "postgresql":
-        cursor.executemany(_INSERT_EVENT, rows)
-        return
-    with connection.wrap_database_errors, cursor.copy(_COPY_EVENTS) as copy:  # Django does not wrap what COPY raises
-        for row in rows:
-            copy.write_row(row)
+def write_calls(cursor: Any, calls: list[CallRow]) -> None:
+    """Insert or update these calls."""
+    cards, texts = _seal_cards(call.card for call in calls), _seal_texts(call.text for call in calls)
+    rows = [call._replace(card=card, text=text) for call, card, text in zip(calls, cards, texts, strict=True)]
+    cursor.executemany(_WRITE_CALL, rows)
 
 
-def update_facts(cursor: Any, rows: Rows) -> None:
-    """Put other facts, each a (fact, applied, run, seq), into the log: retention alone may do that."""
-    facts = _seal_facts(row[0] for row in rows)
-    cursor.executemany(_UPDATE_FACT, [(fact, *row[1:]) for row, fact in zip(rows, facts, strict=True)])
+def update_positions(cursor: Any, positions: list[CallPosition]) -> None:
+    """Update revision and log position of existing calls."""
+    cursor.executemany(_UPDATE_POSITION, positions)
 
 
-def write_calls(cursor: Any, rows: Rows) -> None:
-    """Write these calls, whether or not they are there."""
-    cards, texts = _seal_cards(row[-3] for row in rows), _seal_texts(row[-2] for row in rows)
-    sealed = zip(rows, cards, texts, strict=True)
-    cursor.executemany(_WRITE_CALL, [(*row[:-3], card, text, row[-1]) for row, card, text in sealed])
-
-
-def write_runs(cursor: Any, rows: Rows) -> None:
-    """Write these runs, which are there."""
-    contexts = _seal_contexts(row[-4] for row in rows)
-    sealed = zip(rows, contexts, strict=True)
-    cursor.executemany(_WRITE_RUN, [(*row[:-4], context, *row[-3:]) for row, context in sealed])
+def update_runs(cursor: Any, runs: list[RunRow]) -> None:
+    """Update existing runs."""
+    contexts = _seal_contexts(run.context for run in runs)
+    cursor.executemany(_UPDATE_RUN, [run._replace(context=text) for run, text in zip(runs, contexts, strict=True)])
 
 
 def fit_text(text: str, size: int) -> str:
-    """Return the text fit for a database column: no NUL, no lone surrogates, not too long."""
+    """Return the text as a database column can hold it: no NUL, no lone surrogates, at most `size` characters."""
     return clean_text(text)[:size]
 
 
 def clean_text(text: str) -> str:
-    """Return the text without what PostgreSQL refuses; the card keeps the original."""
+    """Replace the characters that PostgreSQL refuses: NUL and lone surrogates."""
     if "\x00" in text:
         text = text.replace("\x00", "\ufffd")
     if text.isascii():
@@ -107,7 +203,7 @@ def clean_text(text: str) -> str:
 
 
 def adapt_timestamp(at: float) -> Any:
-    """Return epoch seconds as the database wants a timestamp."""
+    """Convert epoch seconds to the database's timestamp, 0 to None."""
     if not at:
         return None
     return connection.ops.adapt_datetimefield_value(datetime.fromtimestamp(at, UTC))

@@ -32,16 +32,16 @@ class Outbox:
     def __init__(self) -> None:
         self.payloads: list[tuple[RunMemory, dict[str, Any]]] = []
 
-    def note(self, memory: RunMemory, before: Card | None, after: Card, fact: f.AnyFact, events: list[str]) -> None:
+    def add(self, memory: RunMemory, before: Card | None, after: Card, fact: f.AnyFact, events: list[str]) -> None:
         """Remember what happened to the call between the two cards. Whatever goes wrong here changes no outcome."""
-        self._note(memory, before, after, events, memory.seq, fact.at)
+        self._add(memory, before, after, events, memory.seq, fact.at)
 
-    def settle(self, memory: RunMemory, held: PendingEnd) -> None:
+    def add_settled(self, memory: RunMemory, held: PendingEnd) -> None:
         """Remember that the call ended well, some facts ago."""
         card = held.card
-        self._note(memory, None, card, list(END_EVENTS), held.position, card.times.finished)
+        self._add(memory, None, card, list(END_EVENTS), held.position, card.times.finished)
 
-    def _note(
+    def _add(
         self, memory: RunMemory, before: Card | None, after: Card, events: list[str], position: int, at: float
     ) -> None:
         try:
@@ -52,7 +52,7 @@ class Outbox:
                 raise
             log.exception("telling: %s of %s is not told", after.call_id, memory.row.name)
 
-    def ended(self, memory: RunMemory, fact: f.RunEnded) -> None:
+    def add_run_end(self, memory: RunMemory, fact: f.RunEnded) -> None:
         """Remember that the run failed."""
         if fact.outcome in {"error", "truncated"} and not fact.lane:
             self.payloads.append((memory, build_run_payload(memory, fact)))

@@ -1,7 +1,8 @@
-"""The runs we know by heart: boards kept between transactions, valid only while nobody else wrote the run.
+"""A cache of runs: their boards are kept between transactions.
 
-A memory is trusted when its `seq` and its skipped frames equal the run row's and retention has not masked the run
-since, checked under the row's lock; else it is loaded anew, so any process may take the next frame of any run.
+An entry is valid if its `seq` and its count of skipped frames equal the run row's, and retention has not masked the
+run since. The transaction checks this under the row's lock and reloads a stale entry, so any process can take the
+next frame of any run.
 """
 
 from __future__ import annotations
@@ -15,77 +16,77 @@ from typing import Any
 from toolcards.audit.trail import redactor
 from toolcards.core.calls.card import Card, CardApproval
 from toolcards.core.calls.tool_events import TAIL_LENGTH, LoggedFact, ToolEventSequencer
-from toolcards.core.runs import sequence_set as numbers
+from toolcards.core.runs import sequence_set
 from toolcards.core.runs.run_state import RunContext, RunState
 from toolcards.core.runs.skipped_frames import SkippedFrames
 from toolcards.encryption import Closed
 from toolcards.gate.refusals import Undecryptable
-from toolcards.gate.writer.bulk_sql import fit_text
+from toolcards.gate.writer.bulk_sql import EventRow, fit_text
 from toolcards.models import Event, Run, ToolCall
 from toolcards.models.runs import CLOSED, UNREADABLE
 
 MAX_RUNS = 2_000
 KIND_LIMIT = 1_000  # characters of an unknown kind that are searched for secrets; fewer are kept
-_CLOSED = "What is known of this run cannot be read: its key is not here, or another version wrote it."
+_UNREADABLE_RUN = "This run cannot be read: its encryption key is missing, or another version wrote it."
 STATUS_BY_END = {"": "running", "ok": "finished", "not-executed": "finished", "interrupt": "finished"}
 
 
 @dataclass
 class RunMemory:
-    """A run inside the gate: its board, its row, and what the open transaction has yet to write."""
+    """A cached run: its board, its row, and what the open transaction has yet to write."""
 
     row: Run
     board: RunState
     seq: int
-    numbers: list[Any]  # of the sender's frames, see core.numbers
+    numbers: list[Any]  # sequence numbers of the sender's frames (core/runs/sequence_set.py)
     counts: Counter[str]
-    states: dict[int, str]  # ordinal -> state as counted
+    states: dict[int, str]  # ordinal -> the state under which `counts` has it
     waiting: set[int]
-    asks: dict[int, CardApproval]  # ordinal -> approval as its row has it
+    asks: dict[int, CardApproval]  # ordinal -> the approval as stored
     skipped: SkippedFrames
     text_sizes: dict[int, int] = field(default_factory=dict)  # ordinal -> length of the text in the row
-    events: list[tuple[Any, ...]] = field(default_factory=list)
+    events: list[EventRow] = field(default_factory=list)
     dirty: set[int] = field(default_factory=set)
-    touched: bool = False  # the run's row alone is to be written
+    touched: bool = False  # the row must be written even without new events
     sequencer: ToolEventSequencer = field(default_factory=ToolEventSequencer)
-    offers: tuple[int, dict[str, Any]] | None = None  # the tools it announced, as `preparing` last read them
+    offers: tuple[int, dict[str, Any]] | None = None  # announced tools, as preflight last read them
 
     @property
     def row_version(self) -> tuple[int, bool, int]:
-        """What the run's row says if this memory is still true: seq, whether secrets are unmasked, frames skipped."""
+        """The seq, unmasked flag and skipped frames that the row has while this entry is valid."""
         return self.seq, self.row.scrubbed_at is None, self.skipped.total
 
     @property
     def status(self) -> str:
-        """The contract's word for how the run is."""
+        """The run's status as the API names it."""
         if self.waiting:
             return "waiting"
-        ended = self.board.context.ended
-        return STATUS_BY_END.get(ended, ended)
+        end = self.board.context.ended
+        return STATUS_BY_END.get(end, end)
 
-    def is_new(self, number: numbers.SequenceNumber) -> bool:
-        """Return whether the sender's frame of that number was not told yet; raises numbers.TooManyGaps."""
-        return numbers.is_new(self.numbers, number)
+    def is_new(self, number: sequence_set.SequenceNumber) -> bool:
+        """Return whether the sender's frame of that number is new; raises sequence_set.TooManyGaps."""
+        return sequence_set.is_new(self.numbers, number)
 
-    def note(self, number: numbers.SequenceNumber) -> None:
-        """Keep that the sender's frame was told; numbers may arrive out of order over several sockets."""
+    def record_number(self, number: sequence_set.SequenceNumber) -> None:
+        """Remember a recorded frame's number; several sockets can deliver numbers out of order."""
         self.touched = True
-        numbers.add(self.numbers, number)
+        sequence_set.add(self.numbers, number)
 
-    def skip(self, kind: str) -> None:
-        """Count a frame of a kind that its adapter does not know."""
+    def count_skipped(self, kind: str) -> None:
+        """Count a frame of a kind unknown to its adapter."""
         self.touched = True
         self.skipped.count(
             kind if kind in self.skipped.kinds else fit_text(redactor().text(kind[:KIND_LIMIT]), KIND_LIMIT)
         )
 
     @property
-    def skipped_more(self) -> bool:
-        """Whether frames were skipped since the row was written."""
+    def has_new_skips(self) -> bool:
+        """Return whether frames were skipped since the row was written."""
         return self.skipped.total != self.row.skipped
 
-    def count(self, card: Card) -> None:
-        """Keep the number of calls per state; a removed card counts no more."""
+    def update_counts(self, card: Card) -> None:
+        """Update the number of calls per state; removed cards do not count."""
         before = self.states.pop(card.ordinal, "")
         if before:
             self.counts[before] -= 1
@@ -104,28 +105,28 @@ _lock = threading.Lock()
 
 
 def find_pk(source_id: int, name: str) -> int | None:
-    """Return the pk of a run we have in memory."""
+    """Return the pk of a cached run, or None."""
     return _names.get((source_id, name))
 
 
 def get(pk: int) -> RunMemory | None:
-    """Return the memory of the run, if there is one; the caller checks its `seq`."""
+    """Return the cached run, or None. The caller checks that it is valid."""
     return _cache.get(pk)
 
 
 def put(memory: RunMemory) -> None:
-    """Remember the run; the longest unused one is forgotten when there are too many."""
+    """Cache the run; drop the least recently used one if there are more than `MAX_RUNS`."""
     with _lock:
         _cache[memory.row.pk] = memory
         _cache.move_to_end(memory.row.pk)
         _names[(memory.row.source_id, memory.row.name)] = memory.row.pk
         if len(_cache) > MAX_RUNS:
-            _, old = _cache.popitem(last=False)
-            _names.pop((old.row.source_id, old.row.name), None)
+            _, oldest = _cache.popitem(last=False)
+            _names.pop((oldest.row.source_id, oldest.row.name), None)
 
 
 def discard(pk: int) -> None:
-    """Drop what we think of the run: somebody else wrote it, or our own writing was rolled back."""
+    """Drop the run, because another process wrote it or our transaction was rolled back."""
     with _lock:
         memory = _cache.pop(pk, None)
         if memory:
@@ -133,28 +134,28 @@ def discard(pk: int) -> None:
 
 
 def clear() -> None:
-    """Drop everything (tests, and after a database was replaced)."""
+    """Drop all runs (in tests, and after the database was replaced)."""
     with _lock:
         _cache.clear()
         _names.clear()
 
 
 def load_memory(row: Run) -> RunMemory:
-    """Build the memory of a run from its rows; raises Sealed where they cannot be opened, for nothing may be added."""
+    """Load a run from its rows; raises Undecryptable if they cannot be read, because nothing may be added then."""
     calls = list(ToolCall.objects.filter(run=row).order_by("ordinal"))
     cards = [call.as_card() for call in calls]
     if type(row.context) is Closed or any(kind == CLOSED for card in cards for kind, _ in card.anomalies):
-        raise Undecryptable(_CLOSED)
+        raise Undecryptable(_UNREADABLE_RUN)
     try:
         board = RunState(RunContext(**json.loads(row.context)), cards)
-        known_numbers = json.loads(row.numbers)
+        numbers = json.loads(row.numbers)
     except UNREADABLE as error:
-        raise Undecryptable(_CLOSED) from error
+        raise Undecryptable(_UNREADABLE_RUN) from error
     memory = RunMemory(
         row=row,
         board=board,
         seq=row.seq,
-        numbers=known_numbers,
+        numbers=numbers,
         counts=Counter(),
         states={},
         waiting=set(),
@@ -164,17 +165,18 @@ def load_memory(row: Run) -> RunMemory:
         sequencer=_load_sequencer(row, board),
     )
     for card in board.cards.values():
-        memory.count(card)
+        memory.update_counts(card)
     return memory
 
 
 def _load_sequencer(row: Run, board: RunState) -> ToolEventSequencer:
-    last = Event.objects.filter(run=row).order_by("-seq")[:TAIL_LENGTH]
+    latest_events = Event.objects.filter(run=row).order_by("-seq")[:TAIL_LENGTH]
     return ToolEventSequencer.from_log(
-        board.cards, (LoggedFact(event.ordinal, event.seq, event.readable_fact, event.applied) for event in last)
+        board.cards,
+        (LoggedFact(event.ordinal, event.seq, event.readable_fact, event.applied) for event in latest_events),
     )
 
 
 def dump_context(board: RunState) -> str:
-    """Return the board's context for the run row."""
+    """Return the board's context as JSON for the run row."""
     return json.dumps(vars(board.context), separators=(",", ":"))

@@ -1,26 +1,36 @@
-"""Agreement of the server processes on the time: they move the pulse on, and notice a pause of all of them once."""
+"""The processes' agreement on the time: they advance a shared pulse, and detect pauses of the whole installation."""
 
 from __future__ import annotations
 
 from django.db import transaction
 
 from toolcards.clocks import BEAT_EVERY, Beat, clock
+from toolcards.gate.writer.command import Command
+from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Pulse, Run
 
-_FAR = 1e12  # epoch seconds; a lease without an end is beyond
+_NO_END = 1e12  # epoch seconds; leases without an end are later
+
+
+class AdvancePulse(Command):
+    """Advance the pulse, which also proves that this process can write. The answer is that of `advance_pulse`."""
+
+    def apply(self, tx: Transaction) -> None:
+        """See group_commit.Work."""
+        self.answer = advance_pulse()
 
 
 def advance_pulse() -> float | None:
-    """Move the pulse on to now; return the wall time at which it was before, None for the first beat ever.
+    """Move the pulse to the present; return the wall time of the previous beat, None before the first one.
 
-    The first process after a pause writes its length into the row, which is locked: the others read it there.
+    After a pause, the first process writes its length into the locked row, where the others read it.
     """
     with transaction.atomic():
         row = Pulse.objects.select_for_update().filter(pk=1).first()
         if row is None:
             first = clock.next_beat(None)
-            _, made = Pulse.objects.get_or_create(pk=1, defaults=_pulse_columns(first))
-            if made:
+            _, is_new = Pulse.objects.get_or_create(pk=1, defaults=_pulse_columns(first))
+            if is_new:
                 return None
             row = Pulse.objects.select_for_update().get(pk=1)  # another process was faster
         Pulse.objects.filter(pk=1).update(**_pulse_columns(clock.next_beat(row.beat)))
@@ -32,13 +42,13 @@ def _pulse_columns(beat: Beat) -> dict[str, float]:
 
 
 def catch_up() -> None:
-    """Agree on the time if this process last did so too long ago: it may have been stopped, or asleep, since."""
+    """Advance the pulse if this process has not followed it for too long: it may have been stopped or asleep."""
     if clock.is_stale:
         advance_pulse()
 
 
 def follow_pulse() -> None:
-    """Follow the pulse, and move it on where that is due: an idle installation writes nothing."""
+    """Follow the pulse and advance it when due. An idle installation writes nothing."""
     row = Pulse.objects.filter(pk=1).first()
     beat = row.beat if row else None
     if beat is not None:
@@ -53,4 +63,4 @@ def _is_due(beat: Beat | None) -> bool:
 
 def _is_anything_running_out() -> bool:
     permits = Approval.objects.filter(state="approved", claimed_at=0, permit_expires_at__gt=0)
-    return Run.objects.active().filter(alive_until__lt=_FAR).exists() or permits.exists()
+    return Run.objects.active().filter(alive_until__lt=_NO_END).exists() or permits.exists()

@@ -1,6 +1,6 @@
-"""One database transaction of the gate: runs are locked, facts recorded, and everything written at the end.
+"""One database transaction of the gate: lock runs, record facts, then write everything at the end.
 
-The rows of events, calls and runs are written raw and in bulk (they are the hot path); all else is the ORM's.
+Events, calls and runs are the hot path and are written with bulk SQL; all other tables use the ORM.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from toolcards.audit import anchor
 from toolcards.audit.trail import Act, AuditRow, redactor
 from toolcards.clocks import clock
 from toolcards.core.calls.card import Card
-from toolcards.core.calls.card_codec import dump_card
 from toolcards.core.calls.facts import (
     AnomalyRecorded,
     AnyFact,
@@ -34,96 +33,82 @@ from toolcards.core.calls.facts import (
 from toolcards.core.calls.tool_events import may_have_events
 from toolcards.gate.decisions import tool_register
 from toolcards.gate.decisions.digests import digest_input
-from toolcards.gate.writer import approval_rows, audit_entries, call_trace, outbox_writer, timekeeping
-from toolcards.gate.writer import run_cache as memories
-from toolcards.gate.writer.bulk_sql import (
-    UPDATE_CALL_POSITION,
-    adapt_timestamp,
-    clean_text,
-    fit_text,
-    get_search_values,
-    insert_events,
-    write_calls,
-    write_runs,
-)
+from toolcards.gate.writer import approval_rows, audit_entries, bulk_sql, call_trace, outbox_writer, run_cache
+from toolcards.gate.writer.bulk_sql import CallPosition, EventRow, RunRow, fit_text
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.ids import new_id
 from toolcards.models import Run
 from toolcards.notifications import subscriptions
 
-TEXT_GROWTH = 1.25  # a streaming text is written again only when it grew by this much (models.ToolCall)
-SMALL_TEXT = 4_096
+TEXT_GROWTH = 1.25  # a streaming text is written again only after growing by this factor (models.ToolCall)
+SMALL_TEXT = 4_096  # characters up to which a streaming text is always written
 _AUDITED = {PolicyDecided, AnomalyRecorded}
 _RUN_FACTS = {RunStarted, RunEnded, StepFinished}
-_MISSING_ROW = (-1, False, 0, None, False)  # what a run's row says that is not there any more
+_MISSING_ROW = (-1, False, 0, None, False)  # the columns read by `lock_runs`, for a run that was deleted
 
 
 class Transaction:
-    """What one group commit is made of. Use inside `atomic`; call `flush` last."""
+    """The changes of one group commit. Use it inside `atomic`, and call `flush` last."""
 
     def __init__(self, now: float) -> None:
         self.now = now  # wall time
         self.steady, self.working = clock.steady(), clock.working()
         self.runs: dict[int, RunMemory] = {}
-        self.approval_columns: dict[str, dict[str, Any]] = {}  # approval id -> columns that the card does not know
-        self.after_write: list[Callable[[], None]] = []  # what needs the written rows, still inside the transaction
+        self.approval_columns: dict[str, dict[str, Any]] = {}  # approval id -> columns not in the card
+        self.after_write: list[Callable[[], None]] = []  # called in the transaction, after the rows
         self.runs_with_answers: set[int] = set()  # runs with an approval that changed
         self.runs_with_skips: set[int] = set()  # runs with frames of unknown kinds
-        self.affects_every_run = False  # something that holds for every run has changed
+        self.affects_every_run = False  # a kill switch or break-glass change affects all runs
         self.outbox = outbox_writer.Outbox()
         self.trace_steps: list[tuple[str, call_trace.Step]] = []
         self.permit_states: dict[str, str] = {}  # approval id of a rule's permit -> its new state
-        self.audit_acts: list[Act] = []  # what the audit trail will say of this transaction
+        self.audit_acts: list[Act] = []  # written to the audit trail at the end
 
     # ------------------------------------------------------------ runs
 
     def lock_runs(self, keys: Iterable[tuple[int, str]]) -> None:
-        """Lock the runs among these (source, name) that we remember, in one query, and keep what is still true.
-
-        The time is agreed on before: this process may have been stopped, or asleep, since it last wrote.
-        """
-        timekeeping.catch_up()
+        """Lock the cached runs among these (source, name) keys in one query, and drop stale cache entries."""
         self.steady, self.working = clock.steady(), clock.working()
-        pks = sorted({pk for key in keys if (pk := memories.find_pk(*key)) and pk not in self.runs})
+        pks = sorted({pk for key in keys if (pk := run_cache.find_pk(*key)) and pk not in self.runs})
         if not pks:
             return
         with connection.cursor() as cursor:
             marks = ", ".join(["%s"] * len(pks))
             lock = " ORDER BY id FOR UPDATE" if connection.features.has_select_for_update else ""
-            columns = "id, seq, scrubbed_at IS NULL, skipped, alive_until, beats"
-            cursor.execute(f"SELECT {columns} FROM toolcards_run WHERE id IN ({marks}){lock}", pks)  # noqa: S608
-            now = {row[0]: row[1:] for row in cursor.fetchall()}
+            names = "id, seq, scrubbed_at IS NULL, skipped, alive_until, beats"
+            cursor.execute(f"SELECT {names} FROM toolcards_run WHERE id IN ({marks}){lock}", pks)  # noqa: S608
+            rows = {pk: columns for pk, *columns in cursor.fetchall()}
         for pk in pks:
-            memory = memories.get(pk)
-            seq, raw, skipped, alive_until, beats = now.get(pk, _MISSING_ROW)
-            if memory is not None and (seq, bool(raw), skipped) == memory.row_version:
+            memory = run_cache.get(pk)
+            seq, is_unmasked, skipped, alive_until, beats = rows.get(pk, _MISSING_ROW)
+            if memory is not None and (seq, bool(is_unmasked), skipped) == memory.row_version:
                 memory.row.alive_until, memory.row.beats = alive_until, bool(beats)  # any process may renew a lease
                 self.runs[pk] = memory
             else:
-                memories.discard(pk)
+                run_cache.discard(pk)
 
     def get_or_create_run(self, source_id: int, name: str, **defaults: Any) -> RunMemory:
-        """Return the run of that source and name, locked; made with `defaults` if it is new."""
-        pk = memories.find_pk(source_id, name)
+        """Return the locked run of that source and name; a new one gets `defaults`."""
+        pk = run_cache.find_pk(source_id, name)
         if pk in self.runs:
             return self.runs[pk]
         row = Run.objects.select_for_update().filter(source_id=source_id, name=name).first()
         if row is None:
-            made, _ = Run.objects.get_or_create(source_id=source_id, name=name, defaults=defaults)
-            row = Run.objects.select_for_update().get(pk=made.pk)  # another process may have made it, and written
-        return self._enter(row)
+            new_run, _ = Run.objects.get_or_create(source_id=source_id, name=name, defaults=defaults)
+            row = Run.objects.select_for_update().get(pk=new_run.pk)  # another process may have created it
+        return self._add_run(row)
 
     def load_run(self, pk: int) -> RunMemory:
-        """Return the run, locked; raises Run.DoesNotExist."""
+        """Return the locked run; raises Run.DoesNotExist."""
         if pk in self.runs:
             return self.runs[pk]
-        return self._enter(Run.objects.select_for_update().get(pk=pk))
+        return self._add_run(Run.objects.select_for_update().get(pk=pk))
 
-    def _enter(self, row: Run) -> RunMemory:
-        memory = memories.get(row.pk)
+    def _add_run(self, row: Run) -> RunMemory:
+        memory = run_cache.get(row.pk)
         if memory is None or memory.row_version != (row.seq, row.scrubbed_at is None, row.skipped):
-            memory = memories.load_memory(row)
-            memories.put(memory)
+            memory = run_cache.load_memory(row)
+            run_cache.put(memory)
         memory.row.alive_until, memory.row.beats = row.alive_until, row.beats
         self.runs[row.pk] = memory
         return memory
@@ -131,11 +116,11 @@ class Transaction:
     # ------------------------------------------------------------ facts
 
     def record(self, memory: RunMemory, fact: AnyFact, about: Card | None = None) -> list[Card]:
-        """Write the fact down and apply it; return the cards it spoke of, as they are now.
+        """Log the fact and apply it; return the cards that it is about, as they are afterwards.
 
-        `about`: the very card, where the caller knows it. Without it the fact's call id finds the newest one.
+        `about`: the card, if the caller knows it. Otherwise the fact's call id selects the newest one.
         """
-        board, spoken_of = memory.board, []
+        board, cards = memory.board, []
         for ordinal, routed in board.route(fact, about.ordinal if about else 0):
             if type(routed) is ApprovalRequested and not routed.id:
                 object.__setattr__(routed, "id", new_id("apr"))
@@ -144,10 +129,10 @@ class Transaction:
             memory.seq += 1
             before = board.cards.get(ordinal)
             _, applied = board.record(ordinal, routed, memory.seq)
-            memory.events.append((memory.row.pk, memory.seq, routed.at, ordinal, dump(routed), applied))
+            memory.events.append(EventRow(memory.row.pk, memory.seq, routed.at, ordinal, dump(routed), applied))
             card = board.cards.get(ordinal)
             if card is not None:
-                spoken_of.append(card)
+                cards.append(card)
                 if card is not before:
                     memory.dirty.add(ordinal)
                     if type(routed) is not InputDelta:
@@ -155,140 +140,132 @@ class Transaction:
                 if (applied and type(routed) in _AUDITED) or card.approval is not (before and before.approval):
                     self.audit_acts += audit_entries.build_acts(memory, routed, before, card)
                 if card.permit is not (before and before.permit):
-                    self._move_permit(memory, routed, card)
+                    self._record_permit(memory, routed, card)
                 if card.waiting and card.has_input and (before is None or card.input is not before.input):
                     self._rebind(memory, card, routed.at)
             elif type(routed) in _RUN_FACTS:
                 self._notify_run(memory, routed)
-        return spoken_of
+        return cards
 
     def _rebind(self, memory: RunMemory, card: Card, at: float) -> None:
-        """Bind an agent's own open question to the input that the agent has changed, so that votes name it."""
+        """Bind an approval that the agent opened to its changed input, so that votes refer to that input."""
         ask = card.approval
         assert ask is not None
         if ask.opener == "agent" and (sha256 := digest_input(card)) != ask.args_sha256:
             self.record(memory, ApprovalInputChanged(card.call_id, sha256, ask.id, at), card)
 
-    def _move_permit(self, memory: RunMemory, fact: AnyFact, card: Card) -> None:
-        """Keep what became of a rule's permit, for its row and for the audit trail."""
+    def _record_permit(self, memory: RunMemory, fact: AnyFact, card: Card) -> None:
+        """Keep the new state of a rule's permit for its row and the audit trail."""
         assert card.permit is not None
         if card.permit.state != "issued":
             self.permit_states[card.permit.id] = card.permit.state
             self.audit_acts += audit_entries.build_permit_acts(memory, fact, card)
 
     def _notify_settled(self, memory: RunMemory, ordinal: int, fact: AnyFact) -> None:
-        """What others will be told of a call whose end had to wait for this fact."""
-        held = memory.sequencer.release(ordinal, fact)
-        if held is not None and subscriptions.has_listeners():
-            self.outbox.settle(memory, held)
+        """Queue the notification of a call whose end had to wait for this fact."""
+        unsettled = memory.sequencer.release(ordinal, fact)
+        if unsettled is not None and subscriptions.has_listeners():
+            self.outbox.add_settled(memory, unsettled)
 
     def _notify_change(self, memory: RunMemory, before: Card | None, card: Card, fact: AnyFact) -> None:
-        """What others will be told of it, and its line in the step log."""
+        """Queue the notification of a changed call and its line in the call trace."""
         if may_have_events(before, card):
             events = memory.sequencer.list_events(card.ordinal, before, card, fact, memory.seq)
             if events and subscriptions.has_listeners():
-                self.outbox.note(memory, before, card, fact, events)
+                self.outbox.add(memory, before, card, fact, events)
         step = call_trace.build_step(before, card, fact) if call_trace.is_enabled() else None
         if step is not None:
             self.trace_steps.append((memory.row.name, step))
 
     def record_timing(self, phase: str, memory: RunMemory, card: Card, seconds: float) -> None:
-        """Keep how long a phase of ours took, for the step log."""
+        """Add the duration of a phase to the call trace."""
         self.trace_steps.append((memory.row.name, call_trace.build_timed_step(phase, card, self.now, seconds)))
 
     def _notify_run(self, memory: RunMemory, fact: AnyFact) -> None:
         if isinstance(fact, RunEnded) and subscriptions.has_listeners():
-            self.outbox.ended(memory, fact)
+            self.outbox.add_run_end(memory, fact)
         if isinstance(fact, RunStarted) and fact.tools:
             memory.offers = None
             self.after_write.append(lambda: tool_register.register_announced_tools(memory.row.source_id, fact.tools))
         if not call_trace.is_enabled():
             return
-        whole = isinstance(fact, StepFinished)
-        step = call_trace.build_agent_step(memory.board, fact) if whole else call_trace.build_step(None, None, fact)
+        if isinstance(fact, StepFinished):
+            step: call_trace.Step | None = call_trace.build_agent_step(memory.board, fact)
+        else:
+            step = call_trace.build_step(None, None, fact)
         if step is not None:
             self.trace_steps.append((memory.row.name, step))
 
     # ------------------------------------------------------------ writing
 
     def flush(self) -> None:
-        """Write all that was told: the log, the calls, the runs, the approvals."""
-        told = [memory for memory in self.runs.values() if memory.events or memory.touched]
-        if told:
-            self._write(told)
+        """Write everything recorded: the log, the calls, the runs, the approvals."""
+        changed_runs = [memory for memory in self.runs.values() if memory.events or memory.touched]
+        if changed_runs:
+            self._write(changed_runs)
         self._finish()
 
-    def _write(self, told: list[RunMemory]) -> None:
+    def _write(self, memories: list[RunMemory]) -> None:
         with connection.cursor() as cursor:
-            events = [row for memory in told for row in memory.events]
+            events = [event for memory in memories for event in memory.events]
             if events:
-                insert_events(cursor, events)
-            self._write_calls(cursor, told)
-            asked = [(memory, card) for memory in told for card in approval_rows.find_changed_cards(memory)]
-            self.runs_with_answers = {memory.row.pk for memory, _ in asked}
-            write_runs(cursor, [self._run_row(memory) for memory in told])
-        for memory, card in asked:
+                bulk_sql.insert_events(cursor, events)
+            self._write_calls(cursor, memories)
+            approvals = [(memory, card) for memory in memories for card in approval_rows.find_changed_cards(memory)]
+            self.runs_with_answers = {memory.row.pk for memory, _ in approvals}
+            bulk_sql.update_runs(cursor, [self._build_run_row(memory) for memory in memories])
+        for memory, card in approvals:
             approval_rows.write_approval(memory, card, self.approval_columns, clock.offset())
         approval_rows.write_permit_states(self.permit_states)
 
     def _finish(self) -> None:
-        for afterwards in self.after_write:
-            afterwards()
+        for callback in self.after_write:
+            callback()
         self.outbox.write(self.now)
-        if self.audit_acts:  # last, since everybody's acts queue here: the end of the trail is locked until the commit
+        if self.audit_acts:  # last, because this locks the end of the trail until the commit
             end = AuditRow.objects.append(self.audit_acts)
             transaction.on_commit(lambda: anchor.note(*end), robust=True)
 
     def forget(self) -> None:
-        """After a rollback: nothing we have in mind about these runs is true."""
+        """Drop the cached runs after a rollback."""
         for pk in self.runs:
-            memories.discard(pk)
+            run_cache.discard(pk)
 
     def finish_commit(self) -> list[int]:
-        """After the commit: return the bells to ring, and begin anew."""
-        news = [pk for pk, memory in self.runs.items() if memory.events or pk in self.runs_with_skips]
+        """Reset the cached runs once everything is written; return the bells to ring."""
+        changed_runs = [pk for pk, memory in self.runs.items() if memory.events or pk in self.runs_with_skips]
         for memory in self.runs.values():
             memory.events, memory.dirty, memory.touched = [], set(), False
-        everybody = [doorbell.EVERY_RUN] if self.affects_every_run else []
-        return [*everybody, *news, *map(doorbell.get_approvals_bell, self.runs_with_answers)]
+        every_run = [doorbell.EVERY_RUN] if self.affects_every_run else []
+        return [*every_run, *changed_runs, *map(doorbell.get_approvals_bell, self.runs_with_answers)]
 
     def log_steps(self) -> None:
-        """Once the commit is done: write the step log's lines."""
+        """Write the lines of the call trace, after the commit."""
         for run, step in self.trace_steps:
             call_trace.log_step(run, step)
 
-    def _write_calls(self, cursor: Any, told: list[RunMemory]) -> None:
-        whole, grew = [], []
-        for memory in told:
+    def _write_calls(self, cursor: Any, memories: list[RunMemory]) -> None:
+        rows, positions = [], []
+        for memory in memories:
             for ordinal in memory.dirty:
                 card = memory.board.cards[ordinal]
-                memory.count(card)
-                stored = memory.text_sizes.get(ordinal, -1)
-                streams = card.state == "input-streaming" and stored >= 0
-                if streams and SMALL_TEXT < len(card.text) < stored * TEXT_GROWTH:
-                    grew.append((card.rev, card.seq, memory.row.pk, ordinal))
+                memory.update_counts(card)
+                stored_size = memory.text_sizes.get(ordinal, -1)
+                is_streaming = card.state == "input-streaming" and stored_size >= 0
+                if is_streaming and SMALL_TEXT < len(card.text) < stored_size * TEXT_GROWTH:
+                    positions.append(CallPosition(card.rev, card.seq, memory.row.pk, ordinal))
                 else:
                     memory.text_sizes[ordinal] = len(card.text)
-                    whole.append(self._call_row(memory, card))
-        if whole:
-            write_calls(cursor, whole)
-        if grew:
-            cursor.executemany(UPDATE_CALL_POSITION, grew)
+                    rows.append(bulk_sql.build_call_row(memory.row.pk, card))
+        if rows:
+            bulk_sql.write_calls(cursor, rows)
+        if positions:
+            bulk_sql.update_positions(cursor, positions)
 
-    def _call_row(self, memory: RunMemory, card: Card) -> tuple[Any, ...]:
-        whole = str(card.text)
-        text = clean_text(whole)  # what no column takes is kept in the card
-        return (
-            memory.row.pk, card.ordinal, *get_search_values(card),
-            adapt_timestamp(card.times.started), adapt_timestamp(card.times.requested),
-            adapt_timestamp(card.times.finished),
-            dump_card(card, with_text=text != whole), text, card.seq,
-        )  # fmt: skip
-
-    def _run_row(self, memory: RunMemory) -> tuple[Any, ...]:
+    def _build_run_row(self, memory: RunMemory) -> RunRow:
         row, context = memory.row, memory.board.context
         row.agent = fit_text(context.agent, 200) or row.agent
-        row.title, row.reason = (redactor().text(said) if said else "" for said in (row.title, row.reason))
+        row.title, row.reason = (redactor().text(text) if text else "" for text in (row.title, row.reason))
         status = memory.status
         if status not in ("running", "waiting"):
             row.ended_at = row.ended_at or datetime.fromtimestamp(self.now, UTC)
@@ -296,17 +273,17 @@ class Transaction:
             row.ended_at = None
         row.status, row.seq, row.updated_at = status, memory.seq, timezone.now()
         row.calls = sum(memory.counts.values())
-        row.counts = json.dumps({state: n for state, n in memory.counts.items() if n})
-        if memory.skipped_more:
+        row.counts = json.dumps({state: count for state, count in memory.counts.items() if count})
+        if memory.has_new_skips:
             row.skipped, row.skipped_kinds = memory.skipped.total, memory.skipped.dump_kinds()
             self.runs_with_skips.add(row.pk)
         if memory.events:
             row.scrubbed_at = None
-        row.context, row.numbers = memories.dump_context(memory.board), json.dumps(memory.numbers)
+        row.context, row.numbers = run_cache.dump_context(memory.board), json.dumps(memory.numbers)
         adapt = connection.ops.adapt_datetimefield_value
-        ended = adapt(row.ended_at) if row.ended_at else None
-        return (
-            row.agent, row.title, row.protocol, row.mode, row.status, row.reason, adapt(row.updated_at), ended,
+        ended_at = adapt(row.ended_at) if row.ended_at else None
+        return RunRow(
+            row.agent, row.title, row.protocol, row.mode, row.status, row.reason, adapt(row.updated_at), ended_at,
             row.alive_until, row.seq, row.calls, row.counts, row.skipped, row.skipped_kinds, row.context, row.numbers,
             row.seq, row.pk,
         )  # fmt: skip
