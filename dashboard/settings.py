@@ -38,6 +38,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "dashboard.accounts.access.AccessMiddleware",
     "dashboard.middleware.NoNul",
     "dashboard.middleware.Acting",
     "dashboard.middleware.VisibleAdmin",

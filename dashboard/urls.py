@@ -6,6 +6,7 @@ from django.views.generic import RedirectView
 
 from dashboard.accounts import sign_in_views
 from dashboard.accounts import views as accounts
+from dashboard.accounts.access import allow_anyone
 from dashboard.audit import views as audit
 from dashboard.help import views as help_pages
 from dashboard.inbox import batch, history
@@ -35,9 +36,9 @@ LOOKING = [
 ]
 
 SIGNING = [
-    path("login/", sign_in_views.SignInView.as_view(), name="login"),
+    path("login/", allow_anyone(sign_in_views.SignInView.as_view()), name="login"),
     path("login/link/<str:token>/", sign_in_views.use_link, name="login-link"),
-    path("logout/", sign_in_views.SignOutView.as_view(), name="logout"),
+    path("logout/", allow_anyone(sign_in_views.SignOutView.as_view()), name="logout"),
 ]
 
 ANSWERING = [
@@ -146,7 +147,7 @@ urlpatterns = [
     *CONNECTING,
     path("", include("toolcards.transports.urls")),  # machines: the API, health, metrics
     path("admin/login/", sign_in_views.redirect_to_sign_in),  # one place checks passwords
-    path("admin/password_change/", RedirectView.as_view(pattern_name="password")),
+    path("admin/password_change/", allow_anyone(RedirectView.as_view(pattern_name="password"))),
     path("admin/", admin.site.urls),
 ]
 

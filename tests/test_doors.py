@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,11 +16,15 @@ from channels.db import database_sync_to_async as in_thread
 from channels.testing import WebsocketCommunicator
 from django.apps import apps
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
 from django.db import connection
+from django.http import HttpResponse
 from django.test import Client
 from django.urls import get_resolver
+from django.urls import path as django_path
 
-from dashboard.accounts import roles
+from dashboard import urls
+from dashboard.accounts import access, roles
 from dashboard.live.routing import websocket_urlpatterns
 from tests.serving import PATIENCE
 from toolcards import gate
@@ -159,7 +164,7 @@ def addresses(resolver: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield prefix + str(pattern.pattern), pattern.callback
 
 
-EVERY = dict(addresses(get_resolver()))
+EVERY = dict(reversed(list(addresses(get_resolver()))))  # the first of two is the one that answers
 OURS = {address for address in EVERY if not address.startswith("admin/")} - set(ROUTES)
 DJANGOS = sorted(address for address in EVERY if address.startswith("admin/"))
 
@@ -168,6 +173,39 @@ def test_every_address_has_a_row_here() -> None:
     assert set(PAGES) == OURS
     assert set(MACHINES) == {*ROUTES, "api/v1/ingest"}
     assert {str(route.pattern) for route in websocket_urlpatterns} == set(SOCKETS)
+
+
+OPEN_TO_ANYONE = {
+    "login/", "login/link/<str:token>/", "logout/", "admin/login/", "admin/password_change/", "api/v1/openapi.json",
+    "api/v1/policy/schema.json", "healthz", "readyz", "metrics",
+}  # fmt: skip
+ADMIN_CHECKS = set(DJANGOS) - OPEN_TO_ANYONE  # Django's own views, behind `AdminSite.has_permission`
+
+
+@pytest.mark.django_db
+def test_every_view_names_its_permission_and_few_are_open_to_anyone() -> None:
+    named = {address: access.find_permission(view) for address, view in EVERY.items()}
+    assert {address for address, permission in named.items() if permission is None} == ADMIN_CHECKS
+    assert {address for address, permission in named.items() if permission == access.ANYONE} == OPEN_TO_ANYONE
+    permissions = {f"{row.content_type.app_label}.{row.codename}" for row in Permission.objects.all()}
+    assert set(named.values()) <= permissions | {None, access.ANYONE, "agent key"}
+
+
+@pytest.mark.parametrize(
+    ("view", "role", "status"),
+    [
+        (lambda request: HttpResponse("open"), None, 302), (lambda request: HttpResponse("open"), ADMIN, 403),
+        (access.needs()(lambda request: HttpResponse("open")), VIEWER, 200),
+        (access.allow_anyone(lambda request: HttpResponse("open")), None, 200),
+    ],
+)  # fmt: skip
+@pytest.mark.django_db
+def test_a_page_without_a_guard_is_closed(view: Any, role: str | None, status: int, settings: Any) -> None:
+    with_new_page = ModuleType("with_new_page")
+    with_new_page.urlpatterns = [django_path("new/", view), *urls.urlpatterns]  # type: ignore[attr-defined]
+    settings.ROOT_URLCONF = with_new_page
+    client = Client() if role is None else somebody(role)
+    assert client.get("/new/").status_code == status
 
 
 def state() -> dict[str, str]:

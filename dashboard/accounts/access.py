@@ -1,4 +1,8 @@
-"""Who may open which page: signed in first, then the right that the page needs."""
+"""Who may open which page. Closed by default: a view without a permission of its own is for no one.
+
+Each view names its permission by `needs` (pages), `api` (JSON) or `allow_anyone`, and checks it itself.
+`AccessMiddleware` closes the views that name none.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from functools import wraps
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
+from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.middleware.csrf import CsrfViewMiddleware
@@ -19,6 +24,7 @@ VIEW = "toolcards.view_toolcall"
 VOTE = "toolcards.vote"
 EDIT_POLICY = "toolcards.edit_policy"
 KEYS = "toolcards.add_agentkey"
+ANYONE = "anyone"
 
 View = Callable[..., HttpResponse]
 
@@ -34,9 +40,41 @@ def needs(right: str = VIEW) -> Callable[[View], View]:
             admit(getattr(request, "scope", None))
             return view(request, *args, **kwargs)
 
+        guarded.permission = right  # type: ignore[attr-defined]
         return login_required(guarded)
 
     return guard
+
+
+def allow_anyone(view: View) -> View:
+    """Mark a view that is open without signing in; `tests/test_doors.py` lists them."""
+    view.permission = ANYONE  # type: ignore[attr-defined]
+    return view
+
+
+class AccessMiddleware(LoginRequiredMiddleware):
+    """Closes views that name no permission: to visitors by the sign-in page, to others by 403."""
+
+    def process_view(self, request: HttpRequest, view_func: View, view_args: Any, view_kwargs: Any) -> Any:
+        """Return a redirect to the sign-in page, or None; raises PermissionDenied."""
+        if find_permission(view_func) is not None:
+            return None
+        response = super().process_view(request, view_func, view_args, view_kwargs)
+        if response is None and not _is_admin_view(request):
+            raise PermissionDenied
+        return response
+
+
+def find_permission(view: View) -> str | None:
+    """Return the permission that a view names, None if it names none."""
+    permission: str | None = getattr(view, "permission", None)
+    return permission
+
+
+def _is_admin_view(request: HttpRequest) -> bool:
+    """Return whether the Django admin checks this request itself."""
+    match = request.resolver_match
+    return match is not None and match.app_names[:1] == ["admin"]
 
 
 # ---------------------------------------------------------------- for programs
@@ -68,6 +106,7 @@ def api(right: str, *methods: str) -> Callable[[View], View]:
             admit(getattr(request, "scope", None))
             return view(request, *args, **kwargs)
 
+        guarded.permission = right  # type: ignore[attr-defined]
         return guarded
 
     return guard
@@ -76,11 +115,12 @@ def api(right: str, *methods: str) -> Callable[[View], View]:
 def by_body(form: View, program: View) -> View:
     """Let one address speak both tongues: JSON goes to `program`, everything else to `form`, each with its guard."""
 
-    @csrf_exempt  # each of the two checks for itself, and says so in its own way
+    @csrf_exempt  # each of the two checks for itself, and answers in its own way
     def view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         chosen = program if request.content_type == "application/json" else csrf_protect(form)
         return chosen(request, *args, **kwargs)
 
+    view.permission = find_permission(form)  # type: ignore[attr-defined]
     return view
 
 

@@ -16,6 +16,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from dashboard.accounts import devices, hashing, sign_in_links
+from dashboard.accounts.access import allow_anyone
 from dashboard.accounts.forms import TOO_MANY_ATTEMPTS_TEXT, SignInForm
 from dashboard.accounts.throttle import TooManyAttempts
 
@@ -62,6 +63,7 @@ class SignOutView(LogoutView):
     http_method_names = ["post", "options"]
 
 
+@allow_anyone
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def use_link(request: HttpRequest, token: str) -> HttpResponse:
@@ -77,6 +79,7 @@ def use_link(request: HttpRequest, token: str) -> HttpResponse:
     return answer
 
 
+@allow_anyone
 def redirect_to_sign_in(request: HttpRequest) -> HttpResponse:
     """Send the Django admin's visitors to our own sign-in page; 403 for who is signed in and may not go there."""
     if request.user.is_authenticated and not request.user.is_staff:

@@ -8,7 +8,7 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from dashboard.accounts.access import needs
+from dashboard.accounts.access import allow_anyone, needs
 from dashboard.help.documents import list_documents, load_document
 from dashboard.help.openapi import build_document
 from toolcards.core.policy.language import document as policy_documents
@@ -32,12 +32,14 @@ def document(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "help/document.html", context)
 
 
+@allow_anyone
 @require_safe
 def openapi(request: HttpRequest) -> JsonResponse:
     """Describe the HTTP API, as OpenAPI 3.1; open to everyone, since it says nothing of this installation."""
     return _describe(build_document())
 
 
+@allow_anyone
 @require_safe
 def policy_schema(request: HttpRequest) -> JsonResponse:
     """Describe policy documents, as JSON Schema, for editors."""

@@ -90,6 +90,7 @@ def endpoint(method: str, *scopes: str, people: bool = False, anybody: bool = Fa
             return await auth.agent(request.headers.get("Authorization", ""), *scopes)
 
         view.method, view.scopes, view.people = method, scopes, people  # type: ignore[attr-defined]  # for docs
+        view.permission = "anyone" if anybody else "agent key"  # type: ignore[attr-defined]
         view.knock, view.reads = knock, method != "GET"  # type: ignore[attr-defined]
         return view
 
