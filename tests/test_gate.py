@@ -72,7 +72,7 @@ def test_an_attempt_is_refused_with_other_arguments(source: Any, policy: Any, an
     gate.decide(source, asking())
     with pytest.raises(gate.KeyReuse) as refused:
         gate.decide(source, asking(args={"command": "rm -rf /"}, attempt=1))
-    assert refused.value.told["attempt"] == 2
+    assert refused.value.details["attempt"] == 2
     assert Approval.objects.get().state == "pending"
 
 
@@ -102,7 +102,7 @@ def test_the_second_answer_loses_and_is_told_who_won(a_call: Any, an_approver: A
     gate.vote(an_approver, ballot(call, "deny"))
     with pytest.raises(gate.AlreadyDecided) as lost:
         gate.vote(a_person("approver", "bob"), ballot(call, "approve"))
-    assert lost.value.told["by"] == "ann"
+    assert lost.value.details["by"] == "ann"
 
 
 def test_of_two_answers_at_once_one_wins(a_call: Any, an_approver: Any, a_person: Any, ballot: Any) -> None:

@@ -99,7 +99,7 @@ def test_the_same_person_may_say_it_twice_and_another_is_told_who_was_first(
     card = gate.record_manual_outcome(an_approver, finding(call, "failed"))
     assert gate.record_manual_outcome(an_approver, finding(call, "failed", rev=0)).rev == card.rev
     for person, outcome in ((a_person("approver", "ben"), "failed"), (an_approver, "succeeded")):
-        with pytest.raises(gate.AlreadyDecided, match=r"Already settled by ann .*: it failed") as refused:
+        with pytest.raises(gate.AlreadyDecided, match=r"Already recorded by ann .*: it failed") as refused:
             gate.record_manual_outcome(person, finding(call, outcome))
         assert (refused.value.status, refused.value.code) == (409, "already_settled")
     assert AuditRow.objects.filter(act="settled").count() == 1
@@ -262,7 +262,7 @@ def test_a_plain_form_goes_back_and_a_late_one_gets_a_page(ann: Client, lost: An
     answer = ann.post(address(call), sent)
     assert (answer.status_code, answer["Location"]) == (303, "/runs/run-1/")
     answer = ann.post(address(call), sent | {"outcome": "failed"})
-    assert answer.status_code == 409 and "Already settled by ann" in answer.content.decode()
+    assert answer.status_code == 409 and "Already recorded by ann" in answer.content.decode()
 
 
 @pytest.mark.parametrize(("sent", "status", "code"), [

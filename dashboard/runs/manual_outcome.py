@@ -63,7 +63,7 @@ def _settle_by_json(request: HttpRequest, run: int, ordinal: int) -> HttpRespons
     try:
         gate.record_manual_outcome(request.user, form.outcome_of(run, ordinal))
     except RequestRefused as refused:
-        return fault(refused.status, refused.code, refused.message, **refused.told)
+        return fault(refused.status, refused.code, refused.message, **refused.details)
     call = _find_call(run, ordinal)
     assert call is not None
     return JsonResponse({"call": build_call_json(call.as_shown_card(), run=call.run.name, id=call.public_id)})

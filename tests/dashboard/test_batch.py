@@ -167,7 +167,7 @@ def test_what_cannot_be_answered_any_more_keeps_no_other_from_counting(
     page = answer.content.decode()
     assert answer.status_code == 200 and states() == ["approved", "denied", "pending", "pending", "approved"]
     assert re.search(r"Already denied by ben \d+ s ago\.", page) and "This is not what you were shown" in page
-    assert "the time for an answer is over" in page and "There is no such approval" in page
+    assert "this approval has expired" in page and "There is no such approval" in page
     assert "2 approved, 1 decided before, 1 changed since you saw them, 1 expired, 1 not counted." in page
     assert re.findall(r'data-result="(\d+)"', page) == ["200", "409", "412", "410", "200", "404"]
 

@@ -75,9 +75,9 @@ def revoke_approval(person: Any, approval: str) -> Card:
     return card
 
 
-def record_manual_outcome(person: Any, said: ManualOutcome) -> Card:
+def record_manual_outcome(person: Any, outcome: ManualOutcome) -> Card:
     """Write down what a person found of a call whose end nobody had heard; return its card afterwards."""
-    card: Card = group_commit.execute(manual_outcome.RecordManualOutcome(person, said))
+    card: Card = group_commit.execute(manual_outcome.RecordManualOutcome(person, outcome))
     return card
 
 

@@ -1,7 +1,7 @@
-"""The big red button, and the glass before the fire alarm.
+"""Kill switch and break-glass.
 
-The kill switch denies every call, whatever policy says, and takes back what was allowed but not begun.
-Break-glass lifts asks (never denies, never the kill switch) for a while, and counts every call it lets pass.
+The kill switch denies every call, whatever policy decides, and revokes unused permits. Break-glass temporarily allows
+calls that would need approval, and counts them. It lifts neither denials nor the kill switch.
 """
 
 from __future__ import annotations
@@ -18,94 +18,93 @@ from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.transaction import Transaction, fit_text
 from toolcards.models import Approval, BreakGlass, KillSwitch
 
-MAX_BREAK_GLASS_MINUTES = 8 * 60  # minutes
+MAX_BREAK_GLASS_MINUTES = 8 * 60
 KILL_SWITCH_REASON = "All tool calls are stopped."
 
 
 def is_kill_switch_on() -> bool:
-    """Whether the kill switch is on."""
-    newest = KillSwitch.objects.order_by("-id").values_list("on", flat=True).first()
-    return bool(newest)
+    """Return whether the kill switch is on."""
+    return bool(KillSwitch.objects.order_by("-id").values_list("on", flat=True).first())
 
 
 def get_active_kill_switch() -> KillSwitch | None:
-    """Return the throw of the kill switch that holds; None while it is off."""
+    """Return the row that turned the kill switch on; None while it is off."""
     row = KillSwitch.objects.order_by("-id").first()
     return row if row and row.on else None
 
 
 def get_active_break_glass(now: float | None = None) -> BreakGlass | None:
-    """Return the break-glass that is in force."""
+    """Return the break-glass in effect, None without one. `now`: epoch seconds, the current time by default."""
     now = time.time() if now is None else now
     return BreakGlass.objects.filter(ended_at=None, until__gt=now).order_by("-id").first()
 
 
 def get_emergency_state() -> dict[str, Any]:
-    """Return what holds now, for the top of every page: the throw of the kill switch, and the broken glass."""
+    """Return the active kill switch and break-glass (or None) for the banner of every page."""
     return {"killed": get_active_kill_switch(), "glass": get_active_break_glass()}
 
 
-def count_passed_call(broken: BreakGlass) -> None:
-    """Count a call that only break-glass let pass."""
-    BreakGlass.objects.filter(pk=broken.pk).update(passed=F("passed") + 1)
+def count_passed_call(break_glass: BreakGlass) -> None:
+    """Count a call that only break-glass allowed."""
+    BreakGlass.objects.filter(pk=break_glass.pk).update(passed=F("passed") + 1)
 
 
 class SetKillSwitch(Command):
-    """Throw the kill switch. On: every open question is denied, every unused permit is void."""
+    """Turn the kill switch on or off. On: every pending approval is denied, every unused permit is revoked."""
 
-    def __init__(self, by: str, on: bool, reason: str = "", kind: str = "human") -> None:
+    def __init__(self, actor: str, on: bool, reason: str = "", kind: str = "human") -> None:
         super().__init__()
-        self.by, self.on, self.reason, self.kind = by, on, fit_text(reason.strip(), 2000), kind
+        self.actor, self.on, self.reason, self.kind = actor, on, fit_text(reason.strip(), 2000), kind
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
         tx.affects_every_run = True
-        KillSwitch.objects.create(on=self.on, by=self.by, reason=self.reason, at=tx.now)
+        KillSwitch.objects.create(on=self.on, by=self.actor, reason=self.reason, at=tx.now)
         name = f"killswitch.{'on' if self.on else 'off'}"
-        tx.audit_acts.append(Act(name, self.kind, self.by, detail={"reason": self.reason}, at=tx.now))
-        stopped = self._stop(tx) if self.on else 0
-        self.answer: dict[str, Any] = {"on": self.on, "by": self.by, "stopped": stopped}
+        tx.audit_acts.append(Act(name, self.kind, self.actor, detail={"reason": self.reason}, at=tx.now))
+        stop_count = self._stop_open_approvals(tx) if self.on else 0
+        self.answer: dict[str, Any] = {"on": self.on, "by": self.actor, "stopped": stop_count}
 
-    def _stop(self, tx: Transaction) -> int:
-        open_ = Approval.objects.filter(state__in=("pending", "approved"), claimed_at=0).select_related("call")
-        rows = list(open_.exclude(opener="agent", channel="none"))  # those are answered where the agent runs
-        by = f.Actor("kill_switch", self.by)
+    def _stop_open_approvals(self, tx: Transaction) -> int:
+        unused = Approval.objects.filter(state__in=("pending", "approved"), claimed_at=0).select_related("call")
+        rows = list(unused.exclude(opener="agent", channel="none"))  # those are decided where the agent runs
+        actor = f.Actor("kill_switch", self.actor)
         for row in rows:
             memory = tx.load_run(row.run_id)
             card = memory.board.cards[row.call.ordinal]
-            ours = card.approval is None or card.approval.id == row.id
+            is_current = card.approval is None or card.approval.id == row.id
             if card.permit is not None and card.permit.id == row.id:
                 tx.record(memory, f.PermitChanged(card.call_id, "revoked", row.id, tx.now), card)
-            if not card.hard and ours:
+            if not card.hard and is_current:
                 if row.state == "approved" and card.approval and card.approval.id == row.id:
                     tx.record(memory, f.ApprovalChanged(card.call_id, "revoked", id=row.id, at=tx.now), card)
-                tx.record(memory, f.OutputDenied(card.call_id, reason=KILL_SWITCH_REASON, by=by, at=tx.now), card)
+                tx.record(memory, f.OutputDenied(card.call_id, reason=KILL_SWITCH_REASON, by=actor, at=tx.now), card)
             Approval.objects.filter(id=row.id).update(
-                state="denied" if row.state == "pending" else "revoked", by_kind="kill_switch", by_name=self.by
+                state="denied" if row.state == "pending" else "revoked", by_kind="kill_switch", by_name=self.actor
             )
         return len(rows)
 
 
 class SetBreakGlass(Command):
-    """Break the glass, or put it back with `minutes` 0."""
+    """Start break-glass for a number of minutes; 0 ends it."""
 
-    def __init__(self, by: str, reason: str, minutes: float, kind: str = "human") -> None:
+    def __init__(self, actor: str, reason: str, minutes: float, kind: str = "human") -> None:
         super().__init__()
-        self.by, self.reason, self.minutes, self.kind = by, fit_text(reason.strip(), 2000), minutes, kind
+        self.actor, self.reason, self.minutes, self.kind = actor, fit_text(reason.strip(), 2000), minutes, kind
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
         tx.affects_every_run = True
         BreakGlass.objects.filter(ended_at=None, until__gt=tx.now).update(ended_at=tx.now)
         if not self.minutes:
-            tx.audit_acts.append(Act("breakglass.ended", self.kind, self.by, at=tx.now))
+            tx.audit_acts.append(Act("breakglass.ended", self.kind, self.actor, at=tx.now))
             self.answer = {"until": None}
             return
         if not self.reason:
-            raise InvalidRequest("Say why.", code="reason_required")
+            raise InvalidRequest("A reason is required.", code="reason_required")
         if not 0 < self.minutes <= MAX_BREAK_GLASS_MINUTES:
-            raise InvalidRequest(f"At most {MAX_BREAK_GLASS_MINUTES} minutes.", code="too_long")
-        row = BreakGlass.objects.create(by=self.by, reason=self.reason, at=tx.now, until=tx.now + self.minutes * 60)
+            raise InvalidRequest(f"Break-glass lasts at most {MAX_BREAK_GLASS_MINUTES} minutes.", code="too_long")
+        row = BreakGlass.objects.create(by=self.actor, reason=self.reason, at=tx.now, until=tx.now + self.minutes * 60)
         detail = {"reason": self.reason, "minutes": self.minutes}
-        tx.audit_acts.append(Act("breakglass.on", self.kind, self.by, detail=detail, at=tx.now))
+        tx.audit_acts.append(Act("breakglass.on", self.kind, self.actor, detail=detail, at=tx.now))
         self.answer = {"until": row.until}

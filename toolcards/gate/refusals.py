@@ -1,4 +1,4 @@
-"""Why the gate said no to a request; each with the status and code that go over the wire."""
+"""The errors with which the gate refuses a request, each with its HTTP status and error code (docs/api.md)."""
 
 from __future__ import annotations
 
@@ -6,62 +6,62 @@ from typing import Any
 
 
 class RequestRefused(Exception):
-    """The gate did not do it. `status` and `code` are docs/api.md's; `told` goes into the answer's `detail`."""
+    """Base class of all refusals. `details` become the `detail` of the error answer."""
 
     status = 400
     code = "refused"
 
-    def __init__(self, message: str, *, code: str = "", status: int = 0, **told: Any) -> None:
+    def __init__(self, message: str, *, code: str = "", status: int = 0, **details: Any) -> None:
         super().__init__(message)
         self.message = message
         self.code = code or self.code
         self.status = status or self.status
-        self.told = told
+        self.details = details
 
 
 class NotFound(RequestRefused):
-    """No such thing, or not yours: the two are not told apart."""
+    """It does not exist, or belongs to another source; the answer does not say which."""
 
     status, code = 404, "not_found"
 
 
 class NotAllowed(RequestRefused):
-    """This person, or this key, may not do that."""
+    """The person or the key does not have permission."""
 
     status, code = 403, "not_approver"
 
 
 class AlreadyDecided(RequestRefused):
-    """Somebody or something answered first; `told` says who."""
+    """The approval was decided before; `details` name the decider."""
 
     status, code = 409, "already_decided"
 
 
 class KeyReuse(RequestRefused):
-    """The same name was used for something else before."""
+    """A call id or idempotency key was used for another request."""
 
     status, code = 409, "key_reuse"
 
 
 class TooLate(RequestRefused):
-    """Its time is over: expired, used, withdrawn, or its run has ended."""
+    """It expired, was used or withdrawn, or its run has ended."""
 
     status, code = 410, "expired"
 
 
 class CallChanged(RequestRefused):
-    """It is no longer what was seen or allowed."""
+    """The call is not the one that was shown or allowed."""
 
     status, code = 412, "args_mismatch"
 
 
 class InvalidRequest(RequestRefused):
-    """It cannot be understood or is not offered here."""
+    """The request is malformed or asks for what is not offered."""
 
     status, code = 422, "invalid_args"
 
 
 class Undecryptable(RequestRefused):
-    """It cannot be opened here: the key that sealed it is lost, or not among the older keys."""
+    """The data cannot be decrypted: its key is neither the current key nor among the older keys."""
 
     status, code = 503, "sealed"

@@ -1,4 +1,4 @@
-"""Answers on their way to the agent: taken by one connection, told once."""
+"""Delivery of decisions to the agent: one connection claims each, so it is sent exactly once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from toolcards.models import Approval
 
 
 class ClaimDelivery(Command):
-    """Take an answer in order to send it; the answer is the decision object, None if somebody else took it."""
+    """Claim a decision for sending. Answers the decision object, None if another connection claimed it."""
 
     def __init__(self, approval: str) -> None:
         super().__init__()
@@ -32,35 +32,35 @@ class ClaimDelivery(Command):
         memory = tx.load_run(row.run_id)
         card = memory.board.cards[row.call.ordinal]
         if card.approval is None or card.approval.id != row.id:
-            return  # a newer question of the same call took its place; that one will be answered
-        if has_expired_unused(row, tx.working):  # the clock has not come by yet
+            return  # a newer approval of the call superseded it and is delivered instead
+        if has_expired_unused(row, tx.working):  # the sweep has not run yet
             expire_permit(tx, memory, row, card)
             card = memory.board.cards[card.ordinal]
         elif row.state == "approved" and row.opener == "gate":
-            refused = recheck_approval(tx, memory, row, card, can_wait=row.channel == "socket")
+            refusal = recheck_approval(tx, memory, row, card, can_wait=row.channel == "socket")
             card = memory.board.cards[card.ordinal]
-            if refused is not None and card.waiting:
-                return  # asked anew: the answer to that is owed now
-        said: dict[str, Any] = build_decision_with_permit(memory, card)
+            if refusal is not None and card.waiting:
+                return  # a new approval was opened; its decision is delivered later
+        decision: dict[str, Any] = build_decision_with_permit(memory, card)
         if row.opener == "agent":
-            said |= {"decision": get_approval_effect(card)} | _encode_replies(memory, card)
+            decision |= {"decision": get_approval_effect(card)} | _encode_replies(memory, card)
         if card.approval and card.approval.state == "approved":
             tx.record(memory, f.ApprovalChanged(card.call_id, "claimed", id=row.id, at=tx.now), card)
             Approval.objects.filter(id=row.id).update(claimed_at=tx.now)
-        self.answer = said
+        self.answer = decision
 
 
 def _encode_replies(memory: RunMemory, card: Card) -> dict[str, Any]:
-    """The answer as the agent's own protocol says it, and all answers of the run where it takes them together."""
+    """Return the reply in the agent's protocol, and all replies of the scope if the protocol batches them."""
     adapter = ADAPTERS.get(memory.row.protocol)
     if adapter is None:
         return {"reply": None}
-    told: dict[str, Any] = {"reply": adapter.encode(_build_answer(card))}
+    replies: dict[str, Any] = {"reply": adapter.encode(_build_answer(card))}
     if adapter.encode_all is not None:
-        scope = [other for other in memory.board.cards.values() if other.scope == card.scope and not other.removed]
-        asked = [other for other in scope if other.approval and other.approval.opener == "agent"]
-        told["resume"] = adapter.encode_all([_build_answer(other) for other in asked if not other.waiting])
-    return told
+        same_scope = [peer for peer in memory.board.cards.values() if peer.scope == card.scope and not peer.removed]
+        agent_opened = [peer for peer in same_scope if peer.approval and peer.approval.opener == "agent"]
+        replies["resume"] = adapter.encode_all([_build_answer(peer) for peer in agent_opened if not peer.waiting])
+    return replies
 
 
 def _build_answer(card: Card) -> ApprovalAnswer:
@@ -71,7 +71,7 @@ def _build_answer(card: Card) -> ApprovalAnswer:
 
 
 class ReleaseDelivery(Command):
-    """The connection broke before the answer was out: somebody else shall send it."""
+    """Release a claimed decision that could not be sent, so that another connection can claim it."""
 
     def __init__(self, approval: str) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class ReleaseDelivery(Command):
         if card.approval is None or card.approval.id != row.id:
             return
         if card.finished and card.state is not ToolCallState.OUTPUT_DENIED:
-            return  # the call went on without this answer; one that was denied ended by it
+            return  # the call ended without this answer; a denied call ended because of it
         if row.state == "claimed":
             tx.record(memory, f.ApprovalChanged(card.call_id, "approved", id=row.id, at=tx.now), card)
         Approval.objects.filter(id=row.id).update(delivered_at=None, claimed_at=0)

@@ -1,6 +1,9 @@
-"""What time does by itself: questions are escalated, approvals and permits expire, vanished agents' runs are lost.
+"""Expiry by time: escalates and expires approvals, expires permits, and ends runs whose agent is gone.
 
-Expiry is a fact of `expires_at`, checked wherever somebody answers; the sweep only says it aloud.
+Approvals expire at `expires_at`. Votes check the deadline themselves; the sweep records what has expired.
+
+A vote is refused after the deadline on the wall clock or in steady time (toolcards/clocks.py). The approval expires
+when the deadline has passed in steady time: setting the clock forward expires nothing, setting it back delays nothing.
 """
 
 from __future__ import annotations
@@ -25,21 +28,21 @@ from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Approval, Run
 
-EXPIRED_REASON = "Nobody answered in time."
-_ESCALATION_IN_TERMS = '"escalate": [['  # as json.dumps spells terms that name somebody
+EXPIRED_REASON = "No one answered in time."
+_ESCALATION_IN_TERMS = '"escalate": [['  # part of the JSON of terms that escalate to someone
 
 
 def sweep() -> int:
-    """Expire and lose what is due; return how many things that were."""
-    timekeeping.follow_pulse()  # first of all: after a pause of our own, less is due than it seems
-    works: list[Any] = [ExpireApproval(pk) for pk in _find_overdue_approvals()]
-    works += [EscalateApproval(pk) for pk in _find_due_escalations()]
-    works += [ExpirePermit(pk) for pk in _find_expired_permits()]
-    works += [LoseRun(pk) for pk in _find_lost_runs()]
-    for work in works:
-        with suppress(Undecryptable):  # without its key a run stays as it is, and keeps no other from its end
-            group_commit.execute(work)
-    return len(works)
+    """Expire, escalate and end what is due; return the number of commands."""
+    timekeeping.follow_pulse()  # before the queries: after a pause of the server, less is due than it seems
+    commands: list[Any] = [ExpireApproval(pk) for pk in _find_overdue_approvals()]
+    commands += [EscalateApproval(pk) for pk in _find_due_escalations()]
+    commands += [ExpirePermit(pk) for pk in _find_expired_permits()]
+    commands += [LoseRun(pk) for pk in _find_lost_runs()]
+    for command in commands:
+        with suppress(Undecryptable):  # a run without its key stays as it is and does not block the others
+            group_commit.execute(command)
+    return len(commands)
 
 
 def _find_overdue_approvals() -> list[str]:
@@ -47,7 +50,7 @@ def _find_overdue_approvals() -> list[str]:
 
 
 def _find_due_escalations() -> list[str]:
-    """The few questions that say so wait seldom, so they are read each time: nothing to keep, nothing to lose."""
+    """Return the approvals to escalate now. Escalating terms are rare, so their rows are read each time."""
     escalating = Approval.objects.waiting().filter(opener="gate", terms__contains=_ESCALATION_IN_TERMS)
     rows, steady = escalating.only("requested_at", "clock_offset", "terms", "opener"), clock.steady()
     return [row.pk for row in rows if _list_due_escalations(row, steady)]
@@ -63,7 +66,7 @@ def _find_expired_permits() -> list[str]:
 
 
 def _find_lost_runs() -> list[int]:
-    """Return the runs whose lease is over; none while agents may still be on their way back after a pause of ours."""
+    """Return the runs whose lease is over; none in the grace time after a pause of the server."""
     now = clock.working()
     if now < clock.resumed + settings.TOOLCARDS.grace:
         return []
@@ -71,7 +74,7 @@ def _find_lost_runs() -> list[int]:
 
 
 class ExpireApproval(Command):
-    """Nobody answered in time: the call is denied by the clock."""
+    """Deny the call of an approval that no one answered in time."""
 
     def __init__(self, approval: str) -> None:
         super().__init__()
@@ -84,7 +87,7 @@ class ExpireApproval(Command):
 
 
 class EscalateApproval(Command):
-    """Nobody answered for a while: those whom the rule names then are asked too. The deadline stays."""
+    """Add the approvers that the rule names for a delay in answering. The deadline does not change."""
 
     def __init__(self, approval: str) -> None:
         super().__init__()
@@ -93,23 +96,24 @@ class EscalateApproval(Command):
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
         row = Approval.objects.select_for_update().get(id=self.approval)
-        due = _list_due_escalations(row, tx.steady)
-        if row.state != "pending" or not due or row.is_overdue(tx.steady):
+        escalations = _list_due_escalations(row, tx.steady)
+        if row.state != "pending" or not escalations or row.is_overdue(tx.steady):
             return
         terms = load_terms(row)
         memory = tx.load_run(row.run_id)
         card = memory.board.cards[row.call.ordinal]
         if card.approval is None or not is_open_on(card, row):
             return
-        told = replace(terms, escalated=(*terms.escalated, *due))
-        Approval.objects.filter(id=row.id).update(terms=json.dumps(asdict(told)))  # once, whoever's clock it was
-        new = list(dict.fromkeys(to for _, to in due if to not in dict(card.approval.escalated)))
+        terms = replace(terms, escalated=(*terms.escalated, *escalations))
+        Approval.objects.filter(id=row.id).update(terms=json.dumps(asdict(terms)))
+        names = (name for _, name in escalations if name not in dict(card.approval.escalated))
+        new = list(dict.fromkeys(names))
         if new:
             tx.record(memory, f.ApprovalEscalated(card.call_id, new, id=row.id, at=tx.now), card)
 
 
 class ExpirePermit(Command):
-    """Approved, but not executed in time: the right to execute is gone."""
+    """Expire the permit of a call that was allowed but not executed in time."""
 
     def __init__(self, approval: str) -> None:
         super().__init__()
@@ -127,12 +131,12 @@ class ExpirePermit(Command):
 
 
 def is_past_deadline(tx: Transaction, row: Approval) -> bool:
-    """Return whether it is too late to answer the question, by either clock."""
+    """Return whether it is too late to vote, by either clock."""
     return 0 < row.expires_at <= tx.now or row.is_overdue(tx.steady)
 
 
 def expire_if_overdue(tx: Transaction, memory: RunMemory, row: Approval) -> bool:
-    """Close the question if its time is over and nobody answered; return whether that was so."""
+    """Expire the approval if it is pending and overdue in steady time; return whether it was."""
     if row.state != "pending" or not row.is_overdue(tx.steady):
         return False
     card = memory.board.cards[row.call.ordinal]
@@ -145,5 +149,5 @@ def expire_if_overdue(tx: Transaction, memory: RunMemory, row: Approval) -> bool
 
 
 def is_open_on(card: Card, row: Approval) -> bool:
-    """Return whether the card still asks this very question."""
+    """Return whether the card is still waiting for this approval."""
     return card.waiting and card.approval is not None and card.approval.id == row.id

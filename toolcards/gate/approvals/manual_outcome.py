@@ -1,7 +1,7 @@
-"""What a person found of a call whose end nobody has heard: written down, never run again, and not the last word.
+"""Manual outcome for a call whose result is unknown. A late result overrides it.
 
-A call that had begun when its agent vanished may have done its work or not. Somebody who can look says which. The
-agent's own result, should it still come, takes the place of what they said (core/calls/transitions.py).
+A call that was running when its agent lost contact may or may not have taken effect. A person checks and records the
+outcome. A result that the agent still sends replaces it (core/calls/transitions.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from toolcards.audit import trail
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
-from toolcards.gate.approvals.votes import clean_text, format_age
+from toolcards.gate.approvals.votes import clean_comment, format_age
 from toolcards.gate.decisions.eligibility import list_identities, load_terms
 from toolcards.gate.refusals import AlreadyDecided, InvalidRequest, NotAllowed, NotFound
 from toolcards.gate.writer import audit_entries
@@ -27,7 +27,7 @@ OUTCOMES = ("succeeded", "failed")
 
 @dataclass(frozen=True, slots=True)
 class ManualOutcome:
-    """What the person sent: of which call (run and ordinal), how it ended, and the revision that they saw."""
+    """The outcome that a person recorded for a call (run and ordinal), with the revision they saw."""
 
     run: int
     ordinal: int
@@ -37,63 +37,65 @@ class ManualOutcome:
 
 
 class RecordManualOutcome(Command):
-    """Compare and set: the call's end still unknown, and the card at the revision that was shown."""
+    """Record a manual outcome if the result is still unknown and the card's revision is the one shown."""
 
-    def __init__(self, person: Any, said: ManualOutcome) -> None:
+    def __init__(self, person: Any, outcome: ManualOutcome) -> None:
         super().__init__()
-        self.person, self.said = person, said
+        self.person, self.manual_outcome = person, outcome
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
-        said = self.said
-        if not ToolCall.objects.not_removed().filter(run=said.run, ordinal=said.ordinal).exists():
+        outcome = self.manual_outcome
+        if not ToolCall.objects.not_removed().filter(run=outcome.run, ordinal=outcome.ordinal).exists():
             raise NotFound("There is no such call.")
-        memory = tx.load_run(said.run)
-        card = memory.board.cards[said.ordinal]
+        memory = tx.load_run(outcome.run)
+        card = memory.board.cards[outcome.ordinal]
         self._check_person(card)
-        if said.outcome not in OUTCOMES:
-            raise InvalidRequest("Say succeeded or failed.", code="invalid_outcome")
-        if not self._said_before(card):
-            self._check(memory, card)
-            self._settle(tx, memory, card)
+        if outcome.outcome not in OUTCOMES:
+            raise InvalidRequest("The outcome must be succeeded or failed.", code="invalid_outcome")
+        if not self._is_repeated(card):
+            self._check_card(memory, card)
+            self._record(tx, memory, card)
         self.answer = memory.board.cards[card.ordinal]
 
     def _check_person(self, card: Card) -> None:
         if not self.person.has_perm("toolcards.vote"):
-            raise NotAllowed("You may look, but not answer.")
+            raise NotAllowed("You do not have permission to vote.")
         row = Approval.objects.filter(id=card.approval.id, asked=True).first() if card.approval else None
         if row is not None and not load_terms(row).may_answer(list_identities(self.person)):
-            raise NotAllowed("The rule that asked wants somebody else to answer for this call.")
+            raise NotAllowed("The rule that asked requires a different approver for this call.")
 
-    def _said_before(self, card: Card) -> bool:
-        """The same person's same word again changes nothing."""
-        told = card.by_hand
-        mine = told is not None and told.by == f.Actor("human", self.person.get_username())
-        return bool(mine and told and card.soft and told.outcome == self.said.outcome)
+    def _is_repeated(self, card: Card) -> bool:
+        """Return whether the same person recorded the same outcome before."""
+        recorded = card.by_hand
+        if recorded is None or not card.soft or recorded.by != f.Actor("human", self.person.get_username()):
+            return False
+        return recorded.outcome == self.manual_outcome.outcome
 
-    def _check(self, memory: RunMemory, card: Card) -> None:
-        told = card.by_hand
-        if told is not None and card.soft:
-            who = told.by.name if told.by else "somebody"
+    def _check_card(self, memory: RunMemory, card: Card) -> None:
+        recorded = card.by_hand
+        if recorded is not None and card.soft:
+            actor = recorded.by.name if recorded.by else "someone"
             raise AlreadyDecided(
-                f"Already settled by {who} {format_age(time.time() - told.at)}: it {told.outcome}.",
-                code="already_settled", by=who, outcome=told.outcome,
+                f"Already recorded by {actor} {format_age(time.time() - recorded.at)}: it {recorded.outcome}.",
+                code="already_settled", by=actor, outcome=recorded.outcome,
             )  # fmt: skip
         if not card.has_unknown_outcome:
-            raise AlreadyDecided("There is nothing to settle: how this call ended is known.", code="not_unknown")
-        if self.said.rev != card.rev:
-            raise AlreadyDecided("The call has changed since you saw it. Look again.", code="stale_rev")
+            raise AlreadyDecided("The result of this call is already known.", code="not_unknown")
+        if self.manual_outcome.rev != card.rev:
+            raise AlreadyDecided("The call has changed since you saw it. Review it again.", code="stale_rev")
         newest = memory.board.find(card.call_id)
         if newest is None or newest.ordinal != card.ordinal:
             raise AlreadyDecided("The agent has used this call’s id again since.", code="not_unknown")
 
-    def _settle(self, tx: Transaction, memory: RunMemory, card: Card) -> None:
-        by, note = f.Actor("human", self.person.get_username()), clean_text(self.said.note).strip()
-        about = card.approval.id if card.approval else ""
-        told = {"outcome": self.said.outcome, "note": trail.sealed_words(note)}
+    def _record(self, tx: Transaction, memory: RunMemory, card: Card) -> None:
+        outcome, note = self.manual_outcome.outcome, clean_comment(self.manual_outcome.note).strip()
+        actor = f.Actor("human", self.person.get_username())
+        approval = card.approval.id if card.approval else ""
+        details = {"outcome": outcome, "note": trail.sealed_words(note)}
         tx.audit_acts.append(
-            audit_entries.build_call_act(memory, card, "settled", by.kind, by.name, tx.now, about, **told)
+            audit_entries.build_call_act(memory, card, "settled", actor.kind, actor.name, tx.now, approval, **details)
         )
         if card.permit is not None and card.permit.state == "unknown":
-            tx.record(memory, f.PermitChanged(card.call_id, self.said.outcome, card.permit.id, tx.now), card)
-        tx.record(memory, f.ManualOutcomeRecorded(card.call_id, self.said.outcome, note, by, tx.now), card)  # type: ignore[arg-type]
+            tx.record(memory, f.PermitChanged(card.call_id, outcome, card.permit.id, tx.now), card)
+        tx.record(memory, f.ManualOutcomeRecorded(card.call_id, outcome, note, actor, tx.now), card)  # type: ignore[arg-type]

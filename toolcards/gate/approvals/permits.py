@@ -26,7 +26,10 @@ ALLOWED_NOT_EXECUTED = "Allowed, but never executed."
 
 
 class ClaimPermit(RunCommand):
-    """Use up a permit, right before executing: once, for exactly the arguments that were allowed."""
+    """Use up a permit right before execution: once, for exactly the arguments that were allowed.
+
+    Answers what may run, or the refusal if the policy changed: the caller raises it once it is recorded.
+    """
 
     def __init__(self, source: Source, permit: str, body: dict[str, Any], client: str = "") -> None:
         super().__init__(source, "")
@@ -42,16 +45,16 @@ class ClaimPermit(RunCommand):
         if row is None:
             raise NotFound("There is no such permit.")
         memory = tx.load_run(row.run_id)
-        row.refresh_from_db()  # the run is locked now: no other claim and no end comes between
+        row.refresh_from_db()  # the run is locked now: no other claim or end can intervene
         card = memory.board.cards[row.call.ordinal]
         if row.claimed_at and self._is_repeated(row, card):
             self.answer = _build_claim(memory, row, card)
             return
         self._check_usable(row, card, tx.working)
         self._check_bound(row, card)
-        refused = recheck_approval(tx, memory, row, card)
-        if refused is not None:  # raised by the door, once it is written down
-            self.answer = refused
+        refusal = recheck_approval(tx, memory, row, card)
+        if refusal is not None:
+            self.answer = refusal
             return
         note_request(tx, memory)
         row.claimed_at, row.claimed_by, row.state = tx.now, self.client, "claimed"
@@ -63,16 +66,16 @@ class ClaimPermit(RunCommand):
         self.answer = _build_claim(memory, row, memory.board.cards[card.ordinal])
 
     def _is_repeated(self, row: Approval, card: Card) -> bool:
-        """Return whether the client that claimed asks for its lost answer, while the call runs."""
-        return bool(self.client) and row.claimed_by == self.client and card.running and self._names(row, card)
+        """Return whether the same client repeats its claim while the call runs (its answer got lost)."""
+        return bool(self.client) and row.claimed_by == self.client and card.running and self._names_call(row, card)
 
     def _check_usable(self, row: Approval, card: Card, working: float) -> None:
-        """Raise TooLate unless the permit is unused and its call still waits for it."""
+        """Raise TooLate unless the permit is unused and its call is still waiting for it."""
         if row.claimed_at:
             raise TooLate("This permit was used.", code="used")
         if row.state != "approved":
-            late = {"expired": "expired", "cancelled": "run_ended"}.get(row.state, "revoked")
-            raise TooLate(f"This permit is {row.state}.", code=late)
+            code = {"expired": "expired", "cancelled": "run_ended"}.get(row.state, "revoked")
+            raise TooLate(f"This permit is {row.state}.", code=code)
         if row.permit_expires_at and row.permit_expires_at <= working:
             raise TooLate("This permit has expired.", code="expired")
         if card.finished or card.preliminary or card.removed or not _is_current(row, card):
@@ -81,33 +84,33 @@ class ClaimPermit(RunCommand):
             raise TooLate("The key that asked for this permit was revoked.", code="revoked")
 
     def _check_bound(self, row: Approval, card: Card) -> None:
-        """Raise Changed unless the claim names the very call that was allowed."""
-        if not self._names(row, card):
+        """Raise CallChanged unless the claim names exactly the call that was allowed."""
+        if not self._names_call(row, card):
             raise CallChanged("The permit is for another call, tool or input.", code="args_mismatch")
         if row.schema_sha256 and self.body.get("schema_sha256") != row.schema_sha256:
-            raise CallChanged("The tool's schema is not the one that was judged.", code="schema_changed")
+            raise CallChanged("The tool's schema is not the one that was allowed.", code="schema_changed")
         if digest_input(card) != row.args_sha256:
             raise CallChanged("The call is not the one that was allowed.", code="integrity")
 
-    def _names(self, row: Approval, card: Card) -> bool:
+    def _names_call(self, row: Approval, card: Card) -> bool:
         body = self.body
-        wanted = {
+        expected = {
             "call_id": card.call_id, "args_sha256": row.args_sha256, "call_sha256": digest_call(card),
             "attempt": row.attempt, "tool": card.tool.name, "tool_source": card.tool.source,
         }  # fmt: skip
-        given = {name: body.get(name) for name in wanted if body.get(name) is not None}
-        return {"call_id", "args_sha256"} <= given.keys() and all(given[name] == wanted[name] for name in given)
+        claims = {name: body.get(name) for name in expected if body.get(name) is not None}
+        return {"call_id", "args_sha256"} <= claims.keys() and all(claims[name] == expected[name] for name in claims)
 
 
 def _is_current(row: Approval, card: Card) -> bool:
-    """Return whether the card still carries this very right to run."""
+    """Return whether the card's approval or permit is still this row."""
     if row.asked:
         return card.approval is not None and card.approval.id == row.id and card.approval.state == "approved"
     return card.permit is not None and card.permit.id == row.id and card.permit.state == "issued"
 
 
 def _build_claim(memory: RunMemory, row: Approval, card: Card) -> dict[str, Any]:
-    """Return what may run now: the frozen bytes."""
+    """Return what the agent may run now: the frozen call."""
     return {
         "permit": row.permit, "run": memory.row.name, "call_id": card.call_id, "attempt": row.attempt,
         "state": "claimed", "args_sha256": row.args_sha256, "call_sha256": digest_call(card),
@@ -116,60 +119,60 @@ def _build_claim(memory: RunMemory, row: Approval, card: Card) -> dict[str, Any]
 
 
 def build_permit_columns(row: Approval, working: float) -> dict[str, Any]:
-    """Return the columns of an approval that was given at that working time.
+    """Return the permit columns of a row that is approved at that working time.
 
-    They say until when the call may begin, and carry the right to begin it.
-    Over HTTP the agent claims a permit; elsewhere the answer itself is the right, used up as it is handed over.
+    Over HTTP the agent claims a permit. On other channels the delivered decision is the permit, claimed on delivery.
+    An approval that the agent itself opened has no expiry here.
     """
-    until = {"permit_expires_at": working + settings.TOOLCARDS.handover_seconds + row.use_ttl}
+    columns = {"permit_expires_at": working + settings.TOOLCARDS.handover_seconds + row.use_ttl}
     if row.channel == "http":
-        return until if row.permit else until | {"permit": generate_permit_id()}
-    return until if row.opener == "gate" else {}  # how long the agent's own question waits is the agent's matter
+        return columns if row.permit else columns | {"permit": generate_permit_id()}
+    return columns if row.opener == "gate" else {}
 
 
 def expire_permit(tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> None:
-    """Approved, but not begun in time: the right is gone, and the agent is told so if it comes for its answer."""
+    """Expire a permit that was not used in time, and close its call."""
     Approval.objects.filter(id=row.id).update(state="expired")
     if card.approval and card.approval.id == row.id:
         tx.record(memory, f.ApprovalChanged(card.call_id, "expired", id=row.id, at=tx.now), card)
         tx.record(memory, f.CallClosed(card.call_id, "cancelled", reason=APPROVED_NOT_EXECUTED, at=tx.now), card)
-    elif card.permit is not None and card.permit.id == row.id:  # a rule had allowed it
+    elif card.permit is not None and card.permit.id == row.id:  # allowed by a rule
         tx.record(memory, f.PermitChanged(card.call_id, "expired", row.id, tx.now), card)
         if not card.finished:
             tx.record(memory, f.CallClosed(card.call_id, "truncated", reason=ALLOWED_NOT_EXECUTED, at=tx.now), card)
 
 
 def has_expired_unused(row: Approval, working: float) -> bool:
-    """Return whether the row is an approval whose time for use is over, and that was not used."""
+    """Return True if the approval expired unused."""
     return row.state == "approved" and not row.claimed_at and 0 < row.permit_expires_at <= working
 
 
 def generate_permit_id() -> str:
-    """Return a permit's id; who has it may run the call, once."""
+    """Return a random permit id. It is a secret: it allows one execution."""
     return f"prm_{secrets.token_urlsafe(24)}"
 
 
 def build_permit(row: Approval) -> dict[str, Any] | None:
-    """Return the permit of an approved and unclaimed approval, once it may be handed over."""
+    """Return the permit object of an approved, unclaimed row; None if there is nothing to hand over."""
     if row.state != "approved" or row.claimed_at or not row.permit or _is_held_back(row):
         return None
     return {"id": row.permit, "expires_at": format_time(clock.to_wall(row.permit_expires_at))}
 
 
 def build_decision_with_permit(memory: RunMemory, card: Card, *, attempt: int = 1) -> dict[str, Any]:
-    """Return the call's decision object as it stands, with its permit if it has one to give."""
+    """Return the call's decision object, with its permit if one is available."""
     row = Approval.objects.filter(run_id=memory.row.pk, call__ordinal=card.ordinal).order_by("-requested_at").first()
-    said = build_decision(
+    decision = build_decision(
         memory, card, permit=build_permit(row) if row else None, attempt=row.attempt if row else attempt
     )
     if row and row.state == "approved" and not row.claimed_at and _is_held_back(row):
-        said |= {"decision": "ask", "approval": {**said["approval"], "state": "pending", "have": 0}}
-    if card.repair == "edited" and said["decision"] == "allow":
-        said["args"] = card.input
-    return said
+        decision |= {"decision": "ask", "approval": {**decision["approval"], "state": "pending", "have": 0}}
+    if card.repair == "edited" and decision["decision"] == "allow":
+        decision["args"] = card.input
+    return decision
 
 
 def _is_held_back(row: Approval) -> bool:
-    """Whether a person's yes may still be taken back, so that its agent is not told yet."""
-    held = row.asked and row.delivered_at is None
-    return held and clock.is_recent(row.decided_at, settings.TOOLCARDS.handover_seconds)
+    """Return whether a person's approval can still be revoked, so the agent does not receive it yet."""
+    is_undelivered = row.asked and row.delivered_at is None
+    return is_undelivered and clock.is_recent(row.decided_at, settings.TOOLCARDS.handover_seconds)

@@ -1,4 +1,4 @@
-"""A new policy, applied to the calls that wait: only where a person chose to, since questions outlive versions."""
+"""Applies a new policy version to the waiting calls, on request. By default approvals outlive a version."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ MAX_APPROVALS = 500
 
 
 class ReevaluateWaiting(Command):
-    """Judge every call that waits for our gate again; its answer counts what came of them."""
+    """Reevaluate every waiting call (at most 500). Answers the number of calls per result."""
 
-    def __init__(self, by: str) -> None:
+    def __init__(self, actor: str) -> None:
         super().__init__()
-        self.by = by
+        self.actor = actor
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
@@ -36,9 +36,9 @@ class ReevaluateWaiting(Command):
         for row in rows[:MAX_APPROVALS]:
             memory = tx.load_run(row.run_id)
             card = memory.board.cards[row.call.ordinal]
-            if is_open_on(card, row) and not is_past_deadline(tx, row):  # what is too late to answer, the clock denies
+            if is_open_on(card, row) and not is_past_deadline(tx, row):  # overdue ones expire
                 counts[_reevaluate(tx, memory, row, card)] += 1
-        tx.audit_acts.append(Act("policy.applied", "human", self.by, detail=counts, at=tx.now))
+        tx.audit_acts.append(Act("policy.applied", "human", self.actor, detail=counts, at=tx.now))
         self.answer: dict[str, Any] = counts
 
 

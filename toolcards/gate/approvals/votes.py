@@ -1,4 +1,4 @@
-"""One person's answer to one approval: exactly one wins, and only for what that person saw."""
+"""Votes of people on approvals. The first decision wins, and only for exactly what the person saw."""
 
 from __future__ import annotations
 
@@ -43,34 +43,34 @@ LATE_CODES = {"expired": "expired", "cancelled": "run_ended", "superseded": "sup
 
 @dataclass(frozen=True, slots=True)
 class Ballot:
-    """What the person sent: the answer, and which revision of which arguments it was given to."""
+    """One vote as the person sent it, with the revision and arguments it was cast on."""
 
     approval: str
     decision: str
     rev: int
     args_sha256: str
-    view_sha256: str = ""  # of the card as it was shown, where the sender says
+    view_sha256: str = ""  # digest of the card as it was shown, if the sender includes it
     reason: str = ""
     note: str = ""
     client_decision_id: str = ""
     grant: dict[str, Any] = field(default_factory=dict)
     edited_args: Any = None
-    signed_in_at: float | None = None  # epoch seconds, of the session it came by; without one the latest counts
+    signed_in_at: float | None = None  # of the session, in epoch seconds; None: the person's latest sign-in
 
 
-def clean_text(text: str) -> str:
-    """Return what a person wrote as models and terminals may read it: without control characters, and not too long."""
-    shown = "".join(char for char in text if char in "\n\t" or unicodedata.category(char) != "Cc")
-    return shown[:MAX_REASON_LENGTH]
+def clean_comment(text: str) -> str:
+    """Return the comment without control characters, cut to MAX_REASON_LENGTH."""
+    printable = "".join(char for char in text if char in "\n\t" or unicodedata.category(char) != "Cc")
+    return printable[:MAX_REASON_LENGTH]
 
 
 class CastVote(Command):
-    """Compare and set: the approval still pending, the card at the revision and the arguments that were shown."""
+    """Record a vote if the approval is pending and the card has the revision and arguments that were shown."""
 
     def __init__(self, person: Any, ballot: Ballot) -> None:
         super().__init__()
         self.person = person
-        self.ballot = replace(ballot, reason=clean_text(ballot.reason), note=clean_text(ballot.note))
+        self.ballot = replace(ballot, reason=clean_comment(ballot.reason), note=clean_comment(ballot.note))
 
     def run_keys(self) -> Iterable[tuple[int, str]]:
         """See group_commit.Work."""
@@ -83,8 +83,8 @@ class CastVote(Command):
             raise NotFound("There is no such approval.")
         memory = tx.load_run(row.run_id)
         card = memory.board.cards[row.call.ordinal]
-        if row.state != "pending" or self._voted_so(row):
-            self.answer = self._answered_before(row, card)
+        if row.state != "pending" or self._is_repeated(row):
+            self.answer = self._answer_decided(row, card)
             return
         self._check(tx, row, card)
         terms = load_terms(row)
@@ -92,65 +92,64 @@ class CastVote(Command):
         self._cast(tx, memory, row, card, terms)
         self.answer = memory.board.cards[card.ordinal]
 
-    def _voted_so(self, row: Approval) -> bool:
+    def _is_repeated(self, row: Approval) -> bool:
+        """Return whether the same person cast the same vote before."""
         return Vote.objects.filter(approval=row, person=self.person, decision=self.ballot.decision).exists()
 
-    def _answered_before(self, row: Approval, card: Card) -> Card:
-        """The same person's same answer again is the same answer; anybody else's comes too late."""
-        if self._voted_so(row):
+    def _answer_decided(self, row: Approval, card: Card) -> Card:
+        """Return the card for a repeated vote; raises TooLate or AlreadyDecided for any other."""
+        if self._is_repeated(row):
             return card
         if row.state in LATE_CODES:
             raise TooLate(f"Too late: this approval is {row.state}.", code=LATE_CODES[row.state], by=row.by_name)
         verb = "denied" if row.state == "denied" else "approved"
-        who = row.by_name or row.by_kind or "somebody"
-        when = format_age(time.time() - row.decided_at)
-        raise AlreadyDecided(f"Already {verb} by {who} {when}.", by=row.by_name, state=row.state)
+        actor = row.by_name or row.by_kind or "someone"
+        age = format_age(time.time() - row.decided_at)
+        raise AlreadyDecided(f"Already {verb} by {actor} {age}.", by=row.by_name, state=row.state)
 
-    # ------------------------------------------------------------ may this vote count?
+    # ------------------------------------------------------------ checks
 
     def _check(self, tx: Transaction, row: Approval, card: Card) -> None:
         ballot = self.ballot
         if ballot.decision not in VOTE_DECISIONS:
-            raise InvalidRequest("Answer approve, deny or edit.", code="invalid_vote")
+            raise InvalidRequest("The decision must be approve, deny or edit.", code="invalid_vote")
         if card.approval is None or not card.approval.votable:
-            raise NotAllowed("This approval is answered where the agent runs, not here.", code="not_here")
+            raise NotAllowed("This approval can only be answered where the agent runs.", code="not_here")
         if is_past_deadline(tx, row):
-            raise TooLate("Too late: the time for an answer is over.", code="expired")
+            raise TooLate("Too late: this approval has expired.", code="expired")
         if ballot.rev != card.rev:
-            raise CallChanged("The call has changed since you saw it. Look again.", code="stale_rev")
+            raise CallChanged("The call has changed since you saw it. Review it again.", code="stale_rev")
         if ballot.args_sha256 != _digest_shown_input(card):
-            raise CallChanged("These are not the arguments you saw. Look again.", code="args_mismatch")
-        views = (
-            compute_view_sha256(redactor().card(card)),
-            compute_view_sha256(card),
-        )  # who may reveal has seen the other one
+            raise CallChanged("These are not the arguments you saw. Review them again.", code="args_mismatch")
+        unmasked_sha256 = compute_view_sha256(card)  # for people who may see secrets
+        views = (compute_view_sha256(redactor().card(card)), unmasked_sha256)
         if ballot.view_sha256 and ballot.view_sha256 not in views:
-            raise CallChanged("This is not what you were shown. Look again.", code="view_stale")
+            raise CallChanged("This is not what you were shown. Review it again.", code="view_stale")
 
     def _check_person(self, row: Approval, terms: AskTerms) -> None:
         if not self.person.has_perm("toolcards.vote"):
-            raise NotAllowed("You may look, but not answer.")
+            raise NotAllowed("You do not have permission to vote.")
         if not terms.may_answer(list_identities(self.person)):
-            raise NotAllowed("The rule wants somebody else to answer this.")
+            raise NotAllowed("This rule requires a different approver.")
         if not terms.allow_requester and row.run.source.owner_id == self.person.pk:
-            raise NotAllowed("The agent works for you, so somebody else must answer.", code="self_approval")
-        wanted = terms.reason == "always" or (terms.reason == "on_deny" and self.ballot.decision == "deny")
-        if wanted and not self.ballot.reason.strip():
-            raise InvalidRequest("The rule wants a reason.", code="reason_required")
-        if terms.reauth and time.time() - self._signed_in() > MAX_LOGIN_AGE:
-            raise NotAllowed("Sign in again first: this answer needs a fresh sign-in.", code="reauth", status=401)
+            raise NotAllowed("The agent works for you, so someone else must answer.", code="self_approval")
+        needs_reason = terms.reason == "always" or (terms.reason == "on_deny" and self.ballot.decision == "deny")
+        if needs_reason and not self.ballot.reason.strip():
+            raise InvalidRequest("This rule requires a reason.", code="reason_required")
+        if terms.reauth and time.time() - self._get_sign_in_time() > MAX_LOGIN_AGE:
+            raise NotAllowed("Sign in again first: this answer requires a fresh sign-in.", code="reauth", status=401)
 
-    def _signed_in(self) -> float:
+    def _get_sign_in_time(self) -> float:
         latest: float = (self.person.last_login or EPOCH).timestamp()
         return latest if self.ballot.signed_in_at is None else min(latest, self.ballot.signed_in_at)
 
-    # ------------------------------------------------------------ counting
+    # ------------------------------------------------------------ recording
 
     def _cast(self, tx: Transaction, memory: RunMemory, row: Approval, card: Card, terms: AskTerms) -> None:
-        ballot, approved = self.ballot, VOTE_DECISIONS[self.ballot.decision]
+        ballot, is_approved = self.ballot, VOTE_DECISIONS[self.ballot.decision]
         if ballot.decision == "edit":
             self._edit(memory, row, card, terms, tx.now)
-            Vote.objects.filter(approval=row).delete()  # nobody has voted on this input yet
+            Vote.objects.filter(approval=row).delete()  # earlier votes were on another input
         Vote.objects.update_or_create(
             approval=row,
             person=self.person,
@@ -159,68 +158,72 @@ class CastVote(Command):
                 "client_decision_id": ballot.client_decision_id, "at": tx.now,
             },
         )  # fmt: skip
-        tx.audit_acts.append(self._act(memory, row, card, tx.now))
-        have = Vote.objects.filter(approval=row, decision__in=("approve", "edit") if approved else ("deny",)).count()
-        if have < (terms.quorum if approved else terms.deny_quorum):
-            self._count(tx, memory, row, card, have if approved else None)
+        tx.audit_acts.append(self._build_act(memory, row, card, tx.now))
+        votes = Vote.objects.filter(
+            approval=row, decision__in=("approve", "edit") if is_approved else ("deny",)
+        ).count()
+        if votes < (terms.quorum if is_approved else terms.deny_quorum):
+            self._count(tx, memory, row, card, votes if is_approved else None)
             return
-        self._settle(tx, memory, row, card, terms, approved)
+        self._decide(tx, memory, row, card, terms, is_approved)
 
-    def _act(self, memory: RunMemory, row: Approval, card: Card, at: float) -> Act:
+    def _build_act(self, memory: RunMemory, row: Approval, card: Card, now: float) -> Act:
         ballot = self.ballot
         return audit_entries.build_call_act(
-            memory, card, "vote", "human", self.person.get_username(), at, row.id, decision=ballot.decision,
+            memory, card, "vote", "human", self.person.get_username(), now, row.id, decision=ballot.decision,
             rev=ballot.rev, args_sha256=ballot.args_sha256, reason=ballot.reason,
             note=trail.sealed_words(ballot.note), grant=ballot.grant,
             edited_sha256=digest(json.loads(row.edited)) if ballot.decision == "edit" else "",
             client_decision_id=ballot.client_decision_id,
         )  # fmt: skip
 
-    def _count(self, tx: Transaction, memory: RunMemory, row: Approval, card: Card, have: int | None) -> None:
-        edited = self.ballot.decision == "edit"
-        by = f.Actor("human", self.person.get_username())
-        have = have if have is not None else (card.approval or CardApproval()).have
-        value = json.loads(row.edited) if edited else None
+    def _count(self, tx: Transaction, memory: RunMemory, row: Approval, card: Card, votes: int | None) -> None:
+        """Record a vote that does not decide yet. `votes`: approvals so far, None for a vote to deny."""
+        is_edited = self.ballot.decision == "edit"
+        votes = votes if votes is not None else (card.approval or CardApproval()).have
+        value = json.loads(row.edited) if is_edited else None
         tx.approval_columns[row.id] = {"edited": row.edited}
-        sha256 = digest(value) if edited else ""
-        counted = f.VoteCounted(
-            card.call_id, have, id=row.id, by=by, edited=value, has_edited=edited, args_sha256=sha256, at=tx.now
-        )
-        tx.record(memory, counted, card)
-
-    def _settle(
-        self, tx: Transaction, memory: RunMemory, row: Approval, card: Card, terms: AskTerms, approved: bool
-    ) -> None:
-        ballot, edited = self.ballot, bool(row.edited) and approved
-        extras: dict[str, Any] = {"note": ballot.note, "edited": row.edited}
-        value = json.loads(row.edited) if edited else None
-        if approved:
-            extras |= build_permit_columns(row, tx.working)
-        tx.approval_columns[row.id] = extras
-        if edited:
-            row.args_sha256 = digest(value)  # what a grant covers is what was approved
-        if approved and ballot.grant:
-            given = grants.create_grants(row, card, self.person, ballot.grant, terms.grants, tx.now)
-            for grant in given:
-                told = {"grant": grant.id, "rule": grant.rule, "expires_at": round(grant.expires_at)}
-                who = self.person.get_username()
-                tx.audit_acts.append(
-                    audit_entries.build_call_act(memory, card, "grant.given", "human", who, tx.now, row.id, **told)
-                )
-        by = f.Actor("human", self.person.get_username())
-        answered = f.ApprovalAnswered(
-            card.call_id, approved, id=row.id, reason=ballot.reason, by=by, input=value, has_input=edited,
-            args_sha256=digest(value) if edited else "", at=tx.now,
+        fact = f.VoteCounted(
+            card.call_id, votes, id=row.id, by=f.Actor("human", self.person.get_username()), edited=value,
+            has_edited=is_edited, args_sha256=digest(value) if is_edited else "", at=tx.now,
         )  # fmt: skip
-        tx.record(memory, answered, card)
+        tx.record(memory, fact, card)
+
+    def _decide(
+        self, tx: Transaction, memory: RunMemory, row: Approval, card: Card, terms: AskTerms, is_approved: bool
+    ) -> None:
+        """Record the vote that decides the approval."""
+        ballot, is_edited = self.ballot, bool(row.edited) and is_approved
+        columns: dict[str, Any] = {"note": ballot.note, "edited": row.edited}
+        value = json.loads(row.edited) if is_edited else None
+        if is_approved:
+            columns |= build_permit_columns(row, tx.working)
+        tx.approval_columns[row.id] = columns
+        if is_edited:
+            row.args_sha256 = digest(value)  # a grant covers the input that was approved
+        if is_approved and ballot.grant:
+            self._create_grants(tx, memory, row, card, terms)
+        fact = f.ApprovalAnswered(
+            card.call_id, is_approved, id=row.id, reason=ballot.reason,
+            by=f.Actor("human", self.person.get_username()), input=value, has_input=is_edited,
+            args_sha256=digest(value) if is_edited else "", at=tx.now,
+        )  # fmt: skip
+        tx.record(memory, fact, card)
+
+    def _create_grants(self, tx: Transaction, memory: RunMemory, row: Approval, card: Card, terms: AskTerms) -> None:
+        for grant in grants.create_grants(row, card, self.person, self.ballot.grant, terms.grants, tx.now):
+            details = {"grant": grant.id, "rule": grant.rule, "expires_at": round(grant.expires_at)}
+            tx.audit_acts.append(audit_entries.build_call_act(
+                memory, card, "grant.given", "human", self.person.get_username(), tx.now, row.id, **details
+            ))  # fmt: skip
 
     # ------------------------------------------------------------ edit and approve
 
     def _edit(self, memory: RunMemory, row: Approval, card: Card, terms: AskTerms, now: float) -> None:
-        """Take the edited input if only editable parts changed and policy would still let it be asked."""
+        """Accept the edited input if only editable parts changed and policy does not deny the edited call."""
         edited = redactor().restored(self.ballot.edited_args, card.input)  # the person saw masks
         if masked(edited) and not masked(card.input):
-            raise InvalidRequest("A masked value cannot be moved elsewhere.", code="invalid_edit")
+            raise InvalidRequest("A masked value cannot be moved to another place.", code="invalid_edit")
         try:
             sha256 = digest(edited)
         except NotCanonical as error:
@@ -235,18 +238,18 @@ class CastVote(Command):
             raise InvalidRequest(
                 "These parts may not be edited here.", code="invalid_edit", detail={"pointers": barred}
             )
-        wrong = input_repair.check(card.tool.name, edited, get_offered_tools(memory))
-        if wrong is not None:
-            why = wrong.message(get_offered_tools(memory))
-            raise InvalidRequest(f"The edited input does not fit the tool: {why}", code="invalid_edit")
-        again = reevaluate_call(memory, card.but(input=edited, has_input=True), now)
-        if again.effect == Effect.DENY:
-            raise InvalidRequest("Policy denies the edited call.", code="invalid_edit")
+        trouble = input_repair.check(card.tool.name, edited, get_offered_tools(memory))
+        if trouble is not None:
+            message = trouble.message(get_offered_tools(memory))
+            raise InvalidRequest(f"The edited input does not fit the tool: {message}", code="invalid_edit")
+        decision = reevaluate_call(memory, card.but(input=edited, has_input=True), now)
+        if decision.effect == Effect.DENY:
+            raise InvalidRequest("The policy denies the edited call.", code="invalid_edit")
         row.edited = json.dumps(edited)
 
 
 def _digest_shown_input(card: Card) -> str:
-    """Return the digest of the input that a vote is about: as edited so far, else as the call has it."""
+    """Return the digest of the input that votes are cast on: the edited one if there is one."""
     ask = card.approval
     if ask is not None and ask.has_edited:
         return digest(ask.edited)
@@ -254,12 +257,12 @@ def _digest_shown_input(card: Card) -> str:
 
 
 def _clean_id(name: str) -> str:
-    """A name that a database can be asked for; none has a NUL in it."""
+    """Return the id, or "" for one with NUL, which no database accepts."""
     return "" if "\0" in name else name
 
 
 def format_age(seconds: float) -> str:
-    """Return how long ago that was, for a sentence."""
+    """Return a number of seconds as "30 s ago" or "5 min ago"."""
     if seconds < 90:
         return f"{max(0, round(seconds))} s ago"
     return f"{round(seconds / 60)} min ago"

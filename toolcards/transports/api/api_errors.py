@@ -43,7 +43,7 @@ class Problem(Exception):
 
 def of_refusal(refused: RequestRefused) -> Problem:
     """Return the gate's no as a problem."""
-    told = dict(refused.told)
+    told = dict(refused.details)
     detail = told.pop("detail", None)
     return Problem(
         refused.status, refused.code, refused.message, **(detail if isinstance(detail, dict) else {}), **told
