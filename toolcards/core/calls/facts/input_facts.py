@@ -1,0 +1,107 @@
+"""Facts about the input of a call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class InputStarted:
+    """The agent began to write a call's input. `per_step`: later steps may reuse the call id (AI SDK)."""
+
+    type: ClassVar[str] = "input-started"
+    call_id: str
+    tool: str
+    at: float = 0.0
+    title: str = ""
+    source: str = ""
+    kind: str = ""
+    lane: str = ""
+    parent_call: str = ""
+    per_step: bool = False
+    provider_executed: bool = False
+    chunked: bool = False  # opened by an InputChunk: chunks of the lane without an id continue it
+    dynamic: bool = False  # the tool's schema is known at run time only (AI SDK)
+
+
+@dataclass(frozen=True, slots=True)
+class InputDelta:
+    """A piece of the streamed input."""
+
+    type: ClassVar[str] = "input-delta"
+    call_id: str
+    text: str
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class InputChunk:
+    """Start, piece and continuation in one (AG-UI TOOL_CALL_CHUNK); split by the router, never logged.
+
+    Without `call_id` it continues the open chunked call; any other fact of the lane completes that call.
+    """
+
+    type: ClassVar[str] = "input-chunk"
+    call_id: str = ""
+    tool: str = ""
+    text: str = ""
+    lane: str = ""
+    parent_call: str = ""
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class InputReady:
+    """The input is complete. Without `has_input`, the input is the streamed text."""
+
+    type: ClassVar[str] = "input-ready"
+    call_id: str
+    tool: str = ""
+    input: Any = None
+    has_input: bool = False
+    at: float = 0.0
+    attempt: int = 1
+    title: str = ""
+    source: str = ""
+    kind: str = ""
+    lane: str = ""
+    parent_call: str = ""
+    per_step: bool = False
+    provider_executed: bool = False
+    again: bool = False  # the same call again, after its run was lost
+    report: bool = False  # the wire repeats a call that it announced before: never starts another call while it runs
+
+
+@dataclass(frozen=True, slots=True)
+class InputInvalid:
+    """The input was invalid and the tool did not run; a terminal error."""
+
+    type: ClassVar[str] = "input-invalid"
+    call_id: str
+    tool: str = ""
+    input: Any = None
+    message: str = ""
+    code: str = "invalid_input"
+    at: float = 0.0
+    per_step: bool = False
+    dynamic: bool = False  # if the call did not start as dynamic, the tool does not exist (AI SDK)
+
+
+@dataclass(frozen=True, slots=True)
+class InputRepaired:
+    """An invalid tool name or input was repaired before the call ran; the input is complete."""
+
+    type: ClassVar[str] = "input-repaired"
+    call_id: str
+    tool: str = ""
+    input: Any = None
+    original: Any = None
+    method: str = ""
+    kind: str = ""
+    at: float = 0.0
+    again: bool = False  # a change by a plug-in, which may follow a repair
+
+
+InputFact: TypeAlias = InputStarted | InputDelta | InputReady | InputInvalid | InputRepaired
+InputPiece: TypeAlias = tuple[str, str]  # call id and text of an InputDelta that is not built yet
