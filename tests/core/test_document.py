@@ -3,6 +3,7 @@
 import copy
 import json
 
+import jsonschema_rs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -230,3 +231,28 @@ def test_a_document_is_taken_or_refused_with_findings(pointer, value):
     assert [(rule.id, rule.sha256, rule.sentence) for rule in first.rules] == [
         (rule.id, rule.sha256, rule.sentence) for rule in second.rules
     ]
+
+
+@pytest.mark.parametrize(
+    ("rule", "accepted"),
+    [
+        ({"match": {"tool": "bash"}}, True),
+        ({"match": {"tool": ["bash", "sh"]}}, True),
+        ({"match": {"args": {"path": "/command", "op": "eq", "value": 1}}}, True),
+        ({"unless": {"kind": "read"}}, True),
+        ({"expires_at": "2027-01-31T12:00:00Z"}, True),
+        ({"ask": {"decide_ttl": "15m", "use_ttl": 60}, "effect": "ask"}, True),
+        ({"ask": {"decide_ttl": "15 minutes"}, "effect": "ask"}, False),
+        ({"match": {"tool": 1}}, False),
+        ({"match": {"tools": "bash"}}, False),
+    ],
+)
+def test_the_schema_for_editors_accepts_what_the_parser_accepts(rule, accepted):
+    document = {"v": 1, "rules": [{"effect": "deny", **rule}]}
+    validator = jsonschema_rs.Draft202012Validator(schema(), offline=True)
+    assert validator.is_valid(document) == accepted
+    if accepted:
+        assert parse(document).rules
+    else:
+        with pytest.raises(PolicyError):
+            parse(document)

@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,8 @@ from toolcards.core.policy.decision import Question, decide
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.shell.program_catalog import EFFECTS
 
-PAGE = (Path(__file__).parents[2] / "docs" / "policy.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "policy.md").read_text(encoding="utf-8")
 DEFAULTS = {"allow": "ask", "ask": "allow", "deny": "allow"}  # so that the answer shows whether the rule holds
 
 
@@ -56,3 +59,10 @@ def test_every_effect_is_explained():
 
 def test_every_table_is_run():
     assert set(re.findall(r"<!-- run: (\w+) -->", PAGE)) == {"commands", "arguments", "effects", "neutral"}
+
+
+def test_the_reference_is_up_to_date():
+    result = subprocess.run(
+        [sys.executable, "scripts/policy_reference.py", "--check"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stdout + result.stderr

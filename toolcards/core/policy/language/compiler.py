@@ -26,7 +26,7 @@ from toolcards.core.policy.request import Question
 from toolcards.core.policy.rule import AskTerms, Clause, Effect, Rule, commands_of
 
 if TYPE_CHECKING:
-    from toolcards.core.policy.language.document import ArgumentDoc, AskDoc, ClauseDoc, RuleDoc, WhenDoc
+    from toolcards.core.policy.language.document_model import ArgumentDoc, AskDoc, ClauseDoc, RuleDoc, WhenDoc
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _OF_SEGMENT = frozenset({"eq", "in", "prefix", "glob", "re2"})

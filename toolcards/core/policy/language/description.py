@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from toolcards.core.policy.matching.matchers import MATCHERS
 
 if TYPE_CHECKING:
-    from toolcards.core.policy.language.document import ArgumentDoc, ClauseDoc, RuleDoc
+    from toolcards.core.policy.language.document_model import ArgumentDoc, ClauseDoc, RuleDoc
     from toolcards.core.policy.rule import Rule
 
 _VERBS = {"allow": "Allow", "ask": "Ask", "deny": "Deny"}

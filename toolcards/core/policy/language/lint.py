@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from toolcards.client.common.canonical_json import digest
-from toolcards.core.policy.language.document import ArgumentDoc, AskDoc, ClauseDoc, Document, Finding, RuleDoc
+from toolcards.core.policy.language.document import Finding
+from toolcards.core.policy.language.document_model import ArgumentDoc, AskDoc, ClauseDoc, Document, RuleDoc
 from toolcards.core.policy.matching.operands import compile_glob
 from toolcards.core.policy.rule import AskTerms, Rule
 from toolcards.core.policy.rule_set import Policy
