@@ -22,9 +22,9 @@ from dashboard.serving.bodies import BodyMeter
 from dashboard.serving.requests import PeerCounter, RequestTracker
 from toolcards import gate
 from toolcards.database import report_outage
-from toolcards.transports.api.api_errors import AGAIN
+from toolcards.transports.api.api_errors import CLOSE_TRY_AGAIN
 from toolcards.transports.background import anchor_copies, scheduler
-from toolcards.transports.routing import AGENT_SOCKET, Machines, agent_socket, nothing_here
+from toolcards.transports.routing import AGENT_SOCKET, MachineRouter, agent_socket, reject_socket
 
 # People's sockets: same origin only, signed in by session.
 browser_sockets = OriginGuard(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)))
@@ -32,21 +32,21 @@ browser_sockets = OriginGuard(AuthMiddlewareStack(URLRouter(websocket_urlpattern
 
 async def sockets(scope: Any, receive: Any, send: Any) -> None:
     """Agents come with a key, people with a session; the two never meet."""
-    scheduler.ensure()
+    scheduler.start()
     if scope["path"] == AGENT_SOCKET or scope["path"] + "/" == AGENT_SOCKET:
         await agent_socket(scope, receive, send)
         return
     # Asked before who it is, so that an agent with a mistyped address is not told that its key is at fault.
     known = any(route.pattern.match(scope["path"].removeprefix("/")) for route in websocket_urlpatterns)
     try:
-        await (browser_sockets if known else nothing_here)(scope, receive, send)
+        await (browser_sockets if known else reject_socket)(scope, receive, send)
     except Exception as error:
         if not report_outage(error):
             raise
         with suppress(Exception):  # it may have been accepted already, or be gone
             await send({"type": "websocket.accept"})
         with suppress(Exception):
-            await send({"type": "websocket.close", "code": AGAIN})
+            await send({"type": "websocket.close", "code": CLOSE_TRY_AGAIN})
 
 
 async def lifespan(scope: Any, receive: Any, send: Any) -> None:
@@ -54,7 +54,7 @@ async def lifespan(scope: Any, receive: Any, send: Any) -> None:
     while True:
         message = await receive()
         if message["type"] == "lifespan.startup":
-            scheduler.ensure()
+            scheduler.start()
             await send({"type": "lifespan.startup.complete"})
         elif message["type"] == "lifespan.shutdown":
             await application.settle()  # a request that was cancelled may still give an answer or a key back
@@ -65,5 +65,5 @@ async def lifespan(scope: Any, receive: Any, send: Any) -> None:
             return
 
 
-router = ProtocolTypeRouter({"http": Machines(BodyMeter(pages)), "websocket": sockets, "lifespan": lifespan})
+router = ProtocolTypeRouter({"http": MachineRouter(BodyMeter(pages)), "websocket": sockets, "lifespan": lifespan})
 application = RequestTracker(PeerCounter(router, settings.TOOLCARDS.max_unauthenticated))

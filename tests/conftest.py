@@ -143,7 +143,7 @@ def _nothing_remembered() -> Iterator[None]:
     subscriptions.clear_cache()
     clock.reset()
     retention._refused_runs.clear()
-    auth.forget()
+    auth.clear_cache()
     throttle.sign_ins.clear()
     presence.connections.clear()
     presence._senders.clear()

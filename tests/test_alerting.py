@@ -39,7 +39,7 @@ def told() -> list[str]:
 def look(later: float = 0.0) -> list[str]:
     """What one look tells, so many minutes from now."""
     before = len(told())
-    source_alerts.look(time.time() + later * MINUTES)
+    source_alerts.write_source_alerts(time.time() + later * MINUTES)
     return told()[before:]
 
 
@@ -111,14 +111,14 @@ def test_nobody_listens_and_nothing_is_looked_at(a_run: Any, django_assert_num_q
     a_run("r", f.InputReady("c", "bash", {}, True))
     subscriptions.list_webhooks()
     with django_assert_num_queries(0):
-        assert source_alerts.look(time.time() + 11 * MINUTES) == 0
+        assert source_alerts.write_source_alerts(time.time() + 11 * MINUTES) == 0
 
 
 @pytest.mark.parametrize("event", ALERTS)
 @pytest.mark.parametrize("template", list(formats.TEMPLATES))
 def test_every_alert_has_words_and_a_link(event: str, template: str) -> None:
     said = {"event": event, "source": "release-bot", "why": "Because.", "badge": "silent", "url": "/sources/3/"}
-    message = formats.of(said, "medium")
+    message = formats.build_message(said, "medium")
     assert message.title.startswith("release-bot ") and message.text and message.link.endswith("/sources/3/")
     body, headers = formats.TEMPLATES[template](message)
     assert b"/sources/3/" in body + str(headers).encode() and event.encode() not in body

@@ -408,7 +408,7 @@ async def test_an_ended_key_opens_nothing(call: Any, policy: Any, key: AgentKey)
 
     await in_thread(policy)({"rules": [ALLOW]})
     await AgentKey.objects.filter(pk=key.pk).aupdate(revoked_at=timezone.now())
-    auth.forget()
+    auth.clear_cache()
     assert (await call("POST", DECIDE, QUESTION))[0] == 401
 
 

@@ -356,7 +356,7 @@ def test_the_clock_verifies_once_an_hour_and_complains(
     assert scheduler.verify_if_due() and verifying.last()
     assert scheduler.verify_if_due() is None
     sql("DELETE FROM toolcards_auditrow WHERE seq = 2")
-    found = scheduler.verify_if_due(time.time() + scheduler.VERIFY_EVERY + 1)
+    found = scheduler.verify_if_due(time.time() + scheduler.VERIFICATION_SECONDS + 1)
     assert found and found.fault and "row 2 is missing" in caplog.text
     assert verifying.last() and verifying.last().finding == found
 

@@ -368,11 +368,11 @@ def test_an_anchor_of_an_earlier_line_that_was_put_back_shows(five: None) -> Non
 @pytest.fixture
 def copied(limits: Any, tmp_path: Path) -> Iterator[Path]:
     """A file that copies of the anchor go to: after three rows, or after a minute."""
-    anchor_copies.places.clear()
+    anchor_copies.destinations.clear()
     target = tmp_path / "copies.jsonl"
     limits(audit_copy=(str(target),), audit_copy_rows=3, audit_copy_seconds=60.0)
     yield target
-    anchor_copies.places.clear()
+    anchor_copies.destinations.clear()
 
 
 def test_a_copy_is_sent_after_so_many_rows_or_so_long(five: None, copied: Path) -> None:
@@ -393,7 +393,7 @@ def test_a_place_that_fails_is_tried_again_and_holds_up_no_other(
 ) -> None:
     limits(audit_copy=("/nowhere/at/all", str(copied), "https://10.0.0.1/secret-path"), audit_copy_rows=1)
     assert anchor_copies.send_due(1_000.0) == 1 and anchor_copies.send_due(1_010.0) == 0
-    assert anchor_copies.places["/nowhere/at/all"].not_before == 1_030.0
+    assert anchor_copies.destinations["/nowhere/at/all"].not_before == 1_030.0
     page = signed_in.get("/settings/audit/").content.decode()
     assert "/nowhere/at/all (failing:" in page and "https://10.0.0.1/…" in page and "secret-path" not in page
 
@@ -549,7 +549,7 @@ def test_metrics_say_whether_the_trail_is_whole(five: None, client: Client) -> N
         verification.check()
         from toolcards.transports import health
 
-        cases.append(health._text().decode())
+        cases.append(health._render_metrics().decode())
     assert "toolcards_audit_whole 1.0" in cases[0] and "toolcards_audit_whole 0.0" in cases[1]
 
 

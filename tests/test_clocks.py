@@ -82,7 +82,7 @@ def test_whoever_wants_to_hear_of_it_is_told_that_a_question_goes_to_others(
     told = Delivery.objects.get()
     subscriptions.clear_cache()
     assert (told.event, told.severity, told.said["escalated_to"]) == ("approval.escalated", "high", ["bob"])
-    assert "bob" in formats.of(told.said, told.severity).text
+    assert "bob" in formats.build_message(told.said, told.severity).text
 
 
 def test_of_escalations_a_recipient_is_told_those_to_its_people(
@@ -101,7 +101,7 @@ def test_of_escalations_a_recipient_is_told_those_to_its_people(
     subscriptions.clear_cache()
     told = Delivery.objects.filter(event="approval.escalated").values_list("webhook__name", flat=True)
     assert sorted(told) == ["bobs", "everybody"]
-    dispatcher.dispatch()
+    dispatcher.send_due()
     assert sorted(mail.to[0] for mail in outbox.outbox) == ["bobs@example.com", "everybody@example.com"]
     assert all("bob" in mail.body for mail in outbox.outbox)
 

@@ -19,8 +19,8 @@ from toolcards.core.calls.call_json import build_call_json
 from toolcards.core.calls.card import Card
 from toolcards.models import EVERY_SCOPE, SCOPES, Approval, Event, Run, ToolCall
 from toolcards.transports.agents import gate_api
-from toolcards.transports.api import read_queries
-from toolcards.transports.api.sse import Teller
+from toolcards.transports.api import read_api
+from toolcards.transports.api.sse import EventReplay
 from toolcards.transports.urls import ROUTES
 
 ROOT = Path(__file__).parents[1]
@@ -113,9 +113,9 @@ def test_every_field_of_a_call_is_written_down() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_runs_and_approvals_are_written_down(a_call: Any) -> None:
     a_call("approval-requested")
-    assert names("run") == set(read_queries.run_json(Run.objects.select_related("source").get()))
+    assert names("run") == set(read_api.serialize_run(Run.objects.select_related("source").get()))
     row = Approval.objects.select_related("run__source", "call").get()
-    assert names("approval") == set(read_queries.approval_json(row, ToolCall.objects.get().as_card()))
+    assert names("approval") == set(read_api.serialize_approval(row, ToolCall.objects.get().as_card()))
 
 
 @pytest.mark.django_db(transaction=True)
@@ -137,7 +137,7 @@ def test_every_event_is_written_down(a_call: Any, a_run: Any) -> None:
     )  # fmt: skip
     told: dict[str, set[str]] = {}
     for run in Run.objects.all():
-        teller = Teller(run)
+        teller = EventReplay(run)
         for event in Event.objects.after(run, 0):
             told |= {one.name: set(one.data) - {"seq", "run", "at"} for one in teller.tell(event)}
     assert fields("events") == told

@@ -442,7 +442,7 @@ async def test_without_a_live_key_no_machine_is_heard(wire: Any, secret: str) ->
     before, wrong = await in_thread(state)(), []
     for address in MACHINES.keys() - OPEN:
         for key in (None, "", "tck_wrong", secret.upper(), secret[:-1], revoked, expired):
-            auth.forget()
+            auth.clear_cache()
             if (status := await wire(address, key=key)) != 401:
                 wrong.append((address, key, status))
         for header in (f"Basic {secret}", secret, f"Token {secret}", "Bearer", f"Bearer {secret} more"):

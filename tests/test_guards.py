@@ -107,7 +107,7 @@ def test_two_guards_of_one_name_are_both_asked(install: Any, agent: Source, tmp_
     )
     for name in ("one", "two"):
         (tmp_path / f"{name}-1.0.dist-info/entry_points.txt").write_text(f"[toolcards.hooks]\nsame={name}:Guard\n")
-    assert ask(agent)["reason"]["code"] == "plugin_veto" and len(hooks.plugins()) == 2
+    assert ask(agent)["reason"]["code"] == "plugin_veto" and len(hooks.list_plugins()) == 2
 
 
 @pytest.mark.parametrize("plugin", [None, object()])
@@ -135,10 +135,10 @@ def test_an_import_that_hangs_denies_calls_and_holds_up_nothing(
     try:
         install(slow="from toolcards import hooks\nhooks.go.wait(60)\n" + GUARD, other=GUARD)
         assert ask(agent)["reason"]["code"] == "plugin_missing"
-        assert [(one.name, one.state) for one in hooks.troubles()] == [("slow", "loading")]
+        assert [(one.name, one.state) for one in hooks.list_troubles()] == [("slow", "loading")]
         go.set()
         until = time.monotonic() + PATIENCE
-        while hooks.troubles() and time.monotonic() < until:
+        while hooks.list_troubles() and time.monotonic() < until:
             time.sleep(0.02)
         assert ask(agent, "again")["decision"] == "allow"
     finally:
@@ -167,7 +167,7 @@ def test_a_guard_that_hangs_denies_and_is_shown_until_it_comes_back(
     ]
     guard.go.set()
     until = time.monotonic() + PATIENCE
-    while hooks.troubles() and time.monotonic() < until:
+    while hooks.list_troubles() and time.monotonic() < until:
         time.sleep(0.02)
     assert ready(client)[0] == 200
 
@@ -177,8 +177,8 @@ def test_a_watching_plug_in_that_hangs_takes_no_guard_down(agent: Source, monkey
     watcher, seen = Hanging("after", "settled"), []
     hooks.register(watcher, "watcher")
     payload = {"event": "tool.execute.settled", "call_id": "c"}
-    codes = {hooks.observe(hooks.plugins()[0], payload) for _ in range(60)}
-    assert codes == {"plugin_timeout"} and not hooks.troubles()
+    codes = {hooks.observe(hooks.list_plugins()[0], payload) for _ in range(60)}
+    assert codes == {"plugin_timeout"} and not hooks.list_troubles()
     monkeypatch.setattr(registry, "LIMIT", PATIENCE)
     hooks.register(type("Guard", (), {"before": lambda self, call: seen.append(call["call_id"])})(), "guard")
     # also where one plug-in does both

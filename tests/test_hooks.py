@@ -25,6 +25,7 @@ from toolcards.gate.writer import outbox_writer
 from toolcards.hooks import registry
 from toolcards.models import Delivery, Event, Source, ToolCall, Webhook
 from toolcards.notifications import formats, subscriptions
+from toolcards.transports.api.sse import EventReplay
 
 
 @pytest.fixture(autouse=True)
@@ -180,7 +181,7 @@ def test_no_line_about_a_call_tells_a_secret_that_its_structure_shows(a_run: Any
     for tool in ("send", "bash", "read", "fetch"):
         a_run(f"r-{tool}", f.InputReady("c", tool, given, True), f.OutputFailed("c", "no", "rate_limited"))
     said = [delivery.said for delivery in Delivery.objects.all()]
-    texts = [json.dumps(each) + repr(formats.of(each, "high")) for each in said]
+    texts = [json.dumps(each) + repr(formats.build_message(each, "high")) for each in said]
     assert texts and not [text for text in texts if "Zx9vK3qLm7" in text]
 
 
@@ -223,7 +224,7 @@ def test_a_result_after_all_corrects_what_was_given_up(a_run: Any, source: Sourc
     a_run("r", f.InputReady("c", "t", {}, True), f.RunEnded(outcome="truncated"), f.OutputReady("c", "fine"))
     from toolcards.notifications import dispatcher
 
-    dispatcher.dispatch()
+    dispatcher.send_due()
     assert heard == [("ok", False)]
 
 
@@ -282,7 +283,7 @@ def test_a_plugins_crash_afterwards_changes_nothing(a_run: Any, source: Source) 
     a_run("r", f.InputReady("c", "bash", {}, True), f.OutputReady("c", 1))
     from toolcards.notifications import dispatcher
 
-    dispatcher.dispatch()
+    dispatcher.send_due()
     assert ToolCall.objects.get().state == "output-available"
     assert not Delivery.objects.filter(state="pending").exists()
     assert [row.error for row in Delivery.objects.order_by("id")] == ["after_hook_crash", "plugin_crash"]
@@ -445,11 +446,10 @@ def test_a_failure_that_is_told_in_another_commit_is_an_error_and_no_success(
 @pytest.mark.django_db
 def test_the_event_stream_tells_hooks_with_the_ids_that_webhooks_get(a_run: Any, source: Source) -> None:
     from toolcards.models import Run
-    from toolcards.transports.api.sse import Teller
 
     Webhook.objects.create(name="w", url="https://example.com/")
     a_run("r", f.InputReady("c", "bash", {"a": 1}, True), f.OutputFailed("c", "no", "timeout"))
-    teller = Teller(Run.objects.get())
+    teller = EventReplay(Run.objects.get())
     streamed = [one for event in Event.objects.order_by("seq") for one in teller.tell(event) if one.name == "hook"]
     assert [(one.data["hook"]["event"], one.data["hook"]["id"]) for one in streamed] == told()
     assert [one.data["hook"]["seq"] for one in streamed] == [row.said["seq"] for row in Delivery.objects.order_by("id")]
@@ -484,13 +484,13 @@ async def test_pages_of_events_lose_nothing_where_one_position_tells_many_things
         return Run.objects.get(pk=group_commit.execute(Say(source, "r", said)))
 
     run = await sync_to_async(begin)()
-    whole = (await sse.page(run, None, 200))["events"]
+    whole = (await sse.read_page(run, None, 200))["events"]
     assert len(whole) == 11
     for size in (1, 2, 3):
         pieces: list[Any] = []
         cursor: Any = None
         while True:
-            part = await sse.page(run, cursor, size)
+            part = await sse.read_page(run, cursor, size)
             pieces += part["events"]
             if part["next"] is None:
                 break

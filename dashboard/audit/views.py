@@ -49,10 +49,13 @@ def audit(request: HttpRequest) -> HttpResponse:
 
 def _list_copies() -> list[dict[str, Any]]:
     """Return where copies of the trail's end go, and what each place got from this process."""
-    known = [(name, anchor_copies.places.get(name, anchor_copies.Place())) for name in settings.TOOLCARDS.audit_copy]
+    known = [
+        (name, anchor_copies.destinations.get(name, anchor_copies.Destination()))
+        for name in settings.TOOLCARDS.audit_copy
+    ]
     return [
         {
-            "label": anchor_copies.label(name),
+            "label": anchor_copies.describe_destination(name),
             "seq": place.seq,
             "at": place.number and place.at,
             "trouble": place.trouble,

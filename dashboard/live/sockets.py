@@ -65,7 +65,7 @@ class LiveSocket(AsyncConsumer):
         )
         tasks = [asyncio.create_task(work) for work in works]
         try:
-            with shutdown.subscription(lambda: watcher.dismiss(shutdown.RECONNECT)):
+            with shutdown.subscribe(lambda: watcher.dismiss(shutdown.RECONNECT)):
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             ours.leave(watcher)

@@ -108,8 +108,8 @@ class WebhookForm(forms.Form):
 
     def _check_url(self, url: str) -> None:
         try:
-            webhooks.check(url)
-        except webhooks.Hostile as error:
+            webhooks.check_url(url)
+        except webhooks.UnsafeUrl as error:
             self.add_error("url", str(error))
 
     def save(self, person: str) -> Webhook:

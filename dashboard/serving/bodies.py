@@ -18,7 +18,7 @@ from dashboard.middleware import with_headers
 from toolcards.transports.api import auth
 from toolcards.transports.api.admission import admit
 from toolcards.transports.api.api_errors import Problem
-from toolcards.transports.api.asgi_views import announced, has_body, refusal, respond_early
+from toolcards.transports.api.asgi_views import build_error_response, get_announced_length, has_body, respond_early
 
 SMALL = 64 << 10  # bytes: a sign-in form, and whatever else needs no session
 LARGE = ("/policy/", "/api/v1/policy/")  # where people send whole documents
@@ -36,7 +36,7 @@ class BodyMeter:
             await self.pages(scope, receive, send)
             return
         body = _RequestBody(scope, receive)
-        if await body.fits(announced(scope)):
+        if await body.fits(get_announced_length(scope)):
             answering = SendTracker(send)
             await self.pages(scope, body.receive, answering.send)
             if not body.over or answering.began:
@@ -58,7 +58,7 @@ class _RequestBody:
         if size <= self._most:
             return True
         if self.known is None:
-            person, may = await auth.person_of(ASGIRequest(self._scope, io.BytesIO()))
+            person, may = await auth.aget_person(ASGIRequest(self._scope, io.BytesIO()))
             self.known = person is not None and may
             if self.known:
                 admit(self._scope)
@@ -77,8 +77,8 @@ class _RequestBody:
         """Return the answer that says why."""
         if self._scope["path"].startswith("/api/"):
             if not self.known:
-                return refusal(Problem(401, "signed_out", "Sign in first."))
-            return refusal(Problem(413, "too_large", f"A body has at most {self._most} bytes here."))
+                return build_error_response(Problem(401, "signed_out", "Sign in first."))
+            return build_error_response(Problem(413, "too_large", f"A body has at most {self._most} bytes here."))
         page = HttpResponse(render_to_string("413.html", {"most": self._most}), status=413)
         return with_headers(ASGIRequest(self._scope, io.BytesIO()), page)
 

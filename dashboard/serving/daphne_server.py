@@ -21,7 +21,7 @@ from twisted.internet import defer, reactor
 from dashboard.serving.bodies import SMALL
 from dashboard.serving.limits import IDLE, KEEP_ALIVE, SLACK, Refusal
 from toolcards.transports import shutdown
-from toolcards.transports.api.asgi_views import DRAINED, PATIENCE
+from toolcards.transports.api.asgi_views import DRAIN_BYTES, DRAIN_SECONDS
 from toolcards.transports.routing import INGEST
 
 _KEPT = (KEEP_ALIVE[0], [KEEP_ALIVE[1]])
@@ -45,7 +45,7 @@ class DaphneRequest(WebRequest):
         self._size += len(data)
         if not self._refused and self._size > self._most:
             self._refuse()
-        elif self._refused and self._size > DRAINED:
+        elif self._refused and self._size > DRAIN_BYTES:
             self.channel.transport.abortConnection()
         if not self._refused:
             super().handleContentChunk(data)
@@ -83,7 +83,7 @@ class DaphneRequest(WebRequest):
         transport = self.channel.transport
         transport.write(refusal.response)
         transport.loseWriteConnection()  # reads on for a moment, so that the sender sees the answer
-        reactor.callLater(PATIENCE, transport.abortConnection)  # type: ignore[attr-defined]
+        reactor.callLater(DRAIN_SECONDS, transport.abortConnection)  # type: ignore[attr-defined]
 
 
 class DaphneSocket(WebSocketProtocol):

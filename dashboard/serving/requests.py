@@ -19,8 +19,8 @@ from dashboard.serving.bodies import SendTracker
 from dashboard.serving.peers import RETRY_AFTER, UnknownPeers
 from toolcards.transports import shutdown
 from toolcards.transports.api.admission import LINE
-from toolcards.transports.api.api_errors import Problem, restarting
-from toolcards.transports.api.asgi_views import refusal, respond, respond_early
+from toolcards.transports.api.api_errors import Problem, build_restarting
+from toolcards.transports.api.asgi_views import build_error_response, respond, respond_early
 
 log = logging.getLogger(__name__)
 SETTLE = 2.0  # seconds that requests get to finish once they were cancelled
@@ -56,7 +56,7 @@ class RequestTracker:
             await self.application(scope, receive, answering.send)
         except asyncio.CancelledError:
             if shutdown.has_begun() and not answering.began:
-                await respond(send, refusal(restarting()))
+                await respond(send, build_error_response(build_restarting()))
             raise
 
     async def settle(self) -> None:
@@ -93,7 +93,7 @@ async def _refuse(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "websocket.close", "code": 4429})
         return
     if scope["path"].startswith("/api/"):
-        answer = refusal(Problem(429, "slow_down", MESSAGE))
+        answer = build_error_response(Problem(429, "slow_down", MESSAGE))
     else:
         page = HttpResponse(render_to_string("429.html"), status=429)
         answer = with_headers(ASGIRequest(scope, io.BytesIO()), page)

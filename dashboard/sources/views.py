@@ -81,7 +81,7 @@ def sources(request: HttpRequest) -> HttpResponse:
 def _render_sources(
     request: HttpRequest, *, form: KeyForm | None = None, status: int = 200, **made: Any
 ) -> HttpResponse:
-    context = {"rows": _list_rows(), "plugins": hooks.statuses(), "key_form": form or KeyForm(), **made}
+    context = {"rows": _list_rows(), "plugins": hooks.list_statuses(), "key_form": form or KeyForm(), **made}
     return render(request, "sources/sources.html", context, status=status)
 
 

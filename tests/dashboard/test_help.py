@@ -18,7 +18,7 @@ from toolcards import gate
 from toolcards.core.calls.call_json import build_call_json
 from toolcards.core.policy.language.presets import PACKS
 from toolcards.models import Approval, Run, ToolCall
-from toolcards.transports.api import read_queries
+from toolcards.transports.api import read_api
 from toolcards.transports.urls import ROUTES
 
 NAMES = [path.stem for path in sorted(documents.FOLDER.glob("*.md"))]
@@ -99,9 +99,9 @@ def test_real_calls_runs_and_approvals_fit_their_schemas(a_call: Any, state: str
     a_call(state)
     row = ToolCall.objects.select_related("run__source").get()
     assert is_valid("Call", build_call_json(row.as_card(), run=row.run.name, id=row.public_id)) == []
-    assert is_valid("Run", read_queries.run_json(Run.objects.select_related("source").get())) == []
+    assert is_valid("Run", read_api.serialize_run(Run.objects.select_related("source").get())) == []
     for approval in Approval.objects.select_related("run__source", "call"):
-        assert is_valid("Approval", read_queries.approval_json(approval, row.as_card())) == []
+        assert is_valid("Approval", read_api.serialize_approval(approval, row.as_card())) == []
 
 
 @pytest.mark.django_db(transaction=True)

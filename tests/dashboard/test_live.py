@@ -26,7 +26,7 @@ from dashboard.live.base_board import BoardNews
 from dashboard.live.boards import BOARDS, RunBoard, StatusBoard
 from dashboard.live.changes import ChangeReader
 from dashboard.live.frames import MAX_PARTS, Frame, FrameSlot, Pacer, join_frames
-from dashboard.live.origin import ours
+from dashboard.live.origin import is_own_origin
 from tests.conftest import Say, ballot_for
 from tests.serving import PATIENCE
 from toolcards import doorbell, gate
@@ -300,7 +300,7 @@ async def test_a_server_that_stops_asks_the_page_to_reconnect(signed_in: Client)
 )
 def test_only_our_own_pages_open_sockets(settings: Any, origin: str, host: str, scheme: str, fine: bool) -> None:
     settings.ALLOWED_HOSTS = ["testserver", "127.0.0.1", "localhost", "[::1]"]
-    assert ours(origin, host, scheme) is fine
+    assert is_own_origin(origin, host, scheme) is fine
 
 
 async def test_a_foreign_page_is_refused_at_the_door(signed_in: Client) -> None:

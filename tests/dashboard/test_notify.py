@@ -112,7 +112,7 @@ def said(**more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("name", list(formats.TEMPLATES))
 def test_a_message_says_what_failed_whose_fault_and_whether_to_try_again(name: str, limits: Any) -> None:
     limits(origins=("https://cards.example.com",))
-    message = formats.of(said(), "medium")
+    message = formats.build_message(said(), "medium")
     body, headers = formats.TEMPLATES[name](message)
     text = body.decode() + json.dumps(headers)
     assert (
@@ -120,16 +120,16 @@ def test_a_message_says_what_failed_whose_fault_and_whether_to_try_again(name: s
         and "The fault is the tool" in message.text
         and "Look before trying again" in message.text
     )
-    assert "does not help" in formats.of(said(error={"code": "upstream_auth"}), "medium").text
+    assert "does not help" in formats.build_message(said(error={"code": "upstream_auth"}), "medium").text
     assert "https://cards.example.com/runs/r/" in text
     assert "\u202e" not in text and "\x00" not in text and "\\u202e" not in text
     assert "approve" not in text.lower()
 
 
 def test_discord_mentions_nobody_and_slack_marks_nothing_up() -> None:
-    discord = json.loads(formats.discord(formats.of(said(), "medium"))[0])
+    discord = json.loads(formats.format_discord(formats.build_message(said(), "medium"))[0])
     assert discord["allowed_mentions"] == {"parse": []} and "\\[a\\]" in discord["embeds"][0]["title"]
-    slack = json.loads(formats.slack(formats.of(said(), "medium"))[0])
+    slack = json.loads(formats.format_slack(formats.build_message(said(), "medium"))[0])
     assert {block["text"]["type"] for block in slack["blocks"] if "text" in block} == {
         "plain_text"
     } and "<b>" not in slack["text"]
@@ -140,7 +140,7 @@ def test_mail_is_sent_as_plain_text_with_a_link(db: None, a_run: Any) -> None:
         name="m", format="email", to="ops@example.com, ann@example.com", events='["tool.execute.error"]'
     )
     a_run("r", f.InputReady("c", "bash", {}, True), f.OutputFailed("c", "broke\r\nBcc: x@example.com"))
-    dispatcher.dispatch()
+    dispatcher.send_due()
     (message,) = outbox.outbox
     assert message.to == ["ops@example.com", "ann@example.com"] and "/runs/r/" in message.body
     assert "\n" not in message.subject and not message.bcc
@@ -149,9 +149,9 @@ def test_mail_is_sent_as_plain_text_with_a_link(db: None, a_run: Any) -> None:
 def test_quiet_hours_hold_back_what_is_not_critical() -> None:
     webhook = Webhook(format="slack", quiet_from="22:00", quiet_to="07:00", zone="Europe/Rome")
     night = datetime(2026, 1, 10, 23, 30, tzinfo=UTC).timestamp()  # 00:30 in Rome
-    assert dispatcher.quiet_until(webhook, "high", night) == night + 6.5 * 3600
-    assert dispatcher.quiet_until(webhook, "critical", night) == 0
-    assert dispatcher.quiet_until(webhook, "high", night + 8 * 3600) == 0
+    assert dispatcher.get_quiet_end(webhook, "high", night) == night + 6.5 * 3600
+    assert dispatcher.get_quiet_end(webhook, "critical", night) == 0
+    assert dispatcher.get_quiet_end(webhook, "high", night + 8 * 3600) == 0
 
 
 # ---------------------------------------------------------------- health and steps

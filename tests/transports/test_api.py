@@ -15,7 +15,7 @@ from toolcards import __version__
 from toolcards.core.calls import facts as f
 from toolcards.models import AgentKey, ToolCall
 from toolcards.transports import health
-from toolcards.transports.api import read_queries
+from toolcards.transports.api import read_api
 from toolcards.transports.api.auth import Caller
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -100,8 +100,8 @@ def test_a_page_costs_the_same_number_of_queries_whatever_is_on_it(a_run: Any, s
         with CaptureQueriesContext(
             connection,
         ) as queries:
-            read_queries.calls_page(Caller(source), name, {"limit": "200"})
-            read_queries.runs_page(Caller(source), {})
+            read_api.list_calls(Caller(source), name, {"limit": "200"})
+            read_api.list_runs(Caller(source), {})
         return len(queries)
 
     few = [f.InputStarted("c", "bash"), f.InputDelta("c", "{")]

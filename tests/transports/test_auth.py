@@ -18,7 +18,7 @@ def test_a_key_opens_though_its_use_cannot_be_noted(key: AgentKey, secret: str) 
     try:
         with connection.cursor() as cursor:
             cursor.execute("PRAGMA busy_timeout = 20")
-        caller = auth._look_up_now(hash_secret(secret))
+        caller = auth._find_caller(hash_secret(secret))
     finally:
         busy.execute("ROLLBACK")
         busy.close()

@@ -297,7 +297,7 @@ async def test_a_fault_of_ours_is_a_denial_too(tell: Any, under: Any, monkeypatc
     from toolcards.gate.writer import group_commit
 
     await under("watch")
-    monkeypatch.setattr(group_commit.WRITER, "put", None)
+    monkeypatch.setattr(group_commit.WRITER, "enqueue", None)
     said = await tell("PreToolUse", **CALL)
     monkeypatch.undo()
     assert said["permissionDecision"] == "deny"

@@ -161,4 +161,4 @@ async def test_without_a_good_key_nothing_is_said_about_a_call(call: Any, policy
     ],
 )  # fmt: skip
 def test_what_may_be_a_gating_input_is_known_by_its_own_name(body: bytes, event: str) -> None:
-    assert claude_code_input.gating_event(body) == event
+    assert claude_code_input.find_gating_event(body) == event

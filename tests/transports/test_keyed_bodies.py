@@ -284,7 +284,7 @@ async def test_the_end_of_a_body_counts_too(secret: str) -> None:
 
 
 async def test_a_body_that_is_still_read_holds_its_key(secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keyed_bodies, "TOGETHER", 0.1)
+    monkeypatch.setattr(keyed_bodies, "WAIT_SECONDS", 0.1)
     first = Body(secret, "k")
     first.say(BEGUN)
     await first.written()

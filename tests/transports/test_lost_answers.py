@@ -21,7 +21,7 @@ OTHER = "tck_another_secret_of_the_tests_0123456789a"
 def forget() -> None:
     """Do what a restart does: all that is in memory is gone."""
     run_cache.clear()
-    auth.forget()
+    auth.clear_cache()
 
 
 async def twice(call: Any, method: str, path: str, body: Any = None) -> tuple[int, Any]:

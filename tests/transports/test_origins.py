@@ -23,7 +23,7 @@ def scope(*headers: tuple[bytes, bytes], scheme: str = "ws") -> dict[str, Any]:
 
 def outcome(given: dict[str, Any]) -> str:
     try:
-        origins.check_agent(given)
+        origins.check_agent_origin(given)
     except Problem as problem:
         return problem.code
     return ""

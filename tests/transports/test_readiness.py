@@ -66,7 +66,7 @@ async def stuck_writer() -> AsyncIterator[None]:
 async def test_a_part_that_fails_makes_the_server_not_ready_at_once(
     part: str, call: Any, key: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readiness, "_in_doubt", lambda part: False)  # no probe that could end it
+    monkeypatch.setattr(readiness, "_is_in_doubt", lambda part: False)  # no probe that could end it
     check = {READING: "database", BELL: "channel_layer"}.get(part, part)
     assert await reasons(call) == {}
     outages.report_failure(part, FULL if part != READING else ConnectionResetError(errno.ECONNRESET, "reset"))
@@ -86,7 +86,7 @@ async def test_without_traffic_a_real_write_ends_an_outage(call: Any, key: Any) 
 async def test_a_writer_that_is_stuck_is_probed_once_however_many_ask(
     stuck_writer: None, call: Any, key: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readiness, "LIMIT", 0.2)
+    monkeypatch.setattr(readiness, "PROBE_SECONDS", 0.2)
     for answers in [await asyncio.gather(*(reasons(call) for _ in range(10))) for _ in range(3)]:
         assert all(found["writing"]["reason"] == "no_answer" for found in answers)
     assert len(group_commit.WRITER._queue) + group_commit.WRITER._busy == 1
@@ -95,7 +95,7 @@ async def test_a_writer_that_is_stuck_is_probed_once_however_many_ask(
 async def test_a_writer_whose_work_waits_for_a_minute_is_not_ready(
     call: Any, key: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readiness, "_in_doubt", lambda part: False)
+    monkeypatch.setattr(readiness, "_is_in_doubt", lambda part: False)
     monkeypatch.setattr(group_commit.WRITER, "_waits_since", time.monotonic() - readiness.STUCK - 1)
     assert (await reasons(call))["writing"]["reason"] == "stuck"
 

@@ -15,23 +15,23 @@ from toolcards import gate
 from toolcards.core.calls import facts as f
 from toolcards.models import Event, Run
 from toolcards.transports.api import sse
-from toolcards.transports.api.sse import Teller, Told, coalesced
+from toolcards.transports.api.sse import EventReplay, StreamEvent, coalesce
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def told(run: str = "r") -> list[Told]:
+def told(run: str = "r") -> list[StreamEvent]:
     found = Run.objects.get(name=run)
-    teller = Teller(found)
+    teller = EventReplay(found)
     return besides([one for event in Event.objects.after(found, 0) for one in teller.tell(event)])
 
 
-def besides(events: list[Told]) -> list[Told]:
+def besides(events: list[StreamEvent]) -> list[StreamEvent]:
     """The story without what hooks are told: that has tests of its own (test_hooks)."""
     return [one for one in events if one.name != "hook"]
 
 
-def names(events: list[Told]) -> list[str]:
+def names(events: list[StreamEvent]) -> list[str]:
     return [one.name for one in events]
 
 
@@ -84,7 +84,7 @@ def test_a_result_after_a_concluded_end_completes_once_more(a_run: Any, source: 
 def test_pieces_that_follow_each_other_are_told_as_one(a_run: Any) -> None:
     pieces = [fact for n in range(20) for fact in (f.InputDelta("a", "x"), f.InputDelta("b", "y"))]
     run = a_run("r", f.InputStarted("a", "bash"), f.InputStarted("b", "bash"), *pieces, f.InputReady("a"))
-    events = besides(list(coalesced(Teller(run), Event.objects.after(run, 0))))
+    events = besides(list(coalesce(EventReplay(run), Event.objects.after(run, 0))))
     assert names(events) == ["run_started", *["tool_call_started"] * 2, *["tool_call_progress"] * 3]
     assert [one.seq for one in events] == sorted(one.seq for one in events)
     assert events[-3].data["call"]["input_text"] == "x" * 20
@@ -92,7 +92,7 @@ def test_pieces_that_follow_each_other_are_told_as_one(a_run: Any) -> None:
 
 def test_an_id_comes_only_when_all_of_its_place_is_told(a_call: Any) -> None:
     a_call("output-denied", run="r")
-    said = "".join(sse._spelled(told()))
+    said = "".join(sse._format_frames(told()))
     resolved, completed = said.strip().split("\n\n")[-2:]
     assert "\nid:" not in resolved
     assert f"\nid: {told()[-1].seq}\n" in completed
@@ -223,7 +223,7 @@ async def test_a_reader_who_comes_back_or_turns_pages_gets_the_same_texts(a_run:
     turned: list[str] = []
     cursor: tuple[float, ...] | None = None
     while True:
-        found = await sse.page(run, cursor, 2)
+        found = await sse.read_page(run, cursor, 2)
         turned += [event["text"] for event in found["events"] if event["event"] == "text"]
         if not found["next"]:
             break

@@ -22,7 +22,7 @@ from toolcards.core.calls import facts as f
 from toolcards.models import Delivery, Webhook
 from toolcards.models.notifications import new_secret
 from toolcards.notifications import dispatcher, subscriptions, webhooks
-from toolcards.notifications.webhooks import Hostile, NotDelivered
+from toolcards.notifications.webhooks import NotDelivered, UnsafeUrl
 
 HOSTILE = [
     "http://example.com/", "ftp://example.com/", "file:///etc/passwd", "gopher://example.com/", "javascript:alert(1)", "", "https://",
@@ -41,8 +41,8 @@ HOSTILE = [
 
 @pytest.mark.parametrize("url", HOSTILE)
 def test_a_hostile_url_is_refused(url: str) -> None:
-    with pytest.raises(Hostile):
-        webhooks.vet(url)
+    with pytest.raises(UnsafeUrl):
+        webhooks.resolve_url(url)
 
 
 def test_a_name_that_points_inside_is_refused_and_so_is_one_of_many_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,8 +50,8 @@ def test_a_name_that_points_inside_is_refused_and_so_is_one_of_many_addresses(mo
         monkeypatch.setattr(
             socket, "getaddrinfo", lambda *a, found=found, **k: [(0, 0, 0, "", (ip, 443)) for ip in found]
         )
-        with pytest.raises(Hostile):
-            webhooks.vet("https://rebinding.example/")
+        with pytest.raises(UnsafeUrl):
+            webhooks.resolve_url("https://rebinding.example/")
 
 
 def test_the_connection_goes_to_the_address_that_was_vetted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +136,7 @@ FAILED = [f.InputReady("c", "bash", {"command": "rm"}, True), f.OutputFailed("c"
 
 def test_the_public_library_verifies_our_signature(webhook: Webhook, receiver: Receiver, a_run: Any) -> None:
     a_run("r", *FAILED)
-    assert dispatcher.dispatch() == 3
+    assert dispatcher.send_due() == 3
     for headers, body in receiver.heard:
         said = Verifier(webhook.secret).verify(body, {name.lower(): value for name, value in headers.items()})
         assert said["type"].startswith("tool.execute.") and said["data"]["run_id"] == "r"
@@ -149,7 +149,7 @@ def test_both_secrets_sign_while_one_replaces_the_other(webhook: Webhook, receiv
     old, new = webhook.secret, webhook.rotate()
     subscriptions.clear_cache()
     a_run("r", *FAILED)
-    dispatcher.dispatch()
+    dispatcher.send_due()
     headers, body = receiver.heard[0]
     low = {name.lower(): value for name, value in headers.items()}
     assert Verifier(old).verify(body, low) and Verifier(new).verify(body, low)
@@ -157,7 +157,7 @@ def test_both_secrets_sign_while_one_replaces_the_other(webhook: Webhook, receiv
 
 
 def test_another_secret_or_another_body_is_not_verified() -> None:
-    headers = webhooks.signed([new_secret()], "evt_1", b"{}")
+    headers = webhooks.sign([new_secret()], "evt_1", b"{}")
     with pytest.raises(Exception, match=r"[Nn]o matching"):
         Verifier(new_secret()).verify(b"{}", headers)
 
@@ -166,13 +166,13 @@ def test_a_failure_is_tried_again_later_with_the_same_id(webhook: Webhook, recei
     receiver.status = 503
     a_run("r", f.InputReady("c", "bash", {}, True))
     now = time.time() + 1
-    dispatcher.dispatch(now)
+    dispatcher.send_due(now)
     delivery = Delivery.objects.get()
     assert (delivery.state, delivery.status, delivery.attempts) == ("pending", 503, 1)
     assert now + 4 <= delivery.next_at <= now + 7
-    assert dispatcher.dispatch(now) == 0
+    assert dispatcher.send_due(now) == 0
     receiver.status = 200
-    dispatcher.dispatch(delivery.next_at)
+    dispatcher.send_due(delivery.next_at)
     assert Delivery.objects.get().state == "delivered"
     ids = {headers["webhook-id"] for headers, _ in receiver.heard}
     assert len(receiver.heard) == 2 and len(ids) == 1
@@ -185,27 +185,27 @@ def test_it_gives_up_after_the_last_try_and_can_be_sent_once_more(
     a_run("r", f.InputReady("c", "bash", {}, True))
     now = time.time() + 1
     for _ in range(len(dispatcher.BACKOFF) + 1):
-        dispatcher.dispatch(now)
+        dispatcher.send_due(now)
         now += 2 * 86_400
     delivery = Delivery.objects.get()
     assert delivery.state == "failed" and len(receiver.heard) == len(dispatcher.BACKOFF) + 1
     receiver.status = 200
     delivery.again(now)
-    dispatcher.dispatch(now)
+    dispatcher.send_due(now)
     assert Delivery.objects.get().state == "delivered"
 
 
 def test_redirects_are_not_followed(webhook: Webhook, receiver: Receiver, a_run: Any) -> None:
     receiver.status, receiver.headers = 307, {"Location": "http://127.0.0.1:1/"}
     a_run("r", f.InputReady("c", "bash", {}, True))
-    dispatcher.dispatch()
+    dispatcher.send_due()
     assert "redirect" in Delivery.objects.get().error
 
 
 def test_gone_switches_it_off(webhook: Webhook, receiver: Receiver, a_run: Any) -> None:
     receiver.status = 410
     a_run("r", f.InputReady("c", "bash", {}, True))
-    dispatcher.dispatch()
+    dispatcher.send_due()
     webhook.refresh_from_db()
     assert not webhook.enabled and "410" in webhook.trouble
     told = AuditRow.objects.get(act="notify.gone")
@@ -223,7 +223,7 @@ def test_an_answer_that_trickles_is_cut(receiver: Receiver) -> None:
 def test_only_the_hosts_that_are_allowed_may_be_private(receiver: Receiver, limits: Any) -> None:
     assert webhooks.post(receiver.url, b"{}", {}) == 200
     limits(webhook_private=("127.0.0.1:1",))
-    with pytest.raises(Hostile):
+    with pytest.raises(UnsafeUrl):
         webhooks.post(receiver.url, b"{}", {})
 
 
@@ -250,7 +250,7 @@ def test_two_dispatchers_send_it_once(webhook: Webhook, receiver: Receiver, a_ru
     ("-1", None), ("1.5", None), ("soon", None), ("Wed, 21 Oct 2026 07:28:00 GMT", None),
 ])  # fmt: skip
 def test_only_a_number_of_seconds_puts_off_the_next_try(text: str, seconds: float | None) -> None:
-    assert webhooks._seconds(text) == seconds
+    assert webhooks._parse_retry_after(text) == seconds
 
 
 @pytest.mark.django_db(transaction=True)
@@ -260,7 +260,7 @@ async def test_a_receiver_that_never_answers_delays_no_other(receiver: Receiver,
         limits(webhook_private=(receiver.host, silent.host))
         threading.Thread(target=silent.serve_forever, args=(0.05,), daemon=True).start()
         good, bad = await database_sync_to_async(_two_webhooks)(receiver.url, silent.url)
-        followed = asyncio.create_task(dispatcher.follow())
+        followed = asyncio.create_task(dispatcher.run_dispatcher())
         try:
             for nth in range(3):  # each comes after the silent one was asked
                 await database_sync_to_async(_owed)(bad, f"b{nth}")

@@ -16,10 +16,34 @@ while it thinks only its own call waits; the others run afterwards, have 2 secon
 nothing. A plug-in with `before` is a guard: where it cannot be asked, gated calls are denied.
 """
 
-from toolcards.hooks.registry import LIMIT, Plugin, Status, Veto, clear, guarded, plugins, register, statuses, troubles
-from toolcards.hooks.running import Verdict, consult, crashed, no_time, observe
+from toolcards.hooks.registry import (
+    LIMIT,
+    Plugin,
+    Status,
+    Veto,
+    clear,
+    has_guards,
+    list_plugins,
+    list_statuses,
+    list_troubles,
+    register,
+)
+from toolcards.hooks.running import Verdict, build_crash_verdict, build_timeout_verdict, consult, observe
 
 __all__ = [
-    "LIMIT", "Plugin", "Status", "Verdict", "Veto", "clear", "consult", "crashed", "guarded", "no_time", "observe",
-    "plugins", "register", "statuses", "troubles",
+    "LIMIT",
+    "Plugin",
+    "Status",
+    "Verdict",
+    "Veto",
+    "build_crash_verdict",
+    "build_timeout_verdict",
+    "clear",
+    "consult",
+    "has_guards",
+    "list_plugins",
+    "list_statuses",
+    "list_troubles",
+    "observe",
+    "register",
 ]  # fmt: skip

@@ -79,7 +79,7 @@ def register(target: Any, name: str = "") -> Callable[[], None]:
     return unplug
 
 
-def plugins(event: str = "") -> list[Plugin]:
+def list_plugins(event: str = "") -> list[Plugin]:
     """Return the plug-ins, those that hear the event if one is given, in the order of their names."""
     _load()
     with _lock:
@@ -98,12 +98,12 @@ def clear() -> None:
 # ---------------------------------------------------------------- guards
 
 
-def guarded() -> bool:
+def has_guards() -> bool:
     """Return whether calls go to guards first, or are denied without them."""
-    return bool(plugins("before") or absent_guards())
+    return bool(list_plugins("before") or list_absent_guards())
 
 
-def absent_guards() -> list[Status]:
+def list_absent_guards() -> list[Status]:
     """Return the guards that cannot be asked; each denies every gated call."""
     _load()
     with _lock:
@@ -116,27 +116,27 @@ def absent_guards() -> list[Status]:
     return [absent[name] for name in sorted(absent)]
 
 
-def statuses() -> list[Status]:
+def list_statuses() -> list[Status]:
     """Return the states of all plug-ins, those in trouble first."""
-    absent = absent_guards()
+    absent = list_absent_guards()
     named = {status.name for status in absent}
     with _lock:
         hanging = {name for name, count in _hanging.items() if count > 0}
     slow = "It has not answered within its time limit."
     present = [
         Status(one.name, True, "hanging", slow) if one.name in hanging else Status(one.name, bool(one.hears("before")))
-        for one in plugins()
+        for one in list_plugins()
         if one.name not in named
     ]
     return [*absent, *sorted(present, key=lambda status: (status.state == "ready", status.name))]
 
 
-def troubles() -> list[Status]:
+def list_troubles() -> list[Status]:
     """Return the guards that are not in force or do not answer."""
-    return [status for status in statuses() if status.guards and status.state != "ready"]
+    return [status for status in list_statuses() if status.guards and status.state != "ready"]
 
 
-def hangs(name: str, change: int) -> None:
+def count_hanging(name: str, change: int) -> None:
     """Count a guard's calls that are late: 1 for one more, -1 when one returns."""
     with _lock:
         _hanging[name] += change
@@ -156,7 +156,7 @@ def _load() -> None:
     with _loading:
         if _loaded:
             return
-        threads = [threading.Thread(target=_load_one, args=entry, daemon=True) for entry in _installed()]
+        threads = [threading.Thread(target=_load_one, args=entry, daemon=True) for entry in _list_entry_points()]
         for thread in threads:
             thread.start()
         deadline = time.monotonic() + LOAD_LIMIT
@@ -165,7 +165,7 @@ def _load() -> None:
         _loaded = True
 
 
-def _installed() -> list[tuple[str, EntryPoint]]:
+def _list_entry_points() -> list[tuple[str, EntryPoint]]:
     """Return the entry points by unique name and mark them as loading."""
     entries: dict[str, EntryPoint] = {}
     for entry in entry_points(group=GROUP):

@@ -20,7 +20,7 @@ from toolcards.hooks.registry import Plugin, Status, Veto
 
 log = logging.getLogger(__name__)
 # Threads of one plug-in at the same time, those that never come back included. As many calls are asked about at once.
-GUARDING, WATCHING = 16, 8
+MAX_GUARD_THREADS, MAX_WATCH_THREADS = 16, 8
 _slots: dict[tuple[str, bool], threading.Semaphore] = {}
 _lock = threading.Lock()
 
@@ -49,16 +49,16 @@ class Verdict:
 
 def consult(payload: dict[str, Any]) -> Verdict:
     """Ask every guard, one after the other; the first denial ends it."""
-    absent = registry.absent_guards()
+    absent = registry.list_absent_guards()
     if absent:
-        return missing(absent[0])
+        return build_missing_verdict(absent[0])
     given, changed_by = payload.get("input"), ""
-    for plugin in registry.plugins("before"):
+    for plugin in registry.list_plugins("before"):
         try:
-            said = _called(plugin, "before", {**payload, "input": given})
-            new = _verdict(said)
+            said = _call(plugin, "before", {**payload, "input": given})
+            new = _parse_verdict(said)
         except BaseException as error:  # typed or not, it is told apart by the table
-            return _refused(plugin, error)
+            return _build_refusal(plugin, error)
         if new is not None:
             given, changed_by = new["input"], plugin.name
     return Verdict(plugin=changed_by, input=given, replaced=bool(changed_by))
@@ -67,7 +67,7 @@ def consult(payload: dict[str, Any]) -> Verdict:
 def observe(plugin: Plugin, payload: dict[str, Any]) -> str:
     """Tell one plug-in of what happened; return "" or the code of what went wrong, which changes nothing."""
     try:
-        _called(plugin, str(payload["event"]), payload)
+        _call(plugin, str(payload["event"]), payload)
     except BaseException as error:
         code = exception_codes.of_hook(error, after=payload["event"] == tool_events.AFTER).code
         code = "plugin_crash" if code == "plugin_veto" else code  # nobody was asked
@@ -76,26 +76,26 @@ def observe(plugin: Plugin, payload: dict[str, Any]) -> str:
     return ""
 
 
-def missing(status: Status) -> Verdict:
+def build_missing_verdict(status: Status) -> Verdict:
     """Return the denial for a guard that cannot be asked."""
     log.error("hooks: a call is denied, since the guard %s is %s", status.name, status.state)
     fault = error_codes.fault("plugin_missing")
     return Verdict(fault, f"{fault.title}: {status.name}. {status.why} Nothing ran.", "", status.name)
 
 
-def no_time() -> Verdict:
+def build_timeout_verdict() -> Verdict:
     """Return the no where nobody could be asked in time."""
     fault = error_codes.fault("plugin_timeout")
     return Verdict(fault, "The plug-ins are too busy to be asked. Nothing ran.")
 
 
-def crashed(error: BaseException) -> Verdict:
+def build_crash_verdict(error: BaseException) -> Verdict:
     """Return the no where asking itself went wrong."""
     fault = error_codes.fault("plugin_crash", type=type(error).__name__)
     return Verdict(fault, f"The plug-ins could not be asked ({type(error).__name__}). Nothing ran.")
 
 
-def _refused(plugin: Plugin, error: BaseException) -> Verdict:
+def _build_refusal(plugin: Plugin, error: BaseException) -> Verdict:
     fault = exception_codes.of_hook(error)
     if isinstance(error, Veto):
         return Verdict(fault, str(error.reason)[:2000], str(error.suggest)[:2000], plugin.name)
@@ -103,7 +103,7 @@ def _refused(plugin: Plugin, error: BaseException) -> Verdict:
     return Verdict(fault, f"{fault.title}: {plugin.name} ({type(error).__name__}).", "", plugin.name)
 
 
-def _verdict(said: Any) -> dict[str, Any] | None:
+def _parse_verdict(said: Any) -> dict[str, Any] | None:
     """The new input, None for none; mutations of what was given do not count."""
     if said is None:
         return None
@@ -117,13 +117,13 @@ def _verdict(said: Any) -> dict[str, Any] | None:
         raise BadVerdict from error
 
 
-def _called(plugin: Plugin, event: str, payload: dict[str, Any]) -> Any:
+def _call(plugin: Plugin, event: str, payload: dict[str, Any]) -> Any:
     """Return what the plug-in returns within its limit; raise what it raises, or TimedOut."""
     method = plugin.hears(event)
     if method is None:
         return None
     guards = event == "before"
-    slots = _slots_of(plugin.name, guards)
+    slots = _get_slots(plugin.name, guards)
     if not slots.acquire(timeout=registry.LIMIT if guards else 0):
         raise TimedOut
     turn = _Turn(plugin.name, guards, slots)
@@ -137,9 +137,11 @@ def _called(plugin: Plugin, event: str, payload: dict[str, Any]) -> Any:
     return turn.answer
 
 
-def _slots_of(name: str, guards: bool) -> threading.Semaphore:
+def _get_slots(name: str, guards: bool) -> threading.Semaphore:
     with _lock:
-        return _slots.setdefault((name, guards), threading.Semaphore(GUARDING if guards else WATCHING))
+        return _slots.setdefault(
+            (name, guards), threading.Semaphore(MAX_GUARD_THREADS if guards else MAX_WATCH_THREADS)
+        )
 
 
 class _Turn:
@@ -164,12 +166,12 @@ class _Turn:
                 late = self.late
             self.slots.release()
             if late and self.guards:
-                registry.hangs(self.name, -1)
+                registry.count_hanging(self.name, -1)
 
     def give_up(self) -> bool:
         """Stop waiting; return whether the call is still running."""
         with _lock:
             self.late = not self.done.is_set()
         if self.late and self.guards:
-            registry.hangs(self.name, 1)
+            registry.count_hanging(self.name, 1)
         return self.late

@@ -29,7 +29,7 @@ from toolcards.doorbell import EVERY_RUN, listen
 from toolcards.models import ToolCall
 from toolcards.models.notifications import KEEP_DAYS, PLUGIN, Delivery, Webhook
 from toolcards.notifications import formats, mail, subscriptions, webhooks
-from toolcards.notifications.webhooks import Hostile, NotDelivered
+from toolcards.notifications.webhooks import NotDelivered, UnsafeUrl
 
 log = logging.getLogger(__name__)
 LEASE = 30.0  # seconds that a delivery is held by who took it
@@ -37,16 +37,16 @@ BATCH = 100
 AT_ONCE, SLOW_AT_ONCE = 8, 4  # targets served at once, and how many of them may have been slow
 SLOW, TURN = 2.0, 5.0  # seconds: a delivery that took longer is slow; a turn ends after so many
 PRUNE_EVERY = 3600.0
-_pruned = 0.0
+_last_prune = 0.0
 IDLE, BREATH = 1.0, 0.2  # seconds: to look without news, and between two looks
 # Standard Webhooks' example schedule, in seconds; after the last one it has failed.
 BACKOFF = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
-_GONE = 410
+_HTTP_GONE = 410
 
 
-async def follow() -> None:
+async def run_dispatcher() -> None:
     """Send whatever is to be told, as soon as it is written, for ever. One task per event loop."""
-    turns = Turns()
+    turns = DeliveryTurns()
     begin = database_sync_to_async(turns.begin, thread_sensitive=False)
     try:
         async with listen(EVERY_RUN) as bell:
@@ -64,7 +64,7 @@ async def follow() -> None:
         turns.close()
 
 
-class Turns:
+class DeliveryTurns:
     """Serves each target in a turn of its own, in order, so that none waits for another that is slow.
 
     There are as many turns at once as threads. Targets that were slow have half of them: the others always find one.
@@ -78,15 +78,15 @@ class Turns:
 
     def begin(self) -> None:
         """Give a turn to every target that something is due for, as long as there are threads."""
-        global _pruned
+        global _last_prune
         if subscriptions.has_listeners():
             with self._lock:
                 without = self._busy | (self._slow if len(self._busy & self._slow) >= SLOW_AT_ONCE else set())
             for target in Delivery.objects.due(time.time()).exclude(target__in=without).values_list("target")[:BATCH]:
                 self._begin_one(target[0])
-        if time.monotonic() - _pruned > PRUNE_EVERY:
-            _pruned = time.monotonic()
-            prune()
+        if time.monotonic() - _last_prune > PRUNE_EVERY:
+            _last_prune = time.monotonic()
+            delete_old_deliveries()
 
     def close(self) -> None:
         """Begin no more turns."""
@@ -124,13 +124,13 @@ class Turns:
                 (self._slow.add if slow else self._slow.discard)(target)
 
 
-def dispatch(now: float | None = None) -> int:
+def send_due(now: float | None = None) -> int:
     """Send what is due now, one after the other; return how many were taken."""
     now = time.time() if now is None else now
     return sum(_send(pk, now) for pk in list(Delivery.objects.due(now).values_list("pk", flat=True)[:BATCH]))
 
 
-def prune(now: float | None = None) -> int:
+def delete_old_deliveries(now: float | None = None) -> int:
     """Forget deliveries that were done with two weeks ago, plug-ins' after a day; return how many."""
     now = time.time() if now is None else now
     gone, _ = Delivery.objects.filter(done_at__lt=now - KEEP_DAYS * 86_400).delete()
@@ -144,9 +144,9 @@ def _send(pk: int, now: float) -> bool:
     delivery = Delivery.objects.select_related("webhook").get(pk=pk)
     try:
         if delivery.webhook is None:
-            _to_plugin(delivery, now)
+            _send_to_plugin(delivery, now)
         else:
-            _to_webhook(delivery, delivery.webhook, now)
+            _send_to_webhook(delivery, delivery.webhook, now)
     except Exception as error:
         if is_transient(error):
             raise  # the lease runs out, and the delivery is taken again
@@ -159,17 +159,17 @@ def _send(pk: int, now: float) -> bool:
 # ---------------------------------------------------------------- plug-ins
 
 
-def _to_plugin(delivery: Delivery, now: float) -> None:
+def _send_to_plugin(delivery: Delivery, now: float) -> None:
     name = delivery.target.removeprefix(PLUGIN)
-    plugin = next((plugin for plugin in hooks.plugins() if plugin.name == name), None)
+    plugin = next((plugin for plugin in hooks.list_plugins() if plugin.name == name), None)
     if plugin is None:
-        _done(delivery, "dropped", now, error="not_plugged_in")
+        _finish(delivery, "dropped", now, error="not_plugged_in")
         return
-    code = hooks.observe(plugin, _with_bodies(delivery.said))
-    _done(delivery, "failed" if code else "delivered", now, error=code)
+    code = hooks.observe(plugin, _add_bodies(delivery.said))
+    _finish(delivery, "failed" if code else "delivered", now, error=code)
 
 
-def _with_bodies(said: dict[str, Any]) -> dict[str, Any]:
+def _add_bodies(said: dict[str, Any]) -> dict[str, Any]:
     """Plug-ins run in this process: they see the input and the output, webhooks see neither."""
     run, _, ordinal = str(said.get("call", "")).partition("-")
     call = ToolCall.objects.filter(run_id=run, ordinal=ordinal).first() if run and ordinal else None
@@ -182,50 +182,50 @@ def _with_bodies(said: dict[str, Any]) -> dict[str, Any]:
 # ---------------------------------------------------------------- webhooks
 
 
-def _to_webhook(delivery: Delivery, webhook: Webhook, now: float) -> None:
+def _send_to_webhook(delivery: Delivery, webhook: Webhook, now: float) -> None:
     if not webhook.enabled:
-        return _done(delivery, "dropped", now, error="It is switched off.")
-    until = quiet_until(webhook, delivery.severity, now)
+        return _finish(delivery, "dropped", now, error="It is switched off.")
+    until = get_quiet_end(webhook, delivery.severity, now)
     if until:
         Delivery.objects.filter(pk=delivery.pk).update(next_at=until, attempts=delivery.attempts - 1)
         return None
     try:
         status = _SENDERS[webhook.format](delivery, webhook)
-    except Hostile as error:
-        return _done(delivery, "failed", now, error=str(error))
+    except UnsafeUrl as error:
+        return _finish(delivery, "failed", now, error=str(error))
     except NotDelivered as error:
-        return _not_delivered(delivery, webhook, error, now)
-    return _done(delivery, "delivered", now, status=status)
+        return _handle_failure(delivery, webhook, error, now)
+    return _finish(delivery, "delivered", now, status=status)
 
 
-def _not_delivered(delivery: Delivery, webhook: Webhook, error: NotDelivered, now: float) -> None:
-    if error.status == _GONE:
+def _handle_failure(delivery: Delivery, webhook: Webhook, error: NotDelivered, now: float) -> None:
+    if error.status == _HTTP_GONE:
         with transaction.atomic():
             Webhook.objects.filter(pk=webhook.pk).update(enabled=False, trouble="It answered 410: it is gone.")
             write(Act("notify.gone", "gate", detail={"name": webhook.name, "enabled": {"was": True, "is": False}}))
-        return _done(delivery, "failed", now, error=str(error), status=error.status)
+        return _finish(delivery, "failed", now, error=str(error), status=error.status)
     return _retry(delivery, str(error), error.status, error.retry_after, now)
 
 
 def _retry(delivery: Delivery, why: str, status: int, after: float | None, now: float) -> None:
     if delivery.attempts > len(BACKOFF):
-        return _done(delivery, "failed", now, error=why, status=status)
+        return _finish(delivery, "failed", now, error=why, status=status)
     pause = BACKOFF[delivery.attempts - 1] * random.uniform(0.9, 1.2)  # noqa: S311 - to spread the tries
     fields = {"next_at": now + max(pause, after or 0), "error": why[:300], "status": status or None}
     Delivery.objects.filter(pk=delivery.pk).update(**fields)
     return None
 
 
-def _done(delivery: Delivery, state: str, now: float, *, error: str = "", status: int = 0) -> None:
+def _finish(delivery: Delivery, state: str, now: float, *, error: str = "", status: int = 0) -> None:
     Delivery.objects.filter(pk=delivery.pk).update(state=state, done_at=now, error=error[:300], status=status or None)
 
 
-def quiet_until(webhook: Webhook, severity: str, now: float) -> float:
+def get_quiet_end(webhook: Webhook, severity: str, now: float) -> float:
     """Return when the quiet hours end that hold this back, 0 where nothing does. `critical` is never held back."""
     if not webhook.quiet_from or not webhook.quiet_to or severity == "critical" or webhook.format == "webhook":
         return 0
     here = datetime.fromtimestamp(now, ZoneInfo(webhook.zone))
-    start, end = (_at(here, text) for text in (webhook.quiet_from, webhook.quiet_to))
+    start, end = (_parse_minute(here, text) for text in (webhook.quiet_from, webhook.quiet_to))
     minute = here.hour * 60 + here.minute
     inside = start <= minute < end if start <= end else minute >= start or minute < end
     if not inside or start == end:
@@ -233,30 +233,30 @@ def quiet_until(webhook: Webhook, severity: str, now: float) -> float:
     return now + ((end - minute) % 1440) * 60 - here.second
 
 
-def _at(here: datetime, text: str) -> int:
+def _parse_minute(here: datetime, text: str) -> int:
     hour, _, minute = text.partition(":")
     return int(hour) * 60 + int(minute or 0)
 
 
-def _signed(delivery: Delivery, webhook: Webhook) -> int:
+def _send_signed(delivery: Delivery, webhook: Webhook) -> int:
     body = json.dumps({"type": delivery.event, "timestamp": delivery.said.get("ts"), "data": delivery.said}).encode()
-    headers = webhooks.signed(webhook.secrets(), delivery.event_id, body)
+    headers = webhooks.sign(webhook.secrets(), delivery.event_id, body)
     return webhooks.post(webhook.url, body, {"Content-Type": "application/json", **headers})
 
 
-def _chat(delivery: Delivery, webhook: Webhook) -> int:
-    body, headers = formats.TEMPLATES[webhook.format](formats.of(delivery.said, delivery.severity))
+def _send_chat(delivery: Delivery, webhook: Webhook) -> int:
+    body, headers = formats.TEMPLATES[webhook.format](formats.build_message(delivery.said, delivery.severity))
     return webhooks.post(webhook.url, body, headers)
 
 
-def _mail(delivery: Delivery, webhook: Webhook) -> int:
+def _send_mail(delivery: Delivery, webhook: Webhook) -> int:
     try:
-        mail.send(webhook.to, formats.of(delivery.said, delivery.severity))
+        mail.send(webhook.to, formats.build_message(delivery.said, delivery.severity))
     except OSError as error:  # smtplib's are, too
         raise NotDelivered(f"The mail server did not take it: {type(error).__name__}.") from error
     return 250
 
 
 _SENDERS: dict[str, Callable[[Delivery, Webhook], int]] = {
-    "webhook": _signed, "ntfy": _chat, "slack": _chat, "discord": _chat, "email": _mail,
+    "webhook": _send_signed, "ntfy": _send_chat, "slack": _send_chat, "discord": _send_chat, "email": _send_mail,
 }  # fmt: skip

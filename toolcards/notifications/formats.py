@@ -29,94 +29,107 @@ class Message:
     severity: str
 
 
-def of(said: dict[str, Any], severity: str) -> Message:
+def build_message(said: dict[str, Any], severity: str) -> Message:
     """Return the payload in words."""
-    tool = _plain(said.get("tool", {}).get("name", ""), 80)
-    who = _plain(said.get("source", ""), 80)
-    title, text = _WORDS.get(said["event"], _anything)(said, tool, who)
-    return Message(_plain(title, TITLE_MOST), _plain(text, TEXT_MOST), origin() + str(said.get("url") or "/"), severity)
+    tool = _clean(said.get("tool", {}).get("name", ""), 80)
+    who = _clean(said.get("source", ""), 80)
+    title, text = _DESCRIPTIONS.get(said["event"], _describe_event)(said, tool, who)
+    return Message(
+        _clean(title, TITLE_MOST), _clean(text, TEXT_MOST), get_origin() + str(said.get("url") or "/"), severity
+    )
 
 
-def origin() -> str:
+def get_origin() -> str:
     """Return where people reach this server."""
     known = settings.TOOLCARDS
     return known.origins[0] if known.origins else f"http://{known.host}:{known.port}"
 
 
-def _asked(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
+def _describe_approval(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
     return f"{who} wants to run {tool}", f"{said.get('summary', '')}\n{said.get('reason', '')}".strip()
 
 
-def _escalated(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
-    to = ", ".join(_plain(name, 80) for name in said.get("escalated_to", ()))
-    return f"Nobody has answered {who} yet: {tool}", f"Asked of {to} now.\n{_asked(said, tool, who)[1]}".strip()
+def _describe_escalation(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
+    to = ", ".join(_clean(name, 80) for name in said.get("escalated_to", ()))
+    return (
+        f"Nobody has answered {who} yet: {tool}",
+        f"Asked of {to} now.\n{_describe_approval(said, tool, who)[1]}".strip(),
+    )
 
 
-def _failed(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
+def _describe_failure(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
     error = said.get("error", {})
     title = error_codes.title(str(error.get("code"))) or "It failed"
     told = (
         _FAULTS.get(str(said.get("authority")), ""),
-        _again(str(error.get("code")), said.get("retryable")),
+        _describe_retry(str(error.get("code")), said.get("retryable")),
         error.get("message", ""),
     )
     return f"{tool}: {title}", "\n".join(filter(None, told))
 
 
-def _corrected(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
+def _describe_correction(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
     return f"{tool}: {said.get('outcome')} after all", str(said.get("error", {}).get("message", ""))
 
 
-def _again(code: str, retryable: bool | None) -> str:
+def _describe_retry(code: str, retryable: bool | None) -> str:
     row = error_codes.TABLE.get(code)
     if retryable is False and row is not None and (row.again in ("idempotent", "unwritten") or code == "lost"):
         return "Look before trying again: it may have taken effect."
     return _RETRY.get(retryable, "")
 
 
-def _ungoverned(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
+def _describe_ungoverned(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
     return (
         f"{who} ran {tool} without a decision",
         "This source should ask before it runs anything. Check how it is connected.",
     )
 
 
-def _silent(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
+def _describe_silence(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
     return f"{who} has fallen silent", str(said.get("why", ""))
 
 
-def _failing(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
+def _describe_failing(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
     return f"{who} fails again and again", str(said.get("why", ""))
 
 
-def _fails_open(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
+def _describe_fails_open(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
     return f"{who} asks nobody while this server is away", str(said.get("why", ""))
 
 
-def _recovered(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
+def _describe_recovery(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
     return f"{who} is well again", f"It was {said.get('badge', 'in trouble')}, and is not any more."
 
 
-def _audit_broken(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
+def _describe_audit_fault(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
     return str(said.get("title", "")), str(said.get("why", ""))
 
 
-def _run_failed(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
+def _describe_run_failure(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
     return f"A run of {who} broke off", str(said.get("error", {}).get("message", ""))
 
 
-def _anything(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
+def _describe_event(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
     return f"{who}: {said['event']}", f"{tool} {said.get('summary', '')} {said.get('outcome', '')}".strip()
 
 
-_WORDS: dict[str, Callable[[dict[str, Any], str, str], tuple[str, str]]] = {
-    h.APPROVAL_REQUESTED: _asked, h.APPROVAL_ESCALATED: _escalated, h.ERROR: _failed, h.CORRECTED: _corrected,
-    h.UNGOVERNED: _ungoverned, h.RUN_FAILED: _run_failed, h.SILENT: _silent, h.FAILING: _failing,
-    h.FAILS_OPEN: _fails_open, h.RECOVERED: _recovered, h.AUDIT_BROKEN: _audit_broken,
-}  # fmt: skip
+_DESCRIPTIONS: dict[str, Callable[[dict[str, Any], str, str], tuple[str, str]]] = {
+    h.APPROVAL_REQUESTED: _describe_approval,
+    h.APPROVAL_ESCALATED: _describe_escalation,
+    h.ERROR: _describe_failure,
+    h.CORRECTED: _describe_correction,
+    h.UNGOVERNED: _describe_ungoverned,
+    h.RUN_FAILED: _describe_run_failure,
+    h.SILENT: _describe_silence,
+    h.FAILING: _describe_failing,
+    h.FAILS_OPEN: _describe_fails_open,
+    h.RECOVERED: _describe_recovery,
+    h.AUDIT_BROKEN: _describe_audit_fault,
+}
 
 
-def _plain(text: Any, most: int) -> str:
+def _clean(text: Any, most: int) -> str:
     """Text from agents without what cannot be seen, and short."""
     shown = replaced(str(text), lambda sign: f"[{name(sign)}]")
     return shown if len(shown) <= most else shown[: most - 1] + "…"
@@ -126,11 +139,11 @@ def _plain(text: Any, most: int) -> str:
 
 _JSON = {"Content-Type": "application/json"}
 _NTFY = {"low": 2, "medium": 3, "high": 4, "critical": 5}
-_COLOURS = {"low": 0x6B7280, "medium": 0x2563EB, "high": 0xD97706, "critical": 0xDC2626}
+_COLORS = {"low": 0x6B7280, "medium": 0x2563EB, "high": 0xD97706, "critical": 0xDC2626}
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|~>:@<])")
 
 
-def ntfy(message: Message) -> tuple[bytes, dict[str, str]]:
+def format_ntfy(message: Message) -> tuple[bytes, dict[str, str]]:
     """ntfy: the text is the body, the rest is headers; those are ASCII, so words beyond it go in RFC 2047 form."""
     import base64
 
@@ -144,7 +157,7 @@ def ntfy(message: Message) -> tuple[bytes, dict[str, str]]:
     return (message.text or message.title).encode("utf-8", "replace"), headers
 
 
-def slack(message: Message) -> tuple[bytes, dict[str, str]]:
+def format_slack(message: Message) -> tuple[bytes, dict[str, str]]:
     """Slack: plain text blocks, where nothing of the agent's is markup, and a button that is a link."""
     blocks: list[dict[str, Any]] = [
         {"type": "header", "text": {"type": "plain_text", "text": message.title, "emoji": False}},
@@ -153,26 +166,28 @@ def slack(message: Message) -> tuple[bytes, dict[str, str]]:
         blocks.append({"type": "section", "text": {"type": "plain_text", "text": message.text, "emoji": False}})
     button = {"type": "button", "text": {"type": "plain_text", "text": "Open"}, "url": message.link}
     blocks.append({"type": "actions", "elements": [button]})
-    return json.dumps({"text": _slack(message.title), "blocks": blocks}).encode(), _JSON
+    return json.dumps({"text": _escape_slack(message.title), "blocks": blocks}).encode(), _JSON
 
 
-def discord(message: Message) -> tuple[bytes, dict[str, str]]:
+def format_discord(message: Message) -> tuple[bytes, dict[str, str]]:
     """Discord: an embed; nobody is mentioned, whatever the agent writes."""
     embed = {
-        "title": _discord(message.title)[:256], "description": _discord(message.text)[:2000], "url": message.link,
-        "color": _COLOURS[message.severity],
+        "title": _escape_discord(message.title)[:256],
+        "description": _escape_discord(message.text)[:2000],
+        "url": message.link,
+        "color": _COLORS[message.severity],
     }  # fmt: skip
     return json.dumps({"embeds": [embed], "allowed_mentions": {"parse": []}}).encode(), _JSON
 
 
-def _slack(text: str) -> str:
+def _escape_slack(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _discord(text: str) -> str:
+def _escape_discord(text: str) -> str:
     return _MARKDOWN.sub(r"\\\1", text)
 
 
 TEMPLATES: dict[str, Callable[[Message], tuple[bytes, dict[str, str]]]] = {
-    "ntfy": ntfy, "slack": slack, "discord": discord,
+    "ntfy": format_ntfy, "slack": format_slack, "discord": format_discord,
 }  # fmt: skip

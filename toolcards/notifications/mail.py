@@ -19,10 +19,10 @@ def send(to: str, message: Message) -> None:
     subject = " ".join(message.title.split())
     text = f"{message.text}\n\n{message.link}\n" if message.text else f"{message.link}\n"
     sender = settings.TOOLCARDS.mail_from
-    EmailMessage(f"[Toolcards] {subject}", text, sender, addresses, connection=_connection()).send()
+    EmailMessage(f"[Toolcards] {subject}", text, sender, addresses, connection=_open_connection()).send()
 
 
-def _connection() -> BaseEmailBackend:
+def _open_connection() -> BaseEmailBackend:
     """The mail server named by `smtp://user:password@host:port` or `smtps://…`; without one, Django's own setting."""
     given = settings.TOOLCARDS.smtp_url
     url = given.get_secret_value() if given else ""

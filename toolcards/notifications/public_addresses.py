@@ -55,10 +55,10 @@ SPECIAL_V6 = tuple(
 )
 
 
-def public(address: Address) -> bool:
+def is_public(address: Address) -> bool:
     """Return whether the address is one of the internet; a v4 address that is written as v6 is judged as v4."""
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
-            return public(address.ipv4_mapped)
+            return is_public(address.ipv4_mapped)
         return address in GLOBAL_V6 and not any(address in network for network in SPECIAL_V6)
     return not any(address in network for network in SPECIAL_V4)

@@ -27,4 +27,4 @@ def list_webhooks() -> list[Webhook]:
 
 def has_listeners() -> bool:
     """Return True if any webhook is enabled or any plug-in is registered."""
-    return bool(list_webhooks() or hooks.plugins())
+    return bool(list_webhooks() or hooks.list_plugins())

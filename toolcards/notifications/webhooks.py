@@ -23,16 +23,16 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from toolcards.notifications.public_addresses import Address, public
+from toolcards.notifications.public_addresses import Address, is_public
 
 SECONDS = 5.0
-READ_MOST = 64 << 10
-URL_MOST = 2_000
+MAX_READ = 64 << 10
+MAX_URL = 2_000
 _PORTS = frozenset({80, 443})
 _NUMBERS = re.compile(r"(0[xX][0-9a-fA-F]*|[0-9]+)")
 
 
-class Hostile(ValueError):
+class UnsafeUrl(ValueError):
     """A URL that is not sent to; the message says why, fit for the person who typed it."""
 
 
@@ -58,75 +58,75 @@ class Target:
 # ---------------------------------------------------------------- vetting
 
 
-def vet(url: str) -> Target:
+def resolve_url(url: str) -> Target:
     """Return where to connect for the URL; raises Hostile."""
-    secure, host, port, path = _parts(url)
-    private = _allowed(host, port)
+    secure, host, port, path = _parse_url(url)
+    private = _is_allowed_private(host, port)
     if not secure and not private:
-        raise Hostile("Use https.")
+        raise UnsafeUrl("Use https.")
     if port not in _PORTS and port < 1024:
-        raise Hostile(f"Port {port} is not for webhooks.")
-    return Target(secure, host, port, _address(host, port, private), path)
+        raise UnsafeUrl(f"Port {port} is not for webhooks.")
+    return Target(secure, host, port, _resolve_address(host, port, private), path)
 
 
-def check(url: str) -> None:
+def check_url(url: str) -> None:
     """Raise Hostile for a URL that cannot be right, without asking the network."""
-    secure, host, port, _ = _parts(url)
-    private = _allowed(host, port)
+    secure, host, port, _ = _parse_url(url)
+    private = _is_allowed_private(host, port)
     if not secure and not private:
-        raise Hostile("Use https.")
-    literal = _literal(host)
-    if literal is not None and not private and not public(literal):
-        raise Hostile(_INSIDE)
+        raise UnsafeUrl("Use https.")
+    literal = _parse_literal(host)
+    if literal is not None and not private and not is_public(literal):
+        raise UnsafeUrl(_INSIDE)
 
 
 _INSIDE = "This address is inside a private network. Its host can be allowed in TOOLCARDS_WEBHOOK_PRIVATE."
 
 
-def _parts(url: str) -> tuple[bool, str, int, str]:
-    if len(url) > URL_MOST or not url.isascii() or any(ord(sign) <= 32 or sign in '\\"<>^`{|}' for sign in url):
-        raise Hostile("This is no URL.")
+def _parse_url(url: str) -> tuple[bool, str, int, str]:
+    if len(url) > MAX_URL or not url.isascii() or any(ord(sign) <= 32 or sign in '\\"<>^`{|}' for sign in url):
+        raise UnsafeUrl("This is no URL.")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise Hostile("This is no URL.") from error
+        raise UnsafeUrl("This is no URL.") from error
     if parts.scheme not in ("https", "http"):
-        raise Hostile("Use https.")
+        raise UnsafeUrl("Use https.")
     if "@" in parts.netloc:
-        raise Hostile("No user names or passwords in the URL.")
+        raise UnsafeUrl("No user names or passwords in the URL.")
     host = (parts.hostname or "").rstrip(".")
     if not host or "%" in host:
-        raise Hostile("The URL names no host.")
+        raise UnsafeUrl("The URL names no host.")
     if ":" not in host and _NUMBERS.fullmatch(host.rpartition(".")[2]):
-        _dotted(host)
+        _check_dotted(host)
     secure = parts.scheme == "https"
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return secure, host, port or (443 if secure else 80), path
 
 
-def _dotted(host: str) -> None:
+def _check_dotted(host: str) -> None:
     """A host that ends in a number must be four plain decimal numbers: no octal, no hexadecimal, no short forms."""
     try:
         ipaddress.IPv4Address(host)
     except ValueError as error:
-        raise Hostile("Write the address as four decimal numbers.") from error
+        raise UnsafeUrl("Write the address as four decimal numbers.") from error
 
 
-def _literal(host: str) -> Address | None:
+def _parse_literal(host: str) -> Address | None:
     try:
         return ipaddress.ip_address(host)
     except ValueError:
         return None
 
 
-def _allowed(host: str, port: int) -> bool:
+def _is_allowed_private(host: str, port: int) -> bool:
     """Whether whoever runs this server allows that very host, though it may be private."""
     names = {name.lower() for name in settings.TOOLCARDS.webhook_private}
     return host.lower() in names or f"{host.lower()}:{port}" in names
 
 
-def _address(host: str, port: int, private: bool) -> str:
+def _resolve_address(host: str, port: int, private: bool) -> str:
     """The address to connect to; every address of the host must be public, lest the next one chosen is not."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -135,27 +135,27 @@ def _address(host: str, port: int, private: bool) -> str:
     addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
     if not addresses:
         raise NotDelivered("The host's name is not known.")
-    if not private and not all(map(public, addresses)):
-        raise Hostile(_INSIDE)
+    if not private and not all(map(is_public, addresses)):
+        raise UnsafeUrl(_INSIDE)
     return str(addresses[0])
 
 
 # ---------------------------------------------------------------- signing
 
 
-def signature(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
+def build_signature(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
     """Return one signature: `v1,` and the HMAC over id, time and body, in base64."""
     key = base64.b64decode(secret.removeprefix("whsec_"))
     signed = b"%s.%d.%s" % (event_id.encode(), timestamp, body)
     return "v1," + base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
 
 
-def signed(secrets: Iterable[str], event_id: str, body: bytes, now: float | None = None) -> dict[str, str]:
+def sign(secrets: Iterable[str], event_id: str, body: bytes, now: float | None = None) -> dict[str, str]:
     """Return the headers of a delivery, signed with every secret that is live."""
     timestamp = int(time.time() if now is None else now)
     return {
         "webhook-id": event_id, "webhook-timestamp": str(timestamp),
-        "webhook-signature": " ".join(signature(secret, event_id, timestamp, body) for secret in secrets),
+        "webhook-signature": " ".join(build_signature(secret, event_id, timestamp, body) for secret in secrets),
     }  # fmt: skip
 
 
@@ -164,13 +164,13 @@ def signed(secrets: Iterable[str], event_id: str, body: bytes, now: float | None
 
 def post(url: str, body: bytes, headers: Mapping[str, str], seconds: float | None = None) -> int:
     """Send it, within `seconds` (SECONDS); return a 2xx answer's status. Raises Hostile, else NotDelivered."""
-    target = vet(url)
-    link = _Link(target, SECONDS if seconds is None else seconds)
+    target = resolve_url(url)
+    link = _TimedConnection(target, SECONDS if seconds is None else seconds)
     try:
         sent = {"User-Agent": "Toolcards", "Connection": "close", **headers}
         link.request("POST", target.path, body=body, headers=sent)
         answer = link.getresponse()
-        answer.read(READ_MOST)  # so that the other side sees its answer taken; nothing of it is kept
+        answer.read(MAX_READ)  # so that the other side sees its answer taken; nothing of it is kept
         status, after = answer.status, answer.headers.get("Retry-After", "")
         if link.expired:  # what was cut off reads like an end
             raise TimeoutError
@@ -181,16 +181,16 @@ def post(url: str, body: bytes, headers: Mapping[str, str], seconds: float | Non
     if 200 <= status < 300:
         return status
     why = "It redirects, which is not followed." if 300 <= status < 400 else f"It answered {status}."
-    raise NotDelivered(why, status, _seconds(after))
+    raise NotDelivered(why, status, _parse_retry_after(after))
 
 
-def _seconds(retry_after: str) -> float | None:
+def _parse_retry_after(retry_after: str) -> float | None:
     """Return what Retry-After asks for, an hour at most; None for a date, or for what is no number."""
     plain = retry_after.isascii() and retry_after.isdigit()
     return min(float(retry_after[:9]), 3600.0) if plain else None
 
 
-class _Link(http.client.HTTPConnection):
+class _TimedConnection(http.client.HTTPConnection):
     """A connection to the vetted address that is cut when the time is up, however slowly the other side trickles."""
 
     def __init__(self, target: Target, seconds: float) -> None:

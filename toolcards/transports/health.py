@@ -40,7 +40,7 @@ CHECKS = {
 @endpoint("GET", anybody=True)
 async def readyz(request: Any, caller: None) -> Any:
     """Every part of this process has worked lately, and all guards are available."""
-    troubles, faults = await asyncio.gather(_guard_troubles(), readiness.reasons())
+    troubles, faults = await asyncio.gather(_guard_troubles(), readiness.list_reasons())
     checks = {check: part not in faults for check, part in CHECKS.items()} | {"plugins": not troubles}
     if not all(checks.values()):
         reasons = [{"check": check} | faults[part] for check, part in CHECKS.items() if part in faults]
@@ -56,11 +56,11 @@ async def metrics(request: Any, caller: None) -> Any:
     given = request.headers.get("Authorization", "").partition(" ")[2]
     if token and not hmac.compare_digest(given.encode(), token.get_secret_value().encode()):
         raise Problem(401, "unauthorized", "The metrics token is needed.", headers={"WWW-Authenticate": "Bearer"})
-    text = await _metrics()
+    text = await _arender_metrics()
     return HttpResponse(text, content_type=CONTENT_TYPE_LATEST, headers=HEADERS)
 
 
-_troubles = sync_to_async(hooks.troubles, thread_sensitive=False)
+_troubles = sync_to_async(hooks.list_troubles, thread_sensitive=False)
 
 
 async def _guard_troubles() -> list[hooks.Status]:
@@ -72,44 +72,46 @@ async def _guard_troubles() -> list[hooks.Status]:
         return [hooks.Status("*", guards=True, state="loading")]
 
 
-class Collector:
+class MetricsCollector:
     """Reads the numbers when they are asked for."""
 
     def collect(self) -> Iterator[GaugeMetricFamily | InfoMetricFamily]:
         """See prometheus-client."""
         yield InfoMetricFamily("toolcards", "The version of this server", value={"version": __version__})
-        yield _family("toolcards_runs", "Runs by status", "status", _counted(Run.objects.all(), "status"))
-        calls = _counted(ToolCall.objects.not_removed(), "state")
-        yield _family("toolcards_calls", "Tool calls by state", "state", calls)
-        yield _one("toolcards_approvals_waiting", "Approvals nobody has answered", Approval.objects.waiting().count())
-        yield _one("toolcards_events", "Events in the log", Run.objects.aggregate(all=Sum("seq"))["all"] or 0)
-        yield _one("toolcards_journal_backlog", "Frames taken in and not yet committed", gate.count_backlog())
+        yield _build_family("toolcards_runs", "Runs by status", "status", _count_by(Run.objects.all(), "status"))
+        calls = _count_by(ToolCall.objects.not_removed(), "state")
+        yield _build_family("toolcards_calls", "Tool calls by state", "state", calls)
+        yield _build_gauge(
+            "toolcards_approvals_waiting", "Approvals nobody has answered", Approval.objects.waiting().count()
+        )
+        yield _build_gauge("toolcards_events", "Events in the log", Run.objects.aggregate(all=Sum("seq"))["all"] or 0)
+        yield _build_gauge("toolcards_journal_backlog", "Frames taken in and not yet committed", gate.count_backlog())
         verified = verification.last()
         if verified is not None:
             whole = "1 if the audit trail was whole when it was last verified, else 0"
-            yield _one("toolcards_audit_whole", whole, 0 if verified.finding.fault else 1)
-        yield _one("toolcards_connections", "Open connections of agents here", len(connections.connections))
+            yield _build_gauge("toolcards_audit_whole", whole, 0 if verified.finding.fault else 1)
+        yield _build_gauge("toolcards_connections", "Open connections of agents here", len(connections.connections))
 
 
-def _counted(rows: Any, by: str) -> dict[str, int]:
+def _count_by(rows: Any, by: str) -> dict[str, int]:
     return dict(rows.order_by().values_list(by).annotate(Count("id")))
 
 
-def _family(name: str, text: str, label: str, values: dict[str, int]) -> GaugeMetricFamily:
+def _build_family(name: str, text: str, label: str, values: dict[str, int]) -> GaugeMetricFamily:
     family = GaugeMetricFamily(name, text, labels=[label])
     for word, number in sorted(values.items()):
         family.add_metric([word], number)
     return family
 
 
-def _one(name: str, text: str, value: float) -> GaugeMetricFamily:
+def _build_gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
     return GaugeMetricFamily(name, text, value=value)
 
 
-def _text() -> bytes:
+def _render_metrics() -> bytes:
     registry = CollectorRegistry()
-    registry.register(Collector())
+    registry.register(MetricsCollector())
     return generate_latest(registry)
 
 
-_metrics = retry_reads(_text)
+_arender_metrics = retry_reads(_render_metrics)

@@ -9,8 +9,8 @@ from django.urls import is_valid_path
 
 from toolcards.transports.agents.agent_socket import AgentSocket
 from toolcards.transports.agents.http_ingest import IngestConsumer
-from toolcards.transports.api.api_errors import not_found
-from toolcards.transports.api.asgi_views import Direct, raw_path, refusal, respond
+from toolcards.transports.api.api_errors import build_not_found
+from toolcards.transports.api.asgi_views import DirectView, build_error_response, get_raw_path, respond
 from toolcards.transports.background import scheduler
 from toolcards.transports.urls import ROUTES
 
@@ -19,14 +19,14 @@ INGEST = "/api/v1/ingest"
 ingest, agent_socket = IngestConsumer.as_asgi(), AgentSocket.as_asgi()
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile_pattern(pattern: str) -> re.Pattern[str]:
     return re.compile("/" + re.sub(r"<(\w+)>", r"(?P<\1>[^/]+)", pattern) + "/?")
 
 
-_routes = [(_compiled(pattern), Direct(view)) for pattern, view in ROUTES.items()]
+_routes = [(_compile_pattern(pattern), DirectView(view)) for pattern, view in ROUTES.items()]
 
 
-class Machines:
+class MachineRouter:
     """HTTP for machines; everything else goes to `otherwise`."""
 
     def __init__(self, otherwise: Any) -> None:
@@ -34,8 +34,8 @@ class Machines:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer, or pass on."""
-        scheduler.ensure()
-        path = raw_path(scope)
+        scheduler.start()
+        path = get_raw_path(scope)
         if path.rstrip("/") == INGEST:
             await ingest(scope, receive, send)
             return
@@ -45,12 +45,12 @@ class Machines:
                 await application(scope, receive, send, named.groupdict())
                 return
         if path.startswith("/api/") and not is_valid_path(scope["path"]):
-            await respond(send, refusal(not_found()))
+            await respond(send, build_error_response(build_not_found()))
             return
         await self.otherwise(scope, receive, send)
 
 
-async def nothing_here(scope: Any, receive: Any, send: Any) -> None:
+async def reject_socket(scope: Any, receive: Any, send: Any) -> None:
     """An address that no socket has: said by a close code, since a refused handshake is retried for ever."""
     await receive()
     await send({"type": "websocket.accept"})

@@ -33,7 +33,7 @@ class _Shutdown:
 _shutdowns: WeakKeyDictionary[asyncio.AbstractEventLoop, _Shutdown] = WeakKeyDictionary()
 
 
-def _here() -> _Shutdown:
+def _get_shutdown() -> _Shutdown:
     loop = asyncio.get_running_loop()
     if loop not in _shutdowns:
         _shutdowns[loop] = _Shutdown()
@@ -42,12 +42,12 @@ def _here() -> _Shutdown:
 
 def has_begun() -> bool:
     """Return whether this event loop is being stopped."""
-    return _here().begun
+    return _get_shutdown().begun
 
 
 def begin() -> None:
     """Notify everything on this event loop; later calls change nothing."""
-    here = _here()
+    here = _get_shutdown()
     if here.begun:
         return
     here.begun = True
@@ -59,9 +59,9 @@ def begin() -> None:
 
 
 @contextlib.contextmanager
-def subscription(callback: Callback) -> Iterator[None]:
+def subscribe(callback: Callback) -> Iterator[None]:
     """Call back once the shutdown begins, at once if it has begun."""
-    here = _here()
+    here = _get_shutdown()
     here.callbacks.append(callback)
     try:
         if here.begun:
@@ -76,11 +76,11 @@ async def limit(patience: float = 0.0) -> AsyncIterator[None]:
     """Raise TimeoutError in the block if it still runs that many seconds after the shutdown began."""
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(None) as timeout:
-        with subscription(lambda: timeout.reschedule(loop.time() + patience)):
+        with subscribe(lambda: timeout.reschedule(loop.time() + patience)):
             yield
 
 
-async def unless_stopping(work: Awaitable[T]) -> T | None:
+async def wait_unless_stopping(work: Awaitable[T]) -> T | None:
     """Return what the work returns, None if the shutdown begins before."""
     with contextlib.suppress(TimeoutError):
         async with limit():
@@ -88,7 +88,7 @@ async def unless_stopping(work: Awaitable[T]) -> T | None:
     return None
 
 
-async def until_stopping(items: AsyncIterator[T]) -> AsyncIterator[T]:
+async def iterate_until_stopping(items: AsyncIterator[T]) -> AsyncIterator[T]:
     """Yield the items that come before the shutdown begins."""
     while True:
         try:

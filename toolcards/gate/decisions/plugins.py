@@ -72,7 +72,7 @@ def start_inquiry(inquiry: PluginInquiry) -> Future[PluginResult]:
     try:
         _pool.submit(_run_inquiry, inquiry, future, time.monotonic())
     except RuntimeError:  # the process is about to end
-        _finish_inquiry(inquiry, future, PluginResult(inquiry, hooks.no_time()))
+        _finish_inquiry(inquiry, future, PluginResult(inquiry, hooks.build_timeout_verdict()))
     return future
 
 
@@ -80,10 +80,10 @@ def _run_inquiry(inquiry: PluginInquiry, future: Future[PluginResult], submitted
     started_at = time.monotonic()
     try:
         is_too_late = started_at - submitted_at > MAX_QUEUE_SECONDS
-        verdict = hooks.no_time() if is_too_late else hooks.consult(inquiry.payload)
+        verdict = hooks.build_timeout_verdict() if is_too_late else hooks.consult(inquiry.payload)
     except BaseException as error:  # a bug of the gate denies the call
         log.exception("hooks: consulting plug-ins about call %s failed", inquiry.payload.get("call_id"))
-        verdict = hooks.crashed(error)
+        verdict = hooks.build_crash_verdict(error)
     _finish_inquiry(inquiry, future, PluginResult(inquiry, verdict, time.monotonic() - started_at))
 
 

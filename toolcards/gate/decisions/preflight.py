@@ -47,7 +47,7 @@ def prepare_call(
     `args_sha256`: digest of the input as the agent sent it.
     """
     card = _repair_input(tx, memory, card, now)
-    if card.hard or not (plugin_result or hooks.guarded()):
+    if card.hard or not (plugin_result or hooks.has_guards()):
         return card
     shown_sha256 = digest_input(card)
     if plugin_result is None or not plugin_result.inquiry.matches(memory.row.pk, card, shown_sha256):

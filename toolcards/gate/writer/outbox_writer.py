@@ -162,6 +162,6 @@ def _build_deliveries(memory: RunMemory, said: dict[str, Any], now: float) -> It
         if webhook.wants(event, memory.row.source_id, severity, said.get("escalated_to", ())):
             yield Delivery(webhook_id=webhook.pk, target=str(webhook.pk), **common)
     if event in (*h.TOOL_EVENTS, h.CORRECTED):
-        for plugin in hooks.plugins(event):
+        for plugin in hooks.list_plugins(event):
             if event != h.BEFORE:  # it was asked while the call was judged
                 yield Delivery(target=f"{PLUGIN}{plugin.name}", **common)

@@ -32,46 +32,50 @@ from toolcards.database import read_with_retries, report_outage, retry_reads
 from toolcards.doorbell import get_approvals_bell, listen
 from toolcards.models import Approval, Run
 from toolcards.transports.agents import ag_ui_upstream as upstreams
-from toolcards.transports.agents.frame_intake import Intake, run_named
-from toolcards.transports.api.api_errors import Problem, not_found
+from toolcards.transports.agents.frame_intake import Intake, check_run_name
+from toolcards.transports.api.api_errors import Problem, build_not_found
 from toolcards.transports.api.asgi_views import HEADERS, endpoint
 from toolcards.transports.api.auth import Caller
 from toolcards.transports.background.connections import Connection
 
 log = logging.getLogger(__name__)
-LONGEST_WAIT = 60.0  # seconds
-ROOM = 2.0  # seconds that a stream may be slowed down by us; then its copy is given up
+MAX_WAIT = 60.0  # seconds
+MAX_SLOWDOWN = 2.0  # seconds that a stream may be slowed down by us; then its copy is given up
 HEARTBEAT = 2.0
 # The client's credentials are for us; those for the agent come under a name of their own.
-OURS = frozenset({
+DROPPED_HEADERS = frozenset({
     "authorization", "cookie", "host", "content-length", "connection", "transfer-encoding", "accept", "te",
     "accept-encoding", "origin", "expect", "upgrade", "keep-alive", "content-type", "proxy-authorization",
     "proxy-connection", "proxy-authenticate", "trailer",
 })  # fmt: skip
-FOR_AGENT = "x-upstream-authorization"
-TOLD = ("approved", "denied", "expired")  # the answers that an agent is owed; it need not hear of other ends
+AGENT_AUTHORIZATION = "x-upstream-authorization"
+DELIVERABLE_STATES = (
+    "approved",
+    "denied",
+    "expired",
+)  # the answers that an agent is owed; it need not hear of other ends
 
 
 @endpoint("POST", "ingest")
 async def run(request: Any, caller: Caller, upstream: str) -> Any:
     """Pass a run on to the agent and its stream back, and mirror it."""
-    url = _url(upstream)
-    asked = _read(request.body)
-    name = run_named(str(asked.get("threadId") or ""))
+    url = _get_upstream_url(upstream)
+    asked = _parse_body(request.body)
+    name = check_run_name(str(asked.get("threadId") or ""))
     if not name:
         raise Problem(400, "missing_field", "threadId: Field required")
-    mirror = Mirror(caller, name, upstream)
+    mirror = RunMirror(caller, name, upstream)
     exchange: upstreams.Exchange | None = None
     try:
         asked = await mirror.answered(asked)
-        exchange = await upstreams.post(url, json.dumps(asked).encode(), _headers(request))
+        exchange = await upstreams.post(url, json.dumps(asked).encode(), _build_headers(request))
         kind, coding = exchange.headers.get("content-type", ""), exchange.headers.get("content-encoding", "identity")
         if not (exchange.status == 200 and kind.startswith("text/event-stream") and coding == "identity"):
             mirror.over = True  # protobuf, say: it goes by all the same
             await mirror.give_back()
         headers = HEADERS | {"Content-Type": kind or "application/octet-stream", "X-Accel-Buffering": "no"}
         headers |= {"Content-Encoding": coding} if coding != "identity" else {}
-        return StreamingHttpResponse(Relay(exchange, mirror), status=exchange.status, headers=headers)
+        return StreamingHttpResponse(StreamRelay(exchange, mirror), status=exchange.status, headers=headers)
     except upstreams.Unreachable as error:
         await mirror.give_back()
         await mirror.close(f.RunEnded(outcome="error", reason=f"The agent: {error}."))
@@ -87,23 +91,23 @@ async def run(request: Any, caller: Caller, upstream: str) -> Any:
 @endpoint("GET", "ingest")
 async def resume(request: Any, caller: Caller, upstream: str) -> Any:
     """Tell what was answered here, once everything that the run asked is answered; `wait` for that."""
-    _url(upstream)
-    name = run_named(request.GET.get("run", ""))
+    _get_upstream_url(upstream)
+    name = check_run_name(request.GET.get("run", ""))
     row = await read_with_retries(Run.objects.filter(source=caller.agent, name=name).afirst)
     if row is None:
-        raise not_found()
-    until = time.monotonic() + _seconds(request.GET.get("wait", "0"))
+        raise build_not_found()
+    until = time.monotonic() + _parse_wait(request.GET.get("wait", "0"))
     async with listen(get_approvals_bell(row.pk)) as bell:
-        while (standing := await _standing(row.pk)).waiting and (left := until - time.monotonic()) > 0:
+        while (standing := await _aload_pending_answers(row.pk)).waiting and (left := until - time.monotonic()) > 0:
             await bell.wait(min(left, HEARTBEAT))
-    entries = [] if standing.waiting else _entries(standing.answers)
+    entries = [] if standing.waiting else _encode_entries(standing.answers)
     return {"run": name, "waiting": standing.waiting, "resume": entries}
 
 
-class Relay:
+class StreamRelay:
     """The body of our answer: the agent's, piece by piece. It ends once, also if it was never begun."""
 
-    def __init__(self, exchange: upstreams.Exchange, mirror: Mirror) -> None:
+    def __init__(self, exchange: upstreams.Exchange, mirror: RunMirror) -> None:
         self._exchange, self._mirror = exchange, mirror
         self._loop = asyncio.get_running_loop()
         self._end: f.RunEnded = f.RunEnded(outcome="aborted", reason="The client went away.")
@@ -133,7 +137,7 @@ class Relay:
         return self._ending
 
 
-class Mirror:
+class RunMirror:
     """The cards' side of one exchange. What goes wrong here never touches the stream."""
 
     def __init__(self, caller: Caller, name: str, agent: str) -> None:
@@ -157,17 +161,17 @@ class Mirror:
         before = await Run.objects.filter(source=stream.source, name=stream.run_name).afirst()
         if before is None:
             return asked
-        told = resume_entries.read_answers(asked, (await _standing(before.pk)).batch)
+        told = resume_entries.read_answers(asked, (await _aload_pending_answers(before.pk)).batch)
         if told:
             stream.push([*told])
             await stream.wait_until_committed()
-        standing = await _standing(before.pk)
+        standing = await _aload_pending_answers(before.pk)
         if standing.waiting or not standing.answers:
             return asked
         for approval in standing.ids:
             if await gate.aclaim_delivery(approval) is not None:
                 self._taken.append(approval)
-        return resume_entries.add_entries(asked, _entries(standing.answers))
+        return resume_entries.add_entries(asked, _encode_entries(standing.answers))
 
     async def give_back(self) -> None:
         """The agent did not hear our answers."""
@@ -184,7 +188,7 @@ class Mirror:
                 self._intake.take(frame)
             stream = self._intake.stream
             if stream is not None and stream.is_full:
-                await asyncio.wait_for(stream.wait_for_room(), ROOM)
+                await asyncio.wait_for(stream.wait_for_room(), MAX_SLOWDOWN)
         except (BadFrame, TimeoutError, Problem) as error:
             log.warning("the copy of run %s was given up: %s", self._intake.run, error)
             self.over = True
@@ -212,16 +216,18 @@ class Mirror:
 # ---------------------------------------------------------------- questions and answers
 
 
-class Standing:
+class PendingAnswers:
     """The questions of a run that are not yet answered, and the answers that its agent has not heard."""
 
     def __init__(self, rows: list[Approval]) -> None:
-        ready = [row for row in rows if row.state in TOLD and (row.by_kind == "host" or not _is_held_back(row))]
+        ready = [
+            row for row in rows if row.state in DELIVERABLE_STATES and (row.by_kind == "host" or not _is_held_back(row))
+        ]
         self.waiting = len(rows) - len(ready)
         self.ids = [row.id for row in ready]
-        self.answers = [answer for row in ready if (answer := _answer(row)) is not None]
+        self.answers = [answer for row in ready if (answer := _build_answer(row)) is not None]
         asked = [row.call.as_card().approval for row in rows]
-        batched = [ask for ask in asked if ask and _style(ask.reply_to) == "langgraph-batch"]
+        batched = [ask for ask in asked if ask and _get_style(ask.reply_to) == "langgraph-batch"]
         self.batch = [ask.source_id for ask in sorted(batched, key=lambda ask: ask.reply_to.get("place", 0))]
 
 
@@ -229,11 +235,11 @@ def _is_held_back(row: Approval) -> bool:
     return clock.is_recent(row.decided_at, settings.TOOLCARDS.handover_seconds)
 
 
-def _style(reply_to: Any) -> str:
+def _get_style(reply_to: Any) -> str:
     return str(reply_to.get("style", "")) if isinstance(reply_to, dict) else ""
 
 
-def _answer(row: Approval) -> ApprovalAnswer | None:
+def _build_answer(row: Approval) -> ApprovalAnswer | None:
     card = row.call.as_card()
     ask = card.approval
     if ask is None or ask.id != row.id:
@@ -242,16 +248,16 @@ def _answer(row: Approval) -> ApprovalAnswer | None:
     return ApprovalAnswer(card.call_id, ask.source_id, row.state == "approved", ask.reason, edited, ask.reply_to)
 
 
-def _standing_now(run: int) -> Standing:
+def _load_pending_answers(run: int) -> PendingAnswers:
     rows = Approval.objects.filter(run=run, opener="agent", channel="poll", delivered_at=None)
-    found = rows.filter(state__in=["pending", *TOLD]).select_related("call").order_by("call__ordinal")
-    return Standing(list(found))
+    found = rows.filter(state__in=["pending", *DELIVERABLE_STATES]).select_related("call").order_by("call__ordinal")
+    return PendingAnswers(list(found))
 
 
-_standing = retry_reads(_standing_now)
+_aload_pending_answers = retry_reads(_load_pending_answers)
 
 
-def _entries(answers: list[ApprovalAnswer]) -> list[dict[str, Any]]:
+def _encode_entries(answers: list[ApprovalAnswer]) -> list[dict[str, Any]]:
     together = ADAPTERS["ag-ui"].encode_all
     assert together is not None
     entries: list[dict[str, Any]] = together(answers)
@@ -261,14 +267,14 @@ def _entries(answers: list[ApprovalAnswer]) -> list[dict[str, Any]]:
 # ---------------------------------------------------------------- the request
 
 
-def _url(name: str) -> str:
+def _get_upstream_url(name: str) -> str:
     url = settings.TOOLCARDS.upstreams.get(name)
     if url is None:
-        raise not_found()
+        raise build_not_found()
     return str(url)
 
 
-def _read(body: bytes) -> dict[str, Any]:
+def _parse_body(body: bytes) -> dict[str, Any]:
     try:
         value = strict.loads(body.decode("utf-8"), settings.TOOLCARDS.max_depth + 8)
     except UnicodeDecodeError:
@@ -278,21 +284,21 @@ def _read(body: bytes) -> dict[str, Any]:
     return value
 
 
-def _headers(request: Any) -> dict[str, str]:
+def _build_headers(request: Any) -> dict[str, str]:
     # What `Connection` names is for one hop, as these are.
     hop = {name.strip().lower() for name in request.headers.get("Connection", "").split(",")}
-    kept = {name.lower(): value for name, value in request.headers.items() if name.lower() not in OURS | hop}
-    theirs = kept.pop(FOR_AGENT, "")
+    kept = {name.lower(): value for name, value in request.headers.items() if name.lower() not in DROPPED_HEADERS | hop}
+    theirs = kept.pop(AGENT_AUTHORIZATION, "")
     more = {"authorization": theirs} if theirs else {}
     fixed = {"content-type": "application/json", "accept": "text/event-stream", "accept-encoding": "identity"}
     return kept | more | fixed
 
 
-def _seconds(text: str) -> float:
+def _parse_wait(text: str) -> float:
     try:
         seconds = float(text or 0)
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < math.inf:
         raise Problem(400, "bad_wait", "wait is a number of seconds.")
-    return min(seconds, LONGEST_WAIT)
+    return min(seconds, MAX_WAIT)

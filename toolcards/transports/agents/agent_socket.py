@@ -19,10 +19,17 @@ from toolcards import feed, gate, outages
 from toolcards.adapters import BadFrame
 from toolcards.database import LONGEST_PAUSE, report_outage
 from toolcards.transports import shutdown
-from toolcards.transports.agents.frame_intake import TOO_MANY_GAPS, Intake, adapter_of, frames_of, mode_of, run_named
+from toolcards.transports.agents.frame_intake import (
+    TOO_MANY_GAPS,
+    Intake,
+    check_run_name,
+    get_adapter,
+    parse_mode,
+    split_frames,
+)
 from toolcards.transports.api import auth, origins
 from toolcards.transports.api.admission import admit
-from toolcards.transports.api.api_errors import Problem, of_outage
+from toolcards.transports.api.api_errors import Problem, convert_outage
 from toolcards.transports.background import scheduler
 from toolcards.transports.background.connections import Connection
 
@@ -38,7 +45,7 @@ class AgentSocket(AsyncConsumer):
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """See ASGI; everything happens in here."""
-        scheduler.ensure()
+        scheduler.start()
         self._receive, self._to_client = receive, send
         self._outbox: list[dict[str, Any]] = []
         self._ack: gate.Committed | None = None
@@ -55,7 +62,7 @@ class AgentSocket(AsyncConsumer):
             await self._close(problem)
             return
         except Exception as error:
-            if (away := of_outage(error)) is None:
+            if (away := convert_outage(error)) is None:
                 raise
             await self._close(away)
             return
@@ -63,18 +70,18 @@ class AgentSocket(AsyncConsumer):
 
     async def _admitted(self, scope: Any) -> Intake:
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        origins.check_agent(scope)
+        origins.check_agent_origin(scope)
         asked = parse_qs(scope["query_string"].decode("utf-8", "replace"), keep_blank_values=True)
         given = {name: values[-1] for name, values in asked.items()}
-        caller = await auth.agent(headers.get(b"authorization", ""), "ingest")
+        caller = await auth.authenticate_agent(headers.get(b"authorization", ""), "ingest")
         admit(scope)
-        adapter = adapter_of(given.get("protocol", ""))
-        mode = mode_of(given.get("mode", ""), "gate" if adapter.gated else "observe", caller)
+        adapter = get_adapter(given.get("protocol", ""))
+        mode = parse_mode(given.get("mode", ""), "gate" if adapter.gated else "observe", caller)
         self._connection = Connection(caller, self.end)
         self._tasks = {asyncio.ensure_future(self._write())}
         try:
             return Intake(
-                caller, adapter, run=run_named(given.get("run", "")), agent=given.get("agent", ""), mode=mode,
+                caller, adapter, run=check_run_name(given.get("run", "")), agent=given.get("agent", ""), mode=mode,
                 channel=CHANNELS[mode], on_open=self._opened, on_commit=self._committed, on_failure=self._failed,
             )  # fmt: skip
         except Problem:
@@ -84,7 +91,7 @@ class AgentSocket(AsyncConsumer):
     async def _serve(self, intake: Intake) -> None:
         self._intake = intake
         try:
-            with shutdown.subscription(self._come_back_later):
+            with shutdown.subscribe(self._come_back_later):
                 await self._read()
         except Problem as problem:
             await self._flushed()
@@ -124,7 +131,7 @@ class AgentSocket(AsyncConsumer):
     def _take(self, text: str) -> None:
         intake = self._intake
         try:
-            frames = (text,) if text[:1] == "{" else frames_of(text)
+            frames = (text,) if text[:1] == "{" else split_frames(text)
         except BadFrame as bad:
             self._tell_wrong(intake.refuse(bad))
             return

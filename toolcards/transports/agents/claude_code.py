@@ -21,20 +21,20 @@ from toolcards.adapters import ADAPTERS, BadFrame
 from toolcards.database import report_outage
 from toolcards.gate import RequestRefused
 from toolcards.transports import shutdown
-from toolcards.transports.agents.claude_code_input import Hook, gating_event, read
+from toolcards.transports.agents.claude_code_input import HookInput, find_gating_event, parse_hook
 from toolcards.transports.agents.frame_intake import Intake
 from toolcards.transports.api import auth
-from toolcards.transports.api.api_errors import Problem, of_bad_frame, of_outage
-from toolcards.transports.api.asgi_views import answer, endpoint, refusal
+from toolcards.transports.api.api_errors import Problem, convert_bad_frame, convert_outage
+from toolcards.transports.api.asgi_views import build_error_response, build_response, endpoint
 from toolcards.transports.api.auth import Caller
 from toolcards.transports.background.connections import Connection
 
 log = logging.getLogger(__name__)
-LATE = 3.0  # seconds that the clock may be late
+EXPIRY_DELAY = 3.0  # seconds that the clock may be late
 SILENT: dict[str, Any] = {}  # no opinion: the program goes by its own rules
-_SPOKEN = frozenset({"human", "rule", "grant", "break_glass"})  # whose yes is one; a default is no opinion
+_EXPLICIT_DECIDERS = frozenset({"human", "rule", "grant", "break_glass"})  # whose yes is one; a default is no opinion
 _BINDING = ("run", "call_id", "attempt", "tool", "args_sha256", "call_sha256")
-BOUND = "toolcards"  # what an answer is to, for senders that check it: see toolcards/hook_relay.py
+BINDING_FIELD = "toolcards"  # what an answer is to, for senders that check it: see toolcards/hook_relay.py
 NO_ONE = "No one answered in time."
 STOPPING = {"decision": "deny", "reason": {"text": "Toolcards is restarting. Call the tool again in a moment."}}
 BROKEN = "Toolcards could not decide: {} Nothing runs without a decision."
@@ -46,64 +46,64 @@ async def claude_code(request: Any, caller: Caller) -> Any:
     if not {"ingest", "decide"} <= caller.scopes:
         raise Problem(403, "scope", "Hooks need a key with the scopes ingest and decide.")
     try:
-        hook = read(request, caller)
+        hook = parse_hook(request, caller)
     except (BadFrame, Problem) as wrong:
-        denied = _unreadable(request.body, wrong.message)
+        denied = _deny_unreadable(request.body, wrong.message)
         if denied is None:
             raise
         return denied
     answered = _ANSWERS.get(hook.event)
     try:
-        return _bound(request, await (answered(hook) if answered else _watched(hook)))
+        return _bind_output(request, await (answered(hook) if answered else _record_watched(hook)))
     except BadFrame as bad:
-        return _refused(hook, f"{bad.message}.", of_bad_frame(bad))
+        return _answer_failure(hook, f"{bad.message}.", convert_bad_frame(bad))
     except (Problem, RequestRefused) as problem:
-        return _refused(hook, problem.message, problem)
+        return _answer_failure(hook, problem.message, problem)
     except Exception as error:
-        if (away := of_outage(error)) is not None:
-            return _refused(hook, "its database is not available right now.", away)
+        if (away := convert_outage(error)) is not None:
+            return _answer_failure(hook, "its database is not available right now.", away)
         log.exception("hook %s failed", hook.event)
-        return _refused(hook, "something went wrong on its server.", error)
+        return _answer_failure(hook, "something went wrong on its server.", error)
 
 
-def _unreadable(body: bytes, why: str) -> dict[str, Any] | None:
+def _deny_unreadable(body: bytes, why: str) -> dict[str, Any] | None:
     """Deny an input that cannot be read, if it may be one of a gating hook."""
-    deny = _DENIALS.get(gating_event(body))
+    deny = _DENIALS.get(find_gating_event(body))
     return deny(BROKEN.format(f"{why.rstrip('.')}.")) if deny else None
 
 
-async def _too_large(request: Any, problem: Problem) -> HttpResponse | None:
+async def _deny_too_large(request: Any, problem: Problem) -> HttpResponse | None:
     """Deny a gating input that is too long to be read whole: with another status than 200 the tool would run."""
     try:
-        await auth.agent(request.headers.get("Authorization", ""), "ingest", "decide")
+        await auth.authenticate_agent(request.headers.get("Authorization", ""), "ingest", "decide")
     except Problem:
         return None
-    denied = _unreadable(request.body, problem.message)
-    return answer(denied) if denied else None
+    denied = _deny_unreadable(request.body, problem.message)
+    return build_response(denied) if denied else None
 
 
-def _unavailable(request: Any, problem: Problem) -> HttpResponse:
+def _deny_unavailable(request: Any, problem: Problem) -> HttpResponse:
     """Deny a gating input while its key cannot be looked up: with another status than 200 the tool would run."""
-    denied = _unreadable(request.body, problem.message)
-    return answer(denied) if denied else refusal(problem)
+    denied = _deny_unreadable(request.body, problem.message)
+    return build_response(denied) if denied else build_error_response(problem)
 
 
-claude_code.unavailable = _unavailable  # type: ignore[attr-defined]
-claude_code.too_large = _too_large  # type: ignore[attr-defined]
+claude_code.unavailable = _deny_unavailable  # type: ignore[attr-defined]
+claude_code.too_large = _deny_too_large  # type: ignore[attr-defined]
 
 
-def _bound(request: Any, output: dict[str, Any]) -> dict[str, Any]:
+def _bind_output(request: Any, output: dict[str, Any]) -> dict[str, Any]:
     """Return the output, and what it answers where the sender asks for that; programs know no such field."""
-    call = output.pop(BOUND, {})
+    call = output.pop(BINDING_FIELD, {})
     answers = hashlib.sha256(request.body).hexdigest()
-    return output | {BOUND: {"answers": answers, **call}} if request.GET.get("bound") else output
+    return output | {BINDING_FIELD: {"answers": answers, **call}} if request.GET.get("bound") else output
 
 
-def _call_of(said: dict[str, Any]) -> dict[str, Any]:
-    return {BOUND: {name: said[name] for name in _BINDING if name in said}}
+def _bind_call(said: dict[str, Any]) -> dict[str, Any]:
+    return {BINDING_FIELD: {name: said[name] for name in _BINDING if name in said}}
 
 
-def _refused(hook: Hook, why: str, error: Exception) -> Any:
+def _answer_failure(hook: HookInput, why: str, error: Exception) -> Any:
     """A gating hook that cannot be answered denies; of a watching one the sender hears what is wrong."""
     deny = _DENIALS.get(hook.event)
     if deny is not None:
@@ -117,58 +117,61 @@ def _refused(hook: Hook, why: str, error: Exception) -> Any:
 # ---------------------------------------------------------------- what each hook gets
 
 
-async def _watched(hook: Hook) -> dict[str, Any]:
+async def _record_watched(hook: HookInput) -> dict[str, Any]:
     try:
-        await _told(hook, hook.text)
+        await _record(hook, hook.text)
     except BadFrame as bad:
-        if of_bad_frame(bad).status != 413:
+        if convert_bad_frame(bad).status != 413:
             raise
-        await _told(hook, _shortened(hook.said, len(hook.text)))
+        await _record(hook, _shorten(hook.said, len(hook.text)))
     return SILENT
 
 
-async def _before(hook: Hook) -> dict[str, Any]:
+async def _answer_pre_tool_use(hook: HookInput) -> dict[str, Any]:
     """PreToolUse: the gate decides; a question is held until somebody answers."""
-    decisions, _ = await _told(hook, hook.text)
+    decisions, _ = await _record(hook, hook.text)
     if not decisions:
         return _deny("This call has already ended.")
     said = decisions[-1]
     if said["decision"] == "ask":
-        said = await _held(hook, said["approval"]["id"]) or {"decision": "deny"}
-    return _pre_tool_use(said) | _call_of(said)
+        said = await _hold(hook, said["approval"]["id"]) or {"decision": "deny"}
+    return _format_pre_tool_use(said) | _bind_call(said)
 
 
-async def _asks(hook: Hook) -> dict[str, Any]:
+async def _answer_permission_request(hook: HookInput) -> dict[str, Any]:
     """PermissionRequest: the program asks its user; whoever answers first, there or here, has answered."""
-    _, asked = await _told(hook, hook.text)
+    _, asked = await _record(hook, hook.text)
     tool, given = str(hook.said.get("tool_name", "")), hook.said.get("tool_input")
     if not asked:
         said = await gate.afind_decision(hook.caller.agent, hook.run, tool, given)
-        return _permission(said) | _call_of(said) if said and said["decision"] in _PLAIN else SILENT
-    held = await _held(hook, asked[0]["id"], withdraw=True)
-    return held["reply"] | _call_of(held) if held and held.get("reply") and held["by"]["kind"] == "human" else SILENT
+        return _format_permission(said) | _bind_call(said) if said and said["decision"] in _PLAIN else SILENT
+    held = await _hold(hook, asked[0]["id"], withdraw=True)
+    return held["reply"] | _bind_call(held) if held and held.get("reply") and held["by"]["kind"] == "human" else SILENT
 
 
-_ANSWERS: dict[str, Callable[[Hook], Awaitable[dict[str, Any]]]] = {"PreToolUse": _before, "PermissionRequest": _asks}
+_ANSWERS: dict[str, Callable[[HookInput], Awaitable[dict[str, Any]]]] = {
+    "PreToolUse": _answer_pre_tool_use,
+    "PermissionRequest": _answer_permission_request,
+}
 _PLAIN = frozenset({"allow", "deny"})
 
 
-async def _told(hook: Hook, text: str) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+async def _record(hook: HookInput, text: str) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
     """Write the hook down; return what was decided, and the questions of the program's own that it opened.
 
     Who hangs up while it is being written asks nothing any more: what was opened is taken back.
     """
-    writing = asyncio.ensure_future(_written(hook, text))
+    writing = asyncio.ensure_future(_write(hook, text))
     try:
         return await asyncio.shield(writing)
     except asyncio.CancelledError:
         decisions, asked = await writing
         for opened in [said["approval"] for said in decisions if said["decision"] == "ask"] + asked:
-            await _taken_back(hook, opened["id"])
+            await _withdraw(hook, opened["id"])
         raise
 
 
-async def _written(hook: Hook, text: str) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+async def _write(hook: HookInput, text: str) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
     connection = Connection(hook.caller)
     decisions: list[dict[str, Any]] = []
     asked: list[dict[str, str]] = []
@@ -196,16 +199,18 @@ async def _written(hook: Hook, text: str) -> tuple[list[dict[str, Any]], list[di
     return decisions, asked
 
 
-async def _held(hook: Hook, approval: str, *, withdraw: bool = False) -> dict[str, Any] | None:
+async def _hold(hook: HookInput, approval: str, *, withdraw: bool = False) -> dict[str, Any] | None:
     """Wait for the answer and take it: told over a hook, it counts as used. None if nobody here answered in time.
 
     Who hangs up (Esc at the terminal) takes the question back.
     """
     until = time.monotonic() + hook.limit
     try:
-        row = await shutdown.unless_stopping(feed.wait_for_answer(approval, hook.limit + (0 if withdraw else LATE)))
+        row = await shutdown.wait_unless_stopping(
+            feed.wait_for_answer(approval, hook.limit + (0 if withdraw else EXPIRY_DELAY))
+        )
         if row is None:
-            await _taken_back(hook, approval)
+            await _withdraw(hook, approval)
             return None if withdraw else STOPPING
         if row.by_kind == "host":  # the user at the terminal was faster; nothing is owed any more
             return None
@@ -217,11 +222,11 @@ async def _held(hook: Hook, approval: str, *, withdraw: bool = False) -> dict[st
         return await gate.aclaim_delivery(approval) or await gate.aget_decision(hook.caller.agent, approval)
     except asyncio.CancelledError:
         log.info("hook %s hung up %.0f s before its limit", hook.event, until - time.monotonic())
-        await asyncio.shield(_taken_back(hook, approval))
+        await asyncio.shield(_withdraw(hook, approval))
         raise
 
 
-async def _taken_back(hook: Hook, approval: str) -> None:
+async def _withdraw(hook: HookInput, approval: str) -> None:
     try:
         await gate.awithdraw_approval(hook.caller.agent, approval)
     except Exception as error:  # its own deadline ends it
@@ -230,7 +235,7 @@ async def _taken_back(hook: Hook, approval: str) -> None:
         log.debug("not withdrawn: %s", error)
 
 
-def _shortened(said: dict[str, Any], size: int) -> str:
+def _shorten(said: dict[str, Any], size: int) -> str:
     """A result too long to keep: the card shall end all the same."""
     note = f"[{size} bytes, too long to be kept by Toolcards]"
     short = {name: value for name, value in said.items() if name not in {"tool_response", "tool_calls"}}
@@ -249,22 +254,22 @@ def _is_error(call: dict[str, Any]) -> bool:
 # ---------------------------------------------------------------- hook outputs
 
 
-def _pre_tool_use(said: dict[str, Any]) -> dict[str, Any]:
+def _format_pre_tool_use(said: dict[str, Any]) -> dict[str, Any]:
     """A yes that somebody gave is said; where only the default allows, the program's own rules go on."""
     if said["decision"] != "allow":
-        return _deny(reason_of(said))
-    if said["by"]["kind"] not in _SPOKEN:
+        return _deny(format_reason(said))
+    if said["by"]["kind"] not in _EXPLICIT_DECIDERS:
         return SILENT
-    told: dict[str, Any] = {"permissionDecision": "allow", "permissionDecisionReason": reason_of(said)}
+    told: dict[str, Any] = {"permissionDecision": "allow", "permissionDecisionReason": format_reason(said)}
     if "args" in said:
         told["updatedInput"] = said["args"]
     return {"hookSpecificOutput": {"hookEventName": "PreToolUse"} | told}
 
 
-def _permission(said: dict[str, Any]) -> dict[str, Any]:
+def _format_permission(said: dict[str, Any]) -> dict[str, Any]:
     """The program asks although we have answered: the same answer, if a person gave it or it is a no."""
     if said["decision"] == "deny":
-        return _deny_permission(reason_of(said))
+        return _deny_permission(format_reason(said))
     if said["by"]["kind"] != "human":
         return SILENT
     decision: dict[str, Any] = {"behavior": "allow"}
@@ -289,7 +294,7 @@ def _deny_permission(why: str) -> dict[str, Any]:
 _DENIALS = {"PreToolUse": _deny, "PermissionRequest": _deny_permission}
 
 
-def reason_of(said: dict[str, Any]) -> str:
+def format_reason(said: dict[str, Any]) -> str:
     """Return the decision's reason for the model to read, with the way that is open instead."""
     reason = said.get("reason") or {}
     text = NO_ONE if reason.get("code") == "approval_expired" else reason.get("text") or NO_ONE

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolcards.adapters import BadFrame, strict
-from toolcards.transports.agents.frame_intake import run_named
+from toolcards.transports.agents.frame_intake import check_run_name
 from toolcards.transports.api.api_errors import Problem
 from toolcards.transports.api.auth import Caller
 
@@ -25,7 +25,7 @@ _NO_LETTER = re.compile(r"[^a-z]")
 
 
 @dataclass(frozen=True, slots=True)
-class Hook:
+class HookInput:
     """One hook input on its way: what was said, by whom, and how long its sender waits."""
 
     caller: Caller
@@ -41,42 +41,42 @@ class Hook:
         return str(self.said.get("session_id", ""))
 
 
-def read(request: Any, caller: Caller) -> Hook:
+def parse_hook(request: Any, caller: Caller) -> HookInput:
     """Return the hook; raises BadFrame or Problem for what no Claude Code ever sent."""
     try:
         text = request.body.decode("utf-8")
     except UnicodeDecodeError:
         raise BadFrame("not JSON: not UTF-8", "not_json") from None
-    pairs = _members(text)
+    pairs = _parse_members(text)
     said = dict(pairs)
     event = said.get("hook_event_name")
     if not isinstance(event, str) or not event:
         raise BadFrame("a hook input is one JSON object with hook_event_name", "not_object")
     if not isinstance(said.get("session_id"), str) or not said["session_id"]:
         raise BadFrame("session_id: Field required", "missing_field")
-    gating = _gating(pairs)
+    gating = _match_gating_event(pairs)
     if gating and event != gating:
         raise BadFrame(f"hook_event_name: {gating} is spelled in another way, or is there twice", "bad_field")
-    run_named(said["session_id"])
+    check_run_name(said["session_id"])
     agent = request.GET.get("agent", "") or "Claude Code"
-    hook = Hook(caller, event, said, text, _limit(request.GET.get("limit", "")), agent)
+    hook = HookInput(caller, event, said, text, _parse_limit(request.GET.get("limit", "")), agent)
     if gating:
-        _check(said)
+        _check_call(said)
     return hook
 
 
-def gating_event(body: bytes) -> str:
+def find_gating_event(body: bytes) -> str:
     """Return the gating event that this may be an input of, "" if it can be none; the body need not be readable."""
     text = body.decode("utf-8", "replace")
     try:
-        pairs = _members(text)
+        pairs = _parse_members(text)
     except BadFrame:
         found = _NAMED.search(text)
         return _BY_LETTERS[found.group().lower()] if found else ""
-    return _gating(pairs)
+    return _match_gating_event(pairs)
 
 
-def _members(text: str) -> list[tuple[str, Any]]:
+def _parse_members(text: str) -> list[tuple[str, Any]]:
     """Return the members of the outermost object, each as often as it is there; raises BadFrame."""
     outermost: list[tuple[str, Any]] = []
 
@@ -94,7 +94,7 @@ def _members(text: str) -> list[tuple[str, Any]]:
     return outermost
 
 
-def _gating(pairs: list[tuple[str, Any]]) -> str:
+def _match_gating_event(pairs: list[tuple[str, Any]]) -> str:
     """Return the gating event that one of the names spells; of a call without any name, that before a tool."""
     names = [value for member, value in pairs if member == "hook_event_name"]
     for value in names:
@@ -105,7 +105,7 @@ def _gating(pairs: list[tuple[str, Any]]) -> str:
     return GATING[0] if nameless and {"tool_name", "tool_input"} & dict(pairs).keys() else ""
 
 
-def _check(said: dict[str, Any]) -> None:
+def _check_call(said: dict[str, Any]) -> None:
     """A call that is to be judged has a tool and an object for its input."""
     tool = said.get("tool_name")
     if not isinstance(tool, str) or not tool.strip():
@@ -114,7 +114,7 @@ def _check(said: dict[str, Any]) -> None:
         raise BadFrame("tool_input: must be an object", "missing_field" if "tool_input" not in said else "bad_field")
 
 
-def _limit(given: str) -> float:
+def _parse_limit(given: str) -> float:
     """How long a question may be held: `?limit=` seconds, as connect writes it, else the program's default."""
     try:
         seconds = float(given) if given else HOST_LIMIT - MARGIN

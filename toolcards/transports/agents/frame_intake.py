@@ -18,13 +18,13 @@ from toolcards.transports.api.api_errors import Problem
 from toolcards.transports.api.auth import Caller
 
 MODES = ("gate", "observe")
-RUN_LENGTH = 200
+MAX_RUN_LENGTH = 200
 SPACE = " \t\r\n"
-_OVER = (f.InputReady, f.InputInvalid, f.OutputReady, f.OutputFailed, f.OutputDenied)
+_INPUT_ENDS = (f.InputReady, f.InputInvalid, f.OutputReady, f.OutputFailed, f.OutputDenied)
 _raw = json.JSONDecoder().raw_decode
 
 
-def adapter_of(protocol: str) -> Adapter:
+def get_adapter(protocol: str) -> Adapter:
     """Return the adapter; raises Problem 400 (socket 4400)."""
     adapter = ADAPTERS.get(protocol)
     if adapter is None:
@@ -32,14 +32,14 @@ def adapter_of(protocol: str) -> Adapter:
     return adapter
 
 
-def run_named(name: str) -> str:
+def check_run_name(name: str) -> str:
     """Return the sender's run id if it can be one; raises Problem 400."""
-    if len(name) > RUN_LENGTH or not name.isprintable():
-        raise Problem(400, "bad_run", f"run must be 1 to {RUN_LENGTH} printable characters.")
+    if len(name) > MAX_RUN_LENGTH or not name.isprintable():
+        raise Problem(400, "bad_run", f"run must be 1 to {MAX_RUN_LENGTH} printable characters.")
     return name
 
 
-def mode_of(given: str, default: str, caller: Caller) -> str:
+def parse_mode(given: str, default: str, caller: Caller) -> str:
     """Return gate or observe. A key that may not ask for decisions observes; if it says gate, Problem 403."""
     if given and given not in MODES:
         raise Problem(400, "bad_mode", "mode must be gate or observe.")
@@ -49,12 +49,12 @@ def mode_of(given: str, default: str, caller: Caller) -> str:
     return given or (default if may else "observe")
 
 
-def frames_of(text: str) -> list[str]:
+def split_frames(text: str) -> list[str]:
     """Return the texts of the frames in one message: itself, or the members of a JSON array. Raises BadFrame."""
     if text[:1] != "[" and text.lstrip(SPACE)[:1] != "[":
         return [text]
     frames: list[str] = []
-    at = _past(text, text.index("[") + 1)
+    at = _skip_space(text, text.index("[") + 1)
     if text[at : at + 1] != "]":
         while True:
             start = at
@@ -63,16 +63,16 @@ def frames_of(text: str) -> list[str]:
             except (RecursionError, ValueError) as error:
                 raise strict.build_error(text, error, settings.TOOLCARDS.max_depth + 1) from None
             frames.append(text[start:at])
-            at = _past(text, at)
+            at = _skip_space(text, at)
             if text[at : at + 1] != ",":
                 break
-            at = _past(text, at + 1)
+            at = _skip_space(text, at + 1)
     if text[at : at + 1] != "]" or text[at + 1 :].strip(SPACE):
         raise BadFrame("not JSON: the array does not end well", "not_json")
     return frames
 
 
-def _past(text: str, at: int) -> int:
+def _skip_space(text: str, at: int) -> int:
     while text[at : at + 1] and text[at] in SPACE:
         at += 1
     return at
@@ -163,7 +163,7 @@ class Intake:
     def open(self, first: str = "") -> gate.Stream:
         """Open the stream, once the run has a name: the sender's, else the frame's, else one of ours."""
         if not self.run and first:
-            self.run = run_named(self.adapter.find_run_id(first))
+            self.run = check_run_name(self.adapter.find_run_id(first))
         if not self.run:
             self.run, self.made = new_id("run"), True
         self.stream = self._open_stream(
@@ -193,15 +193,15 @@ class Intake:
                 self._written[fact.call_id] = size
                 if size > self._max_args:
                     raise self._too_large()
-            elif kind in _OVER:
+            elif kind in _INPUT_ENDS:
                 if self._written.pop(fact.call_id, 0) > self._max_args:
                     self._written[fact.call_id] = self._max_args + 1
-                if len(text) > self._max_args and kind is f.InputReady and _length(fact.input) > self._max_args:
+                if len(text) > self._max_args and kind is f.InputReady and _measure_json(fact.input) > self._max_args:
                     raise self._too_large()
 
     def _too_large(self) -> BadFrame:
         return BadFrame(f"arguments of more than {self._max_args} bytes", "too_large")
 
 
-def _length(value: Any) -> int:
+def _measure_json(value: Any) -> int:
     return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass"))

@@ -12,12 +12,12 @@ from toolcards.adapters import strict
 from toolcards.database import read_with_retries
 from toolcards.models import Approval
 from toolcards.transports import shutdown
-from toolcards.transports.agents.frame_intake import run_named
-from toolcards.transports.api.api_errors import Problem, not_found
+from toolcards.transports.agents.frame_intake import check_run_name
+from toolcards.transports.api.api_errors import Problem, build_not_found
 from toolcards.transports.api.asgi_views import endpoint
 from toolcards.transports.api.auth import Caller
 
-LONGEST_WAIT = 60.0  # seconds
+MAX_WAIT = 60.0  # seconds
 READABLE_DEPTH = 200  # of the body of a result, so that one beyond the limits can be written down as that
 Attempt = Annotated[int, Field(ge=1, lt=2**31)]  # as databases count
 Digest = Annotated[str, Field(max_length=64, pattern=r"^[0-9A-Za-z:_.+/=-]*$")]
@@ -37,7 +37,7 @@ class Body(BaseModel):
         name = self.run or self.run_id
         if not name:
             raise Problem(422, "invalid_args", "run: Field required", pointer="/run")
-        return run_named(name)
+        return check_run_name(name)
 
 
 class AskedTool(BaseModel):
@@ -134,8 +134,8 @@ class EndBody(Body):
 @endpoint("POST", "decide")
 async def decide(request: Any, caller: Caller) -> Any:
     """Judge a call before it runs; hold the answer for up to `wait_ms` while a person is asked."""
-    body = _read(request, DecideBody)
-    if _size(request) > settings.TOOLCARDS.max_args and len(gate_text(body.args)) > settings.TOOLCARDS.max_args:
+    body = _parse_body(request, DecideBody)
+    if _size(request) > settings.TOOLCARDS.max_args and len(encode_json(body.args)) > settings.TOOLCARDS.max_args:
         raise Problem(413, "too_large", f"Arguments have at most {settings.TOOLCARDS.max_args} bytes.")
     tool = body.tool if isinstance(body.tool, AskedTool) else AskedTool(name=body.tool)
     asking = gate.DecisionRequest(
@@ -148,7 +148,9 @@ async def decide(request: Any, caller: Caller) -> Any:
     said = await gate.adecide(caller.agent, asking)
     if said["decision"] != "ask" or not said["approval"] or not body.wait_ms:
         return said
-    await shutdown.unless_stopping(feed.wait_for_answer(said["approval"]["id"], min(body.wait_ms / 1000, LONGEST_WAIT)))
+    await shutdown.wait_unless_stopping(
+        feed.wait_for_answer(said["approval"]["id"], min(body.wait_ms / 1000, MAX_WAIT))
+    )
     return await gate.aget_decision(caller.agent, said["approval"]["id"])
 
 
@@ -156,26 +158,26 @@ async def decide(request: Any, caller: Caller) -> Any:
 async def approval(request: Any, caller: Caller, approval: str) -> Any:
     """Return the decision object; with `wait`, once a person has answered or that many seconds are over."""
     if not await read_with_retries(Approval.objects.filter(id=approval, run__source=caller.agent, asked=True).aexists):
-        raise not_found()
-    seconds = _seconds(request.GET.get("wait", "0"))
+        raise build_not_found()
+    seconds = _parse_wait(request.GET.get("wait", "0"))
     if seconds:
-        await shutdown.unless_stopping(feed.wait_for_answer(approval, seconds))
+        await shutdown.wait_unless_stopping(feed.wait_for_answer(approval, seconds))
     return await gate.aget_decision(caller.agent, approval)
 
 
 @endpoint("POST", "decide")
 async def claim(request: Any, caller: Caller, permit: str) -> Any:
     """Use up a permit, right before the call runs."""
-    body = _read(request, ClaimBody)
-    return await gate.aclaim_permit(caller.agent, permit, body.named, _client(request, caller, body.claim_id))
+    body = _parse_body(request, ClaimBody)
+    return await gate.aclaim_permit(caller.agent, permit, body.named, _identify_client(request, caller, body.claim_id))
 
 
 @endpoint("POST", "result")
 async def result(request: Any, caller: Caller, call_id: str) -> Any:
     """Write down what came of a call; saying it again changes nothing."""
-    body = _read(request, ResultBody, READABLE_DEPTH)
+    body = _parse_body(request, ResultBody, READABLE_DEPTH)
     told = body.model_dump(exclude_unset=True, exclude_none=True)
-    return await gate.arecord_result(caller.agent, body.run_name, call_id, _within_limits(told))
+    return await gate.arecord_result(caller.agent, body.run_name, call_id, _limit_result(told))
 
 
 @endpoint("POST", "decide")
@@ -193,11 +195,11 @@ async def beat(request: Any, caller: Caller, run: str) -> Any:
 @endpoint("POST", "ingest", "decide")
 async def end(request: Any, caller: Caller, run: str) -> Any:
     """End the run."""
-    body = _read(request, EndBody) if request.body.strip() else EndBody()
+    body = _parse_body(request, EndBody) if request.body.strip() else EndBody()
     return await gate.aend_run(caller.agent, run, body.outcome, body.reason)
 
 
-def _client(request: Any, caller: Caller, claim_id: str) -> str:
+def _identify_client(request: Any, caller: Caller, claim_id: str) -> str:
     """Return who claims: the key with the client's own id of this claim, else with its connection; "" if unknown."""
     port = request.META.get("REMOTE_PORT")
     if not claim_id and not port:
@@ -205,19 +207,19 @@ def _client(request: Any, caller: Caller, claim_id: str) -> str:
     return f"{caller.key} " + (f"id {claim_id}" if claim_id else f"at {request.META.get('REMOTE_ADDR')}:{port}")
 
 
-def gate_text(value: Any) -> bytes:
+def encode_json(value: Any) -> bytes:
     """Return the value as compact UTF-8 JSON."""
     return strict.json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
-def _within_limits(told: dict[str, Any]) -> dict[str, Any]:
+def _limit_result(told: dict[str, Any]) -> dict[str, Any]:
     """Return what came of a call; where it ran and its output is beyond our limits, that is what is written down."""
     limits, output = settings.TOOLCARDS, told.get("output", told.get("output_preview"))
     if told["outcome"] != "ok":
         return told
     if strict.is_deeper_than(output, limits.max_depth):
         why = f"The result is nested deeper than {limits.max_depth} levels."
-    elif len(gate_text(output)) > limits.max_frame:
+    elif len(encode_json(output)) > limits.max_frame:
         why = f"The result has more than {limits.max_frame} bytes."
     else:
         return told
@@ -228,7 +230,7 @@ def _size(request: Any) -> int:
     return len(request.body)
 
 
-def _read(request: Any, model: Any, depth: int = 0) -> Any:
+def _parse_body(request: Any, model: Any, depth: int = 0) -> Any:
     """Return the body as the model says; raises BadFrame for what is no JSON, Problem 422 for what is another shape."""
     try:
         text = request.body.decode("utf-8")
@@ -245,11 +247,11 @@ def _read(request: Any, model: Any, depth: int = 0) -> Any:
     raise Problem(422, "invalid_args", f"{'.'.join(where)}: {wrong['msg']}", pointer="/" + "/".join(where))
 
 
-def _seconds(text: str) -> float:
+def _parse_wait(text: str) -> float:
     try:
         seconds = float(text or 0)
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < float("inf"):
         raise Problem(400, "bad_wait", "wait is a number of seconds.")
-    return min(seconds, LONGEST_WAIT)
+    return min(seconds, MAX_WAIT)

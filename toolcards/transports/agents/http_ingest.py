@@ -25,23 +25,29 @@ from toolcards.gate import RequestRefused
 from toolcards.models import ToolCall
 from toolcards.transports import shutdown
 from toolcards.transports.agents import keyed_bodies
-from toolcards.transports.agents.frame_intake import Intake, adapter_of, frames_of, mode_of, run_named
+from toolcards.transports.agents.frame_intake import Intake, check_run_name, get_adapter, parse_mode, split_frames
 from toolcards.transports.api import asgi_views, auth, origins
 from toolcards.transports.api.admission import admit
-from toolcards.transports.api.api_errors import Problem, of_bad_frame, of_outage, of_refusal, restarting
+from toolcards.transports.api.api_errors import (
+    Problem,
+    build_restarting,
+    convert_bad_frame,
+    convert_outage,
+    convert_refusal,
+)
 from toolcards.transports.background import scheduler
 from toolcards.transports.background.connections import Connection
 
 log = logging.getLogger(__name__)
-BROKEN = frozenset({"not_json", "not_object", "not_sse", "duplicate_key"})
-LAST_PIECES = 1.0  # seconds of a shutdown in which a body may still end by itself
+UNREADABLE_CODES = frozenset({"not_json", "not_object", "not_sse", "duplicate_key"})
+SECONDS_AT_SHUTDOWN = 1.0  # seconds of a shutdown in which a body may still end by itself
 
 
-class Gone(Exception):
+class SenderDisconnected(Exception):
     """The sender hung up in the middle of its body."""
 
 
-class WholeJson:
+class JsonBodySplitter:
     """The frames of an application/json body: one object, or an array of them."""
 
     def __init__(self, limit: int) -> None:
@@ -63,10 +69,10 @@ class WholeJson:
             text = b"".join(self._pieces).decode("utf-8-sig")
         except UnicodeDecodeError:
             raise BadFrame("not JSON: not UTF-8", "not_json") from None
-        return frames_of(text.strip())
+        return split_frames(text.strip())
 
 
-class Events(EventSplitter):
+class SseBodySplitter(EventSplitter):
     """Server-sent events; a body without a single line of any says so."""
 
     FIELDS = ("data", "event", "id", "retry", ":")
@@ -90,12 +96,12 @@ class Events(EventSplitter):
         return frames
 
 
-def _splitter(content_type: str) -> Any:
+def _build_splitter(content_type: str) -> Any:
     env, kind = settings.TOOLCARDS, content_type.partition(";")[0].strip().lower()
     made = {
-        "text/event-stream": lambda: Events(env.max_frame),
+        "text/event-stream": lambda: SseBodySplitter(env.max_frame),
         "application/x-ndjson": lambda: LineSplitter(env.max_frame),
-        "application/json": lambda: WholeJson(env.max_body),
+        "application/json": lambda: JsonBodySplitter(env.max_body),
     }
     if kind not in made:
         raise Problem(415, "unsupported_media_type", f"Content-Type must be one of: {', '.join(sorted(made))}.")
@@ -107,24 +113,24 @@ class IngestConsumer(AsyncConsumer):
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """See ASGI; everything happens in here."""
-        scheduler.ensure()
+        scheduler.start()
         self._receive, self._scope = receive, scope
         self._more = True
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         given = parse_qs(scope["query_string"].decode("utf-8", "replace"), keep_blank_values=True)
         try:
             origins.check_host(scope)
-            answer = asgi_views.answer(
+            answer = asgi_views.build_response(
                 *await self._asked(scope["method"], headers, {k: v[-1] for k, v in given.items()})
             )
-        except Gone:
+        except SenderDisconnected:
             return
         except Problem as problem:
-            answer = asgi_views.refusal(problem)
+            answer = asgi_views.build_error_response(problem)
         except RequestRefused as refused:
-            answer = asgi_views.refusal(of_refusal(refused))
+            answer = asgi_views.build_error_response(convert_refusal(refused))
         except Exception as error:
-            answer = asgi_views.refusal(of_outage(error) or self._broken(error))
+            answer = asgi_views.build_error_response(convert_outage(error) or self._broken(error))
         with contextlib.suppress(Exception):  # gone meanwhile
             if self._more and asgi_views.has_body(scope):
                 await asgi_views.respond_early(scope, receive, send, answer)
@@ -139,13 +145,13 @@ class IngestConsumer(AsyncConsumer):
     async def _asked(self, method: str, headers: dict[str, str], given: dict[str, str]) -> tuple[Any, ...]:
         if method != "POST":
             raise Problem(405, "method_not_allowed", "Use POST.", headers={"Allow": "POST"})
-        caller = await auth.agent(headers.get("authorization", ""), "ingest")
+        caller = await auth.authenticate_agent(headers.get("authorization", ""), "ingest")
         admit(self._scope, streams=True)
-        splitter = _splitter(headers.get("content-type", ""))
+        splitter = _build_splitter(headers.get("content-type", ""))
         self._decisions: list[dict[str, Any]] = []
         self._asked_here: list[dict[str, str]] = []
-        adapter = adapter_of(given.get("protocol", ""))
-        run, mode = run_named(given.get("run", "")), mode_of(given.get("mode", ""), "observe", caller)
+        adapter = get_adapter(given.get("protocol", ""))
+        run, mode = check_run_name(given.get("run", "")), parse_mode(given.get("mode", ""), "observe", caller)
         key = headers.get("idempotency-key", "")
         if len(key) > 200:
             raise Problem(400, "bad_key", "An Idempotency-Key has at most 200 characters.")
@@ -162,7 +168,7 @@ class IngestConsumer(AsyncConsumer):
         if not key:
             return (await work(),)
         named = ("protocol", "run", "agent", "mode", "answers")
-        return await keyed_bodies.once(caller, key, {name: given.get(name, "") for name in named}, work)
+        return await keyed_bodies.process_once(caller, key, {name: given.get(name, "") for name in named}, work)
 
     def _committed(self, told: gate.Committed) -> None:
         self._decisions.extend(told.decisions)
@@ -189,22 +195,22 @@ class IngestConsumer(AsyncConsumer):
 
     async def _read(self, intake: Intake, splitter: Any) -> None:
         try:
-            async with shutdown.limit(LAST_PIECES):
+            async with shutdown.limit(SECONDS_AT_SHUTDOWN):
                 await self._read_pieces(intake, splitter)
             for frame in splitter.end():
                 intake.take(frame)
         except TimeoutError:  # between two frames: what was read is committed, the rest is for the retry
             if intake.stream is not None:
                 await intake.stream.wait_until_committed()
-            raise restarting() from None
+            raise build_restarting() from None
         except BadFrame as bad:
-            raise of_bad_frame(bad) from None
+            raise convert_bad_frame(bad) from None
 
     async def _read_pieces(self, intake: Intake, splitter: Any) -> None:
         while self._more:
             message = await self._receive()
             if message["type"] == "http.disconnect":
-                raise Gone
+                raise SenderDisconnected
             self._more = message.get("more_body", False)
             for frame in splitter.feed(message.get("body", b"")):
                 intake.take(frame)
@@ -216,13 +222,13 @@ class IngestConsumer(AsyncConsumer):
     def _refuse_all(self, intake: Intake) -> None:
         """A body of which nothing could be used at all is no body."""
         bad = intake.first_error
-        if bad is not None and (bad.code in BROKEN or of_bad_frame(bad).status == 413):
-            raise of_bad_frame(bad)
+        if bad is not None and (bad.code in UNREADABLE_CODES or convert_bad_frame(bad).status == 413):
+            raise convert_bad_frame(bad)
 
     async def _said(self, intake: Intake, since: float) -> dict[str, Any]:
         stream = intake.stream
         assert stream is not None
-        calls, anomalies = await _touched(stream.run_pk, sorted(stream.touched), since)
+        calls, anomalies = await _alist_touched_calls(stream.run_pk, sorted(stream.touched), since)
         said: dict[str, Any] = {
             "run": intake.run, "accepted": intake.accepted, "skipped": intake.skipped, "refused": intake.refused,
             "anomalies": anomalies, "seq": stream.seq, "calls": calls,
@@ -236,7 +242,7 @@ class IngestConsumer(AsyncConsumer):
         return said
 
 
-def _touched_now(run: int, ordinals: list[int], since: float) -> tuple[list[dict[str, str]], int]:
+def _list_touched_calls(run: int, ordinals: list[int], since: float) -> tuple[list[dict[str, str]], int]:
     """The calls that the body spoke of, as they are now, and how many oddities it brought."""
     calls, odd = [], 0
     for start in range(0, len(ordinals), 500):
@@ -249,4 +255,4 @@ def _touched_now(run: int, ordinals: list[int], since: float) -> tuple[list[dict
     return calls, odd
 
 
-_touched = retry_reads(_touched_now)
+_alist_touched_calls = retry_reads(_list_touched_calls)

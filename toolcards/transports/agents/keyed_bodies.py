@@ -17,9 +17,9 @@ from toolcards.transports.api.api_errors import Problem
 from toolcards.transports.api.auth import Caller
 
 log = logging.getLogger(__name__)
-TOGETHER = 60.0  # seconds to wait for a request with the same key that came before
-RENEW = 1.5  # seconds between two signs that a request still reads its body
-SETTLING = 5.0  # seconds that a request which broke off waits for its last frames to be written
+WAIT_SECONDS = 60.0  # seconds to wait for a request with the same key that came before
+RENEW_SECONDS = 1.5  # seconds between two signs that a request still reads its body
+COMMIT_SECONDS = 5.0  # seconds that a request which broke off waits for its last frames to be written
 Answer = dict[str, Any]
 
 
@@ -49,12 +49,14 @@ class KeyedIntake(Intake):
         return stream
 
 
-async def once(caller: Caller, key: str, request: dict[str, str], work: Callable[..., Awaitable[Answer]]) -> Any:
+async def process_once(
+    caller: Caller, key: str, request: dict[str, str], work: Callable[..., Awaitable[Answer]]
+) -> Any:
     """Return what `work` answers, or what it answered before: status and headers follow where they are not usual.
 
     `work` is given how to make the intake of the body.
     """
-    held = await _reserved(caller, key, request)
+    held = await _reserve(caller, key, request)
     if isinstance(held, str):
         return json.loads(held), 200, {"Idempotency-Replayed": "true"}
     intakes: list[Intake] = []
@@ -70,15 +72,15 @@ async def once(caller: Caller, key: str, request: dict[str, str], work: Callable
         return (said,)
     except BaseException as error:
         if isinstance(error, Exception):
-            await _settle(intakes)
+            await _wait_for_commits(intakes)
         await asyncio.shield(_release(held, intakes))
         raise
     finally:
         renewing.cancel()
 
 
-async def _reserved(caller: Caller, key: str, request: dict[str, str]) -> gate.HeldKey | str:
-    until, pause = time.monotonic() + TOGETHER, 0.05
+async def _reserve(caller: Caller, key: str, request: dict[str, str]) -> gate.HeldKey | str:
+    until, pause = time.monotonic() + WAIT_SECONDS, 0.05
     while (reserved := await gate.areserve_key(caller.agent, key, request)) is None:
         if time.monotonic() > until:
             raise Problem(
@@ -93,7 +95,7 @@ async def _reserved(caller: Caller, key: str, request: dict[str, str]) -> gate.H
 async def _renew(held: gate.HeldKey) -> None:
     """Keep the key while its body is read; what the gate does not write under a lost key needs no help from here."""
     while True:
-        await asyncio.sleep(RENEW)
+        await asyncio.sleep(RENEW_SECONDS)
         try:
             await gate.arenew_key(held)
         except gate.RequestRefused:
@@ -102,12 +104,12 @@ async def _renew(held: gate.HeldKey) -> None:
             log.debug("the key is not renewed: %s", error)
 
 
-async def _settle(intakes: list[Intake]) -> None:
+async def _wait_for_commits(intakes: list[Intake]) -> None:
     """Wait for the frames that were read before the body broke off: under a key that is let go they are not written."""
     for intake in intakes:
         if intake.stream is not None:
             with contextlib.suppress(Exception):
-                async with asyncio.timeout(SETTLING):
+                async with asyncio.timeout(COMMIT_SECONDS):
                     await intake.stream.wait_until_committed()
 
 

@@ -9,9 +9,9 @@ from toolcards.database import RETRY_AFTER, report_outage
 from toolcards.gate import CommitUnknown, RequestRefused
 from toolcards.transports.shutdown import MESSAGE
 
-AGAIN = 1013  # the close code "try again later"
+CLOSE_TRY_AGAIN = 1013  # the close code "try again later"
 MAYBE_WRITTEN = "The connection to the database was lost during the write. Send the same request again."
-TOO_MUCH = frozenset({"too_large", "too_deep"})
+LIMIT_CODES = frozenset({"too_large", "too_deep"})
 
 
 class Problem(Exception):
@@ -41,7 +41,7 @@ class Problem(Exception):
         return {"error": error}
 
 
-def of_refusal(refused: RequestRefused) -> Problem:
+def convert_refusal(refused: RequestRefused) -> Problem:
     """Return the gate's no as a problem."""
     told = dict(refused.details)
     detail = told.pop("detail", None)
@@ -50,12 +50,12 @@ def of_refusal(refused: RequestRefused) -> Problem:
     )
 
 
-def of_bad_frame(bad: BadFrame) -> Problem:
+def convert_bad_frame(bad: BadFrame) -> Problem:
     """Return a broken body as a problem: beyond a limit 413, else 400."""
-    return Problem(413 if bad.code in TOO_MUCH else 400, bad.code, bad.message)
+    return Problem(413 if bad.code in LIMIT_CODES else 400, bad.code, bad.message)
 
 
-def of_outage(error: Exception) -> Problem | None:
+def convert_outage(error: Exception) -> Problem | None:
     """Return the problem that the database is away, and note it; None for errors that say something else."""
     if not report_outage(error):
         return None
@@ -63,14 +63,14 @@ def of_outage(error: Exception) -> Problem | None:
         error, CommitUnknown
     )  # a request with ids of its own is applied once, however often it is sent
     message = MAYBE_WRITTEN if unknown else "The database is not available right now. Send the request again."
-    return Problem(503, "unavailable", message, close=AGAIN, headers={"Retry-After": str(RETRY_AFTER)})
+    return Problem(503, "unavailable", message, close=CLOSE_TRY_AGAIN, headers={"Retry-After": str(RETRY_AFTER)})
 
 
-def not_found() -> Problem:
+def build_not_found() -> Problem:
     """No such thing, or not yours."""
     return Problem(404, "not_found", "There is no such thing here, or it is not yours to see.")
 
 
-def restarting() -> Problem:
+def build_restarting() -> Problem:
     """Return the refusal of a request that the end of this process cuts off."""
     return Problem(503, "restarting", MESSAGE, headers={"Retry-After": "1"})

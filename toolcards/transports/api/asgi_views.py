@@ -24,7 +24,14 @@ from toolcards.gate import RequestRefused
 from toolcards.transports import shutdown
 from toolcards.transports.api import auth
 from toolcards.transports.api.admission import admit
-from toolcards.transports.api.api_errors import Problem, not_found, of_bad_frame, of_outage, of_refusal, restarting
+from toolcards.transports.api.api_errors import (
+    Problem,
+    build_not_found,
+    build_restarting,
+    convert_bad_frame,
+    convert_outage,
+    convert_refusal,
+)
 from toolcards.transports.api.auth import Caller
 
 log = logging.getLogger(__name__)
@@ -36,10 +43,13 @@ HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "same-origin",
 }
-BEGUN = 1 << 16  # bytes of a body that is too large, for those who must know what it is
+BODY_START = 1 << 16  # bytes of a body that is too large, for those who must know what it is
 # Of an unwanted body so much is still read and forgotten, so that its sender sees the answer. Bytes and seconds.
-DRAINED, PATIENCE = 16 << 20, 5.0
-LAST_BODY, LAST_DRAIN = 2.0, 0.5  # seconds of a shutdown that a body, and the rest of a refused one, are read on
+DRAIN_BYTES, DRAIN_SECONDS = 16 << 20, 5.0
+BODY_SECONDS_AT_SHUTDOWN, DRAIN_SECONDS_AT_SHUTDOWN = (
+    2.0,
+    0.5,
+)  # seconds of a shutdown that a body, and the rest of a refused one, are read on
 
 
 def endpoint(method: str, *scopes: str, people: bool = False, anybody: bool = False) -> Callable[[View], View]:
@@ -58,22 +68,22 @@ def endpoint(method: str, *scopes: str, people: bool = False, anybody: bool = Fa
                     await knock(request)
                 caller = request.caller
                 if "\0" in "".join(named.values()):  # nothing is called so, and not every database can be asked for it
-                    raise not_found()
+                    raise build_not_found()
                 if any("\0" in given for values in request.GET.lists() for given in values[1]):
                     raise Problem(400, "bad_query", "No value here has a NUL.")
                 said = await function(request, caller, **named)
             except Problem as problem:
-                return refusal(problem)
+                return build_error_response(problem)
             except RequestRefused as refused:
-                return refusal(of_refusal(refused))
+                return build_error_response(convert_refusal(refused))
             except BadFrame as bad:
-                return refusal(of_bad_frame(bad))
+                return build_error_response(convert_bad_frame(bad))
             except Exception as error:
-                if (away := of_outage(error)) is None:
+                if (away := convert_outage(error)) is None:
                     raise
                 unavailable = getattr(view, "unavailable", None)
-                return unavailable(request, away) if unavailable else refusal(away)
-            return said if isinstance(said, (HttpResponse, StreamingHttpResponse)) else answer(said)
+                return unavailable(request, away) if unavailable else build_error_response(away)
+            return said if isinstance(said, (HttpResponse, StreamingHttpResponse)) else build_response(said)
 
         async def knock(request: Any) -> None:
             if request.method != method and (request.method, method) != ("HEAD", "GET"):
@@ -86,8 +96,8 @@ def endpoint(method: str, *scopes: str, people: bool = False, anybody: bool = Fa
             if anybody:
                 return None
             if people:
-                return await auth.reader(request, *scopes)
-            return await auth.agent(request.headers.get("Authorization", ""), *scopes)
+                return await auth.authenticate_reader(request, *scopes)
+            return await auth.authenticate_agent(request.headers.get("Authorization", ""), *scopes)
 
         view.method, view.scopes, view.people = method, scopes, people  # type: ignore[attr-defined]  # for docs
         view.permission = "anyone" if anybody else "agent key"  # type: ignore[attr-defined]
@@ -97,23 +107,23 @@ def endpoint(method: str, *scopes: str, people: bool = False, anybody: bool = Fa
     return made
 
 
-def answer(said: Any, status: int = 200, headers: dict[str, str] | None = None) -> HttpResponse:
+def build_response(said: Any, status: int = 200, headers: dict[str, str] | None = None) -> HttpResponse:
     """Return the JSON answer."""
     return JsonResponse(said, status=status, headers=HEADERS | (headers or {}), safe=False)
 
 
-def refusal(problem: Problem) -> HttpResponse:
+def build_error_response(problem: Problem) -> HttpResponse:
     """Return the problem as an answer."""
-    return answer(problem.body, problem.status, problem.headers)
+    return build_response(problem.body, problem.status, problem.headers)
 
 
-def raw_path(scope: Any) -> str:
+def get_raw_path(scope: Any) -> str:
     """Return the path as it was sent, percent-encoded, without the query."""
     raw = scope.get("raw_path")
     return raw.partition(b"?")[0].decode("latin-1") if raw else quote(scope["path"])
 
 
-class Direct:
+class DirectView:
     """An ASGI application around one view. Who hangs up while the view waits, ends the waiting."""
 
     def __init__(self, view: View) -> None:
@@ -126,14 +136,16 @@ class Direct:
         try:
             await self._check(request)
             if self.view.reads:  # type: ignore[attr-defined]
-                body.write(await body_of(scope, receive, begin=hasattr(self.view, "too_large")))
+                body.write(await read_body(scope, receive, begin=hasattr(self.view, "too_large")))
                 body.seek(0)
         except Problem as problem:
-            await respond_early(scope, receive, send, await self._instead(scope, problem) or refusal(problem))
+            await respond_early(
+                scope, receive, send, await self._instead(scope, problem) or build_error_response(problem)
+            )
             return
         told = {name: unquote(part) for name, part in named.items()}
         task = asyncio.ensure_future(self._answered(request, send, told))
-        gone = asyncio.ensure_future(_gone(receive))
+        gone = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
             await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -152,7 +164,7 @@ class Direct:
         except Problem:
             raise
         except Exception as error:
-            problem = _broken(request, error)
+            problem = _build_internal_problem(request, error)
             if problem.status == 503 and hasattr(self.view, "unavailable"):
                 return  # what it answers depends on the body; it knocks again
             raise problem from None
@@ -169,7 +181,7 @@ class Direct:
         try:
             response = await self.view(request, **named)
         except Exception as error:
-            response = refusal(_broken(request, error))
+            response = build_error_response(_build_internal_problem(request, error))
         try:
             await respond(send, response)
         except Exception as error:  # the client is gone
@@ -179,8 +191,8 @@ class Direct:
                 response.close()  # its pieces may never have been asked for
 
 
-def _broken(request: Any, error: Exception) -> Problem:
-    if (away := of_outage(error)) is not None:
+def _build_internal_problem(request: Any, error: Exception) -> Problem:
+    if (away := convert_outage(error)) is not None:
         return away
     log.error("%s %s failed", request.method, request.path, exc_info=error)
     return Problem(500, "internal", "Something went wrong here; it is in the server's log.")
@@ -223,22 +235,22 @@ def has_body(scope: Any) -> bool:
                for name, value in scope["headers"])  # fmt: skip
 
 
-def announced(scope: Any) -> int:
+def get_announced_length(scope: Any) -> int:
     """Return how long the body will be as the head says, 0 where it does not."""
     lengths = [value for name, value in scope["headers"] if name == b"content-length"]
     return int(lengths[0][:18]) if lengths and lengths[0].isdigit() else 0
 
 
-async def body_of(scope: Any, receive: Any, *, begin: bool = False) -> bytes:
+async def read_body(scope: Any, receive: Any, *, begin: bool = False) -> bytes:
     """Return the whole body; raises Problem 413, before the first byte where the head says so much.
 
     `begin`: read as much as is allowed even then; the problem holds the beginning.
     """
     pieces, size, limit = [], 0, settings.TOOLCARDS.max_body
-    if announced(scope) > limit and not begin:
+    if get_announced_length(scope) > limit and not begin:
         raise _TooLarge(limit)
     try:
-        async with shutdown.limit(LAST_BODY):
+        async with shutdown.limit(BODY_SECONDS_AT_SHUTDOWN):
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
@@ -246,12 +258,12 @@ async def body_of(scope: Any, receive: Any, *, begin: bool = False) -> bytes:
                 piece = message.get("body", b"")
                 size += len(piece)
                 if size > limit:
-                    raise _TooLarge(limit, b"".join([*pieces, piece])[:BEGUN])
+                    raise _TooLarge(limit, b"".join([*pieces, piece])[:BODY_START])
                 pieces.append(piece)
                 if not message.get("more_body"):
                     return b"".join(pieces)
     except TimeoutError:
-        raise restarting() from None
+        raise build_restarting() from None
 
 
 class _TooLarge(Problem):
@@ -261,9 +273,9 @@ class _TooLarge(Problem):
 
 
 async def _drain(receive: Any) -> None:
-    left = DRAINED
+    left = DRAIN_BYTES
     try:
-        async with asyncio.timeout(PATIENCE), shutdown.limit(LAST_DRAIN):
+        async with asyncio.timeout(DRAIN_SECONDS), shutdown.limit(DRAIN_SECONDS_AT_SHUTDOWN):
             while left > 0:
                 message = await receive()
                 left -= len(message.get("body", b"")) or 1
@@ -273,6 +285,6 @@ async def _drain(receive: Any) -> None:
         return
 
 
-async def _gone(receive: Any) -> None:
+async def _wait_for_disconnect(receive: Any) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

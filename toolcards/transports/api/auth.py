@@ -21,9 +21,9 @@ from toolcards import database, outages
 from toolcards.models import READ_ALL, AgentKey, Source, hash_secret
 from toolcards.transports.api.api_errors import Problem
 
-REMEMBERED = 2.0  # seconds
-KEPT = 10_000
-USED_EVERY = 60.0  # seconds between two notes that a key was used
+CACHE_SECONDS = 2.0  # seconds
+CACHE_SIZE = 10_000
+USE_SECONDS = 60.0  # seconds between two notes that a key was used
 FAILURES, WINDOW = 60, 10.0  # so many wrong keys in so many seconds: the rest is told to slow down
 
 
@@ -48,86 +48,86 @@ class Caller:
         return self.source
 
 
-_known: OrderedDict[str, tuple[float, Caller | None]] = OrderedDict()
-_noted: dict[int, float] = {}
+_callers: OrderedDict[str, tuple[float, Caller | None]] = OrderedDict()
+_use_times: dict[int, float] = {}
 _failures: deque[float] = deque(maxlen=FAILURES)
 
 
-async def agent(authorization: str, *scopes: str) -> Caller:
+async def authenticate_agent(authorization: str, *scopes: str) -> Caller:
     """Return who has this key; raises Problem 401, or 403 where it has none of the scopes."""
     kind, _, secret = authorization.partition(" ")
     if kind.lower() != "bearer" or not secret.strip():
-        raise _who("An agent key is needed: Authorization: Bearer <key>.")
-    caller = await _caller(hash_secret(secret.strip()))
+        raise _build_unauthorized("An agent key is needed: Authorization: Bearer <key>.")
+    caller = await _get_caller(hash_secret(secret.strip()))
     if caller is None:
-        raise _failed()
-    _allow(caller, scopes)
+        raise _count_failure()
+    _check_scopes(caller, scopes)
     return caller
 
 
-async def reader(request: Any, *scopes: str) -> Caller:
+async def authenticate_reader(request: Any, *scopes: str) -> Caller:
     """Return the agent or the signed-in person of a reading request; raises Problem."""
     given = request.headers.get("Authorization", "")
     if given or settings.SESSION_COOKIE_NAME not in request.COOKIES:
-        return await agent(given, *scopes)
-    person, may = await person_of(request)
+        return await authenticate_agent(given, *scopes)
+    person, may = await aget_person(request)
     if person is None:
-        raise _who("Sign in, or send an agent key.")
+        raise _build_unauthorized("Sign in, or send an agent key.")
     if not may:
         raise Problem(403, "scope", "Your account has no role that may read.", close=4403)
     return Caller(None, person=person)
 
 
-def forget() -> None:
+def clear_cache() -> None:
     """Forget what keys may (tests)."""
-    _known.clear()
-    _noted.clear()
+    _callers.clear()
+    _use_times.clear()
     _failures.clear()
 
 
-def _allow(caller: Caller, scopes: tuple[str, ...]) -> None:
+def _check_scopes(caller: Caller, scopes: tuple[str, ...]) -> None:
     if scopes and not caller.scopes.intersection(scopes):
         raise Problem(403, "scope", f"This key lacks the scope {' or '.join(scopes)}.", close=4403)
 
 
-def _who(message: str) -> Problem:
+def _build_unauthorized(message: str) -> Problem:
     return Problem(401, "unauthorized", message, close=4401, headers={"WWW-Authenticate": "Bearer"})
 
 
-def _failed() -> Problem:
+def _count_failure() -> Problem:
     now = time.monotonic()
     many = len(_failures) == FAILURES and now - _failures[0] < WINDOW
     _failures.append(now)
     if many:
         return Problem(429, "slow_down", "Too many wrong keys.", close=4401, headers={"Retry-After": "10"})
-    return _who("This agent key is not known here, was revoked, or has expired.")
+    return _build_unauthorized("This agent key is not known here, was revoked, or has expired.")
 
 
-async def _caller(digest: str) -> Caller | None:
-    known = _known.get(digest)
+async def _get_caller(digest: str) -> Caller | None:
+    known = _callers.get(digest)
     if known is not None and known[0] > time.monotonic():
         return known[1]
-    caller = await _look_up(digest)
-    _known[digest] = (time.monotonic() + REMEMBERED, caller)
-    _known.move_to_end(digest)
-    if len(_known) > KEPT:
-        _known.popitem(last=False)
+    caller = await _afind_caller(digest)
+    _callers[digest] = (time.monotonic() + CACHE_SECONDS, caller)
+    _callers.move_to_end(digest)
+    if len(_callers) > CACHE_SIZE:
+        _callers.popitem(last=False)
     return caller
 
 
 # Not thread-sensitive: the one thread that those share would make every caller wait for the slowest.
-def _look_up_now(digest: str) -> Caller | None:
+def _find_caller(digest: str) -> Caller | None:
     key = AgentKey.objects.live().select_related("source").filter(digest=digest).first()
     if key is None:
         return None
-    if time.monotonic() - _noted.get(key.pk, -USED_EVERY) >= USED_EVERY:
-        _noted[key.pk] = time.monotonic()
-        _note_use(key)
+    if time.monotonic() - _use_times.get(key.pk, -USE_SECONDS) >= USE_SECONDS:
+        _use_times[key.pk] = time.monotonic()
+        _record_use(key)
     scopes = frozenset(key.scopes.split())
     return Caller(key.source, key.pk, scopes | {"read"} if READ_ALL in scopes else scopes)
 
 
-def _note_use(key: AgentKey) -> None:
+def _record_use(key: AgentKey) -> None:
     """Write down that the key was used. Where the database is too busy for that, its owner comes in all the same."""
     try:
         AgentKey.objects.filter(pk=key.pk).update(used_at=timezone.now())
@@ -137,11 +137,11 @@ def _note_use(key: AgentKey) -> None:
             raise
 
 
-def _still_live(keys: Iterable[int]) -> set[int]:
+def _find_live_keys(keys: Iterable[int]) -> set[int]:
     return set(AgentKey.objects.live().filter(pk__in=list(keys)).values_list("pk", flat=True))
 
 
-def _person_of(request: Any) -> tuple[Any, bool]:
+def _get_person(request: Any) -> tuple[Any, bool]:
     if not hasattr(request, "session"):
         engine = import_module(settings.SESSION_ENGINE)
         request.session = engine.SessionStore(request.COOKIES.get(settings.SESSION_COOKIE_NAME))
@@ -151,5 +151,5 @@ def _person_of(request: Any) -> tuple[Any, bool]:
     return person, person.has_perm("toolcards.view_run")
 
 
-_look_up = database.retry_reads(_look_up_now)
-still_live, person_of = database.retry_reads(_still_live), database.retry_reads(_person_of)
+_afind_caller = database.retry_reads(_find_caller)
+afind_live_keys, aget_person = database.retry_reads(_find_live_keys), database.retry_reads(_get_person)

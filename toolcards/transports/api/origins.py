@@ -20,7 +20,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 def check_host(scope: Any) -> str:
     """Return the Host that was asked for; raises Problem 400 (socket 4400) where none, several, or another is named."""
-    hosts = _all(scope, b"host")
+    hosts = _get_headers(scope, b"host")
     allowed = settings.ALLOWED_HOSTS or (["localhost", "127.0.0.1", "[::1]"] if settings.DEBUG else [])
     domain = split_domain_port(hosts[0])[0] if len(hosts) == 1 else ""
     if not domain or not validate_host(domain, allowed):
@@ -28,30 +28,30 @@ def check_host(scope: Any) -> str:
     return hosts[0]
 
 
-def check_agent(scope: Any) -> None:
+def check_agent_origin(scope: Any) -> None:
     """Raise Problem where an agent's connection names another host, or comes from a page of another site."""
     host = check_host(scope)
-    for origin in _all(scope, b"origin"):
-        if not (ours(origin, host, scope.get("scheme", "ws")) or _beside(origin, host)):
+    for origin in _get_headers(scope, b"origin"):
+        if not (is_own_origin(origin, host, scope.get("scheme", "ws")) or _is_agent_origin(origin, host)):
             raise Problem(403, "origin", "Connections with a browser Origin are not allowed.", close=4403)
 
 
-def ours(origin: str, host: str, scheme: str) -> bool:
+def is_own_origin(origin: str, host: str, scheme: str) -> bool:
     """Return whether a page of this origin may open a socket to this host: scheme, host and port must be ours."""
-    page, asked = _split(origin), _split(f"{_SCHEMES.get(scheme, '')}://{host}")
+    page, asked = _parse_origin(origin), _parse_origin(f"{_SCHEMES.get(scheme, '')}://{host}")
     if page is None or asked is None or page.path not in ("", "/"):
         return False
-    if any(_same(page, known) for known in map(_split, settings.TOOLCARDS.origins) if known):
+    if any(_is_same_origin(page, known) for known in map(_parse_origin, settings.TOOLCARDS.origins) if known):
         return True
     name = asked.hostname or ""
-    return validate_host(f"[{name}]" if ":" in name else name, settings.ALLOWED_HOSTS) and _same(page, asked)
+    return validate_host(f"[{name}]" if ":" in name else name, settings.ALLOWED_HOSTS) and _is_same_origin(page, asked)
 
 
-def _beside(origin: str, host: str) -> bool:
+def _is_agent_origin(origin: str, host: str) -> bool:
     """What agents' libraries say of themselves: the very host that they ask, by https where a proxy ends it for us,
     or by another of this computer's own names.
     """
-    page, asked = _split(origin), _split(f"//{host}")
+    page, asked = _parse_origin(origin), _parse_origin(f"//{host}")
     if page is None or asked is None or page.path not in ("", "/"):
         return False
     if page.scheme == "https" and page.netloc.lower() == host.lower():
@@ -60,11 +60,11 @@ def _beside(origin: str, host: str) -> bool:
     return both and page.scheme == "http" and (page.port or 80) == (asked.port or 80)
 
 
-def _all(scope: Any, name: bytes) -> list[str]:
+def _get_headers(scope: Any, name: bytes) -> list[str]:
     return [value.decode("latin-1").strip() for header, value in scope["headers"] if header.lower() == name]
 
 
-def _split(url: str) -> SplitResult | None:
+def _parse_origin(url: str) -> SplitResult | None:
     try:
         parts = urlsplit(url)
         return parts if parts.hostname and parts.port != 0 and "@" not in parts.netloc else None
@@ -72,9 +72,9 @@ def _split(url: str) -> SplitResult | None:
         return None
 
 
-def _same(one: SplitResult, other: SplitResult) -> bool:
-    return (one.scheme, one.hostname, _port(one)) == (other.scheme, other.hostname, _port(other))
+def _is_same_origin(one: SplitResult, other: SplitResult) -> bool:
+    return (one.scheme, one.hostname, _get_port(one)) == (other.scheme, other.hostname, _get_port(other))
 
 
-def _port(parts: SplitResult) -> int:
+def _get_port(parts: SplitResult) -> int:
     return parts.port or (443 if parts.scheme == "https" else 80)

@@ -1,53 +1,264 @@
-"""Reading as JSON: runs, calls, events, approvals. For agents with the scope read, and for signed-in people."""
+"""Reading as JSON: runs, calls, events and approvals, for agents with the scope `read` and for signed-in people.
+
+Each answer takes a fixed number of queries, on a thread of the pool.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
+from django.db.models import Q
 from django.http import StreamingHttpResponse
 
-from toolcards.transports.api import read_queries, sse
-from toolcards.transports.api.api_errors import Problem
+from toolcards.audit.trail import redactor
+from toolcards.core.calls.call_json import build_call_json, format_time
+from toolcards.core.calls.card import Card, ToolCallState
+from toolcards.core.calls.facts import InputDelta
+from toolcards.database import retry_reads
+from toolcards.models import AmbiguousRun, Approval, Event, Run, ToolCall
+from toolcards.transports.api import sse
+from toolcards.transports.api.api_errors import Problem, build_not_found
 from toolcards.transports.api.asgi_views import HEADERS, endpoint
 from toolcards.transports.api.auth import Caller
+
+MAX_LIMIT = 200
+STATES = frozenset(ToolCallState)
+STATUSES = ("running", "waiting", "finished", "error", "aborted", "truncated")
+APPROVAL_STATES = (
+    "pending", "approved", "claimed", "succeeded", "failed", "unknown", "denied", "expired", "revoked", "cancelled",
+    "superseded",
+)  # fmt: skip
+
+
+def parse_limit(given: Any, default: int = 50) -> int:
+    """Return `limit`, clamped to 1..200; raises Problem for what is no number."""
+    text = given.get("limit", "")
+    if not text:
+        return default
+    try:
+        return max(1, min(MAX_LIMIT, int(text)))
+    except ValueError:
+        raise Problem(400, "bad_limit", "limit is a whole number.") from None
+
+
+def parse_cursor(given: Any, parts: int = 1) -> tuple[float, ...] | None:
+    """Return the numbers of `cursor`, None without one; raises Problem for what we never gave out."""
+    text = given.get("cursor", "")
+    if not text:
+        return None
+    try:
+        numbers = tuple(int(part) for part in text.split("."))
+        if len(numbers) == parts and all(0 <= number < 2**62 for number in numbers):
+            return numbers
+    except ValueError:
+        pass
+    raise Problem(400, "bad_cursor", "This cursor is none of ours; take `next` of the page before.")
+
+
+def parse_choice(given: Any, name: str, words: Iterable[str]) -> str:
+    """Return a filter's value if it is a known word, "" without one; raises Problem."""
+    word: str = given.get(name, "")
+    if word and word not in words:
+        raise Problem(400, f"bad_{name}", f"{name} must be one of: {', '.join(sorted(words))}.")
+    return word
+
+
+def find_run(caller: Caller, name: str, source: str = "") -> Run:
+    """Return the run of that name, of that source where one is given; raises Problem 404 or 409.
+
+    Without a source, a key means its own source's run. Only people and keys with `read:all` reach other sources.
+    """
+    own = caller.reads_only or (caller.source if not source else None)
+    if own is not None and source in ("", own.name):
+        run: Run | None = Run.objects.select_related("source").filter(source=own, name=name).first()
+        if run is not None:
+            return run
+    if caller.reads_only:
+        raise build_not_found()
+    return _find_only_run(name, source)
+
+
+def _find_only_run(name: str, source: str) -> Run:
+    try:
+        return Run.objects.only_one(name, source)
+    except Run.DoesNotExist:
+        raise build_not_found() from None
+    except AmbiguousRun as ambiguous:
+        message = "Several sources have a run of this name. Choose one with ?source=."
+        raise Problem(409, "ambiguous_run", message, sources=ambiguous.sources) from None
+
+
+def serialize_run(run: Run) -> dict[str, Any]:
+    """Return a run as the contract's section 4 shows it."""
+    return {
+        "run": run.name,
+        "agent": run.agent or run.source.name,
+        "protocol": run.protocol,
+        "status": run.status,
+        "started_at": format_time(run.started_at.timestamp()),
+        "ended_at": format_time(run.ended_at.timestamp()) if run.ended_at else None,
+        "calls": run.calls,
+        "counts": run.count_by_state,
+        "skipped": serialize_skipped_frames(run),
+        "url": run.url,
+        "title": redactor().text(run.title),
+        "source": run.source.name,
+        "mode": run.mode,
+        "reason": redactor().text(run.reason) or None,
+        "seq": run.seq,
+    }
+
+
+def serialize_skipped_frames(run: Run) -> dict[str, Any]:
+    """Return the run's frames of unknown kinds: how many, by kind, and of how many no kind is kept."""
+    frames = run.skipped_frames
+    return {"frames": frames.total, "kinds": dict(frames.by_number()), "other": frames.other}
+
+
+def list_runs(caller: Caller, given: Any) -> dict[str, Any]:
+    """Return a page of runs, newest first."""
+    limit, cursor, status = parse_limit(given), parse_cursor(given), parse_choice(given, "status", STATUSES)
+    runs = Run.objects.select_related("source").order_by("-id")
+    if caller.reads_only:
+        runs = runs.filter(source=caller.reads_only)
+    if status:
+        runs = runs.filter(status=status)
+    if agent := given.get("agent", ""):
+        runs = runs.filter(Q(agent=agent) | Q(agent="", source__name=agent))
+    if source := given.get("source", ""):
+        runs = runs.filter(source__name=source)
+    if cursor:
+        runs = runs.filter(id__lt=cursor[0])
+    page = list(runs[: limit + 1])
+    more = str(page[limit - 1].pk) if len(page) > limit else None
+    return {"runs": [serialize_run(run) for run in page[:limit]], "next": more}
+
+
+def get_run(caller: Caller, name: str, given: Any) -> dict[str, Any]:
+    """Return one run."""
+    return serialize_run(find_run(caller, name, given.get("source", "")))
+
+
+def list_calls(caller: Caller, name: str, given: Any) -> dict[str, Any]:
+    """Return a page of the run's calls, in order of first sight."""
+    run = find_run(caller, name, given.get("source", ""))
+    limit, cursor, state = parse_limit(given), parse_cursor(given), parse_choice(given, "state", STATES)
+    calls = ToolCall.objects.not_removed().filter(run=run).order_by("ordinal")
+    if state:
+        calls = calls.filter(state=state)
+    if cursor:
+        calls = calls.filter(ordinal__gt=cursor[0])
+    page = list(calls[: limit + 1])
+    more = str(page[limit - 1].ordinal) if len(page) > limit else None
+    shown = zip(page[:limit], load_cards(page[:limit]), strict=True)
+    return {"calls": [build_call_json(card, run=run.name, id=call.public_id) for call, card in shown], "next": more}
+
+
+def load_cards(calls: list[ToolCall]) -> list[Card]:
+    """Return the cards as they may be shown, with streaming texts completed from the log: one query for all of them."""
+    late = [call for call in calls if call.text_seq < call.seq and call.state == "input-streaming"]
+    texts: dict[tuple[int, int], list[str]] = defaultdict(list)
+    wanted = Q(pk__in=())
+    for call in late:
+        wanted |= Q(run_id=call.run_id, ordinal=call.ordinal, seq__gt=call.text_seq, seq__lte=call.seq)
+    if late:
+        for event in Event.objects.filter(wanted).of_type(InputDelta.type).order_by("seq"):
+            if isinstance(fact := event.readable_fact, InputDelta):
+                texts[event.run_id, event.ordinal].append(fact.text)
+    hide = redactor()
+    return [hide.card(call.as_card(texts[call.run_id, call.ordinal])) for call in calls]
+
+
+def list_approvals(caller: Caller, given: Any) -> dict[str, Any]:
+    """Return a page of approvals, newest first; those that wait, longest waiting first."""
+    limit, state = parse_limit(given), parse_choice(given, "state", ("waiting", *APPROVAL_STATES))
+    rows = Approval.objects.filter(asked=True).select_related("run__source", "call")
+    if caller.reads_only:
+        rows = rows.filter(run__source=caller.reads_only)
+    if state:
+        rows = rows.filter(state="pending" if state == "waiting" else state)
+    way, later = ("", "gt") if state == "waiting" else ("-", "lt")
+    rows = rows.order_by(f"{way}requested_at", f"{way}call")
+    if text := given.get("cursor", ""):
+        last = Approval.objects.filter(id=text).values("requested_at", "call").first()
+        if last is None:
+            raise Problem(400, "bad_cursor", "This cursor is none of ours; take `next` of the page before.")
+        at, call = last["requested_at"], last["call"]
+        rows = rows.filter(Q(**{f"requested_at__{later}": at}) | Q(requested_at=at, **{f"call__{later}": call}))
+    page = list(rows[: limit + 1])
+    return {"approvals": _serialize_approvals(page[:limit]), "next": page[limit - 1].id if len(page) > limit else None}
+
+
+def _serialize_approvals(rows: list[Approval]) -> list[dict[str, Any]]:
+    cards = load_cards([row.call for row in rows])
+    return [serialize_approval(row, card) for row, card in zip(rows, cards, strict=True)]
+
+
+def serialize_approval(row: Approval, card: Card) -> dict[str, Any]:
+    """Return an approval with its call; the permit is for the one who asked, and not in here."""
+    return {
+        "id": row.id,
+        "run": row.run.name,
+        "call_id": card.call_id,
+        "state": row.state,
+        "opener": row.opener,
+        "requested_at": format_time(row.requested_at),
+        "expires_at": format_time(row.expires_at),
+        "decided_at": format_time(row.decided_at),
+        "by": {"kind": row.by_kind, "name": row.by_name} if row.by_kind else None,
+        "reason": redactor().text(row.reason) or None,
+        "args_sha256": row.args_sha256,
+        "attempt": row.attempt,
+        "source": row.run.source.name,
+        "call": build_call_json(card, run=row.run.name, id=row.call.public_id),
+    }
+
+
+alist_runs, aget_run, alist_calls = retry_reads(list_runs), retry_reads(get_run), retry_reads(list_calls)
+alist_approvals, afind_run = retry_reads(list_approvals), retry_reads(find_run)
+
+
+# ---------------------------------------------------------------- the views
 
 
 @endpoint("GET", "read", people=True)
 async def runs(request: Any, caller: Caller) -> Any:
     """Return a page of runs, newest first."""
-    return await read_queries.aruns_page(caller, request.GET)
+    return await alist_runs(caller, request.GET)
 
 
 @endpoint("GET", "read", people=True)
 async def run(request: Any, caller: Caller, run: str) -> Any:
     """Return one run."""
-    return await read_queries.aone_run(caller, run, request.GET)
+    return await aget_run(caller, run, request.GET)
 
 
 @endpoint("GET", "read", people=True)
 async def calls(request: Any, caller: Caller, run: str) -> Any:
     """Return a page of the run's calls, in order of first sight."""
-    return await read_queries.acalls_page(caller, run, request.GET)
+    return await alist_calls(caller, run, request.GET)
 
 
 @endpoint("GET", "read", people=True)
 async def approvals(request: Any, caller: Caller) -> Any:
     """Return a page of approvals; a key sees its own source's unless it has the scope read:all."""
-    return await read_queries.aapprovals_page(caller, request.GET)
+    return await alist_approvals(caller, request.GET)
 
 
 @endpoint("GET", "read", people=True)
 async def events(request: Any, caller: Caller, run: str) -> Any:
     """Return the run's events: a page of JSON, or the live stream to who accepts text/event-stream."""
-    found = await read_queries.arun_seen_by(caller, run, request.GET.get("source", ""))
+    found = await afind_run(caller, run, request.GET.get("source", ""))
     if "text/event-stream" not in request.headers.get("Accept", ""):
-        return await sse.page(found, read_queries.cursor_of(request.GET, 2), read_queries.limit_of(request.GET))
-    frames = sse.frames(found, _last_seen(request))
+        return await sse.read_page(found, parse_cursor(request.GET, 2), parse_limit(request.GET))
+    frames = sse.stream_frames(found, _parse_last_event_id(request))
     headers = HEADERS | {"Content-Type": "text/event-stream; charset=utf-8", "X-Accel-Buffering": "no"}
     return StreamingHttpResponse(frames, headers=headers)
 
 
-def _last_seen(request: Any) -> int:
+def _parse_last_event_id(request: Any) -> int:
     """The position after which the stream begins: 0 without `Last-Event-ID`."""
     given = request.headers.get("Last-Event-ID", "").strip()
     if given and not (given.isascii() and given.isdigit() and len(given) < 19):

@@ -24,11 +24,11 @@ from toolcards.models import Event, Run
 from toolcards.transports import shutdown
 
 KEEP_ALIVE = 15.0  # seconds
-BREATH = 500  # events replayed before others get a turn (one page of the feed)
+BATCH = 500  # events replayed before others get a turn (one page of the feed)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StreamEvent:
     """One thing to tell: the event's name, its place in the log, its data."""
 
     name: str
@@ -36,7 +36,7 @@ class Told:
     data: dict[str, Any]
 
 
-class Teller:
+class EventReplay:
     """Turns a run's log into what is told, one event after the other from the very first one."""
 
     def __init__(self, run: Run) -> None:
@@ -61,22 +61,22 @@ class Teller:
             return before, after, applied, []
         return before, after, applied, self._sequencer.list_events(event.ordinal, before, after, fact, event.seq)
 
-    def tell(self, event: Event) -> list[Told]:
+    def tell(self, event: Event) -> list[StreamEvent]:
         """Take the event in; return what it tells, the end of a call that waited for it first."""
         held = self._sequencer.release(event.ordinal, event.readable_fact)
         ended = [] if held is None else [self._ended(what, held, event) for what in END_EVENTS]
         rests = [self._told("text", event, rest) for rest in self._rest_of_texts(event.readable_fact)]
         return [*ended, *rests, *self._tell(event)]
 
-    def _ended(self, what: str, held: PendingEnd, event: Event) -> Told:
+    def _ended(self, what: str, held: PendingEnd, event: Event) -> StreamEvent:
         told = self._of_call(held.card) | {"hook": self._hook(what, held.card, None, held.position)}
         return self._told("hook", event, told)
 
-    def _tell(self, event: Event) -> list[Told]:
+    def _tell(self, event: Event) -> list[StreamEvent]:
         fact, board = event.readable_fact, self._board
         if not event.ordinal:
             board.record(0, fact, event.seq)
-            telling = _OF_THE_RUN.get(type(fact))
+            telling = _RUN_EVENTS.get(type(fact))
             said = telling(fact, board) if telling else None
             shown = self._shown_text(fact)
             if not said:
@@ -86,7 +86,7 @@ class Teller:
         before, after, applied, hooks = self._recorded(event, fact)
         if after is None or after.state is None or after is before:
             return []
-        names = list(_names(fact, before, after, applied))
+        names = list(_list_event_names(fact, before, after, applied))
         told = self._of_call(after)
         return [
             *(self._told(name, event, told) for name in names),
@@ -114,7 +114,7 @@ class Teller:
             and not card.removed
         )
 
-    def progress(self, event: Event) -> Told:
+    def progress(self, event: Event) -> StreamEvent:
         """Tell how the event's call is now."""
         return self._told("tool_call_progress", event, self._of_call(self._board.cards[event.ordinal]))
 
@@ -126,7 +126,7 @@ class Teller:
 
     def _rest_of_texts(self, fact: f.AnyFact) -> list[dict[str, Any]]:
         """Return what was held back of texts that end with this fact, as nothing continues them."""
-        if not isinstance(fact, _ENDS_TEXTS):
+        if not isinstance(fact, _TEXT_ENDS):
             return []
         ended, self._texts = self._texts, {}
         rests = ((channel, stream.rest()) for (_, channel), stream in ended.items())
@@ -137,11 +137,11 @@ class Teller:
         call = build_call_json(card, run=self._name, id=f"{self._run}-{card.ordinal}")
         return {"state": call["state"], "kind": card.tool.kind, "call": drop_large_bodies(call)}
 
-    def _told(self, name: str, event: Event, more: dict[str, Any]) -> Told:
-        return Told(name, event.seq, {"seq": event.seq, "run": self._name, "at": format_time(event.at), **more})
+    def _told(self, name: str, event: Event, more: dict[str, Any]) -> StreamEvent:
+        return StreamEvent(name, event.seq, {"seq": event.seq, "run": self._name, "at": format_time(event.at), **more})
 
 
-def _names(fact: f.AnyFact, before: Card | None, after: Card, applied: bool) -> Iterator[str]:
+def _list_event_names(fact: f.AnyFact, before: Card | None, after: Card, applied: bool) -> Iterator[str]:
     """What happened to a call, in the order in which it is told; a card that became another one quietly: progress."""
     if isinstance(fact, f.CallRemoved):
         yield "tool_call_removed"
@@ -154,51 +154,51 @@ def _names(fact: f.AnyFact, before: Card | None, after: Card, applied: bool) -> 
     if isinstance(fact, f.ApprovalRequested) and ask is not None and (asked is None or asked.id != ask.id):
         told = True
         yield "approval_requested"
-    if ask is not None and ask.state != "pending" and _pends(asked, ask):
+    if ask is not None and ask.state != "pending" and _was_pending(asked, ask):
         told = True
         yield "approval_resolved"
-    if after.finished and (before is None or not before.finished or _ended_anew(before, after)):
+    if after.finished and (before is None or not before.finished or _has_new_outcome(before, after)):
         told = True
         yield "tool_call_completed"
     if not told:
         yield "tool_call_progress"
 
 
-def _pends(asked: Any, ask: Any) -> bool:
+def _was_pending(asked: Any, ask: Any) -> bool:
     return asked is not None and asked.id == ask.id and asked.state == "pending"
 
 
-def _ended_anew(before: Card, after: Card) -> bool:
+def _has_new_outcome(before: Card, after: Card) -> bool:
     """A real result came after an end that we had only concluded, or a person has said what it was."""
     told = before.by_hand is not after.by_hand
     return told or before.state is not after.state or (before.soft and not after.soft)
 
 
-def _step(phase: str) -> Callable[[Any, RunState], tuple[str, dict[str, Any]]]:
+def _describe_step(phase: str) -> Callable[[Any, RunState], tuple[str, dict[str, Any]]]:
     def told(fact: Any, board: RunState) -> tuple[str, dict[str, Any]]:
         return "step", {"step": board.context.step, "name": getattr(fact, "name", ""), "phase": phase}
 
     return told
 
 
-def _ended(fact: f.RunEnded, board: RunState) -> tuple[str, dict[str, Any]] | None:
+def _describe_run_end(fact: f.RunEnded, board: RunState) -> tuple[str, dict[str, Any]] | None:
     if fact.lane:
         return None
     return "run_finished", {"status": board.status, "reason": fact.reason}
 
 
-_ENDS_TEXTS = (f.RunStarted, f.RunEnded, f.MessageStarted, f.StepStarted, f.StepFinished)
-_OF_THE_RUN: dict[type, Callable[[Any, RunState], tuple[str, dict[str, Any]] | None]] = {
+_TEXT_ENDS = (f.RunStarted, f.RunEnded, f.MessageStarted, f.StepStarted, f.StepFinished)
+_RUN_EVENTS: dict[type, Callable[[Any, RunState], tuple[str, dict[str, Any]] | None]] = {
     f.RunStarted: lambda fact, board: ("run_started", {"agent": board.context.agent, "title": fact.title}),
-    f.RunEnded: _ended,
-    f.StepStarted: _step("started"),
-    f.StepFinished: _step("finished"),
-    f.StepReset: _step("reset"),
+    f.RunEnded: _describe_run_end,
+    f.StepStarted: _describe_step("started"),
+    f.StepFinished: _describe_step("finished"),
+    f.StepReset: _describe_step("reset"),
     f.TextDelta: lambda fact, board: ("text", {"text": fact.text, "channel": fact.channel}),
 }
 
 
-def coalesced(teller: Teller, batch: Iterable[Event]) -> Iterator[Told]:
+def coalesce(teller: EventReplay, batch: Iterable[Event]) -> Iterator[StreamEvent]:
     """Tell a batch; of a call's pieces of input that follow each other, only the last is told."""
     held: dict[int, Event] = {}
     for event in batch:
@@ -206,35 +206,35 @@ def coalesced(teller: Teller, batch: Iterable[Event]) -> Iterator[Told]:
             teller.skip(event)
             held[event.ordinal] = event
             continue
-        yield from _released(teller, held)
+        yield from _build_progress_events(teller, held)
         held = {}
         yield from teller.tell(event)
-    yield from _released(teller, held)
+    yield from _build_progress_events(teller, held)
 
 
-def _released(teller: Teller, held: dict[int, Event]) -> Iterator[Told]:
+def _build_progress_events(teller: EventReplay, held: dict[int, Event]) -> Iterator[StreamEvent]:
     for event in sorted(held.values(), key=lambda event: event.seq):
         yield teller.progress(event)
 
 
-async def frames(run: Run, after: int) -> AsyncIterator[bytes]:
+async def stream_frames(run: Run, after: int) -> AsyncIterator[bytes]:
     """Yield the stream as server-sent events until the server stops; what came up to `after` is not told again."""
-    teller, spoken = Teller(run), time.monotonic()
+    teller, spoken = EventReplay(run), time.monotonic()
     yield b": this is the event stream of one run\n\n"
-    async for batch in shutdown.until_stopping(feed.follow_events(run.pk)):
+    async for batch in shutdown.iterate_until_stopping(feed.follow_events(run.pk)):
         old = [event for event in batch if event.seq <= after]
         for event in old:
             teller.skip(event)
-        told = list(coalesced(teller, batch[len(old) :]))
+        told = list(coalesce(teller, batch[len(old) :]))
         if told:
             spoken = time.monotonic()
-            yield "".join(_spelled(told)).encode()
+            yield "".join(_format_frames(told)).encode()
         elif time.monotonic() - spoken >= KEEP_ALIVE:
             spoken = time.monotonic()
             yield b": still here\n\n"
 
 
-def _spelled(told: list[Told]) -> Iterator[str]:
+def _format_frames(told: list[StreamEvent]) -> Iterator[str]:
     """An event of the log that tells two things has its id on the last: who resumes between them gets both again."""
     for at, one in enumerate(told):
         last = at + 1 == len(told) or told[at + 1].seq != one.seq
@@ -242,13 +242,13 @@ def _spelled(told: list[Told]) -> Iterator[str]:
         yield f"event: {one.name}\n{mark}data: {json.dumps(one.data, separators=(',', ':'))}\n\n"
 
 
-async def page(run: Run, cursor: tuple[float, ...] | None, limit: int) -> dict[str, Any]:
+async def read_page(run: Run, cursor: tuple[float, ...] | None, limit: int) -> dict[str, Any]:
     """Return a page of the same as JSON; here every piece of input is told."""
-    teller, events = Teller(run), []
+    teller, events = EventReplay(run), []
     done, within = (int(cursor[0]), int(cursor[1])) if cursor else (0, 0)
     seq, last = 0, (0, 0)
     while True:
-        batch = await feed.read_events(run.pk, seq, BREATH)
+        batch = await feed.read_events(run.pk, seq, BATCH)
         for event in batch:
             if event.seq < done:
                 teller.skip(event)
@@ -261,6 +261,6 @@ async def page(run: Run, cursor: tuple[float, ...] | None, limit: int) -> dict[s
                     return {"events": events, "next": f"{last[0]}.{last[1]}"}
                 events.append({"event": one.name, **one.data})
                 last = event.seq, nth  # of the things that one position tells, the how many-eth
-        if len(batch) < BREATH:
+        if len(batch) < BATCH:
             return {"events": events, "next": None}
         seq = batch[-1].seq

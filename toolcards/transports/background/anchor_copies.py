@@ -20,12 +20,12 @@ from toolcards.audit.anchor import Anchor, NotOurs
 from toolcards.notifications import webhooks
 
 log = logging.getLogger(__name__)
-EVERY = 2.0  # seconds between two looks
-AGAIN = 30.0  # seconds until a place that failed is tried again
+CHECK_SECONDS = 2.0  # seconds between two looks
+RETRY_SECONDS = 30.0  # seconds until a place that failed is tried again
 
 
 @dataclass
-class Place:
+class Destination:
     """What a place has got: rows and anchor of the last copy, when it was sent, and when to try again."""
 
     seq: int = 0
@@ -35,8 +35,8 @@ class Place:
     trouble: str = ""
 
 
-places: dict[str, Place] = {}
-_complained = 0.0
+destinations: dict[str, Destination] = {}
+_last_complaint = 0.0
 
 
 def send_due(now: float | None = None, *, all_of_it: bool = False) -> int:
@@ -44,15 +44,15 @@ def send_due(now: float | None = None, *, all_of_it: bool = False) -> int:
     moment = time.time() if now is None else now
     if not settings.TOOLCARDS.audit_copy:
         return 0
-    current = _anchor(moment)
+    current = _read_anchor(moment)
     if current is None:
         return 0
-    known = [(name, places.setdefault(name, Place(at=moment))) for name in settings.TOOLCARDS.audit_copy]
-    due = [(name, place) for name, place in known if _due(place, current, moment, all_of_it)]
-    return sum(_sent(name, place, current, moment) for name, place in due)
+    known = [(name, destinations.setdefault(name, Destination(at=moment))) for name in settings.TOOLCARDS.audit_copy]
+    due = [(name, place) for name, place in known if _is_due(place, current, moment, all_of_it)]
+    return sum(_try_send(name, place, current, moment) for name, place in due)
 
 
-def label(name: str) -> str:
+def describe_destination(name: str) -> str:
     """Return the place for people to read: of a URL its host alone, since its path may be a secret."""
     if not name.startswith(("https://", "http://")):
         return name
@@ -60,34 +60,34 @@ def label(name: str) -> str:
     return f"{name.partition('://')[0]}://{host}/…"
 
 
-def _anchor(now: float) -> Anchor | None:
-    global _complained
+def _read_anchor(now: float) -> Anchor | None:
+    global _last_complaint
     try:
         anchor.write()
         current = anchor.read()
     except (NotOurs, OSError):
         current = None
     if current is None or not current.signed:
-        if now - _complained > settings.TOOLCARDS.audit_copy_seconds:
-            _complained = now
+        if now - _last_complaint > settings.TOOLCARDS.audit_copy_seconds:
+            _last_complaint = now
             log.error("audit: there is no anchor to copy; `toolcards audit verify` shows what is wrong")
         return None
     return current
 
 
-def _due(place: Place, current: Anchor, now: float, all_of_it: bool) -> bool:
+def _is_due(place: Destination, current: Anchor, now: float, all_of_it: bool) -> bool:
     if current.number == place.number or (now < place.not_before and not all_of_it):
         return False
     many = current.seq - place.seq >= settings.TOOLCARDS.audit_copy_rows
     return all_of_it or many or current.seq < place.seq or now - place.at >= settings.TOOLCARDS.audit_copy_seconds
 
 
-def _sent(name: str, place: Place, current: Anchor, now: float) -> bool:
+def _try_send(name: str, place: Destination, current: Anchor, now: float) -> bool:
     try:
         _send(name, anchor.line_of(current), f"anchor_{current.line}_{current.number}")
-    except (OSError, webhooks.Hostile, webhooks.NotDelivered) as error:
-        place.trouble, place.not_before = str(error), now + AGAIN
-        log.warning("audit: %s did not take a copy of the anchor: %s", label(name), error)
+    except (OSError, webhooks.UnsafeUrl, webhooks.NotDelivered) as error:
+        place.trouble, place.not_before = str(error), now + RETRY_SECONDS
+        log.warning("audit: %s did not take a copy of the anchor: %s", describe_destination(name), error)
         return False
     place.seq, place.number, place.at, place.not_before, place.trouble = current.seq, current.number, now, 0.0, ""
     return True

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from django.conf import settings
 
 from toolcards import gate
-from toolcards.transports.api.auth import Caller, still_live
+from toolcards.transports.api.auth import Caller, afind_live_keys
 
-KEYS_EVERY = 2.0  # seconds
+KEY_CHECK_SECONDS = 2.0  # seconds
 
 
 class Connection:
@@ -65,16 +65,16 @@ _senders: Counter[tuple[int, str]] = Counter()
 _keys_checked = 0.0
 
 
-async def tick() -> None:
+async def check_connections() -> None:
     """Renew leases; end the connections of keys that open no door any more."""
     global _keys_checked
     now = time.monotonic()
     for connection in list(connections):
         connection.renew(now)
-    if now - _keys_checked < KEYS_EVERY or not connections:
+    if now - _keys_checked < KEY_CHECK_SECONDS or not connections:
         return
     _keys_checked = now
-    live = await still_live({connection.caller.key for connection in connections})
+    live = await afind_live_keys({connection.caller.key for connection in connections})
     for connection in list(connections):
         if connection.end is not None and connection.caller.key not in live:
             connection.end(4401, "This key was revoked.")

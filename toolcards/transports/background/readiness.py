@@ -23,47 +23,49 @@ from toolcards.causes import UNKNOWN, Cause, find_cause
 from toolcards.outages import BELL, READING, SENDING, WRITING
 
 log = logging.getLogger(__name__)
-LIMIT = 3.0  # seconds that a probe may take
-EVERY = 1.0  # seconds between two looks of `follow`
+PROBE_SECONDS = 3.0  # seconds that a probe may take
+WATCH_SECONDS = 1.0  # seconds between two looks of `follow`
 FRESH = {READING: 1.0, WRITING: 10.0}  # seconds that a part counts as working after it last worked
 STUCK = 60.0  # seconds after which work that waits to be written, or a queue that is not read, counts as stuck
 
 Reason = dict[str, Any]
 
 
-async def follow() -> None:
+async def watch() -> None:
     """Notice outages, and their ends, also without traffic; for as long as the server runs."""
     while True:
-        await asyncio.sleep(EVERY)
-        await refresh()
+        await asyncio.sleep(WATCH_SECONDS)
+        await probe_parts()
 
 
-async def refresh() -> None:
+async def probe_parts() -> None:
     """Probe the parts that fail, or that have not worked lately."""
-    await asyncio.gather(*(_Probe.join(part).end() for part in FRESH if _in_doubt(part)))
+    await asyncio.gather(*(_Probe.join(part).end() for part in FRESH if _is_in_doubt(part)))
 
 
-async def reasons() -> dict[str, Reason]:
+async def list_reasons() -> dict[str, Reason]:
     """Return by part why the server is not ready; empty while it is."""
-    bell, _ = await asyncio.gather(_bell_fault(), refresh())
-    found = {outage.part: _of_outage(outage) for outage in outages.list_outages() if outage.part != outages.ANCHORING}
+    bell, _ = await asyncio.gather(_find_bell_fault(), probe_parts())
+    found = {
+        outage.part: _describe_outage(outage) for outage in outages.list_outages() if outage.part != outages.ANCHORING
+    }
     for part, seconds in ((WRITING, gate.get_oldest_wait()), (SENDING, outages.get_idle_seconds(SENDING))):
         if part not in found and STUCK < seconds < float("inf"):
-            found[part] = _reason("stuck", "nothing was done for a minute", seconds)
+            found[part] = _build_reason("stuck", "nothing was done for a minute", seconds)
     if bell is not None and BELL not in found:
-        found[BELL] = _reason(bell.code, bell.words, 0.0)
+        found[BELL] = _build_reason(bell.code, bell.words, 0.0)
     return found
 
 
-def _in_doubt(part: str) -> bool:
+def _is_in_doubt(part: str) -> bool:
     return outages.get_outage(part) is not None or outages.get_idle_seconds(part) > FRESH[part]
 
 
-def _of_outage(outage: outages.Outage) -> Reason:
-    return _reason(outage.cause.code, outage.cause.words, outage.seconds)
+def _describe_outage(outage: outages.Outage) -> Reason:
+    return _build_reason(outage.cause.code, outage.cause.words, outage.seconds)
 
 
-def _reason(code: str, words: str, seconds: float) -> Reason:
+def _build_reason(code: str, words: str, seconds: float) -> Reason:
     """Never the driver's own text: everybody may ask, and it can hold addresses."""
     since = datetime.fromtimestamp(time.time() - seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return {"reason": code, "message": words, "since": since, "seconds": round(seconds, 1)}
@@ -90,10 +92,10 @@ class _Probe:
 
     async def end(self) -> None:
         """Wait for it, for as much as is left of its time."""
-        left = self._begun + LIMIT - time.monotonic()
+        left = self._begun + PROBE_SECONDS - time.monotonic()
         await asyncio.wait({self._task}, timeout=max(0.0, left))
         if not self._task.done():
-            outages.report_failure(self._part, TimeoutError(f"no answer within {LIMIT:.0f} seconds"))
+            outages.report_failure(self._part, TimeoutError(f"no answer within {PROBE_SECONDS:.0f} seconds"))
 
     def _report(self, task: asyncio.Future[Any]) -> None:
         """Report how it went, also if that was long after its time."""
@@ -120,11 +122,11 @@ _TRIES: dict[str, Callable[[], Awaitable[Any]]] = {
 }
 
 
-async def _bell_fault() -> Cause | None:
+async def _find_bell_fault() -> Cause | None:
     """Return what keeps a message from the channel layer; those who listen to it report to `outages` themselves."""
     layer = get_channel_layer()
     try:
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(PROBE_SECONDS):
             if layer is not None:
                 await layer.group_send("toolcards.ready", {"type": "ready"})
     except Exception as error:

@@ -20,22 +20,22 @@ from toolcards.transports.background import anchor_copies, connections, readines
 
 log = logging.getLogger(__name__)
 _tasks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None]] = weakref.WeakKeyDictionary()
-RETAIN = 60.0  # seconds between two rounds of retention
+RETENTION_SECONDS = 60.0  # seconds between two rounds of retention
 _sweep = database_sync_to_async(gate.sweep, thread_sensitive=False)
-VERIFY_EVERY = 3600.0  # seconds after which the whole audit trail is verified again
-VERIFY_LOOK = 60.0  # seconds between two looks at its end
-_look = database_sync_to_async(source_alerts.look, thread_sensitive=False)
+VERIFICATION_SECONDS = 3600.0  # seconds after which the whole audit trail is verified again
+GLANCE_SECONDS = 60.0  # seconds between two looks at its end
+_look = database_sync_to_async(source_alerts.write_source_alerts, thread_sensitive=False)
 _keep = database_sync_to_async(capabilities.keep, thread_sensitive=False)
 _retain = database_sync_to_async(gate.run_retention, thread_sensitive=False)
 
 
-def ensure() -> None:
+def start() -> None:
     """Start the clock on this event loop, unless it runs already."""
     loop = asyncio.get_running_loop()
     task = _tasks.get(loop)
     if task is None or task.done():
-        loop.run_in_executor(None, hooks.plugins)  # loaded before the writer would have to wait for it
-        _tasks[loop] = loop.create_task(_clock())
+        loop.run_in_executor(None, hooks.list_plugins)  # loaded before the writer would have to wait for it
+        _tasks[loop] = loop.create_task(_run())
 
 
 async def stop() -> None:
@@ -47,14 +47,21 @@ async def stop() -> None:
             await task
 
 
-async def _clock() -> None:
-    works = (dispatcher.follow(), readiness.follow(), _retaining(), _verifying(), _alerting(), _copying())
+async def _run() -> None:
+    works = (
+        dispatcher.run_dispatcher(),
+        readiness.watch(),
+        _run_retention(),
+        _run_verification(),
+        _run_alerts(),
+        _run_anchor_copies(),
+    )
     beside = [asyncio.create_task(work) for work in works]
     try:
         while True:
             await asyncio.sleep(min(1.0, max(0.05, settings.TOOLCARDS.grace / 4)))
             try:
-                await connections.tick()
+                await connections.check_connections()
                 await _sweep()
             except Exception as error:  # the database may be away for a while; the clock is not
                 if not report_outage(error):
@@ -64,9 +71,9 @@ async def _clock() -> None:
             task.cancel()
 
 
-async def _alerting() -> None:
+async def _run_alerts() -> None:
     while True:
-        await asyncio.sleep(source_alerts.EVERY)
+        await asyncio.sleep(source_alerts.CHECK_SECONDS)
         try:
             await _look()
         except Exception as error:
@@ -74,10 +81,10 @@ async def _alerting() -> None:
                 log.exception("alerting: this round failed")
 
 
-async def _retaining() -> None:
+async def _run_retention() -> None:
     """Apart from the clock, which must not wait for a long run to be read."""
     while True:
-        await asyncio.sleep(RETAIN)
+        await asyncio.sleep(RETENTION_SECONDS)
         try:
             await _keep()
             await _retain()
@@ -86,10 +93,10 @@ async def _retaining() -> None:
                 log.exception("retention: this round failed")
 
 
-async def _verifying() -> None:
+async def _run_verification() -> None:
     """Once an hour one of the server's processes verifies the audit trail; its end is looked at every minute."""
     while True:
-        await asyncio.sleep(VERIFY_LOOK)
+        await asyncio.sleep(GLANCE_SECONDS)
         try:
             await _verify()
         except Exception as error:
@@ -97,9 +104,9 @@ async def _verifying() -> None:
                 log.exception("audit: the trail could not be verified")
 
 
-async def _copying() -> None:
+async def _run_anchor_copies() -> None:
     while settings.TOOLCARDS.audit_copy:
-        await asyncio.sleep(anchor_copies.EVERY)
+        await asyncio.sleep(anchor_copies.CHECK_SECONDS)
         try:
             await _copy()
         except Exception as error:
@@ -110,17 +117,17 @@ async def _copying() -> None:
 def verify_if_due(now: float | None = None) -> verification.Finding | None:
     """Verify the trail if that was last done an hour ago, or its end looks wrong now; a fault is logged, and sent."""
     last = verification.last()
-    recent = last is not None and (time.time() if now is None else now) - last.at < VERIFY_EVERY
-    if last is not None and recent and _stands(last.finding):
+    recent = last is not None and (time.time() if now is None else now) - last.at < VERIFICATION_SECONDS
+    if last is not None and recent and _is_unchanged(last.finding):
         return None
     finding = verification.check()
     if finding.fault:
         log.error("audit: %s: %s", finding.title, finding.fault)
-        source_alerts.trail(finding)
+        source_alerts.write_audit_alert(finding)
     return finding
 
 
-def _stands(finding: verification.Finding) -> bool:
+def _is_unchanged(finding: verification.Finding) -> bool:
     """Whether a look at the end of the trail gives no reason to verify it again.
 
     An anchor that could not be written, on a full disk, can be once there is room; no other fault goes by itself.
