@@ -37,9 +37,9 @@ async def sockets(scope: Any, receive: Any, send: Any) -> None:
         await agent_socket(scope, receive, send)
         return
     # Asked before who it is, so that an agent with a mistyped address is not told that its key is at fault.
-    known = any(route.pattern.match(scope["path"].removeprefix("/")) for route in websocket_urlpatterns)
+    is_browser_socket = any(route.pattern.match(scope["path"].removeprefix("/")) for route in websocket_urlpatterns)
     try:
-        await (browser_sockets if known else reject_socket)(scope, receive, send)
+        await (browser_sockets if is_browser_socket else reject_socket)(scope, receive, send)
     except Exception as error:
         if not report_outage(error):
             raise

@@ -81,20 +81,20 @@ def check_https(app_configs: object, **kwargs: object) -> Iterable[CheckMessage]
 
 def find_worker_faults(env: Environment) -> list[CheckMessage]:
     """Return what keeps this many worker processes from working together; `serve` refuses to start with it."""
-    missing = [
+    faults = [
         name
-        for name, given in (
+        for name, value in (
             ("TOOLCARDS_DATABASE_URL=postgres://…", env.database_url.startswith(("postgres:", "postgresql:"))),
             ("TOOLCARDS_REDIS_URL=redis://…", env.redis_url),
         )
-        if not given
+        if not value
     ]
-    if env.workers == 1 or not missing:
+    if env.workers == 1 or not faults:
         return []
     return [
         Caution(
             f"{env.workers} worker processes would not see each other's calls.",
-            hint=f"Set {' and '.join(missing)}, or serve with one worker: it is fast.",
+            hint=f"Set {' and '.join(faults)}, or serve with one worker: it is fast.",
             id="toolcards.W005",
         )
     ]

@@ -219,17 +219,17 @@ def _read_secret_files() -> dict[str, str]:
     return values
 
 
-def load_secret_key(given: SecretStr | None, file: Path) -> str:
+def load_secret_key(from_environment: SecretStr | None, file: Path) -> str:
     """Return the key from the environment, else the one in the data directory, made on first use."""
-    if given:
-        return given.get_secret_value()
+    if from_environment:
+        return from_environment.get_secret_value()
     with suppress(FileNotFoundError):
         return file.read_text().strip()
     # Written aside and linked into place: of two processes that start at once, one wins and both read a whole key.
     draft = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w") as opened:
-        opened.write(secrets.token_urlsafe(64) + "\n")
+    with os.fdopen(handle, "w") as stream:
+        stream.write(secrets.token_urlsafe(64) + "\n")
     with suppress(FileExistsError):
         os.link(draft, file)
     draft.unlink()

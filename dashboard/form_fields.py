@@ -10,7 +10,7 @@ from django import forms
 
 def join_errors(form: forms.Form) -> str:
     """Return what is wrong with the form, in one line."""
-    return " ".join(f"{name}: {' '.join(said)}" for name, said in form.errors.items())
+    return " ".join(f"{name}: {' '.join(messages)}" for name, messages in form.errors.items())
 
 
 def read_json(text: str) -> Any:
@@ -26,10 +26,10 @@ def _reject_constant(name: str) -> None:
 
 
 def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    result = dict(pairs)
+    if len(result) < len(pairs):
         raise ValueError("a name stands twice in one object")
-    return found
+    return result
 
 
 class NamesField(forms.CharField):
@@ -53,10 +53,10 @@ class JsonField(forms.CharField):
     def to_python(self, value: Any) -> dict[str, Any]:
         """Return the object."""
         text = super().to_python(value).strip()
-        found = read_json(text) if text else {}
-        if not isinstance(found, dict):
+        value_read = read_json(text) if text else {}
+        if not isinstance(value_read, dict):
             raise forms.ValidationError("This must be an object in braces: {…}.")
-        return found
+        return value_read
 
     def prepare_value(self, value: Any) -> Any:
         """Show an object with its lines indented."""

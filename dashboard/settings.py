@@ -97,12 +97,12 @@ def _database(url: str) -> dict[str, object]:
         return _sqlite(TOOLCARDS.data_dir / "toolcards.sqlite3")
     try:
         parsed = dj_database_url.parse(url)
-        known = parsed["ENGINE"].endswith(("sqlite3", "postgresql"))  # what the gate's guarantees are tested on
+        is_supported = parsed["ENGINE"].endswith(("sqlite3", "postgresql"))  # what the gate's guarantees are tested on
     except (ValueError, KeyError):
-        known = False
-    if not known:
-        said = "TOOLCARDS_DATABASE_URL is not a URL like postgres://name@host/database; without it, SQLite is used"
-        raise ImproperlyConfigured(said)
+        is_supported = False
+    if not is_supported:
+        message = "TOOLCARDS_DATABASE_URL is not a URL like postgres://name@host/database; without it, SQLite is used"
+        raise ImproperlyConfigured(message)
     if parsed["ENGINE"].endswith("sqlite3"):
         return _sqlite(parsed["NAME"])
     # A thread has its connection for one request: ASGI makes threads and drops them. Our backend keeps idle ones.

@@ -37,9 +37,9 @@ def build_run_url(name: str, source: str, **query: str | int) -> str:
     return get_run_path(name, source, **query)
 
 
-def build_run_socket_url(shown: Run, **query: str | int) -> str:
+def build_run_socket_url(run_shown: Run, **query: str | int) -> str:
     """Return the address of the run's live socket; `query` says which view of the run."""
-    return f"/ws/runs/{quote(shown.name, safe='')}/?{urlencode({'source': shown.source.name} | query)}"
+    return f"/ws/runs/{quote(run_shown.name, safe='')}/?{urlencode({'source': run_shown.source.name} | query)}"
 
 
 def build_call_url(public_id: str) -> str:
@@ -63,9 +63,11 @@ def format_duration(seconds: float) -> str:
         return f"{max(0, round(seconds * 1000))} ms"
     if seconds < 9.95:
         return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    whole_seconds = round(seconds)
+    if whole_seconds < 60:
+        return f"{whole_seconds} s"
+    if whole_seconds < 3600:
+        return (
+            f"{whole_seconds // 60} min {whole_seconds % 60} s" if whole_seconds % 60 else f"{whole_seconds // 60} min"
+        )
+    return f"{whole_seconds // 3600} h {whole_seconds % 3600 // 60} min"

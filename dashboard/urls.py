@@ -114,7 +114,7 @@ AUDIT = [
 NOTIFYING = [
     path("settings/notify/", notifications.notify, name="notify"),
     path("settings/notify/<number:pk>/", notifications.webhook, name="notify-one"),
-    path("settings/notify/<number:pk>/<str:what>/", notifications.change_webhook, name="notify-act"),
+    path("settings/notify/<number:pk>/<str:action>/", notifications.change_webhook, name="notify-act"),
     path("settings/notify/deliveries/<number:pk>/", notifications.delivery, name="notify-delivery"),
     path("settings/notify/deliveries/<number:pk>/again/", notifications.resend_delivery, name="notify-again"),
 ]
@@ -122,7 +122,7 @@ NOTIFYING = [
 PEOPLE = [
     path("settings/people/", accounts.people, name="people"),
     path("settings/people/<number:pk>/", accounts.person, name="person"),
-    path("settings/people/<number:pk>/<str:what>/", accounts.change_access, name="person-act"),
+    path("settings/people/<number:pk>/<str:action>/", accounts.change_access, name="person-act"),
     path("settings/password/", accounts.password, name="password"),
 ]
 

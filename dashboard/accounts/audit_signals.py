@@ -31,15 +31,20 @@ Group.save = transaction.atomic(Group.save)  # type: ignore[method-assign]
 def record_as_one_act(act: str, name: str) -> Iterator[None]:
     """Tell what happens inside to the person of that name as one act, with what was and is, if anything changed."""
     with transaction.atomic():
-        was = _read_state(name)
+        before = _read_state(name)
         token = _grouped_person.set(name)
         try:
             yield
         finally:
             _grouped_person.reset(token)
-        now = _read_state(name)
-        if was != now:
-            write(Act(act, detail={"person": name} | (_find_differences(was, now) if was else _without_name(now))))
+        after = _read_state(name)
+        if before != after:
+            write(
+                Act(
+                    act,
+                    detail={"person": name} | (_find_differences(before, after) if before else _without_name(after)),
+                )
+            )
 
 
 def _read_state(name: str) -> dict[str, Any]:
@@ -61,8 +66,8 @@ def _describe_sign_in_method(person: User) -> str:
     return "by password" if person.has_usable_password() else "by link"
 
 
-def _find_differences(was: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-    return {name: {"was": was.get(name), "is": value} for name, value in now.items() if was.get(name) != value}
+def _find_differences(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    return {name: {"was": before.get(name), "is": value} for name, value in after.items() if before.get(name) != value}
 
 
 def _without_name(state: dict[str, Any]) -> dict[str, Any]:
@@ -81,8 +86,8 @@ def _sort_names(rows: Iterable[Any]) -> list[str]:
 def _remember_stored_person(sender: Any, instance: User, update_fields: Any = None, **rest: Any) -> None:
     """Remember what is stored, for whoever is about to be saved; a sign-in alone changes nothing of who may do what."""
     concerned = update_fields is None or {*FLAGS, "password"} & set(update_fields)
-    stored = concerned and instance.pk and instance.get_username() != _grouped_person.get()
-    instance._before = User.objects.filter(pk=instance.pk).first() if stored else None  # type: ignore[attr-defined]
+    has_stored_row = concerned and instance.pk and instance.get_username() != _grouped_person.get()
+    instance._before = User.objects.filter(pk=instance.pk).first() if has_stored_row else None  # type: ignore[attr-defined]
 
 
 @receiver(post_save, sender=User)
@@ -159,19 +164,19 @@ def record_membership_change(
     through = {field.related_model: field.name for field in sender._meta.fields if field.related_model}
     rows = sender.objects.filter(**{through[type(instance)]: instance})
     rows = rows.filter(**{f"{through[model]}__in": pk_set}) if pk_set is not None else rows
-    ours, theirs = (model, type(instance)) if reverse else (type(instance), model)
-    touched: dict[int, set[int]] = {}
-    for mine, other in rows.values_list(through[ours], through[theirs]):
-        touched.setdefault(mine, set()).add(other)
-    for one in ours.objects.filter(pk__in=touched):
-        if word == "person" and str(one) == _grouped_person.get():
+    own_model, other_model = (model, type(instance)) if reverse else (type(instance), model)
+    changed_pks: dict[int, set[int]] = {}
+    for own_pk, other_pk in rows.values_list(through[own_model], through[other_model]):
+        changed_pks.setdefault(own_pk, set()).add(other_pk)
+    for owner in own_model.objects.filter(pk__in=changed_pks):
+        if word == "person" and str(owner) == _grouped_person.get():
             continue
-        changed = set(_sort_names(theirs.objects.filter(pk__in=touched[one.pk])))
+        changed = set(_sort_names(other_model.objects.filter(pk__in=changed_pks[owner.pk])))
         write(
             Act(
                 act,
-                detail={word: str(one)}
-                | _describe_membership_change(set(_sort_names(getattr(one, side).all())), changed, action),
+                detail={word: str(owner)}
+                | _describe_membership_change(set(_sort_names(getattr(owner, side).all())), changed, action),
             )
         )
 

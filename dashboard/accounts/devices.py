@@ -36,7 +36,7 @@ def set_device_cookie(request: HttpRequest, response: HttpResponse, person: int)
 
 def _read_cookie(request: HttpRequest) -> tuple[str, list[int]]:
     try:
-        said: Any = signing.loads(request.COOKIES.get(settings.DEVICE_COOKIE_NAME, ""), salt=SALT, max_age=MAX_AGE)
-        return str(said["id"]), [int(pk) for pk in said["people"]]
+        content: Any = signing.loads(request.COOKIES.get(settings.DEVICE_COOKIE_NAME, ""), salt=SALT, max_age=MAX_AGE)
+        return str(content["id"]), [int(pk) for pk in content["people"]]
     except (signing.BadSignature, KeyError, TypeError, ValueError):
         return "", []

@@ -56,8 +56,8 @@ def create_person(name: str, *, role: str, password: str = "", groups: Collectio
         raise ValueError(" ".join(wrong.messages)) from None
     with transaction.atomic():
         lock_people()
-        if taken := users.objects.filter(username__iexact=name).first():
-            raise ValueError(f"there is a person called {taken.get_username()} already")
+        if namesake := users.objects.filter(username__iexact=name).first():
+            raise ValueError(f"there is a person called {namesake.get_username()} already")
         with audit_signals.record_as_one_act("person.created", name):
             person = users.objects.create_user(username=name, password=password or None)
             _set_groups(person, role, groups)
@@ -70,33 +70,33 @@ def assign_role(person: User, role: str) -> None:
         _set_groups(person, role, list_other_groups(person))
 
 
-def change_person(person: User, *, role: str, groups: Collection[str], seen: str, by: User) -> None:
+def change_person(person: User, *, role: str, groups: Collection[str], seen_digest: str, editor: User) -> None:
     """Give the person this role and these other groups, made where there are none.
 
     Raises LastAdmin, Stale, NotASuperuser.
     """
     with _require_remaining_admin(), audit_signals.record_as_one_act("person.changed", person.get_username()):
-        _reload_unchanged(person, seen, by)
+        _reload_unchanged(person, seen_digest, editor)
         _set_groups(person, role, groups)
 
 
-def create_sign_in_link(person: User, base: str, life: int, *, seen: str, by: User) -> str:
+def create_sign_in_link(person: User, base: str, life: int, *, seen_digest: str, editor: User) -> str:
     """Return a new sign-in link for the person; raises Stale (switched off, too), NotASuperuser."""
     with transaction.atomic():
         lock_people()
-        _reload_unchanged(person, seen, by)
+        _reload_unchanged(person, seen_digest, editor)
         if not person.is_active:
             raise StalePerson
         return sign_in_links.make_link(person, base, life)
 
 
-def set_active(person: User, active: bool, *, seen: str, by: User) -> None:
+def set_active(person: User, active: bool, *, seen_digest: str, editor: User) -> None:
     """Let the person in, or no more: open pages and sockets of theirs end within seconds.
 
     Raises LastAdmin, Stale, NotASuperuser.
     """
     with _require_remaining_admin(), audit_signals.record_as_one_act("person.changed", person.get_username()):
-        _reload_unchanged(person, seen, by)
+        _reload_unchanged(person, seen_digest, editor)
         person.is_active = active
         person.save(update_fields=["is_active"])
         if not active:
@@ -127,27 +127,27 @@ def lock_people() -> None:
     list(Group.objects.select_for_update().filter(name="admin"))
 
 
-def _reload_unchanged(person: User, seen: str, by: User) -> None:
+def _reload_unchanged(person: User, seen_digest: str, editor: User) -> None:
     """Read the person again, under the lock; raises NotASuperuser, or Stale if they are not as they were seen."""
     person.refresh_from_db()
-    if not can_change(by, person):
+    if not can_change(editor, person):
         raise NotASuperuser
-    if seen != compute_state_digest(person):
+    if seen_digest != compute_state_digest(person):
         raise StalePerson
 
 
 # ---------------------------------------------------------------- looking at people
 
 
-def can_change(by: User, person: User) -> bool:
+def can_change(editor: User, person: User) -> bool:
     """Return whether `by` may change this person, as far as superusers are protected from everyone else."""
-    return by.is_superuser or not person.is_superuser
+    return editor.is_superuser or not person.is_superuser
 
 
 def list_admins() -> QuerySet[User]:
     """Return who keeps this server: active, with the role or above all rights."""
-    kept = Q(is_superuser=True) | Q(groups__name="admin")
-    return get_user_model().objects.filter(kept, is_active=True).distinct()
+    is_admin = Q(is_superuser=True) | Q(groups__name="admin")
+    return get_user_model().objects.filter(is_admin, is_active=True).distinct()
 
 
 def is_only_admin(person: User) -> bool:
@@ -157,8 +157,8 @@ def is_only_admin(person: User) -> bool:
 
 def get_role(person: User) -> str:
     """Return the person's role; the empty string without one. Who has all rights is an admin."""
-    held = {group.name for group in person.groups.all()}
-    return "admin" if person.is_superuser else next((role for role in reversed(ROLES) if role in held), "")
+    names = {group.name for group in person.groups.all()}
+    return "admin" if person.is_superuser else next((role for role in reversed(ROLES) if role in names), "")
 
 
 def list_other_groups(person: User) -> list[str]:
@@ -168,8 +168,8 @@ def list_other_groups(person: User) -> list[str]:
 
 def compute_state_digest(person: User) -> str:
     """Return a digest of what pages change of a person: who changes it says what they saw."""
-    said = [person.pk, person.is_active, person.is_superuser, sorted(group.name for group in person.groups.all())]
-    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
+    values = [person.pk, person.is_active, person.is_superuser, sorted(group.name for group in person.groups.all())]
+    return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16]
 
 
 def _holds_permission(role: str, app: str, table: str, code: str) -> bool:

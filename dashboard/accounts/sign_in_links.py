@@ -59,8 +59,8 @@ def claim_link(token: str) -> AbstractBaseUser | None:
     if person is None:
         return None
     # Of two who press the button at the same moment, one finds the row as it read it.
-    seen = get_user_model().objects.filter(pk=person.pk, is_active=True, last_login=person.last_login)
-    return person if seen.update(last_login=timezone.now()) else None
+    unused = get_user_model().objects.filter(pk=person.pk, is_active=True, last_login=person.last_login)
+    return person if unused.update(last_login=timezone.now()) else None
 
 
 def _signature(user: AbstractBaseUser, deadline: int) -> str:

@@ -45,8 +45,8 @@ def record_failed_sign_in(
 ) -> None:
     """A sign-in failed. What was typed as a name is kept only if it is one: it may be a password."""
     name = User.normalize_username(str(credentials.get("username", ""))[:MAX_NAME])
-    typed = {"typed": name} if User.objects.filter(username=name).exists() else {}
-    write(Act("signin.refused", "nobody", detail=typed | _read_address(request)))
+    detail = {"typed": name} if User.objects.filter(username=name).exists() else {}
+    write(Act("signin.refused", "nobody", detail=detail | _read_address(request)))
 
 
 def _read_target(request: HttpRequest | None) -> str:

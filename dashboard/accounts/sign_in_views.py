@@ -52,9 +52,9 @@ class SignInView(LoginView):
 
     def get_redirect_url(self) -> str:
         """Return the page that was wanted, if it is a path of our own and no page of this module."""
-        wanted = self.request.POST.get("next", self.request.GET.get("next", ""))
-        ours = wanted.startswith("/") and url_has_allowed_host_and_scheme(wanted, allowed_hosts=None)
-        return wanted if ours and not wanted.startswith(("/login", "/logout", "/admin/log")) else ""
+        next_url = self.request.POST.get("next", self.request.GET.get("next", ""))
+        is_local = next_url.startswith("/") and url_has_allowed_host_and_scheme(next_url, allowed_hosts=None)
+        return next_url if is_local and not next_url.startswith(("/login", "/logout", "/admin/log")) else ""
 
 
 class SignOutView(LogoutView):
@@ -84,5 +84,5 @@ def redirect_to_sign_in(request: HttpRequest) -> HttpResponse:
     """Send the Django admin's visitors to our own sign-in page; 403 for who is signed in and may not go there."""
     if request.user.is_authenticated and not request.user.is_staff:
         raise PermissionDenied
-    wanted = request.GET.get("next") or reverse("admin:index")
-    return redirect(f"{settings.LOGIN_URL}?{urlencode({'next': wanted})}")
+    next_url = request.GET.get("next") or reverse("admin:index")
+    return redirect(f"{settings.LOGIN_URL}?{urlencode({'next': next_url})}")

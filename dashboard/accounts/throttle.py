@@ -72,8 +72,8 @@ class _Bucket:
 class Attempt:
     """One attempt that was let through; it counts as failed unless `succeed` or `refund` is called."""
 
-    def __init__(self, throttle: Throttle, taken: list[str], own: str) -> None:
-        self._throttle, self._taken, self._own = throttle, taken, own
+    def __init__(self, throttle: Throttle, keys: list[str], own: str) -> None:
+        self._throttle, self._taken, self._own = throttle, keys, own
 
     def succeed(self) -> None:
         """Give the tokens back, and forget what failed before under this name from here."""
@@ -100,20 +100,20 @@ class Throttle:
         with self._lock:
             now = self._clock()
             if device:
-                wanted = [(_hash_key("device", device), DEVICE)]
+                limits = [(_hash_key("device", device), DEVICE)]
             else:
                 crowded = self._settled(name, NAME, now).wait(NAME) > 0
-                wanted = [(_hash_key("pair", name + address), CROWDED if crowded else PAIR), (address, ADDRESS)]
-            found = [(self._settled(key, allowance, now), allowance) for key, allowance in wanted]
-            wait = max(bucket.wait(allowance) for bucket, allowance in found)
+                limits = [(_hash_key("pair", name + address), CROWDED if crowded else PAIR), (address, ADDRESS)]
+            buckets = [(self._settled(key, allowance, now), allowance) for key, allowance in limits]
+            wait = max(bucket.wait(allowance) for bucket, allowance in buckets)
             if wait > 0:
-                own = found[0][0]
+                own = buckets[0][0]
                 first, own.announced = not own.announced, True
                 raise TooManyAttempts(wait, first)
-            taken = [key for key, _ in wanted] + ([] if device else [name])
-            for key in taken:  # bounded, so that a name is not crowded for days after the last guess
+            keys = [key for key, _ in limits] + ([] if device else [name])
+            for key in keys:  # bounded, so that a name is not crowded for days after the last guess
                 self._buckets[key].spent = min(self._buckets[key].spent + 1, 2.0 * NAME.size)
-        return Attempt(self, taken, taken[0])
+        return Attempt(self, keys, keys[0])
 
     def clear(self) -> None:
         """Forget everything."""
@@ -130,9 +130,9 @@ class Throttle:
         bucket.settle(allowance, now)
         return bucket
 
-    def _return(self, taken: list[str], forget: str = "") -> None:
+    def _return(self, keys: list[str], forget: str = "") -> None:
         with self._lock:
-            for key in taken:
+            for key in keys:
                 bucket = self._buckets.get(key)
                 if bucket is not None:
                     bucket.spent = 0.0 if key == forget else max(0.0, bucket.spent - 1)
@@ -144,8 +144,8 @@ def _fold_name(name: str) -> str:
 
 
 def _hash_key(kind: str, value: str) -> str:
-    said = value.encode("utf-8", "surrogatepass")
-    return salted_hmac(f"toolcards.throttle.{kind}", said, algorithm="sha256").hexdigest()
+    content = value.encode("utf-8", "surrogatepass")
+    return salted_hmac(f"toolcards.throttle.{kind}", content, algorithm="sha256").hexdigest()
 
 
 sign_ins = Throttle()

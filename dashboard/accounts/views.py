@@ -70,11 +70,11 @@ def people(request: HttpRequest) -> HttpResponse:
         return _render_people(request, InviteForm(initial={"role": "viewer"}))
     form = InviteForm(request.POST)
     if not is_freshly_signed_in(request):
-        return _render_people(request, form, told=SIGN_IN, status=401)
+        return _render_people(request, form, message=SIGN_IN, status=401)
     if form.is_valid():
-        said = form.cleaned_data
+        form_data = form.cleaned_data
         try:
-            person = keeping.create_person(said["name"], role=said["role"], groups=said["groups"])
+            person = keeping.create_person(form_data["name"], role=form_data["role"], groups=form_data["groups"])
             return _render_person(
                 request, person, link=_issue_link(request, person, keeping.compute_state_digest(person))
             )
@@ -83,11 +83,11 @@ def people(request: HttpRequest) -> HttpResponse:
     return _render_people(request, form, status=422)
 
 
-def _render_people(request: HttpRequest, form: InviteForm, *, told: str = "", status: int = 200) -> HttpResponse:
+def _render_people(request: HttpRequest, form: InviteForm, *, message: str = "", status: int = 200) -> HttpResponse:
     rows = get_user_model().objects.prefetch_related("groups").order_by("-is_active", "username")[:SHOWN]
     context = {
         "rows": [(row, keeping.get_role(row), keeping.list_other_groups(row)) for row in rows],
-        "form": form, "fresh": is_freshly_signed_in(request), "told": told,
+        "form": form, "fresh": is_freshly_signed_in(request), "told": message,
     }  # fmt: skip
     return render(request, "people/people.html", context, status=status)
 
@@ -99,47 +99,53 @@ def _render_people(request: HttpRequest, form: InviteForm, *, told: str = "", st
 @needs(RIGHT)
 def person(request: HttpRequest, pk: int) -> HttpResponse:
     """One person; POST gives another role and other groups."""
-    found = get_object_or_404(get_user_model(), pk=pk)
+    person = get_object_or_404(get_user_model(), pk=pk)
     if request.method != "POST":
-        return _render_person(request, found)
+        return _render_person(request, person)
     form = PersonForm(request.POST)
     if not is_freshly_signed_in(request):
-        return _render_person(request, found, told=SIGN_IN, status=401)
+        return _render_person(request, person, message=SIGN_IN, status=401)
     if not form.is_valid():
-        return _render_person(request, found, form=form, status=422)
-    said = form.cleaned_data
+        return _render_person(request, person, form=form, status=422)
+    form_data = form.cleaned_data
     return _apply_change(
-        request, found, lambda seen: keeping.change_person(found, **said, seen=seen, by=request.user), "is changed"
+        request,
+        person,
+        lambda seen_digest: keeping.change_person(person, **form_data, seen_digest=seen_digest, editor=request.user),
+        "is changed",
     )
 
 
 @require_POST
 @needs(RIGHT)
-def change_access(request: HttpRequest, pk: int, what: str) -> HttpResponse:
+def change_access(request: HttpRequest, pk: int, action: str) -> HttpResponse:
     """Switch a person off or on, or give them a new sign-in link."""
-    if what not in {"link", "on", "off"}:
+    if action not in {"link", "on", "off"}:
         raise Http404
-    found = get_object_or_404(get_user_model(), pk=pk)
+    person = get_object_or_404(get_user_model(), pk=pk)
     if not is_freshly_signed_in(request):
-        return _render_person(request, found, told=SIGN_IN, status=401)
-    if what != "link":
-        on = what == "on"
-        told = "may come in again" if on else "is switched off, and out of all sessions"
+        return _render_person(request, person, message=SIGN_IN, status=401)
+    if action != "link":
+        on = action == "on"
+        message = "may come in again" if on else "is switched off, and out of all sessions"
         return _apply_change(
-            request, found, lambda seen: keeping.set_active(found, on, seen=seen, by=request.user), told
+            request,
+            person,
+            lambda seen_digest: keeping.set_active(person, on, seen_digest=seen_digest, editor=request.user),
+            message,
         )
-    made: list[str] = []
-    refused = _try_change(request, found, lambda seen: made.append(_issue_link(request, found, seen)))
-    return refused or _render_person(request, found, link=made[0])
+    links: list[str] = []
+    response = _try_change(request, person, lambda seen_digest: links.append(_issue_link(request, person, seen_digest)))
+    return response or _render_person(request, person, link=links[0])
 
 
-def _apply_change(request: HttpRequest, found: Any, do: Callable[[str], None], told: str) -> HttpResponse:
+def _apply_change(request: HttpRequest, person: Any, do: Callable[[str], None], message: str) -> HttpResponse:
     """Do it for who saw the person as they are, and say what came of it."""
-    refused = _try_change(request, found, do)
-    if refused is not None:
-        return refused
-    messages.success(request, f"{found.get_username()} {told}.")
-    return redirect("person", found.pk)
+    response = _try_change(request, person, do)
+    if response is not None:
+        return response
+    messages.success(request, f"{person.get_username()} {message}.")
+    return redirect("person", person.pk)
 
 
 _REFUSALS: dict[type[Exception], tuple[str, int]] = {
@@ -147,26 +153,27 @@ _REFUSALS: dict[type[Exception], tuple[str, int]] = {
 }  # fmt: skip
 
 
-def _try_change(request: HttpRequest, found: Any, do: Callable[[str], None]) -> HttpResponse | None:
+def _try_change(request: HttpRequest, person: Any, do: Callable[[str], None]) -> HttpResponse | None:
     """Do it with what the form says was seen; return the page that says why not, None once it is done."""
     try:
         do(request.POST.get("seen", ""))
     except tuple(_REFUSALS) as refused:
         message, status = _REFUSALS[type(refused)]
-        return _render_person(request, get_user_model().objects.get(pk=found.pk), told=message, status=status)
+        return _render_person(request, get_user_model().objects.get(pk=person.pk), message=message, status=status)
     return None
 
 
 def _render_person(
-    request: HttpRequest, found: Any, *, form: PersonForm | None = None, link: str = "", told: str = "",
+    request: HttpRequest, person: Any, *, form: PersonForm | None = None, link: str = "", message: str = "",
     status: int = 200,
 ) -> HttpResponse:  # fmt: skip
-    said = {"role": keeping.get_role(found) or "viewer", "groups": keeping.list_other_groups(found)}
+    initial = {"role": keeping.get_role(person) or "viewer", "groups": keeping.list_other_groups(person)}
     context = {
-        "person": found, "role": keeping.get_role(found), "groups": said["groups"],
-        "seen": keeping.compute_state_digest(found),
-        "form": form or PersonForm(initial=said), "link": link, "told": told, "fresh": is_freshly_signed_in(request),
-        "only_admin": keeping.is_only_admin(found), "protected": not keeping.can_change(request.user, found),
+        "person": person, "role": keeping.get_role(person), "groups": initial["groups"],
+        "seen": keeping.compute_state_digest(person),
+        "form": form or PersonForm(initial=initial), "link": link, "told": message,
+        "fresh": is_freshly_signed_in(request),
+        "only_admin": keeping.is_only_admin(person), "protected": not keeping.can_change(request.user, person),
     }  # fmt: skip
     answer = render(request, "people/person.html", context, status=status)
     if link:
@@ -174,10 +181,12 @@ def _render_person(
     return answer
 
 
-def _issue_link(request: HttpRequest, found: Any, seen: str) -> str:
+def _issue_link(request: HttpRequest, person: Any, seen_digest: str) -> str:
     origins = settings.TOOLCARDS.origins
     base = str(origins[0]) if origins else request.build_absolute_uri("/").rstrip("/")
-    return keeping.create_sign_in_link(found, base, sign_in_links.INVITATION_SECONDS, seen=seen, by=request.user)
+    return keeping.create_sign_in_link(
+        person, base, sign_in_links.INVITATION_SECONDS, seen_digest=seen_digest, editor=request.user
+    )
 
 
 # ---------------------------------------------------------------- oneself

@@ -88,8 +88,8 @@ class ApprovalAdmin(ReadOnlyAdmin):
     def shown_card(self, approval: Approval) -> str:
         """The call's whole card."""
         call = approval.call
-        said = build_call_json(call.as_shown_card(), run=approval.run.name, id=call.public_id)
-        return indent_json(json.dumps(said, default=str))
+        payload = build_call_json(call.as_shown_card(), run=approval.run.name, id=call.public_id)
+        return indent_json(json.dumps(payload, default=str))
 
     @admin.action(description="Approve selected calls", permissions=["vote"])
     def approve(self, request: HttpRequest, chosen: QuerySet[Approval]) -> None:
@@ -102,15 +102,15 @@ class ApprovalAdmin(ReadOnlyAdmin):
         self._vote(request, chosen, "deny")
 
     def _vote(self, request: HttpRequest, chosen: QuerySet[Approval], decision: str) -> None:
-        done = 0
+        count = 0
         for approval in chosen.order_by("requested_at"):
             try:
                 gate.vote(request.user, _build_ballot(request, approval.pk, decision))
-                done += 1
+                count += 1
             except RequestRefused as refused:
                 self.message_user(request, f"{approval.pk}: {refused.message}", messages.WARNING)
-        if done:
-            self.message_user(request, f"{decision}: {done} {'call' if done == 1 else 'calls'}.", messages.SUCCESS)
+        if count:
+            self.message_user(request, f"{decision}: {count} {'call' if count == 1 else 'calls'}.", messages.SUCCESS)
 
 
 def _build_ballot(request: HttpRequest, approval: str, decision: str) -> Ballot:

@@ -88,8 +88,8 @@ class AgentKeyAdmin(admin.ModelAdmin):
 
     def save_model(self, request: HttpRequest, obj: AgentKey, form: Any, change: bool) -> None:
         """Issue the key; its secret lives as long as this request."""
-        said = form.cleaned_data
-        key, obj.secret = AgentKey.objects.issue(said["name"], tuple(said["scopes"]))  # type: ignore[attr-defined]
+        form_data = form.cleaned_data
+        key, obj.secret = AgentKey.objects.issue(form_data["name"], tuple(form_data["scopes"]))  # type: ignore[attr-defined]
         obj.__dict__.update({name: value for name, value in key.__dict__.items() if name != "_state"})
         obj._state.adding = False
 
@@ -106,5 +106,5 @@ class AgentKeyAdmin(admin.ModelAdmin):
     @admin.action(description="Revoke selected keys", permissions=["revoke"])
     def revoke(self, request: HttpRequest, chosen: QuerySet[AgentKey]) -> None:
         """End each; open connections close within seconds."""
-        ended = chosen.filter(revoked_at=None).update(revoked_at=timezone.now())
-        self.message_user(request, f"Revoked: {ended}. Open connections close within seconds.")
+        count = chosen.filter(revoked_at=None).update(revoked_at=timezone.now())
+        self.message_user(request, f"Revoked: {count}. Open connections close within seconds.")

@@ -28,10 +28,10 @@ def format_time(seconds: float) -> str:
 def indent_json(text: str) -> str:
     """Return stored JSON with its lines indented, as text."""
     try:
-        shown = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+        indented = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
     except ValueError:
-        shown = text
-    return format_html("<pre>{}</pre>", safe_text.mark_html(shown[:200_000]))
+        indented = text
+    return format_html("<pre>{}</pre>", safe_text.mark_html(indented[:200_000]))
 
 
 def _mask_fact(fact: str) -> str:
@@ -150,8 +150,8 @@ class ToolCallAdmin(ReadOnlyAdmin):
     @admin.display(description="card")
     def shown_card(self, call: ToolCall) -> str:
         """The whole card, as the API gives it."""
-        said = build_call_json(call.as_shown_card(), run=call.run.name, id=call.public_id)
-        return indent_json(json.dumps(said, default=str))
+        payload = build_call_json(call.as_shown_card(), run=call.run.name, id=call.public_id)
+        return indent_json(json.dumps(payload, default=str))
 
 
 @admin.register(Event)

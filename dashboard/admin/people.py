@@ -22,19 +22,19 @@ class ProtectedForm(UserChangeForm):
 
     def clean(self) -> dict[str, Any]:
         """Refuse to take away what makes this person the only admin."""
-        said = super().clean() or self.cleaned_data
+        form_data = super().clean() or self.cleaned_data
         roles.lock_people()
-        others = User.objects.exclude(pk=self.instance.pk)
-        if others.filter(username__iexact=said.get("username", "")).exists():
+        other_people = User.objects.exclude(pk=self.instance.pk)
+        if other_people.filter(username__iexact=form_data.get("username", "")).exists():
             raise ValidationError({"username": "Another account has this name, apart from case."})
-        if roles.is_only_admin(User.objects.get(pk=self.instance.pk)) and not self._keeps(said):
+        if roles.is_only_admin(User.objects.get(pk=self.instance.pk)) and not self._keeps(form_data):
             raise ValidationError("This is the only admin. Make somebody else admin first.")
-        return dict(said)
+        return dict(form_data)
 
-    def _keeps(self, said: dict[str, Any]) -> bool:
-        above = said.get("is_superuser", self.instance.is_superuser)
-        named = {group.name for group in said.get("groups", ())}
-        return bool(said.get("is_active", True) and (above or "admin" in named))
+    def _keeps(self, form_data: dict[str, Any]) -> bool:
+        above = form_data.get("is_superuser", self.instance.is_superuser)
+        group_names = {group.name for group in form_data.get("groups", ())}
+        return bool(form_data.get("is_active", True) and (above or "admin" in group_names))
 
 
 class _FreshSignInAdmin:
@@ -54,10 +54,10 @@ class _FreshSignInAdmin:
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """With a fresh sign-in; never the only admin, nor the roles themselves."""
-        kept = (isinstance(obj, User) and roles.is_only_admin(obj)) or (
+        is_protected = (isinstance(obj, User) and roles.is_only_admin(obj)) or (
             isinstance(obj, Group) and obj.name in roles.ROLES
         )
-        may = not kept and _is_within_reach(request, obj) and is_freshly_signed_in(request)
+        may = not is_protected and _is_within_reach(request, obj) and is_freshly_signed_in(request)
         return may and super().has_delete_permission(request, obj)  # type: ignore[misc]
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
@@ -96,5 +96,5 @@ class RoleAdmin(_FreshSignInAdmin, GroupAdmin):
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """A role keeps its name."""
-        named = ("name",) if obj is not None and obj.name in roles.ROLES else ()
-        return (*super().get_readonly_fields(request, obj), *named)
+        name_field = ("name",) if obj is not None and obj.name in roles.ROLES else ()
+        return (*super().get_readonly_fields(request, obj), *name_field)

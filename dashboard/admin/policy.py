@@ -61,8 +61,8 @@ class DraftRuleAdmin(admin.ModelAdmin):
 
     def save_model(self, request: HttpRequest, obj: DraftRule, form: Any, change: bool) -> None:
         """Save through policy's own door."""
-        saved = policy_store.save_rule(form.rule, author=request.user.get_username(), instead_of=form.instead_of)
-        obj.__dict__.update({name: value for name, value in saved.__dict__.items() if name != "_state"})
+        rule = policy_store.save_rule(form.rule, author=request.user.get_username(), instead_of=form.instead_of)
+        obj.__dict__.update({name: value for name, value in rule.__dict__.items() if name != "_state"})
         obj._state.adding = False
 
     def delete_model(self, request: HttpRequest, obj: DraftRule) -> None:

@@ -32,13 +32,13 @@ FILTERS = {"act": "act__startswith", "person": "actor", "run": "run", "call": "c
 def audit(request: HttpRequest) -> HttpResponse:
     """The newest rows first, a page at a time."""
     names = (*FILTERS, "about", "since", "until", "before")
-    given = {name: request.GET.get(name, "").strip()[:200] for name in names}
-    rows = list(filter_rows(given).order_by("-seq")[: PAGE + 1])
+    filters = {name: request.GET.get(name, "").strip()[:200] for name in names}
+    rows = list(filter_rows(filters).order_by("-seq")[: PAGE + 1])
     sources = _find_source_names(rows)
     context = {
         "rows": [(row, sources.get(row.call.partition("-")[0], "")) for row in rows[:PAGE]],
         "next": rows[PAGE - 1].seq if len(rows) > PAGE else None,
-        "given": given,
+        "given": filters,
         "verified": verification.last(),
         "since": _count_new_rows(verification.last()),
         "copies": _list_copies(),
@@ -49,7 +49,7 @@ def audit(request: HttpRequest) -> HttpResponse:
 
 def _list_copies() -> list[dict[str, Any]]:
     """Return where copies of the trail's end go, and what each place got from this process."""
-    known = [
+    places = [
         (name, anchor_copies.destinations.get(name, anchor_copies.Destination()))
         for name in settings.TOOLCARDS.audit_copy
     ]
@@ -60,13 +60,13 @@ def _list_copies() -> list[dict[str, Any]]:
             "at": place.number and place.at,
             "trouble": place.trouble,
         }
-        for name, place in known
+        for name, place in places
     ]
 
 
 def _find_source_names(rows: list[AuditRow]) -> dict[str, str]:
     """Return the names of the sources by run number, for rows about a call: a run's name alone may be of several."""
-    numbers = {named[0] for row in rows if (named := url_helpers.read_public_id(row.call))}
+    numbers = {call_id[0] for row in rows if (call_id := url_helpers.read_public_id(row.call))}
     return {str(pk): name for pk, name in Run.objects.filter(pk__in=numbers).values_list("pk", "source__name")}
 
 
@@ -75,28 +75,28 @@ def _count_new_rows(verified: verification.Verified | None) -> int:
     return AuditRow.objects.filter(seq__gt=verified.finding.seq).count() if verified else 0
 
 
-def filter_rows(given: dict[str, str]) -> AuditQuerySet:
+def filter_rows(filters: dict[str, str]) -> AuditQuerySet:
     """Return the rows that fit; what is no time or number is left out of account."""
     rows = AuditRow.objects.all()
     for name, lookup in FILTERS.items():
-        if given.get(name):
-            rows = rows.filter(**{lookup: given[name]})
-    if given.get("about"):  # details are JSON in ASCII
-        rows = rows.filter(detail__contains=json.dumps(given["about"])[1:-1])
-    if (since := _parse_time(given.get("since", ""))) is not None:
+        if filters.get(name):
+            rows = rows.filter(**{lookup: filters[name]})
+    if filters.get("about"):  # details are JSON in ASCII
+        rows = rows.filter(detail__contains=json.dumps(filters["about"])[1:-1])
+    if (since := _parse_time(filters.get("since", ""))) is not None:
         rows = rows.filter(at__gte=since)
-    if (until := _parse_time(given.get("until", ""))) is not None:
+    if (until := _parse_time(filters.get("until", ""))) is not None:
         rows = rows.filter(at__lte=until)
-    before = url_helpers.read_number(given.get("before", ""))
+    before = url_helpers.read_number(filters.get("before", ""))
     return rows if before is None else rows.filter(seq__lt=before)
 
 
 def _parse_time(text: str) -> int | None:
     try:
-        at = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 @require_POST
@@ -118,24 +118,24 @@ def export_trail(request: HttpRequest) -> StreamingHttpResponse:
 
 def _stream_lines() -> Iterator[str]:
     for row in AuditRow.objects.order_by("seq").iterator(chunk_size=2_000):
-        said: dict[str, Any] = row.said | {"detail": row.details, "key": row.key, "prev": row.prev, "hash": row.hash}
-        yield json.dumps(said, separators=(",", ":")) + "\n"
+        payload: dict[str, Any] = row.said | {"detail": row.details, "key": row.key, "prev": row.prev, "hash": row.hash}
+        yield json.dumps(payload, separators=(",", ":")) + "\n"
 
 
 @require_POST
 @needs(REVEAL)
 def reveal_call(request: HttpRequest, public_id: str) -> HttpResponse:
     """Show one call with nothing masked, to this person, now; that they looked is written down first."""
-    named = url_helpers.read_public_id(public_id)
-    if named is None:
+    call_id = url_helpers.read_public_id(public_id)
+    if call_id is None:
         raise Http404
-    run, ordinal = named
+    run, ordinal = call_id
     call = ToolCall.objects.select_related("run", "run__source").filter(run_id=run, ordinal=ordinal).first()
     if call is None:
         raise Http404
     detail = {"call_id": call.call_id, "tool": call.tool}
     write(Act("reveal", "human", request.user.get_username(), call.run.name, call.public_id, detail=detail))
-    shown = mark_safe(rendering.render_uncached(call, full=True, masked=False))  # noqa: S308 - our own template's output
-    answer = render(request, "audit/revealed.html", {"call": call, "card": shown})
+    html = mark_safe(rendering.render_uncached(call, full=True, masked=False))  # noqa: S308 - our own template's output
+    answer = render(request, "audit/revealed.html", {"call": call, "card": html})
     answer["Cache-Control"] = "no-store, private"
     return answer

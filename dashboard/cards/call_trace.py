@@ -55,16 +55,16 @@ def _build_line(run: Run, step: Step) -> TraceLine:
 
 
 def _describe_details(step: Step) -> list[tuple[str, str]]:
-    said: list[tuple[str, str]] = []
+    details: list[tuple[str, str]] = []
     if step.code:
-        said.append(
+        details.append(
             ("code", f"{step.code} ({error_codes.title(step.code)})" if error_codes.title(step.code) else step.code)
         )
     for name, value in (step.more or {}).items():
         if value in (None, "", 0, []) and name not in {"results"}:
             continue
-        said.append((name.replace("_", " "), _format_detail(name, value)))
-    return said
+        details.append((name.replace("_", " "), _format_detail(name, value)))
+    return details
 
 
 def _format_detail(name: str, value: Any) -> str:
@@ -73,6 +73,6 @@ def _format_detail(name: str, value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(str(part) for part in value.values() if part)
     if isinstance(value, list):
-        shown = ", ".join(str(part) for part in value[:20])
-        return f"{shown} and {len(value) - 20} more" if len(value) > 20 else shown
+        text = ", ".join(str(part) for part in value[:20])
+        return f"{text} and {len(value) - 20} more" if len(value) > 20 else text
     return str(value)

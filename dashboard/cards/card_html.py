@@ -34,7 +34,7 @@ class CardHtml:
     def attributes(self) -> SafeString:
         """The attributes of the card's article; the first five are the public contract."""
         call, face, card, look = self.call, self.face, self.face.card, self.face.look
-        named = {
+        values = {
             "id": self.dom, "class": "card full" if face.full else "card", "data-call-id": mark_text(card.call_id),
             "data-run": mark_text(call.run.name), "data-state": card.state or ToolCallState.INPUT_STREAMING,
             "data-rev": card.rev, "data-seq": card.seq, "data-ordinal": card.ordinal, "data-pk": call.pk,
@@ -42,16 +42,16 @@ class CardHtml:
             "data-requested": face.requested_ms, "data-st": look.st, "aria-labelledby": f"{self.dom}-h", "tabindex": -1,
         }  # fmt: skip
         if card.waiting:
-            named |= {"data-queue": face.queue, "data-risk": face.risk.level}
+            values |= {"data-queue": face.queue, "data-risk": face.risk.level}
         if face.took:
-            named["data-took"] = round(face.took * 1000)
+            values["data-took"] = round(face.took * 1000)
         if card.soft:
-            named["data-soft"] = mark_text(card.cause or "")
+            values["data-soft"] = mark_text(card.cause or "")
         flags = {
             "data-waiting": card.waiting, "data-moving": look.live and not card.finished, "data-full": face.full,
         }  # fmt: skip
-        said = [f'{name}="{escape(str(value))}"' for name, value in named.items()]
-        return _to_html(" ".join(said + [name for name in flags if flags[name]]))
+        parts = [f'{name}="{escape(str(value))}"' for name, value in values.items()]
+        return _to_html(" ".join(parts + [name for name in flags if flags[name]]))
 
     @property
     def head(self) -> SafeString:
@@ -82,8 +82,8 @@ class CardHtml:
         if not self.face.segments:
             return ""
         rects = "".join(
-            f'<rect class="{escape(one.part)}" x="{escape(str(one.x))}" y="0" width="{escape(str(one.width))}"'
-            ' height="6"/>' for one in self.face.segments
+            f'<rect class="{escape(segment.part)}" x="{escape(str(segment.x))}" y="0"'
+            f' width="{escape(str(segment.width))}" height="6"/>' for segment in self.face.segments
         )  # fmt: skip
         return (
             '<svg class="strip" viewBox="0 0 100 6" preserveAspectRatio="none" role="img"'
@@ -124,15 +124,15 @@ class CardHtml:
                 f"<div><dt>{mark_html(name)}</dt><dd><pre>{mark_html(value)}</pre></dd></div>"
                 for name, value in body.rows
             )
-            shown = f'<dl class="args">{rows}</dl>'
+            html = f'<dl class="args">{rows}</dl>'
         else:
             text = mark_html(body.text) if body.text else '""'
-            shown = f'<pre class="text">{text}</pre>'
+            html = f'<pre class="text">{text}</pre>'
         if not body.left:
-            return shown
+            return html
         url = escape(url_helpers.build_call_url(self.call.public_id))
         return (
-            f'{shown}<p class="more"><a href="{url}">Open all {body.size}'
+            f'{html}<p class="more"><a href="{url}">Open all {body.size}'
             f' characters</a> <span class="muted">{body.left} not shown here</span></p>'
         )
 
@@ -148,27 +148,27 @@ class CardHtml:
     def meta(self) -> SafeString:
         """The small print: whose call it is, in which run, when, and how long its parts took."""
         face, card, run = self.face, self.face.card, self.call.run
-        said = [f'<span class="source" title="Source">{mark_html(run.source.name)}</span>']
-        said += [f'<span class="path">{mark_html(face.path)}</span>'] if face.path else []
-        said.append(f'<a class="runlink" href="{escape(run.url)}">{mark_html(run.name)}</a>')
-        told = (
+        parts = [f'<span class="source" title="Source">{mark_html(run.source.name)}</span>']
+        parts += [f'<span class="path">{mark_html(face.path)}</span>'] if face.path else []
+        parts.append(f'<a class="runlink" href="{escape(run.url)}">{mark_html(run.name)}</a>')
+        times = (
             f"step {card.step}" if card.step else "",
             f"attempt {card.attempt}" if card.attempt > 1 else "",
             f"from {card.tool.source}" if card.tool.source else "",
             "run by the model provider" if card.provider_executed else "",
         )
-        said += [f"<span>{mark_html(text)}</span>" for text in told if text]
+        parts += [f"<span>{mark_html(text)}</span>" for text in times if text]
         if clock := _render_clock_time(card.times.started):
-            said.append(f"<span>{clock}</span>")
+            parts.append(f"<span>{clock}</span>")
         if face.durations:
-            said.append(f'<span class="lengths">{escape(face.durations)}</span>')
-        return _to_html("".join(said))
+            parts.append(f'<span class="lengths">{escape(face.durations)}</span>')
+        return _to_html("".join(parts))
 
 
 @lru_cache(maxsize=4_096)
-def _render_clock_time(at: float) -> str:
+def _render_clock_time(epoch: float) -> str:
     """A card's time is drawn at every tick, and is the same at each."""
-    return str(render_time(at))
+    return str(render_time(epoch))
 
 
 def _to_html(text: str) -> SafeString:

@@ -112,18 +112,18 @@ class CardView:
         card = self.card
         if not card.repair:
             return []
-        named = [("-", card.original_tool), ("+", card.tool.name)] if card.original_tool else []
+        tool_names = [("-", card.original_tool), ("+", card.tool.name)] if card.original_tool else []
         if card.original_input is None or same(card.original_input, card.shown_input):
-            return named
-        return [*named, *payload_view.diff_lines(card.original_input, card.shown_input)]
+            return tool_names
+        return [*tool_names, *payload_view.diff_lines(card.original_input, card.shown_input)]
 
     @property
     def changed_by(self) -> str:
         """Who changed the input."""
         if self.card.repair != "edited":
             return f"Input repaired ({self.card.repair}) before anything ran"
-        by = self.card.approval.by if self.card.approval else None
-        return f"Edited by {labels.describe_actor(by)}"
+        actor = self.card.approval.by if self.card.approval else None
+        return f"Edited by {labels.describe_actor(actor)}"
 
     @cached_property
     def proposed(self) -> list[tuple[str, str]]:
@@ -152,8 +152,8 @@ class CardView:
     @property
     def would(self) -> list[str]:
         """What rules that only watch would have done."""
-        said = self.card.decision.would if self.card.decision else ()
-        return [f"{one.get('rule', 'a rule')} would have said {one.get('effect', '?')}" for one in said]
+        monitored = self.card.decision.would if self.card.decision else ()
+        return [f"{effect.get('rule', 'a rule')} would have said {effect.get('effect', '?')}" for effect in monitored]
 
     @property
     def answered_by(self) -> str:
@@ -198,10 +198,10 @@ class CardView:
         error = self.card.error
         if error is None:
             return []
-        said = [("Try again?", labels.describe_retry(error)), ("Whose fault", labels.describe_cause(error))]
+        facts = [("Try again?", labels.describe_retry(error)), ("Whose fault", labels.describe_cause(error))]
         wait = f"{error.after_ms / 1000:g} s" if error.after_ms else ""
-        said += [("Wait first", wait), ("Code", error.code), ("Phase", error.phase)]
-        return [(name, value) for name, value in said if value]
+        facts += [("Wait first", wait), ("Code", error.code), ("Phase", error.phase)]
+        return [(name, value) for name, value in facts if value]
 
     @property
     def error_title(self) -> str:
@@ -272,8 +272,8 @@ class CardView:
     @property
     def offers(self) -> str:
         """What a person may do beside yes and no."""
-        said = ["Remember the answer"] * bool(self.grants) + ["edit the input"] * bool(self._terms.get("editable"))
-        text = ", or ".join(said)
+        options = ["Remember the answer"] * bool(self.grants) + ["edit the input"] * bool(self._terms.get("editable"))
+        text = ", or ".join(options)
         return text[:1].upper() + text[1:]
 
     @property
@@ -301,9 +301,9 @@ class CardView:
     def took(self) -> float | None:
         """How many seconds the whole call took, once it is over."""
         times = self.card.times
-        begun = times.started or times.available or times.requested
-        over = self.card.finished and begun and times.finished
-        return max(0.0, times.finished - begun) if over else None
+        started = times.started or times.available or times.requested
+        over = self.card.finished and started and times.finished
+        return max(0.0, times.finished - started) if over else None
 
     @property
     def total(self) -> str:
@@ -316,8 +316,8 @@ class CardView:
         times, state = self.card.times, self.card.state
         if self.card.finished or self.card.awaiting_client or not self.look.live:
             return 0.0
-        asked = times.requested if state is S.APPROVAL_REQUESTED else 0.0
-        return round(asked or times.available or times.started, 3)
+        requested = times.requested if state is S.APPROVAL_REQUESTED else 0.0
+        return round(requested or times.available or times.started, 3)
 
     @property
     def requested_ms(self) -> int:

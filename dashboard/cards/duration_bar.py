@@ -27,14 +27,14 @@ def compute_segments(card: Card) -> list[Segment]:
     parts = [(name, length) for name, length in _list_phases(card) if length is not None and length > 0]
     total = sum(length for _, length in parts) or 1
     widths = [max(2.0, length / total * 100) for _, length in parts]
-    drawn, x = [], 0.0
+    segments, x = [], 0.0
     for (name, length), width in zip(parts, widths, strict=True):
         share = width / sum(widths) * 100
-        drawn.append(
+        segments.append(
             Segment(name, round(x, 1), round(share, 1), f"{_PHASE_WORDS[name]} {url_helpers.format_duration(length)}")
         )
         x += share
-    return drawn
+    return segments
 
 
 def _list_phases(card: Card) -> list[tuple[str, float | None]]:

@@ -49,8 +49,8 @@ def list_event_lines(call: ToolCall) -> list[EventLine]:
 
 def _build_line(event: Event, fact: Any) -> EventLine:
     tell = _DESCRIBE.get(type(fact), _describe_by_type)
-    text, said, st = tell(fact)
-    return EventLine(event.at, event.seq, text, redactor().text(said)[:400], st, event.applied)
+    text, quote, st = tell(fact)
+    return EventLine(event.at, event.seq, text, redactor().text(quote)[:400], st, event.applied)
 
 
 Description = tuple[str, str, str]
@@ -72,9 +72,9 @@ def _describe_approval_request(fact: f.ApprovalRequested) -> Description:
 
 
 def _describe_approval_answer(fact: f.ApprovalAnswered) -> Description:
-    said = "Approved" if fact.approved else "Denied"
+    verb = "Approved" if fact.approved else "Denied"
     edited = ", with an edited input" if fact.has_input else ""
-    return f"{said} by {labels.describe_actor(fact.by)}{edited}", fact.reason, "ok" if fact.approved else "deny"
+    return f"{verb} by {labels.describe_actor(fact.by)}{edited}", fact.reason, "ok" if fact.approved else "deny"
 
 
 def _describe_closed_approval(fact: f.CallClosed) -> Description:

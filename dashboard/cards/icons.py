@@ -20,20 +20,20 @@ def render_icon(name: str, classes: str = "") -> SafeString:
 
 def render_time(value: Any, form: str = "clock") -> SafeString | str:
     """A point in time as <time>; the page's script says it in the reader's own zone, or how long ago it was."""
-    at = _to_datetime(value)
-    if at is None:
+    time = _to_datetime(value)
+    if time is None:
         return ""
-    shown = at.strftime("%H:%M:%S" if form == "clock" else "%d %b %H:%M")
-    iso = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    text = time.strftime("%H:%M:%S" if form == "clock" else "%d %b %H:%M")
+    iso = time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return format_html(
-        '<time datetime="{}" data-time="{}" title="{}">{}</time>', iso, form, f"{at:%d %b %Y %H:%M:%S} UTC", shown
+        '<time datetime="{}" data-time="{}" title="{}">{}</time>', iso, form, f"{time:%d %b %Y %H:%M:%S} UTC", text
     )
 
 
 def format_iso(value: Any) -> str:
     """A point in time as machines write it, in UTC."""
-    at = _to_datetime(value)
-    return at.isoformat(timespec="seconds").replace("+00:00", "Z") if at else ""
+    time = _to_datetime(value)
+    return time.isoformat(timespec="seconds").replace("+00:00", "Z") if time else ""
 
 
 def _to_datetime(value: Any) -> datetime | None:

@@ -193,12 +193,12 @@ def describe_soft_end(card: Card) -> str:
     cause = card.cause or ""
     if cause == "superseded" and any(code == CHANGED_ANOMALY for code, _ in card.anomalies):
         return CHANGED_SENTENCE
-    written = card.has_input or card.times.available
-    return (SOFT_SENTENCES if written else SOFT_SENTENCES | UNWRITTEN_SENTENCES).get(cause, "")
+    is_complete = card.has_input or card.times.available
+    return (SOFT_SENTENCES if is_complete else SOFT_SENTENCES | UNWRITTEN_SENTENCES).get(cause, "")
 
 
-def describe_actor(by: Actor | None) -> str:
+def describe_actor(actor: Actor | None) -> str:
     """Return who or what answered, as it stands after "by"."""
-    if by is None:
+    if actor is None:
         return "somebody"
-    return _ACTOR_TEMPLATES.get(by.kind, "{name}").format(name=by.name).strip() or by.kind
+    return _ACTOR_TEMPLATES.get(actor.kind, "{name}").format(name=actor.name).strip() or actor.kind

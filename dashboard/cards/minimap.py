@@ -73,9 +73,9 @@ def _build_column(calls: list[tuple[int, str]], x: float, wide: float) -> Minima
             high = round(count / len(calls) * HEIGHT, 2)
             ground -= high
             slabs.append(MinimapPart(part, round(ground, 2), high))
-    said = ", ".join(f"{count} {word}" for (_, word, _), count in zip(PARTS, counts, strict=True) if count)
+    label = ", ".join(f"{count} {word}" for (_, word, _), count in zip(PARTS, counts, strict=True) if count)
     first, last = calls[0][0], calls[-1][0]
     return MinimapColumn(
-        round(x, 2), round(wide, 2), slabs, f"Calls {first} to {last}: {said}", (first + last) // 2, first, last,
+        round(x, 2), round(wide, 2), slabs, f"Calls {first} to {last}: {label}", (first + last) // 2, first, last,
         tuple(counts),
     )  # fmt: skip

@@ -29,11 +29,11 @@ class PayloadView:
 def build_payload_view(value: Any, cap: int | None) -> PayloadView:
     """Return the value for people; `cap` characters of it, None for all."""
     text = format_value(value)
-    shown = text if cap is None else text[:cap]
+    excerpt = text if cap is None else text[:cap]
     flat = isinstance(value, dict) and value and not any(_is_nested(part) for part in value.values())
     rows = _list_rows(value, cap) if flat else []
     return PayloadView(
-        text=shown, rows=rows, left=len(text) - len(shown), size=len(text), lines=text.count("\n") + 1,
+        text=excerpt, rows=rows, left=len(text) - len(excerpt), size=len(text), lines=text.count("\n") + 1,
         hint=_build_hint(value, text), word=_get_type_word(value), empty=not value and value is not True,
     )  # fmt: skip
 

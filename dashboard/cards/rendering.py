@@ -66,11 +66,11 @@ def render_uncached(call: ToolCall, *, full: bool = False, masked: bool = True) 
     """Render the card; `full` with its bodies whole. Not `masked` only for one who may look, and is written down."""
     face = CardView(call.as_shown_card() if masked else call.as_card(), full=full)
     state = face.card.state or ToolCallState.INPUT_STREAMING
-    shown = {
+    context = {
         "call": call, "card": face.card, "face": face, "dom": f"c-{call.public_id}", "piece": CardHtml(call, face),
         "body": f"toolcards/card/{state}.html",
     }  # fmt: skip
-    return render_to_string("toolcards/card.html", shown)
+    return render_to_string("toolcards/card.html", context)
 
 
 def render_for_reader(call: ToolCall, *, token: str, full: bool = False, told: str = "", back: str = "") -> SafeString:

@@ -57,11 +57,11 @@ def _find_reasons(card: Card, severity: str, deletes: bool) -> Iterator[str]:
         yield f"{severity} risk, says the rule that asks"
     if deletes:
         yield "deletes something"
-    given = card.input if isinstance(card.input, dict) else {}
+    fields = card.input if isinstance(card.input, dict) else {}
     for name in _COMMANDS:
-        if isinstance(given.get(name), str):
-            yield from _find_command_risks(given[name])
-    yield from _find_location_risks(given)
+        if isinstance(fields.get(name), str):
+            yield from _find_command_risks(fields[name])
+    yield from _find_location_risks(fields)
     if _SENDS & {word.casefold() for word in _WORDS.findall(card.tool.name)}:
         yield "sends or pays"
     if card.tool.kind == "fetch":
@@ -75,9 +75,9 @@ def _find_command_risks(line: str) -> Iterator[str]:
     words = [part.words for part in parts if part.words]
     if _DROPS.search(line) or any(map(_is_irreversible, words)):
         yield "cannot be undone"
-    if any(said[0] in _NETWORK for said in words):
+    if any(words_of_part[0] in _NETWORK for words_of_part in words):
         yield "reaches the network"
-    if any(_SECRET.search(word) for said in words for word in said):
+    if any(_SECRET.search(word) for words_of_part in words for word in words_of_part):
         yield "touches secrets"
     if any(part.opaque for part in parts):
         yield "a command that cannot be read in full"
@@ -86,11 +86,11 @@ def _find_command_risks(line: str) -> Iterator[str]:
 
 
 def _is_irreversible(words: tuple[str, ...]) -> bool:
-    return words[0] in _GONE_PROGRAMS or any(wanted <= set(words) for wanted in _GONE_FOR_GOOD)
+    return words[0] in _GONE_PROGRAMS or any(required <= set(words) for required in _GONE_FOR_GOOD)
 
 
-def _find_location_risks(given: dict[str, Any]) -> Iterator[str]:
-    for name, value in given.items():
+def _find_location_risks(fields: dict[str, Any]) -> Iterator[str]:
+    for name, value in fields.items():
         if (
             not isinstance(value, str)
             or len(value) > LONG_COMMAND

@@ -13,8 +13,8 @@ from toolcards.core.redaction.invisible_characters import UNSEEN, name, replaced
 
 def mark_html(text: str) -> SafeString:
     """Return the text as HTML: escaped, and what cannot be seen written out as `U+202E`."""
-    shown = replaced(escape(text.replace("\r\n", "\n")), _render_mark)
-    return mark_safe(shown)  # noqa: S308 - escaped one line above
+    marked = replaced(escape(text.replace("\r\n", "\n")), _render_mark)
+    return mark_safe(marked)  # noqa: S308 - escaped one line above
 
 
 def mark_text(text: str) -> str:
@@ -33,19 +33,19 @@ _FIELDS = re.compile(r"<textarea\b.*?</textarea>|<input\b[^>]*>", re.DOTALL | re
 
 def mark_page(html: str) -> str:
     """Return a whole page with the same marks in its text, for pages that are not ours to write (the Django admin)."""
-    shown, place = [], 0
-    for found in _FIELDS.finditer(html):
-        shown += [_mark_rendered_html(html[place : found.start()]), found[0], _build_field_note(found[0])]
-        place = found.end()
-    return "".join([*shown, _mark_rendered_html(html[place:])])
+    parts, place = [], 0
+    for match in _FIELDS.finditer(html):
+        parts += [_mark_rendered_html(html[place : match.start()]), match[0], _build_field_note(match[0])]
+        place = match.end()
+    return "".join([*parts, _mark_rendered_html(html[place:])])
 
 
 def _build_field_note(field: str) -> str:
     """Return the note that is drawn next to a field whose text holds such characters."""
     if replaced(field) == field or 'type="hidden"' in field:
         return ""
-    named = sorted({name(sign) for sign in UNSEEN.findall(field) if sign != "\r"})
-    return f' <strong class="mark">contains {", ".join(named)}</strong>' if named else ""
+    names = sorted({name(sign) for sign in UNSEEN.findall(field) if sign != "\r"})
+    return f' <strong class="mark">contains {", ".join(names)}</strong>' if names else ""
 
 
 def _mark_rendered_html(html: str) -> str:

@@ -24,7 +24,7 @@ def describe_skipped_frames(frames: SkippedFrames) -> SkippedFramesView | None:
         return None
     shown = frames.by_number()[:MAX_KINDS]
     kinds, more = len(frames.kinds), "more than " if frames.other else ""
-    counted = f"{frames.total} frame{'s' if frames.total != 1 else ''}"
+    count_text = f"{frames.total} frame{'s' if frames.total != 1 else ''}"
     of_kinds = f"{more}{kinds} unknown kind{'s' if kinds != 1 else ''}"
-    sentence = f"{counted} of {of_kinds} {'were' if frames.total != 1 else 'was'} skipped"
+    sentence = f"{count_text} of {of_kinds} {'were' if frames.total != 1 else 'was'} skipped"
     return SkippedFramesView(sentence, shown, frames.total - sum(number for _, number in shown))

@@ -94,9 +94,9 @@ class TimeScale:
     first: float
     span: float
 
-    def x(self, at: float) -> float:
+    def x(self, time: float) -> float:
         """Return where that moment lies."""
-        return round(LEFT + (at - self.first) / self.span * (WIDTH - LEFT - 20), 1)
+        return round(LEFT + (time - self.first) / self.span * (WIDTH - LEFT - 20), 1)
 
     def ticks(self) -> list[tuple[float, str]]:
         """Return five moments with their labels."""
@@ -143,10 +143,10 @@ def _build_bar(card: Card, call: ToolCall, y: float, scale: TimeScale, last: flo
         for name, begin, stop in marks_at
         if begin and stop and stop >= begin
     ]
-    said = f"{card.tool.name} {summarize(card)[:80]}: {labels.get_label(card).word.lower()}"
+    label = f"{card.tool.name} {summarize(card)[:80]}: {labels.get_label(card).word.lower()}"
     return TimelineBar(
         call,
-        safe_text.mark_text(said),
+        safe_text.mark_text(label),
         y,
         pieces,
         max((piece.x + piece.width for piece in pieces), default=0),

@@ -73,34 +73,34 @@ class MixedBatch(Exception):
 @needs(VOTE)
 def _vote_by_form(request: HttpRequest) -> HttpResponse:
     """Answer the calls whose boxes are ticked, with one decision and one reason."""
-    said = {"decision": request.POST.get("answer", ""), "reason": request.POST.get("one_reason", "")}
-    ballots = [_parse_ticket(ticket) | said for ticket in request.POST.getlist("pick")]
+    shared = {"decision": request.POST.get("answer", ""), "reason": request.POST.get("one_reason", "")}
+    ballots = [_parse_ticket(ticket) | shared for ticket in request.POST.getlist("pick")]
     try:
-        if said["decision"] not in ("approve", "deny"):
+        if shared["decision"] not in ("approve", "deny"):
             raise MixedBatch("Say approve or deny.")
         if not ballots:
             raise MixedBatch("Nothing was ticked, so nothing was answered.")
         results = cast_votes(request, ballots)
     except MixedBatch as refused:
         return _render_results(request, [], str(refused), 422)
-    counted = sum(one.status == 200 for one in results)
+    accepted = sum(result.status == 200 for result in results)
     return _render_results(
-        request, results, summarize_results(results, said["decision"]), 200 if counted else results[0].status
+        request, results, summarize_results(results, shared["decision"]), 200 if accepted else results[0].status
     )
 
 
 def _parse_ticket(ticket: str) -> dict[str, Any]:
     """Return what a box says of its call (`alike.Item.ticket`)."""
-    said = dict(zip(("approval", "rev", "args_sha256", "view_sha256"), ticket.split(" "), strict=False))
-    return {name: "" if value == "-" else value for name, value in said.items()}
+    fields = dict(zip(("approval", "rev", "args_sha256", "view_sha256"), ticket.split(" "), strict=False))
+    return {name: "" if value == "-" else value for name, value in fields.items()}
 
 
 def summarize_results(results: list[BatchResult], decision: str) -> str:
     """Return in one sentence what counted and what did not."""
-    done = {"approve": "approved", "deny": "denied"}.get(decision, "answered")
-    counted = sum(one.status == 200 for one in results)
-    others = Counter(_SHORT_REASONS.get(one.code, "not counted") for one in results if one.status != 200)
-    return ", ".join([f"{counted} {done}", *(f"{count} {word}" for word, count in others.items())]) + "."
+    verb = {"approve": "approved", "deny": "denied"}.get(decision, "answered")
+    accepted = sum(result.status == 200 for result in results)
+    rejected = Counter(_SHORT_REASONS.get(result.code, "not counted") for result in results if result.status != 200)
+    return ", ".join([f"{accepted} {verb}", *(f"{count} {word}" for word, count in rejected.items())]) + "."
 
 
 _CHANGED = "changed since you saw them"
@@ -114,7 +114,7 @@ _SHORT_REASONS = {
 def _render_results(request: HttpRequest, results: list[BatchResult], line: str, status: int) -> HttpResponse:
     if is_htmx_request(request):
         return HttpResponse(_render_parts(request, results, line), status=status)
-    if status == 200 and all(one.status == 200 for one in results):
+    if status == 200 and all(result.status == 200 for result in results):
         messages.success(request, line, extra_tags="ok")
         return HttpResponseSeeOther(find_return_path(request))
     context = {"results": results, "line": line, "next": find_return_path(request), "status": status}
@@ -124,11 +124,15 @@ def _render_results(request: HttpRequest, results: list[BatchResult], line: str,
 def _render_parts(request: HttpRequest, results: list[BatchResult], line: str) -> str:
     """Return what changes on the page: the results, the groups that are left, and every card that was answered."""
     token = get_token(request)
-    told = render_to_string("approvals/_results.html", {"results": results, "line": line})
-    left = render_to_string("approvals/_alike.html", groups.build_groups_context(), request)
-    changed = (rendering.render_for_reader(one.call, token=token) for one in results if one.call is not None)
-    placed = (build_part("#board", "renew", str(card)) for card in changed)
-    return build_part("#batch-said", "innerHTML", told) + build_part("#batch", "innerMorph", left) + "".join(placed)
+    results_html = render_to_string("approvals/_results.html", {"results": results, "line": line})
+    groups_html = render_to_string("approvals/_alike.html", groups.build_groups_context(), request)
+    changed = (rendering.render_for_reader(result.call, token=token) for result in results if result.call is not None)
+    card_parts = (build_part("#board", "renew", str(card)) for card in changed)
+    return (
+        build_part("#batch-said", "innerHTML", results_html)
+        + build_part("#batch", "innerMorph", groups_html)
+        + "".join(card_parts)
+    )
 
 
 # ---------------------------------------------------------------- for programs
@@ -144,10 +148,10 @@ def _vote_by_json(request: HttpRequest) -> HttpResponse:
     if not isinstance(ballots, list) or len(ballots) > MAX_VOTES:
         return fault(422, "invalid_votes", f"Send votes, a list of at most {MAX_VOTES}.")
     try:
-        results = cast_votes(request, [one if isinstance(one, dict) else {} for one in ballots])
+        results = cast_votes(request, [ballot if isinstance(ballot, dict) else {} for ballot in ballots])
     except MixedBatch as refused:
         return fault(422, "invalid_votes", str(refused))
-    return JsonResponse({"results": [one.json() for one in results]})
+    return JsonResponse({"results": [ballot.json() for ballot in results]})
 
 
 votes = by_body(_vote_by_form, _vote_by_json)
@@ -163,45 +167,45 @@ def cast_votes(request: HttpRequest, ballots: list[dict[str, Any]]) -> list[Batc
     """
     if len(ballots) > MAX_VOTES:
         raise MixedBatch(f"At most {MAX_VOTES} at once.")
-    calls = _load_calls(str(one.get("approval", "")) for one in ballots)
+    calls = _load_calls(str(ballot.get("approval", "")) for ballot in ballots)
     levels = {pk: risk.assess_risk(call.as_shown_card()).level for pk, call in calls.items()}
-    yes = {str(one.get("approval", "")) for one in ballots if one.get("decision") in APPROVING_DECISIONS}
+    yes = {str(ballot.get("approval", "")) for ballot in ballots if ballot.get("decision") in APPROVING_DECISIONS}
     if len({levels[pk] for pk in yes & levels.keys()}) > 1:
         raise MixedBatch(MIXED_RISKS_TEXT)
-    return [_cast_vote(request, one, calls, levels) for one in ballots]
+    return [_cast_vote(request, ballot, calls, levels) for ballot in ballots]
 
 
 def _cast_vote(
-    request: HttpRequest, said: dict[str, Any], calls: dict[str, ToolCall], levels: dict[str, str]
+    request: HttpRequest, ballot: dict[str, Any], calls: dict[str, ToolCall], levels: dict[str, str]
 ) -> BatchResult:
-    pk = str(said.get("approval", ""))
-    form = BallotForm(said)
+    pk = str(ballot.get("approval", ""))
+    form = BallotForm(ballot)
 
-    def told(status: int, code: str, message: str) -> BatchResult:
+    def build_result(status: int, code: str, message: str) -> BatchResult:
         call = calls.get(pk)
         return BatchResult(pk, status, code, message, call.as_shown_card() if call else None, call)
 
     if not form.is_valid():
-        return told(422, "invalid_vote", MISSING_FIELDS_TEXT)
+        return build_result(422, "invalid_vote", MISSING_FIELDS_TEXT)
     if pk not in calls:
-        return told(404, "not_found", "There is no such approval.")
-    if levels[pk] == "high" and said.get("decision") in APPROVING_DECISIONS:
-        return told(422, "high_risk", TOO_RISKY_TEXT)
+        return build_result(404, "not_found", "There is no such approval.")
+    if levels[pk] == "high" and ballot.get("decision") in APPROVING_DECISIONS:
+        return build_result(422, "high_risk", TOO_RISKY_TEXT)
     try:
         gate.vote(request.user, form.ballot(pk, signed_in_at=sign_in_log.get_sign_in_time(request)))
     except RequestRefused as refused:
-        return _reload_result(pk, told(refused.status, refused.code, refused.message))
-    return _reload_result(pk, told(200, "", ""))
+        return _reload_result(pk, build_result(refused.status, refused.code, refused.message))
+    return _reload_result(pk, build_result(200, "", ""))
 
 
 def _reload_result(pk: str, result: BatchResult) -> BatchResult:
     """The result with the call as it is now."""
     call = _load_calls([pk]).get(pk)
-    shown = call.as_shown_card() if call else None
-    return BatchResult(pk, result.status, result.code, result.said, shown, call)
+    card = call.as_shown_card() if call else None
+    return BatchResult(pk, result.status, result.code, result.said, card, call)
 
 
 def _load_calls(approvals: Iterable[str]) -> dict[str, ToolCall]:
-    wanted = {pk for pk in approvals if pk.isascii() and pk.isprintable()}  # what databases can be asked for
-    rows = Approval.objects.filter(pk__in=wanted, asked=True).select_related("call", "call__run", "call__run__source")
+    pks = {pk for pk in approvals if pk.isascii() and pk.isprintable()}  # what databases can be asked for
+    rows = Approval.objects.filter(pk__in=pks, asked=True).select_related("call", "call__run", "call__run__source")
     return {row.pk: row.call for row in rows}

@@ -27,8 +27,8 @@ class BallotForm(forms.Form):
     def clean_grant(self) -> dict[str, Any] | None:
         """Return the wish for a yes in advance: an object, or its kind alone."""
         text = self.cleaned_data["grant"].strip()
-        wish = read_json(text) if text.startswith("{") else {"kind": text}
-        return wish if text else None
+        grant = read_json(text) if text.startswith("{") else {"kind": text}
+        return grant if text else None
 
     def clean_edited_args(self) -> Any:
         """Return the edited arguments, read as JSON; the field is in every form, and counts for `edit` alone."""
@@ -39,8 +39,8 @@ class BallotForm(forms.Form):
 
     def ballot(self, approval: str, *, signed_in_at: float) -> Ballot:
         """Return the vote; the gate takes of it what it knows."""
-        said = {name: value for name, value in self.cleaned_data.items() if value is not None}
-        if "grant" in said and "grant_minutes" in said:
-            said["grant"] = said["grant"] | {"minutes": said["grant_minutes"]}
-        known = {name: said[name] for name in said if name in Ballot.__dataclass_fields__}
-        return Ballot(approval=approval, signed_in_at=signed_in_at, **known)
+        form_data = {name: value for name, value in self.cleaned_data.items() if value is not None}
+        if "grant" in form_data and "grant_minutes" in form_data:
+            form_data["grant"] = form_data["grant"] | {"minutes": form_data["grant_minutes"]}
+        fields = {name: form_data[name] for name in form_data if name in Ballot.__dataclass_fields__}
+        return Ballot(approval=approval, signed_in_at=signed_in_at, **fields)

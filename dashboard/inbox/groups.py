@@ -151,20 +151,20 @@ def list_recent_reasons() -> list[str]:
 
 def group_similar_calls(items: Iterable[GroupItem]) -> list[CallGroup]:
     """Return the groups of alike calls, the riskiest first, and of each risk in the order of waiting."""
-    found: dict[tuple[Any, ...], list[GroupItem]] = defaultdict(list)
+    by_key: dict[tuple[Any, ...], list[GroupItem]] = defaultdict(list)
     for item in items:
         if len(json.dumps(item.card.input)) <= MAX_TEXT and not (item.card.approval or CardApproval()).has_edited:
-            found[_compute_group_key(item)].append(item)
-    alike = [_build_group(key, same) for key, same in found.items() if len(same) >= MIN_GROUP_SIZE]
-    return sorted(alike, key=lambda group: group.risk.rank)
+            by_key[_compute_group_key(item)].append(item)
+    call_groups = [_build_group(key, same) for key, same in by_key.items() if len(same) >= MIN_GROUP_SIZE]
+    return sorted(call_groups, key=lambda group: group.risk.rank)
 
 
 def group_by_run(items: Iterable[GroupItem]) -> list[RunGroup]:
     """Return the runs of which several calls wait."""
-    found: dict[int, list[GroupItem]] = defaultdict(list)
+    by_run: dict[int, list[GroupItem]] = defaultdict(list)
     for item in items:
-        found[item.call.run_id].append(item)
-    return [RunGroup(same[:MAX_GROUP_SIZE]) for same in found.values() if len(same) >= MIN_GROUP_SIZE]
+        by_run[item.call.run_id].append(item)
+    return [RunGroup(same[:MAX_GROUP_SIZE]) for same in by_run.values() if len(same) >= MIN_GROUP_SIZE]
 
 
 # ---------------------------------------------------------------- shapes
@@ -172,9 +172,9 @@ def group_by_run(items: Iterable[GroupItem]) -> list[RunGroup]:
 
 def _compute_group_key(item: GroupItem) -> tuple[Any, ...]:
     card, terms = item.card, (item.card.approval or CardApproval()).terms
-    asked = json.dumps(terms, sort_keys=True)
+    terms_json = json.dumps(terms, sort_keys=True)
     return (
-        item.call.run.source_id, card.tool.name, card.tool.source, item.face.risk, asked, card.has_input,
+        item.call.run.source_id, card.tool.name, card.tool.source, item.face.risk, terms_json, card.has_input,
         compute_shape(card.input),
     )  # fmt: skip
 
@@ -196,29 +196,30 @@ def _describe_programs(line: str) -> tuple[Any, ...]:
     if any(part.opaque for part in parts):
         return (line,)
     return tuple(
-        (said[0], *[w for w in said[1:2] if _SUBCOMMAND.fullmatch(w)], *sorted(w for w in said[1:] if w[0:1] == "-"))
-        for said in (part.words for part in parts)
-        if said
+        (words[0], *[w for w in words[1:2] if _SUBCOMMAND.fullmatch(w)], *sorted(w for w in words[1:] if w[0:1] == "-"))
+        for words in (part.words for part in parts)
+        if words
     )
 
 
 def _build_group(key: tuple[Any, ...], items: list[GroupItem]) -> CallGroup:
-    shown = items[:MAX_GROUP_SIZE]
-    fields = [_list_fields(item.card.input) for item in shown]
+    visible_items = items[:MAX_GROUP_SIZE]
+    fields = [_list_fields(item.card.input) for item in visible_items]
     names = list(fields[0])
-    differs = [name for name in names if len({said[name] for said in fields}) > 1]
-    columns = {name: _split_cells(name, [said[name] for said in fields]) for name in differs}
+    differs = [name for name in names if len({values[name] for values in fields}) > 1]
+    columns = {name: _split_cells(name, [values[name] for values in fields]) for name in differs}
     rows = [
-        GroupItem(item.call, item.face, tuple(columns[name][at] for name in differs)) for at, item in enumerate(shown)
+        GroupItem(item.call, item.face, tuple(columns[name][index] for name in differs))
+        for index, item in enumerate(visible_items)
     ]
     same = [(name, fields[0][name]) for name in names if name not in differs]
     name = hashlib.sha256(repr(key).encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    return CallGroup(name, rows, differs, same, len(items) - len(shown))
+    return CallGroup(name, rows, differs, same, len(items) - len(visible_items))
 
 
-def _list_fields(given: Any) -> dict[str, str]:
+def _list_fields(input_value: Any) -> dict[str, str]:
     """The input's parts by name, as text; an input that is no object is one part."""
-    parts = given if isinstance(given, dict) else {"input": given}
+    parts = input_value if isinstance(input_value, dict) else {"input": input_value}
     return {name: '""' if part == "" else payload_view.format_value(part) for name, part in sorted(parts.items())}
 
 
@@ -233,4 +234,6 @@ def _split_cells(name: str, texts: list[str]) -> list[GroupCell]:
 def _count_common_prefix(texts: list[str]) -> int:
     """Return how many characters all begin with: no more than the two that are sorted furthest apart."""
     first, last = min(texts), max(texts)
-    return next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
+    return next(
+        (index for index, (left, right) in enumerate(zip(first, last, strict=False)) if left != right), len(first)
+    )

@@ -57,8 +57,8 @@ def find_calls_without_outcome(since: float = 0.0) -> list[HistoryRow]:
     """Return calls that were let begin and of which nobody has heard since, the latest first; people settle them."""
     rows = Approval.objects.filter(state="unknown", requested_at__gte=since)
     rows = rows.select_related("call", "run", "run__source").order_by("-requested_at", "-id")[:MAX_CALLS]
-    found = [HistoryRow(row, row.call.as_shown_card()) for row in rows]
-    return [one for one in found if one.card.has_unknown_outcome]
+    history_rows = [HistoryRow(row, row.call.as_shown_card()) for row in rows]
+    return [history_row for history_row in history_rows if history_row.card.has_unknown_outcome]
 
 
 @require_GET
@@ -81,7 +81,7 @@ def _parse_cursor(cursor: str) -> Any:
     rows = rows.select_related("call", "run", "run__source").order_by("-decided_at", "-id")
     when, _, pk = cursor.partition(":")
     try:
-        at = float(when)
+        decided_at = float(when)
     except ValueError:
         return rows
-    return rows.filter(Q(decided_at__lt=at) | Q(decided_at=at, id__lt=pk))
+    return rows.filter(Q(decided_at__lt=decided_at) | Q(decided_at=decided_at, id__lt=pk))

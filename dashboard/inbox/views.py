@@ -69,10 +69,12 @@ class RiskGroup:
 
 def group_by_risk(calls: Iterable[ToolCall]) -> list[RiskGroup]:
     """Return the calls by their risk; groups without calls too, since calls may come while the page is open."""
-    found: dict[str, list[ToolCall]] = {level: [] for level in risk.LEVELS}
+    by_level: dict[str, list[ToolCall]] = {level: [] for level in risk.LEVELS}
     for call in calls:
-        found[risk.assess_risk(call.as_shown_card()).level].append(call)
-    return [RiskGroup(f"{level.title()} risk", rank * 10**13, found[level]) for rank, level in enumerate(risk.LEVELS)]
+        by_level[risk.assess_risk(call.as_shown_card()).level].append(call)
+    return [
+        RiskGroup(f"{level.title()} risk", rank * 10**13, by_level[level]) for rank, level in enumerate(risk.LEVELS)
+    ]
 
 
 def summarize_queue() -> QueueSummary:
@@ -133,14 +135,14 @@ def _render_card(request: HttpRequest, pk: str) -> HttpResponse:
 def render_rejected_vote(request: HttpRequest, call: ToolCall, status: int, message: str) -> HttpResponse:
     """Say why somebody's word did not count, with the card as it is now."""
     if is_htmx_request(request):
-        return render_fresh_card(request, call, told=message, status=status)
+        return render_fresh_card(request, call, notice=message, status=status)
     context = {"call": call, "told": message, "status": status, "next": find_return_path(request)}
     return render(request, "approvals/told.html", context, status=status)
 
 
-def render_fresh_card(request: HttpRequest, call: ToolCall, *, told: str = "", status: int = 200) -> HttpResponse:
+def render_fresh_card(request: HttpRequest, call: ToolCall, *, notice: str = "", status: int = 200) -> HttpResponse:
     """Return the fresh card, which is what htmx puts in the old one's place."""
-    return HttpResponse(rendering.render_for_reader(call, token=get_token(request), told=told), status=status)
+    return HttpResponse(rendering.render_for_reader(call, token=get_token(request), told=notice), status=status)
 
 
 def _find_call(pk: str) -> ToolCall:
@@ -158,9 +160,9 @@ def is_htmx_request(request: HttpRequest) -> bool:
 
 def find_return_path(request: HttpRequest) -> str:
     """Where a plain form goes back to: the path it names, else the page it stood on, if that is our own."""
-    wanted = request.POST.get("next", "")
-    if wanted.startswith("/") and url_has_allowed_host_and_scheme(wanted, allowed_hosts=None):
-        return wanted
+    next_url = request.POST.get("next", "")
+    if next_url.startswith("/") and url_has_allowed_host_and_scheme(next_url, allowed_hosts=None):
+        return next_url
     page = urlsplit(request.headers.get("Referer", ""))
     if page.netloc != request.get_host() or page.path.endswith(("/vote", "/undo", "/votes", "/settle")):
         return "/approvals/"

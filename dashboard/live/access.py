@@ -36,20 +36,20 @@ def find_seat(scope: dict[str, Any]) -> Seat | None:
 def find_expired_seats(seats: Iterable[Seat]) -> dict[Seat, int]:
     """Return those who may not watch any more, each with the close code that says why."""
     seats = set(seats)
-    sessions = {one.session for one in seats}
+    sessions = {seat.session for seat in seats}
     alive = Session.objects.filter(session_key__in=sessions, expire_date__gt=timezone.now())
-    there = set(alive.values_list("session_key", flat=True))
-    people = get_user_model().objects.filter(is_active=True).in_bulk({one.person for one in seats})
-    may = {pk: person.has_perm(VIEW) for pk, person in people.items()}
-    return {one: code for one in seats if (code := _find_close_code(one, there, people, may))}
+    live_sessions = set(alive.values_list("session_key", flat=True))
+    people = get_user_model().objects.filter(is_active=True).in_bulk({seat.person for seat in seats})
+    can_view = {pk: person.has_perm(VIEW) for pk, person in people.items()}
+    return {seat: code for seat in seats if (code := _find_close_code(seat, live_sessions, people, can_view))}
 
 
-def _find_close_code(one: Seat, there: set[str], people: dict[int, Any], may: dict[int, bool]) -> int:
-    person = people.get(one.person)
+def _find_close_code(seat: Seat, live_sessions: set[str], people: dict[int, Any], can_view: dict[int, bool]) -> int:
+    person = people.get(seat.person)
     if (
         person is None
-        or one.session not in there
-        or not constant_time_compare(one.proof, person.get_session_auth_hash())
+        or seat.session not in live_sessions
+        or not constant_time_compare(seat.proof, person.get_session_auth_hash())
     ):
         return SIGNED_OUT
-    return 0 if may[one.person] else NOT_YOURS
+    return 0 if can_view[seat.person] else NOT_YOURS

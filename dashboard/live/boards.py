@@ -103,10 +103,10 @@ class RunBoard(LiveBoard):
 
     def cards_changed(self, calls: Iterable[ToolCall]) -> dict[str, str]:
         """Return those of this run."""
-        ours = [call for call in calls if call.run_id == self.run]
+        own_calls = [call for call in calls if call.run_id == self.run]
         if self.call:
-            return self._one(call for call in ours if call.ordinal == self.call)
-        return {} if self.view else {str(call.ordinal): place_card(call) for call in ours}
+            return self._one(call for call in own_calls if call.ordinal == self.call)
+        return {} if self.view else {str(call.ordinal): place_card(call) for call in own_calls}
 
     def slowly(self) -> dict[str, str]:
         """Return the header, and the timeline where that is open."""
@@ -119,8 +119,8 @@ class RunBoard(LiveBoard):
             )
         }
         if self.view == "timeline":
-            drawn = render_to_string("runs/_timeline.html", timeline.build_timeline(run))
-            parts["timeline"] = build_part("#timeline", "innerMorph", drawn)
+            html = render_to_string("runs/_timeline.html", timeline.build_timeline(run))
+            parts["timeline"] = build_part("#timeline", "innerMorph", html)
         return parts
 
     @staticmethod
@@ -186,12 +186,12 @@ class InboxBoard(WaitingBoard):
     def changes(self, news: BoardNews) -> Frame:
         """Return what the news change, without groups that everybody has."""
         frame = super().changes(news)
-        told = frame.parts.get("alike")
-        if told is None:
+        groups_part = frame.parts.get("alike")
+        if groups_part is None:
             return frame
-        if told == self._alike:
+        if groups_part == self._alike:
             return Frame({name: html for name, html in frame.parts.items() if name != "alike"})
-        self._alike = told
+        self._alike = groups_part
         return frame
 
     def slowly(self) -> dict[str, str]:

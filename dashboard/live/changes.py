@@ -60,13 +60,13 @@ class ChangeReader:
     def look(self, rung: set[int], boards: Boards, fresh: Iterable[Hashable]) -> TickResult:
         """Look at the runs that rang (at all that wrote something, where none did); draw the `fresh` boards whole."""
         # CPU, not the clock: a busy disk or neighbour must not make the next look later.
-        begun, self._again = time.thread_time(), set()
+        started, self._again = time.thread_time(), set()
         late = self._cover(boards)
         news = self._news(rung, boards)
         news.calls[:0] = late
         frames = {key: board.changes(news) for key, board in boards.items()}
         wholes = {key: boards[key].whole() for key in fresh if key in boards}
-        return TickResult(frames, wholes, frozenset(self._again), time.thread_time() - begun)
+        return TickResult(frames, wholes, frozenset(self._again), time.thread_time() - started)
 
     def _cover(self, boards: Boards) -> list[ToolCall]:
         """A board that is new is sent whole: of what its runs said before, nothing is news. It may be 10,000 calls.
@@ -85,7 +85,7 @@ class ChangeReader:
         now = [row for row in rows.values_list("pk", "seq", "updated_at") if row[0] not in looked_at]
         self._seen |= {pk: seq for pk, seq, _ in now}
         since = self._looked_at - RECENT_WRITES
-        return self._fetch({pk for pk, seq, at in now if at >= since}, asked_only=True)
+        return self._fetch({pk for pk, seq, updated_at in now if updated_at >= since}, asked_only=True)
 
     def _news(self, rung: set[int], boards: Boards) -> BoardNews:
         now = timezone.now()
@@ -103,22 +103,22 @@ class ChangeReader:
         everywhere = [board for board in boards.values() if board.runs is None]
         own = _find_board_runs(boards) & rung
         asked_only = not any(board.every for board in everywhere)
-        others = rung - own if everywhere else frozenset()
-        return self._fetch(own, asked_only=False) + self._fetch(others, asked_only=asked_only)
+        other_runs = rung - own if everywhere else frozenset()
+        return self._fetch(own, asked_only=False) + self._fetch(other_runs, asked_only=asked_only)
 
     def _fetch(self, runs: frozenset[int] | set[int], *, asked_only: bool) -> list[ToolCall]:
-        found: list[ToolCall] = []
-        listed, seen = sorted(runs), self._seen_asked if asked_only else self._seen
+        calls: list[ToolCall] = []
+        listed, positions = sorted(runs), self._seen_asked if asked_only else self._seen
         for start in range(0, len(listed), MAX_RUNS_PER_QUERY):
             some = listed[start : start + MAX_RUNS_PER_QUERY]
-            rows = fetch_changed_calls({pk: seen.get(pk, 0) for pk in some}, asked_only=asked_only)
-            found += self._taken(rows, some, seen)
-        self._texts.complete(found)
-        return self._named(found)
+            rows = fetch_changed_calls({pk: positions.get(pk, 0) for pk in some}, asked_only=asked_only)
+            calls += self._taken(rows, some, positions)
+        self._texts.complete(calls)
+        return self._named(calls)
 
-    def _taken(self, rows: list[ToolCall], runs: list[int], seen: dict[int, int]) -> list[ToolCall]:
+    def _taken(self, rows: list[ToolCall], runs: list[int], positions: dict[int, int]) -> list[ToolCall]:
         for call in rows:
-            seen[call.run_id] = max(call.seq, seen.get(call.run_id, 0))
+            positions[call.run_id] = max(call.seq, positions.get(call.run_id, 0))
         if len(rows) == MAX_CALLS:
             self._again |= set(runs)  # there is more
         return rows
@@ -131,10 +131,10 @@ class ChangeReader:
                 self._runs.clear()
                 unknown = {call.run_id for call in calls}
             self._runs |= Run.objects.select_related("source").only("name", "source__name").in_bulk(unknown)
-        there = [call for call in calls if call.run_id in self._runs]
-        for call in there:
+        known_calls = [call for call in calls if call.run_id in self._runs]
+        for call in known_calls:
             call.run = self._runs[call.run_id]
-        return there
+        return known_calls
 
 
 def _find_board_runs(boards: Boards) -> frozenset[int]:

@@ -60,10 +60,10 @@ class FrameSlot:
         before = self._frame
         if before is None:
             self._frame = frame
-        elif len(joined := before.then(frame)) > MAX_PARTS:
+        elif len(merged := before.then(frame)) > MAX_PARTS:
             self._frame, self.overflowed = None, True
         else:
-            self._frame = joined
+            self._frame = merged
         self._pace.wake(self)
 
     def wake(self) -> None:

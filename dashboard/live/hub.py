@@ -107,11 +107,11 @@ class Hub:
         audited = time.monotonic()
         rung: set[int] = set()
         while True:
-            begun = time.monotonic()
+            started = time.monotonic()
             try:
                 await self._look(rung)
-                if begun - audited >= AUDIT_SECONDS:
-                    audited = begun
+                if started - audited >= AUDIT_SECONDS:
+                    audited = started
                     await self._audit()
             except Exception as error:  # a database that is away for a moment must not end the live pages
                 if not report_outage(error):
@@ -130,32 +130,32 @@ class Hub:
     async def _look(self, rung: set[int]) -> None:
         boards, new, self._new = dict(self.boards), self._new, []
         fresh = {key for watcher in new for key in watcher.boards}
-        seen: TickResult = await self._in_thread(self._looks.look, rung, boards, fresh)
-        self.spent, self._rung = seen.spent, self._rung | seen.again
-        for key, frame in seen.frames.items():
+        result: TickResult = await self._in_thread(self._looks.look, rung, boards, fresh)
+        self.spent, self._rung = result.spent, self._rung | result.again
+        for key, frame in result.frames.items():
             if frame:
                 for watcher in self.watchers.get(key, ()):
                     watcher.slot.offer(frame)
         for watcher in new:
-            watcher.slot.offer(join_frames(seen.wholes[key] for key in watcher.boards if key in seen.wholes))
+            watcher.slot.offer(join_frames(result.wholes[key] for key in watcher.boards if key in result.wholes))
 
     async def _audit(self) -> None:
         everybody = {watcher for watchers in self.watchers.values() for watcher in watchers}
         seats = {watcher.seat for watcher in everybody}
-        gone = await self._in_thread(find_expired_seats, seats)
+        close_codes = await self._in_thread(find_expired_seats, seats)
         for watcher in everybody:
-            if watcher.seat in gone:
-                watcher.dismiss(gone[watcher.seat])
+            if watcher.seat in close_codes:
+                watcher.dismiss(close_codes[watcher.seat])
 
     async def _in_thread(self, work: Callable[..., Any], *given: Any) -> Any:
         assert self._thread is not None
         return await asyncio.get_running_loop().run_in_executor(self._thread, _run_with_connection, work, given)
 
 
-def _run_with_connection(work: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+def _run_with_connection(work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     close_old_connections()
     try:
-        return work(*given)
+        return work(*arguments)
     finally:
         close_old_connections()
 

@@ -62,7 +62,7 @@ class StreamingInputs:
         """Give the calls all of their text."""
         behind: dict[int, dict[int, ToolCall]] = {}
         for call in calls:
-            known = self._known.pop((call.run_id, call.ordinal), None)
+            remembered = self._known.pop((call.run_id, call.ordinal), None)
             if (
                 call.state != ToolCallState.INPUT_STREAMING
                 or call.is_unreadable
@@ -70,8 +70,8 @@ class StreamingInputs:
                 or REPLACEMENT in call.text
             ):
                 continue
-            if known and call.text_seq < known[0] <= call.seq:
-                call.text_seq, call.text = known
+            if remembered and call.text_seq < remembered[0] <= call.seq:
+                call.text_seq, call.text = remembered
             behind.setdefault(call.run_id, {})[call.ordinal] = call
         for run, of_run in behind.items():
             self._add(run, of_run)
@@ -86,9 +86,9 @@ class StreamingInputs:
             cursor.execute(_DELTAS, [run, first, last, _IS_DELTA])
             events = cursor.fetchall()
         late: dict[int, list[str]] = {ordinal: [] for ordinal in calls}
-        for ordinal, seq, stored in events:
+        for ordinal, seq, fact_text in events:
             if ordinal in calls and calls[ordinal].text_seq < seq <= calls[ordinal].seq:
-                late[ordinal].append(_read_delta(_FACT.from_db_value(stored, None, connection)))
+                late[ordinal].append(_read_delta(_FACT.from_db_value(fact_text, None, connection)))
         for ordinal, call in calls.items():
             call.text, call.text_seq = call.text + "".join(late[ordinal]), call.seq
 
@@ -102,26 +102,26 @@ class StreamingInputs:
 
 def _read_delta(fact: str) -> str:
     """What the piece says; nothing where no key of ours opens it."""
-    said = "" if type(fact) is Closed else load(fact)
-    return said.text if isinstance(said, InputDelta) else ""
+    fact_read = "" if type(fact) is Closed else load(fact)
+    return fact_read.text if isinstance(fact_read, InputDelta) else ""
 
 
-def _fetch_rows(model: Any, statement: str, given: list[Any]) -> list[Any]:
+def _fetch_rows(model: Any, statement: str, parameters: list[Any]) -> list[Any]:
     """Return what `objects.raw` would, which works out anew each time what is what."""
     with connection.cursor() as cursor:
-        cursor.execute(statement, given)
+        cursor.execute(statement, parameters)
         rows = cursor.fetchall()
     converters, names = (
         _build_converters(model, connection.vendor),
         [field.attname for field in model._meta.concrete_fields],
     )
-    found = []
+    instances = []
     for row in rows:
         values = list(row)
         for place, convert, column in converters:
             values[place] = convert(values[place], column, connection)
-        found.append(model.from_db(connection.alias, names, values))
-    return found
+        instances.append(model.from_db(connection.alias, names, values))
+    return instances
 
 
 @cache

@@ -36,30 +36,30 @@ class LiveSocket(AsyncConsumer):
         self.scope, self.send_raw = scope, scope[STRAIGHT]
         await receive()
         await self.send_raw({"type": "websocket.accept"})  # a refused handshake would be retried for ever
-        sits = find_seat(scope)
-        code = await sync_to_async(self._barred, thread_sensitive=False)(sits)
+        viewer = find_seat(scope)
+        code = await sync_to_async(self._barred, thread_sensitive=False)(viewer)
         boards = code or await self.boards()
         if isinstance(boards, int):
             await self.send_raw({"type": "websocket.close", "code": boards})
             return
-        assert sits is not None
+        assert viewer is not None
         admit(scope)
-        ours = hub.get_hub()
-        await self._serve(hub.Watcher(sits, boards, ours.pace), ours, receive)
+        own_hub = hub.get_hub()
+        await self._serve(hub.Watcher(viewer, boards, own_hub.pace), own_hub, receive)
 
     async def boards(self) -> Boards | int:
         """Return what this socket shows, or the close code that says why not."""
         raise NotImplementedError
 
     @staticmethod
-    def _barred(sits: Any) -> int:
-        return SIGNED_OUT if sits is None else find_expired_seats({sits}).get(sits, 0)
+    def _barred(viewer: Any) -> int:
+        return SIGNED_OUT if viewer is None else find_expired_seats({viewer}).get(viewer, 0)
 
-    async def _serve(self, watcher: hub.Watcher, ours: hub.Hub, receive: Any) -> None:
-        ours.enter(watcher)
+    async def _serve(self, watcher: hub.Watcher, own_hub: hub.Hub, receive: Any) -> None:
+        own_hub.enter(watcher)
         works = (
             _wait_for_disconnect(receive),
-            self._feed(watcher, ours),
+            self._feed(watcher, own_hub),
             self._end(watcher),
             _send_heartbeats(watcher),
         )
@@ -68,18 +68,18 @@ class LiveSocket(AsyncConsumer):
             with shutdown.subscribe(lambda: watcher.dismiss(shutdown.RECONNECT)):
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            ours.leave(watcher)
+            own_hub.leave(watcher)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _feed(self, watcher: hub.Watcher, ours: hub.Hub) -> None:
+    async def _feed(self, watcher: hub.Watcher, own_hub: hub.Hub) -> None:
         """Send what is new, as fast as the browser takes it; the slot sees to the pace."""
         while True:
             frame = await watcher.slot.take()
             if watcher.slot.overflowed:
                 watcher.slot.overflowed = False
-                ours.want_whole(watcher)
+                own_hub.want_whole(watcher)
             elif frame is not None:
                 await self.send_raw({"type": "websocket.send", "text": frame.text or _build_clock_message()})
 
@@ -95,11 +95,11 @@ class MeSocket(LiveSocket):
     async def boards(self) -> Boards | int:
         """Return the badge, and the board that the page asked for."""
         query = self.scope.get("query_string", b"").decode("latin-1")
-        wanted = parse_qs(query).get("board", [""])[0]
-        found: Boards = {"me": StatusBoard}
-        if wanted in BOARDS:
-            found[wanted, query] = lambda: BOARDS[wanted](query)
-        return found
+        board = parse_qs(query).get("board", [""])[0]
+        shown_boards: Boards = {"me": StatusBoard}
+        if board in BOARDS:
+            shown_boards[board, query] = lambda: BOARDS[board](query)
+        return shown_boards
 
 
 class RunSocket(LiveSocket):

@@ -63,9 +63,9 @@ class WebhookForm(forms.Form):
     quiet_to = forms.CharField(label="Quiet until", max_length=5, required=False)
     zone = forms.CharField(label="Time zone", max_length=60, initial="UTC")
 
-    def __init__(self, *args: Any, known: Webhook | None = None, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, webhook: Webhook | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.known = known
+        self.known = webhook
         sources: Any = self.fields["sources"]
         sources.choices = [
             (str(pk), name) for pk, name in Source.objects.order_by("name").values_list("pk", "name")[:500]
@@ -74,8 +74,8 @@ class WebhookForm(forms.Form):
     def clean_name(self) -> str:
         """Return the name, which nobody else has."""
         name = str(self.cleaned_data["name"])
-        others = Webhook.objects.exclude(pk=self.known.pk if self.known else None)
-        if others.filter(name=name).exists():
+        other_webhooks = Webhook.objects.exclude(pk=self.known.pk if self.known else None)
+        if other_webhooks.filter(name=name).exists():
             raise ValidationError("There is one of this name already.")
         return name
 
@@ -89,15 +89,15 @@ class WebhookForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         """Check what belongs together: the address of that format, both ends of the quiet hours."""
-        said = super().clean() or self.cleaned_data
-        if said.get("format") == "email":
-            self._check_addresses(str(said.get("to") or ""))
+        form_data = super().clean() or self.cleaned_data
+        if form_data.get("format") == "email":
+            self._check_addresses(str(form_data.get("to") or ""))
         else:
-            self._check_url(str(said.get("url") or ""))
-        ends = [str(said.get(name) or "") for name in ("quiet_from", "quiet_to")]
+            self._check_url(str(form_data.get("url") or ""))
+        ends = [str(form_data.get(name) or "") for name in ("quiet_from", "quiet_to")]
         if any(ends) and not all(map(_CLOCK.fullmatch, ends)):
             self.add_error("quiet_from", "Write both ends like 22:00, or neither.")
-        return said
+        return form_data
 
     def _check_addresses(self, text: str) -> None:
         try:
@@ -114,12 +114,15 @@ class WebhookForm(forms.Form):
 
     def save(self, person: str) -> Webhook:
         """Write it down; return it."""
-        said = self.cleaned_data
+        form_data = self.cleaned_data
         webhook = self.known or Webhook(created_by=person)
         for name in ("name", "format", "url", "to", "severity", "quiet_from", "quiet_to", "zone"):
-            setattr(webhook, name, said[name])
-        webhook.events, webhook.sources = json.dumps(said["events"]), json.dumps([int(pk) for pk in said["sources"]])
-        webhook.escalated_to = json.dumps(said["escalated_to"])
+            setattr(webhook, name, form_data[name])
+        webhook.events, webhook.sources = (
+            json.dumps(form_data["events"]),
+            json.dumps([int(pk) for pk in form_data["sources"]]),
+        )
+        webhook.escalated_to = json.dumps(form_data["escalated_to"])
         webhook.enabled, webhook.trouble = True, ""
         webhook.save()
         return webhook

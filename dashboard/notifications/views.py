@@ -45,13 +45,13 @@ def notify(request: HttpRequest) -> HttpResponse:
 @needs(RIGHT)
 def webhook(request: HttpRequest, pk: int) -> HttpResponse:
     """One of them: its settings and its deliveries."""
-    found = get_object_or_404(Webhook, pk=pk)
+    webhook_row = get_object_or_404(Webhook, pk=pk)
     if request.method != "POST":
-        return _render_webhook(request, found)
-    form = WebhookForm(request.POST, known=found)
+        return _render_webhook(request, webhook_row)
+    form = WebhookForm(request.POST, webhook=webhook_row)
     if not form.is_valid():
-        return _render_webhook(request, found, form=form, status=422)
-    was = _describe_settings(found)
+        return _render_webhook(request, webhook_row, form=form, status=422)
+    was = _describe_settings(webhook_row)
     with transaction.atomic():
         _record_change(request, form.save(request.user.get_username()), "notify.changed", was)
     messages.success(request, "Saved.")
@@ -60,19 +60,19 @@ def webhook(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_POST
 @needs(RIGHT)
-def change_webhook(request: HttpRequest, pk: int, what: str) -> HttpResponse:
+def change_webhook(request: HttpRequest, pk: int, action: str) -> HttpResponse:
     """Rotate the secret, switch on or off, try it, or remove it."""
-    if what not in _ACTS:
+    if action not in _ACTS:
         raise Http404
-    found = get_object_or_404(Webhook, pk=pk)
-    was = _describe_settings(found)
+    webhook_row = get_object_or_404(Webhook, pk=pk)
+    was = _describe_settings(webhook_row)
     with transaction.atomic():
-        done = _ACTS[what](found)
-        _record_change(request, found, f"notify.{what}", was)
-    if what == "rotate":
-        return _render_webhook(request, found, secret=found.secret)
-    messages.success(request, done)
-    return redirect("notify") if what == "remove" else redirect("notify-one", pk=pk)
+        message = _ACTS[action](webhook_row)
+        _record_change(request, webhook_row, f"notify.{action}", was)
+    if action == "rotate":
+        return _render_webhook(request, webhook_row, secret=webhook_row.secret)
+    messages.success(request, message)
+    return redirect("notify") if action == "remove" else redirect("notify-one", pk=pk)
 
 
 @require_POST
@@ -89,20 +89,23 @@ def resend_delivery(request: HttpRequest, pk: int) -> HttpResponse:
 @needs(RIGHT)
 def delivery(request: HttpRequest, pk: int) -> HttpResponse:
     """What was sent, exactly; nothing of what was answered."""
-    found = get_object_or_404(Delivery.objects.exclude(webhook=None).select_related("webhook"), pk=pk)
+    delivery_row = get_object_or_404(Delivery.objects.exclude(webhook=None).select_related("webhook"), pk=pk)
     try:
-        shown = json.dumps(found.said, indent=2, ensure_ascii=False)
+        body = json.dumps(delivery_row.said, indent=2, ensure_ascii=False)
     except CannotOpen:
-        shown = "This cannot be opened: the key that sealed it is not here."
-    return render(request, "notify/delivery.html", {"delivery": found, "payload": shown})
+        body = "This cannot be opened: the key that sealed it is not here."
+    return render(request, "notify/delivery.html", {"delivery": delivery_row, "payload": body})
 
 
 def _render_webhook(
-    request: HttpRequest, found: Webhook, *, form: WebhookForm | None = None, secret: str = "", status: int = 200
+    request: HttpRequest, webhook_row: Webhook, *, form: WebhookForm | None = None, secret: str = "", status: int = 200
 ) -> HttpResponse:
     context = {
-        "webhook": found, "form": form or WebhookForm(initial=get_initial_values(found), known=found), "secret": secret,
-        "deliveries": found.deliveries.order_by("-pk")[:MAX_DELIVERIES], "rotating": found.old_until > time.time(),
+        "webhook": webhook_row,
+        "form": form or WebhookForm(initial=get_initial_values(webhook_row), webhook=webhook_row),
+        "secret": secret,
+        "deliveries": webhook_row.deliveries.order_by("-pk")[:MAX_DELIVERIES],
+        "rotating": webhook_row.old_until > time.time(),
     }  # fmt: skip
     answer = render(request, "notify/webhook.html", context, status=status)
     if secret:
@@ -110,43 +113,47 @@ def _render_webhook(
     return answer
 
 
-def _record_change(request: HttpRequest, found: Webhook, act: str, was: dict[str, Any] | None = None) -> None:
+def _record_change(request: HttpRequest, webhook_row: Webhook, act: str, was: dict[str, Any] | None = None) -> None:
     """Write down what was done, in its transaction: a new one with all its settings, else what changed of them."""
     transaction.on_commit(subscriptions.clear_cache)
-    now = _describe_settings(found)
+    now = _describe_settings(webhook_row)
     changed = {name: {"was": was[name], "is": now[name]} for name in now if was[name] != now[name]} if was else now
-    known = {"name": found.name, "format": found.format, "enabled": found.enabled}
-    write(Act(act, "human", request.user.get_username(), detail=known | changed))
+    state = {"name": webhook_row.name, "format": webhook_row.format, "enabled": webhook_row.enabled}
+    write(Act(act, "human", request.user.get_username(), detail=state | changed))
 
 
-def _describe_settings(found: Webhook) -> dict[str, Any]:
+def _describe_settings(webhook_row: Webhook) -> dict[str, Any]:
     """Who is told of what; of a URL, whose path may be a secret, the host and enough to tell two apart."""
-    said: dict[str, Any] = {name: getattr(found, name) for name in _SETTINGS}
-    said |= {"events": found.wanted_events, "sources": found.wanted_sources, "escalated_to": found.wanted_escalations}
-    parts, mark = urlsplit(found.url), hashlib.sha256(found.url.encode()).hexdigest()[:8]
-    return said | {"url": f"{parts.scheme}://{parts.hostname}/… ({mark})" if found.url else ""}
+    settings: dict[str, Any] = {name: getattr(webhook_row, name) for name in _SETTINGS}
+    settings |= {
+        "events": webhook_row.wanted_events,
+        "sources": webhook_row.wanted_sources,
+        "escalated_to": webhook_row.wanted_escalations,
+    }
+    parts, mark = urlsplit(webhook_row.url), hashlib.sha256(webhook_row.url.encode()).hexdigest()[:8]
+    return settings | {"url": f"{parts.scheme}://{parts.hostname}/… ({mark})" if webhook_row.url else ""}
 
 
-def _toggle(found: Webhook) -> str:
-    found.enabled, found.trouble = not found.enabled, ""
-    found.save(update_fields=["enabled", "trouble"])
-    return "It is on." if found.enabled else "It is off."
+def _toggle(webhook_row: Webhook) -> str:
+    webhook_row.enabled, webhook_row.trouble = not webhook_row.enabled, ""
+    webhook_row.save(update_fields=["enabled", "trouble"])
+    return "It is on." if webhook_row.enabled else "It is off."
 
 
-def _remove(found: Webhook) -> str:
-    found.delete()
-    return f"{found.name} is told nothing any more."
+def _remove(webhook_row: Webhook) -> str:
+    webhook_row.delete()
+    return f"{webhook_row.name} is told nothing any more."
 
 
-def _send_test(found: Webhook) -> str:
+def _send_test(webhook_row: Webhook) -> str:
     now = time.time()
-    said: dict[str, Any] = {
+    event: dict[str, Any] = {
         "event": "test", "v": 1, "id": new_id("evt"), "ts": None, "source": "Toolcards", "tool": {"name": "a test"},
         "summary": "This is a test. Nothing happened.", "url": "/",
     }  # fmt: skip
     Delivery.objects.create(
-        webhook=found, target=str(found.pk), event_id=said["id"], event="test", severity="critical",
-        payload=json.dumps(said), created_at=now, next_at=now,
+        webhook=webhook_row, target=str(webhook_row.pk), event_id=event["id"], event="test", severity="critical",
+        payload=json.dumps(event), created_at=now, next_at=now,
     )  # fmt: skip
     return "A test is on its way; it appears below."
 

@@ -97,10 +97,10 @@ def build_error(pointer: str, code: str, message: str) -> PolicyError:
     return PolicyError([Finding(pointer, code, message)])
 
 
-def require_object(value: Any, at: str = "") -> dict[str, Any]:
+def require_object(value: Any, pointer: str = "") -> dict[str, Any]:
     """Return a copy of the object; raise PolicyError if it is none."""
     if not isinstance(value, dict):
-        raise build_error(at, "type", "This must be an object.")
+        raise build_error(pointer, "type", "This must be an object.")
     return dict(value)
 
 
@@ -109,7 +109,7 @@ def _read_document(value: Any) -> dict[str, Any]:
 
 
 def _serialize_findings(findings: Iterable[Finding]) -> list[dict[str, str]]:
-    return [{"pointer": found.pointer, "code": found.code, "message": found.message} for found in findings]
+    return [{"pointer": finding.pointer, "code": finding.code, "message": finding.message} for finding in findings]
 
 
 def _serialize_version(version: PolicyVersion) -> dict[str, Any]:
@@ -122,13 +122,13 @@ def _serialize_version(version: PolicyVersion) -> dict[str, Any]:
     }
 
 
-def serialize_decision(said: Decision) -> dict[str, Any]:
+def serialize_decision(decision: Decision) -> dict[str, Any]:
     """Return a decision as programs read it."""
     return {
-        "decision": str(said.effect),
-        "code": said.code,
-        "reason": said.reason,
-        "rule": said.rule or None,
-        "rules": list(said.rules),
-        "would": list(said.would),
+        "decision": str(decision.effect),
+        "code": decision.code,
+        "reason": decision.reason,
+        "rule": decision.rule or None,
+        "rules": list(decision.rules),
+        "would": list(decision.would),
     }

@@ -38,21 +38,21 @@ def suggest_rule(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
     """
     call = _find_call(run, ordinal)
     card = call.as_card()
-    said = request.GET.dict()
-    context = {"call": call, "blast": _estimate_impact(call, card, said)}
+    choices = request.GET.dict()
+    context = {"call": call, "blast": _estimate_impact(call, card, choices)}
     if request.headers.get("HX-Request"):
         return render(request, "calls/_rule_blast.html", context)
     agent, steps = suggestions.get_agent_name(call, card), suggestions.suggest_rules(card)
     context |= {
         "ladder": suggestions.count_matches(steps, agent, call.run.name), "agent": agent, "effects": EFFECTS,
         "scopes": suggestions.SCOPES, "expiries": suggestions.EXPIRIES,
-        "chosen": suggestions.read_choices(said, card, steps),
+        "chosen": suggestions.read_choices(choices, card, steps),
     }  # fmt: skip
     return render(request, "calls/rule.html", context)
 
 
-def _estimate_impact(call: ToolCall, card: Card, said: dict[str, str]) -> impact.Impact | None:
+def _estimate_impact(call: ToolCall, card: Card, choices: dict[str, str]) -> impact.Impact | None:
     """Return what the active policy would answer differently with this rule; None where no rule can be made."""
     if not suggestions.suggest_rules(card):
         return None
-    return impact.estimate_rule_impact(suggestions.build_rule(call, card, said) | {"id": "this-rule"})
+    return impact.estimate_rule_impact(suggestions.build_rule(call, card, choices) | {"id": "this-rule"})

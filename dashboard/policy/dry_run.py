@@ -106,24 +106,27 @@ def try_call(policy: Policy, question: Question) -> Trial:
     """Return what the policy says of the call, and why."""
     decision = decide(policy, question, explain=True)
     sentences = {rule.id: rule.sentence for rule in policy.rules}
-    tried = [_build_rule_trial(entry, sentences) for entry in decision.trace]
-    winners = [rule for rule in tried if rule.rule in decision.rules]
-    enforced = [rule for rule in tried if rule.matched and not rule.monitor and rule not in winners]
+    trials = [_build_rule_trial(entry, sentences) for entry in decision.trace]
+    winners = [rule for rule in trials if rule.rule in decision.rules]
+    enforced = [rule for rule in trials if rule.matched and not rule.monitor and rule not in winners]
     return Trial(
         decision=decision,
         winners=winners,
         lost=enforced,
-        watching=[rule for rule in tried if rule.matched and rule.monitor],
-        nearest=_find_nearest([rule for rule in tried if not rule.matched]),
+        watching=[rule for rule in trials if rule.matched and rule.monitor],
+        nearest=_find_nearest([rule for rule in trials if not rule.matched]),
     )
 
 
 def _build_rule_trial(entry: dict[str, Any], sentences: dict[str, str]) -> RuleTrial:
     clauses = tuple(
         ConditionResult(
-            str(one["what"]), _mask_value(str(one["what"]), one["value"]), str(one["matched"]), one["clause"] != "match"
+            str(condition["what"]),
+            _mask_value(str(condition["what"]), condition["value"]),
+            str(condition["matched"]),
+            condition["clause"] != "match",
         )
-        for one in entry["conditions"]
+        for condition in entry["conditions"]
     )
     rule = entry["rule"]
     return RuleTrial(rule, entry["effect"], sentences.get(rule, ""), entry["monitor"], entry["matched"], clauses)
@@ -135,9 +138,9 @@ def _find_nearest(missed: list[RuleTrial]) -> RuleTrial | None:
     return min(near, key=lambda rule: (len(rule.failed), -rule.held, rule.rule), default=None)
 
 
-def _mask_value(what: str, value: Any) -> str:
+def _mask_value(path: str, value: Any) -> str:
     """The value that was looked at, without secrets; the name it stands under may tell that it is one."""
-    name = what.rsplit("/", 1)[-1].split(" ")[0]
+    name = path.rsplit("/", 1)[-1].split(" ")[0]
     value = next(iter(redactor().value({name: value}).values()))
     if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
         value = ", ".join(value)

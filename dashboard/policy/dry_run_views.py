@@ -34,19 +34,23 @@ def try_call(request: HttpRequest) -> HttpResponse:
     return render(request, page, {"try_form": form, "results": results, "tries": list_recent_examples()}, status=status)
 
 
-def _build_results(request: HttpRequest, said: dict[str, Any]) -> list[dict[str, Any]]:
-    question = dry_run.build_request(said["tool"], said["args"], agent=said["agent"], source=said["source"])
-    found = []
+def _build_results(request: HttpRequest, form_data: dict[str, Any]) -> list[dict[str, Any]]:
+    question = dry_run.build_request(
+        form_data["tool"], form_data["args"], agent=form_data["agent"], source=form_data["source"]
+    )
+    results = []
     try:
         active = policy_store.get_active_policy()
-        found.append({"name": f"Active policy, version {active.version}", "trial": dry_run.try_call(active, question)})
+        results.append(
+            {"name": f"Active policy, version {active.version}", "trial": dry_run.try_call(active, question)}
+        )
     except policy_store.NoActivePolicy:
         active = None
     if request.user.has_perm(EDIT_POLICY):
         review = view_models.review_draft()
         if review.policy is not None and (review.changes or active is None):
-            found.append({"name": "Draft", "trial": dry_run.try_call(review.policy, question)})
-    return found
+            results.append({"name": "Draft", "trial": dry_run.try_call(review.policy, question)})
+    return results
 
 
 def _get_call_values(public_id: str) -> dict[str, Any]:
@@ -61,14 +65,14 @@ def _get_call_values(public_id: str) -> dict[str, Any]:
 
 def find_call(public_id: str) -> ToolCall | None:
     """Return the call with that id, None if there is none."""
-    named = url_helpers.read_public_id(public_id)
-    if named is None:
+    call_id = url_helpers.read_public_id(public_id)
+    if call_id is None:
         return None
     rows = ToolCall.objects.not_removed().select_related("run", "run__source")
-    return rows.filter(run_id=named[0], ordinal=named[1]).first()
+    return rows.filter(run_id=call_id[0], ordinal=call_id[1]).first()
 
 
 def list_recent_examples() -> list[ToolCall]:
     """Return the latest calls that somebody was asked about."""
-    asked = Approval.objects.filter(asked=True).order_by("-requested_at").values_list("call_id", flat=True)[:5]
-    return list(ToolCall.objects.filter(pk__in=list(asked)).defer("card", "text").order_by("-id"))
+    approvals = Approval.objects.filter(asked=True).order_by("-requested_at").values_list("call_id", flat=True)[:5]
+    return list(ToolCall.objects.filter(pk__in=list(approvals)).defer("card", "text").order_by("-id"))

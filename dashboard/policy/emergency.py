@@ -38,9 +38,9 @@ def killswitch(request: HttpRequest) -> HttpResponse:
     """The step in between: what it does, why, and the one button."""
     if request.method == "POST":
         on = request.POST.get("to") == "on"
-        said = gate.set_kill_switch(request.user.get_username(), on, request.POST.get("reason", ""))
-        stopped = f" {said['stopped']} open calls were denied." if on else ""
-        messages.success(request, f"{'Every tool call is stopped.' if on else 'Tool calls run again.'}{stopped}")
+        outcome = gate.set_kill_switch(request.user.get_username(), on, request.POST.get("reason", ""))
+        denied_text = f" {outcome['stopped']} open calls were denied." if on else ""
+        messages.success(request, f"{'Every tool call is stopped.' if on else 'Tool calls run again.'}{denied_text}")
         return redirect("killswitch")
     return render(request, "emergency/killswitch.html", {"throws": KillSwitch.objects.order_by("-id")[:20]})
 
@@ -49,7 +49,7 @@ def killswitch(request: HttpRequest) -> HttpResponse:
 @needs()
 def breakglass(request: HttpRequest) -> HttpResponse:
     """Break the glass, put it back, and look at what it has let pass."""
-    told, status = "", 200
+    error, status = "", 200
     if request.method == "POST":
         if not request.user.has_perm(BREAK):
             raise PermissionDenied
@@ -57,23 +57,23 @@ def breakglass(request: HttpRequest) -> HttpResponse:
             _start_breakglass(request, request.POST)
             return redirect("breakglass")
         except RequestRefused as refused:
-            told, status = refused.message, refused.status
+            error, status = refused.message, refused.status
     rows = [(row, list_passed_decisions(row)) for row in BreakGlass.objects.order_by("-id")[:20]]
-    context = {"rows": rows, "fresh": is_freshly_signed_in(request), "told": told, "given": request.POST}
+    context = {"rows": rows, "fresh": is_freshly_signed_in(request), "told": error, "given": request.POST}
     return render(request, "emergency/breakglass.html", context, status=status)
 
 
-def _start_breakglass(request: HttpRequest, said: Any) -> dict[str, Any]:
+def _start_breakglass(request: HttpRequest, form_data: Any) -> dict[str, Any]:
     """Do as the form or the body says; raises Refused."""
-    by = request.user.get_username()
-    if said.get("to") == "off":
-        return gate.break_glass(by, "", 0)
+    username = request.user.get_username()
+    if form_data.get("to") == "off":
+        return gate.break_glass(username, "", 0)
     if not is_freshly_signed_in(request):
         raise gate.NotAllowed("Sign in again first: this needs a fresh sign-in.", code="reauth", status=401)
-    reason = said.get("reason", "")
+    reason = form_data.get("reason", "")
     if not isinstance(reason, str):
         raise gate.InvalidRequest("The reason is text.", code="invalid_body")
-    return gate.break_glass(by, reason, _parse_minutes(said.get("minutes", DEFAULT_MINUTES)))
+    return gate.break_glass(username, reason, _parse_minutes(form_data.get("minutes", DEFAULT_MINUTES)))
 
 
 def _parse_minutes(value: Any) -> float:
@@ -106,16 +106,16 @@ def killswitch_api(request: HttpRequest) -> HttpResponse:
     """Whether it is on; throw it with `{"on": true, "reason"?}`."""
     if request.method == "GET":
         row = emergency.get_active_kill_switch()
-        found = {"by": row.by, "reason": row.reason, "at": row.at} if row else {}
-        return JsonResponse({"on": row is not None} | found)
+        state = {"by": row.by, "reason": row.reason, "at": row.at} if row else {}
+        return JsonResponse({"on": row is not None} | state)
     if not request.user.has_perm(THROW):
         return fault(403, "forbidden", "You may not throw the kill switch.")
-    said = _read_body(request)
-    if not isinstance(said, dict) or not isinstance(said.get("on"), bool) or set(said) - {"on", "reason"}:
+    body = _read_body(request)
+    if not isinstance(body, dict) or not isinstance(body.get("on"), bool) or set(body) - {"on", "reason"}:
         return fault(422, "invalid_body", 'Send {"on": true or false, "reason": optional}.')
-    if not isinstance(said.get("reason", ""), str):
+    if not isinstance(body.get("reason", ""), str):
         return fault(422, "invalid_body", "The reason is text.")
-    return JsonResponse(gate.set_kill_switch(request.user.get_username(), said["on"], said.get("reason", "")))
+    return JsonResponse(gate.set_kill_switch(request.user.get_username(), body["on"], body.get("reason", "")))
 
 
 @api(VIEW, "GET", "POST")
@@ -123,18 +123,18 @@ def breakglass_api(request: HttpRequest) -> HttpResponse:
     """What is in force; break it with `{"on": true, "reason", "minutes"}`, end it with `{"on": false}`."""
     if request.method == "GET":
         row = emergency.get_active_break_glass()
-        found = {"by": row.by, "reason": row.reason, "until": row.until, "passed": row.passed} if row else {}
-        return JsonResponse({"on": row is not None} | found)
+        state = {"by": row.by, "reason": row.reason, "until": row.until, "passed": row.passed} if row else {}
+        return JsonResponse({"on": row is not None} | state)
     if not request.user.has_perm(BREAK):
         return fault(403, "forbidden", "You may not break the glass.")
-    said = _read_body(request)
-    if not isinstance(said, dict) or not isinstance(said.get("on"), bool) or set(said) - {"on", "reason", "minutes"}:
+    body = _read_body(request)
+    if not isinstance(body, dict) or not isinstance(body.get("on"), bool) or set(body) - {"on", "reason", "minutes"}:
         return fault(422, "invalid_body", 'Send {"on": true or false, "reason", "minutes"}.')
-    if isinstance(said.get("minutes"), str):
+    if isinstance(body.get("minutes"), str):
         return fault(422, "invalid_minutes", "Minutes must be a number above 0.")
     try:
         return JsonResponse(
-            _start_breakglass(request, said | {"to": "on" if said["on"] else "off"}) | {"on": said["on"]}
+            _start_breakglass(request, body | {"to": "on" if body["on"] else "off"}) | {"on": body["on"]}
         )
     except RequestRefused as refused:
         return fault(refused.status, refused.code, refused.message)

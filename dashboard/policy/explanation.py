@@ -48,7 +48,7 @@ class Explanation:
 def explain(call: ToolCall) -> Explanation:
     """Return why; nothing is changed. The call's run and source must be at hand."""
     card = call.as_card()
-    verdict, shown = card.decision, call.as_shown_card()
+    verdict, card_shown = card.decision, call.as_shown_card()
     question = request_for_call(call, card)
     version = PolicyVersion.objects.filter(number=verdict.version).first() if verdict else None
     active = PolicyVersion.objects.filter(active=True).first()
@@ -58,8 +58,8 @@ def explain(call: ToolCall) -> Explanation:
     return Explanation(
         answer=_describe_answer(card),
         by=_describe_actor(card),
-        reason=shown.decision.reason if shown.decision else "",
-        suggest=shown.decision.suggest if shown.decision else "",
+        reason=card_shown.decision.reason if card_shown.decision else "",
+        suggest=card_shown.decision.suggest if card_shown.decision else "",
         version=version.number if version else 0,
         trial=dry_run.try_call(policy, question) if policy else None,
         without=_list_removals(policy, call, card) if policy else [],
@@ -89,16 +89,20 @@ def _describe_answer(card: Card) -> str:
 
 
 def _describe_actor(card: Card) -> str:
-    by = card.denied_by or (card.approval.by if card.approval and card.approval.by else None)
-    return labels.describe_actor(by or (card.decision.by if card.decision else None))
+    actor = card.denied_by or (card.approval.by if card.approval and card.approval.by else None)
+    return labels.describe_actor(actor or (card.decision.by if card.decision else None))
 
 
 def _list_removals(policy: Policy, call: ToolCall, card: Card) -> list[RuleRemoval]:
     question = request_for_call(call, card)
-    said = decide(policy, question)
-    found = []
-    for name in said.rules:
+    decision = decide(policy, question)
+    removals = []
+    for name in decision.rules:
         less = replace(policy, rules=tuple(rule for rule in policy.rules if rule.id != name))
-        other = decide(less, question)
-        found.append(RuleRemoval(name, str(other.effect), other.reason, other.effect is not said.effect))
-    return found
+        other_decision = decide(less, question)
+        removals.append(
+            RuleRemoval(
+                name, str(other_decision.effect), other_decision.reason, other_decision.effect is not decision.effect
+            )
+        )
+    return removals

@@ -78,16 +78,16 @@ class ImportForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         """Return the document under `read`."""
-        said = super().clean() or self.cleaned_data
-        file = said.get("file")
+        form_data = super().clean() or self.cleaned_data
+        file = form_data.get("file")
         try:
-            text = file.read().decode() if file else said.get("document") or ""
+            text = file.read().decode() if file else form_data.get("document") or ""
         except UnicodeDecodeError:
             raise forms.ValidationError("This file is not UTF-8 text.") from None
         if not text.strip():
             raise forms.ValidationError("Choose a file or paste a document.")
-        said["read"] = read_json(text) if text.lstrip().startswith("{") else _read_yaml(text)
-        return said
+        form_data["read"] = read_json(text) if text.lstrip().startswith("{") else _read_yaml(text)
+        return form_data
 
 
 def _read_yaml(text: str) -> Any:

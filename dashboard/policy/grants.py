@@ -77,10 +77,10 @@ def _find_named_grant(request: HttpRequest) -> str:
     if "id" in request.GET:
         return request.GET["id"]
     try:
-        said = read_json(request.body.decode() or "null")
+        body = read_json(request.body.decode() or "null")
     except (ValidationError, UnicodeDecodeError):
         return ""
-    return said["id"] if isinstance(said, dict) and isinstance(said.get("id"), str) else ""
+    return body["id"] if isinstance(body, dict) and isinstance(body.get("id"), str) else ""
 
 
 def serialize_grant(row: Grant) -> dict[str, Any]:

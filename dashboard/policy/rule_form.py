@@ -79,16 +79,16 @@ class RuleForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         """Put the rule together and have it checked where it will stand: in the draft."""
-        said = super().clean() or self.cleaned_data
+        form_data = super().clean() or self.cleaned_data
         if self.errors:
-            return said
+            return form_data
         try:
-            self.rule = fields_to_rule(said)
+            self.rule = fields_to_rule(form_data)
             self.rule["id"] = policy_store.check_rule(self.rule, instead_of=self.instead_of)
         except PolicyError as refused:
-            for found in refused.findings:
-                self.add_error(*locate_finding(found, said))
-        return said
+            for finding in refused.findings:
+                self.add_error(*locate_finding(finding, form_data))
+        return form_data
 
     def save(self, author: str) -> None:
         """Put the rule into the draft."""
@@ -98,19 +98,19 @@ class RuleForm(forms.Form):
 def rule_to_fields(rule: dict[str, Any]) -> dict[str, Any]:
     """Return the form's values for a rule of the document."""
     match = dict(rule.get("match") or {})
-    said: dict[str, Any] = {field: rule.get(name) or "" for field, name in _IN_RULE.items()}
+    values: dict[str, Any] = {field: rule.get(name) or "" for field, name in _IN_RULE.items()}
     for name in _IN_MATCH:
         if not any("," in listed for listed in _join_names(match.get(name))):  # such a name cannot be typed here
-            said[name] = _join_names(match.pop(name, None))
-    said |= _pop_plain_argument(match)
-    said["severity"] = rule.get("severity") or "medium"
-    said["mode"] = "off" if rule.get("enabled") is False else rule.get("mode") or "enforce"
-    said["rule_id"] = rule["id"]
-    rest = {name: rule[name] for name in _ADVANCED if rule.get(name) is not None}
+            values[name] = _join_names(match.pop(name, None))
+    values |= _pop_plain_argument(match)
+    values["severity"] = rule.get("severity") or "medium"
+    values["mode"] = "off" if rule.get("enabled") is False else rule.get("mode") or "enforce"
+    values["rule_id"] = rule["id"]
+    advanced = {name: rule[name] for name in _ADVANCED if rule.get(name) is not None}
     if rule.get("enabled") is False and rule.get("mode") == "monitor":
-        rest["mode"] = "monitor"
-    said["advanced"] = ({"match": match} if match else {}) | rest
-    return said
+        advanced["mode"] = "monitor"
+    values["advanced"] = ({"match": match} if match else {}) | advanced
+    return values
 
 
 def _join_names(names: Any) -> list[str]:
@@ -167,24 +167,24 @@ _VALUES = {
 }  # by the matcher's shape
 
 
-def fields_to_rule(said: dict[str, Any]) -> dict[str, Any]:
+def fields_to_rule(form_data: dict[str, Any]) -> dict[str, Any]:
     """Return the rule that the form's values mean."""
-    advanced = dict(said.get("advanced") or {})
+    advanced = dict(form_data.get("advanced") or {})
     match = advanced.pop("match", None) or {}
     if not isinstance(match, dict):
         raise PolicyError([Finding("/match", "type", "This must be an object.")])
-    rule: dict[str, Any] = {field: said[form] for form, field in _IN_RULE.items() if said.get(form)}
-    if said.get("rule_id"):
-        rule["id"] = said["rule_id"]
-    match = match | {name: said[name] for name in _IN_MATCH if said.get(name)}
-    argument = _build_argument(said)
+    rule: dict[str, Any] = {field: form_data[form] for form, field in _IN_RULE.items() if form_data.get(form)}
+    if form_data.get("rule_id"):
+        rule["id"] = form_data["rule_id"]
+    match = match | {name: form_data[name] for name in _IN_MATCH if form_data.get(name)}
+    argument = _build_argument(form_data)
     if argument:
-        given = match.get("args") or []
-        match["args"] = [argument, *([given] if isinstance(given, dict) else given)]
-    if said.get("mode") == "off":
+        arguments = match.get("args") or []
+        match["args"] = [argument, *([arguments] if isinstance(arguments, dict) else arguments)]
+    if form_data.get("mode") == "off":
         rule["enabled"] = False
-    elif said.get("mode"):
-        rule["mode"] = said["mode"]
+    elif form_data.get("mode"):
+        rule["mode"] = form_data["mode"]
     if rule.get("severity") == "medium":
         rule.pop("severity")
     if rule.get("mode") == "enforce":
@@ -192,8 +192,8 @@ def fields_to_rule(said: dict[str, Any]) -> dict[str, Any]:
     return advanced | rule | ({"match": match} if match else {})
 
 
-def _build_argument(said: dict[str, Any]) -> dict[str, Any] | None:
-    path, op, value = said.get("path"), said.get("op"), said.get("value") or ""
+def _build_argument(form_data: dict[str, Any]) -> dict[str, Any] | None:
+    path, op, value = form_data.get("path"), form_data.get("op"), form_data.get("value") or ""
     if not path and not op and not value:
         return None
     if not op:
@@ -211,16 +211,18 @@ _BESIDE = {
 _OF_ARGUMENT = {"path": "path", "op": "op", "value": "value"}
 
 
-def locate_finding(found: Finding, said: dict[str, Any]) -> tuple[str, str]:
+def locate_finding(finding: Finding, form_data: dict[str, Any]) -> tuple[str, str]:
     """Return the form's field that a finding belongs to, and what to say there."""
-    pointer = found.pointer
+    pointer = finding.pointer
     steps = pointer.split("/")
-    if pointer.startswith("/match/args/0/") and (said.get("op") or said.get("path") or said.get("value")):
-        return _OF_ARGUMENT.get(steps[4], "advanced"), _to_sentence(found.message)
+    if pointer.startswith("/match/args/0/") and (
+        form_data.get("op") or form_data.get("path") or form_data.get("value")
+    ):
+        return _OF_ARGUMENT.get(steps[4], "advanced"), _to_sentence(finding.message)
     field = _BESIDE.get("/".join(steps[:3])) or _BESIDE.get("/".join(steps[:2]))
     if field and steps[:3] != ["", "match", "agent_scope"]:
-        return field, _to_sentence(found.message)
-    return "advanced", f"{pointer or 'The rule'}: {found.message}"
+        return field, _to_sentence(finding.message)
+    return "advanced", f"{pointer or 'The rule'}: {finding.message}"
 
 
 def _to_sentence(message: str) -> str:

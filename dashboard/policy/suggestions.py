@@ -67,41 +67,41 @@ def suggest_rules(card: Card) -> list[Suggestion]:
     tool: dict[str, Any] = {"tool": [card.tool.name]}
     if card.tool.source and not re.search(r"[*,]", card.tool.source):
         tool["source"] = [card.tool.source]
-    found = [Suggestion(name, words, tool | {"args": args}) for name, words, args in _suggest_for_input(card)]
-    found.append(Suggestion("tool", f"any call of {card.tool.name}", tool))
+    suggestions = [Suggestion(name, words, tool | {"args": args}) for name, words, args in _suggest_for_input(card)]
+    suggestions.append(Suggestion("tool", f"any call of {card.tool.name}", tool))
     kinds = tool_kinds.kinds_of(card.tool.name, card.tool.source, claimed=card.tool.kind)
     if len(kinds) == 1 and kinds != ("other",):
-        found.append(Suggestion("kind", f"any tool of kind {kinds[0]}", {"kind": [kinds[0]]}))
-    return [rung for rung in found if _is_valid(rung)]
+        suggestions.append(Suggestion("kind", f"any tool of kind {kinds[0]}", {"kind": [kinds[0]]}))
+    return [rung for rung in suggestions if _is_valid(rung)]
 
 
 _Told = tuple[str, str, list[dict[str, Any]]]
 
 
 def _suggest_for_input(card: Card) -> Iterator[_Told]:
-    given = card.original_input if card.repair == "edited" else card.input
-    if not card.has_input or _holds_secret(given):
+    arguments = card.original_input if card.repair == "edited" else card.input
+    if not card.has_input or _holds_secret(arguments):
         return
-    if len(repr(given)) <= LARGEST:
-        yield "exact", "exactly these arguments", [{"path": "", "op": "eq", "value": given}]
-    if not isinstance(given, dict):
+    if len(repr(arguments)) <= LARGEST:
+        yield "exact", "exactly these arguments", [{"path": "", "op": "eq", "value": arguments}]
+    if not isinstance(arguments, dict):
         return
     for keys, about in ((COMMANDS, _suggest_for_command), (PATHS, _suggest_for_path), (URLS, _suggest_for_url)):
-        key = next((key for key in keys if isinstance(given.get(key), str) and len(given[key]) <= LARGEST), "")
+        key = next((key for key in keys if isinstance(arguments.get(key), str) and len(arguments[key]) <= LARGEST), "")
         if key:
-            yield from about(f"/{key}", given[key], len(given) > 1)
+            yield from about(f"/{key}", arguments[key], len(arguments) > 1)
 
 
-def _suggest_for_command(path: str, line: str, others: bool) -> Iterator[_Told]:
-    if others:
+def _suggest_for_command(path: str, line: str, has_others: bool) -> Iterator[_Told]:
+    if has_others:
         yield "command", "the same command", [{"path": path, "op": "eq", "value": line}]
     parts = read_line(line).segments
     words = [part.words for part in parts]
-    if any(part.opaque for part in parts) or not all(all(map(_WORD.fullmatch, said[:2])) for said in words):
+    if any(part.opaque for part in parts) or not all(all(map(_WORD.fullmatch, part_words[:2])) for part_words in words):
         return  # a rule cannot name the programs of a line that cannot be read
-    two = list(dict.fromkeys(" ".join(_get_command_prefix(said)) for said in words))
-    one = list(dict.fromkeys(said[0] for said in words))
-    if two != one:
+    two = list(dict.fromkeys(" ".join(_get_command_prefix(part_words)) for part_words in words))
+    programs = list(dict.fromkeys(part_words[0] for part_words in words))
+    if two != programs:
         yield (
             "words",
             f"commands that start with {_list_names(two)}{_find_caution(two)}",
@@ -109,8 +109,8 @@ def _suggest_for_command(path: str, line: str, others: bool) -> Iterator[_Told]:
         )
     yield (
         "program",
-        f"commands that start with {_list_names(one)}{_find_caution(one)}",
-        [_build_command_condition(path, one)],
+        f"commands that start with {_list_names(programs)}{_find_caution(programs)}",
+        [_build_command_condition(path, programs)],
     )
 
 
@@ -133,25 +133,25 @@ def _list_names(values: list[str]) -> str:
     return " or ".join(f"“{value}”" for value in values[:4])
 
 
-def _suggest_for_path(path: str, place: str, others: bool) -> Iterator[_Told]:
-    if others:
+def _suggest_for_path(path: str, place: str, has_others: bool) -> Iterator[_Told]:
+    if has_others:
         yield "path", f"the same path, {place}", [{"path": path, "op": "eq", "value": place}]
     folder = dirname(place)
     if folder and folder != "/" and ".." not in place.split("/"):
         yield "folder", f"anything below {folder}", [{"path": path, "op": "path_under", "value": folder}]
 
 
-def _suggest_for_url(path: str, place: str, others: bool) -> Iterator[_Told]:
-    if others:
+def _suggest_for_url(path: str, place: str, has_others: bool) -> Iterator[_Told]:
+    if has_others:
         yield "url", "the same address", [{"path": path, "op": "eq", "value": place}]
-    found = parsed_url(place)
-    if found is not None:
-        yield "host", f"anything on {found.name}", [{"path": path, "op": "host_in", "value": found.name}]
+    url = parsed_url(place)
+    if url is not None:
+        yield "host", f"anything on {url.name}", [{"path": path, "op": "host_in", "value": url.name}]
 
 
-def _holds_secret(given: Any) -> bool:
+def _holds_secret(value: Any) -> bool:
     """A rule must not spell out a secret, nor a mask, which no call will ever hold."""
-    return bool(masked(given) or redactor().value(given) != given)
+    return bool(masked(value) or redactor().value(value) != value)
 
 
 def _is_valid(rung: Suggestion) -> bool:
@@ -165,36 +165,38 @@ def _is_valid(rung: Suggestion) -> bool:
 # ---------------------------------------------------------------- how many they meet
 
 
-def count_matches(found: list[Suggestion], agent: str, run: str) -> CountedSuggestions:
+def count_matches(suggestions: list[Suggestion], agent: str, run: str) -> CountedSuggestions:
     """Return the rungs with the calls of the last 30 days that they surely meet; bounded in number and time."""
-    policy, seen, partial = _build_monitor_policy(found), 0, False
+    policy, examined, partial = _build_monitor_policy(suggestions), 0, False
     every: Counter[str] = Counter()
-    mine: Counter[str] = Counter()
-    here: Counter[str] = Counter()
+    by_agent: Counter[str] = Counter()
+    by_run: Counter[str] = Counter()
     until = time.monotonic() + SECONDS
     for call in iterate_past_calls(LOOKED_AT):
         if time.monotonic() > until:
             partial = True
             break
-        seen += 1
+        examined += 1
         if call.question is None:
             continue
-        would = {one["rule"] for one in decide(policy, call.question).would}
-        met = [rung.name for rung in found if rung.name in would and _matches_prefix(rung, call.question.input)]
-        every.update(met)
+        would = {entry["rule"] for entry in decide(policy, call.question).would}
+        matched = [
+            rung.name for rung in suggestions if rung.name in would and _matches_prefix(rung, call.question.input)
+        ]
+        every.update(matched)
         if call.question.agent_path[-1:] == (agent,):
-            mine.update(met)
+            by_agent.update(matched)
         if call.question.run == run:
-            here.update(met)
-    counts = [replace(r, count=every[r.name], mine=mine[r.name], here=here[r.name]) for r in found]
-    return CountedSuggestions(counts, seen, partial)
+            by_run.update(matched)
+    counts = [replace(r, count=every[r.name], mine=by_agent[r.name], here=by_run[r.name]) for r in suggestions]
+    return CountedSuggestions(counts, examined, partial)
 
 
-def _build_monitor_policy(found: list[Suggestion]) -> Policy:
+def _build_monitor_policy(suggestions: list[Suggestion]) -> Policy:
     """Return each rung as an allow that only watches: doubt is no match. What a command begins with is asked apart."""
     matches = [
         (rung.name, {key: value for key, value in rung.match.items() if not _is_command_suggestion(rung, key)})
-        for rung in found
+        for rung in suggestions
     ]
     rules = [{"id": name, "effect": "allow", "mode": "monitor", "match": match} for name, match in matches]
     return documents.parse({"v": 1, "default": "deny", "rules": rules})
@@ -204,15 +206,15 @@ def _is_command_suggestion(rung: Suggestion, key: str) -> bool:
     return key == "args" and rung.match["args"][0]["op"] == "cmd"
 
 
-def _matches_prefix(rung: Suggestion, given: Any) -> bool:
+def _matches_prefix(rung: Suggestion, arguments: Any) -> bool:
     """Return whether every part of the command begins as the rung says; an allow rule may cover fewer, a deny more."""
     if not _is_command_suggestion(rung, "args" if "args" in rung.match else ""):
         return True
     argument = rung.match["args"][0]
-    line = given.get(argument["path"][1:]) if isinstance(given, dict) else None
-    wanted = argument["value"] if isinstance(argument["value"], list) else [argument["value"]]
+    line = arguments.get(argument["path"][1:]) if isinstance(arguments, dict) else None
+    prefixes = argument["value"] if isinstance(argument["value"], list) else [argument["value"]]
     parts = read_line(line).segments if isinstance(line, str) else ()
-    return bool(parts) and all(any(part.begins(read_words(text)) for text in wanted) for part in parts)
+    return bool(parts) and all(any(part.begins(read_words(text)) for text in prefixes) for part in parts)
 
 
 # ---------------------------------------------------------------- the rule
@@ -226,23 +228,25 @@ def get_agent_name(call: ToolCall, card: Card) -> str:
     return (card.agent_path or (call.run.source.name,))[-1]
 
 
-def read_choices(said: dict[str, str], card: Card, steps: list[Suggestion]) -> dict[str, str]:
+def read_choices(choices: dict[str, str], card: Card, steps: list[Suggestion]) -> dict[str, str]:
     """Return what is chosen on the page: what the query says, else the narrowest and most likely."""
     narrow = {"rung": steps[0].name if steps else "", "effect": guess_effect(card)}
     return (
-        narrow | {"scope": SCOPES[0][0], "expiry": EXPIRIES[0][0]} | {name: word for name, word in said.items() if word}
+        narrow
+        | {"scope": SCOPES[0][0], "expiry": EXPIRIES[0][0]}
+        | {name: word for name, word in choices.items() if word}
     )
 
 
-def build_rule(call: ToolCall, card: Card, said: dict[str, str]) -> dict[str, Any]:
+def build_rule(call: ToolCall, card: Card, choices: dict[str, str]) -> dict[str, Any]:
     """Return the rule that the choices mean; the narrowest where a choice is unknown."""
     steps = suggest_rules(card)
-    rung = next((rung for rung in steps if rung.name == said.get("rung")), steps[0] if steps else None)
+    rung = next((rung for rung in steps if rung.name == choices.get("rung")), steps[0] if steps else None)
     match = dict(rung.match) if rung else {"tool": [card.tool.name.replace("*", "")]}
-    match |= _build_scope_condition(said.get("scope", ""), call, card)
-    found: dict[str, Any] = {"id": "", "effect": _get_effect(said, card), "match": match}
-    expires = _compute_expiry(said.get("expiry", ""))
-    return found | ({"expires_at": expires} if expires else {})
+    match |= _build_scope_condition(choices.get("scope", ""), call, card)
+    rule_document: dict[str, Any] = {"id": "", "effect": _get_effect(choices, card), "match": match}
+    expires = _compute_expiry(choices.get("expiry", ""))
+    return rule_document | ({"expires_at": expires} if expires else {})
 
 
 def _build_scope_condition(scope: str, call: ToolCall, card: Card) -> dict[str, list[str]]:
@@ -255,16 +259,16 @@ def _build_scope_condition(scope: str, call: ToolCall, card: Card) -> dict[str, 
     return {} if re.search(r"[*,]", agent) else {"agent": [agent]}
 
 
-def _get_effect(said: dict[str, str], card: Card) -> str:
-    return said["effect"] if said.get("effect") in {"allow", "ask", "deny"} else guess_effect(card)
+def _get_effect(choices: dict[str, str], card: Card) -> str:
+    return choices["effect"] if choices.get("effect") in {"allow", "ask", "deny"} else guess_effect(card)
 
 
 def guess_effect(card: Card) -> str:
     """Return the effect that a person most likely wants: what somebody has answered already."""
     if card.denied_by and card.denied_by.kind == "human":
         return "deny"
-    by = card.approval.by if card.approval else None
-    return "allow" if by and by.kind == "human" else "ask"
+    actor = card.approval.by if card.approval else None
+    return "allow" if actor and actor.kind == "human" else "ask"
 
 
 def _compute_expiry(expiry: str) -> str:

@@ -27,32 +27,32 @@ def edit_text(request: HttpRequest) -> HttpResponse:
     form = TextForm(request.POST)
     if form.is_valid():
         return _handle_text(request, form.cleaned_data, digest(draft))
-    told = "; ".join(error for errors in form.errors.values() for error in errors)
+    message = "; ".join(error for errors in form.errors.values() for error in errors)
     return _render_editor(
-        request, {"text": request.POST.get("text", ""), "based_on": digest(draft), "told": told}, [], 422
+        request, {"text": request.POST.get("text", ""), "based_on": digest(draft), "told": message}, [], 422
     )
 
 
-def _handle_text(request: HttpRequest, said: dict[str, Any], current: str) -> HttpResponse:
-    shown: dict[str, Any] = {"text": said["text"], "based_on": said["based_on"]}
+def _handle_text(request: HttpRequest, form_data: dict[str, Any], current: str) -> HttpResponse:
+    context: dict[str, Any] = {"text": form_data["text"], "based_on": form_data["based_on"]}
     read = None
     try:
-        read = yaml_io.read_yaml(said["text"])
+        read = yaml_io.read_yaml(form_data["text"])
         warnings = policy_store.check_document(read.value)
     except PolicyError as refused:
-        return _render_editor(request, shown, yaml_io.list_remarks(refused, said["text"], read), 422)
-    if said["what"] == "check":
-        return _render_editor(request, shown | {"checked": True}, _build_warnings(warnings, said["text"], read))
-    if said["based_on"] != current:
-        told = "The draft has changed since you opened this text. Save again to put yours in its place."
-        return _render_editor(request, shown | {"based_on": current, "told": told}, [], 409)
+        return _render_editor(request, context, yaml_io.list_remarks(refused, form_data["text"], read), 422)
+    if form_data["what"] == "check":
+        return _render_editor(request, context | {"checked": True}, _build_warnings(warnings, form_data["text"], read))
+    if form_data["based_on"] != current:
+        message = "The draft has changed since you opened this text. Save again to put yours in its place."
+        return _render_editor(request, context | {"based_on": current, "told": message}, [], 409)
     policy_store.replace_draft(read.value, author=request.user.get_username())
     messages.success(request, "The draft says what the text says. It counts once you activate it.")
     return redirect("policy-draft")
 
 
-def _build_warnings(warnings: list[Finding], said: str, read: yaml_io.YamlDocument) -> list[yaml_io.Remark]:
-    return yaml_io.list_remarks(PolicyError(warnings), said, read)
+def _build_warnings(warnings: list[Finding], text: str, read: yaml_io.YamlDocument) -> list[yaml_io.Remark]:
+    return yaml_io.list_remarks(PolicyError(warnings), text, read)
 
 
 def _render_editor(

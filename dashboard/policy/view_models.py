@@ -86,7 +86,7 @@ class DraftReview:
     @property
     def named_warnings(self) -> list[tuple[str, Finding]]:
         """The warnings, each with the name of the rule it is about."""
-        return [(_get_rule_name(found.pointer, self.document), found) for found in self.warnings]
+        return [(_get_rule_name(finding.pointer, self.document), finding) for finding in self.warnings]
 
 
 def _get_rule_name(pointer: str, document: Mapping[str, Any]) -> str:
@@ -135,10 +135,10 @@ def count_recent_hits() -> RuleHits:
     part = Event.objects.filter(id__gt=newest - LOOKED_AT)
     rows = list(part.of_type(PolicyDecided.type).values_list("fact", "at"))
     facts = [json.loads(fact) for fact, _ in rows if type(fact) is not Closed]
-    since = min((at for _, at in rows), default=0.0)
+    since = min((event_time for _, event_time in rows), default=0.0)
     return RuleHits(
         answers=Counter(rule for fact in facts if (rule := fact.get("rule"))),
-        would=Counter(str(one.get("rule")) for fact in facts for one in fact.get("would") or ()),
+        would=Counter(str(entry.get("rule")) for fact in facts for entry in fact.get("would") or ()),
         days=(time.time() - since) / DAY if since else 0.0,
     )
 
@@ -163,8 +163,8 @@ def review_draft() -> DraftReview:
 def describe_model(document: Mapping[str, Any]) -> str:
     """Say the whole model in one sentence."""
     default = ANSWERS.get(str(document.get("default", "ask")), "ask")
-    said = f"Deny beats ask, ask beats allow. If nothing matches: {default}."
+    sentence = f"Deny beats ask, ask beats allow. If nothing matches: {default}."
     unknown = document.get("unknown_tool")
-    said = f"{said} Tools not seen before: {unknown}." if unknown else said
+    sentence = f"{sentence} Tools not seen before: {unknown}." if unknown else sentence
     requester = (document.get("default_ask") or {}).get("allow_requester")
-    return f"{said} Whom the agent works for may answer what no rule asks." if requester else said
+    return f"{sentence} Whom the agent works for may answer what no rule asks." if requester else sentence

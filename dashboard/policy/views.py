@@ -102,14 +102,14 @@ def _get_previous_document(before: PolicyVersion | None) -> dict[str, Any] | Non
 @_handle_unreadable_version
 def export(request: HttpRequest) -> HttpResponse:
     """The active version, a numbered one, or the draft, as a file."""
-    wanted = request.GET.get("version", "")
-    if wanted == "draft":
+    version_text = request.GET.get("version", "")
+    if version_text == "draft":
         if not request.user.has_perm(EDIT_POLICY):
             raise Http404
         document, name = policy_store.load_draft(), "draft"
     else:
-        number = url_helpers.read_number(wanted)
-        if wanted and number is None:
+        number = url_helpers.read_number(version_text)
+        if version_text and number is None:
             raise Http404
         chosen = {"active": True} if number is None else {"number": number}
         row = get_object_or_404(PolicyVersion, **chosen)
@@ -133,11 +133,11 @@ def draft(request: HttpRequest) -> HttpResponse:
     return _render_draft(request)
 
 
-def _render_draft(request: HttpRequest, *, told: str = "", status: int = 200, form: Any = None) -> HttpResponse:
+def _render_draft(request: HttpRequest, *, message: str = "", status: int = 200, form: Any = None) -> HttpResponse:
     review = view_models.review_draft()
     context = {
         "review": review, "groups": view_models.group_by_effect(view_models.list_draft_rows()),
-        "packs": PACKS, "told": told,
+        "packs": PACKS, "told": message,
         "model": view_models.describe_model(review.document), "import_form": form or ImportForm(),
         "default_form": DefaultForm(initial=_get_default_values(review.document)),
         "activate_form": ActivateForm(initial={"expected_active": review.active, "draft_sha256": review.sha256}),
@@ -150,8 +150,8 @@ def _render_draft(request: HttpRequest, *, told: str = "", status: int = 200, fo
 
 def _get_default_values(document: dict[str, Any]) -> dict[str, Any]:
     """What the form of the default shows."""
-    asked = document.get("default_ask") or {}
-    return {"default": document.get("default", "ask"), "allow_requester": asked.get("allow_requester", False)}
+    default_ask = document.get("default_ask") or {}
+    return {"default": document.get("default", "ask"), "allow_requester": default_ask.get("allow_requester", False)}
 
 
 @require_POST
@@ -160,27 +160,29 @@ def activate(request: HttpRequest) -> HttpResponse:
     """Make the reviewed draft the policy."""
     form = ActivateForm(request.POST)
     if not form.is_valid():
-        return _render_draft(request, told="Say which version you compared the draft with.", status=422)
-    said, review = form.cleaned_data, view_models.review_draft()
+        return _render_draft(request, message="Say which version you compared the draft with.", status=422)
+    form_data, review = form.cleaned_data, view_models.review_draft()
     if review.refusals:
-        return _render_draft(request, told="The draft cannot be activated as it is.", status=422)
-    if said["draft_sha256"] and said["draft_sha256"] != review.sha256:
-        return _render_draft(request, told="The draft has changed since you reviewed it. Look at it again.", status=409)
+        return _render_draft(request, message="The draft cannot be activated as it is.", status=422)
+    if form_data["draft_sha256"] and form_data["draft_sha256"] != review.sha256:
+        return _render_draft(
+            request, message="The draft has changed since you reviewed it. Look at it again.", status=409
+        )
     try:
-        made = policy_store.activate(
+        activated = policy_store.activate(
             review.document,
             author=request.user.get_username(),
-            note=said["note"],
-            expected_active=said["expected_active"],
+            note=form_data["note"],
+            expected_active=form_data["expected_active"],
         )
     except VersionConflict as late:
-        told = f"Somebody was faster: version {late.active} is active by now. Look at the changes again."
-        return _render_draft(request, told=told, status=409)
-    messages.success(request, f"Version {made.number} is active.")
-    if said["apply_to_waiting"]:
+        message = f"Somebody was faster: version {late.active} is active by now. Look at the changes again."
+        return _render_draft(request, message=message, status=409)
+    messages.success(request, f"Version {activated.number} is active.")
+    if form_data["apply_to_waiting"]:
         counts = gate.reevaluate_waiting(request.user.get_username())
-        told = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count)
-        messages.success(request, f"Applied to the calls that wait: {told or 'there were none'}.")
+        message = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count)
+        messages.success(request, f"Applied to the calls that wait: {message or 'there were none'}.")
     return redirect("policy")
 
 
@@ -190,11 +192,11 @@ def set_default(request: HttpRequest) -> HttpResponse:
     """Change the answer where no rule matches."""
     form = DefaultForm(request.POST)
     if not form.is_valid():
-        return _render_draft(request, told="Choose deny, ask or allow.", status=422)
-    said, ask = form.cleaned_data, dict(policy_store.load_draft().get("default_ask") or {})
+        return _render_draft(request, message="Choose deny, ask or allow.", status=422)
+    form_data, ask = form.cleaned_data, dict(policy_store.load_draft().get("default_ask") or {})
     ask.pop("allow_requester", None)
-    ask |= {"allow_requester": True} if said["allow_requester"] else {}
-    changes = {"default": said["default"], "default_ask": ask or None}
+    ask |= {"allow_requester": True} if form_data["allow_requester"] else {}
+    changes = {"default": form_data["default"], "default_ask": ask or None}
     policy_store.update_draft_head(changes, author=request.user.get_username())
     return redirect("policy-draft")
 
@@ -228,14 +230,14 @@ def import_document(request: HttpRequest) -> HttpResponse:
         try:
             return _replace_draft(request, form.cleaned_data["read"], "The draft is the imported document.")
         except PolicyError as refused:
-            for found in refused.findings[:20]:
-                form.add_error(None, f"{found.pointer or 'The document'}: {found.message}")
+            for finding in refused.findings[:20]:
+                form.add_error(None, f"{finding.pointer or 'The document'}: {finding.message}")
     return _render_draft(request, form=form, status=422)
 
 
-def _replace_draft(request: HttpRequest, document: dict[str, Any], told: str) -> HttpResponse:
+def _replace_draft(request: HttpRequest, document: dict[str, Any], message: str) -> HttpResponse:
     policy_store.replace_draft(document, author=request.user.get_username())
-    messages.info(request, f"{told} Nothing changes until you activate it.")
+    messages.info(request, f"{message} Nothing changes until you activate it.")
     return redirect("policy-draft")
 
 
@@ -273,10 +275,10 @@ def _get_initial_rule(request: HttpRequest) -> dict[str, Any]:
     call = dry_run_views.find_call(request.GET.get("from", ""))
     if call is not None:
         return rule_to_fields(suggestions.build_rule(call, call.as_card(), request.GET.dict()))
-    said: dict[str, Any] = {
+    initial: dict[str, Any] = {
         name: request.GET[name] for name in ("effect", "path", "op", "value") if name in request.GET
     }
-    return said | {name: request.GET.getlist(name) for name in ("tool", "kind") if name in request.GET}
+    return initial | {name: request.GET.getlist(name) for name in ("tool", "kind") if name in request.GET}
 
 
 @require_POST

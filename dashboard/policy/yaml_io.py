@@ -196,13 +196,13 @@ class Remark:
     said: str
 
 
-def list_remarks(refused: PolicyError, text: str, lines: YamlDocument | None) -> list[Remark]:
+def list_remarks(error: PolicyError, text: str, lines: YamlDocument | None) -> list[Remark]:
     """Return the findings in the order of the text."""
     rows = text.splitlines()
-    found = []
-    for finding in refused.findings[:50]:
-        line = refused.line if isinstance(refused, NotYaml) else lines.line(finding.pointer) if lines else 1
-        said = rows[line - 1].strip()[:120] if line <= len(rows) else ""
+    remarks = []
+    for finding in error.findings[:50]:
+        line = error.line if isinstance(error, NotYaml) else lines.line(finding.pointer) if lines else 1
+        line_text = rows[line - 1].strip()[:120] if line <= len(rows) else ""
         message = finding.message[:1].upper() + finding.message[1:]
-        found.append(Remark(replace(finding, pointer=finding.pointer or "/", message=message), line, said))
-    return sorted(found, key=lambda remark: remark.line)
+        remarks.append(Remark(replace(finding, pointer=finding.pointer or "/", message=message), line, line_text))
+    return sorted(remarks, key=lambda remark: remark.line)

@@ -37,8 +37,8 @@ def calls(request: HttpRequest) -> HttpResponse:
 def call(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
     """One call, whole, and what happened to it."""
     rows = ToolCall.objects.not_removed().select_related("run", "run__source")
-    found = get_object_or_404(rows, run_id=run, ordinal=ordinal)
-    socket = url_helpers.build_run_socket_url(found.run, call=ordinal)
+    call_row = get_object_or_404(rows, run_id=run, ordinal=ordinal)
+    socket = url_helpers.build_run_socket_url(call_row.run, call=ordinal)
     return render(
-        request, "calls/call.html", {"call": found, "story": event_log.list_event_lines(found), "socket": socket}
+        request, "calls/call.html", {"call": call_row, "story": event_log.list_event_lines(call_row), "socket": socket}
     )

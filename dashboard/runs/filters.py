@@ -18,8 +18,8 @@ STATUSES = ("running", "waiting", "finished", "error", "aborted", "truncated")
 
 
 def _read_query(query: str, cls: type) -> dict[str, str]:
-    given = parse_qs(query)
-    return {one.name: given[one.name][0].strip()[:200] for one in fields(cls) if one.name in given}
+    parameters = parse_qs(query)
+    return {field.name: parameters[field.name][0].strip()[:200] for field in fields(cls) if field.name in parameters}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,12 @@ class CallFilters:
     @classmethod
     def read(cls, query: str) -> CallFilters:
         """Return what a query string asks for; unknown states and kinds ask for nothing."""
-        said = _read_query(query, cls)
-        if said.get("state") not in set(map(str, ToolCallState)):
-            said.pop("state", None)
-        if said.get("kind") not in KINDS:
-            said.pop("kind", None)
-        return cls(**said)
+        values = _read_query(query, cls)
+        if values.get("state") not in set(map(str, ToolCallState)):
+            values.pop("state", None)
+        if values.get("kind") not in KINDS:
+            values.pop("kind", None)
+        return cls(**values)
 
     def rows(self) -> QuerySet[ToolCall]:
         """Return the calls that match in all but `q`, newest first."""
@@ -71,18 +71,18 @@ class CallFilters:
         if not self.q:
             calls = list(rows[:size])
             return CallPage(calls, calls[-1].pk if len(calls) == size else 0)
-        found, last, seen = [], 0, 0
-        while seen < SEARCHED and len(found) < size:
-            chunk = list((rows.filter(pk__lt=last) if last else rows)[: min(CHUNK, SEARCHED - seen)])
+        matches, last, examined = [], 0, 0
+        while examined < SEARCHED and len(matches) < size:
+            chunk = list((rows.filter(pk__lt=last) if last else rows)[: min(CHUNK, SEARCHED - examined)])
             for call in chunk:
-                last, seen = call.pk, seen + 1
+                last, examined = call.pk, examined + 1
                 if self._says(call):
-                    found.append(call)
-                    if len(found) == size:
+                    matches.append(call)
+                    if len(matches) == size:
                         break
-            if len(chunk) < CHUNK and len(found) < size and seen < SEARCHED:
-                return CallPage(found, 0)  # there are no older ones
-        return CallPage(found, last, seen if seen >= SEARCHED else 0)
+            if len(chunk) < CHUNK and len(matches) < size and examined < SEARCHED:
+                return CallPage(matches, 0)  # there are no older ones
+        return CallPage(matches, last, examined if examined >= SEARCHED else 0)
 
     def matches(self, call: ToolCall) -> bool:
         """Return whether the call belongs on the page, whatever state it is in."""
@@ -96,11 +96,11 @@ class CallFilters:
 
     def _says(self, call: ToolCall) -> bool:
         """Whether the call says what is searched for, where anybody may read it: in what is masked nobody searches."""
-        wanted = self.q.casefold()
-        if any(wanted in text.casefold() for text in (call.tool, call.call_id, call.agent, call.run.name)):
+        needle = self.q.casefold()
+        if any(needle in text.casefold() for text in (call.tool, call.call_id, call.agent, call.run.name)):
             return True
-        spelled = json.dumps(self.q)[1:-1].casefold()  # as a stored card spells it
-        return spelled in call.card.casefold() and spelled in dump_card(call.as_shown_card()).casefold()
+        stored_needle = json.dumps(self.q)[1:-1].casefold()  # as a stored card spells it
+        return stored_needle in call.card.casefold() and stored_needle in dump_card(call.as_shown_card()).casefold()
 
     def right_state(self, call: ToolCall) -> bool:
         """Return whether the call is in the state that the page asks for."""
@@ -123,10 +123,10 @@ class RunFilters:
     @classmethod
     def read(cls, query: str) -> RunFilters:
         """Return what a query string asks for."""
-        said = _read_query(query, cls)
-        if said.get("status") not in STATUSES:
-            said.pop("status", None)
-        return cls(**said)
+        values = _read_query(query, cls)
+        if values.get("status") not in STATUSES:
+            values.pop("status", None)
+        return cls(**values)
 
     def rows(self) -> QuerySet[Run]:
         """Return the runs that match, newest first."""
@@ -143,5 +143,5 @@ class RunFilters:
 
 
 def _list_active_filters(filters: CallFilters | RunFilters) -> list[tuple[str, str, str]]:
-    said = {one.name: getattr(filters, one.name) for one in fields(filters) if getattr(filters, one.name)}
-    return [(name, said[name], urlencode({k: v for k, v in said.items() if k != name})) for name in said]
+    values = {field.name: getattr(filters, field.name) for field in fields(filters) if getattr(filters, field.name)}
+    return [(name, values[name], urlencode({k: v for k, v in values.items() if k != name})) for name in values]

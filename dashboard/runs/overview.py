@@ -48,8 +48,8 @@ def build_overview() -> dict[str, Any]:
     """Return what the first page shows below its waiting strip."""
     hour = timezone.now() - timedelta(hours=1)
     recent = ToolCall.objects.not_removed().filter(started_at__gte=hour).values_list("started_at", "state")
-    begun = list(recent.order_by("-pk")[:20_000])
-    bars = count_by_minute(begun)
+    started_calls = list(recent.order_by("-pk")[:20_000])
+    bars = count_by_minute(started_calls)
     failed = ToolCall.objects.not_removed().filter(Q(state="output-error", soft=False) | Q(state="output-denied"))
     runs = Run.objects.select_related("source")
     active = runs.filter(status__in=("running", "waiting"))
@@ -57,19 +57,19 @@ def build_overview() -> dict[str, Any]:
     return {
         "running": [build_run_row(run) for run in active.order_by("-updated_at")[:8]],
         "finished": [build_run_row(run) for run in over[:5]],
-        "minutes": bars, "peak": max((bar.calls for bar in bars), default=0), "begun": len(begun),
-        "shares": compute_state_bar(Counter(state for _, state in begun)),
+        "minutes": bars, "peak": max((bar.calls for bar in bars), default=0), "begun": len(started_calls),
+        "shares": compute_state_bar(Counter(state for _, state in started_calls)),
         "failed": [_describe_failure(call) for call in failed.select_related("run__source").order_by("-pk")[:6]],
         "any": Run.objects.exists(),
     }  # fmt: skip
 
 
-def count_by_minute(begun: list[tuple[datetime | None, str]]) -> list[MinuteBar]:
+def count_by_minute(started_calls: list[tuple[datetime | None, str]]) -> list[MinuteBar]:
     """Return sixty bars, oldest first."""
     end = timezone.now().replace(second=0, microsecond=0) + timedelta(minutes=1)
     calls, bad = [0] * 60, [0] * 60
-    for at, state in begun:
-        place = 59 - int((end - at).total_seconds() // 60) if at else -1
+    for started_at, state in started_calls:
+        place = 59 - int((end - started_at).total_seconds() // 60) if started_at else -1
         if 0 <= place < 60:
             calls[place] += 1
             bad[place] += state in ("output-error", "output-denied")
@@ -93,5 +93,5 @@ def _scale_height(count: int, peak: int) -> float:
 
 def _describe_failure(call: ToolCall) -> dict[str, Any]:
     card = call.as_shown_card()
-    said = card.error.message if card.error else card.denied
-    return {"call": call, "look": labels.get_label(card), "said": said[:160], "at": call.finished_at}
+    message = card.error.message if card.error else card.denied
+    return {"call": call, "look": labels.get_label(card), "said": message[:160], "at": call.finished_at}

@@ -49,13 +49,13 @@ class StatePart:
 def compute_state_bar(counts: Mapping[str, int]) -> list[StatePart]:
     """Return the parts of a state bar, in the order of a call's life."""
     total = sum(counts.values())
-    found, x = [], 0.0
+    parts, x = [], 0.0
     for state in map(str, ToolCallState):
         if count := counts.get(state, 0):
             width = count / total * 100
-            found.append(StatePart(state, labels.STATE_LABELS[state].word, count, round(x, 2), round(width, 2)))
+            parts.append(StatePart(state, labels.STATE_LABELS[state].word, count, round(x, 2), round(width, 2)))
             x += width
-    return found
+    return parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,5 +108,5 @@ def find_newest_call(run: Run) -> dict[str, Any] | None:
 def build_run_header(run: Run) -> dict[str, Any]:
     """Return what the run page's header says."""
     agents = ToolCall.objects.filter(run=run, removed=False).exclude(agent="").values_list("agent", flat=True)
-    shown = {"run": run, "row": build_run_row(run), "agents": sorted(set(agents.distinct()[:20]))}
-    return shown | {"skipped": skipped_frames.describe_skipped_frames(run.skipped_frames)}
+    context = {"run": run, "row": build_run_row(run), "agents": sorted(set(agents.distinct()[:20]))}
+    return context | {"skipped": skipped_frames.describe_skipped_frames(run.skipped_frames)}

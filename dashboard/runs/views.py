@@ -38,15 +38,15 @@ def run(request: HttpRequest, name: str) -> HttpResponse:
     """One run: its newest calls, an older page of them, its timeline or its steps."""
     source = request.GET.get("source", "")
     try:
-        found = Run.objects.only_one(name, source)
+        run_row = Run.objects.only_one(name, source)
     except AmbiguousRun as ambiguous:
         return _render_choice(request, name, ambiguous.runs)
     except Run.DoesNotExist:
-        others = list(Run.objects.filter(name=name).select_related("source").order_by("-id")) if source else []
-        if not others:
+        other_runs = list(Run.objects.filter(name=name).select_related("source").order_by("-id")) if source else []
+        if not other_runs:
             raise Http404("There is no such run.") from None
-        return _render_choice(request, name, others, missing=source)
-    return render(request, "runs/run.html", tables.build_run_header(found) | _build_tab(request, found))
+        return _render_choice(request, name, other_runs, missing_source=source)
+    return render(request, "runs/run.html", tables.build_run_header(run_row) | _build_tab(request, run_row))
 
 
 def _build_tab(request: HttpRequest, run: Run) -> dict[str, Any]:
@@ -72,11 +72,11 @@ def _build_tab(request: HttpRequest, run: Run) -> dict[str, Any]:
     return context | {"calls": calls, "older": first if older else 0}
 
 
-def _render_choice(request: HttpRequest, name: str, runs: list[Run], missing: str = "") -> HttpResponse:
+def _render_choice(request: HttpRequest, name: str, runs: list[Run], missing_source: str = "") -> HttpResponse:
     """List the runs of this name; `missing` is the source that was asked for and has none."""
     rows = [(tables.build_run_row(run), tables.find_newest_call(run)) for run in runs]
-    context = {"name": name, "missing": missing, "rows": rows}
-    return render(request, "runs/choice.html", context, status=404 if missing else 200)
+    context = {"name": name, "missing": missing_source, "rows": rows}
+    return render(request, "runs/choice.html", context, status=404 if missing_source else 200)
 
 
 def read_query_number(request: HttpRequest, name: str) -> int:

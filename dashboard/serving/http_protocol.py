@@ -161,10 +161,10 @@ class HttpProtocol(KeepAliveProtocol):
 
     def on_message_complete(self) -> None:
         """See httptools; a connection that was answered early, and whose body came whole all the same, is kept."""
-        answered = self._answered
+        was_answered = self._answered
         self._phase, self._answered = ReadPhase.REST, False
         super().on_message_complete()
-        if answered and not self.transport.is_closing():
+        if was_answered and not self.transport.is_closing():
             self.rest()
 
     def on_response_complete(self) -> None:
@@ -210,24 +210,24 @@ class HttpProtocol(KeepAliveProtocol):
         The first look past the deadline is followed by a second one: a busy loop reads what has arrived in between.
         """
         self._timer = None
-        left = self._deadline() - self.loop.time()
-        overdue, self._overdue = self._overdue, left <= 0
-        if left <= 0 and not overdue:
+        remaining = self._deadline() - self.loop.time()
+        overdue, self._overdue = self._overdue, remaining <= 0
+        if remaining <= 0 and not overdue:
             self._wake(AGAIN)
             return
-        if self._over or self._answered and left <= 0:
+        if self._over or self._answered and remaining <= 0:
             self._close()
-        elif left <= 0:
+        elif remaining <= 0:
             self._late()
         else:
-            self._wake(max(0.05, min(left, self._limits.head_seconds)))
+            self._wake(max(0.05, min(remaining, self._limits.head_seconds)))
 
     def _deadline(self) -> float:
         """Return when, on the loop's clock, the peer will have been too slow."""
-        limits, known = self._limits, self._peer.known
+        limits, is_known = self._limits, self._peer.known
         if self.transport.is_closing():
             return self._heard + FAREWELL
-        stalled = math.inf if known else self._stalled + limits.body_seconds
+        stalled = math.inf if is_known else self._stalled + limits.body_seconds
         if self._phase is ReadPhase.HEAD:
             return min(stalled, self._since + limits.head_seconds)
         if self._phase is ReadPhase.REST:
@@ -237,8 +237,8 @@ class HttpProtocol(KeepAliveProtocol):
         if self.flow.read_paused:  # it is us who do not read
             self._heard = self.loop.time()
         rests = limits.stream_seconds if self._peer.streams else limits.body_seconds
-        whole = math.inf if known else self._since + 2 * limits.body_seconds
-        return min(stalled, whole, self._heard + rests)
+        request_deadline = math.inf if is_known else self._since + 2 * limits.body_seconds
+        return min(stalled, request_deadline, self._heard + rests)
 
     def _late(self) -> None:
         if self.transport.is_closing() or self._stalled < math.inf:

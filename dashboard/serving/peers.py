@@ -26,7 +26,7 @@ class UnknownPeers:
         place = to_network(address)
         if self._is_full(place):
             self._make_room(place)
-        peer = Peer(lambda one: self._leave(place, one), give_way, counted=True)
+        peer = Peer(lambda one: self._leave(place, one), give_way, is_counted=True)
         with self._lock:
             inside = self._places.setdefault(place, {})
             if len(inside) >= self.most:
@@ -68,11 +68,11 @@ class Peer:
         leave: Callable[[Peer], None] = lambda _: None,
         give_way: Callable[[], bool] = lambda: False,
         *,
-        counted: bool = False,
+        is_counted: bool = False,
     ) -> None:
         self._leave: Callable[[Peer], None] | None = leave
         self.give_way = give_way
-        self._lock, self.counted = threading.Lock(), counted
+        self._lock, self.counted = threading.Lock(), is_counted
         self.known = self.streams = False
 
     def admit(self, *, streams: bool = False) -> None:

@@ -92,14 +92,14 @@ class _ExitFlag(threading.Event):
 def open_socket(host: str, port: int) -> socket.socket:
     """Return a socket bound to the address; port 0 takes a free one. Raises OSError if it is taken."""
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    opened = socket.socket(family, kind, protocol)
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    server_socket = socket.socket(family, kind, protocol)
+    server_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        opened.bind(address)
+        server_socket.bind(address)
     except OSError:
-        opened.close()
+        server_socket.close()
         raise
-    return opened
+    return server_socket
 
 
 def compute_max_message(env: Environment) -> int:
@@ -110,7 +110,7 @@ def compute_max_message(env: Environment) -> int:
 # ---------------------------------------------------------------- uvicorn
 
 
-def run_uvicorn(env: Environment, bound: socket.socket, *, ready: Ready) -> None:
+def run_uvicorn(env: Environment, server_socket: socket.socket, *, ready: Ready) -> None:
     """Serve until a signal comes."""
     config = UvicornConfig(
         APPLICATION,
@@ -130,18 +130,18 @@ def run_uvicorn(env: Environment, bound: socket.socket, *, ready: Ready) -> None
         workers=env.workers,
     )
     if env.workers == 1:
-        UvicornServer(config, ready=ready).run(sockets=[bound])
+        UvicornServer(config, ready=ready).run(sockets=[server_socket])
         return
-    threading.Thread(target=_call_when_listening, args=(bound, ready), daemon=True).start()
-    UvicornSupervisor(config, sockets=[bound]).run()
+    threading.Thread(target=_call_when_listening, args=(server_socket, ready), daemon=True).start()
+    UvicornSupervisor(config, sockets=[server_socket]).run()
 
 
-def _call_when_listening(bound: socket.socket, ready: Ready) -> None:
+def _call_when_listening(server_socket: socket.socket, ready: Ready) -> None:
     """Call `ready` once a worker listens on the socket that all of them share."""
     pause = threading.Event()
     while not pause.wait(0.1):
-        with suppress(OSError), socket.socket(bound.family) as caller:
-            caller.connect(bound.getsockname()[:2])
+        with suppress(OSError), socket.socket(server_socket.family) as caller:
+            caller.connect(server_socket.getsockname()[:2])
             break
     ready()
 
@@ -149,13 +149,13 @@ def _call_when_listening(bound: socket.socket, ready: Ready) -> None:
 # ---------------------------------------------------------------- Daphne
 
 
-def run_daphne(env: Environment, bound: socket.socket, *, ready: Ready) -> None:
+def run_daphne(env: Environment, server_socket: socket.socket, *, ready: Ready) -> None:
     """Serve until a signal comes. Bodies arrive whole, and there is no back-pressure: for development."""
     from dashboard.asgi import application
     from dashboard.serving.daphne_server import DaphneServer  # installs Twisted's reactor, so only import it here
 
-    bound.listen(2048)
-    bound.set_inheritable(True)
+    server_socket.listen(2048)
+    server_socket.set_inheritable(True)
     lifespan = _Lifespan(application)
 
     def listening() -> None:
@@ -165,7 +165,7 @@ def run_daphne(env: Environment, bound: socket.socket, *, ready: Ready) -> None:
     try:
         DaphneServer(
             application,
-            endpoints=[f"fd:fileno={bound.fileno()}"],
+            endpoints=[f"fd:fileno={server_socket.fileno()}"],
             server_name="",
             verbosity=0,
             websocket_max_message_size=compute_max_message(env),

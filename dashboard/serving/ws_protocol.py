@@ -85,50 +85,50 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def data_received(self, data: bytes | bytearray) -> None:
         """See asyncio.Protocol."""
-        rest = self._rest
-        if rest:
-            rest += data
-            data = rest
+        pending = self._rest
+        if pending:
+            pending += data
+            data = pending
         self._aside = self._aside or (self._asked and self.conn.state is not OPEN)
-        at = self._read(data) if self._asked and not self._aside else 0
+        position = self._read(data) if self._asked and not self._aside else 0
         if self.transport.is_closing():  # what was read has ended the connection: no frame behind it counts
-            rest.clear()
+            pending.clear()
         elif self._aside or not self._asked:
-            super().data_received(bytes(data[at:]))
-            rest.clear()
-        elif data is rest:
-            del rest[:at]
+            super().data_received(bytes(data[position:]))
+            pending.clear()
+        elif data is pending:
+            del pending[:position]
         else:
-            rest += data[at:]
+            pending += data[position:]
         self._asked = True
-        if len(rest) > _UNKNOWN and not self._peer.known:
+        if len(pending) > _UNKNOWN and not self._peer.known:
             self._held = True
             self.transport.pause_reading()
 
     def _read(self, data: bytes | bytearray) -> int:
         """Read the whole frames in there; return where the first one begins that was not read."""
         conn, most = self.conn, self.config.ws_max_size
-        at, end = 0, len(data)
-        while end - at >= 2:
-            length, body = data[at + 1] - _MASKED, at + _HEAD
+        position, end = 0, len(data)
+        while end - position >= 2:
+            length, body = data[position + 1] - _MASKED, position + _HEAD
             if length > 125:
                 longer = _LONGER[length]
                 body += longer
-                length = int.from_bytes(data[at + 2 : at + 2 + longer], "big") if body <= end else 0
-            if length < 0 or length > most or data[at] not in _KNOWN:
+                length = int.from_bytes(data[position + 2 : position + 2 + longer], "big") if body <= end else 0
+            if length < 0 or length > most or data[position] not in _KNOWN:
                 self._aside = True
                 break
             past = body + length
             if past > end:
                 break
-            if data[at] == _TEXT and conn.current_size is None:
+            if data[position] == _TEXT and conn.current_size is None:
                 self.curr_msg_data_type = "text"
                 self.frames = [apply_mask(data[body:past], data[body - 4 : body])]
                 self.send_receive_event_to_app()
             else:
-                super().data_received(bytes(data[at:past]))
-            at = past
+                super().data_received(bytes(data[position:past]))
+            position = past
             if conn.state is not OPEN:
                 self._aside = True
                 break
-        return at
+        return position

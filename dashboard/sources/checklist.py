@@ -25,9 +25,9 @@ def list_steps(source: str) -> list[ChecklistStep]:
     """Return the steps of the source of that name, the newest happening of each."""
     key = AgentKey.objects.live().filter(source__name=source).order_by("-created_at").first()
     run = Run.objects.filter(source__name=source).select_related("source").order_by("-id").first()
-    asked = Approval.objects.filter(run__source__name=source, asked=True).order_by("-requested_at")
-    asked = asked.select_related("run__source")
-    held, released = asked.first(), asked.filter(handed_over()).first()
+    approvals = Approval.objects.filter(run__source__name=source, asked=True).order_by("-requested_at")
+    approvals = approvals.select_related("run__source")
+    first_held, first_released = approvals.first(), approvals.filter(handed_over()).first()
     return [
         ChecklistStep("key", "Key made", key and key.created_at, "Make one here, or let the command make it."),
         ChecklistStep(
@@ -35,12 +35,13 @@ def list_steps(source: str) -> list[ChecklistStep]:
             "Start your agent, or wait for the probe.", _link_to_run(run),
         ),
         ChecklistStep(
-            "held", "A call was held", held and _to_datetime(held.requested_at),
-            "The probe asks; so does your agent where the policy says ask.", _link_to_run(held and held.run),
+            "held", "A call was held", first_held and _to_datetime(first_held.requested_at),
+            "The probe asks; so does your agent where the policy says ask.",
+            _link_to_run(first_held and first_held.run),
         ),
         ChecklistStep(
-            "released", "Answered and released", released and _to_datetime(released.decided_at),
-            "Approve or deny it under Approvals.", _link_to_run(released and released.run),
+            "released", "Answered and released", first_released and _to_datetime(first_released.decided_at),
+            "Approve or deny it under Approvals.", _link_to_run(first_released and first_released.run),
         ),
     ]  # fmt: skip
 
@@ -49,5 +50,5 @@ def _link_to_run(run: Any) -> str:
     return run.url if run else ""
 
 
-def _to_datetime(at: float) -> datetime:
-    return datetime.fromtimestamp(at, UTC)
+def _to_datetime(epoch: float) -> datetime:
+    return datetime.fromtimestamp(epoch, UTC)

@@ -39,13 +39,13 @@ class ConnectMethod:
             ("edit arguments", self.can.edit),
             ("stream", self.can.stream),
         )
-        return tuple((word, *_parse_grade(said)) for word, said in words)
+        return tuple((word, *_parse_grade(grade_text)) for word, grade_text in words)
 
 
-def _parse_grade(said: str) -> tuple[str, str]:
+def _parse_grade(grade_text: str) -> tuple[str, str]:
     """`yes`, `no: why` or something between, as a grade and the rest in words."""
-    head, _, rest = said.partition(": ")
-    return (head, rest) if head in {"yes", "no"} else ("partly", said)
+    head, _, detail = grade_text.partition(": ")
+    return (head, detail) if head in {"yes", "no"} else ("partly", grade_text)
 
 
 COMMAND = "command"  # the snippet that has the command itself
@@ -93,5 +93,5 @@ METHODS = (*map(_build_method, connect.RECIPES), WEBSOCKET)
 
 def find_method(name: str) -> ConnectMethod | None:
     """Return the way of that slug, or the one that goes by the name too."""
-    found = next((recipe.name for recipe in connect.RECIPES if name in recipe.aliases), name)
-    return next((way for way in METHODS if way.slug == found), None)
+    method_name = next((recipe.name for recipe in connect.RECIPES if name in recipe.aliases), name)
+    return next((way for way in METHODS if way.slug == method_name), None)

@@ -21,8 +21,8 @@ class AbilityRow:
     @property
     def icon(self) -> str:
         """A warning where what was seen is that it runs things nobody decided about."""
-        opened = any(proof.words.startswith(proofs.OPEN) for proof in self.proofs)
-        return "triangle-alert" if self.name == proofs.FAILS and opened else "circle-check"
+        has_open_proof = any(proof.words.startswith(proofs.OPEN) for proof in self.proofs)
+        return "triangle-alert" if self.name == proofs.FAILS and has_open_proof else "circle-check"
 
 
 _ROWS = (
@@ -36,8 +36,8 @@ _ROWS = (
 
 def list_abilities(source: Source) -> list[AbilityRow]:
     """Return the rows of the source; what is new in the log is written down on the way."""
-    found = proofs.of(source)
-    return [AbilityRow(name, word, how, found[name]) for name, word, how in _ROWS]
+    all_proofs = proofs.of(source)
+    return [AbilityRow(name, word, how, all_proofs[name]) for name, word, how in _ROWS]
 
 
 def build_proof_command(source: Source, where: str) -> str:

@@ -58,8 +58,12 @@ class SourceRow:
     @property
     def seen_at(self) -> Any:
         """When it was last heard of."""
-        heard = [at for at in (self.source.seen_at, self.last_run, *(key.used_at for key in self.keys)) if at]
-        return max(heard, default=None)
+        times = [
+            time_seen
+            for time_seen in (self.source.seen_at, self.last_run, *(key.used_at for key in self.keys))
+            if time_seen
+        ]
+        return max(times, default=None)
 
     @property
     def gates(self) -> str:
@@ -90,13 +94,13 @@ def _render_sources(
 def source(request: HttpRequest, pk: int) -> HttpResponse:
     """One source: its keys, its latest runs, its latest failures."""
     row = get_object_or_404(Source, pk=pk)
-    said = f"--url {request.build_absolute_uri('/').rstrip('/')}"
+    arguments = f"--url {request.build_absolute_uri('/').rstrip('/')}"
     failed = ToolCall.objects.not_removed().filter(run__source=row, state="output-error").order_by("-id")[:10]
     shown = _list_rows(pk)[0]
     context = {
         "row": shown,
         "abilities": proving.list_abilities(row),
-        "probe": proving.build_proof_command(row, said),
+        "probe": proving.build_proof_command(row, arguments),
         "runs": Run.objects.filter(source=row).order_by("-id")[:20],
         "failed": failed.select_related("run").defer("card", "text"),
         "key_form": KeyForm(initial={"name": row.name}),
@@ -145,8 +149,8 @@ def make_key(request: HttpRequest) -> HttpResponse:
     form = KeyForm(request.POST)
     if not form.is_valid():
         return _render_sources(request, form=form, status=422)
-    said = form.cleaned_data
-    key, secret = AgentKey.objects.issue(said["name"], tuple(said["scopes"]))
+    form_data = form.cleaned_data
+    key, secret = AgentKey.objects.issue(form_data["name"], tuple(form_data["scopes"]))
     return _render_sources(request, made=key, secret=secret)
 
 
@@ -161,9 +165,10 @@ def revoke_key(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _list_rows(pk: int | None = None) -> list[SourceRow]:
-    wanted = Source.objects.filter(pk=pk) if pk else Source.objects.all()
+    queryset = Source.objects.filter(pk=pk) if pk else Source.objects.all()
     rows = {
-        one.pk: SourceRow(one, list(one.keys.all())) for one in wanted.order_by("name").prefetch_related("keys")[:500]
+        source_row.pk: SourceRow(source_row, list(source_row.keys.all()))
+        for source_row in queryset.order_by("name").prefetch_related("keys")[:500]
     }
     kinds = Run.objects.filter(source__in=rows).order_by().values("source", "mode", "protocol")
     recent = Q(updated_at__gte=timezone.now() - RECENT)
@@ -179,8 +184,8 @@ def _list_rows(pk: int | None = None) -> list[SourceRow]:
         rows[pk_].calls, rows[pk_].failed = calls, failed
     for pk_ in capabilities.held(rows):
         rows[pk_].held = True
-    for pk_, found in health.badges(rows).items():
-        rows[pk_].health = found
+    for pk_, badges in health.badges(rows).items():
+        rows[pk_].health = badges
     return list(rows.values())
 
 

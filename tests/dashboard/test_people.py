@@ -83,7 +83,7 @@ def link_in(answer: Any) -> str:
 
 def test_the_page_lists_everybody_with_role_groups_and_last_sign_in(admin: Client, a_person: Any) -> None:
     bea = roles.create_person("bea", role="approver", groups=["sre"])
-    roles.set_active(bea, False, seen=roles.compute_state_digest(bea), by=bea)
+    roles.set_active(bea, False, seen_digest=roles.compute_state_digest(bea), editor=bea)
     page = admin.get("/settings/people/").content.decode()
     row = page.split('data-person-row="bea"')[1].split("</tr>")[0]
     assert "approver" in row and "<code>sre</code>" in row and "never" in row and "off" in row
@@ -208,7 +208,7 @@ def test_of_two_admins_who_switch_each_other_off_one_stays(a_person: Any) -> Non
         try:
             said = roles.compute_state_digest(person)
             ready.wait()
-            roles.set_active(person, False, seen=said, by=person)
+            roles.set_active(person, False, seen_digest=said, editor=person)
         except roles.LastAdmin:
             refused.append(person)
         finally:
@@ -291,7 +291,7 @@ def test_a_link_to_an_account_dies_when_that_becomes_a_superuser(admin: Client, 
 def test_who_saw_something_else_changes_nothing(admin: Client, a_person: Any) -> None:
     bea = a_person("viewer", "bea")
     old = seen(admin, bea)
-    roles.change_person(bea, role="approver", groups=[], seen=old, by=bea)
+    roles.change_person(bea, role="approver", groups=[], seen_digest=old, editor=bea)
     for path, said in ((page_of(bea), {"role": "admin"}), (f"{page_of(bea)}off/", {}), (f"{page_of(bea)}link/", {})):
         answer = admin.post(path, {"seen": old} | said)
         assert answer.status_code == 412 and "since you looked" in answer.content.decode()
@@ -411,7 +411,7 @@ def test_what_commands_change_is_told(capsys: pytest.CaptureFixture[str], monkey
         call_command("person", "create", "group:sre")
     roles.assign_role(User.objects.get(username="root"), "admin")
     bea = User.objects.get(username="bea")
-    roles.set_active(bea, False, seen=roles.compute_state_digest(bea), by=bea)
+    roles.set_active(bea, False, seen_digest=roles.compute_state_digest(bea), editor=bea)
     with pytest.raises(CommandError, match="switched off"):
         call_command("person", "link", "bea")
 
@@ -563,7 +563,7 @@ def test_only_the_newest_invitation_lets_in_and_none_after_switching_off(client:
     assert client.get(first).status_code == 410
     for active in (False, True):
         bea = User.objects.get(pk=bea.pk)
-        roles.set_active(bea, active, seen=roles.compute_state_digest(bea), by=bea)
+        roles.set_active(bea, active, seen_digest=roles.compute_state_digest(bea), editor=bea)
     assert client.get(second).status_code == 410
     assert client.post(sign_in_links.make_link(User.objects.get(pk=bea.pk), "")).status_code == 302
     again = sign_in_links.make_link(User.objects.get(pk=bea.pk), "")
@@ -575,5 +575,5 @@ def test_an_admin_who_was_switched_off_is_offered_no_link(a_person: Any) -> None
     first_run.prepare(Environment())
     a_person("admin", "bea")
     first = User.objects.get(username="admin")
-    roles.set_active(first, False, seen=roles.compute_state_digest(first), by=first)
+    roles.set_active(first, False, seen_digest=roles.compute_state_digest(first), editor=first)
     assert first_run.prepare(Environment()).admin is None

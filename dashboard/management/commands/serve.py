@@ -50,10 +50,10 @@ class Command(BaseCommand):
         for name in ("SIGTERM", "SIGHUP"):
             if hasattr(signal, name):  # Windows knows less
                 signal.signal(getattr(signal, name), lambda number, frame: sys.exit(0))
-        with self._alone() as announce, closing(self._bind(env)) as bound, suppress(KeyboardInterrupt):
-            base = f"http://{_get_visible_host(env.host)}:{bound.getsockname()[1]}"
+        with self._alone() as announce, closing(self._bind(env)) as server_socket, suppress(KeyboardInterrupt):
+            base = f"http://{_get_visible_host(env.host)}:{server_socket.getsockname()[1]}"
             announce(base)
-            self._serve(env, server, bound, base, demo=demo)
+            self._serve(env, server, server_socket, base, demo=demo)
 
     @contextmanager
     def _alone(self) -> Iterator[Callable[[str], None]]:
@@ -71,20 +71,20 @@ class Command(BaseCommand):
                 f"Another server uses {folder}: {occupied}. Stop it first, or set TOOLCARDS_DATA_DIR to another folder."
             ) from None
 
-    def _serve(self, env: Environment, server: str, bound: socket.socket, base: str, *, demo: bool) -> None:
+    def _serve(self, env: Environment, server: str, server_socket: socket.socket, base: str, *, demo: bool) -> None:
         call_command("migrate", interactive=False, verbosity=0)
         _collect_static()
-        found = first_run.prepare(env)
-        link = sign_in_links.make_link(found.admin, _get_public_url(base)) if found.admin else ""
+        first = first_run.prepare(env)
+        link = sign_in_links.make_link(first.admin, _get_public_url(base)) if first.admin else ""
         with _prepare_demo(base if demo else None) as play:
             connections.close_all()  # the server's threads open their own
 
             def ready() -> None:
                 (settings.TOOLCARDS.data_dir / "address").write_text(base)  # `connect` looks there
-                self._banner(base, link, found.agent_key)
+                self._banner(base, link, first.agent_key)
                 play()
 
-            SERVERS[server](env, bound, ready=ready)
+            SERVERS[server](env, server_socket, ready=ready)
 
     def _environment(self, host: str, port: int, workers: int, server: str) -> Environment:
         """Return the environment with the command line's wishes, after refusing those that would do harm."""
@@ -124,11 +124,11 @@ class Command(BaseCommand):
         self.stdout.flush()
 
 
-def _parse_port(said: str) -> int:
+def _parse_port(text: str) -> int:
     """Return the port; the system would take one beyond 65535 for another one, and say nothing."""
-    if not said.isdecimal() or int(said) > 65535:
-        raise argparse.ArgumentTypeError(f"{said!r} is no port; ports are 0 to 65535")
-    return int(said)
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port; ports are 0 to 65535")
+    return int(text)
 
 
 def _get_public_url(base: str) -> str:
@@ -138,8 +138,8 @@ def _get_public_url(base: str) -> str:
 
 def _get_visible_host(host: str) -> str:
     """Return the host as it stands in a URL that works on this computer."""
-    shown = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104
-    return f"[{shown}]" if ":" in shown and not shown.startswith("[") else shown
+    visible = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104
+    return f"[{visible}]" if ":" in visible and not visible.startswith("[") else visible
 
 
 def _collect_static() -> None:
@@ -156,12 +156,12 @@ def _collect_static() -> None:
 
 def _compute_static_fingerprint() -> str:
     """Return a digest of all static files' names, sizes and times, and of the programs that prepare them."""
-    seen = hashlib.sha256(f"{version('django')} {version('servestatic')}".encode())
+    digest = hashlib.sha256(f"{version('django')} {version('servestatic')}".encode())
     for finder in get_finders():
         for name, storage in finder.list([]):
             stat = Path(storage.path(name)).stat()
-            seen.update(f"{name} {stat.st_size} {stat.st_mtime_ns}\n".encode())
-    return seen.hexdigest()
+            digest.update(f"{name} {stat.st_size} {stat.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
 
 
 @contextmanager

@@ -35,16 +35,16 @@ _FILTER = {"since", "limit", "tool", "agent"}
 def simulate(request: HttpRequest) -> JsonResponse:
     """Judge `call`, or the calls of `filter`, by a document and by the active policy."""
     body = require_object(body_of(request))
-    call, given = body.pop("call", None), require_object(body.pop("filter", None) or {}, "/filter")
+    call, filters = body.pop("call", None), require_object(body.pop("filter", None) or {}, "/filter")
     if "limit" in body:
-        given.setdefault("limit", body.pop("limit"))
+        filters.setdefault("limit", body.pop("limit"))
     explain, everything = bool(body.pop("explain", False)), bool(body.pop("all", False))
     document = body.pop("document", None) or body.pop("draft", None) or body or policy_store.load_draft()
     policy_store.check_document(document)
     old, new = _load_active_policy(), documents.parse(document)
     if call is not None:
         return JsonResponse(_compare_call(old, new, require_object(call, "/call")))
-    span = _read_span(given)
+    span = _read_span(filters)
     return JsonResponse(_PastComparison(old, new, explain, everything).told(span))
 
 
@@ -68,9 +68,9 @@ def _compare_call(old: Policy, new: Policy, call: dict[str, Any]) -> dict[str, A
     args = call.get("args", call.get("input"))
     question = dry_run.build_request(tool, args, agent=path, source=str(source))
     before, after = dry_run.try_call(old, question), dry_run.try_call(new, question)
-    said = {"tool": tool, "old": serialize_decision(before.decision), "new": serialize_decision(after.decision)}
-    said |= {"changed": before.effect != after.effect, **_explain_trial(after)}
-    return {**serialize_decision(after.decision), "calls": [said], "trace": list(after.decision.trace)}
+    answer = {"tool": tool, "old": serialize_decision(before.decision), "new": serialize_decision(after.decision)}
+    answer |= {"changed": before.effect != after.effect, **_explain_trial(after)}
+    return {**serialize_decision(after.decision), "calls": [answer], "trace": list(after.decision.trace)}
 
 
 def _explain_trial(trial: dry_run.Trial) -> dict[str, Any]:
@@ -86,29 +86,29 @@ def _explain_trial(trial: dry_run.Trial) -> dict[str, Any]:
 # ---------------------------------------------------------------- the past
 
 
-def _read_span(given: dict[str, Any]) -> Span:
-    for name in given:
+def _read_span(filters: dict[str, Any]) -> Span:
+    for name in filters:
         if name not in _FILTER:
             raise build_error(f"/filter/{name}", "unknown_field", "There is no such field here.")
-    limit = given.get("limit", USUAL)
+    limit = filters.get("limit", USUAL)
     if not isinstance(limit, int) or isinstance(limit, bool):
         raise build_error("/limit", "type", "This must be a whole number.")
     for name in ("tool", "agent"):
-        if not isinstance(given.get(name, ""), str):
+        if not isinstance(filters.get(name, ""), str):
             raise build_error(f"/filter/{name}", "type", "This must be a text.")
-    since = _parse_time(given.get("since"))
+    since = _parse_time(filters.get("since"))
     days = max(0.0001, min((time.time() - since) / DAY, 20_000)) if since else 0.0
-    return Span(max(1, min(limit, MOST)), days, given.get("tool", ""), given.get("agent", ""))
+    return Span(max(1, min(limit, MOST)), days, filters.get("tool", ""), filters.get("agent", ""))
 
 
-def _parse_time(given: Any) -> float:
+def _parse_time(value: Any) -> float:
     """Epoch seconds, or ISO 8601 with its zone; nothing means any age."""
-    if given is None:
+    if value is None:
         return 0.0
-    if isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given < LATEST:
-        return float(given)
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < LATEST:
+        return float(value)
     try:
-        moment = datetime.fromisoformat(given)
+        moment = datetime.fromisoformat(value)
         return moment.timestamp() if moment.tzinfo else 1 / 0
     except (TypeError, ValueError, ZeroDivisionError, OverflowError):
         raise build_error(
@@ -134,10 +134,10 @@ class _PastComparison:
         listed = list(self._listed(span))
         rows = ToolCall.objects.select_related("run__source").defer("card", "text")
         rows = rows.in_bulk([call.pk for call, _ in listed])
-        calls = [said | _get_public_id(rows[call.pk]) for call, said in listed if call.pk in rows]
+        calls = [answer | _get_public_id(rows[call.pk]) for call, answer in listed if call.pk in rows]
         changed = sum(self.counts.values())
-        seen = self.judged + self.unknown
-        summary = {"calls": seen, "unknown": self.unknown, "changed": changed, "changes": dict(self.counts)}
+        examined = self.judged + self.unknown
+        summary = {"calls": examined, "unknown": self.unknown, "changed": changed, "changes": dict(self.counts)}
         groups = self._groups(span)
         return {"summary": summary, "partial": self.partial, "groups": groups, "calls": calls}
 
@@ -147,10 +147,10 @@ class _PastComparison:
             if time.monotonic() > until:
                 self.partial = True
                 return
-            said = self._judged(call)
-            if said and (self.everything or said["changed"]) and listed < LISTED:
+            answer = self._judged(call)
+            if answer and (self.everything or answer["changed"]) and listed < LISTED:
                 listed += 1
-                yield call, said
+                yield call, answer
 
     def _judged(self, call: PastCall) -> dict[str, Any] | None:
         if call.question is None:
@@ -163,12 +163,12 @@ class _PastComparison:
             self.counts[f"{old.effect} → {new.effect}"] += 1
         if not changed and not self.everything:
             return {"changed": False}
-        said = {"tool": call.tool, "old": serialize_decision(old), "new": serialize_decision(new), "changed": changed,
+        answer = {"tool": call.tool, "old": serialize_decision(old), "new": serialize_decision(new), "changed": changed,
                 "denied_by_person": call.person == "denied" and new.effect == "allow"}  # fmt: skip
         why = (
             _explain_trial(dry_run.try_call(self.new, call.question)) if self.explain else {"matched": list(new.rules)}
         )
-        return said | why
+        return answer | why
 
     def _groups(self, span: Span) -> list[dict[str, Any]]:
         if self.partial or not self.counts:

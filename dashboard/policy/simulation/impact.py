@@ -74,8 +74,8 @@ class Impact:
     @property
     def rules(self) -> list[tuple[str, int, bool]]:
         """For each rule that is new: its name, how many calls it meets, and whether it only watches."""
-        met = [(rule, count, False) for rule, count in self.tally.hits.items()]
-        return sorted(met + [(rule, count, True) for rule, count in self.tally.would.items()])
+        hits = [(rule, count, False) for rule, count in self.tally.hits.items()]
+        return sorted(hits + [(rule, count, True) for rule, count in self.tally.would.items()])
 
     @property
     def hidden(self) -> int:
@@ -105,16 +105,16 @@ def estimate_rule_impact(rule: dict[str, Any]) -> Impact | None:
     if "layers" in document:
         return None
     lasting = {name: value for name, value in rule.items() if name != "expires_at"}
-    kept = [one for one in document.get("rules", ()) if one.get("id") != rule["id"]]
-    more = documents.parse({**document, "rules": [*kept, lasting]}, version=active.version)
+    other_rules = [rule_ for rule_ in document.get("rules", ()) if rule_.get("id") != rule["id"]]
+    more = documents.parse({**document, "rules": [*other_rules, lasting]}, version=active.version)
     return build_impact(simulate(active, more, Span(), seconds=SECONDS))
 
 
 def build_impact(tally: SimulationResult, job: jobs.Job | None = None) -> Impact:
     """Return the tally with the calls behind it."""
     groups = tally.biggest[:SHAPES]
-    wanted = [pk for part in (*groups, tally.opened, tally.closed) for pk in part.examples[:EXAMPLES]]
-    calls = ToolCall.objects.not_removed().in_bulk(wanted)
+    pks = [pk for part in (*groups, tally.opened, tally.closed) for pk in part.examples[:EXAMPLES]]
+    calls = ToolCall.objects.not_removed().in_bulk(pks)
     shapes = [ImpactGroup(group, _build_examples(group, calls)) for group in groups]
     return Impact(
         tally, shapes, _build_reversed_calls(tally.opened, calls), _build_reversed_calls(tally.closed, calls), job
@@ -126,8 +126,8 @@ def _build_reversed_calls(alarm: ReversedAnswers, calls: dict[int, ToolCall]) ->
 
 
 def _build_examples(part: ChangeGroup | ReversedAnswers, calls: dict[int, ToolCall]) -> list[ExampleCall]:
-    found = (calls[pk] for pk in part.examples[:EXAMPLES] if pk in calls)
-    return [ExampleCall(call.public_id, call.tool, summarize(call.as_shown_card())) for call in found]
+    examples = (calls[pk] for pk in part.examples[:EXAMPLES] if pk in calls)
+    return [ExampleCall(call.public_id, call.tool, summarize(call.as_shown_card())) for call in examples]
 
 
 def _load_active_policy() -> Policy:

@@ -74,9 +74,9 @@ def get_folder() -> Path:
 
 def create_job(document: dict[str, Any], *, draft: str, active: int, span: Span, by: str) -> Job:
     """Write a new job down; whatever else is going is told to stop."""
-    for other in list_jobs():
-        if other.going:
-            cancel_job(other.id)
+    for older_job in list_jobs():
+        if older_job.going:
+            cancel_job(older_job.id)
     job = Job(new_id("sim"), draft, active, by, began=time.time(), heard=time.time(), span=span)
     _write_file(f"{job.id}.draft", json.dumps(document))
     _save_job(job)
@@ -109,12 +109,12 @@ def run_job(pk: str, *, cores: int = 1) -> Job:
         tally = (
             simulate_in_processes(old, new, job.span, tell, cores)
             if cores > 1
-            else simulate(old, new, job.span, told=tell)
+            else simulate(old, new, job.span, on_progress=tell)
         )
         job = replace(job, state="done", tally=tally)
     except SimulationCancelled:
-        seen = find_job(pk)
-        job = replace(job, state="cancelled", tally=seen.tally if seen else job.tally)
+        job_seen = find_job(pk)
+        job = replace(job, state="cancelled", tally=job_seen.tally if job_seen else job.tally)
     except Exception as error:
         job = replace(job, state="failed", told=type(error).__name__)
     job = replace(job, heard=time.time())
@@ -151,10 +151,10 @@ def find_job(pk: str) -> Job | None:
     if not _ID.fullmatch(pk):
         return None
     try:
-        said = json.loads((get_folder() / f"{pk}.json").read_text())
+        stored = json.loads((get_folder() / f"{pk}.json").read_text())
     except (OSError, ValueError):
         return None
-    job = Job(**said | {"span": Span(**said["span"]), "tally": SimulationResult.from_json(said["tally"])})
+    job = Job(**stored | {"span": Span(**stored["span"]), "tally": SimulationResult.from_json(stored["tally"])})
     if job.going and _is_cancelled(pk) and job.state == "waiting":
         return replace(job, state="cancelled")
     if job.going and time.time() - job.heard > SILENT:
@@ -164,14 +164,14 @@ def find_job(pk: str) -> Job | None:
 
 def list_jobs() -> list[Job]:
     """Return all jobs that are kept, newest first."""
-    found = (find_job(path.stem) for path in get_folder().glob("sim_*.json"))
-    return sorted((job for job in found if job), key=lambda job: -job.began)
+    all_jobs = (find_job(path.stem) for path in get_folder().glob("sim_*.json"))
+    return sorted((job for job in all_jobs if job), key=lambda job: -job.began)
 
 
 def find_newest_job(draft: str, active: int) -> Job | None:
     """Return the latest job about this draft, else the latest of all, which is then stale."""
-    found = list_jobs()
-    return next((job for job in found if job.fits(draft, active)), found[0] if found else None)
+    all_jobs = list_jobs()
+    return next((job for job in all_jobs if job.fits(draft, active)), all_jobs[0] if all_jobs else None)
 
 
 def _is_cancelled(pk: str) -> bool:

@@ -78,27 +78,27 @@ def iterate_past_calls(span: Span) -> Iterator[PastCall]:
     """Give the calls of the span, newest first; reads by key, so a long look holds no lock and little memory."""
     size = Length("card")  # sealed: a third more than what is in it
     # Sealed as it stands: a whole chunk is opened at once.
-    stored = Case(When(size__lte=LARGEST * 4 // 3, then=F("card")), default=Value(""), output_field=TextField())
-    rows = span.rows().annotate(size=size, stored=stored).order_by("-id")
+    small_card = Case(When(size__lte=LARGEST * 4 // 3, then=F("card")), default=Value(""), output_field=TextField())
+    rows = span.rows().annotate(size=size, stored=small_card).order_by("-id")
     oldest = datetime.fromtimestamp(time.time() - span.days * DAY, UTC) if span.days else None
     columns = _COLUMNS if oldest is None else (*_COLUMNS, "started_at")
-    last, left, people = None, span.calls, _PrincipalNames()
-    while left > 0:
-        chunk = list((rows.filter(id__lt=last) if last else rows).values_list(*columns)[: min(CHUNK, left)])
+    last, remaining, people = None, span.calls, _PrincipalNames()
+    while remaining > 0:
+        chunk = list((rows.filter(id__lt=last) if last else rows).values_list(*columns)[: min(CHUNK, remaining)])
         young = [row for row in chunk if oldest is None or row[5] is None or row[5] >= oldest]
         if not young:  # ids grow with time, but for what is told late
             return
         runs = _load_runs({row[1] for row in young})
         cards = ToolCall._meta.get_field("card").open_all(row[4] for row in young)
-        for (pk, run, ordinal, tool, *_), stored in zip(young, cards, strict=True):
+        for (pk, run, ordinal, tool, *_), small_card in zip(young, cards, strict=True):
             if run not in runs:  # deleted since, and its calls with it
                 continue
             name, source, env, owner, program = runs[run]
-            said = _decode_input(stored)
+            card_data = _decode_input(small_card)
             whose = {"run": name, "env": env, "user": people[owner], "program": program}
-            question = _build_request(said, _MARK in stored, source, whose)
-            yield PastCall(pk, f"{run}-{ordinal}", tool, question, _read_answer(said))
-        last, left = chunk[-1][0], left - len(young)
+            question = _build_request(card_data, _MARK in small_card, source, whose)
+            yield PastCall(pk, f"{run}-{ordinal}", tool, question, _read_answer(card_data))
+        last, remaining = chunk[-1][0], remaining - len(young)
 
 
 class _PrincipalNames(dict[int | None, tuple[str, ...]]):
@@ -116,23 +116,23 @@ def _load_runs(ids: set[int]) -> dict[int, tuple[str, str, str, int | None, str]
     return {row[0]: row[1:] for row in Run.objects.filter(id__in=ids).values_list("id", *columns)}
 
 
-def _decode_input(stored: str) -> dict[str, Any]:
+def _decode_input(text: str) -> dict[str, Any]:
     try:
-        said = json.loads(stored) if stored else {}
+        card_data = json.loads(text) if text else {}
     except ValueError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return card_data if isinstance(card_data, dict) else {}
 
 
-def _build_request(stored: dict[str, Any], marked: bool, source: str, whose: dict[str, Any]) -> Question | None:
-    given = stored.get("original_input") if stored.get("repair") == "edited" else stored.get("input")
-    if not stored.get("has_input") or (marked and masked(given)):
+def _build_request(card_data: dict[str, Any], is_marked: bool, source: str, whose: dict[str, Any]) -> Question | None:
+    arguments = card_data.get("original_input") if card_data.get("repair") == "edited" else card_data.get("input")
+    if not card_data.get("has_input") or (is_marked and masked(arguments)):
         return None
-    tool, times = stored.get("tool") or {}, stored.get("times") or {}
-    verdict = stored.get("decision") or {}
+    tool, times = card_data.get("tool") or {}, card_data.get("times") or {}
+    verdict = card_data.get("decision") or {}
     return Question.of(
         tool.get("name", ""), source=tool.get("source", ""), claimed=tool.get("kind", ""),
-        agent_path=tuple(stored.get("agent_path") or (source,)), input=given, known=verdict.get("known", True),
+        agent_path=tuple(card_data.get("agent_path") or (source,)), input=arguments, known=verdict.get("known", True),
         changed=verdict.get("changed", False),
         **whose | _restore_moment(verdict.get("moment"), times.get("available") or times.get("started") or 0.0),
     )  # fmt: skip
@@ -146,17 +146,17 @@ def _restore_moment(recorded: dict[str, Any] | None, otherwise: float) -> dict[s
 _YES = frozenset({"approved", "claimed", "succeeded", "failed", "unknown"})
 
 
-def _read_answer(said: dict[str, Any]) -> str:
-    if ((said.get("denied_by") or {}).get("kind")) == "human":
+def _read_answer(card_data: dict[str, Any]) -> str:
+    if ((card_data.get("denied_by") or {}).get("kind")) == "human":
         return "denied"
-    ask = said.get("approval") or {}
-    by = ask.get("by") or {}
-    return "approved" if by.get("kind") == "human" and ask.get("state") in _YES else ""
+    ask = card_data.get("approval") or {}
+    actor = ask.get("by") or {}
+    return "approved" if actor.get("kind") == "human" and ask.get("state") in _YES else ""
 
 
 def request_for_call(call: ToolCall, card: Card) -> Question:
     """Return what policy is asked about one call; whether its arguments are known is said there."""
-    given = card.original_input if card.repair == "edited" else card.input
+    arguments = card.original_input if card.repair == "edited" else card.input
     source, verdict = call.run.source, card.decision
     whose = {"env": source.env, "user": list_identities(source.owner) if source.owner else ()}
     return Question.of(
@@ -165,8 +165,8 @@ def request_for_call(call: ToolCall, card: Card) -> Question:
         program=call.run.protocol,
         claimed=card.tool.kind,
         agent_path=card.agent_path or (source.name,),
-        input=given,
-        has_input=card.has_input and not masked(given),
+        input=arguments,
+        has_input=card.has_input and not masked(arguments),
         run=call.run.name,
         known=verdict.known if verdict else True,
         changed=verdict.changed if verdict else False,

@@ -80,12 +80,12 @@ class SimulationResult:
     @property
     def counts(self) -> list[tuple[str, int]]:
         """How often each kind of change, the most frequent first: ("ask → allow", 31)."""
-        found: Counter[str] = Counter()
+        counter: Counter[str] = Counter()
         for group in self.groups:
-            found[f"{group.old} → {group.new}"] += group.count
+            counter[f"{group.old} → {group.new}"] += group.count
         if self.other:
-            found["of other shapes"] = self.other
-        return found.most_common()
+            counter["of other shapes"] = self.other
+        return counter.most_common()
 
     @property
     def biggest(self) -> list[ChangeGroup]:
@@ -102,10 +102,10 @@ class SimulationResult:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, said: dict[str, Any]) -> SimulationResult:
+    def from_json(cls, stored: dict[str, Any]) -> SimulationResult:
         """Return what `as_json` gave."""
-        alarms = {name: ReversedAnswers(**said[name]) for name in ("opened", "closed")}
-        return cls(**said | alarms | {"groups": [ChangeGroup(**group) for group in said["groups"]]})
+        alarms = {name: ReversedAnswers(**stored[name]) for name in ("opened", "closed")}
+        return cls(**stored | alarms | {"groups": [ChangeGroup(**group) for group in stored["groups"]]})
 
 
 def simulate(
@@ -113,12 +113,12 @@ def simulate(
     new: Policy,
     span: Span,
     *,
-    told: Callable[[SimulationResult], None] | None = None,
+    on_progress: Callable[[SimulationResult], None] | None = None,
     seconds: float = 0.0,
 ) -> SimulationResult:
     """Return what would change in the span. `told` hears of progress and may raise Cancelled; `seconds` is a limit."""
     work = _Comparison(old, new, SimulationResult(total=span.total()))
-    began = heard = time.monotonic()
+    began = reported = time.monotonic()
     for number, call in enumerate(iterate_past_calls(span)):
         work.take(call)
         if number & 15:
@@ -127,9 +127,9 @@ def simulate(
         if seconds and now - began > seconds:
             work.tally.partial = True
             break
-        if told and now - heard > EVERY:
-            heard = now
-            told(work.tally)
+        if on_progress and now - reported > EVERY:
+            reported = now
+            on_progress(work.tally)
     if not work.tally.partial:
         work.tally.total = work.tally.seen  # those too old were not looked at
     work.tally.seconds = time.monotonic() - began
@@ -144,8 +144,8 @@ class _Comparison:
         self.old, self.new = _CachedPolicy(old, decide), _CachedPolicy(new, decide)
         differ = extract_differing_rules(old, new)
         self.differs = _CachedPolicy(differ, can_affect) if differ else None
-        known = _list_rules(old)
-        self.fresh = {key[0] for key in _list_rules(new) if key not in known}
+        old_rules = _list_rules(old)
+        self.fresh = {key[0] for key in _list_rules(new) if key not in old_rules}
         self.groups: dict[tuple[str, str, str, str], ChangeGroup] = {}
 
     def take(self, call: PastCall) -> None:
@@ -162,10 +162,10 @@ class _Comparison:
         if old.effect is not new.effect:
             self._change(call, old, new)
 
-    def _count(self, said: Decision) -> None:
-        for rule in self.fresh.intersection(said.rules):
+    def _count(self, decision: Decision) -> None:
+        for rule in self.fresh.intersection(decision.rules):
             self.tally.hits[rule] = self.tally.hits.get(rule, 0) + 1
-        for rule in self.fresh.intersection(one["rule"] for one in said.would):
+        for rule in self.fresh.intersection(entry["rule"] for entry in decision.would):
             self.tally.would[rule] = self.tally.would.get(rule, 0) + 1
 
     def _change(self, call: PastCall, old: Decision, new: Decision) -> None:
@@ -205,11 +205,11 @@ class _CachedPolicy(Generic[Answer]):
         return answer
 
 
-def add_example(into: ChangeGroup | ReversedAnswers, pk: int) -> None:
+def add_example(target: ChangeGroup | ReversedAnswers, pk: int) -> None:
     """Count the call, and keep it as an example while there is room."""
-    into.count += 1
-    if len(into.examples) < EXAMPLES:
-        into.examples.append(pk)
+    target.count += 1
+    if len(target.examples) < EXAMPLES:
+        target.examples.append(pk)
 
 
 def extract_differing_rules(old: Policy, new: Policy) -> Policy | None:
@@ -217,8 +217,8 @@ def extract_differing_rules(old: Policy, new: Policy) -> Policy | None:
     heads = ("default", "unknown_tool", "changed_tool", "overridable", "ask")
     if any(getattr(old, name) != getattr(new, name) for name in heads):
         return None
-    ours, theirs = _list_rules(old), _list_rules(new)
-    rules = [rule for key, rule in {**ours, **theirs}.items() if (key in ours) != (key in theirs)]
+    old_rules, new_rules = _list_rules(old), _list_rules(new)
+    rules = [rule for key, rule in {**old_rules, **new_rules}.items() if (key in old_rules) != (key in new_rules)]
     # Two contents of one rule are two rules here; the index tells rules apart by id.
     return Policy(rules=tuple(replace(rule, id=f"{number}") for number, rule in enumerate(rules)))
 
@@ -232,17 +232,17 @@ def can_affect(rules: Policy, question: Question) -> bool:
 
     Rules that never match a large call may still cost so much that the others cannot be finished.
     """
-    asked = Asked(question)
+    context = Asked(question)
     try:
-        for rule in rules.candidates(asked):
+        for rule in rules.candidates(context):
             if not rule.alive(question.now):
                 continue
-            asked.doubt = ""
-            if any(answer is not FALSE for answer in truths(rule, asked)) or asked.doubt:
+            context.doubt = ""
+            if any(answer is not FALSE for answer in truths(rule, context)) or context.doubt:
                 return True
     except Exception:  # whatever goes wrong, both policies say it themselves
         return True
-    return asked.steps > CHEAP
+    return context.steps > CHEAP
 
 
 # ---------------------------------------------------------------- on several cores
@@ -251,45 +251,45 @@ _pair: list[Policy] = []  # what a forked process judges by
 
 
 def simulate_in_processes(
-    old: Policy, new: Policy, span: Span, told: Callable[[SimulationResult], None], cores: int = 2
+    old: Policy, new: Policy, span: Span, on_progress: Callable[[SimulationResult], None], cores: int = 2
 ) -> SimulationResult:
     """Return what `look` does, slice by slice, in `cores` processes. Only for a process without other threads."""
-    began, whole = time.monotonic(), SimulationResult()
+    began, total = time.monotonic(), SimulationResult()
     parts = split_span(span)
-    whole.total = sum(part.calls for part in parts)
+    total.total = sum(part.calls for part in parts)
     _pair[:] = [old, new]
     connections.close_all()  # a connection must not be shared with a forked process
     with multiprocessing.get_context("fork").Pool(cores) as pool:
         for said in pool.imap(_simulate_slice, parts):
-            merge_results(whole, said)
-            told(whole)
-    whole.total, whole.seconds = whole.seen, time.monotonic() - began
-    return whole
+            merge_results(total, said)
+            on_progress(total)
+    total.total, total.seconds = total.seen, time.monotonic() - began
+    return total
 
 
 def _simulate_slice(span: Span) -> SimulationResult:
     return simulate(_pair[0], _pair[1], span)
 
 
-def merge_results(whole: SimulationResult, part: SimulationResult) -> None:
+def merge_results(total: SimulationResult, part: SimulationResult) -> None:
     """Add what came of older calls to the whole."""
     for name in ("judged", "unknown", "changed", "other"):
-        setattr(whole, name, getattr(whole, name) + getattr(part, name))
+        setattr(total, name, getattr(total, name) + getattr(part, name))
     for name in ("hits", "would"):
-        setattr(whole, name, dict(Counter(getattr(whole, name)) + Counter(getattr(part, name))))
-    known: dict[tuple[str, str, str, str], ChangeGroup] = {(g.tool, g.old, g.new, g.rule): g for g in whole.groups}
+        setattr(total, name, dict(Counter(getattr(total, name)) + Counter(getattr(part, name))))
+    groups: dict[tuple[str, str, str, str], ChangeGroup] = {(g.tool, g.old, g.new, g.rule): g for g in total.groups}
     for group in part.groups:
         key = (group.tool, group.old, group.new, group.rule)
-        if key in known:
-            _merge_examples(known[key], group)
-        elif len(whole.groups) < GROUPS:
-            whole.groups.append(group)
+        if key in groups:
+            _merge_examples(groups[key], group)
+        elif len(total.groups) < GROUPS:
+            total.groups.append(group)
         else:
-            whole.other += group.count
-    _merge_examples(whole.opened, part.opened)
-    _merge_examples(whole.closed, part.closed)
+            total.other += group.count
+    _merge_examples(total.opened, part.opened)
+    _merge_examples(total.closed, part.closed)
 
 
-def _merge_examples(into: ChangeGroup | ReversedAnswers, more: ChangeGroup | ReversedAnswers) -> None:
-    into.count += more.count
-    into.examples = (into.examples + more.examples)[:EXAMPLES]
+def _merge_examples(target: ChangeGroup | ReversedAnswers, more: ChangeGroup | ReversedAnswers) -> None:
+    target.count += more.count
+    target.examples = (target.examples + more.examples)[:EXAMPLES]

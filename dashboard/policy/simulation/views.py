@@ -22,8 +22,8 @@ def begin_simulation(request: HttpRequest) -> HttpResponse:
     form, review = SimulationForm(request.POST), view_models.review_draft()
     if not form.is_valid() or review.policy is None:
         return redirect("policy-draft")
-    said = form.cleaned_data
-    span = Span(int(said["calls"]), float(said["days"]), said["tool"], said["agent"])
+    form_data = form.cleaned_data
+    span = Span(int(form_data["calls"]), float(form_data["days"]), form_data["tool"], form_data["agent"])
     job = jobs.create_job(
         review.document, draft=review.sha256, active=review.active, span=span, by=request.user.get_username()
     )
@@ -63,6 +63,6 @@ def _render_job(request: HttpRequest, job: jobs.Job) -> HttpResponse:
 def build_job_context(job: jobs.Job) -> dict[str, Any]:
     """Return what the piece of a page about a job needs."""
     review = view_models.review_draft()
-    shown = impact.build_impact(job.tally, job) if job.state in {"done", "cancelled"} else None
+    impact_view = impact.build_impact(job.tally, job) if job.state in {"done", "cancelled"} else None
     stale = not job.fits(review.sha256, review.active)
-    return {"job": job, "job_blast": shown, "stale": stale, "simulation_form": SimulationForm()}
+    return {"job": job, "job_blast": impact_view, "stale": stale, "simulation_form": SimulationForm()}

@@ -251,7 +251,7 @@ def test_a_link_that_was_never_made_is_gone(token: str) -> None:
 
 def test_a_link_for_who_was_switched_off_is_gone(bea: User) -> None:
     link = sign_in_links.make_link(bea, "")
-    roles.set_active(bea, False, seen=roles.compute_state_digest(bea), by=bea)
+    roles.set_active(bea, False, seen_digest=roles.compute_state_digest(bea), editor=bea)
     assert Client().get(link).status_code == 410 and Client().post(link).status_code == 410
 
 
