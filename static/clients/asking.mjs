@@ -125,7 +125,7 @@ class Asking {
     let word = now(); // when the server last said something that can be used
     while (said.decision === 'ask') {
       this.pending = said.approval.id;
-      if (now() > until) return this.gaveUp('Nobody answered in time.');
+      if (now() > until) return this.gaveUp('No one answered in time.');
       if (now() - word > SILENT) return this.gaveUp('Toolcards has not answered for two minutes, so nothing was run.');
       const looked = await this.look(question, Math.min(POLL, Math.max(1, (until - now()) / 1000)));
       if (looked) [said, word] = [looked, now()];

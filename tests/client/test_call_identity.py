@@ -211,13 +211,13 @@ def test_a_stream_that_lags_behind_tells_of_no_second_call(registry: CallRegistr
     call = registry.enter("c", "lookup", {})
     assert call.ask_now({}).allowed
     call.output("found")
-    assert registry.announced("c", "lookup") is call
-    assert registry.announced("c", "lookup") is not call  # a second announcement is a second call
+    assert registry.match_announced("c", "lookup") is call
+    assert registry.match_announced("c", "lookup") is not call  # a second announcement is a second call
 
 
 def test_calls_that_were_written_are_each_taken_once(registry: CallRegistry, gate: Gate) -> None:
     begun = [registry.begin("c", "lookup"), registry.begin("c", "wipe"), registry.begin("c", "lookup")]
-    written = [registry.written("c", tool, {"n": n}) for n, tool in enumerate(["lookup", "wipe", "lookup"])]
+    written = [registry.complete("c", tool, {"n": n}) for n, tool in enumerate(["lookup", "wipe", "lookup"])]
     assert written == begun
     assert registry.enter("c", "lookup", {"n": 2}) is begun[2]
     assert registry.enter("c", "lookup", {"n": 0}) is begun[0]
@@ -227,7 +227,7 @@ def test_calls_that_were_written_are_each_taken_once(registry: CallRegistry, gat
 
 def test_many_threads_that_enter_one_call_get_one_each(registry: CallRegistry) -> None:
     """Twenty threads, one id, one tool, the same arguments: twenty calls."""
-    registry.written("c", "lookup", {})
+    registry.complete("c", "lookup", {})
     entered: list[Any] = []
     threads = [threading.Thread(target=lambda: entered.append(registry.enter("c", "lookup", {}))) for _ in range(20)]
     for thread in threads:

@@ -135,7 +135,7 @@ def test_whoever_is_stopped_while_waiting_closes_what_was_begun(monkeypatch: pyt
         gated(cards)(lambda x: x)(1)  # type: ignore[arg-type]
     assert ears.events == ["settled"] and ears.heard[0]["outcome"] == "aborted"
     ears.heard.clear()
-    monkeypatch.setattr(hooks, "_limited", lambda *args: raising(KeyboardInterrupt())(None))  # Ctrl-C meanwhile
+    monkeypatch.setattr(hooks, "_call_with_limit", lambda *args: raising(KeyboardInterrupt())(None))  # Ctrl-C meanwhile
     attempt = hooks.Attempt("r", "c", "t")
     with pytest.raises(KeyboardInterrupt):
         attempt.before({})

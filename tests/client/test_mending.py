@@ -1,4 +1,4 @@
-"""Broken calls on the agent's side: mended where there is one way only, written once more, or ended at once."""
+"""Broken calls on the agent's side: repaired where there is one way only, written once more, or ended at once."""
 
 # ruff: noqa: E501 - tables are read across
 from __future__ import annotations
@@ -83,7 +83,7 @@ def test_a_schema_with_a_word_that_is_not_read_leaves_it_to_the_server(word: dic
 # ---------------------------------------------------------------- one way only
 
 
-@pytest.mark.parametrize(("tool", "args", "mended", "code"), [
+@pytest.mark.parametrize(("tool", "args", "repaired", "code"), [
     ("get_weather", CITY, None, ""),
     ("Get-Weather", CITY | {"zzz": 1}, ("get_weather", CITY), ""),
     ("get_weather", '{"city": "Rome"}', ("get_weather", CITY), ""),
@@ -92,9 +92,9 @@ def test_a_schema_with_a_word_that_is_not_read_leaves_it_to_the_server(word: dic
     ("gеt_weather", CITY, None, "no_such_tool"),  # a Cyrillic letter
     ("SEND-mail", {}, ("send_mail", {}), ""),
 ])  # fmt: skip
-def test_mended_where_there_is_one_way_only(tool: str, args: Any, mended: Any, code: str) -> None:
+def test_mended_where_there_is_one_way_only(tool: str, args: Any, repaired: Any, code: str) -> None:
     found, trouble = repair_loop.find_usable_call(tool, args, OFFERS, "c")
-    assert (found and (found.tool, found.input)) == mended and (trouble.code if trouble else "") == code
+    assert (found and (found.tool, found.input)) == repaired and (trouble.code if trouble else "") == code
 
 
 # ---------------------------------------------------------------- written once more

@@ -41,9 +41,9 @@ OFFERED = input_repair.offers([
     ],
 )  # fmt: skip
 def test_what_can_only_have_been_meant_one_way_is_mended(tool: str, value: Any, expected: tuple[str, Any, str]) -> None:
-    mended = input_repair.mend(tool, value, OFFERED)
-    assert mended is not None
-    assert (mended.tool, mended.input, mended.method) == expected
+    repaired = input_repair.repair(tool, value, OFFERED)
+    assert repaired is not None
+    assert (repaired.tool, repaired.input, repaired.method) == expected
 
 
 @pytest.mark.parametrize(
@@ -66,16 +66,16 @@ def test_what_can_only_have_been_meant_one_way_is_mended(tool: str, value: Any, 
 )
 def test_everything_else_is_left_broken(tool: str, value: Any) -> None:
     assert input_repair.check(tool, value, OFFERED) is not None
-    assert input_repair.mend(tool, value, OFFERED) is None
+    assert input_repair.repair(tool, value, OFFERED) is None
 
 
 def test_a_dangerous_name_may_be_mended_onto_the_same_danger() -> None:
-    assert input_repair.mend("DeleteFile", {"path": "x"}, OFFERED).tool == "delete_file"
+    assert input_repair.repair("DeleteFile", {"path": "x"}, OFFERED).tool == "delete_file"
 
 
 def test_a_call_that_fits_is_left_alone() -> None:
     assert input_repair.check("get_weather", {"city": "Rome"}, OFFERED) is None
-    assert input_repair.mend("get_weather", {"city": "Rome"}, OFFERED) is None
+    assert input_repair.repair("get_weather", {"city": "Rome"}, OFFERED) is None
 
 
 def test_nothing_is_checked_where_the_run_offered_nothing() -> None:
@@ -94,7 +94,7 @@ def test_a_broken_or_distant_schema_refuses_nothing() -> None:
 def test_input_that_is_no_json_is_invalid_and_not_mended() -> None:
     trouble = input_repair.check("get_weather", None, OFFERED, has_input=False)
     assert trouble.code == "invalid_input"
-    assert input_repair.mend("get_weather", None, OFFERED, has_input=False) is None
+    assert input_repair.repair("get_weather", None, OFFERED, has_input=False) is None
 
 
 def test_the_model_is_told_the_places_and_the_tools_but_no_values() -> None:
@@ -133,10 +133,10 @@ SCHEMAS = st.recursive(
 @given(SCHEMAS, JSON)
 def test_a_mended_input_fits_and_differs_only_where_it_failed(against: Any, value: Any) -> None:
     offered = input_repair.offers([{"name": "t", "input_schema": against}])
-    trouble, mended = input_repair.check("t", value, offered), input_repair.mend("t", value, offered)
-    if mended is None:
+    trouble, repaired = input_repair.check("t", value, offered), input_repair.repair("t", value, offered)
+    if repaired is None:
         return
     assert trouble is not None
-    assert not json_schema.find_errors(against, mended.input)
-    assert diff(value, mended.input)
-    assert input_repair.fits(value, mended.input, trouble.findings)
+    assert not json_schema.find_errors(against, repaired.input)
+    assert diff(value, repaired.input)
+    assert input_repair.fits(value, repaired.input, trouble.findings)

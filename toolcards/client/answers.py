@@ -1,6 +1,6 @@
-"""The server's answers, checked against the question: whatever is not plainly an allow for it is a deny.
+"""Checks the server's answers against the question; anything but a clear allow for it is a deny.
 
-docs/api.md, section Gating, says which fields an answer has.
+The fields of an answer are in docs/api.md, section Gating.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from .common.canonical_json import digest
 from .question import Question, Tool
 
-__all__ = ["Decision", "Denied", "NotBound", "check_answer", "check_claim", "get_allowed_tool", "make_denial"]
+__all__ = ["AnswerMismatch", "Decision", "Denied", "check_answer", "check_claim", "get_allowed_tool", "make_denial"]
 
 EFFECTS = ("allow", "deny", "ask")
 LONGEST_TEXT = 8_000  # characters of a reason that reach the model
@@ -21,20 +21,20 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class Denied(Exception):
-    """The call may not run; the message is fit for the model's eyes."""
+    """The call may not run; the message can be given to the model."""
 
     def __init__(self, decision: Decision) -> None:
         super().__init__(decision.text or "This call was denied.")
         self.decision = decision
 
 
-class NotBound(Exception):
-    """An answer that is not plainly about this question; the message says where they differ."""
+class AnswerMismatch(Exception):
+    """The answer does not match the question; the message names the difference."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """May this call run? `effect` is allow, deny or ask (a person has not answered yet)."""
+    """The answer to one question: `effect` is allow, deny or ask (waiting for a person)."""
 
     effect: str
     call_id: str = ""
@@ -44,68 +44,68 @@ class Decision:
     args_sha256: str = ""
     approval: str = ""
     permit: str = ""
-    args: Any = None  # what to run where a person, a repair or a plug-in changed what was asked (`edited`)
+    args: Any = None  # the input to run if a person, a repair or a plugin changed it (`edited`)
     edited: bool = False
-    tool: str = ""  # the tool to run where a repair put its name right
+    tool: str = ""  # the tool to run if a repair corrected its name
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    question: Question | None = field(default=None, repr=False, compare=False)  # what it answers
+    question: Question | None = field(default=None, repr=False, compare=False)  # the question that it answers
 
     @property
     def allowed(self) -> bool:
-        """It may run."""
+        """Whether the call may run."""
         return self.effect == "allow"
 
     @property
     def attempt(self) -> int:
-        """The attempt that it answers: results name it, too."""
+        """The attempt that it answers; results name it as well."""
         return self.question.attempt if self.question is not None else 1
 
     @property
     def waiting(self) -> bool:
-        """A person is asked."""
+        """Whether a person still has to answer."""
         return self.effect == "ask"
 
 
 def make_denial(text: str, call_id: str = "", code: str = "gate_error") -> Decision:
-    """Return a deny of the client's own, where the server gave no clear answer."""
+    """Return a deny made by the client, without a clear answer from the server."""
     return Decision("deny", call_id=call_id, code=code, text=text, by="client")
 
 
 def check_answer(answer: Any, question: Question, kind: str = "decision") -> Decision:
-    """Return the server's decision object as a Decision; a deny where it is not plainly about this question.
+    """Return the server's answer as a Decision; a deny if it does not match the question.
 
-    `kind` is how it came: `decision` (of `decide`), `poll` (of `approvals/{id}`) or `message` (over a socket).
+    `kind` is how it arrived: `decision` (of `decide`), `poll` (of `approvals/{id}`) or `message` (over a socket).
     """
     try:
         return _read_decision(answer, question, kind)
-    except NotBound as error:
+    except AnswerMismatch as error:
         return make_denial(f"The gate's answer cannot be used: {error}", question.call_id)
 
 
 def check_claim(answer: Any, decision: Decision) -> Decision:
-    """Return the allow of a claimed permit, with the arguments to run; a deny where the answer differs from it."""
+    """Return the allow of a claimed permit with its arguments; a deny if the answer differs."""
     question = decision.question
     assert question is not None
     try:
         _check_claim_fields(answer, decision, question)
-    except NotBound as error:
+    except AnswerMismatch as error:
         return make_denial(f"The gate's answer to the claim cannot be used: {error}", decision.call_id)
     return replace(decision, permit="", args=answer["args"], raw=answer)
 
 
 def _read_decision(answer: Any, question: Question, kind: str) -> Decision:
     if not isinstance(answer, Mapping) or answer.get("decision") not in EFFECTS:
-        raise NotBound("it is no decision")
+        raise AnswerMismatch("it is not a decision")
     effect: str = answer["decision"]
     _require_equal(answer, "run", question.run)
     _require_equal(answer, "call_id", question.call_id)
     approval, permit, reason = (_get_object(answer, name) for name in ("approval", "permit", "reason"))
     tool = question.tool
-    if effect != "deny":  # a deny is obeyed whatever else it says
+    if effect != "deny":  # a deny counts, whatever else the answer says
         _require_equal(answer, "attempt", question.attempt)
     if effect == "ask" and not _get_text(approval, "id"):
-        raise NotBound("it asks a person, but does not say where to wait")
-    # An edit that may still be undone shows in polls, and a repair in all answers, before there is an allow for it.
+        raise AnswerMismatch("it asks a person, but does not say where to wait")
+    # Before an allow, polls may show an edit that can still be undone, and every answer may show a repair.
     if effect == "ask" and kind != "poll" and "repair" not in answer:
         _require_equal(answer, "args_sha256", question.args_sha256)
     if effect == "allow":
@@ -128,7 +128,7 @@ def _read_decision(answer: Any, question: Question, kind: str) -> Decision:
 
 
 def _check_allow(answer: Mapping[str, Any], question: Question) -> Tool:
-    """Return the tool that may run; raises NotBound where its arguments are not those of the digests."""
+    """Return the tool that may run; raises AnswerMismatch if a digest does not match."""
     tool = _read_tool(answer, question)
     args = answer.get("args", question.args)
     _require_equal(answer, "args_sha256", _compute_digest(args))
@@ -138,57 +138,57 @@ def _check_allow(answer: Mapping[str, Any], question: Question) -> Tool:
 
 def _check_claim_fields(answer: Any, decision: Decision, question: Question) -> None:
     if not isinstance(answer, Mapping) or answer.get("state") != "claimed":
-        raise NotBound("it does not say that the permit was claimed")
+        raise AnswerMismatch("it does not say that the permit was claimed")
     _require_equal(answer, "permit", decision.permit)
     _require_equal(answer, "call_id", question.call_id)
     _require_equal_if_present(answer, "run", question.run)
     _require_equal_if_present(answer, "attempt", question.attempt)
     _require_equal(answer, "args_sha256", decision.args_sha256)
     if "args" not in answer or _compute_digest(answer["args"]) != decision.args_sha256:
-        raise NotBound("its arguments are not those of its digest")
+        raise AnswerMismatch("its arguments are not those of its digest")
     tool = get_allowed_tool(decision)
     if "tool" in answer and tool != _read_tool(answer, question):
-        raise NotBound("it is for another tool")
+        raise AnswerMismatch("it is for another tool")
     _require_equal_if_present(answer, "call_sha256", question.digest_of(answer["args"], tool))
 
 
 def get_allowed_tool(decision: Decision) -> Tool:
-    """Return the tool that an allow lets run."""
+    """Return the tool that an allow names."""
     assert decision.question is not None
     return _read_tool(decision.raw, decision.question)
 
 
 def _read_tool(answer: Mapping[str, Any], question: Question) -> Tool:
-    """Return the tool that the answer speaks of: the one asked about, or one that was offered in its place."""
-    named, asked = answer.get("tool"), question.tool
+    """Return the tool of the answer: the submitted one, or one that was offered instead."""
+    tool, submitted = answer.get("tool"), question.tool
     if "tool" not in answer:  # a server may leave it out
-        return asked
-    if not isinstance(named, Mapping) or not _get_text(named, "name") or not isinstance(named.get("source"), str):
-        raise NotBound("it names no tool")
-    name, source = _get_text(named, "name"), _get_text(named, "source")
-    if (name != asked.name and name not in question.offered) or (asked.source and source != asked.source):
-        raise NotBound("it is for another tool")
-    return replace(asked, name=name, source=source)
+        return submitted
+    if not isinstance(tool, Mapping) or not _get_text(tool, "name") or not isinstance(tool.get("source"), str):
+        raise AnswerMismatch("it names no tool")
+    name, source = _get_text(tool, "name"), _get_text(tool, "source")
+    if (name != submitted.name and name not in question.offered) or (submitted.source and source != submitted.source):
+        raise AnswerMismatch("it is for another tool")
+    return replace(submitted, name=name, source=source)
 
 
-def _require_equal(answer: Mapping[str, Any], name: str, wanted: str | int) -> None:
-    """Raise NotBound unless the field has exactly this value."""
+def _require_equal(answer: Mapping[str, Any], name: str, expected: str | int) -> None:
+    """Raise AnswerMismatch unless the field has exactly this value."""
     value = answer.get(name)
-    if type(value) is not type(wanted) or value != wanted:
-        raise NotBound(f"its {name} is not that of this call")
+    if type(value) is not type(expected) or value != expected:
+        raise AnswerMismatch(f"its {name} is not that of this call")
 
 
-def _require_equal_if_present(answer: Mapping[str, Any], name: str, wanted: str | int) -> None:
-    """Raise NotBound unless the field is left out or has exactly this value."""
+def _require_equal_if_present(answer: Mapping[str, Any], name: str, expected: str | int) -> None:
+    """Raise AnswerMismatch if the field is present with another value."""
     if name in answer:
-        _require_equal(answer, name, wanted)
+        _require_equal(answer, name, expected)
 
 
 def _compute_digest(args: Any) -> str:
     try:
         return digest(args)
     except ValueError as error:
-        raise NotBound(f"its arguments have no canonical form ({error})") from error
+        raise AnswerMismatch(f"its arguments have no canonical form ({error})") from error
 
 
 def _get_object(answer: Mapping[str, Any], name: str) -> Mapping[str, Any]:

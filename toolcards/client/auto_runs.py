@@ -1,6 +1,6 @@
-"""Runs that open with their first call, for agents that a platform imports and nobody wraps in a `with` block.
+"""Runs that open with their first call, for agents that a platform imports without a `with` block.
 
-One run for each conversation. It ends after a while without any call, by `close`, or with the process.
+Each conversation has one run. It ends after IDLE seconds without a call, by `close`, or with the process.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ LONGEST_NAME = 180
 
 
 @dataclass
-class _Open:
-    """A run that is open, and since when nothing was heard of it."""
+class _OpenRun:
+    """An open run, and the monotonic time of its last use."""
 
     run: Run
-    used: float
+    last_used: float
 
 
 class AutoRuns:
-    """Opens a run at the first use of a conversation's name. Safe for threads."""
+    """Opens a run at the first use of a conversation. Safe for threads."""
 
     def __init__(self, cards: Toolcards | None = None, *, agent: str, idle: float = IDLE) -> None:
         self._cards, self._agent, self._idle = cards, agent, idle
         self._lock = threading.Lock()
-        self._runs: dict[str, _Open] = {}
+        self._runs: dict[str, _OpenRun] = {}
         self._process = os.getpid()
         atexit.register(self.close)
 
     def run(self, conversation: str) -> Run:
-        """Return the conversation's run, opening it if need be."""
-        run, opens = self._found(conversation)
-        if opens:
-            background_loop.run_in_loop(self._opened(conversation, run), background_loop.get_background_loop())
+        """Return the conversation's run, opening it if necessary."""
+        run, is_new = self._get_or_create(conversation)
+        if is_new:
+            background_loop.run_in_loop(self._open_run(conversation, run), background_loop.get_background_loop())
         return run
 
     async def arun(self, conversation: str) -> Run:
-        """The same, awaiting."""
-        run, opens = self._found(conversation)
-        if opens:
+        """Return the conversation's run, opening it if necessary (async)."""
+        run, is_new = self._get_or_create(conversation)
+        if is_new:
             await asyncio.wrap_future(
                 asyncio.run_coroutine_threadsafe(
-                    self._opened(conversation, run), await asyncio.to_thread(background_loop.get_background_loop)
+                    self._open_run(conversation, run), await asyncio.to_thread(background_loop.get_background_loop)
                 )
             )
         return run
@@ -69,43 +69,43 @@ class AutoRuns:
         for each in runs.values():
             background_loop.run_in_loop(each.run._close(None), background_loop.get_background_loop())
 
-    def _found(self, conversation: str) -> tuple[Run, bool]:
-        """Return the conversation's run, and whether it is to be opened."""
+    def _get_or_create(self, conversation: str) -> tuple[Run, bool]:
+        """Return the conversation's run and whether it must be opened."""
         with self._lock:
-            if os.getpid() != self._process:  # a forked child: its parent has those
+            if os.getpid() != self._process:  # a forked child: those runs belong to the parent
                 self._runs, self._process = {}, os.getpid()
-            known = self._runs.get(conversation)
-            if known is not None:
-                known.used = time.monotonic()
-                return known.run, False
+            entry = self._runs.get(conversation)
+            if entry is not None:
+                entry.last_used = time.monotonic()
+                return entry.run, False
             self._cards = self._cards or Toolcards()
             run = self._cards.run(self._name(conversation), agent=self._agent)
-            self._runs[conversation] = _Open(run, time.monotonic())
+            self._runs[conversation] = _OpenRun(run, time.monotonic())
             return run, True
 
     def _name(self, conversation: str) -> str:
-        """Return a name of its own for each time a run opens: frames are numbered within one."""
-        shown = f"{self._agent}-{conversation}" if conversation else self._agent
-        printable = "".join(sign if sign.isprintable() else "_" for sign in shown[:LONGEST_NAME])
+        """Return a new name each time a run opens, since frames are numbered within a run."""
+        label = f"{self._agent}-{conversation}" if conversation else self._agent
+        printable = "".join(sign if sign.isprintable() else "_" for sign in label[:LONGEST_NAME])
         return f"{printable}-{uuid.uuid4().hex[:8]}"
 
-    async def _opened(self, conversation: str, run: Run) -> None:
+    async def _open_run(self, conversation: str, run: Run) -> None:
         await run._open()
-        asyncio.get_running_loop().call_later(self._idle, self._look, conversation, run)
+        asyncio.get_running_loop().call_later(self._idle, self._end_if_idle, conversation, run)
 
-    def _look(self, conversation: str, run: Run) -> None:
-        """End the run if nothing was heard of it for long enough, and nothing of it is open; else look again."""
+    def _end_if_idle(self, conversation: str, run: Run) -> None:
+        """End the run if it is idle and no call is open; otherwise check again later."""
         with self._lock:
-            known = self._runs.get(conversation)
-            if known is None or known.run is not run:
+            entry = self._runs.get(conversation)
+            if entry is None or entry.run is not run:
                 return
             registry = find_registry(run)
-            left = known.used + self._idle - time.monotonic()
-            idle = left <= 0 and registry is not None and not registry.busy()
+            remaining = entry.last_used + self._idle - time.monotonic()
+            idle = remaining <= 0 and registry is not None and not registry.is_busy()
             if idle:
                 del self._runs[conversation]
         loop = asyncio.get_running_loop()
         if idle:
             loop.create_task(run._close(None))  # noqa: RUF006 - the loop lives as long as the process
         else:
-            loop.call_later(max(left, self._idle / 4), self._look, conversation, run)
+            loop.call_later(max(remaining, self._idle / 4), self._end_if_idle, conversation, run)

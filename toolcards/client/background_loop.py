@@ -1,4 +1,4 @@
-"""A thread with an event loop, for runs that are used from code without one. Shared by all of them."""
+"""One thread with an event loop, shared by all runs that are used from code without a loop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _loops: dict[int, asyncio.AbstractEventLoop] = {}  # by process: a forked child 
 
 
 def get_background_loop() -> asyncio.AbstractEventLoop:
-    """Return the loop of this process's own thread, which is started at the first need."""
+    """Return the loop of this process's background thread, which starts on first use."""
     with _lock:
         loop = _loops.get(os.getpid())
         if loop is None:
@@ -26,19 +26,19 @@ def get_background_loop() -> asyncio.AbstractEventLoop:
 
 
 def find_running_loop() -> asyncio.AbstractEventLoop | None:
-    """Return the loop that runs in this thread, if one does."""
+    """Return the loop that runs in this thread, if any."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
 
 
-def run_in_loop(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
-    """Wait in this thread until the loop of another one has done the work."""
+def run_in_loop(coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
+    """Run the coroutine in another thread's loop and wait for its result."""
     if find_running_loop() is loop:
-        work.close()
-        raise RuntimeError("this would wait for itself: use the async form here")
-    future = asyncio.run_coroutine_threadsafe(work, loop)
+        coroutine.close()
+        raise RuntimeError("this would deadlock: use the async method here")
+    future = asyncio.run_coroutine_threadsafe(coroutine, loop)
     try:
         return future.result()
     except BaseException:
@@ -47,7 +47,7 @@ def run_in_loop(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -
 
 
 def _reset_after_fork() -> None:
-    """Take a new lock: the parent may have held the old one when it forked."""
+    """Replace the lock: the parent may have held it when it forked."""
     global _lock
     _lock = threading.Lock()
 

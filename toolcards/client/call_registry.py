@@ -1,8 +1,8 @@
-"""The calls of a run as a framework knows them, kept apart even where it uses one id for several.
+"""The calls of a run by the framework's ids, kept apart even if the framework reuses an id.
 
-What every framework module writes into. Models, providers and sub-agents use call ids again: in a later turn, in
-parallel, and nested. A call is therefore known by its id, its tool and its input, and each has an id of its own on the
-wire (`call_0`, `call_0#2`). What runs, or was asked about, is never taken for another call.
+Every framework module writes into it. Models, providers and sub-agents reuse call ids: in a later turn, in parallel,
+and nested. A call is therefore identified by its id, tool and input, and each has its own id on the wire (`call_0`,
+`call_0#2`). A call that runs or was submitted is never taken for another one.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from .tracked_call import TrackedCall
 
 __all__ = ["DENIAL_PREFIX", "CallRegistry", "deny_without_run", "find_registry", "format_denial", "require_registry"]
 
-KEPT = 16  # ended calls of one id, for streams that lag behind
-DENIAL_PREFIX = "Not run: "  # how our denials begin where a framework has no other way to tell the model
+MAX_ENDED = 16  # ended calls kept per id, for streams that lag behind
+DENIAL_PREFIX = "Not run: "  # marks our denials in frameworks that have only text for the model
 
 
 class CallRegistry:
@@ -29,83 +29,83 @@ class CallRegistry:
         self._lock = threading.Lock()
         self._calls: dict[str, list[TrackedCall]] = {}
 
-    # ------------------------------------------------------------ what the model writes
+    # ------------------------------------------------------------ calls being written
 
     def begin(self, name: str, tool: str) -> TrackedCall:
-        """Return a new call: the model begins to write it."""
+        """Return a new call that the model begins to write."""
         with self._lock:
-            return self._new(name, tool)
+            return self._add(name, tool)
 
-    def started(self, name: str, tool: str) -> TrackedCall:
-        """Return the call that the model writes, or has just written, under this id; a new one where there is none."""
+    def find_or_begin(self, name: str, tool: str) -> TrackedCall:
+        """Return the call that the model writes or has just written under this id, or a new one."""
         with self._lock:
-            return self._first(name, tool, TrackedCall.untouched) or self._new(name, tool)
+            return self._find_first(name, tool, TrackedCall.is_untouched) or self._add(name, tool)
 
-    def announced(self, name: str, tool: str) -> TrackedCall:
-        """Return the call that a stream tells of, which may lag behind: the call may run, or have ended, by then."""
+    def match_announced(self, name: str, tool: str) -> TrackedCall:
+        """Return the call that a stream reports; the stream may lag behind a call that runs or has ended."""
         with self._lock:
-            call = self._first(name, tool, lambda each: not each.announced) or self._new(name, tool)
+            call = self._find_first(name, tool, lambda each: not each.announced) or self._add(name, tool)
             call.announced = True
             return call
 
-    def written(self, name: str, tool: str, args: Any) -> TrackedCall:
-        """Return the call whose input is whole now: the one being written, one that was written so, or a new one."""
+    def complete(self, name: str, tool: str, args: Any) -> TrackedCall:
+        """Record a complete input; return its call: one being written, one with this input, or a new one."""
         with self._lock:
-            call = self._first(name, tool, TrackedCall.starts)
-            call = call or self._first(name, tool, lambda each: each.fits(args)) or self._new(name, tool)
+            call = self._find_first(name, tool, TrackedCall.is_being_written)
+            call = call or self._find_first(name, tool, lambda each: each.matches(args)) or self._add(name, tool)
             call.identify(args)
-        call.written(args)
+        call.complete(args)
         return call
 
-    def invalid(self, name: str, tool: str, given: Any, message: str, code: str = "invalid_input") -> None:
-        """Tell of a call whose input, or whose tool's name, cannot be used; nothing runs."""
-        self.started(name, tool).invalid(given, message, code)
+    def invalid(self, name: str, tool: str, value: Any, message: str, code: str = "invalid_input") -> None:
+        """Report a call whose input or tool name is invalid; nothing runs."""
+        self.find_or_begin(name, tool).invalid(value, message, code)
 
-    # ------------------------------------------------------------ what runs
+    # ------------------------------------------------------------ calls being run
 
     def enter(self, name: str, tool: str, args: Any) -> TrackedCall:
-        """Return the call that is to run with these arguments, reserved for who asks; a new one unless one fits."""
+        """Return the call to run with these arguments, reserved for the caller; a new one unless one matches."""
         with self._lock:
-            call = self._first(name, tool, lambda each: each.fits(args)) or self._new(name, tool)
+            call = self._find_first(name, tool, lambda each: each.matches(args)) or self._add(name, tool)
             call.reserve(args)
             return call
 
     def find(self, name: str, tool: str = "") -> TrackedCall | None:
-        """Return the oldest open call under this id, of this tool where one is named."""
+        """Return the oldest open call with this id and, if given, this tool."""
         with self._lock:
-            return self._first(name, tool, lambda each: not each.over)
+            return self._find_first(name, tool, lambda each: not each.over)
 
-    def untouched(self, name: str, tool: str = "") -> TrackedCall | None:
-        """Return the oldest open call under this id that nobody has asked about or begun to run."""
+    def find_pending(self, name: str, tool: str = "") -> TrackedCall | None:
+        """Return the oldest open call with this id that was neither submitted nor find_or_begin."""
         with self._lock:
-            return self._first(name, tool, TrackedCall.untouched)
+            return self._find_first(name, tool, TrackedCall.is_untouched)
 
-    def busy(self) -> bool:
-        """Return whether a call runs, or is being asked about."""
+    def is_busy(self) -> bool:
+        """Return whether a call runs or waits for a decision."""
         with self._lock:
-            return any(call.busy for calls in self._calls.values() for call in calls)
+            return any(call.is_busy for calls in self._calls.values() for call in calls)
 
     def close(self) -> None:
-        """The run is over: what was begun and did not end was interrupted."""
+        """Close the open calls as interrupted, when the run ends."""
         with self._lock:
             calls = [call for calls in self._calls.values() for call in calls]
         for call in calls:
             call.close()
 
-    def _first(self, name: str, tool: str, wanted: Callable[[TrackedCall], bool]) -> TrackedCall | None:
+    def _find_first(self, name: str, tool: str, matches: Callable[[TrackedCall], bool]) -> TrackedCall | None:
         calls = self._calls.get(name, ())
-        return next((call for call in calls if tool in {"", call.tool} and wanted(call)), None)
+        return next((call for call in calls if tool in {"", call.tool} and matches(call)), None)
 
-    def _new(self, name: str, tool: str) -> TrackedCall:
+    def _add(self, name: str, tool: str) -> TrackedCall:
         call = TrackedCall(name, tool, self.run.call(tool or "unknown", name))
-        known = self._calls.get(name, [])
-        ended = [each for each in known if each.over][-KEPT:]
-        self._calls[name] = [*ended, *(each for each in known if not each.over), call]
+        calls = self._calls.get(name, [])
+        ended = [each for each in calls if each.over][-MAX_ENDED:]
+        self._calls[name] = [*ended, *(each for each in calls if not each.over), call]
         return call
 
 
 def find_registry(run: Run | None) -> CallRegistry | None:
-    """Return the run's registry, one for all who tell about it."""
+    """Return the run's registry, shared by everything that reports its calls."""
     if run is None:
         return None
     if not isinstance(run.registry, CallRegistry):
@@ -114,17 +114,17 @@ def find_registry(run: Run | None) -> CallRegistry | None:
 
 
 def require_registry(run: Run) -> CallRegistry:
-    """Return the registry of a run that is there."""
+    """Return the registry of a run that is known to exist."""
     registry = find_registry(run)
     assert registry is not None
     return registry
 
 
 def format_denial(decision: Decision) -> str:
-    """Return a denial in words for the model."""
+    """Return a denial as text for the model."""
     return DENIAL_PREFIX + (decision.text or "this call was denied.")
 
 
 def deny_without_run(call_id: str = "") -> Decision:
-    """Return the deny where there is no run to ask in."""
-    return make_denial("No Toolcards run is open here, so nobody can be asked and the call may not run.", call_id)
+    """Return the deny of a call outside any run."""
+    return make_denial("No Toolcards run is open here, so the call may not run.", call_id)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import outputs, repair_loop
 from .answers import Decision, Denied, make_denial
-from .common.input_repair import Mended
+from .common.input_repair import Repair
 from .failures import format_error, mark_as_reported
 from .jsonable import shorten
 from .question import Question
@@ -41,36 +41,36 @@ class Call:
         self._say("tool.input.invalid", tool=self.tool, input=shorten(given), error=told)
 
     async def decision(
-        self, args: Any, *, seconds: float | None = None, reask: Reask | None = None, mended: Mended | None = None
+        self, args: Any, *, seconds: float | None = None, reask: Reask | None = None, repaired: Repair | None = None
     ) -> Decision:
         """The input is whole: return the final decision, an allow or a deny. A call is asked about once.
 
-        A call that the tools offered by the run do not take is mended where there is one way only (the decision has
+        A call that the tools offered by the run do not take is repaired where there is one way only (the decision has
         the `args` and the `tool` to run), or ends at once. `reask` may write the input once more, see `Toolcards.ask`.
-        `mended`: what the caller has already put in its place.
+        `repaired`: what the caller has already put in its place.
         """
-        if mended is None and reask is not None:
-            mended, refused = await asyncio.to_thread(self._usable, args, reask)
-        elif mended is None:
-            mended, refused = self._usable(args)
+        if repaired is None and reask is not None:
+            repaired, refused = await asyncio.to_thread(self._usable, args, reask)
+        elif repaired is None:
+            repaired, refused = self._usable(args)
         else:
             refused = None
-        asked = refused or self._question(args, mended)
+        asked = refused or self._question(args, repaired)
         if isinstance(asked, Decision):
             return asked
-        return _as_mended(await self.run.decided(asked, self._whole(args, mended), seconds), mended)
+        return _apply_repair(await self.run.decided(asked, self._whole(args, repaired), seconds), repaired)
 
     def decision_now(
-        self, args: Any, *, seconds: float | None = None, reask: Reask | None = None, mended: Mended | None = None
+        self, args: Any, *, seconds: float | None = None, reask: Reask | None = None, repaired: Repair | None = None
     ) -> Decision:
         """The same for code without an event loop."""
         refused = None
-        if mended is None:
-            mended, refused = self._usable(args, reask)
-        asked = refused or self._question(args, mended)
+        if repaired is None:
+            repaired, refused = self._usable(args, reask)
+        asked = refused or self._question(args, repaired)
         if isinstance(asked, Decision):
             return asked
-        return _as_mended(self.run.decided_now(asked, self._whole(args, mended), seconds), mended)
+        return _apply_repair(self.run.decided_now(asked, self._whole(args, repaired), seconds), repaired)
 
     async def allowed(self, args: Any, *, seconds: float | None = None) -> Any:
         """The input is whole: return the arguments to run with once the call is allowed; raise Denied where not."""
@@ -107,24 +107,24 @@ class Call:
         """Somebody else than our gate said no; the tool did not run."""
         self._say("tool.output.denied", reason=reason)
 
-    def _usable(self, args: Any, reask: Reask | None = None) -> tuple[Mended | None, Decision | None]:
+    def _usable(self, args: Any, reask: Reask | None = None) -> tuple[Repair | None, Decision | None]:
         """What stands in place of the call, or the no that ends it."""
         offers = self.run.offers
-        mended, trouble = repair_loop.find_usable_call(self.tool, args, offers, self.id, reask)
+        repaired, trouble = repair_loop.find_usable_call(self.tool, args, offers, self.id, reask)
         if trouble is None:
-            return mended, None
+            return repaired, None
         refused = repair_loop.make_refusal(trouble, offers, self.id)
         self.invalid(args, refused.text, trouble.code)
         return None, refused
 
-    def _question(self, args: Any, mended: Mended | None) -> Question | Decision:
+    def _question(self, args: Any, repaired: Repair | None) -> Question | Decision:
         """Return what is asked about, or the deny of what cannot be."""
         if self._asked:
             return make_denial(
                 "This call was asked about before; begin another one for that.", self.id, "call_id_reused"
             )
         self._asked = True
-        tool, args = (self.tool, args) if mended is None else (mended.tool, mended.input)
+        tool, args = (self.tool, args) if repaired is None else (repaired.tool, repaired.input)
         try:
             return Question.about(self.run.name, self.id, tool, args, offered=self.run.offers)
         except (TypeError, ValueError, RecursionError) as error:
@@ -132,24 +132,24 @@ class Call:
             self.invalid(args, refused.text)
             return refused
 
-    def _whole(self, args: Any, mended: Mended | None = None) -> dict[str, Any]:
-        if mended is None:
+    def _whole(self, args: Any, repaired: Repair | None = None) -> dict[str, Any]:
+        if repaired is None:
             return {"type": "tool.input.available", "call_id": self.id, "tool": self.tool, "input": args}
-        self.tool = mended.tool
+        self.tool = repaired.tool
         return {
-            "type": "tool.input.repaired", "call_id": self.id, "tool": mended.tool, "input": mended.input,
-            "original": args, "method": mended.method,
+            "type": "tool.input.repaired", "call_id": self.id, "tool": repaired.tool, "input": repaired.input,
+            "original": args, "method": repaired.method,
         }  # fmt: skip
 
     def _say(self, kind: str, **more: Any) -> None:
         self.run.send({"type": kind, "call_id": self.id, **more})
 
 
-def _as_mended(decision: Decision, mended: Mended | None) -> Decision:
-    """What was judged is what runs: where the call was mended, not the arguments as they were written."""
-    if mended is None or not decision.allowed or decision.edited:
+def _apply_repair(decision: Decision, repaired: Repair | None) -> Decision:
+    """What was judged is what runs: where the call was repaired, not the arguments as they were written."""
+    if repaired is None or not decision.allowed or decision.edited:
         return decision
-    return replace(decision, args=mended.input, edited=True)
+    return replace(decision, args=repaired.input, edited=True)
 
 
 def _granted(decision: Decision, args: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Asking over HTTP: may this call run, wait for a person, use the permit, tell what came of it."""
+"""The HTTP client: submit a call, wait for the decision, claim the permit, report the result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .answers import Decision, check_answer, check_claim, get_allowed_tool, make
 from .common import input_repair
 from .connection import ASKED_PATIENCE
 from .http_client import HttpClient, Unreachable
-from .question import AskedCalls, Question
+from .question import Question, SubmittedCalls
 from .question_wait import ApprovalWait
 from .repair_loop import Reask
 from .stream import Run
@@ -26,15 +26,15 @@ from .threads import get_pool, run_in_thread
 
 __all__ = ["Toolcards", "Unreachable"]
 
-CLAIMS = 3  # times that one claim is sent while its answer is lost
-PAUSE = 1.0  # seconds before the next look at a server that is away, or that answers at once that nobody has answered
-REUSED = "Another call was asked about under this call id. Give every call an id of its own, or a higher attempt."
+CLAIMS = 3  # attempts at one claim while its answer is lost
+PAUSE = 1.0  # seconds between polls of a server that is down or does not hold the poll
+REUSED = "Another call was submitted under this call id. Use a new id for every call, or a higher attempt."
 
 
 class Toolcards:
-    """A Toolcards server, seen by an agent. Every failure of `decide` and `wait` is a deny, never an exception.
+    """A Toolcards server, for an agent. Every failure of `decide` and `wait` is a deny, never an exception.
 
-    Without arguments the address and key come from TOOLCARDS_URL and TOOLCARDS_AGENT_KEY.
+    The default address and key come from TOOLCARDS_URL and TOOLCARDS_AGENT_KEY.
     """
 
     def __init__(self, url: str = "", key: str = "", *, timeout: float = 10, keep_alive: bool = True) -> None:
@@ -42,7 +42,7 @@ class Toolcards:
         self.key = key or os.environ.get("TOOLCARDS_AGENT_KEY", "")
         self.timeout = timeout
         self._http = HttpClient(self.url, {"Authorization": f"Bearer {self.key}"}, keep_alive=keep_alive)
-        self._asked = AskedCalls()
+        self._submitted = SubmittedCalls()
 
     # ------------------------------------------------------------ one call
 
@@ -57,16 +57,16 @@ class Toolcards:
         attempt: int = 1,
         **more: Any,
     ) -> Decision:
-        """Ask whether the call may run; `more` are further fields of the question, for example `can_wait=False`.
+        """Ask whether the call may run; `more` holds further fields, for example `can_wait=False`.
 
-        `tool` is its name, or an object with `name` and what else is known of it: source, title, kind.
+        `tool` is its name, or an object with `name` and optionally source, title, kind.
         """
         try:
-            offered = input_repair.offers(more.get("tools") or ())
-            question = Question.about(run, call_id, tool, args, attempt=attempt, offered=offered)
-        except (TypeError, ValueError, RecursionError) as error:  # what is no JSON cannot be judged
+            offers = input_repair.offers(more.get("tools") or ())
+            question = Question.about(run, call_id, tool, args, attempt=attempt, offered=offers)
+        except (TypeError, ValueError, RecursionError) as error:  # not JSON: cannot be evaluated
             return make_denial(f"The gate could not be asked: {error}", call_id)
-        if not self._asked.admit(question):
+        if not self._submitted.admit(question):
             return make_denial(REUSED, call_id, "call_id_reused")
         body = {
             "v": 1, "run": run, "call_id": call_id, "attempt": attempt, "agent_path": list(agent),
@@ -74,89 +74,89 @@ class Toolcards:
             "args_sha256": question.args_sha256, **more,
         }  # fmt: skip
         try:
-            return check_answer(self._ask("POST", "/api/v1/calls/decide", body), question)
+            return check_answer(self._send("POST", "/api/v1/calls/decide", body), question)
         except (Unreachable, TypeError, ValueError) as error:
             return make_denial(f"The gate could not be asked: {error}", call_id)
 
     def wait(
         self, decision: Decision, *, seconds: float | None = None, stopped: Callable[[], bool] = lambda: False
     ) -> Decision:
-        """Return the decision once a person, a rule or the clock has answered; a deny after `seconds`.
+        """Wait for the final decision; a deny after `seconds`.
 
-        Without a word from the server for ASKED_PATIENCE seconds it is a deny, too. Once `stopped()` is true nobody
-        waits for it any more: it is returned as it stands.
+        If the server is silent for ASKED_PATIENCE seconds, the result is a deny. Once `stopped()` is true, the current
+        decision is returned.
         """
-        waiting = ApprovalWait(decision, seconds)
-        while waiting.decision.waiting and not stopped():
-            waiting.saw(waiting.step(self)())
-        return waiting.decision
+        wait = ApprovalWait(decision, seconds)
+        while wait.decision.waiting and not stopped():
+            wait.update(wait.next_step(self)())
+        return wait.decision
 
     def look(self, decision: Decision, seconds: float = 0) -> Decision:
-        """Return the decision as it stands, or once it is answered within `seconds`."""
+        """Return the current decision, waiting up to `seconds` for an answer."""
         question, began = decision.question, time.monotonic()
         if not decision.waiting or question is None:
-            return make_denial("There is no question to wait for.", decision.call_id)
+            return make_denial("There is no approval to wait for.", decision.call_id)
         path = f"/api/v1/approvals/{quote(decision.approval, safe='')}?wait={seconds:.0f}"
         try:
-            said = check_answer(self._ask("GET", path, held=seconds), question, "poll")
+            polled = check_answer(self._send("GET", path, hold=seconds), question, "poll")
         except Unreachable as error:
             if _is_final(error):
-                return make_denial(f"The gate no longer knows this question: {error}", decision.call_id)
-            time.sleep(min(PAUSE, seconds))  # a restart: the question is still there afterwards
+                return make_denial(f"The gate no longer knows this approval: {error}", decision.call_id)
+            time.sleep(min(PAUSE, seconds))  # a restart: the approval survives it
             return decision
-        if said.effect != "deny" and said.approval != decision.approval:
-            return make_denial("The gate answered another question.", decision.call_id)
-        if said.waiting and time.monotonic() - began < PAUSE:  # it was to wait
+        if polled.effect != "deny" and polled.approval != decision.approval:
+            return make_denial("The gate answered for another approval.", decision.call_id)
+        if polled.waiting and time.monotonic() - began < PAUSE:  # the poll was not held
             time.sleep(min(PAUSE, seconds))
-        return said
+        return polled
 
     def withdraw(self, decision: Decision) -> bool:
-        """Take a question back that a person was asked; whether the server has it."""
+        """Withdraw a waiting approval; return whether the server confirmed it."""
         if not decision.waiting:
             return False
         try:
-            self._ask("POST", f"/api/v1/approvals/{quote(decision.approval, safe='')}/withdraw", {})
+            self._send("POST", f"/api/v1/approvals/{quote(decision.approval, safe='')}/withdraw", {})
         except Unreachable:
             return False
         return True
 
-    def too_late(self, decision: Decision) -> Decision:
-        """Take the question back and return the deny of one that nobody answered."""
+    def expire(self, decision: Decision) -> Decision:
+        """Withdraw the approval and return the deny of one that expired."""
         self.withdraw(decision)
-        return make_denial("Nobody answered in time.", decision.call_id, "approval_expired")
+        return make_denial("No one answered in time.", decision.call_id, "approval_expired")
 
-    def gone(self, decision: Decision) -> Decision:
-        """Return the deny of a question whose server has fallen silent."""
+    def deny_silent_server(self, decision: Decision) -> Decision:
+        """Return the deny after the server was silent for too long."""
         text = f"Toolcards has not answered for {ASKED_PATIENCE:.0f} seconds, so the call may not run."
         return make_denial(text, decision.call_id, "gate_unavailable")
 
     def claim(self, decision: Decision) -> Decision:
-        """Use up the permit, right before executing; the answer is an allow with the arguments to run, or a deny.
+        """Claim the permit right before executing; returns an allow with the arguments to run, or a deny.
 
-        If the answer is lost, the same claim is sent again under its `claim_id`; another claim of the permit is denied.
+        If the answer is lost, the claim is sent again with the same `claim_id`; other claims of the permit are denied.
         """
         question = decision.question
         if not decision.allowed or not decision.permit or question is None:
             return make_denial(decision.text or "There is no permit.", decision.call_id, decision.code or "gate_error")
-        tool, runs = get_allowed_tool(decision), decision.args if decision.edited else question.args
+        tool, args = get_allowed_tool(decision), decision.args if decision.edited else question.args
         body = {
             "call_id": question.call_id, "attempt": question.attempt, "args_sha256": decision.args_sha256,
-            "call_sha256": question.digest_of(runs, tool), "tool": {"name": tool.name, "source": tool.source},
+            "call_sha256": question.digest_of(args, tool), "tool": {"name": tool.name, "source": tool.source},
             "schema_sha256": question.tool.schema_sha256, "claim_id": uuid.uuid4().hex,
         }  # fmt: skip
         try:
-            answer = self._claimed(f"/api/v1/permits/{quote(decision.permit, safe='')}/claim", body)
+            answer = self._send_claim(f"/api/v1/permits/{quote(decision.permit, safe='')}/claim", body)
         except Unreachable as error:
             return make_denial(f"The permit could not be used: {error}", decision.call_id)
         return check_claim(answer, decision)
 
-    def _claimed(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Send a claim until it is answered, CLAIMS times at most; raises Unreachable."""
-        for left in reversed(range(CLAIMS)):
+    def _send_claim(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Send a claim up to CLAIMS times until it is answered; raises Unreachable."""
+        for remaining in reversed(range(CLAIMS)):
             try:
-                return self._ask("POST", path, body)
+                return self._send("POST", path, body)
             except Unreachable as error:
-                if not left or _is_final(error):
+                if not remaining or _is_final(error):
                     raise
                 time.sleep(PAUSE)
         raise AssertionError("unreachable")
@@ -164,16 +164,16 @@ class Toolcards:
     def result(
         self, run: str, call_id: str, *, output: Any = None, error: str | Mapping[str, Any] | None = None, **more: Any
     ) -> bool:
-        """Report an output, or an error (a message, or a `faults.fault`); return whether the server has it.
+        """Report an output or an error (a message or an error object); return whether the server has it.
 
-        `more` may hold `attempt`, the decision's; without it, it is the one that was asked about last under this id.
+        `more` may hold the decision's `attempt`; the default is the last one submitted under this id.
         """
-        attempt = self._asked.latest(run, call_id)
+        attempt = self._submitted.latest(run, call_id)
         body: dict[str, Any] = {"run": run, "attempt": attempt, "outcome": "ok" if error is None else "error", **more}
-        told = error if isinstance(error, Mapping) else {"message": error}
-        body |= {"output": output} if error is None else {"error": dict(told)}
+        details = error if isinstance(error, Mapping) else {"message": error}
+        body |= {"output": output} if error is None else {"error": dict(details)}
         try:
-            self._ask("POST", f"/api/v1/calls/{quote(call_id, safe='')}/result", body)
+            self._send("POST", f"/api/v1/calls/{quote(call_id, safe='')}/result", body)
         except (Unreachable, TypeError, ValueError):
             return False
         return True
@@ -189,16 +189,16 @@ class Toolcards:
         reask: Reask | None = None,
         **more: Any,
     ) -> Decision:
-        """Decide, wait and claim in one: an allow (run `decision.args`) or a deny (tell the model `decision.text`).
+        """Decide, wait and claim: an allow (run `decision.args`) or a deny (give the model `decision.text`).
 
-        `more` may hold `tools`, those offered to the model: the call is checked against them, and mended where there is
-        one way only. `reask` gets the deny of an input that the tool cannot use (`decision.raw["places"]` says where)
-        and may return other arguments (a model asked once more), or None. For a tool that does not exist it may return
-        the name of one of `decision.raw["tools"]`: those of `tools` that only read; it runs only if a rule lets it, and
-        the decision says which (`tool`). It has 10 seconds; only what failed may differ; it is judged afresh, once,
-        under the same id. What goes wrong in it changes nothing.
+        `more` may hold `tools`, those offered to the model: the call is checked against them, and repaired if there is
+        only one way. `reask` gets the deny of an invalid input (`decision.raw["places"]` has the places) and may return
+        other arguments, for example from the model, or None. For an unknown tool it may return the name of one of
+        `decision.raw["tools"]`, which only read; it runs only if a rule allows it, and `decision.tool` names it.
+        `reask` has 10 seconds; only what failed may change; the result is evaluated once, as the next attempt of the
+        same id. Exceptions in it are ignored.
         """
-        decision = self._decided(run, call_id, tool, args, reask, more)
+        decision = self._decide_with_reask(run, call_id, tool, args, reask, more)
         try:
             decision = self.wait(decision, seconds=seconds)
         except BaseException:  # the agent stops waiting
@@ -217,20 +217,20 @@ class Toolcards:
         reask: Reask | None = None,
         **more: Any,
     ) -> Decision:
-        """The same in async code; a cancelled task takes its question back. `reask` is called in a thread of ours."""
-        decision = await self._unless_stopped(self._decided, run, call_id, tool, args, reask, more)
-        waiting = ApprovalWait(decision, seconds)
+        """Do the same in async code; a canceled task withdraws its approval. `reask` is called in a thread."""
+        decision = await self._run_cancellable(self._decide_with_reask, run, call_id, tool, args, reask, more)
+        wait = ApprovalWait(decision, seconds)
         try:
-            while waiting.decision.waiting:
-                waiting.saw(await run_in_thread(waiting.step(self)))
+            while wait.decision.waiting:
+                wait.update(await run_in_thread(wait.next_step(self)))
         except BaseException:
-            get_pool().submit(self.withdraw, waiting.decision)
+            get_pool().submit(self.withdraw, wait.decision)
             raise
-        decision = waiting.decision
-        return await self._unless_stopped(self.claim, decision) if decision.allowed else decision
+        decision = wait.decision
+        return await self._run_cancellable(self.claim, decision) if decision.allowed else decision
 
-    async def _unless_stopped(self, do: Callable[..., Decision], *args: Any) -> Decision:
-        """Do it in a thread; if the task is cancelled meanwhile, what the server then allows or asks is given back."""
+    async def _run_cancellable(self, do: Callable[..., Decision], *args: Any) -> Decision:
+        """Run `do` in a thread; if the task is canceled, give back what the server then allows or asks."""
         work = get_pool().submit(do, *args)
         try:
             return await asyncio.wrap_future(work)
@@ -243,51 +243,53 @@ class Toolcards:
             return
         decision = work.result()
         self.withdraw(decision)
-        if decision.allowed and decision.question is not None and not decision.permit:  # claimed, and not run
+        if decision.allowed and decision.question is not None and not decision.permit:  # claimed but not run
             question = decision.question
             self.result(question.run, question.call_id, outcome="aborted", attempt=question.attempt)
 
-    def _decided(
+    def _decide_with_reask(
         self, run: str, call_id: str, tool: str, args: Any, reask: Reask | None, more: dict[str, Any]
     ) -> Decision:
-        """The decision; where the call was unusable, that on what was written in its place."""
+        """Return the decision on the call, or on its rewrite if the call was invalid."""
         decision = self.decide(run, call_id, tool, args, **more)
         if reask is None or decision.effect != "deny":
             return decision
-        once_more = {**more, "attempt": int(more.get("attempt", 1)) + 1}
+        next_attempt = {**more, "attempt": int(more.get("attempt", 1)) + 1}
         if decision.code == "invalid_input":
-            again = repair_loop.rewrite_arguments(reask, decision, args, repair_loop.get_schema_errors(decision))
-            return decision if again is None else self.decide(run, call_id, tool, again, **once_more)
+            rewritten = repair_loop.rewrite_arguments(reask, decision, args, repair_loop.get_schema_errors(decision))
+            return decision if rewritten is None else self.decide(run, call_id, tool, rewritten, **next_attempt)
         chosen = ""
         if decision.code == "no_such_tool":
             chosen = repair_loop.choose_other_tool(reask, decision, args, input_repair.offers(more.get("tools") or ()))
         if not chosen:
             return decision
-        said = self.decide(run, call_id, chosen, args, **{**once_more, "can_wait": False})  # a person is not asked
-        return replace(said, tool=said.tool or chosen) if said.allowed else decision
+        repeated = self.decide(
+            run, call_id, chosen, args, **{**next_attempt, "can_wait": False}
+        )  # without asking a person
+        return replace(repeated, tool=repeated.tool or chosen) if repeated.allowed else decision
 
     # ------------------------------------------------------------ a run
 
     def end(self, run: str, outcome: str = "success", reason: str = "") -> bool:
-        """Say that the run is over; whether the server has it."""
+        """Report the end of the run; return whether the server has it."""
         try:
-            self._ask("POST", f"/api/v1/runs/{quote(run, safe='')}/end", {"outcome": outcome, "reason": reason})
+            self._send("POST", f"/api/v1/runs/{quote(run, safe='')}/end", {"outcome": outcome, "reason": reason})
         except Unreachable:
             return False
         return True
 
     def run(self, run: str = "", **options: Any) -> Run:
-        """Return a run to report over one WebSocket: `async with cards.run(agent="…") as run`. See live.Run."""
+        """Return a run to report over one WebSocket: `async with cards.run(agent="…") as run`. See stream.Run."""
         return Run(self.url, self.key, run or f"run-{uuid.uuid4().hex[:12]}", **options)
 
     # ------------------------------------------------------------ HTTP
 
-    def _ask(self, method: str, path: str, body: Any = None, *, held: float = 0) -> dict[str, Any]:
-        """Return the JSON object of a 200; raises Unreachable for anything else."""
+    def _send(self, method: str, path: str, body: Any = None, *, hold: float = 0) -> dict[str, Any]:
+        """Return the JSON object of a 200 answer; raises Unreachable for anything else."""
         data = json.dumps(body, allow_nan=False).encode() if body is not None else None
-        return self._http.request(method, path, data, self.timeout + held)
+        return self._http.request(method, path, data, self.timeout + hold)
 
 
 def _is_final(error: Unreachable) -> bool:
-    """Return whether the server refused, so that asking again gets no other answer."""
+    """Return whether the server refused for good."""
     return 400 <= error.status < 500 and error.status != 429

@@ -23,7 +23,7 @@ __all__ = ["gated"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_run = f"functions-{uuid.uuid4().hex[:8]}"  # the run of calls that belong to none
+_run = f"functions-{uuid.uuid4().hex[:8]}"  # for calls outside any run
 
 
 def gated(
@@ -34,24 +34,24 @@ def gated(
     seconds: float | None = None,
     output_schema: Any = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Ask before each call of the function, plain or async; raise Denied where the answer is no.
+    """Ask before each call of the function, plain or async; raise Denied if the call is denied.
 
-    The call's arguments, by name, must be JSON. Where a person edited them the function runs with the edited ones.
-    Calls belong to `run`, else to the run whose `with` block they happen in, else to one of this process.
-    A result that does not fit `output_schema` (a JSON Schema), where one is given, raises BadOutput, which has it.
+    The arguments must be JSON by name. If a person edits them, the function runs with the edited ones. Calls belong to
+    `run`, else to the run of the surrounding `with` block, else to one run of this process. A result that does not fit
+    `output_schema` (a JSON Schema) raises BadOutput, which holds it.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
-            raise TypeError("@gated is for functions that return; a generator's work has no end to tell of")
+            raise TypeError("@gated does not support generators: it reports the result of functions that return")
         guard = _Guard(cards or Toolcards(), function, run, tool or function.__name__, seconds, output_schema)
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)
-            async def waits(*args: Any, **kwargs: Any) -> Any:
+            async def guarded_async(*args: Any, **kwargs: Any) -> Any:
                 return await guard.acall(args, kwargs)
 
-            return waits  # type: ignore[return-value]
+            return guarded_async  # type: ignore[return-value]
 
         @functools.wraps(function)
         def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -64,116 +64,116 @@ def gated(
 
 
 class _Guard:
-    """One gated function."""
+    """The gate around one function."""
 
     def __init__(
         self, cards: Toolcards, function: Any, run: str, tool: str, seconds: float | None, output_schema: Any
     ) -> None:
-        self.cards, self.function, self.named, self.tool, self.seconds = cards, function, run, tool, seconds
+        self.cards, self.function, self.run_name, self.tool, self.seconds = cards, function, run, tool, seconds
         self.output_schema = output_schema
         self.signature = inspect.signature(function)
 
     def call(self, args: Any, kwargs: Any) -> Any:
-        run, call_id, given = self._question(args, kwargs)
-        heard = Attempt(run, call_id, self.tool)
-        said = heard.before(given)
+        run, call_id, inputs = self._identify_call(args, kwargs)
+        attempt = Attempt(run, call_id, self.tool)
+        args_sent = attempt.before(inputs)
         try:
-            allowed = self.cards.ask(run, call_id, self.tool, said, seconds=self.seconds)
-        except BaseException:  # stopped while it waited
-            heard.settled("aborted")
+            decision = self.cards.ask(run, call_id, self.tool, args_sent, seconds=self.seconds)
+        except BaseException:  # interrupted while waiting
+            attempt.settle("aborted")
             raise
-        _unless_denied(allowed, heard)
+        _require_allowed(decision, attempt)
         try:
-            bound = self._bound(allowed, given, args, kwargs)
-            output = self._fitting(self.function(*bound.args, **bound.kwargs))
+            bound = self._bind_allowed(decision, inputs, args, kwargs)
+            output = self._check_output(self.function(*bound.args, **bound.kwargs))
         except BaseException as error:
-            heard.failed(error)
-            self.cards.result(run, call_id, attempt=allowed.attempt, **_outcome(error))
+            attempt.fail(error)
+            self.cards.result(run, call_id, attempt=decision.attempt, **_format_outcome(error))
             raise
-        heard.ok(output)
-        self.cards.result(run, call_id, attempt=allowed.attempt, output=shorten(output))
+        attempt.succeed(output)
+        self.cards.result(run, call_id, attempt=decision.attempt, output=shorten(output))
         return output
 
     async def acall(self, args: Any, kwargs: Any) -> Any:
-        run, call_id, given = self._question(args, kwargs)
-        heard = Attempt(run, call_id, self.tool)
-        said = await run_in_thread(heard.before, given)
+        run, call_id, inputs = self._identify_call(args, kwargs)
+        attempt = Attempt(run, call_id, self.tool)
+        args_sent = await run_in_thread(attempt.before, inputs)
         try:
-            allowed = await self.cards.aask(run, call_id, self.tool, said, seconds=self.seconds)
-        except BaseException:  # cancelled while it waited
-            heard.settled("aborted")
+            decision = await self.cards.aask(run, call_id, self.tool, args_sent, seconds=self.seconds)
+        except BaseException:  # canceled while waiting
+            attempt.settle("aborted")
             raise
-        _unless_denied(allowed, heard)
+        _require_allowed(decision, attempt)
         try:
-            bound = self._bound(allowed, given, args, kwargs)
-            output = self._fitting(await self.function(*bound.args, **bound.kwargs))
+            bound = self._bind_allowed(decision, inputs, args, kwargs)
+            output = self._check_output(await self.function(*bound.args, **bound.kwargs))
         except BaseException as error:
-            heard.failed(error)
-            telling = run_in_thread(self.cards.result, run, call_id, attempt=allowed.attempt, **_outcome(error))
-            if not is_interruption(error):  # a cancelled task does not wait any more
-                await telling
+            attempt.fail(error)
+            report = run_in_thread(self.cards.result, run, call_id, attempt=decision.attempt, **_format_outcome(error))
+            if not is_interruption(error):  # a canceled task does not wait
+                await report
             raise
-        heard.ok(output)
-        await run_in_thread(self.cards.result, run, call_id, attempt=allowed.attempt, output=shorten(output))
+        attempt.succeed(output)
+        await run_in_thread(self.cards.result, run, call_id, attempt=decision.attempt, output=shorten(output))
         return output
 
-    def _fitting(self, output: Any) -> Any:
-        """The result, if it is what was declared."""
+    def _check_output(self, output: Any) -> Any:
+        """Return the output; raises BadOutput if it does not fit its schema."""
         why = find_output_trouble(output, self.output_schema) if self.output_schema is not None else ""
         if why:
             raise BadOutput(why, output)
         return output
 
-    def _question(self, args: Any, kwargs: Any) -> tuple[str, str, dict[str, Any]]:
-        here = current()
-        run = self.named or (here.name if here is not None else _run)
-        return run, f"call-{uuid.uuid4().hex[:12]}", _by_name(self.signature, args, kwargs)
+    def _identify_call(self, args: Any, kwargs: Any) -> tuple[str, str, dict[str, Any]]:
+        surrounding = current()
+        run = self.run_name or (surrounding.name if surrounding is not None else _run)
+        return run, f"call-{uuid.uuid4().hex[:12]}", _name_arguments(self.signature, args, kwargs)
 
-    def _bound(self, allowed: Decision, given: Any, args: Any, kwargs: Any) -> inspect.BoundArguments:
-        """The arguments as they were passed, unless others were allowed; raises TypeError where those do not fit."""
-        if same(allowed.args, json.loads(json.dumps(given))):
+    def _bind_allowed(self, decision: Decision, inputs: Any, args: Any, kwargs: Any) -> inspect.BoundArguments:
+        """Return the passed arguments, or the allowed ones if they differ; raises TypeError if those do not fit."""
+        if same(decision.args, json.loads(json.dumps(inputs))):
             return self.signature.bind(*args, **kwargs)
-        return _bound(self.signature, allowed.args)
+        return _bind_edited(self.signature, decision.args)
 
 
-def _unless_denied(decision: Decision, heard: Attempt) -> None:
+def _require_allowed(decision: Decision, attempt: Attempt) -> None:
     if not decision.allowed:
-        heard.denied(decision.code, decision.text)
+        attempt.deny(decision.code, decision.text)
         raise Denied(decision)
 
 
-def _outcome(error: BaseException) -> dict[str, Any]:
+def _format_outcome(error: BaseException) -> dict[str, Any]:
     return {"outcome": "aborted"} if is_interruption(error) else {"error": format_error(error)}
 
 
-def _by_name(signature: inspect.Signature, args: Any, kwargs: Any) -> dict[str, Any]:
-    """Return the arguments as one JSON object; `*args` as a list, `**kwargs` beside the others."""
+def _name_arguments(signature: inspect.Signature, args: Any, kwargs: Any) -> dict[str, Any]:
+    """Return the arguments as one JSON object: `*args` as a list, `**kwargs` merged."""
     bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()
-    said: dict[str, Any] = {}
+    named: dict[str, Any] = {}
     for name, value in bound.arguments.items():
         kind = signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_KEYWORD:
-            said |= value
+            named |= value
         else:
-            said[name] = list(value) if kind is inspect.Parameter.VAR_POSITIONAL else value
-    return said
+            named[name] = list(value) if kind is inspect.Parameter.VAR_POSITIONAL else value
+    return named
 
 
-def _bound(signature: inspect.Signature, said: Any) -> inspect.BoundArguments:
-    """Return edited arguments as the function takes them; raises TypeError where they do not fit."""
-    if not isinstance(said, dict):
-        raise TypeError("the edited arguments are no object")
-    left = dict(said)
+def _bind_edited(signature: inspect.Signature, edited: Any) -> inspect.BoundArguments:
+    """Return edited arguments bound to the signature; raises TypeError if they do not fit."""
+    if not isinstance(edited, dict):
+        raise TypeError("the edited arguments are not an object")
+    remaining = dict(edited)
     positional: list[Any] = []
-    named: dict[str, Any] = {}
+    keywords: dict[str, Any] = {}
     for name, parameter in signature.parameters.items():
-        if parameter.kind is inspect.Parameter.VAR_KEYWORD or name not in left:
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD or name not in remaining:
             continue
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-            positional += left.pop(name)
+            positional += remaining.pop(name)
         elif parameter.kind is inspect.Parameter.KEYWORD_ONLY:
-            named[name] = left.pop(name)
+            keywords[name] = remaining.pop(name)
         else:
-            positional.append(left.pop(name))
-    return signature.bind(*positional, **named, **left)
+            positional.append(remaining.pop(name))
+    return signature.bind(*positional, **keywords, **remaining)

@@ -1,18 +1,18 @@
-"""Plug-ins in the agent's own process: hear of each gated call, and stop one before anybody is asked.
+"""Plugins in the agent's own process: observe each gated call, and stop one before it is submitted.
 
     from toolcards.client import hooks
 
     class Tickets:
-        def before(self, call): ...      # may raise hooks.Veto("…"), or return {"input": …} in place of the input
+        def before(self, call): ...      # may raise hooks.Veto("…"), or return {"input": …} to replace the input
         def after(self, call): ...       # after a success
         def error(self, call): ...       # after a failure: call["error"], ["retryable"], ["authority"]
-        def settled(self, call): ...     # closes every before: call["outcome"]
+        def settle(self, call): ...     # closes every before: call["outcome"]
 
     hooks.register(Tickets())
 
-They hear of the calls of `@gated` and of the modules for frameworks. The words and the order are the server's
-(docs/hooks.md). `before` has 2 seconds and a copy of the arguments; the others
-are called one after the other in a thread of their own, and whatever they do changes nothing.
+They get the calls of `@gated` and of the framework modules. Payloads and order are the server's (docs/hooks.md).
+`before` has 2 seconds and a copy of the arguments. The others run in sequence in a separate thread and
+change nothing.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from typing import Any
 from .answers import Denied, make_denial
 from .common import error_codes, exception_codes
 
-__all__ = ["Attempt", "TimedOut", "Veto", "anybody", "clear", "drain", "register"]
+__all__ = ["Attempt", "TimedOut", "Veto", "clear", "drain", "has_plugins", "register"]
 
-LIMIT = 2.0  # seconds for one plug-in and one event
+LIMIT = 2.0  # seconds per plugin and event
 _UNUSABLE = ("resolve", "validate")
 log = logging.getLogger(__name__)
 _plugins: list[Any] = []
@@ -45,19 +45,19 @@ _lock = threading.Lock()
 
 
 class Veto(Exception):
-    """A plug-in's no; anything else that it raises is a crash."""
+    """A plugin denies the call; any other exception counts as a crash."""
 
     toolcards_code = "plugin_veto"
 
 
 class TimedOut(Exception):
-    """A plug-in took longer than its limit."""
+    """A plugin exceeded its time limit."""
 
     toolcards_code = "plugin_timeout"
 
 
 def register(plugin: Any) -> Callable[[], None]:
-    """Plug the object in; return what unplugs it."""
+    """Register the plugin; return a function that removes it."""
     _plugins.append(plugin)
 
     def unplug() -> None:
@@ -68,17 +68,17 @@ def register(plugin: Any) -> Callable[[], None]:
 
 
 def clear() -> None:
-    """Unplug everything."""
+    """Remove every plugin."""
     _plugins.clear()
 
 
-def anybody() -> bool:
-    """Return whether anybody is plugged in."""
+def has_plugins() -> bool:
+    """Return whether a plugin is registered."""
     return bool(_plugins)
 
 
 def drain() -> None:
-    """Wait until every plug-in has heard everything (tests, and before a program ends)."""
+    """Wait until every event was delivered (for tests, and before a program ends)."""
     _queue.join()
 
 
@@ -86,81 +86,83 @@ class Attempt:
     """One attempt of one call, from its `before` to its one `settled`."""
 
     def __init__(self, run: str, call_id: str, tool: str, attempt: int = 1) -> None:
-        self._said = {"v": 1, "run_id": run, "call_id": call_id, "attempt": attempt, "tool": {"name": tool}}
+        self._base_payload = {"v": 1, "run_id": run, "call_id": call_id, "attempt": attempt, "tool": {"name": tool}}
         self.tool, self._began = tool, time.monotonic()
         self._open = bool(_plugins)
 
     def before(self, args: Any) -> Any:
-        """Ask the plug-ins; return the arguments, theirs if they replaced them. Raises Denied."""
+        """Run the `before` hooks; return the arguments, replaced if a hook did so. Raises Denied."""
         for plugin in tuple(_plugins):
             try:
-                said, error = _limited(plugin, self._payload("before", phase="before", input=args))
-            except BaseException:  # whoever waited for it was stopped
-                self.settled("aborted")
+                answer, error = _call_with_limit(plugin, self._make_payload("before", phase="before", input=args))
+            except BaseException:  # the caller was interrupted
+                self.settle("aborted")
                 raise
             if error is None:
                 try:
-                    args = _replaced(said, args)
+                    args = _replace_input(answer, args)
                 except Exception as bad:
                     error = bad
             if error is not None:
                 fault = exception_codes.of_hook(error)
                 reason = exception_codes.message_of(error) if fault.code == "plugin_veto" else fault.title
-                self._tell("error", **_told(fault, reason, self.tool))
-                self.settled("denied" if fault.code == "plugin_veto" else "error")
-                raise Denied(make_denial(reason or fault.title, str(self._said["call_id"]), fault.code)) from error
+                self._emit("error", **_format_fault(fault, reason, self.tool))
+                self.settle("denied" if fault.code == "plugin_veto" else "error")
+                raise Denied(
+                    make_denial(reason or fault.title, str(self._base_payload["call_id"]), fault.code)
+                ) from error
         return args
 
-    def denied(self, code: str, reason: str) -> None:
-        """The gate said no; a call that cannot be used is an error."""
+    def deny(self, code: str, reason: str) -> None:
+        """Report a denial by the gate; an invalid call counts as an error."""
         fault = error_codes.fault(code if code in error_codes.TABLE else "policy_denied")
-        self._tell("error", **_told(fault, reason, self.tool))
-        self.settled("error" if fault.phase in _UNUSABLE else "denied")
+        self._emit("error", **_format_fault(fault, reason, self.tool))
+        self.settle("error" if fault.phase in _UNUSABLE else "denied")
 
-    def broke(self, code: str, message: str) -> None:
-        """The tool, or whoever runs it, reports an error in words."""
+    def report_error(self, code: str, message: str) -> None:
+        """Report an error message of the tool or of its runtime."""
         fault = error_codes.fault(code if code in error_codes.TABLE else "tool_reported")
-        self._tell("error", **_told(fault, message, self.tool))
-        self.settled("error")
+        self._emit("error", **_format_fault(fault, message, self.tool))
+        self.settle("error")
 
-    def ok(self, output: Any) -> None:
-        """It succeeded."""
-        self._tell("after", output=output)
-        self.settled("ok")
+    def succeed(self, output: Any) -> None:
+        """Report a success."""
+        self._emit("after", output=output)
+        self.settle("ok")
 
-    def failed(self, error: BaseException, idempotent: bool | None = None) -> None:
-        """It raised; a mere interruption is no error."""
+    def fail(self, error: BaseException, idempotent: bool | None = None) -> None:
+        """Report an exception; an interruption is not an error."""
         fault = exception_codes.of_exception(error, idempotent=idempotent)
         if fault is None:
-            return self.settled("aborted")
-        self._tell("error", **_told(fault, exception_codes.message_of(error), self.tool))
-        return self.settled("error")
+            return self.settle("aborted")
+        self._emit("error", **_format_fault(fault, exception_codes.message_of(error), self.tool))
+        return self.settle("error")
 
     @property
     def open(self) -> bool:
-        """Whether its end was not told."""
+        """Whether `settled` is still to come."""
         return self._open
 
-    def settled(self, outcome: str) -> None:
-        """Close it, once."""
-        self._tell("settled", outcome=outcome)
+    def settle(self, outcome: str) -> None:
+        """Emit `settled`, once."""
+        self._emit("settled", outcome=outcome)
         self._open = False
 
-    def _tell(self, event: str, **more: Any) -> None:
+    def _emit(self, event: str, **more: Any) -> None:
         if not self._open:
             return
-        said = self._payload(event, **more)
+        payload = self._make_payload(event, **more)
         for plugin in tuple(_plugins):
             if callable(getattr(plugin, event, None)):
-                _observe(plugin, said)
+                _enqueue(plugin, payload)
 
-    def _payload(self, event: str, **more: Any) -> dict[str, Any]:
+    def _make_payload(self, event: str, **more: Any) -> dict[str, Any]:
         took = round((time.monotonic() - self._began) * 1000)
         ident = {"event": f"tool.execute.{event}", "id": f"evt_{uuid.uuid4().hex}", "seq": next(_seq)}
-        return self._said | ident | {"duration_ms": took} | more
+        return self._base_payload | ident | {"duration_ms": took} | more
 
 
-def _told(fault: error_codes.Fault, message: str, tool: str) -> dict[str, Any]:
+def _format_fault(fault: error_codes.Fault, message: str, tool: str) -> dict[str, Any]:
     return {
         "error": {
             "code": fault.code, "type": fault.type, "message": message[:2000], "title": fault.title,
@@ -171,24 +173,24 @@ def _told(fault: error_codes.Fault, message: str, tool: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _replaced(said: Any, args: Any) -> Any:
-    if said is None:
+def _replace_input(answer: Any, args: Any) -> Any:
+    if answer is None:
         return args
-    if not isinstance(said, dict) or set(said) != {"input"}:
-        raise TypeError("before returns nothing, or {'input': …}")
-    return json.loads(json.dumps(said["input"], allow_nan=False))
+    if not isinstance(answer, dict) or set(answer) != {"input"}:
+        raise TypeError("before must return None or {'input': …}")
+    return json.loads(json.dumps(answer["input"], allow_nan=False))
 
 
-def _limited(plugin: Any, said: dict[str, Any]) -> tuple[Any, BaseException | None]:
-    """Return what the plug-in returns within its limit, and what it raised, or TimedOut."""
-    method = getattr(plugin, str(said["event"]).rpartition(".")[2], None)
+def _call_with_limit(plugin: Any, payload: dict[str, Any]) -> tuple[Any, BaseException | None]:
+    """Return the plugin's result within its limit, and its exception or TimedOut."""
+    method = getattr(plugin, str(payload["event"]).rpartition(".")[2], None)
     if not callable(method):
         return None, None
     box: dict[str, Any] = {}
 
     def run() -> None:
         try:
-            box["said"] = method(copy.deepcopy(said))
+            box["result"] = method(copy.deepcopy(payload))
         except BaseException as error:
             box["error"] = error
 
@@ -197,36 +199,36 @@ def _limited(plugin: Any, said: dict[str, Any]) -> tuple[Any, BaseException | No
     thread.join(LIMIT)
     if thread.is_alive():
         return None, TimedOut()
-    return box.get("said"), box.get("error")
+    return box.get("result"), box.get("error")
 
 
-def _observe(plugin: Any, said: dict[str, Any]) -> None:
+def _enqueue(plugin: Any, payload: dict[str, Any]) -> None:
     global _worker
-    _queue.put((plugin, said))
+    _queue.put((plugin, payload))
     with _lock:
         if _worker is None or not _worker.is_alive():
-            _worker = threading.Thread(target=_work, name="toolcards hooks", daemon=True)
+            _worker = threading.Thread(target=_deliver_events, name="toolcards hooks", daemon=True)
             _worker.start()
 
 
-def _work() -> None:
+def _deliver_events() -> None:
     while True:
-        plugin, said = _queue.get()
+        plugin, payload = _queue.get()
         try:
-            _, error = _limited(plugin, said)
+            _, error = _call_with_limit(plugin, payload)
             if error is not None:
-                log.warning("a plug-in failed at %s: %s", said["event"], type(error).__name__)
-        except Exception:  # no thread to be had
-            log.exception("a plug-in was not told of %s", said["event"])
+                log.warning("a plugin failed at %s: %s", payload["event"], type(error).__name__)
+        except Exception:  # no thread could be started
+            log.exception("a plugin did not receive %s", payload["event"])
         finally:
             _queue.task_done()
 
 
-def _in_child() -> None:
-    """Begin with an empty queue: the parent's thread is not here, and it may have held the locks when it forked."""
+def _reset_after_fork() -> None:
+    """Start with an empty queue: the parent's thread does not exist here, and its locks may be held."""
     global _queue, _worker, _lock
     _queue, _worker, _lock = queue.Queue(), None, threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
+    os.register_at_fork(after_in_child=_reset_after_fork)

@@ -132,7 +132,7 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # unknown where the lib
 
     def _calls(self, message: Any) -> None:
         for call in getattr(message, "tool_calls", None) or ():
-            self._registry.written(call["id"], call["name"], call["args"])
+            self._registry.complete(call["id"], call["name"], call["args"])
         for call in getattr(message, "invalid_tool_calls", None) or ():
             words = call.get("error") or "The arguments are not valid JSON."
             self._registry.invalid(call["id"], call["name"] or "", call.get("args"), words)
@@ -143,9 +143,9 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # unknown where the lib
         if isinstance(name, str):
             gated = current_call.get()  # what `Gate` lets run here
             ours = gated is not None and (gated.name, gated.tool) == (name, tool)
-            call = gated if ours else self._registry.untouched(name, tool)
+            call = gated if ours else self._registry.find_pending(name, tool)
             if call is not None:
-                call.taken = True
+                call.is_running = True
                 self._tools[run_id] = call
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **more: Any) -> None:
@@ -159,7 +159,7 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # unknown where the lib
         """A tool raised."""
         call = self._tools.pop(run_id, None)
         if call is not None and isinstance(error, GraphBubbleUp):
-            call.paused()
+            call.pause()
         elif call is not None:
             call.failed(error)
 
@@ -178,9 +178,9 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # unknown where the lib
 
     def _unrun(self, message: ToolMessage) -> None:
         """An error message for a call that nobody ran: its arguments did not fit, or somebody said no."""
-        call = self._registry.untouched(message.tool_call_id, message.name or "")
+        call = self._registry.find_pending(message.tool_call_id, message.name or "")
         if call is not None:
-            call.broke(_words(message), code="tool_reported", retryable=False)
+            call.error(_words(message), code="tool_reported", retryable=False)
 
 
 # ---------------------------------------------------------------- words between us and LangChain
@@ -210,7 +210,7 @@ def _unknown(registry: CallRegistry, wanted: Any, answer: Any) -> Any:
 def _told(call: TrackedCall, answer: Any) -> Any:
     """Tell a tool's answer; an error message means that it did not work."""
     if isinstance(answer, ToolMessage) and answer.status == "error":
-        call.broke(_words(answer), code="tool_reported", retryable=False)
+        call.error(_words(answer), code="tool_reported", retryable=False)
     else:
         call.output(answer.content if isinstance(answer, ToolMessage) else answer)
     return answer
@@ -222,7 +222,7 @@ def _telling(call: TrackedCall) -> Any:
     try:
         yield
     except GraphBubbleUp:
-        call.paused()  # no error: the call goes on later
+        call.pause()  # no error: the call goes on later
         raise
     except BaseException as error:
         call.failed(error)

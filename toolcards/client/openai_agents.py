@@ -43,7 +43,7 @@ def gated(tool: FunctionTool, run: Run | None = None, *, seconds: float | None =
             return format_denial(deny_without_run())
         args = _parsed(given)
         if args is _BROKEN:
-            return await _broken(registry.started(context.tool_call_id, tool.name), invoke, context, given)
+            return await _broken(registry.find_or_begin(context.tool_call_id, tool.name), invoke, context, given)
         call = registry.enter(context.tool_call_id, tool.name, args)
         decision = await call.ask(args, seconds=seconds)
         if not decision.allowed:
@@ -107,7 +107,7 @@ def _error(registry: CallRegistry, args: Any) -> None:
     if args.kind == "approval_rejected":
         call.denied(args.default_message)
     elif _is_input(args.error):
-        call.broke(str(args.error), code="invalid_input", retryable=False)
+        call.error(str(args.error), code="invalid_input", retryable=False)
     elif args.error is not None:
         call.failed(args.error)
 
@@ -133,9 +133,9 @@ class Watch(RunHooks[Any]):  # type: ignore[misc]  # unknown where the library i
     def _called(self, item: Any) -> None:
         args = _parsed(item.arguments)
         if args is _BROKEN:
-            self._registry.started(item.call_id, item.name)
+            self._registry.find_or_begin(item.call_id, item.name)
         else:
-            self._registry.written(item.call_id, item.name, args)
+            self._registry.complete(item.call_id, item.name, args)
 
     async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: Any) -> None:
         """A tool answered; of a gated one that was told before."""
@@ -184,7 +184,7 @@ def _raw(registry: CallRegistry, data: Any, writing: dict[str, TrackedCall]) -> 
     if data.type == "response.output_text.delta":
         registry.run.text(data.delta)
     elif data.type == "response.output_item.added" and data.item.type == "function_call":
-        writing[data.item.id or data.item.call_id] = registry.announced(data.item.call_id, data.item.name)
+        writing[data.item.id or data.item.call_id] = registry.match_announced(data.item.call_id, data.item.name)
     elif data.type == "response.function_call_arguments.delta" and data.item_id in writing:
         writing[data.item_id].delta(data.delta)
 

@@ -18,7 +18,7 @@ from typing import Any, get_origin, get_type_hints
 from . import repair_loop
 from .answers import Decision
 from .call_registry import CallRegistry, deny_without_run, find_registry, format_denial
-from .common.input_repair import Mended, Offer
+from .common.input_repair import Offer, Repair
 from .common.json_text import parse
 from .common.tool_kinds import kind_of
 from .failures import is_interruption
@@ -51,7 +51,7 @@ class Tools:
     """Functions by their names, plain or async. The arguments may come as JSON text, as a model writes them.
 
     Several calls may have one id: each is asked about, and told, by itself.
-    A call that cannot run as written is mended where there is one way only (docs/hooks.md), else refused at once.
+    A call that cannot run as written is repaired where there is one way only (docs/hooks.md), else refused at once.
     `outputs`: JSON Schemas of results, by the tool's name. A result that does not fit, that JSON has no form for, or
     that is too long for a model is kept from it: the answer says why (`bad_output`), and `value` has it all the same.
     """
@@ -75,7 +75,7 @@ class Tools:
         if registry is None or refused is not None:
             return refused or _denied(deny_without_run())
         call = registry.enter(call_id, tool, _read(args))
-        decision = call.ask_now(_read(args), seconds=self._seconds, mended=_if_changed(meant))
+        decision = call.ask_now(_read(args), seconds=self._seconds, repaired=_if_changed(meant))
         chosen, refused = self._chosen(call, decision, meant)
         if refused is not None:
             return refused
@@ -91,7 +91,7 @@ class Tools:
         if registry is None or refused is not None:
             return refused or _denied(deny_without_run())
         call = registry.enter(call_id, tool, _read(args))
-        decision = await call.ask(_read(args), seconds=self._seconds, mended=_if_changed(meant))
+        decision = await call.ask(_read(args), seconds=self._seconds, repaired=_if_changed(meant))
         chosen, refused = self._chosen(call, decision, meant)
         if refused is not None:
             return refused
@@ -103,7 +103,7 @@ class Tools:
             return _failed(call, error)
         return self._returned(call, meant.tool, value)
 
-    def _chosen(self, call: TrackedCall, decision: Decision, meant: Mended) -> tuple[dict[str, Any], Answer | None]:
+    def _chosen(self, call: TrackedCall, decision: Decision, meant: Repair) -> tuple[dict[str, Any], Answer | None]:
         """Return the arguments to run with, or why nothing runs: a deny, or an edit that the tool does not take."""
         if not decision.allowed:
             return {}, _denied(decision)
@@ -112,29 +112,29 @@ class Tools:
         trouble = repair_loop.find_trouble(meant.tool, decision.args, self._offers)
         if trouble is None and isinstance(decision.args, dict):
             return decision.args, None
-        call.broke(UNFIT, code="invalid_input", retryable=False)
+        call.error(UNFIT, code="invalid_input", retryable=False)
         return {}, Answer("output-error", UNFIT)
 
     def _returned(self, call: TrackedCall, tool: str, value: Any) -> Answer:
         why = find_output_trouble(value, self._outputs.get(tool), longest=True)
         if why:
-            call.broke(why, code=BadOutput.toolcards_code)
+            call.error(why, code=BadOutput.toolcards_code)
             return Answer("output-error", f"{BadOutput.toolcards_code}: {why} The tool did run.", value)
         call.output(value)
         told = to_jsonable(value)
         return Answer("output-available", told if isinstance(told, str) else json.dumps(told), value)
 
-    def _fits(self, tool: str, args: Any, call_id: str) -> tuple[CallRegistry | None, Mended, Answer | None]:
+    def _fits(self, tool: str, args: Any, call_id: str) -> tuple[CallRegistry | None, Repair, Answer | None]:
         """The registry and the call as it can run, or why nothing can: no such tool, arguments that do not fit."""
         registry = find_registry(self._run or current())
         given = _read(args)
-        mended, trouble = repair_loop.find_usable_call(tool, given, self._offers, call_id)
+        repaired, trouble = repair_loop.find_usable_call(tool, given, self._offers, call_id)
         if trouble is None:
-            return registry, mended or Mended(tool, given, ""), None
+            return registry, repaired or Repair(tool, given, ""), None
         words = trouble.message(self._offers)
         if registry is not None:
             registry.invalid(call_id, tool, to_jsonable(args), words, trouble.code)
-        return registry, Mended(tool, given, ""), Answer("output-error", words)
+        return registry, Repair(tool, given, ""), Answer("output-error", words)
 
 
 def _read(args: Any) -> Any:
@@ -145,7 +145,7 @@ def _read(args: Any) -> Any:
     return value if whole else args
 
 
-def _if_changed(meant: Mended) -> Mended | None:
+def _if_changed(meant: Repair) -> Repair | None:
     return meant if meant.method else None
 
 

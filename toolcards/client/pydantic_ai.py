@@ -132,9 +132,9 @@ class Gate(AbstractCapability[Any]):  # type: ignore[misc]  # unknown where the 
     def _called(self, registry: CallRegistry, event: FunctionToolCallEvent) -> None:
         part = event.part
         if event.args_valid:
-            registry.written(part.tool_call_id, part.tool_name, _args(part))
+            registry.complete(part.tool_call_id, part.tool_name, _args(part))
         else:
-            registry.started(part.tool_call_id, part.tool_name)
+            registry.find_or_begin(part.tool_call_id, part.tool_name)
 
     def _returned(self, registry: CallRegistry, event: FunctionToolResultEvent) -> None:
         part = event.part
@@ -151,7 +151,7 @@ class Gate(AbstractCapability[Any]):  # type: ignore[misc]  # unknown where the 
         elif outcome == "denied":
             call.denied(str(content or ""))
         elif outcome == "failed":
-            call.broke(_words(part), code="tool_reported", retryable=False)
+            call.error(_words(part), code="tool_reported", retryable=False)
         elif outcome == "retried":
             self._retried(call, part)
 
@@ -159,7 +159,7 @@ class Gate(AbstractCapability[Any]):  # type: ignore[misc]  # unknown where the 
         """The model is asked to try again: because of its arguments, the tool's name, or the tool itself."""
         words = _words(part)
         if call.decision is not None and call.decision.allowed:
-            call.broke(words, code="tool_reported", retryable=False)
+            call.error(words, code="tool_reported", retryable=False)
         else:
             code = "invalid_input" if part.tool_name in self._names else "no_such_tool"
             call.invalid(None, words, code)
@@ -207,7 +207,7 @@ class Gate(AbstractCapability[Any]):  # type: ignore[misc]  # unknown where the 
             new = await ctx.tool_manager.validate_tool_call(changed, approved=True, wrap_validation_errors=False)
             assert new.validated_args is not None
         except Exception as error:
-            tracked.broke(str(error), code="invalid_input", retryable=False)
+            tracked.error(str(error), code="invalid_input", retryable=False)
             self._told[changed.tool_call_id, changed.tool_name] += 1
             return ToolDenied("A person changed the arguments, and the tool does not take them.")
         return new.validated_args

@@ -1,6 +1,6 @@
 """One question to the gate, and the digests that bind an answer to it.
 
-An answer counts only for the call that was asked about: same run, call id, attempt, tool and arguments. `args_sha256`
+An answer counts only for the submitted call: same run, call id, attempt, tool and arguments. `args_sha256`
 is the digest of the arguments alone; `call_sha256` that of arguments, tool, server and schema together. Both are
 lower-case hex SHA-256 over the RFC 8785 form.
 """
@@ -16,14 +16,14 @@ from typing import Any
 
 from .common.canonical_json import call_digest, digest
 
-__all__ = ["AskedCalls", "Question", "Tool"]
+__all__ = ["Question", "SubmittedCalls", "Tool"]
 
-REMEMBERED = 10_000  # calls whose identity a client keeps
+MAX_CALLS = 10_000  # calls whose identity a client keeps
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool as the gate judges it: its name, the server it comes from, the digest of its input schema."""
+    """A tool as the gate evaluates it: name, MCP server, digest of its input schema."""
 
     name: str
     source: str = ""
@@ -31,7 +31,7 @@ class Tool:
 
     @classmethod
     def read(cls, tool: str | Mapping[str, Any]) -> Tool:
-        """Return the tool of a question: a name, or an object with `name`."""
+        """Parse a tool: a name, or an object with `name`."""
         if isinstance(tool, str):
             return cls(tool)
         return cls(*(str(tool.get(field) or "") for field in ("name", "source", "schema_sha256")))
@@ -41,8 +41,8 @@ class Tool:
 class Question:
     """One question: may this call run?
 
-    `args` is the JSON value exactly as it is sent. `offered` names the tools that may run in its place where the
-    server repairs the name; without any no other tool may.
+    `args` is the JSON value exactly as it is sent. `offered` names the tools that may replace it
+    if the server repairs the name; if empty, no other tool may.
     """
 
     run: str
@@ -64,24 +64,24 @@ class Question:
         attempt: int = 1,
         offered: Iterable[str] = (),
     ) -> Question:
-        """Return the question; raises TypeError or ValueError where the arguments have no canonical form."""
-        sent = json.loads(json.dumps(args, allow_nan=False))
-        return cls(run, call_id, Tool.read(tool), sent, digest(sent), attempt, frozenset(offered))
+        """Return the question; raises TypeError or ValueError if the arguments have no canonical form."""
+        value = json.loads(json.dumps(args, allow_nan=False))
+        return cls(run, call_id, Tool.read(tool), value, digest(value), attempt, frozenset(offered))
 
     @property
     def call_sha256(self) -> str:
-        """Return the digest of the whole call, which must not change while (run, call_id, attempt) stays the same."""
+        """The digest of the whole call, constant for one (run, call_id, attempt)."""
         return self.digest_of(self.args, self.tool)
 
     def digest_of(self, args: Any, tool: Tool) -> str:
-        """Return `call_sha256` of other arguments or another tool, as an edit or a repair brings them."""
+        """Return `call_sha256` for edited arguments or a repaired tool."""
         return call_digest(args, name=tool.name, source=tool.source, schema_sha256=tool.schema_sha256)
 
 
-class AskedCalls:
-    """What each (run, call id, attempt) was asked about first: another call under the same id is not the same call.
+class SubmittedCalls:
+    """The first call submitted for each (run, call id, attempt); a different call under that id is refused.
 
-    A bounded memory of one client; the server keeps the same rule for good.
+    A bounded memory of one client; the server enforces the same rule permanently.
     """
 
     def __init__(self) -> None:
@@ -90,18 +90,18 @@ class AskedCalls:
         self._latest: OrderedDict[tuple[str, str], int] = OrderedDict()
 
     def admit(self, question: Question) -> bool:
-        """Remember the question; return False if another call was asked about under its id."""
+        """Remember the question; return False if another call was submitted under its id."""
         key = (question.run, question.call_id, question.attempt)
         with self._lock:
-            known = self._identities.setdefault(key, question.call_sha256)
-            if known == question.call_sha256:
+            first = self._identities.setdefault(key, question.call_sha256)
+            if first == question.call_sha256:
                 self._latest[question.run, question.call_id] = question.attempt
             for memory in (self._identities, self._latest):
-                if len(memory) > REMEMBERED:
+                if len(memory) > MAX_CALLS:
                     memory.popitem(last=False)
-        return known == question.call_sha256
+        return first == question.call_sha256
 
     def latest(self, run: str, call_id: str) -> int:
-        """Return the attempt that was asked about last, 1 where none was."""
+        """Return the last submitted attempt, 1 if there was none."""
         with self._lock:
             return self._latest.get((run, call_id), 1)

@@ -1,4 +1,4 @@
-"""A question that a person was asked over HTTP: how it stands, and how long to go on looking."""
+"""Waiting for an approval over HTTP: the current decision, and how long to keep polling."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
 
 __all__ = ["LONGEST_WAIT", "POLL", "ApprovalWait"]
 
-POLL = 25.0  # seconds that one question for an answer is held open by the server
-LONGEST_WAIT = 7 * 86_400.0  # seconds after which a question that nobody answers is given up in any case
+POLL = 25.0  # seconds that the server holds one poll
+LONGEST_WAIT = 7 * 86_400.0  # seconds after which an unanswered approval is given up
 
 
 class ApprovalWait:
-    """A question that a person was asked: how it stands, and how long to go on looking."""
+    """One approval: the current decision, and the deadline of the wait."""
 
     def __init__(self, decision: Decision, seconds: float | None) -> None:
         self.decision = decision
         self._until = time.monotonic() + min(math.inf if seconds is None else seconds, LONGEST_WAIT)
-        self._heard = time.monotonic()  # the server's last word
+        self._last_answer = time.monotonic()
 
-    def step(self, cards: Toolcards) -> Callable[[], Decision]:
-        """Return what to do next; it may be done in another thread."""
+    def next_step(self, cards: Toolcards) -> Callable[[], Decision]:
+        """Return the next step as a function, which may run in another thread."""
         now = time.monotonic()
         if now >= self._until:
-            return partial(cards.too_late, self.decision)
-        if now - self._heard > ASKED_PATIENCE:
-            return partial(cards.gone, self.decision)
+            return partial(cards.expire, self.decision)
+        if now - self._last_answer > ASKED_PATIENCE:
+            return partial(cards.deny_silent_server, self.decision)
         return partial(cards.look, self.decision, min(POLL, self._until - now))
 
-    def saw(self, decision: Decision) -> None:
-        """Take what came of it; `look` gives back the very decision it was given where the server said nothing."""
+    def update(self, decision: Decision) -> None:
+        """Record a poll; `look` returns the identical decision if the server did not answer."""
         if decision is not self.decision:
-            self.decision, self._heard = decision, time.monotonic()
+            self.decision, self._last_answer = decision, time.monotonic()

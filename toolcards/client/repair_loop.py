@@ -1,4 +1,4 @@
-"""A call that cannot run as written, on the agent's side: mended where there is one way only, or written once more.
+"""A call that cannot run as written, on the agent's side: repaired where there is one way only, or written once more.
 
 The same code mends on the server (`common.repair`), which checks again whatever comes of it. A model may be
 asked once more: for 10 seconds at most, and only what failed may come out changed: places of an input, a tool's name.
@@ -14,7 +14,7 @@ from typing import Any
 
 from .answers import Decision, make_denial
 from .common import input_repair
-from .common.input_repair import Mended, Offers, Trouble
+from .common.input_repair import Offers, Repair, Trouble
 from .common.json_text import same
 from .common.schema_errors import Finding
 from .schema import find_errors
@@ -33,22 +33,22 @@ SECONDS = 10.0  # that a model, asked once more, may take
 REWRITTEN = "written once more"
 Reask = Callable[[Decision], Any]
 _check = partial(input_repair.check, findings=find_errors)
-_mend = partial(input_repair.mend, findings=find_errors)
+_repair = partial(input_repair.repair, findings=find_errors)
 
 
 def find_usable_call(
     tool: str, args: Any, offers: Offers, call_id: str, reask: Reask | None = None
-) -> tuple[Mended | None, Trouble | None]:
+) -> tuple[Repair | None, Trouble | None]:
     """Return what stands in place of the call, and what is wrong with it where nothing can; both None: it is fine."""
     trouble = _check(tool, args, offers)
     if trouble is None:
         return None, None
-    mended = _mend(tool, args, offers)
-    if mended is None and reask is not None and trouble.code == "invalid_input":
+    repaired = _repair(tool, args, offers)
+    if repaired is None and reask is not None and trouble.code == "invalid_input":
         again = rewrite_arguments(reask, make_refusal(trouble, offers, call_id), args, trouble.findings)
         if again is not None and _check(tool, again, offers) is None:
-            mended = Mended(tool, again, REWRITTEN)
-    return mended, None if mended else trouble
+            repaired = Repair(tool, again, REWRITTEN)
+    return repaired, None if repaired else trouble
 
 
 def find_trouble(tool: str, args: Any, offers: Offers) -> Trouble | None:

@@ -238,7 +238,7 @@ class Run:
         try:
             return await asyncio.wait_for(pending.answer, LONGEST_WAIT if seconds is None else seconds)
         except TimeoutError:
-            return make_denial("Nobody answered in time.", call_id, "approval_expired")
+            return make_denial("No one answered in time.", call_id, "approval_expired")
 
     def _hear(self, said: dict[str, Any]) -> None:
         if said.get("type") == "error":

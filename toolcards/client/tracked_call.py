@@ -1,4 +1,4 @@
-"""One call of a framework as far as it has come: written, asked about, running, ended; each told once."""
+"""One call of a framework through its phases: written, submitted, running, ended; each is reported once."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 from .answers import Decision, Denied, make_denial
 from .calls import Call
 from .common import error_codes
-from .common.input_repair import Mended
+from .common.input_repair import Repair
 from .failures import is_cancellation, is_interruption
-from .hooks import Attempt, anybody
+from .hooks import Attempt, has_plugins
 from .jsonable import to_jsonable
 from .outputs import BadOutput
 from .threads import run_in_thread
@@ -27,253 +27,259 @@ current_call: ContextVar[TrackedCall | None] = ContextVar(
 
 
 class TrackedCall:
-    """One call. Nothing here raises into the agent but being stopped, and only `ask` and `ask_now` ever wait.
+    """One call. Nothing here raises into the agent except an interruption; only `ask` and `ask_now` wait.
 
-    `name` is the framework's id, `tool` the tool as the model named it; on the wire the call has an id of its own.
+    `name` is the framework's id, `tool` the tool as the model named it; on the wire the call has its own id.
     """
 
     def __init__(self, name: str, tool: str, call: Call) -> None:
         self.name, self.tool, self.call = name, tool, call
         self.decision: Decision | None = None
-        self.over = False  # its end was told
-        self.taken = False  # it runs, or is about to
-        self.announced = False  # the model's stream told of it
+        self.over = False  # its end was reported
+        self.is_running = False  # or is about to run
+        self.announced = False  # the model's stream reported it
         self._lock = threading.Lock()
-        self._whole = self._streamed = self._asking = False
-        self._written = ""  # its input as text, "" while the model writes it
-        self._judged = tool or call.tool  # the tool that the framework will run
+        self._is_complete = self._has_streamed = self._is_waiting = False
+        self._input_text = ""  # "" while the model writes it
+        self._submitted_tool = tool or call.tool  # the tool that the framework will run
         self._attempt: Attempt | None = None
 
-    # ------------------------------------------------------------ which call is meant
+    # ------------------------------------------------------------ identity
 
-    def starts(self) -> bool:
+    def is_being_written(self) -> bool:
         """Return whether the model may still be writing it."""
-        return self.untouched() and not self._written
+        return self.is_untouched() and not self._input_text
 
-    def untouched(self) -> bool:
-        """Return whether it is open, and nobody has asked about it or begun to run it."""
-        return not (self.over or self.taken or self._asking or self.decision)
+    def is_untouched(self) -> bool:
+        """Return whether it is open, not submitted and not running."""
+        return not (self.over or self.is_running or self._is_waiting or self.decision)
 
     @property
-    def busy(self) -> bool:
-        """Whether it runs, or is being asked about."""
-        return not self.over and (self.taken or self._asking)
+    def is_busy(self) -> bool:
+        """Whether it runs or waits for a decision."""
+        return not self.over and (self.is_running or self._is_waiting)
 
-    def fits(self, args: Any) -> bool:
-        """Return whether a call with these arguments may be this one: not another that runs, or is asked about."""
-        if self.over or self.taken or self._asking:
+    def matches(self, args: Any) -> bool:
+        """Return whether a call with these arguments may be this one (not running, not waiting)."""
+        if self.over or self.is_running or self._is_waiting:
             return False
         text = canonical_text(args)
         if self.decision is not None and self.decision.edited:
-            return text in {self._written, canonical_text(self.decision.args)}
-        return self._written in {"", text}
+            return text in {self._input_text, canonical_text(self.decision.args)}
+        return self._input_text in {"", text}
 
     def identify(self, args: Any) -> None:
-        """Remember the input: another one is another call."""
-        self._written = self._written or canonical_text(args)
+        """Remember the input: a different one is a different call."""
+        self._input_text = self._input_text or canonical_text(args)
 
     def reserve(self, args: Any) -> None:
-        """Keep it for one who is about to ask."""
+        """Reserve the call for a caller that is about to ask."""
         self.identify(args)
-        self._asking = True
+        self._is_waiting = True
 
     # ------------------------------------------------------------ the input
 
     def delta(self, text: str) -> None:
-        """A piece of the input."""
-        if text and not self._whole:
-            self._streamed = True
+        """Report a piece of the input."""
+        if text and not self._is_complete:
+            self._has_streamed = True
             self.call.delta(text)
 
-    def written(self, args: Any) -> None:
-        """The input is whole. Where the run is gated this says nothing yet: asking does."""
+    def complete(self, args: Any) -> None:
+        """Record the complete input; a gated run reports it only with `ask`."""
         self.identify(args)
         if not self.call.run.gate:
-            self._show(args)
+            self._report_input(args)
 
-    def _show(self, args: Any) -> None:
-        if not self._whole:
-            self._whole = True
+    def _report_input(self, args: Any) -> None:
+        if not self._is_complete:
+            self._is_complete = True
             self.call.available(args)
 
-    def invalid(self, given: Any, message: str, code: str = "invalid_input") -> None:
-        """The input or the tool's name cannot be used; nothing runs."""
-        if self._ends():
-            self._whole = True
-            self.call.invalid(given, message, code)
-            self._begin().denied(code, message)
+    def invalid(self, value: Any, message: str, code: str = "invalid_input") -> None:
+        """Report an invalid input or tool name; nothing runs."""
+        if self._try_end():
+            self._is_complete = True
+            self.call.invalid(value, message, code)
+            self._begin_attempt().deny(code, message)
 
     # ------------------------------------------------------------ the decision
 
     async def ask(
-        self, args: Any, *, seconds: float | None = None, mended: Mended | None = None, take: bool = True
+        self, args: Any, *, seconds: float | None = None, repaired: Repair | None = None, take: bool = True
     ) -> Decision:
-        """May the call run with these arguments? A final answer; in a run that is only shown only plug-ins may deny.
+        """Return the final decision on the call; in an observed run only plugins can deny.
 
-        `mended`: what was put in place of a call that could not be used as it was written. `take`: it runs next;
-        without it the call is only approved, and asked about again, with the same answer, where it runs.
+        `repaired` replaces a call that was invalid as written. `take`: the call runs next; without it the call is only
+        approved, and `ask` gives the same answer again when it runs.
         """
-        known = self._known(args, take=take)
-        if known is not None:
-            return known
+        earlier = self._reuse_decision(args, take=take)
+        if earlier is not None:
+            return earlier
         try:
-            given = await run_in_thread(self._before, args, mended) if anybody() else _choose_input(args, mended)
-            decision = self._observed(given)
+            new_args = (
+                await run_in_thread(self._run_before_hooks, args, repaired)
+                if has_plugins()
+                else _choose_input(args, repaired)
+            )
+            decision = self._allow_if_observed(new_args)
             if decision is None:
-                asked, instead = self._question(args, given, mended)
-                decision = await self.call.decision(asked, seconds=seconds, mended=instead)
+                submitted, repair = self._choose_question(args, new_args, repaired)
+                decision = await self.call.decision(submitted, seconds=seconds, repaired=repair)
         except Denied as denied:
-            return self._stopped(args, denied.decision)
+            return self._end_by_hook(args, denied.decision)
         except BaseException:  # the agent stopped waiting
-            self._aborted()
+            self._abort()
             raise
-        return self._settle(decision, given, args, take=take)
+        return self._settle(decision, new_args, args, take=take)
 
     def ask_now(
-        self, args: Any, *, seconds: float | None = None, mended: Mended | None = None, take: bool = True
+        self, args: Any, *, seconds: float | None = None, repaired: Repair | None = None, take: bool = True
     ) -> Decision:
-        """The same for code without an event loop."""
-        known = self._known(args, take=take)
-        if known is not None:
-            return known
+        """Return the final decision on the call, for code without an event loop."""
+        earlier = self._reuse_decision(args, take=take)
+        if earlier is not None:
+            return earlier
         try:
-            given = self._before(args, mended)
-            decision = self._observed(given)
+            new_args = self._run_before_hooks(args, repaired)
+            decision = self._allow_if_observed(new_args)
             if decision is None:
-                asked, instead = self._question(args, given, mended)
-                decision = self.call.decision_now(asked, seconds=seconds, mended=instead)
+                submitted, repair = self._choose_question(args, new_args, repaired)
+                decision = self.call.decision_now(submitted, seconds=seconds, repaired=repair)
         except Denied as denied:
-            return self._stopped(args, denied.decision)
+            return self._end_by_hook(args, denied.decision)
         except BaseException:
-            self._aborted()
+            self._abort()
             raise
-        return self._settle(decision, given, args, take=take)
+        return self._settle(decision, new_args, args, take=take)
 
-    def _known(self, args: Any, *, take: bool) -> Decision | None:
-        """Return the answer where it was given before; it lets the call run once."""
+    def _reuse_decision(self, args: Any, *, take: bool) -> Decision | None:
+        """Return an earlier decision, which lets the call run once; otherwise reserve the call."""
         with self._lock:
-            if self.decision is not None and not self.taken:
-                self.taken, self._asking = take, False
+            if self.decision is not None and not self.is_running:
+                self.is_running, self._is_waiting = take, False
                 return self.decision
         self.reserve(args)
         return None
 
-    def _before(self, args: Any, mended: Mended | None) -> Any:
-        """What plug-ins make of the arguments; raises Denied."""
-        return self._begin().before(_choose_input(args, mended))
+    def _run_before_hooks(self, args: Any, repaired: Repair | None) -> Any:
+        """Return the arguments after the plugins' `before` hooks; raises Denied."""
+        return self._begin_attempt().before(_choose_input(args, repaired))
 
-    def _observed(self, given: Any) -> Decision | None:
-        """The allow of a run where nobody decides."""
+    def _allow_if_observed(self, new_args: Any) -> Decision | None:
+        """Return an allow if the run is only observed."""
         if self.call.run.gate:
-            self._whole = True
+            self._is_complete = True
             return None
-        self._begin_once()
-        self._show(given)
+        self._ensure_attempt()
+        self._report_input(new_args)
         return Decision("allow", call_id=self.call.id)
 
-    def _question(self, args: Any, given: Any, mended: Mended | None) -> tuple[Any, Mended | None]:
-        """Return what is asked about, and what was put in its place."""
-        if mended is None:
-            return given, None
-        self._judged = mended.tool
-        return to_jsonable(args), replace(mended, input=given)
+    def _choose_question(self, args: Any, new_args: Any, repaired: Repair | None) -> tuple[Any, Repair | None]:
+        """Return the arguments to submit, and the repair that goes with them."""
+        if repaired is None:
+            return new_args, None
+        self._submitted_tool = repaired.tool
+        return to_jsonable(args), replace(repaired, input=new_args)
 
-    def _stopped(self, args: Any, decision: Decision) -> Decision:
-        """A plug-in said no, or broke: nobody is asked, but it is shown, with the input in question."""
-        if not self._streamed:
+    def _end_by_hook(self, args: Any, decision: Decision) -> Decision:
+        """End the call because a plugin denied it or failed; the card still shows the input."""
+        if not self._has_streamed:
             self.call.delta(canonical_text(args))
         if decision.code == "plugin_veto":
             self.call.denied(decision.text)
         else:
             fault = error_codes.fault(decision.code if decision.code in error_codes.TABLE else "plugin_crash")
             self.call.error(decision.text, code=fault.code, authority=fault.authority, retryable=fault.retryable)
-        self.decision, self.over, self._asking = decision, True, False
+        self.decision, self.over, self._is_waiting = decision, True, False
         return decision
 
-    def _settle(self, decision: Decision, given: Any, args: Any, *, take: bool) -> Decision:
-        """Keep the answer; a deny ends the call. What plug-ins changed, or a repair, is what is to run."""
-        self._begin_once()
-        if decision.allowed and (self.call.tool != self._judged or decision.tool not in {"", self._judged}):
+    def _settle(self, decision: Decision, new_args: Any, args: Any, *, take: bool) -> Decision:
+        """Store the decision; a deny ends the call, an allow runs the repaired or changed input."""
+        self._ensure_attempt()
+        if decision.allowed and (
+            self.call.tool != self._submitted_tool or decision.tool not in {"", self._submitted_tool}
+        ):
             self.call.denied(OTHER_TOOL)
             decision = make_denial(OTHER_TOOL, self.call.id, "no_such_tool")
-        if decision.allowed and not decision.edited and canonical_text(given) != canonical_text(args):
-            decision = replace(decision, args=given, edited=True)
+        if decision.allowed and not decision.edited and canonical_text(new_args) != canonical_text(args):
+            decision = replace(decision, args=new_args, edited=True)
         with self._lock:
-            self.decision, self.over, self._asking = decision, not decision.allowed, False
-            self.taken = decision.allowed and take
+            self.decision, self.over, self._is_waiting = decision, not decision.allowed, False
+            self.is_running = decision.allowed and take
         if self.over and self._attempt is not None:
-            self._attempt.denied(decision.code, decision.text)
+            self._attempt.deny(decision.code, decision.text)
         return decision
 
-    def _aborted(self) -> None:
-        self._asking, self.over = False, True
+    def _abort(self) -> None:
+        self._is_waiting, self.over = False, True
         self.close()
 
-    # ------------------------------------------------------------ what came of it
+    # ------------------------------------------------------------ the result
 
     def output(self, output: Any) -> None:
-        """The result."""
-        if self._ends():
+        """Report the result."""
+        if self._try_end():
             why = self.call.output(output)
             if self._attempt is not None and why:
-                self._attempt.broke(BadOutput.toolcards_code, why)
+                self._attempt.report_error(BadOutput.toolcards_code, why)
             elif self._attempt is not None:
-                self._attempt.ok(output)
+                self._attempt.succeed(output)
 
     def failed(self, error: BaseException) -> None:
-        """The tool raised. What was stopped is no failure: the end of the run says so."""
+        """Report an exception of the tool; an interruption is reported by the end of the run instead."""
         if is_cancellation(error):
             self.call.run.interrupted = True
-        if not is_interruption(error) and self._ends():
+        if not is_interruption(error) and self._try_end():
             self.call.failed(error)
             if self._attempt is not None:
-                self._attempt.failed(error)
+                self._attempt.fail(error)
 
-    def broke(self, message: str = "", **more: Any) -> None:
-        """The tool reports an error in words."""
-        if self._ends():
+    def error(self, message: str = "", **more: Any) -> None:
+        """Report an error message of the tool."""
+        if self._try_end():
             self.call.error(message, **more)
             if self._attempt is not None:
-                self._attempt.broke(str(more.get("code", "")), message)
+                self._attempt.report_error(str(more.get("code", "")), message)
 
     def denied(self, reason: str = "") -> None:
-        """Somebody else than our gate said no."""
-        if self._ends():
+        """Report a denial that did not come from our gate."""
+        if self._try_end():
             self.call.denied(reason)
             if self._attempt is not None:
-                self._attempt.denied("approval_denied", reason)
+                self._attempt.deny("approval_denied", reason)
 
-    def paused(self) -> None:
-        """The framework stopped it in the middle and will run the same call once more: it is not asked about again."""
-        self.taken = False
+    def pause(self) -> None:
+        """Mark the call as interrupted by the framework, which will run it again without asking."""
+        self.is_running = False
 
     def close(self) -> None:
-        """The run is over: what was begun and did not end was interrupted."""
+        """Close the call as interrupted if it has not ended."""
         if self._attempt is not None:
-            self._attempt.settled("aborted")
+            self._attempt.settle("aborted")
 
-    def _ends(self) -> bool:
-        """Return whether this is the call's end; it has one."""
+    def _try_end(self) -> bool:
+        """Mark the call as ended; return False if it had ended before."""
         with self._lock:
-            was, self.over = self.over, True
-        return not was
+            was_over, self.over = self.over, True
+        return not was_over
 
-    # ------------------------------------------------------------ what plug-ins hear
+    # ------------------------------------------------------------ plugins
 
-    def _begin(self) -> Attempt:
+    def _begin_attempt(self) -> Attempt:
         if self._attempt is None or not self._attempt.open:
             self._attempt = Attempt(self.call.run.name, self.call.id, self.call.tool)
         return self._attempt
 
-    def _begin_once(self) -> None:
+    def _ensure_attempt(self) -> None:
         if self._attempt is None:
-            self._begin()
+            self._begin_attempt()
 
 
 def canonical_text(args: Any) -> str:
-    """Return the arguments as one text, the same for the same JSON."""
+    """Return the arguments as text; equal JSON gives equal text."""
     return json.dumps(to_jsonable(args), sort_keys=True)
 
 
-def _choose_input(args: Any, mended: Mended | None) -> Any:
-    return to_jsonable(args if mended is None else mended.input)
+def _choose_input(args: Any, repaired: Repair | None) -> Any:
+    return to_jsonable(args if repaired is None else repaired.input)

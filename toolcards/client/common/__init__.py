@@ -1,1 +1,1 @@
-"""What both ends must agree on, once: kinds of tools, faults, equal JSON, and what can be mended. Standard library."""
+"""What client and server share: tool kinds, error codes, canonical JSON, input repair. Standard library only."""

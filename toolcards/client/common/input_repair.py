@@ -1,9 +1,9 @@
-"""A call that cannot run as written: found out before anything is decided, and mended where there is only one way.
+"""Finds calls that cannot run as written, and repairs them if there is only one way to do so.
 
-`check` compares a call with the tools that its run offered. `mend` tries once: no side effects, no guessing, only
-the places that failed may change, never onto a tool that may do more harm. What it returns is a new candidate and
-is judged afresh; an approval or grant for the broken call does not count for it. `findings` reads schemas: the server
-has all of JSON Schema, the client what the standard library allows.
+`check` compares a call with the tools that its run offered. `repair` tries once, without side effects or guesses: it
+changes only the places that failed, and never selects a more dangerous tool. The result is a new candidate that policy
+evaluates again; an approval or grant for the broken call does not cover it. `findings` validates schemas: all
+of JSON Schema on the server, a part of it in the client.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from .schema_errors import Finding, Findings, escaped
 from .tool_kinds import DANGER as DANGER
 from .tool_kinds import KINDS, kind_of
 
-_ROUNDS = 3  # a text that holds an object which has a key too many takes two
-_NAMES_TOLD = 30
+_MAX_ROUNDS = 3  # a text that holds an object with an extra key takes two
+_MAX_NAMES = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A tool as its run announced it. `kind` is the more dangerous of what we and the agent think it is.
+    """A tool as its run announced it. `kind` is the more dangerous of our kind and the agent's.
 
-    `output` is the schema of its results, where one was declared (`output_schema`).
+    `output` is the schema of its results, if declared (`output_schema`).
     """
 
     name: str
@@ -36,15 +36,16 @@ class Offer:
     output: Any = None
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> Offer | None:
-        """Return the announced tool, in the words of MCP, AG-UI or our own; None without a name."""
-        name = said.get("name")
+    def parse(cls, announcement: Mapping[str, Any]) -> Offer | None:
+        """Return the tool from an MCP, AG-UI or native announcement; None without a name."""
+        name = announcement.get("name")
         if not isinstance(name, str) or not name:
             return None
-        claimed = said.get("kind")
-        kinds = [kind_of(name), *([claimed] if claimed in KINDS else [])]
-        given = next((said[word] for word in ("input_schema", "inputSchema", "parameters") if said.get(word)), None)
-        return cls(name, max(kinds, key=lambda kind: DANGER[kind]), given, said.get("output_schema"))
+        claimed_kind = announcement.get("kind")
+        kinds = [kind_of(name), *([claimed_kind] if claimed_kind in KINDS else [])]
+        fields = ("input_schema", "inputSchema", "parameters")
+        schema = next((announcement[field] for field in fields if announcement.get(field)), None)
+        return cls(name, max(kinds, key=lambda kind: DANGER[kind]), schema, announcement.get("output_schema"))
 
 
 Offers = Mapping[str, Offer]
@@ -52,7 +53,7 @@ Offers = Mapping[str, Offer]
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Why the call cannot run: `no_such_tool` or `invalid_input`, and where."""
+    """Why the call cannot run: `no_such_tool` or `invalid_input`, and the places."""
 
     code: str
     tool: str
@@ -60,25 +61,25 @@ class Trouble:
 
     @property
     def fingerprint(self) -> tuple[str, str, tuple[tuple[str, str], ...]]:
-        """What makes two troubles the same mistake."""
+        """A key that is equal for two calls with the same mistake."""
         return self.code, self.tool, tuple(sorted((found.pointer, found.keyword) for found in self.findings))
 
     def message(self, offers: Offers) -> str:
-        """Return what the model is told: the code, every place with its fault, and what it may use instead."""
+        """Return the message for the model: the code, each place with its fault, and the allowed tools."""
         if self.code == "no_such_tool":
-            said = f"no_such_tool: there is no tool named “{self.tool[:200]}”."
+            text = f"no_such_tool: there is no tool named “{self.tool[:200]}”."
         else:
             places = "; ".join(f"{found.pointer or '(the whole input)'}: {found.message}" for found in self.findings)
-            said = f"invalid_input: the input of {self.tool[:200]} does not fit its schema. {places}."
+            text = f"invalid_input: the input of {self.tool[:200]} does not fit its schema. {places}."
         names = list(offers)
-        more = f" and {len(names) - _NAMES_TOLD} more" if len(names) > _NAMES_TOLD else ""
-        told = f" Allowed tools: {', '.join(names[:_NAMES_TOLD])}{more}." if names else ""
-        return f"{said}{told} Do not repeat this call unchanged."
+        more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+        allowed = f" Allowed tools: {', '.join(names[:_MAX_NAMES])}{more}." if names else ""
+        return f"{text}{allowed} Do not repeat this call unchanged."
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
-    """A candidate in place of the broken call; `method` names what was done, in words for the card."""
+class Repair:
+    """A candidate that replaces the broken call; `method` describes the repair for the card."""
 
     tool: str
     input: Any
@@ -86,13 +87,13 @@ class Mended:
 
 
 def offers(announced: Iterable[Any]) -> dict[str, Offer]:
-    """Return the announced tools by name; a name that comes again replaces the earlier one."""
-    found = (Offer.of(said) for said in announced if isinstance(said, dict))
-    return {offer.name: offer for offer in found if offer is not None}
+    """Return the announced tools by name; a repeated name replaces the earlier tool."""
+    parsed = (Offer.parse(each) for each in announced if isinstance(each, dict))
+    return {offer.name: offer for offer in parsed if offer is not None}
 
 
 def check(tool: str, value: Any, offered: Offers, *, findings: Findings, has_input: bool = True) -> Trouble | None:
-    """Return what is wrong with the call, None if nothing is, or if nothing is known of this run's tools."""
+    """Return what is wrong with the call; None if nothing is, or if the run announced no tools."""
     if not offered:
         return None
     offer = offered.get(tool)
@@ -100,33 +101,33 @@ def check(tool: str, value: Any, offered: Offers, *, findings: Findings, has_inp
         return Trouble("no_such_tool", tool)
     if not has_input:
         return Trouble("invalid_input", tool, (Finding("", "json", "the input is not valid JSON"),))
-    found = findings(offer.schema, value)
-    return Trouble("invalid_input", tool, tuple(found)) if found else None
+    errors = findings(offer.schema, value)
+    return Trouble("invalid_input", tool, tuple(errors)) if errors else None
 
 
-def mend(tool: str, value: Any, offered: Offers, *, findings: Findings, has_input: bool = True) -> Mended | None:
-    """Return the call as it must have been meant, None where there is no such thing or more than one."""
+def repair(tool: str, value: Any, offered: Offers, *, findings: Findings, has_input: bool = True) -> Repair | None:
+    """Return the only possible repair; None if there is none, or more than one."""
     methods: list[str] = []
     trouble = check(tool, value, offered, findings=findings, has_input=has_input)
     if trouble is not None and trouble.code == "no_such_tool":
-        meant = _meant(tool, offered)
-        if meant is None:
+        intended = _find_intended_tool(tool, offered)
+        if intended is None:
             return None
         methods.append("tool name")
-        tool, trouble = meant, check(meant, value, offered, findings=findings, has_input=has_input)
+        tool, trouble = intended, check(intended, value, offered, findings=findings, has_input=has_input)
     if trouble is not None:
-        fixed = _fixed(value, trouble.findings, offered[tool].schema, findings) if has_input else None
-        if fixed is None:
+        repaired = _repair_input(value, trouble.findings, offered[tool].schema, findings) if has_input else None
+        if repaired is None:
             return None
-        value, done = fixed
-        methods += done
-    return Mended(tool, value, ", ".join(methods)) if methods else None
+        value, steps = repaired
+        methods += steps
+    return Repair(tool, value, ", ".join(methods)) if methods else None
 
 
-def fits(original: Any, result: Any, found: Iterable[Finding]) -> bool:
-    """Return whether the two differ, and only under the places that failed; for results that a model made, too."""
+def fits(original: Any, result: Any, failed: Iterable[Finding]) -> bool:
+    """Return whether the two differ only under the places that failed (also for a model's rewrite)."""
     changes = diff(original, result)
-    allowed = [place for finding in found for place in _places(finding)]
+    allowed = [place for finding in failed for place in _places(finding)]
     return bool(changes) and all(
         any(change.pointer == place or change.pointer.startswith(f"{place}/") for place in allowed)
         for change in changes
@@ -136,107 +137,111 @@ def fits(original: Any, result: Any, found: Iterable[Finding]) -> bool:
 # ---------------------------------------------------------------- names
 
 
-def _meant(tool: str, offered: Offers) -> str | None:
-    """The one offered tool of that name, but for case, - and _, or a prefix; never one that may do more harm."""
-    wanted = _folded(tool)
-    if not wanted:
+def _find_intended_tool(tool: str, offered: Offers) -> str | None:
+    """Return the only offered tool of that name, ignoring case, - and _ and a prefix; never a more dangerous one."""
+    spellings = _fold_name(tool)
+    if not spellings:
         return None
-    alike = [name for name in offered if wanted & _folded(name)]
-    if len(alike) != 1:
+    matches = [name for name in offered if spellings & _fold_name(name)]
+    if len(matches) != 1:
         return None
-    return alike[0] if DANGER[offered[alike[0]].kind] <= DANGER[kind_of(tool)] else None
+    return matches[0] if DANGER[offered[matches[0]].kind] <= DANGER[kind_of(tool)] else None
 
 
-def _folded(name: str) -> set[str]:
-    """The name without case, - and _, whole and without its prefix; nothing for names beyond ASCII."""
+def _fold_name(name: str) -> set[str]:
+    """Return the folded name with and without its prefix; nothing for names beyond ASCII."""
     if not name.isascii() or len(name) > 200:
         return set()
     plain = name.strip().lower()
     bare = plain
     for mark in ("__", ".", ":", "/"):
         bare = bare.rpartition(mark)[2]
-    return {text for text in (_squeezed(plain), _squeezed(bare)) if text}
+    return {text for text in (_strip_separators(plain), _strip_separators(bare)) if text}
 
 
-def _squeezed(name: str) -> str:
+def _strip_separators(name: str) -> str:
     return name.replace("-", "").replace("_", "")
 
 
 # ---------------------------------------------------------------- inputs
 
 
-def _fixed(value: Any, found: tuple[Finding, ...], against: Any, findings: Findings) -> tuple[Any, list[str]] | None:
-    """The value with what failed put right, and how; None if it does not fit even so."""
-    current, done, open_findings = value, list[str](), list(found)
-    for _ in range(_ROUNDS):
+def _repair_input(
+    value: Any, failed: tuple[Finding, ...], against: Any, findings: Findings
+) -> tuple[Any, list[str]] | None:
+    """Return the repaired value and the repair steps; None if it still does not fit."""
+    current, steps, open_findings = value, list[str](), list(failed)
+    for _ in range(_MAX_ROUNDS):
         before = current
         for finding in open_findings:
             fix = _FIXES.get(finding.keyword)
             if fix is not None:
                 current, method = fix(current, finding)
-                done += [method] if method and method not in done else []
+                steps += [method] if method and method not in steps else []
         open_findings = findings(against, current)
         if not open_findings:
-            return (current, done) if fits(value, current, found) else None
+            return (current, steps) if fits(value, current, failed) else None
         if same(before, current):
             return None
     return None
 
 
-def _parsed(value: Any, finding: Finding) -> tuple[Any, str]:
-    """A text that holds an object or a list stands for it, an empty one for an empty object."""
-    text = _at(value, finding.pointer)
+def _parse_nested(value: Any, finding: Finding) -> tuple[Any, str]:
+    """Replace a text by the object or list that it contains, and an empty text by {}."""
+    text = _find_value(value, finding.pointer)
     if not isinstance(text, str):
         return value, ""
     inner = _read(text) if text.strip() else {}
     if not isinstance(inner, (dict, list)):
         return value, ""
-    return _with(value, _steps(finding.pointer), inner), "JSON inside a text" if text.strip() else "empty input"
+    return _replace_value(
+        value, _steps(finding.pointer), inner
+    ), "JSON inside a text" if text.strip() else "empty input"
 
 
 def _read(text: str) -> Any:
-    """The JSON in the text; None for what can be read in two ways, such as a name given twice."""
+    """Return the JSON in the text; None if it is ambiguous, such as a duplicate name."""
     try:
-        return json.loads(text, object_pairs_hook=_once, parse_constant=_refuse)
+        return json.loads(text, object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         return None
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise ValueError("a name is given twice")
-    return found
+    return members
 
 
-def _refuse(constant: str) -> Any:
+def _refuse_constant(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
 
 
-def _dropped(value: Any, finding: Finding) -> tuple[Any, str]:
-    """Names that the schema closes out go."""
-    inside = _at(value, finding.pointer)
-    if not isinstance(inside, dict):
+def _drop_unknown(value: Any, finding: Finding) -> tuple[Any, str]:
+    """Remove the names that the schema does not allow."""
+    container = _find_value(value, finding.pointer)
+    if not isinstance(container, dict):
         return value, ""
-    kept = {name: item for name, item in inside.items() if name not in finding.unexpected}
-    return _with(value, _steps(finding.pointer), kept), "unknown fields dropped"
+    remaining = {name: item for name, item in container.items() if name not in finding.unexpected}
+    return _replace_value(value, _steps(finding.pointer), remaining), "unknown fields dropped"
 
 
-_FIXES = {"type": _parsed, "additionalProperties": _dropped}
+_FIXES = {"type": _parse_nested, "additionalProperties": _drop_unknown}
 
 
 def _places(finding: Finding) -> list[str]:
-    named = {"additionalProperties": finding.unexpected, "required": finding.missing}.get(finding.keyword)
-    if named is None:
+    names = {"additionalProperties": finding.unexpected, "required": finding.missing}.get(finding.keyword)
+    if names is None:
         return [finding.pointer]
-    return [finding.pointer + escaped([name]) for name in named]
+    return [finding.pointer + escaped([name]) for name in names]
 
 
 def _steps(pointer: str) -> list[str]:
     return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
 
 
-def _at(value: Any, pointer: str) -> Any:
+def _find_value(value: Any, pointer: str) -> Any:
     for step in _steps(pointer):
         if isinstance(value, dict) and step in value:
             value = value[step]
@@ -247,11 +252,11 @@ def _at(value: Any, pointer: str) -> Any:
     return value
 
 
-def _with(value: Any, steps: list[str], new: Any) -> Any:
-    """A copy of the value with that place replaced."""
+def _replace_value(value: Any, steps: list[str], new: Any) -> Any:
+    """Return a copy of the value with that place replaced."""
     if not steps:
         return new
-    first, rest = steps[0], steps[1:]
+    first, remaining = steps[0], steps[1:]
     if isinstance(value, dict):
-        return {**value, first: _with(value.get(first), rest, new)}
-    return [_with(item, rest, new) if str(index) == first else item for index, item in enumerate(value)]
+        return {**value, first: _replace_value(value.get(first), remaining, new)}
+    return [_replace_value(item, remaining, new) if str(index) == first else item for index, item in enumerate(value)]

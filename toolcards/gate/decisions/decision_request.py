@@ -134,7 +134,7 @@ class DecideCall(RunCommand):
             return
         offers = get_offered_tools(memory)
         new_tools = [
-            tool for tool in self.request.tools if (offer := Offer.of(tool)) and offers.get(offer.name) != offer
+            tool for tool in self.request.tools if (offer := Offer.parse(tool)) and offers.get(offer.name) != offer
         ]
         if new_tools:
             tx.record(memory, f.RunStarted(tools=new_tools, at=tx.now))

@@ -87,7 +87,7 @@ def _repair_input(tx: Transaction, memory: RunMemory, card: Card, now: float) ->
     started_at = time.perf_counter()
     repair = None
     if card.repair in {"", BY_SOURCE}:
-        repair = input_repair.mend(card.tool.name, card.input, tools, has_input=card.has_input)
+        repair = input_repair.repair(card.tool.name, card.input, tools, has_input=card.has_input)
     if repair is None:
         return _fail_invalid_input(tx, memory, card, trouble, now)
     fact = f.InputRepaired(card.call_id, repair.tool, repair.input, card.shown_input, repair.method, at=now)

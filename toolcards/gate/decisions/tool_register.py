@@ -81,7 +81,7 @@ def _register(source_id: int, name: str, how: str, sha256: str, *, first: bool) 
 def register_announced_tools(source_id: int, tools: Iterable[Any]) -> None:
     """Register the tools that a run announced (at most 500)."""
     for tool in list(tools)[:500]:
-        offer = Offer.of(tool) if isinstance(tool, dict) else None
+        offer = Offer.parse(tool) if isinstance(tool, dict) else None
         if offer is not None and (sha256 := digest_schema(offer.schema)):
             check_tool(source_id, offer.name.replace("\0", "\ufffd"), [(ANNOUNCED, sha256)])
 
