@@ -101,7 +101,7 @@ async def test_while_a_plugin_thinks_other_runs_are_decided(agent: Source, slow:
 
 
 async def test_a_stream_waits_for_its_own_plugins_and_keeps_its_order(agent: Source, slow: Slow) -> None:
-    told: list[gate.Committed] = []
+    told: list[gate.CommitReport] = []
     ours = gate.open_stream(agent, "slow", protocol="native", mode="gate", channel="socket", on_commit=told.append)
     ours.push([f.InputReady("a", "bash", {"n": 1}, True), f.TextDelta("after a")], 1)
     ours.push([f.OutputReady("a", "ran")], 2)
@@ -124,7 +124,7 @@ async def test_a_stream_waits_for_its_own_plugins_and_keeps_its_order(agent: Sou
 async def test_a_veto_stops_what_the_stream_asked_for(agent: Source, slow: Slow) -> None:
     slow.answer = hooks.Veto("Not now.")
     slow.go.set()
-    told: list[gate.Committed] = []
+    told: list[gate.CommitReport] = []
     ours = gate.open_stream(agent, "slow", protocol="native", mode="gate", channel="hook", on_commit=told.append)
     ours.push([f.InputReady("a", "bash", {"n": 1}, True)])
     await asyncio.wait_for(ours.wait_until_committed(), WAIT)
@@ -153,7 +153,7 @@ async def test_a_call_that_ended_while_plugins_were_asked_is_not_brought_back(ag
 
 
 async def test_a_stream_whose_run_ended_elsewhere_decides_nothing_afterwards(agent: Source, slow: Slow) -> None:
-    told: list[gate.Committed] = []
+    told: list[gate.CommitReport] = []
     ours = gate.open_stream(agent, "slow", protocol="native", mode="gate", channel="socket", on_commit=told.append)
     ours.push([f.InputReady("a", "bash", {"n": 1}, True)])
     await reached(slow.asked)

@@ -105,8 +105,8 @@ Value = tuple[str, str, str]
 class Inline(gate.Stream):
     """A stream whose frames are committed here and now."""
 
-    def _queue(self) -> None:
-        """Wait for `journal.commit`."""
+    def _enqueue(self) -> None:
+        """Wait for `group_commit.commit`."""
 
 
 def value_of(tool: str, server: str, given: Any) -> Value:

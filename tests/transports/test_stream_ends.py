@@ -63,7 +63,7 @@ async def send(opened: gate.Stream, call_id: str) -> None:
 
 
 async def end(opened: gate.Stream, connection: connections.Connection) -> None:
-    opened.shared = not connection.is_alone
+    opened.is_shared = not connection.is_alone
     opened.push([gate.build_end_of_stream()])
     await opened.wait_until_committed()
     connection.close(lease=float("inf"))

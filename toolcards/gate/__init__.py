@@ -13,10 +13,11 @@ from toolcards.core.calls.card import Card
 from toolcards.gate import emergency
 from toolcards.gate.agents import call_status, idempotency, results, run_commands
 from toolcards.gate.agents.idempotency import HeldKey
-from toolcards.gate.agents.ingest import Committed, Stream
+from toolcards.gate.agents.ingest import Stream
 from toolcards.gate.agents.keyed_stream import KeyedStream
 from toolcards.gate.agents.liveness import REQUEST_LEASE
 from toolcards.gate.agents.stream_end import build_end_of_stream
+from toolcards.gate.agents.stream_queue import CommitReport
 from toolcards.gate.approvals import delivery, expiry, manual_outcome, permits, reevaluation, revocation, votes
 from toolcards.gate.approvals.manual_outcome import ManualOutcome
 from toolcards.gate.approvals.votes import Ballot
@@ -212,8 +213,8 @@ __all__ = [
     "AlreadyDecided",
     "Ballot",
     "CallChanged",
+    "CommitReport",
     "CommitUnknown",
-    "Committed",
     "DecisionRequest",
     "HeldKey",
     "InvalidRequest",

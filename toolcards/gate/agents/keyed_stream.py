@@ -1,17 +1,19 @@
-"""The frames of a body with an Idempotency-Key: those that an earlier try applied are passed over, the others counted.
+"""The frames of a body with an idempotency key: skip those that an earlier request applied, and count the others.
 
-The receipt moves on in the transaction that applies the frames, so what counts as applied is exactly what is.
+The receipt advances in the transaction that applies the frames, so it is always exact.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from toolcards.core.calls.card import Card
 from toolcards.core.calls.facts import InputPiece
 from toolcards.core.runs.sequence_set import SequenceNumber
 from toolcards.core.runs.skipped_frames import SkippedFrame
 from toolcards.gate.agents.idempotency import HeldKey
-from toolcards.gate.agents.ingest import Committed, Stream
+from toolcards.gate.agents.ingest import Stream
+from toolcards.gate.agents.stream_queue import CommitReport
 from toolcards.gate.refusals import KeyReuse
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction
@@ -19,49 +21,50 @@ from toolcards.models import Source
 
 
 class KeyedStream(Stream):
-    """A stream that continues where an earlier one under the same key broke off.
+    """A stream that continues where an earlier one with the same key stopped.
 
-    Every frame of the body is pushed, in order, each marked in the key before.
+    Push every frame of the body in order, and mark each in the key first.
     """
 
     def __init__(self, key: HeldKey, source: Source, run: str, **options: Any) -> None:
         super().__init__(source, run, **options)
         self._key = key
-        self._known = key.frames  # frames that an earlier try applied and this one has not read yet
-        self._begun = key.facts_left  # of the frame after them, if an earlier try applied a part of it: facts left
-        self._counted, self._left, self._digest = key.frames, key.facts_left, key.digest  # as the receipt has it
-        self._undecided = not key.untouched  # calls of an earlier try may wait for their decision
+        self._frames_to_skip = key.frames  # applied by earlier requests and not yet pushed again
+        self._partial_facts = key.facts_left  # facts left of the next frame, if an earlier request applied a part
+        # The receipt's state:
+        self._counted, self._facts_left, self._digest = key.frames, key.facts_left, key.digest
+        self._has_undecided = not key.untouched  # calls of an earlier request may still wait for their decision
         for part in key.parts:
-            self.touched.update(part.get("touched", ()))
+            self.touched_calls.update(part.get("touched", ()))
 
     @property
-    def earlier(self) -> Committed:
-        """What earlier tries of this body committed."""
+    def earlier_report(self) -> CommitReport:
+        """The report of what earlier requests committed of this body."""
         parts = self._key.parts
         decisions = [decision for part in parts for decision in part.get("decisions", ())]
-        asked = [question for part in parts for question in part.get("asked", ())]
-        return Committed(0, self._key.frames, decisions, asked, sum(part.get("refused", 0) for part in parts))
+        approvals = [approval for part in parts for approval in part.get("asked", ())]
+        return CommitReport(0, self._key.frames, decisions, approvals, sum(part.get("refused", 0) for part in parts))
 
     # ------------------------------------------------------------ on the event loop
 
-    def push(self, said: list[Any] | InputPiece | SkippedFrame, number: SequenceNumber = 0) -> None:
-        """Take in one frame, or pass over what an earlier try applied of it."""
-        if self._known:
+    def push(self, content: list[Any] | InputPiece | SkippedFrame, number: SequenceNumber = 0) -> None:
+        """Queue one frame, or skip what an earlier request applied of it."""
+        if self._frames_to_skip:
             mark = self._key.marks.popleft()
-            self._known -= 1
-            if not self._known and self._begun is None:
+            self._frames_to_skip -= 1
+            if not self._frames_to_skip and self._partial_facts is None:
                 self._compare(mark)
             return
-        if self._begun is not None:
-            left, self._begun = self._begun, None
+        if self._partial_facts is not None:
+            facts_left, self._partial_facts = self._partial_facts, None
             self._compare(self._key.marks[0])
-            if isinstance(said, list):  # another kind of frame is another body
-                said = said[len(said) - left :]
-        super().push(said, number)
+            if isinstance(content, list):  # a different type means a different body
+                content = content[len(content) - facts_left :]
+        super().push(content, number)
 
     def check_complete(self) -> None:
-        """Check that the body, now read to its end, holds all frames applied before; raises KeyReuse."""
-        if self.error is None and (self._known or self._begun is not None):
+        """Check, at its end, that the body holds all frames applied before; raises KeyReuse."""
+        if self.error is None and (self._frames_to_skip or self._partial_facts is not None):
             self.error = KeyReuse("The body is shorter than what was applied before under this Idempotency-Key.")
         if isinstance(self.error, KeyReuse):
             raise self.error
@@ -72,44 +75,49 @@ class KeyedStream(Stream):
 
     # ------------------------------------------------------------ on the writer's thread
 
-    def _heard_of(self, tx: Transaction, memory: RunMemory) -> None:
-        super()._heard_of(tx, memory)
-        if self._undecided:  # a process ended while plug-ins were asked about them
-            for ordinal in sorted(self.touched):
+    def _apply_plugin_results(self, tx: Transaction, memory: RunMemory) -> None:
+        super()._apply_plugin_results(tx, memory)
+        if self._has_undecided:  # a process ended while plug-ins were consulted about them
+            for ordinal in sorted(self.touched_calls):
                 card = memory.board.cards.get(ordinal)
-                open_call = card is not None and card.has_input and not (card.hard or card.soft or card.removed)
-                if card is not None and open_call and card.decision is None and (self.mode == "gate" or card.gated):
-                    self._judge(tx, memory, card, tx.now)
+                if card is not None and self._needs_decision(card):
+                    self._evaluate(tx, memory, card, tx.now)
 
-    def _tell_all(self, tx: Transaction, memory: RunMemory) -> None:
-        super()._tell_all(tx, memory)
-        if self._taken or self._decisions:
-            counted, left, digest = self._progress()
-            self._key.count(tx, self._part(), frames=counted, facts_left=left, digest=digest, run=self.run_name)
+    def _needs_decision(self, card: Card) -> bool:
+        is_open = card.has_input and not (card.hard or card.soft or card.removed)
+        return is_open and card.decision is None and (self.mode == "gate" or card.gated)
 
-    def _progress(self) -> tuple[int, int | None, str]:
-        """Return how far the receipt is after this commit: whole frames, facts left of the next one, and the digest."""
-        if not self._taken:
-            return self._counted, self._left, self._digest
-        done, left = len(self._taken) - len(self._rest), None
-        if self._rest:
-            waits = self._rest[0] is self._taken[done]  # as it was taken: nothing of it was told now
-            left = self._left if waits else len(self._rest[0][0])
-        last = done - (left is None)
-        return self._counted + done, left, self._key.marks[last] if last >= 0 else self._digest
+    def _record_batch(self, tx: Transaction, memory: RunMemory) -> None:
+        super()._record_batch(tx, memory)
+        if self._batch or self._decisions:
+            counted, facts_left, digest = self._get_progress()
+            self._key.count(
+                tx, self._build_part(), frames=counted, facts_left=facts_left, digest=digest, run=self.run_name
+            )
 
-    def _part(self) -> dict[str, Any]:
+    def _get_progress(self) -> tuple[int, int | None, str]:
+        """Return the receipt's state after this commit: whole frames, facts left of the next one, and the digest."""
+        if not self._batch:
+            return self._counted, self._facts_left, self._digest
+        whole, facts_left = len(self._batch) - len(self._deferred), None
+        if self._deferred:
+            is_unchanged = self._deferred[0] is self._batch[whole]  # no fact of it was recorded now
+            facts_left = self._facts_left if is_unchanged else len(self._deferred[0][0])
+        last = whole - (facts_left is None)
+        return self._counted + whole, facts_left, self._key.marks[last] if last >= 0 else self._digest
+
+    def _build_part(self) -> dict[str, Any]:
         part = {
-            "touched": sorted(self._touching - self.touched), "decisions": self._decisions, "asked": self._asked,
-            "refused": self._refused,
+            "touched": sorted(self._batch_calls - self.touched_calls), "decisions": self._decisions,
+            "asked": self._approvals, "refused": self._refused_frames,
         }  # fmt: skip
         return {name: value for name, value in part.items() if value}
 
     def finish(self, error: Exception | None) -> None:
         """See group_commit.Work."""
-        if error is None and self._applied:
-            counted, self._left, self._digest = self._progress()
+        if error is None and self._is_applied:
+            counted, self._facts_left, self._digest = self._get_progress()
             for _ in range(counted - self._counted):
                 self._key.marks.popleft()
-            self._counted, self._undecided = counted, False
+            self._counted, self._has_undecided = counted, False
         super().finish(error)

@@ -48,7 +48,7 @@ class AgentSocket(AsyncConsumer):
         scheduler.start()
         self._receive, self._to_client = receive, send
         self._outbox: list[dict[str, Any]] = []
-        self._ack: gate.Committed | None = None
+        self._ack: gate.CommitReport | None = None
         self._acked = 0
         self._something, self._sent = asyncio.Event(), asyncio.Event()
         self._end: Problem | None = None
@@ -148,7 +148,7 @@ class AgentSocket(AsyncConsumer):
     def _opened(self, stream: gate.Stream) -> None:
         self._connection.sends(stream)
 
-    def _committed(self, told: gate.Committed) -> None:
+    def _committed(self, told: gate.CommitReport) -> None:
         """After each commit: one cumulative ack, and what was decided in it. The first one starts the replies.
 
         A commit of a lease alone, which is no frame, is not acked: nobody shall take it for their frame's.

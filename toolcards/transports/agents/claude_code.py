@@ -180,9 +180,9 @@ async def _write(hook: HookInput, text: str) -> tuple[list[dict[str, Any]], list
         stream.patience = hook.limit
         connection.sends(stream)
 
-    def committed(told: gate.Committed) -> None:
+    def committed(told: gate.CommitReport) -> None:
         decisions.extend(told.decisions)
-        asked.extend(told.asked)
+        asked.extend(told.approvals)
 
     intake = Intake(
         hook.caller, ADAPTERS["claude-code"], run=hook.run, agent=hook.agent, mode="gate", channel="hook",

@@ -94,7 +94,7 @@ class Intake:
         mode: str,
         channel: str,
         on_open: Callable[[gate.Stream], None] = lambda stream: None,
-        on_commit: Callable[[gate.Committed], None] | None = None,
+        on_commit: Callable[[gate.CommitReport], None] | None = None,
         on_failure: Callable[[Exception], None] | None = None,
     ) -> None:
         self.caller, self.adapter, self.run, self.mode = caller, adapter, run, mode
@@ -151,7 +151,7 @@ class Intake:
             self.stream.push([])
         return bad
 
-    def _committed(self, told: gate.Committed) -> None:
+    def _committed(self, told: gate.CommitReport) -> None:
         """Count what the gate refused after we had taken it in; then tell whom it concerns."""
         if told.refused:
             self.accepted -= told.refused

@@ -170,9 +170,9 @@ class IngestConsumer(AsyncConsumer):
         named = ("protocol", "run", "agent", "mode", "answers")
         return await keyed_bodies.process_once(caller, key, {name: given.get(name, "") for name in named}, work)
 
-    def _committed(self, told: gate.Committed) -> None:
+    def _committed(self, told: gate.CommitReport) -> None:
         self._decisions.extend(told.decisions)
-        self._asked_here.extend(told.asked)
+        self._asked_here.extend(told.approvals)
 
     # ------------------------------------------------------------ one body
 
@@ -184,7 +184,7 @@ class IngestConsumer(AsyncConsumer):
             if not (intake.accepted or intake.skipped):
                 self._refuse_all(intake)
             stream = intake.stream or intake.open()
-            stream.shared = not connection.is_alone
+            stream.is_shared = not connection.is_alone
             intake.end()
             await stream.wait_until_committed()
             # A whole stream may rest for days until somebody answers what it asked.
@@ -228,7 +228,7 @@ class IngestConsumer(AsyncConsumer):
     async def _said(self, intake: Intake, since: float) -> dict[str, Any]:
         stream = intake.stream
         assert stream is not None
-        calls, anomalies = await _alist_touched_calls(stream.run_pk, sorted(stream.touched), since)
+        calls, anomalies = await _alist_touched_calls(stream.run_pk, sorted(stream.touched_calls), since)
         said: dict[str, Any] = {
             "run": intake.run, "accepted": intake.accepted, "skipped": intake.skipped, "refused": intake.refused,
             "anomalies": anomalies, "seq": stream.seq, "calls": calls,

@@ -45,7 +45,7 @@ class KeyedIntake(Intake):
 
     def _open_stream(self, source: Any, run: str, **options: Any) -> gate.Stream:
         stream = gate.open_keyed_stream(self._key, source, run, **options)
-        self._committed(stream.earlier)
+        self._committed(stream.earlier_report)
         return stream
 
 

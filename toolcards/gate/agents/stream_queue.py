@@ -1,0 +1,232 @@
+"""The queue of one agent connection: frames wait here for the next group commit.
+
+Frames are pushed on the event loop that reads the connection, and taken in batches on the writer's thread. A stream
+with a call that plug-ins must see first is on hold at that frame until they have answered; other streams go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from toolcards.core.calls import facts as f
+from toolcards.core.calls.facts import InputPiece
+from toolcards.core.runs.sequence_set import SequenceNumber
+from toolcards.core.runs.skipped_frames import SkippedFrame
+from toolcards.gate.decisions import plugins
+from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
+from toolcards.gate.writer import group_commit
+from toolcards.gate.writer.transaction import Transaction
+from toolcards.models import Source
+
+MAX_BATCH = 1_000  # frames of one stream in one commit; limits how long other streams wait for their acks
+MAX_ON_HOLD = 500  # frames that a stream on hold accepts before its connection is no longer read
+
+
+@dataclass(frozen=True, slots=True)
+class CommitReport:
+    """What a commit wrote for a stream. `frames`: number of frames committed so far, including skipped ones."""
+
+    seq: int
+    frames: int
+    decisions: list[dict[str, Any]] = field(default_factory=list)
+    approvals: list[dict[str, str]] = field(default_factory=list)  # opened by the agent, and can be answered here
+    refused: int = 0  # frames whose sequence numbers have too many gaps
+
+
+# What a frame brings (facts, one piece of input, or the mark of an unknown kind), the time of arrival in epoch seconds,
+# and the sender's sequence number (0 for none). A plain tuple, because a busy server makes ten thousand a second.
+Frame: TypeAlias = tuple[list[Any] | InputPiece | SkippedFrame, float, SequenceNumber]
+
+
+class StreamQueue:
+    """The queue of one connection. Create it on the event loop that reads the connection.
+
+    `patience`: seconds that the agent waits for a decision, 0 for no limit. `on_commit` and `on_failure` are called on
+    the event loop, after each commit and after the first failure.
+    """
+
+    urgent = False
+
+    def __init__(
+        self,
+        source: Source,
+        run: str,
+        *,
+        protocol: str,
+        agent: str = "",
+        mode: str = "observe",
+        channel: str = "none",
+        patience: float = 0.0,
+        on_commit: Callable[[CommitReport], None] | None = None,
+        on_failure: Callable[[Exception], None] | None = None,
+    ) -> None:
+        self.source, self.run_name, self.protocol, self.agent = source, run, protocol, agent
+        self.mode, self.channel, self.patience = mode, channel, patience
+        self.run_pk = 0
+        self.seq = 0
+        self.is_shared = False  # another connection of this process sends the same run
+        self.touched_calls: set[int] = set()  # ordinals of the calls in committed frames
+        self.error: Exception | None = None  # once set, no more frames are accepted: those without an ack are lost
+        self._on_commit, self._on_failure = on_commit, on_failure
+        self._loop = asyncio.get_running_loop()
+        self._pending: deque[Frame] = deque()
+        self._leases: deque[float] = deque()  # seconds, not yet committed; the last one counts
+        self._is_on_hold = self._is_queued = False
+        self._queue_lock = threading.Lock()
+        self._pushed_frames = self._committed_frames = 0
+        self._progress = asyncio.Event()
+        # The current commit:
+        self._is_applied = False  # it writes this stream, which is not on hold
+        self._batch: list[Frame] = []
+        self._batch_leases = 0
+        self._batch_calls: set[int] = set()
+        self._deferred: list[Frame] = []  # the end of the batch, behind a call that plug-ins must see first
+        self._inquiries: list[PluginInquiry] = []
+        self._plugin_results: list[PluginResult] = []
+        self._decisions: list[dict[str, Any]] = []
+        self._approvals: list[dict[str, str]] = []
+        self._refused_frames = 0
+
+    # ------------------------------------------------------------ on the event loop
+
+    def push(self, content: list[Any] | InputPiece | SkippedFrame, number: SequenceNumber = 0) -> None:
+        """Queue one frame and return at once."""
+        if self.error is not None:
+            return
+        if type(content) is list and len(content) == 1 and type(content[0]) is f.InputDelta:
+            content = (content[0].call_id, content[0].text)
+        self._pending.append((content, time.time(), number))
+        self._pushed_frames += 1
+        group_commit.WRITER.frames_received += 1
+        if not self._is_queued:
+            self._enqueue()
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether too many frames are pending; call `wait_for_room` before reading more."""
+        return group_commit.WRITER.is_full or (self._is_on_hold and len(self._pending) > MAX_ON_HOLD)
+
+    async def wait_for_room(self) -> None:
+        """Wait while too many frames are pending, which slows a flooding agent down."""
+        while self.is_full:  # noqa: ASYNC110 - a thread empties it, and setting an event of this loop is expensive
+            await asyncio.sleep(0.005)
+
+    async def wait_until_committed(self) -> None:
+        """Wait until all frames pushed so far are committed; raises the error that prevented it."""
+        goal = self._pushed_frames
+        while self._is_behind(goal):
+            self._progress.clear()
+            if self._is_behind(goal):
+                await self._progress.wait()
+        if self.error is not None:
+            raise self.error
+
+    def renew_lease(self, lease: float) -> None:
+        """Keep the run alive: without another sign of its agent within `lease` seconds it counts as lost."""
+        if self.error is None:
+            self._leases.append(lease)
+            self._enqueue()
+
+    def _is_behind(self, goal: int) -> bool:
+        return self.error is None and (self._committed_frames < goal or bool(self._leases))
+
+    def _enqueue(self) -> None:
+        """Join the writer's queue unless already in it. A stream on hold joins when the plug-ins have answered."""
+        with self._queue_lock:
+            if self._is_queued or self._is_on_hold:
+                return
+            self._is_queued = True
+        group_commit.WRITER.enqueue(self)
+
+    # ------------------------------------------------------------ on the writer's thread
+
+    def run_keys(self) -> Iterable[tuple[int, str]]:
+        """See group_commit.Work."""
+        return [(self.source.pk, self.run_name)]
+
+    def mark_dequeued(self) -> None:
+        """See group_commit.Work. Not part of `apply`, which a failing batch repeats: it would be queued twice."""
+        with self._queue_lock:
+            self._is_queued = False
+
+    def apply(self, tx: Transaction) -> None:
+        """See group_commit.Work."""
+        self._is_applied = not self._is_on_hold
+        if not self._is_applied:
+            return
+        pending, room = self._pending, MAX_BATCH - len(self._batch)
+        self._batch += [pending.popleft() for _ in range(min(len(pending), room))]
+        self._batch_leases, self._batch_calls, self._refused_frames = len(self._leases), set(), 0
+        self._decisions, self._approvals, self._inquiries, self._deferred = [], [], [], []
+        if self.error is not None:  # an earlier frame was lost, and these must not be written after the gap
+            raise self.error
+        self._write(tx)
+
+    def _write(self, tx: Transaction) -> None:
+        """Write the batch and its leases."""
+        raise NotImplementedError
+
+    def finish(self, error: Exception | None) -> None:
+        """See group_commit.Work."""
+        if error is None and not self._is_applied:  # on hold; new frames wait for the plug-ins
+            return
+        batch, self._batch = self._batch, []
+        deferred = self._deferred if error is None else []
+        committed = len(batch) - len(deferred)
+        group_commit.WRITER.frames_committed += committed
+        if error is not None:
+            self._drop_pending(error)
+        else:
+            self._committed_frames += committed
+            self.touched_calls |= self._batch_calls
+            self._plugin_results = []
+            self._pending.extendleft(reversed(deferred))
+            for _ in range(self._batch_leases):
+                self._leases.popleft()
+        report = CommitReport(self.seq, self._committed_frames, self._decisions, self._approvals, self._refused_frames)
+        if error is None and self._inquiries:
+            self._consult_plugins()
+        elif self._pending or self._leases:
+            self._enqueue()
+        with contextlib.suppress(RuntimeError):  # the event loop has closed, so no one waits any longer
+            self._loop.call_soon_threadsafe(self._notify, report)
+
+    def _drop_pending(self, error: Exception) -> None:
+        """Stop the stream; queued again, it would fail forever."""
+        self.error = error
+        self._leases.clear()
+        group_commit.WRITER.frames_committed += len(self._pending)
+        self._pending.clear()
+
+    def _consult_plugins(self) -> None:
+        """Put the stream on hold until the plug-ins have answered all inquiries."""
+        with self._queue_lock:
+            self._is_on_hold = True
+        futures = [plugins.start_inquiry(inquiry) for inquiry in self._inquiries]
+        unanswered = threading.Semaphore(len(futures) - 1)
+
+        def resume(_: Future[PluginResult]) -> None:
+            if unanswered.acquire(blocking=False):
+                return
+            self._plugin_results = [future.result() for future in futures]
+            with self._queue_lock:
+                self._is_on_hold = False
+            self._enqueue()
+
+        for future in futures:
+            future.add_done_callback(resume)
+
+    def _notify(self, report: CommitReport) -> None:
+        self._progress.set()
+        if self.error is None and self._on_commit is not None:
+            self._on_commit(report)
+        elif self.error is not None and self._on_failure is not None:
+            self._on_failure(self.error)
