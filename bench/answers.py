@@ -172,9 +172,9 @@ def _deciding(matches: list[dict[str, object]]) -> float:
     """Return the median seconds that one decision takes under asking rules with these conditions."""
     from toolcards.core.policy.decision import decide
     from toolcards.core.policy.language.document import parse
-    from toolcards.core.policy.request import Question
+    from toolcards.core.policy.request import PolicyRequest
 
-    question = Question.of("bash", input={"command": "git push origin main --tags"}, agent_path=("bench",))
+    question = PolicyRequest.for_tool("bash", input={"command": "git push origin main --tags"}, agent_path=("bench",))
     rules = [{"id": f"rule-{number}", "effect": "ask", "match": match} for number, match in enumerate(matches)]
     policy = parse({"v": 1, "default": "allow", "rules": rules})
     decide(policy, question)

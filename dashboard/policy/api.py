@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from dashboard.accounts.access import EDIT_POLICY, api, body_of, fault
 from toolcards import gate
 from toolcards.client.common.canonical_json import digest
-from toolcards.core.policy.decision import Decision
+from toolcards.core.policy.decision import PolicyDecision
 from toolcards.core.policy.language.document import Finding, PolicyError
 from toolcards.gate import VersionConflict, policy_store
 from toolcards.models import PolicyVersion
@@ -122,7 +122,7 @@ def _serialize_version(version: PolicyVersion) -> dict[str, Any]:
     }
 
 
-def serialize_decision(decision: Decision) -> dict[str, Any]:
+def serialize_decision(decision: PolicyDecision) -> dict[str, Any]:
     """Return a decision as programs read it."""
     return {
         "decision": str(decision.effect),

@@ -9,7 +9,7 @@ from typing import Any
 
 from toolcards.audit.trail import redactor
 from toolcards.client.common import tool_kinds
-from toolcards.core.policy.decision import Decision, Policy, Question, decide
+from toolcards.core.policy.decision import PolicyDecision, PolicyRequest, RuleSet, decide
 from toolcards.gate.decisions import tool_register
 from toolcards.models import SeenTool, ToolCall
 
@@ -23,9 +23,9 @@ def build_request(
     run: str = "",
     at: float = 0.0,
     has: bool = True,
-) -> Question:
+) -> PolicyRequest:
     """Return the question that such a call would be."""
-    return Question.of(
+    return PolicyRequest.for_tool(
         tool,
         source=source,
         agent_path=tuple(agent),
@@ -90,7 +90,7 @@ class RuleTrial:
 class Trial:
     """The verdict on one call: the rules behind it, those that matched and lost, and the one that nearly matched."""
 
-    decision: Decision
+    decision: PolicyDecision
     winners: list[RuleTrial] = field(default_factory=list)
     lost: list[RuleTrial] = field(default_factory=list)
     watching: list[RuleTrial] = field(default_factory=list)
@@ -102,7 +102,7 @@ class Trial:
         return str(self.decision.effect)
 
 
-def try_call(policy: Policy, question: Question) -> Trial:
+def try_call(policy: RuleSet, question: PolicyRequest) -> Trial:
     """Return what the policy says of the call, and why."""
     decision = decide(policy, question, explain=True)
     sentences = {rule.id: rule.sentence for rule in policy.rules}

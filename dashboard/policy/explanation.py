@@ -8,7 +8,7 @@ from dashboard.cards import labels
 from dashboard.policy import dry_run
 from dashboard.policy.simulation.past_calls import request_for_call
 from toolcards.core.calls.card import Card
-from toolcards.core.policy.decision import Policy, decide
+from toolcards.core.policy.decision import RuleSet, decide
 from toolcards.gate import policy_store
 from toolcards.models import PolicyVersion, ToolCall
 
@@ -70,7 +70,7 @@ def explain(call: ToolCall) -> Explanation:
     )
 
 
-def _load_policy(version: PolicyVersion | None) -> Policy | None:
+def _load_policy(version: PolicyVersion | None) -> RuleSet | None:
     """Return the version's policy; None without one, or where it cannot be read, which the policy page says."""
     try:
         return policy_store.compile_version(version) if version else None
@@ -93,7 +93,7 @@ def _describe_actor(card: Card) -> str:
     return labels.describe_actor(actor or (card.decision.by if card.decision else None))
 
 
-def _list_removals(policy: Policy, call: ToolCall, card: Card) -> list[RuleRemoval]:
+def _list_removals(policy: RuleSet, call: ToolCall, card: Card) -> list[RuleRemoval]:
     question = request_for_call(call, card)
     decision = decide(policy, question)
     removals = []

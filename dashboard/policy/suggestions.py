@@ -15,7 +15,7 @@ from dashboard.policy.simulation.past_calls import Span, iterate_past_calls
 from toolcards.audit.trail import redactor
 from toolcards.client.common import tool_kinds
 from toolcards.core.calls.card import Card
-from toolcards.core.policy.decision import Policy, decide
+from toolcards.core.policy.decision import RuleSet, decide
 from toolcards.core.policy.language import document as documents
 from toolcards.core.policy.language.document import PolicyError
 from toolcards.core.policy.matching.hosts import parsed_url
@@ -192,7 +192,7 @@ def count_matches(suggestions: list[Suggestion], agent: str, run: str) -> Counte
     return CountedSuggestions(counts, examined, partial)
 
 
-def _build_monitor_policy(suggestions: list[Suggestion]) -> Policy:
+def _build_monitor_policy(suggestions: list[Suggestion]) -> RuleSet:
     """Return each rung as an allow that only watches: doubt is no match. What a command begins with is asked apart."""
     matches = [
         (rung.name, {key: value for key, value in rung.match.items() if not _is_command_suggestion(rung, key)})

@@ -13,7 +13,7 @@ from django.db.models import Max
 
 from toolcards.client.common.canonical_json import digest
 from toolcards.core.calls.facts import PolicyDecided
-from toolcards.core.policy.decision import Policy
+from toolcards.core.policy.decision import RuleSet
 from toolcards.core.policy.language import document as documents
 from toolcards.core.policy.language.diff import Difference, differences
 from toolcards.core.policy.language.document import Finding, PolicyError
@@ -81,7 +81,7 @@ class DraftReview:
     changes: list[Difference]
     warnings: list[Finding]
     refusals: list[Finding]
-    policy: Policy | None
+    policy: RuleSet | None
 
     @property
     def named_warnings(self) -> list[tuple[str, Finding]]:
@@ -101,7 +101,7 @@ def group_by_effect(rows: list[RuleRow]) -> list[EffectGroup]:
     return [EffectGroup(effect, title, [row for row in rows if row.effect == effect]) for effect, title in TITLES]
 
 
-def build_rows(policy: Policy, hits: RuleHits) -> list[RuleRow]:
+def build_rows(policy: RuleSet, hits: RuleHits) -> list[RuleRow]:
     """Return the rows of a policy."""
     return [_build_row(rule, hits) for rule in policy.rules]
 

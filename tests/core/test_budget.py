@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.core.test_policy_laws import documents, named, questions
 from toolcards.core.policy import evaluation_context
-from toolcards.core.policy.decision import Effect, Question, decide
+from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.matching.matchers import MATCHERS
 
@@ -52,7 +52,7 @@ def test_the_core_has_no_clock_and_no_chance(package):
 @pytest.mark.parametrize("name", ["zz", "aa", "f"])
 def test_a_large_list_takes_no_deny_rule_out_of_force(name):
     rules = policy([*RULES, NEVER], [*(f"f{n}" for n in range(12)), name], default="deny")
-    decision = decide(rules, Question.of("files", input=MANY))
+    decision = decide(rules, PolicyRequest.for_tool("files", input=MANY))
     assert (decision.effect, decision.code, decision.rule) == (Effect.DENY, "rule_denied", name)
 
 
@@ -63,14 +63,14 @@ def test_the_largest_input_is_judged_completely_by_an_ordinary_policy(op):
     value = values.get(op, "/none")
     rules = [{"effect": "deny", "match": {"args": [{"path": "/a/*", "op": op, "value": value, "quant": "all"}]}}] * 12
     largest = {"a": ["http://x.example/" + "y" * 8] * 9_990}
-    decision = decide(policy(rules, map(str, range(12))), Question.of("t", input=largest))
+    decision = decide(policy(rules, map(str, range(12))), PolicyRequest.for_tool("t", input=largest))
     assert decision.complete and decision.code != "over_budget"
 
 
 def test_a_text_costs_by_its_length():
     rule = policy([{"effect": "deny", "match": {"args": [{"path": "/t", "op": "re2", "value": "x*"}]}}], "r")
-    cheap = Question.of("t", input={"t": "y" * evaluation_context.CHARACTERS})
-    dear = Question.of("t", input={"t": "y" * evaluation_context.CHARACTERS * 100})
+    cheap = PolicyRequest.for_tool("t", input={"t": "y" * evaluation_context.CHARACTERS})
+    dear = PolicyRequest.for_tool("t", input={"t": "y" * evaluation_context.CHARACTERS * 100})
     assert decide(rule, cheap, limit=20).code == "default" and decide(rule, dear, limit=20).code == "over_budget"
 
 
@@ -88,10 +88,10 @@ UNFINISHED = [
 @pytest.mark.parametrize(("effect", "default", "more", "expected"), UNFINISHED)
 def test_what_cannot_be_finished_is_denied_or_asked(effect, default, more, expected):
     rules = parse({"default": default, "rules": [{"effect": effect, "match": SLOW}]})
-    decision = decide(rules, Question.of("files", input=MANY), limit=2_000)
+    decision = decide(rules, PolicyRequest.for_tool("files", input=MANY), limit=2_000)
     assert (decision.effect, decision.code, decision.complete) == (expected, "over_budget", False)
     assert decision.reason and not decision.liftable and (decision.ask is None) == (expected is not Effect.ASK)
-    headless = decide(rules, Question.of("files", input=MANY, can_wait=False), limit=2_000)
+    headless = decide(rules, PolicyRequest.for_tool("files", input=MANY, can_wait=False), limit=2_000)
     assert headless.effect is Effect.DENY and not headless.liftable
 
 
@@ -101,7 +101,7 @@ def test_a_question_left_unfinished_has_the_terms_of_every_rule_that_could_have_
         {"effect": "ask", "match": {"tool": ["files"]}, "ask": TERMS, "severity": "high"},
     ]
     for order in (rules, rules[::-1]):
-        terms = decide(policy(order, "ab"), Question.of("files", input=MANY), limit=2_000).ask
+        terms = decide(policy(order, "ab"), PolicyRequest.for_tool("files", input=MANY), limit=2_000).ask
         assert (terms.quorum, terms.approvers, terms.reauth, terms.grants) == (2, (("group:sre",),), True, ("once",))
         assert terms.severity == "high"
 
@@ -109,7 +109,7 @@ def test_a_question_left_unfinished_has_the_terms_of_every_rule_that_could_have_
 def test_a_complete_denial_and_question_stand_though_milder_rules_are_left():
     for effect, code in (("deny", "rule_denied"), ("ask", "rule_asks")):
         rules = policy([{"effect": "allow", "match": SLOW}, {"effect": effect, "match": {"tool": ["files"]}}], "ab")
-        decision = decide(rules, Question.of("files", input=MANY), limit=2_000)
+        decision = decide(rules, PolicyRequest.for_tool("files", input=MANY), limit=2_000)
         assert (decision.effect, decision.code, decision.complete) == (effect, code, True)
 
 
@@ -117,7 +117,7 @@ def test_which_deny_came_first_is_nothing_to_a_stage_that_was_broken_off():
     rules = [{"effect": "deny", "match": {"tool": ["files"]} | more} for more in (SLOW, {})]
     for order in (rules, rules[::-1]):
         for names in ("ab", "ba"):
-            decision = decide(policy(order, names), Question.of("files", input=MANY), limit=2_000)
+            decision = decide(policy(order, names), PolicyRequest.for_tool("files", input=MANY), limit=2_000)
             assert (decision.effect, decision.code, decision.rules) == (Effect.DENY, "over_budget", ())
 
 
@@ -125,7 +125,7 @@ def test_rules_that_only_watch_decide_nothing_by_being_slow():
     rules = policy(
         [{"effect": "deny", "mode": "monitor", "match": SLOW}, {"effect": "allow", "match": {"tool": ["files"]}}], "ab"
     )
-    decision = decide(rules, Question.of("files", input=MANY), limit=2_000)
+    decision = decide(rules, PolicyRequest.for_tool("files", input=MANY), limit=2_000)
     assert (decision.effect, decision.code, decision.would) == (Effect.ALLOW, "rule_allowed", ())
 
 
@@ -161,11 +161,11 @@ def test_names_and_order_of_rules_are_nothing_to_the_answer(document, question, 
 ELSEWHERE = """
 import json, sys
 from toolcards.core.policy.language.document import parse
-from toolcards.core.policy.decision import Question, decide
+from toolcards.core.policy.decision import PolicyRequest, decide
 document, questions = json.load(sys.stdin)
 policy = parse(document)
 print([(str(d.effect), d.code, d.rules) for q in questions for n in range(1, 400, 7)
-       for d in [decide(policy, Question.of("files", input=q), limit=n)]])
+       for d in [decide(policy, PolicyRequest.for_tool("files", input=q), limit=n)]])
 """
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcards.core.policy.decision import Effect, Question, decide
+from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.shell.script import read_line
 
@@ -33,7 +33,7 @@ DENY_RM = policy("deny", "rm", default="allow")
 
 
 def said(rules, command, tool="Bash"):
-    return decide(rules, Question.of(tool, input={"command": command}))
+    return decide(rules, PolicyRequest.for_tool(tool, input={"command": command}))
 
 
 ATTACKS = [

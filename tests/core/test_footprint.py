@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.core.test_policy_laws import documents, named, questions
-from toolcards.core.policy.decision import Question, decide
-from toolcards.core.policy.equivalence import LARGEST, footprint
+from toolcards.core.policy.decision import PolicyRequest, decide
+from toolcards.core.policy.equivalence import MAX_CHARACTERS, collect_criteria
 from toolcards.core.policy.language.document import parse
 
 
@@ -22,7 +22,7 @@ from toolcards.core.policy.language.document import parse
 def test_calls_with_the_same_footprint_are_answered_alike(document, question, other, part):
     policy = parse(named(document))
     changed = replace(question, **{part: getattr(other, part)})
-    looks_at = footprint(policy.rules)
+    looks_at = collect_criteria(policy.rules)
     if looks_at.key(question) == looks_at.key(changed):
         assert decide(policy, question) == decide(policy, changed)
 
@@ -51,16 +51,19 @@ def arg(op, value, path="/n"):
     ],
 )
 def test_what_is_looked_at_tells_calls_apart(looked_at, one, other):
-    looks_at, question = footprint(looked_at), Question("Bash", input={})
+    looks_at, question = collect_criteria(looked_at), PolicyRequest("Bash", input={})
     assert looks_at.key(replace(question, **one)) != looks_at.key(replace(question, **other))
 
 
 def test_what_nobody_looks_at_does_not():
-    looks_at = footprint(arg("cmd", "ls", "/command"))
-    one = Question("Bash", input={"command": "ls", "why": "a"}, run="r1", now=1.0)
-    other = Question("Bash", input={"command": "ls", "why": "b"}, run="r2", now=2.0)
+    looks_at = collect_criteria(arg("cmd", "ls", "/command"))
+    one = PolicyRequest("Bash", input={"command": "ls", "why": "a"}, run="r1", now=1.0)
+    other = PolicyRequest("Bash", input={"command": "ls", "why": "b"}, run="r2", now=2.0)
     assert looks_at.key(one) == looks_at.key(other)
 
 
 def test_long_texts_are_not_kept_for_comparing():
-    assert footprint(arg("exists", None)).key(Question("Bash", input={"n": "x" * (LARGEST + 1)})) is None
+    assert (
+        collect_criteria(arg("exists", None)).key(PolicyRequest("Bash", input={"n": "x" * (MAX_CHARACTERS + 1)}))
+        is None
+    )

@@ -4,10 +4,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.core.test_policy_laws import documents, named, questions
-from toolcards.core.policy.decision import Question, decide
-from toolcards.core.policy.evaluation_context import Asked
+from toolcards.core.policy.decision import PolicyRequest, decide
+from toolcards.core.policy.evaluation_context import EvaluationContext
 from toolcards.core.policy.language.document import parse as compiled
-from toolcards.core.policy.rule import truths
+from toolcards.core.policy.rule import evaluate_parts
 from toolcards.core.policy.shell.command_prefix import read_words
 from toolcards.core.policy.shell.rule_operands import WantedCommands
 from toolcards.core.policy.shell.script import read_line
@@ -49,7 +49,9 @@ about_commands = st.fixed_dictionaries(
 inputs = st.fixed_dictionaries(
     {}, optional={"command": lines | argv, "other": lines, "list": st.lists(lines, max_size=2)}
 )
-calls = st.builds(Question.of, st.sampled_from(["Bash", "Edit"]), input=inputs, agent_path=st.just(("boss", "sub")))
+calls = st.builds(
+    PolicyRequest.for_tool, st.sampled_from(["Bash", "Edit"]), input=inputs, agent_path=st.just(("boss", "sub"))
+)
 
 
 class Everything:
@@ -58,7 +60,7 @@ class Everything:
     def __init__(self, rules):
         self.rules = rules
 
-    def of(self, asked):
+    def find_candidates(self, context):
         return self.rules
 
 
@@ -86,10 +88,12 @@ def test_all_rules_answer_as_if_each_were_asked(document, question):
 def test_no_rule_that_matches_is_missing(more, command):
     said = [{"path": "/command", "op": "cmd", "value": value} for value in [*NAMED, *more]]
     rules = [{"effect": "ask", "match": {"args": [one]}} for one in said]
-    policy, question = compiled(named({"rules": rules})), Question.of("Bash", input={"command": command})
-    could = {rule.id for rule in policy.candidates(Asked(question))}
+    policy, question = compiled(named({"rules": rules})), PolicyRequest.for_tool("Bash", input={"command": command})
+    could = {rule.id for rule in policy.candidates(EvaluationContext(question))}
     assert could >= {
-        rule.id for rule in policy.rules if any(truth is not FALSE for truth in truths(rule, Asked(question)))
+        rule.id
+        for rule in policy.rules
+        if any(truth is not FALSE for truth in evaluate_parts(rule, EvaluationContext(question)))
     }
 
 
@@ -110,6 +114,6 @@ def test_a_call_meets_only_the_rules_whose_words_run():
     rules = [{"id": name, "effect": "ask", "match": {"args": [{"path": "/command", "op": "cmd", "value": value}]}}
              for name, value in words.items()]  # fmt: skip
     policy = compiled({"default": "allow", "rules": rules})
-    asked = Asked(Question.of("Bash", input={"command": "sudo git --no-pager push origin"}))
-    assert {rule.id for rule in policy.candidates(asked)} == {"push", "origin", "forced"}
-    assert decide(policy, asked.question).rules == ("origin", "push")
+    context = EvaluationContext(PolicyRequest.for_tool("Bash", input={"command": "sudo git --no-pager push origin"}))
+    assert {rule.id for rule in policy.candidates(context)} == {"push", "origin", "forced"}
+    assert decide(policy, context.request).rules == ("origin", "push")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.core.test_index import one_by_one
 from toolcards.client.common.lookalikes import skeleton
-from toolcards.core.policy.decision import Effect, Question, decide
+from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
 
 ALIKE = [
@@ -39,7 +39,7 @@ def says(effect, wanted, tool, **more):
     match = {("source" if name == "match_source" else name): value for name, value in match.items()}
     other = "allow" if effect != "allow" else "deny"
     policy = parse({"default": other, "rules": [{"effect": effect, "match": match}]})
-    return decide(policy, Question.of(tool, **more)).effect == effect
+    return decide(policy, PolicyRequest.for_tool(tool, **more)).effect == effect
 
 
 @pytest.mark.parametrize("tool", ALIKE + BESIDE)
@@ -70,9 +70,9 @@ def test_an_exception_of_a_strict_rule_is_spelled_and_one_of_an_allow_looks_alik
     strict = parse({"default": "allow", "rules": [{"effect": "deny", "unless": [{"tool": "ls"}]}]})
     mild = parse({"default": "deny", "rules": [{"effect": "allow", "unless": [{"tool": "rm"}]}]})
     for tool, spelled in (("ls", True), ("LS", False), ("ls ", False), ("mcp__x__ls", False)):
-        assert (decide(strict, Question.of(tool)).effect is Effect.ALLOW) == spelled
+        assert (decide(strict, PolicyRequest.for_tool(tool)).effect is Effect.ALLOW) == spelled
     for tool, passes in (("ls", True), ("rm", False), ("RM", False), ("r\u217f", False), ("mcp__x__rm", False)):
-        assert (decide(mild, Question.of(tool)).effect is Effect.ALLOW) == passes
+        assert (decide(mild, PolicyRequest.for_tool(tool)).effect is Effect.ALLOW) == passes
 
 
 def test_a_strict_rule_holds_for_servers_and_agents_that_look_alike():
@@ -83,7 +83,7 @@ def test_a_strict_rule_holds_for_servers_and_agents_that_look_alike():
         for effect, holds in (("deny", True), ("ask", True), ("allow", False)):
             other = "allow" if effect != "allow" else "deny"
             policy = parse({"default": other, "rules": [{"effect": effect, "match": {name: wanted}}]})
-            assert (decide(policy, Question.of("t", **call)).effect == effect) is holds, (name, effect)
+            assert (decide(policy, PolicyRequest.for_tool("t", **call)).effect == effect) is holds, (name, effect)
 
 
 def test_a_star_in_a_name_that_an_agent_sends_stands_for_nothing():
@@ -99,8 +99,8 @@ def test_a_name_of_any_length_is_judged_and_remembered_in_bounds():
                 "rules": [{"effect": "deny", "match": {"tool": ["bash", f"t{n}*"]}} for n in range(50)],
             }
         )
-        question = Question.of(name)
-        assert sum(map(len, question.names.alike)) <= 3 * len(name) + 100
+        question = PolicyRequest.for_tool(name)
+        assert sum(map(len, question.names.skeletons)) <= 3 * len(name) + 100
         assert (decide(policy, question).effect is Effect.DENY) == name.endswith("__bash")
 
 
@@ -129,7 +129,7 @@ rules = st.fixed_dictionaries(
 documents = st.fixed_dictionaries(
     {"default": st.sampled_from(["allow", "ask", "deny"]), "rules": st.lists(rules, max_size=6)}
 )
-questions = st.builds(Question.of, names, source=st.sampled_from(["", "builtin", "x", "X", "evil"]),
+questions = st.builds(PolicyRequest.for_tool, names, source=st.sampled_from(["", "builtin", "x", "X", "evil"]),
                       claimed=st.sampled_from(["", "execute", "read", "delete"]))  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from toolcards.client.common.canonical_json import digest
-from toolcards.core.policy.decision import AskTerms, Effect, Grant, Question, combine, decide
+from toolcards.core.policy.decision import AskTerms, Effect, PolicyGrant, PolicyRequest, combine, decide
 from toolcards.core.policy.language.document import parse, pattern
 from toolcards.core.policy.language.presets import PACKS
 
@@ -19,7 +19,7 @@ def policy(*rules, **more):
 
 def said(rules, tool="Bash", **more):
     options = {name: more.pop(name) for name in ("grants", "kill_switch", "eligible", "explain") if name in more}
-    return decide(rules, Question.of(tool, **{"now": NOON, "input": {}, **more}), **options)
+    return decide(rules, PolicyRequest.for_tool(tool, **{"now": NOON, "input": {}, **more}), **options)
 
 
 def rule(effect, match=None, **more):
@@ -55,7 +55,7 @@ def test_no_policy_and_broken_policies_deny():
     assert said(None).code == "gate_error"
     assert said("nonsense").code == "gate_error"
     assert said(policy(ASK), eligible=lambda terms: 1 // 0).code == "gate_error"
-    broken = decide(policy(rule("allow", {"when": {}})), Question("Bash", now=float("inf")))
+    broken = decide(policy(rule("allow", {"when": {}})), PolicyRequest("Bash", now=float("inf")))
     assert (broken.effect, broken.code, broken.by.kind) == ("deny", "gate_error", "gate_error")
 
 
@@ -97,9 +97,13 @@ def test_who_a_question_is_escalated_to_counts_for_the_list_of_that_rule_only():
     waits = {"approvers": ["ann"], "escalate": [{"after": "5m", "to": "bob"}]}
     later = {"approvers": ["ann"], "escalate": [{"after": "9m", "to": "bob"}]}
     alone = said(policy(rule("ask", ask=waits))).ask
-    assert not alone.may_answer({"bob"}) and alone.due(299) == () and alone.due(300) == ((300.0, "bob"),)
-    asked = replace(alone, escalated=alone.due(300))
-    assert asked.may_answer({"bob"}) and asked.may_answer({"ann"}) and asked.due(300) == ()
+    assert (
+        not alone.may_answer({"bob"})
+        and alone.find_due_escalations(299) == ()
+        and alone.find_due_escalations(300) == ((300.0, "bob"),)
+    )
+    asked = replace(alone, escalated=alone.find_due_escalations(300))
+    assert asked.may_answer({"bob"}) and asked.may_answer({"ann"}) and asked.find_due_escalations(300) == ()
     for other in ({"approvers": ["ann"]}, later, {"approvers": ["cid"]}):
         for pair in ((waits, other), (other, waits)):
             both = said(policy(*(rule("ask", ask=terms) for terms in pair))).ask
@@ -136,7 +140,8 @@ def test_a_question_that_no_rule_asks_has_the_defaults_terms_and_the_stricter_on
     ask = AskTerms(allow_requester=True, quorum=2)
     for head in ({"default": "ask"}, {"default": "allow", "unknown_tool": "ask"}):
         found = decide(
-            parse(head | {"default_ask": {"allow_requester": True, "quorum": 2}}), Question.of("Bash", known=False)
+            parse(head | {"default_ask": {"allow_requester": True, "quorum": 2}}),
+            PolicyRequest.for_tool("Bash", known=False),
         )
         assert (found.effect, found.ask) == (Effect.ASK, ask)
     document = {
@@ -144,7 +149,7 @@ def test_a_question_that_no_rule_asks_has_the_defaults_terms_and_the_stricter_on
         "default_ask": {"allow_requester": True, "quorum": 2},
         "rules": [{"effect": "ask"}],
     }
-    assert decide(parse(document), Question.of("Bash", known=False)).ask == AskTerms(quorum=2)
+    assert decide(parse(document), PolicyRequest.for_tool("Bash", known=False)).ask == AskTerms(quorum=2)
 
 
 def test_a_yes_in_advance_to_the_default_does_not_outlive_its_terms():
@@ -284,14 +289,14 @@ def test_tools_that_are_new_or_changed():
 
 
 def test_the_kind_is_ours():
-    assert Question.of("Bash").kind == "execute" and Question.of("delete_all").kind == "delete"
+    assert PolicyRequest.for_tool("Bash").kind == "execute" and PolicyRequest.for_tool("delete_all").kind == "delete"
 
 
 # ---------------------------------------------------------------- grants
 
 
 def grant(rules, name="r0", **more):
-    return Grant(
+    return PolicyGrant(
         **{
             "rule": name,
             "rule_sha256": rules.rule_sha256(name),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcards.core.policy.decision import Question, decide
+from toolcards.core.policy.decision import PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.shell.program_catalog import EFFECTS
 
@@ -30,7 +30,7 @@ def answer(rule, tool, arguments):
     effect, op, value = re.findall(r"`([^`]+)`", rule)
     match = {"tool": tool, "args": [{"path": "/command", "op": op, "value": value}]}
     policy = parse({"default": DEFAULTS[effect], "rules": [{"id": "r", "effect": effect, "match": match}]})
-    return decide(policy, Question.of(tool, input=arguments)).effect.value
+    return decide(policy, PolicyRequest.for_tool(tool, input=arguments)).effect.value
 
 
 COMMANDS = [row for name in ("commands", "effects", "neutral") for row in rows(name)]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from toolcards.client.common import tool_kinds
-from toolcards.core.policy.decision import Question, decide
+from toolcards.core.policy.decision import PolicyRequest, decide
 from toolcards.core.policy.evaluation_context import CHARACTERS, MAX_STEPS
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.language.presets import PACKS
@@ -45,13 +45,13 @@ def policies() -> dict[str, Any]:
 @pytest.mark.parametrize(("name", "cells"), list(tables("answers")))
 def test_an_example_is_answered_as_the_page_says(name: str, cells: list[str]) -> None:
     tool, given, answer, _ = spelled(cells[0]), json.loads(cells[1]), cells[2], cells[3]
-    question = Question.of(tool, input=given, known=tool_kinds.knows(tool))
+    question = PolicyRequest.for_tool(tool, input=given, known=tool_kinds.knows(tool))
     assert decide(parse(policies()[name]), question).effect == answer
 
 
 @pytest.mark.parametrize(("name", "cells"), list(tables("starter")))
 def test_a_starter_policy_answers_as_the_page_says(name: str, cells: list[str]) -> None:
-    question = Question.of(cells[0], input=json.loads(cells[1]), known=tool_kinds.knows(cells[0]))
+    question = PolicyRequest.for_tool(cells[0], input=json.loads(cells[1]), known=tool_kinds.knows(cells[0]))
     assert decide(parse(PACKS[name].document), question).effect == cells[2]
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcards.core.policy.decision import Effect, Grant, Question, combine, decide
+from toolcards.core.policy.decision import Effect, PolicyGrant, PolicyRequest, combine, decide
 from toolcards.core.policy.language.document import parse
 
 TOOLS = ["Bash", "Read", "git_push", "frob"]
@@ -77,7 +77,8 @@ inputs = st.fixed_dictionaries(
     },
 )  # fmt: skip
 questions = st.builds(
-    Question.of, st.sampled_from(TOOLS), input=inputs | st.sampled_from([None, "x", [], float("nan"), "\ud800"]),
+    PolicyRequest.for_tool, st.sampled_from(TOOLS),
+    input=inputs | st.sampled_from([None, "x", [], float("nan"), "\ud800"]),
     has_input=st.sampled_from([True, True, True, False]),
     agent_path=st.sampled_from([(), ("boss",), ("boss", "sub")]), env=st.sampled_from(["", "prod"]),
     now=st.sampled_from([0.0, 1.8e9]), known=st.booleans(),
@@ -171,7 +172,7 @@ def test_a_lower_layer_weakens_nothing_unless_it_may(upper, lower, question):
 def test_grants_never_touch_a_deny(document, question, any_input):
     policy = parse(named(document))
     names = [rule.id for rule in policy.rules] + ["default", "unknown_tool", "changed_tool"]
-    grants = [Grant(name, policy.rule_sha256(name), question.tool, any_input=True) for name in names]
+    grants = [PolicyGrant(name, policy.rule_sha256(name), question.tool, any_input=True) for name in names]
     before, after = decide(policy, question), decide(policy, question, grants=grants)
     if before.effect is not Effect.ASK:
         assert after == before

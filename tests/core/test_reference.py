@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.core.reference import STRICT, expected
-from toolcards.core.policy.decision import Question, decide
+from toolcards.core.policy.decision import PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
 
 TOOLS = ["bash", "Bash", "read", "frob", "BASH "]
@@ -49,14 +49,14 @@ calls = st.fixed_dictionaries({
 @settings(deadline=None, max_examples=1_000)
 @given(documents, calls, st.sampled_from([False, False, False, True]))
 def test_policy_is_what_its_documentation_says(document, call, kill_switch):
-    decision = decide(parse(document), Question.of(**call), kill_switch=kill_switch)
+    decision = decide(parse(document), PolicyRequest.for_tool(**call), kill_switch=kill_switch)
     assert (decision.effect, decision.code) == expected(document, call, kill_switch=kill_switch)
 
 
 @settings(deadline=None, max_examples=500)
 @given(documents, calls, st.integers(0, 40))
 def test_with_too_little_work_it_is_never_milder(document, call, limit):
-    decision = decide(parse(document), Question.of(**call), limit=limit)
+    decision = decide(parse(document), PolicyRequest.for_tool(**call), limit=limit)
     effect, code = expected(document, call)
     if decision.code != "over_budget":
         assert (decision.effect, decision.code) == (effect, code)

@@ -7,7 +7,7 @@ import pytest
 
 from toolcards.client.common import tool_kinds
 from toolcards.client.common.tool_kinds import DANGER, KINDS, kinds_of, knows
-from toolcards.core.policy.decision import Effect, Question, decide
+from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.language.presets import PACKS
 
@@ -144,7 +144,7 @@ CHANGES, LOOKINGS = list(rows(CHANGING)), list(rows(LOOKING))
 
 def effect(policy, tool, server="", **more):
     return decide(
-        POLICIES[policy], Question.of(tool, source=server, known=knows(tool, server), input={}, **more)
+        POLICIES[policy], PolicyRequest.for_tool(tool, source=server, known=knows(tool, server), input={}, **more)
     ).effect
 
 
@@ -234,7 +234,7 @@ def test_a_rule_that_denies_a_kind_holds_for_every_kind_that_a_tool_may_be():
         ("allow", "run_it", "", ["execute", "other"], "allow"), ("allow", "Bash", "", "execute", "allow"),
     ]:  # fmt: skip
         policy = parse({"default": "ask", "rules": [{"effect": effect_, "match": {"kind": kind}}]})
-        assert decide(policy, Question.of(tool, claimed=claimed)).effect == expected, (effect_, tool, kind)
+        assert decide(policy, PolicyRequest.for_tool(tool, claimed=claimed)).effect == expected, (effect_, tool, kind)
 
 
 def test_the_catalogue_is_in_order():
@@ -252,7 +252,7 @@ OTHER_TOOLS = "KillShell python_repl run_sql wget deploy send_mail browser_close
 def test_a_harmless_command_in_an_extra_argument_lets_no_other_tool_run(tool):
     assert kinds_of(tool)[0] == "execute"
     for key in ("command", "cmd", "commands", "CommandLine"):
-        assert decide(POLICIES["ask-on-writes"], Question.of(tool, input={key: "ls"})).effect is Effect.ASK
+        assert decide(POLICIES["ask-on-writes"], PolicyRequest.for_tool(tool, input={key: "ls"})).effect is Effect.ASK
 
 
 @pytest.mark.parametrize(
@@ -266,4 +266,4 @@ def test_a_rule_allows_commands_of_a_tool_that_is_not_known_only_if_it_names_the
     ):
         default = "ask" if rule["effect"] == "allow" else "allow"
         policy = parse({"default": default, "rules": [{"id": "r", **rule}]})
-        assert decide(policy, Question.of("my_shell", input={"command": "ls"})).effect is answer
+        assert decide(policy, PolicyRequest.for_tool("my_shell", input={"command": "ls"})).effect is answer

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from toolcards import gate
-from toolcards.core.policy.decision import Question, decide
+from toolcards.core.policy.decision import PolicyRequest, decide
 from toolcards.core.policy.language.description import sentence
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.language.presets import PACKS
@@ -60,7 +60,7 @@ def test_the_first_policy_has_the_default_that_was_set_also_for_unknown_tools(
     default: str | None, tool: str, effect: str, db: None
 ) -> None:
     policy_store.ensure_first_version(default)
-    assert decide(policy_store.get_active_policy(), Question.of(tool, known=False)).effect == effect
+    assert decide(policy_store.get_active_policy(), PolicyRequest.for_tool(tool, known=False)).effect == effect
 
 
 def test_the_page_says_the_model_and_every_rule_in_a_sentence(admin: Client, first: PolicyVersion) -> None:
@@ -87,7 +87,7 @@ def test_activating_makes_the_next_version(admin: Client, first: PolicyVersion) 
     assert answer.status_code == 302
     version = PolicyVersion.objects.get(active=True)
     assert (version.number, version.author, version.note) == (2, "a-admin", "no shell")
-    assert decide(policy_store.get_active_policy(), Question.of("Bash", input={})).effect == "deny"
+    assert decide(policy_store.get_active_policy(), PolicyRequest.for_tool("Bash", input={})).effect == "deny"
 
 
 def test_whoever_is_slower_is_told_and_nothing_is_activated(admin: Client, first: PolicyVersion) -> None:
@@ -193,8 +193,10 @@ def test_a_starter_policy_replaces_the_draft(admin: Client, first: PolicyVersion
     assert policy_store.load_draft() == dict(PACKS[name].document) and policy_store.get_active_version_number() == 1
 
 
-CALLS = [Question.of("Bash", input={"command": command}) for command in ("ls", "rm -rf /", "git push")] + [
-    Question.of("Edit", input={"path": "a"}), Question.of("Read", input={"path": "a"}), Question.of("mail", input={}),
+CALLS = [PolicyRequest.for_tool("Bash", input={"command": command}) for command in ("ls", "rm -rf /", "git push")] + [
+    PolicyRequest.for_tool("Edit", input={"path": "a"}),
+    PolicyRequest.for_tool("Read", input={"path": "a"}),
+    PolicyRequest.for_tool("mail", input={}),
 ]  # fmt: skip
 
 

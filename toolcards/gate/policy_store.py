@@ -17,7 +17,7 @@ from django.db import transaction
 from toolcards.audit.trail import Act, write
 from toolcards.client.common import tool_kinds
 from toolcards.client.common.canonical_json import digest
-from toolcards.core.policy.decision import Effect, Policy
+from toolcards.core.policy.decision import Effect, RuleSet
 from toolcards.core.policy.language import document as documents
 from toolcards.core.policy.language.document import Finding, PolicyError
 from toolcards.core.policy.language.lint import lint
@@ -54,10 +54,10 @@ class VersionConflict(Exception):
 
 # ---------------------------------------------------------------- what is active
 
-_compiled: dict[tuple[int, str], Policy] = {}
+_compiled: dict[tuple[int, str], RuleSet] = {}
 
 
-def get_active_policy() -> Policy:
+def get_active_policy() -> RuleSet:
     """Return the active policy, looked up in the database each time; raises NobodyActivated or Unreadable."""
     row = PolicyVersion.objects.filter(active=True).values_list("number", "sha256").first()
     if row is None:
@@ -74,7 +74,7 @@ def get_active_version_number() -> int:
     return PolicyVersion.objects.filter(active=True).values_list("number", flat=True).first() or 0
 
 
-def compile_version(version: PolicyVersion) -> Policy:
+def compile_version(version: PolicyVersion) -> RuleSet:
     """Return a version's policy, ready to judge; raises Unreadable."""
     try:
         return documents.parse(json.loads(version.document), version=version.number)

@@ -17,7 +17,7 @@ from dashboard.policy.api import build_error, handle_policy_errors, require_obje
 from dashboard.policy.simulation.past_calls import DAY, PastCall, Span, iterate_past_calls
 from dashboard.policy.simulation.simulation import SimulationResult
 from dashboard.policy.simulation.simulation import simulate as run_simulation
-from toolcards.core.policy.decision import Effect, Policy, decide
+from toolcards.core.policy.decision import Effect, RuleSet, decide
 from toolcards.core.policy.language import document as documents
 from toolcards.gate import policy_store
 from toolcards.models import ToolCall
@@ -48,17 +48,17 @@ def simulate(request: HttpRequest) -> JsonResponse:
     return JsonResponse(_PastComparison(old, new, explain, everything).told(span))
 
 
-def _load_active_policy() -> Policy:
+def _load_active_policy() -> RuleSet:
     try:
         return policy_store.get_active_policy()
     except policy_store.NoActivePolicy:
-        return Policy(default=Effect.DENY)  # the gate denies everything then
+        return RuleSet(default=Effect.DENY)  # the gate denies everything then
 
 
 # ---------------------------------------------------------------- one call
 
 
-def _compare_call(old: Policy, new: Policy, call: dict[str, Any]) -> dict[str, Any]:
+def _compare_call(old: RuleSet, new: RuleSet, call: dict[str, Any]) -> dict[str, Any]:
     tool, path = call.get("tool"), call.get("agent_path") or []
     if not isinstance(tool, str) or not tool:
         raise build_error("/call/tool", "missing", "Say which tool is called.")
@@ -120,8 +120,8 @@ def _parse_time(value: Any) -> float:
 class _PastComparison:
     """Two policies over calls of the past, each call told by itself."""
 
-    old: Policy
-    new: Policy
+    old: RuleSet
+    new: RuleSet
     explain: bool
     everything: bool
     counts: Counter[str] = field(default_factory=Counter)

@@ -10,7 +10,7 @@ from dashboard.policy.simulation.past_calls import Span
 from dashboard.policy.simulation.simulation import ChangeGroup, ReversedAnswers, SimulationResult, simulate
 from dashboard.policy.view_models import DraftReview
 from toolcards.core.calls.summary import summarize
-from toolcards.core.policy.decision import Effect, Policy
+from toolcards.core.policy.decision import Effect, RuleSet
 from toolcards.core.policy.language import document as documents
 from toolcards.gate import policy_store
 from toolcards.models import ToolCall
@@ -130,8 +130,8 @@ def _build_examples(part: ChangeGroup | ReversedAnswers, calls: dict[int, ToolCa
     return [ExampleCall(call.public_id, call.tool, summarize(call.as_shown_card())) for call in examples]
 
 
-def _load_active_policy() -> Policy:
+def _load_active_policy() -> RuleSet:
     try:
         return policy_store.get_active_policy()
     except policy_store.NoActivePolicy:
-        return Policy(default=Effect.DENY)
+        return RuleSet(default=Effect.DENY)

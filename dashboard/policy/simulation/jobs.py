@@ -27,7 +27,7 @@ from dashboard.policy.simulation.simulation import (
     simulate,
     simulate_in_processes,
 )
-from toolcards.core.policy.decision import Effect, Policy
+from toolcards.core.policy.decision import Effect, RuleSet
 from toolcards.core.policy.language import document as documents
 from toolcards.files import replace_file
 from toolcards.ids import new_id
@@ -132,10 +132,10 @@ def _build_progress_callback(job: Job) -> Any:
     return tell
 
 
-def _load_version(number: int) -> Policy:
+def _load_version(number: int) -> RuleSet:
     version = PolicyVersion.objects.filter(number=number).first()
     if version is None:
-        return Policy(default=Effect.DENY)  # without a policy the gate denies everything
+        return RuleSet(default=Effect.DENY)  # without a policy the gate denies everything
     return documents.parse(json.loads(version.document), version=version.number)
 
 

@@ -14,8 +14,8 @@ from django.db.models import Case, F, TextField, Value, When
 from django.db.models.functions import Length
 
 from toolcards.core.calls.card import Card
-from toolcards.core.policy.decision import Question
-from toolcards.core.policy.request import facts_of
+from toolcards.core.policy.decision import PolicyRequest
+from toolcards.core.policy.request import read_moment
 from toolcards.core.redaction.detectors import OPEN
 from toolcards.core.redaction.redactor import masked
 from toolcards.gate.decisions.eligibility import list_identities
@@ -63,7 +63,7 @@ class PastCall:
     pk: int
     public_id: str
     tool: str
-    question: Question | None
+    question: PolicyRequest | None
     person: str = ""  # approved, denied, or nobody was asked
 
 
@@ -124,13 +124,15 @@ def _decode_input(text: str) -> dict[str, Any]:
     return card_data if isinstance(card_data, dict) else {}
 
 
-def _build_request(card_data: dict[str, Any], is_marked: bool, source: str, whose: dict[str, Any]) -> Question | None:
+def _build_request(
+    card_data: dict[str, Any], is_marked: bool, source: str, whose: dict[str, Any]
+) -> PolicyRequest | None:
     arguments = card_data.get("original_input") if card_data.get("repair") == "edited" else card_data.get("input")
     if not card_data.get("has_input") or (is_marked and masked(arguments)):
         return None
     tool, times = card_data.get("tool") or {}, card_data.get("times") or {}
     verdict = card_data.get("decision") or {}
-    return Question.of(
+    return PolicyRequest.for_tool(
         tool.get("name", ""), source=tool.get("source", ""), claimed=tool.get("kind", ""),
         agent_path=tuple(card_data.get("agent_path") or (source,)), input=arguments, known=verdict.get("known", True),
         changed=verdict.get("changed", False),
@@ -140,7 +142,7 @@ def _build_request(card_data: dict[str, Any], is_marked: bool, source: str, whos
 
 def _restore_moment(recorded: dict[str, Any] | None, otherwise: float) -> dict[str, Any]:
     """Return the recorded facts of the moment, or only the time."""
-    return facts_of(recorded) if recorded else {"now": otherwise}
+    return read_moment(recorded) if recorded else {"now": otherwise}
 
 
 _YES = frozenset({"approved", "claimed", "succeeded", "failed", "unknown"})
@@ -154,12 +156,12 @@ def _read_answer(card_data: dict[str, Any]) -> str:
     return "approved" if actor.get("kind") == "human" and ask.get("state") in _YES else ""
 
 
-def request_for_call(call: ToolCall, card: Card) -> Question:
+def request_for_call(call: ToolCall, card: Card) -> PolicyRequest:
     """Return what policy is asked about one call; whether its arguments are known is said there."""
     arguments = card.original_input if card.repair == "edited" else card.input
     source, verdict = call.run.source, card.decision
     whose = {"env": source.env, "user": list_identities(source.owner) if source.owner else ()}
-    return Question.of(
+    return PolicyRequest.for_tool(
         card.tool.name,
         source=card.tool.source,
         program=call.run.protocol,

@@ -15,10 +15,10 @@ from typing import Any, Generic, TypeVar
 from django.db import connections
 
 from dashboard.policy.simulation.past_calls import PastCall, Span, iterate_past_calls, split_span
-from toolcards.core.policy.decision import Decision, Policy, Question, decide
-from toolcards.core.policy.equivalence import footprint
-from toolcards.core.policy.evaluation_context import Asked
-from toolcards.core.policy.rule import truths
+from toolcards.core.policy.decision import PolicyDecision, PolicyRequest, RuleSet, decide
+from toolcards.core.policy.equivalence import collect_criteria
+from toolcards.core.policy.evaluation_context import EvaluationContext
+from toolcards.core.policy.rule import evaluate_parts
 from toolcards.core.policy.truth import FALSE
 
 EXAMPLES = 20
@@ -109,8 +109,8 @@ class SimulationResult:
 
 
 def simulate(
-    old: Policy,
-    new: Policy,
+    old: RuleSet,
+    new: RuleSet,
     span: Span,
     *,
     on_progress: Callable[[SimulationResult], None] | None = None,
@@ -139,7 +139,7 @@ def simulate(
 class _Comparison:
     """Two policies, compared call by call."""
 
-    def __init__(self, old: Policy, new: Policy, tally: SimulationResult) -> None:
+    def __init__(self, old: RuleSet, new: RuleSet, tally: SimulationResult) -> None:
         self.tally = tally
         self.old, self.new = _CachedPolicy(old, decide), _CachedPolicy(new, decide)
         differ = extract_differing_rules(old, new)
@@ -162,13 +162,13 @@ class _Comparison:
         if old.effect is not new.effect:
             self._change(call, old, new)
 
-    def _count(self, decision: Decision) -> None:
+    def _count(self, decision: PolicyDecision) -> None:
         for rule in self.fresh.intersection(decision.rules):
             self.tally.hits[rule] = self.tally.hits.get(rule, 0) + 1
         for rule in self.fresh.intersection(entry["rule"] for entry in decision.would):
             self.tally.would[rule] = self.tally.would.get(rule, 0) + 1
 
-    def _change(self, call: PastCall, old: Decision, new: Decision) -> None:
+    def _change(self, call: PastCall, old: PolicyDecision, new: PolicyDecision) -> None:
         self.tally.changed += 1
         key = (call.tool, str(old.effect), str(new.effect), new.rule or old.rule or new.code)
         if key not in self.groups:
@@ -187,12 +187,12 @@ class _Comparison:
 class _CachedPolicy(Generic[Answer]):
     """A policy that is asked once about calls that agree in all it looks at."""
 
-    def __init__(self, policy: Policy, ask: Callable[[Policy, Question], Answer]) -> None:
+    def __init__(self, policy: RuleSet, ask: Callable[[RuleSet, PolicyRequest], Answer]) -> None:
         self.policy, self.ask = policy, ask
-        self.looks_at = footprint(policy.rules)
+        self.looks_at = collect_criteria(policy.rules)
         self.known: dict[Hashable, Answer] = {}
 
-    def says(self, question: Question) -> Answer:
+    def says(self, question: PolicyRequest) -> Answer:
         """Return the answer about this call."""
         key = self.looks_at.key(question)
         if key is None:
@@ -212,7 +212,7 @@ def add_example(target: ChangeGroup | ReversedAnswers, pk: int) -> None:
         target.examples.append(pk)
 
 
-def extract_differing_rules(old: Policy, new: Policy) -> Policy | None:
+def extract_differing_rules(old: RuleSet, new: RuleSet) -> RuleSet | None:
     """Return a policy of only those rules that one of both has alone; None where every call has to be judged."""
     heads = ("default", "unknown_tool", "changed_tool", "overridable", "ask")
     if any(getattr(old, name) != getattr(new, name) for name in heads):
@@ -220,25 +220,25 @@ def extract_differing_rules(old: Policy, new: Policy) -> Policy | None:
     old_rules, new_rules = _list_rules(old), _list_rules(new)
     rules = [rule for key, rule in {**old_rules, **new_rules}.items() if (key in old_rules) != (key in new_rules)]
     # Two contents of one rule are two rules here; the index tells rules apart by id.
-    return Policy(rules=tuple(replace(rule, id=f"{number}") for number, rule in enumerate(rules)))
+    return RuleSet(rules=tuple(replace(rule, id=f"{number}") for number, rule in enumerate(rules)))
 
 
-def _list_rules(policy: Policy) -> dict[tuple[Any, ...], Any]:
+def _list_rules(policy: RuleSet) -> dict[tuple[Any, ...], Any]:
     return {(rule.id, rule.sha256, rule.layer, rule.subordinate, rule.enabled): rule for rule in policy.rules}
 
 
-def can_affect(rules: Policy, question: Question) -> bool:
+def can_affect(rules: RuleSet, question: PolicyRequest) -> bool:
     """Return whether one of the rules has a say in the call: it may match, or it meets a command it cannot read.
 
     Rules that never match a large call may still cost so much that the others cannot be finished.
     """
-    context = Asked(question)
+    context = EvaluationContext(question)
     try:
         for rule in rules.candidates(context):
-            if not rule.alive(question.now):
+            if not rule.is_active(question.now):
                 continue
             context.doubt = ""
-            if any(answer is not FALSE for answer in truths(rule, context)) or context.doubt:
+            if any(answer is not FALSE for answer in evaluate_parts(rule, context)) or context.doubt:
                 return True
     except Exception:  # whatever goes wrong, both policies say it themselves
         return True
@@ -247,11 +247,11 @@ def can_affect(rules: Policy, question: Question) -> bool:
 
 # ---------------------------------------------------------------- on several cores
 
-_pair: list[Policy] = []  # what a forked process judges by
+_pair: list[RuleSet] = []  # what a forked process judges by
 
 
 def simulate_in_processes(
-    old: Policy, new: Policy, span: Span, on_progress: Callable[[SimulationResult], None], cores: int = 2
+    old: RuleSet, new: RuleSet, span: Span, on_progress: Callable[[SimulationResult], None], cores: int = 2
 ) -> SimulationResult:
     """Return what `look` does, slice by slice, in `cores` processes. Only for a process without other threads."""
     began, total = time.monotonic(), SimulationResult()

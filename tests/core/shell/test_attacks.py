@@ -3,7 +3,7 @@
 import pytest
 
 from tests.core.shell.samples import read_lines
-from toolcards.core.policy.decision import Effect, Question, decide
+from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.language.presets import PACKS
 
@@ -16,7 +16,7 @@ def cmd(op, value):
 
 def judged(effect, op, value, line, default):
     policy = parse({"default": default, "rules": [{"id": "r", "effect": effect, "match": cmd(op, value)}]})
-    return decide(policy, Question.of("Bash", input={"command": line})).effect
+    return decide(policy, PolicyRequest.for_tool("Bash", input={"command": line})).effect
 
 
 # Each fell once; the first column is what it runs. The others write, delete, send, or run what no word names.
@@ -39,7 +39,7 @@ def test_no_deny_for_what_runs_is_passed(line, runs):
 
 @pytest.mark.parametrize("line", [*HARMFUL, *(line for line, _ in FELL)])
 def test_the_starter_policy_asks_about_what_does_more_than_look(line):
-    assert decide(PACK, Question.of("Bash", input={"command": line})).effect is Effect.ASK
+    assert decide(PACK, PolicyRequest.for_tool("Bash", input={"command": line})).effect is Effect.ASK
 
 
 @pytest.mark.parametrize("line", [line for line in HARMFUL if line.split()])

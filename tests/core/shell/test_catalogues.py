@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolcards.core.policy.decision import Effect, Question, decide
+from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.language.lint import lint
 from toolcards.core.policy.language.presets import PACKS
@@ -158,7 +158,7 @@ def test_only_known_arguments_may_stand_next_to_a_command(tool, path, given, alo
     for op, value in (("cmd", "ls"), ("effect", "none")):
         match = {"tool": tool, "args": [{"path": path, "op": op, "value": value}]}
         policy = parse({"default": "ask", "rules": [{"id": "r", "effect": "allow", "match": match}]})
-        assert (decide(policy, Question.of(tool, input=given)).effect is Effect.ALLOW) is alone
+        assert (decide(policy, PolicyRequest.for_tool(tool, input=given)).effect is Effect.ALLOW) is alone
 
 
 def test_a_rule_may_speak_of_another_argument_itself():
@@ -167,8 +167,11 @@ def test_a_rule_may_speak_of_another_argument_itself():
         {"default": "ask", "rules": [{"id": "r", "effect": "allow", "match": {"tool": "Bash", "args": args}}]}
     )
     for cwd, effect in (("/srv", Effect.ALLOW), ("/tmp", Effect.ASK)):
-        assert decide(policy, Question.of("Bash", input={"command": "ls", "cwd": cwd})).effect is effect
-    assert decide(policy, Question.of("Bash", input={"command": "ls", "cwd": "/srv", "env": {}})).effect is Effect.ASK
+        assert decide(policy, PolicyRequest.for_tool("Bash", input={"command": "ls", "cwd": cwd})).effect is effect
+    assert (
+        decide(policy, PolicyRequest.for_tool("Bash", input={"command": "ls", "cwd": "/srv", "env": {}})).effect
+        is Effect.ASK
+    )
 
 
 def test_the_decision_says_why():
@@ -190,7 +193,7 @@ def test_the_decision_says_why():
         ({"command": "ls", "cwd": "/"}, "the argument cwd may change what runs"),
         ({"command": "ls $X"}, "it holds $"),
     ):
-        decision = decide(policy, Question.of("Bash", input=given))
+        decision = decide(policy, PolicyRequest.for_tool("Bash", input=given))
         assert decision.effect is Effect.ASK and why in decision.reason
 
 
@@ -218,13 +221,13 @@ def test_reasons_hold_nothing_that_the_agent_wrote(given, effect):
         match = {"args": [{"path": "/command", "op": op, "value": value}]}
         for rule in ({"match": match}, {"unless": [match]} if effect != "allow" else {"match": match}):
             policy = parse({"default": "ask", "rules": [{"id": "r", "effect": effect} | rule]})
-            assert "secret-word" not in decide(policy, Question.of("Bash", input=given)).reason
+            assert "secret-word" not in decide(policy, PolicyRequest.for_tool("Bash", input=given)).reason
 
 
 def test_the_starter_policy_says_what_about_the_command_it_asks_for():
     policy = parse(PACKS["ask-on-writes"].document)
     for line, why in (("awk -f prog", "awk can run other programs"), ("rm x", "rm can delete or change things")):
-        assert decide(policy, Question.of("Bash", input={"command": line})).reason.endswith(f": {why}.")
+        assert decide(policy, PolicyRequest.for_tool("Bash", input={"command": line})).reason.endswith(f": {why}.")
 
 
 def test_a_sure_allow_outweighs_another_in_doubt():
@@ -232,7 +235,7 @@ def test_a_sure_allow_outweighs_another_in_doubt():
         return {"id": name, "effect": "allow", "match": {"args": [{"path": "/command", "op": "cmd", "value": value}]}}
 
     policy = parse({"default": "ask", "rules": [rule("a", "git"), rule("b", "git push origin")]})
-    assert decide(policy, Question.of("Bash", input={"command": "git push origin"})).rules == ("b",)
+    assert decide(policy, PolicyRequest.for_tool("Bash", input={"command": "git push origin"})).rules == ("b",)
 
 
 def test_the_lint_names_the_programs_that_a_rule_does_not_wholly_allow():

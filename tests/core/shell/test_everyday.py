@@ -3,7 +3,7 @@
 import pytest
 
 from tests.core.shell.samples import read_lines
-from toolcards.core.policy.decision import Effect, Question, decide
+from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.language.presets import PACKS
 
@@ -13,7 +13,9 @@ EVERYDAY = read_lines("everyday")
 
 @pytest.mark.parametrize("line", EVERYDAY)
 def test_an_everyday_command_is_allowed(line):
-    decision = decide(PACK, Question.of("Bash", input={"command": line, "description": "look", "timeout": 5}))
+    decision = decide(
+        PACK, PolicyRequest.for_tool("Bash", input={"command": line, "description": "look", "timeout": 5})
+    )
     assert decision.effect is Effect.ALLOW, decision.reason
 
 

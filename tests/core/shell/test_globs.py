@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolcards.core.policy.decision import Effect, Question, decide
+from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.shell.globs import is_glob, leads, may_be
 from toolcards.core.policy.shell.parser import parse_line
@@ -11,7 +11,7 @@ from toolcards.core.policy.shell.parser import parse_line
 def judged(effect, words, line, default):
     match = {"tool": "Bash", "args": [{"path": "/command", "op": "cmd", "value": words}]}
     policy = parse({"default": default, "rules": [{"id": "r", "effect": effect, "match": match | {"tool": ["Bash"]}}]})
-    return decide(policy, Question.of("Bash", input={"command": line})).effect
+    return decide(policy, PolicyRequest.for_tool("Bash", input={"command": line})).effect
 
 
 @pytest.mark.parametrize(

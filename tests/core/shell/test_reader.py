@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcards.core.policy.decision import Effect, Question, decide
+from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.shell.parser import MAX_COMMANDS, parse_line
 from toolcards.core.policy.shell.script import Answer, read_command, read_line
@@ -133,9 +133,9 @@ def test_commands_inside_an_opaque_line_are_seen():
 def test_a_pattern_that_may_stand_for_options_hides_what_runs():
     deny = ruled(0)
     for line in ("find *", "tar cf a.tar *", "xargs *", "sort *", "env *"):  # a file may be called -delete, or -exec
-        assert decide(deny, Question.of("Bash", input={"command": line})).effect is Effect.ASK
+        assert decide(deny, PolicyRequest.for_tool("Bash", input={"command": line})).effect is Effect.ASK
     for line in ("ls *", "cp * d", "find ./*", "sort -- *", "git add *"):
-        assert decide(deny, Question.of("Bash", input={"command": line})).effect is Effect.ALLOW
+        assert decide(deny, PolicyRequest.for_tool("Bash", input={"command": line})).effect is Effect.ALLOW
 
 
 def test_a_program_in_another_folder_may_do_anything():
@@ -188,14 +188,14 @@ def ruled(count, effect="deny", **more):
 @pytest.mark.parametrize("name", ["40", "80"])
 def test_many_shells_in_one_line_use_up_no_budget(shell, name):
     line = "; ".join([shell] * int(name)) + "; rm x"
-    policy, question = ruled(300), Question.of("Bash", input={"command": line})
+    policy, question = ruled(300), PolicyRequest.for_tool("Bash", input={"command": line})
     decision = decide(policy, question)
     assert (decision.effect, decision.rule) == (Effect.DENY, "zz-rm")
 
 
 def test_the_last_of_a_hundred_commands_is_still_read():
     line = "; ".join(["ls"] * (MAX_COMMANDS - 1) + ["rm x"])
-    assert decide(ruled(3), Question.of("Bash", input={"command": line})).effect is Effect.DENY
+    assert decide(ruled(3), PolicyRequest.for_tool("Bash", input={"command": line})).effect is Effect.DENY
     assert read_line(line + "; ls").segments[0].opaque
 
 

@@ -9,10 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolcards.core.policy.evaluation_context import MAX_STEPS, Asked, OverBudget
-from toolcards.core.policy.request import Question
-from toolcards.core.policy.rule import Effect, Rule, counts, explained, truths
-from toolcards.core.policy.rule_set import Policy
+from toolcards.core.policy.evaluation_context import MAX_STEPS, EvaluationContext, OverBudget
+from toolcards.core.policy.request import PolicyRequest
+from toolcards.core.policy.rule import Effect, Rule, evaluate_parts, explain_rule, is_match
+from toolcards.core.policy.rule_set import RuleSet
 from toolcards.core.policy.truth import TRUE, Truth
 
 STAGES = (Effect.DENY, Effect.ASK, Effect.ALLOW)
@@ -20,7 +20,7 @@ _TRACE_FACTOR = 8  # a trace asks every condition of every rule, also those that
 
 
 @dataclass(slots=True)
-class Findings:
+class MatchedRules:
     """The rules that match, by effect.
 
     `opaque` holds rules in doubt about a command, each with the reason. `unfinished` is the first stage that was not
@@ -36,71 +36,77 @@ class Findings:
     left: tuple[Rule, ...] = ()
 
 
-def evaluate(policy: Policy, question: Question, limit: int = MAX_STEPS) -> Findings:
+def evaluate(policy: RuleSet, request: PolicyRequest, limit: int = MAX_STEPS) -> MatchedRules:
     """Ask every rule that could match, in at most `limit` steps."""
-    asked, findings = Asked(question, limit), Findings()
+    context, matched = EvaluationContext(request, limit), MatchedRules()
     try:
-        candidates = policy.candidates(asked)
+        candidates = policy.candidates(context)
     except OverBudget:  # every stage that has rules is over budget too
         candidates = policy.rules
     stages: dict[Effect, list[Rule]] = {effect: [] for effect in STAGES}
     watching: list[Rule] = []
     for rule in candidates:
-        if rule.alive(question.now):
+        if rule.is_active(request.now):
             (watching if rule.monitor else stages[rule.effect]).append(rule)
     for effect, rules in stages.items():
         try:
-            _STAGE[effect](rules, asked, findings)
+            _EVALUATORS[effect](rules, context, matched)
         except OverBudget:
-            findings.unfinished, findings.left = effect, tuple(rules)
-            return findings
+            matched.unfinished, matched.left = effect, tuple(rules)
+            return matched
     with suppress(OverBudget):
-        findings.would = _watching(watching, asked)
-    return findings
+        matched.would = _list_monitor_matches(watching, context)
+    return matched
 
 
-def _strict(stage: list[Rule], asked: Asked, findings: Findings) -> None:
+def _evaluate_strict_rules(stage: list[Rule], context: EvaluationContext, matched: MatchedRules) -> None:
     """Find the rules that deny, or ask."""
     for rule in stage:
-        answers = _answers(rule, asked, findings)
-        if counts(rule, answers):
-            (findings.deny if rule.effect is Effect.DENY else findings.ask).append(rule)
+        answers = _evaluate_rule(rule, context, matched)
+        if is_match(rule, answers):
+            (matched.deny if rule.effect is Effect.DENY else matched.ask).append(rule)
 
 
-def _mild(stage: list[Rule], asked: Asked, findings: Findings) -> None:
+def _evaluate_allow_rules(stage: list[Rule], context: EvaluationContext, matched: MatchedRules) -> None:
     """Find the rules that allow, alone or each a part of one command."""
     cover: dict[tuple[str, ...], list[tuple[Rule, tuple[Truth, ...]]]] = {}
     for rule in stage:
-        answers = _answers(rule, asked, findings)
+        answers = _evaluate_rule(rule, context, matched)
         if rule.focus is not None and len(answers) > 1:
             cover.setdefault(rule.focus, []).append((rule, answers))
-        elif counts(rule, answers):
-            findings.allow.append(rule)
+        elif is_match(rule, answers):
+            matched.allow.append(rule)
     for pairs in cover.values():
         if all(TRUE in column for column in zip(*(answers for _, answers in pairs), strict=True)):
-            findings.allow += [rule for rule, answers in pairs if TRUE in answers]
+            matched.allow += [rule for rule, answers in pairs if TRUE in answers]
 
 
-_STAGE = {Effect.DENY: _strict, Effect.ASK: _strict, Effect.ALLOW: _mild}
+_EVALUATORS = {
+    Effect.DENY: _evaluate_strict_rules,
+    Effect.ASK: _evaluate_strict_rules,
+    Effect.ALLOW: _evaluate_allow_rules,
+}
 
 
-def _answers(rule: Rule, asked: Asked, findings: Findings) -> tuple[Truth, ...]:
-    asked.doubt = ""
-    answers = truths(rule, asked)
-    if asked.doubt:
-        findings.opaque.append((rule, asked.doubt))
+def _evaluate_rule(rule: Rule, context: EvaluationContext, matched: MatchedRules) -> tuple[Truth, ...]:
+    context.doubt = ""
+    answers = evaluate_parts(rule, context)
+    if context.doubt:
+        matched.opaque.append((rule, context.doubt))
     return answers
 
 
-def _watching(rules: list[Rule], asked: Asked) -> tuple[dict[str, Any], ...]:
-    matching = sorted((rule for rule in rules if counts(rule, truths(rule, asked))), key=lambda rule: rule.id)
+def _list_monitor_matches(rules: list[Rule], context: EvaluationContext) -> tuple[dict[str, Any], ...]:
+    matching = sorted(
+        (rule for rule in rules if is_match(rule, evaluate_parts(rule, context))), key=lambda rule: rule.id
+    )
     return tuple({"rule": rule.id, "effect": rule.effect.value} for rule in matching)
 
 
-def trace(policy: Policy, question: Question, limit: int = MAX_STEPS) -> tuple[dict[str, Any], ...]:
+def trace_rules(policy: RuleSet, request: PolicyRequest, limit: int = MAX_STEPS) -> tuple[dict[str, Any], ...]:
     """Return what every rule and condition answers.
 
     The entries hold the values that were looked at, which may be secrets.
     """
-    asked = Asked(question, limit * _TRACE_FACTOR)
-    return tuple(explained(rule, asked) for rule in sorted(policy.rules, key=lambda rule: rule.id) if rule.enabled)
+    context = EvaluationContext(request, limit * _TRACE_FACTOR)
+    return tuple(explain_rule(rule, context) for rule in sorted(policy.rules, key=lambda rule: rule.id) if rule.enabled)

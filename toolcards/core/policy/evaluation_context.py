@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from toolcards.client.common.canonical_json import MAX_NODES
-from toolcards.core.policy.request import Question
+from toolcards.core.policy.request import PolicyRequest
 from toolcards.core.policy.shell.script import Script, read_command
 from toolcards.core.policy.shell.tool_catalog import find_tool, why_not_alone
 
@@ -41,10 +41,10 @@ class Readings:
 
 
 @dataclass(slots=True)
-class Asked:
+class EvaluationContext:
     """One question while it is judged: what was looked up, how much was done, and why a command is in doubt."""
 
-    question: Question
+    request: PolicyRequest
     limit: int = MAX_STEPS
     steps: int = 0
     doubt: str = ""
@@ -61,7 +61,7 @@ class Asked:
     def values(self, path: Path) -> tuple[Any, ...] | None:
         """Return the values at the path, none if there is none, None where that cannot be told."""
         if path not in self._values:
-            values, visits = _walk(self.question, path)
+            values, visits = _walk_path(self.request, path)
             self._values[path] = values
             self.step(visits)
         return self._values[path]
@@ -77,7 +77,7 @@ class Asked:
             if values is None:
                 self._readings[key] = None
             else:
-                steps = sum([1 + size(value) // CHARACTERS for value in values])
+                steps = sum([1 + count_characters(value) // CHARACTERS for value in values])
                 self._readings[key] = Readings(tuple([read(value) for value in values]), steps)
                 self.step(steps)
         return self._readings[key]
@@ -95,17 +95,17 @@ class Asked:
         return scripts[0] if scripts else None
 
     def _script(self, value: Any) -> Script | None:
-        self.step(_SCRIPT_STEPS + size(value) // _SCRIPT_CHARACTERS)
-        return read_command(value, find_tool(self.question.tool).list)
+        self.step(_SCRIPT_STEPS + count_characters(value) // _SCRIPT_CHARACTERS)
+        return read_command(value, find_tool(self.request.tool).list)
 
     def why_not_alone(self, path: Path, named: frozenset[str], *, names_tool: bool) -> str:
         """Return why other arguments may change what the command at the path does; empty if none does."""
-        if not names_tool and not find_tool(self.question.tool).known:
+        if not names_tool and not find_tool(self.request.tool).known:
             return "the catalogue does not know this tool, so a rule must name it"
-        return why_not_alone(self.question.tool, self.question.input, path, named)
+        return why_not_alone(self.request.tool, self.request.input, path, named)
 
 
-def size(value: Any) -> int:
+def count_characters(value: Any) -> int:
     """Return how many characters there are to read, nested values included."""
     total = 0
     rest: list[Any] = [value]
@@ -119,21 +119,21 @@ def size(value: Any) -> int:
     return total
 
 
-def values_at(question: Question, path: Path) -> tuple[Any, ...] | None:
+def find_values(request: PolicyRequest, path: Path) -> tuple[Any, ...] | None:
     """Return the values at the path of the input, none if there is none, None where that cannot be told."""
-    return _walk(question, path)[0]
+    return _walk_path(request, path)[0]
 
 
-def _walk(question: Question, path: Path) -> tuple[tuple[Any, ...] | None, int]:
+def _walk_path(request: PolicyRequest, path: Path) -> tuple[tuple[Any, ...] | None, int]:
     """Return the values at the path and the number of visited values."""
-    if not question.has_input:
+    if not request.has_input:
         return None, 1
-    values: list[Any] = [question.input]
+    values: list[Any] = [request.input]
     visits = 1
     for token in path:
         reached: list[Any] = []
         for value in values:
-            below = _below(value, token)
+            below = _step_into(value, token)
             if below is None:
                 return None, visits
             reached += below
@@ -144,7 +144,7 @@ def _walk(question: Question, path: Path) -> tuple[tuple[Any, ...] | None, int]:
     return tuple(values), visits
 
 
-def _below(value: Any, token: str) -> list[Any] | None:
+def _step_into(value: Any, token: str) -> list[Any] | None:
     """Return what the pointer's next step leads to; None where the value is of a kind that has no steps."""
     if value is None:
         return []

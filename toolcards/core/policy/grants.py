@@ -6,14 +6,14 @@ import hashlib
 from dataclasses import dataclass
 
 from toolcards.client.common.canonical_json import NotCanonical, digest, escape
-from toolcards.core.policy.evaluation_context import Asked, OverBudget
-from toolcards.core.policy.request import Question
+from toolcards.core.policy.evaluation_context import EvaluationContext, OverBudget
+from toolcards.core.policy.request import PolicyRequest
 from toolcards.core.policy.rule import Clause
 from toolcards.core.policy.truth import TRUE
 
 
 @dataclass(frozen=True)
-class Grant:
+class PolicyGrant:
     """A person's yes in advance to one ask rule (`rule`: its id, "default" or "unknown_tool").
 
     It counts for exactly this tool, of this server and with this schema, and for these exact arguments (`digest`), or
@@ -35,44 +35,44 @@ class Grant:
     id: str = ""
 
 
-def granted(rule: str, sha256: str, question: Question, grants: tuple[Grant, ...]) -> Grant | None:
+def find_grant(rule: str, sha256: str, request: PolicyRequest, grants: tuple[PolicyGrant, ...]) -> PolicyGrant | None:
     """Return a grant for this rule, with this content, that covers the question. A changed tool is asked about anew."""
     if rule == "changed_tool" or not grants:
         return None
     wanted = (grant for grant in grants if grant.rule == rule and grant.rule_sha256 == sha256)
-    return next((grant for grant in wanted if covers(grant, question)), None)
+    return next((grant for grant in wanted if is_covered(grant, request)), None)
 
 
-def covers(grant: Grant, question: Question) -> bool:
+def is_covered(grant: PolicyGrant, request: PolicyRequest) -> bool:
     """Return whether the grant was given for this call."""
     here = (
-        (grant.tool, grant.server, grant.schema) == (question.tool, question.names.server, question.schema)
-        and (not grant.run or grant.run == question.run)
-        and (not grant.agent or grant.agent == agent_scope(question.agent_path))
-        and (not grant.expires_at or 0 < question.now < grant.expires_at)
+        (grant.tool, grant.server, grant.schema) == (request.tool, request.names.server, request.schema)
+        and (not grant.run or grant.run == request.run)
+        and (not grant.agent or grant.agent == make_agent_scope(request.agent_path))
+        and (not grant.expires_at or 0 < request.now < grant.expires_at)
     )
     if not here:
         return False
     if grant.any_input:
         return True
-    if not question.has_input:
+    if not request.has_input:
         return False
     if grant.digest:
         try:
-            return digest(question.input) == grant.digest
+            return digest(request.input) == grant.digest
         except NotCanonical:
             return False
-    return grant.pattern is not None and _surely(grant.pattern, question)
+    return grant.pattern is not None and _matches_pattern(grant.pattern, request)
 
 
-def _surely(pattern: Clause, question: Question) -> bool:
+def _matches_pattern(pattern: Clause, request: PolicyRequest) -> bool:
     try:
-        return pattern.check(Asked(question), None) is TRUE
+        return pattern.check(EvaluationContext(request), None) is TRUE
     except OverBudget:
         return False
 
 
-def agent_scope(path: tuple[str, ...]) -> str:
+def make_agent_scope(path: tuple[str, ...]) -> str:
     """Return the agent and its callers as one text of at most 200 characters."""
     text = "/".join(map(escape, path))
     if len(text) <= 200 and text.isprintable():

@@ -1,4 +1,4 @@
-"""What is judged: one tool call with everything that rules may ask about it."""
+"""The request that policy evaluates: one tool call and its circumstances."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolcards.client.common import tool_kinds
-from toolcards.core.policy.tool_names import ToolNames, tool_names
+from toolcards.core.policy.tool_names import ToolNames, read_tool_names
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """A tool call as policy sees it. Make it with `Question.of`: the kind is ours, never the agent's claim alone.
+class PolicyRequest:
+    """A tool call under evaluation. Create it with `for_tool`, which looks the tool's kinds up in the catalog.
 
-    `kind` is the gravest that the tool may be of, `also` the others. `user` holds names and groups ("ana",
-    "group:dev"). `schema` is the digest of the tool's schema, "" if none is known. `has_input` False: the input is not
-    known, so conditions on it cannot be told. `now` 0: the time is not known. `counts` answers `Policy.rates` with the
-    number of earlier calls of this tool; what is missing there is not known.
+    `kind` is the most dangerous kind that the tool may have, `also` the others. `user` holds names and groups ("ana",
+    "group:dev"). `schema` is the digest of the tool's schema, "" if unknown. `has_input` False: the input is unknown,
+    so conditions on it are UNKNOWN. `now` is a Unix time in seconds, 0 if unknown. `counts` holds the number of
+    earlier calls of this tool for each (scope, seconds) of `RuleSet.rates`; a missing entry is unknown.
     """
 
     tool: str
@@ -38,27 +38,29 @@ class Question:
     counts: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, tool: str, *, source: str = "", program: str = "", claimed: str = "", **more: Any) -> Question:
-        """Return the question with the tool's kinds and source filled in.
+    def for_tool(
+        cls, tool: str, *, source: str = "", program: str = "", claimed: str = "", **fields: Any
+    ) -> PolicyRequest:
+        """Return a request with the tool's kinds and source filled in.
 
-        `program`: the agent program, where it is known. `claimed`: the kind that the agent says; it only adds doubt.
+        `program`: the agent program, if known. `claimed`: the kind that the agent states; it can only add kinds.
         """
         kind, *also = tool_kinds.kinds_of(tool, source, program, claimed)
-        return cls(tool, source=source or tool_kinds.server_of(tool), kind=kind, also=tuple(also), **more)
+        return cls(tool, source=source or tool_kinds.server_of(tool), kind=kind, also=tuple(also), **fields)
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Every kind that the tool may be of."""
+        """Every kind that the tool may have."""
         return (self.kind or "other", *self.also)
 
     @property
     def names(self) -> ToolNames:
-        """What the tool may be called."""
-        return tool_names(self.tool, self.source)
+        """The names of the tool in rules."""
+        return read_tool_names(self.tool, self.source)
 
     @property
     def moment(self) -> dict[str, Any]:
-        """Return when and for whom the call is judged, without defaults."""
+        """Return the circumstances of the evaluation, without defaults, as JSON."""
         facts: dict[str, Any] = {
             "now": self.now, "can_wait": self.can_wait, "env": self.env, "user": list(self.user), "schema": self.schema,
             "counts": [[scope, seconds, count] for (scope, seconds), count in sorted(self.counts.items())],
@@ -66,8 +68,8 @@ class Question:
         return {name: value for name, value in facts.items() if value != _MOMENT[name]}
 
 
-def facts_of(moment: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a recorded `Question.moment` says, as fields of the question."""
+def read_moment(moment: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a request from a recorded `PolicyRequest.moment`."""
     facts = _MOMENT | dict(moment)
     facts["user"] = tuple(facts["user"])
     facts["counts"] = {(scope, seconds): count for scope, seconds, count in facts["counts"]}

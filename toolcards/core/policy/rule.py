@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-from toolcards.core.policy.evaluation_context import Asked, OverBudget
+from toolcards.core.policy.evaluation_context import EvaluationContext, OverBudget
 from toolcards.core.policy.matching.conditions import Command, Condition
 from toolcards.core.policy.shell.script import Segment
 from toolcards.core.policy.truth import FALSE, OPAQUE, TRUE, Truth, negate
@@ -58,12 +58,14 @@ class AskTerms:
 
     def may_answer(self, identities: Collection[str]) -> bool:
         """Return whether someone with this name and these groups (`group:x`) may answer."""
-        return all(any(name in identities for name in (*names, *self._joined(names))) for names in self.approvers)
+        return all(
+            any(name in identities for name in (*names, *self._list_stand_ins(names))) for names in self.approvers
+        )
 
-    def _joined(self, names: tuple[str, ...]) -> list[str]:
+    def _list_stand_ins(self, names: tuple[str, ...]) -> list[str]:
         return [to for after, to, others in self.stands_in if others == names and (after, to) in self.escalated]
 
-    def due(self, silence: float) -> tuple[tuple[float, str], ...]:
+    def find_due_escalations(self, silence: float) -> tuple[tuple[float, str], ...]:
         """Return the escalations that so many seconds without an answer bring and that have not happened yet."""
         return tuple(step for step in self.escalate if step[0] <= silence and step not in self.escalated)
 
@@ -78,14 +80,20 @@ class AskTerms:
             allow_requester=self.allow_requester and other.allow_requester,
             reason=max(self.reason, other.reason, key=REASONS.index),
             reauth=self.reauth or other.reauth,
-            editable=_common(self.editable, other.editable),
+            editable=_intersect_pointers(self.editable, other.editable),
             grants=tuple(kind for kind in self.grants if kind in other.grants),
             escalate=tuple(sorted({*self.escalate, *other.escalate})),
-            stands_in=tuple(sorted(s for s in {*self.stands_in, *other.stands_in} if self._lets(s) and other._lets(s))),
+            stands_in=tuple(
+                sorted(
+                    stand_in
+                    for stand_in in {*self.stands_in, *other.stands_in}
+                    if self._accepts_stand_in(stand_in) and other._accepts_stand_in(stand_in)
+                )
+            ),
             severity=max(self.severity, other.severity, key=SEVERITIES.index),
         )
 
-    def _lets(self, standing_in: tuple[float, str, tuple[str, ...]]) -> bool:
+    def _accepts_stand_in(self, standing_in: tuple[float, str, tuple[str, ...]]) -> bool:
         """Whether these terms say nothing against it: they do not want that list, or they say the same."""
         return standing_in[2] not in self.approvers or standing_in in self.stands_in
 
@@ -93,14 +101,16 @@ class AskTerms:
 TERMS = AskTerms()
 
 
-def _common(ours: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[str, ...]:
+def _intersect_pointers(ours: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[str, ...]:
     """Return the pointers that both allow: of two, the one below the other."""
     pairs = [(one, other) for one in ours for other in theirs]
-    both = {one for one, other in pairs if _below(one, other)} | {other for one, other in pairs if _below(other, one)}
+    both = {one for one, other in pairs if _is_below(one, other)} | {
+        other for one, other in pairs if _is_below(other, one)
+    }
     return tuple(sorted(both))
 
 
-def _below(pointer: str, other: str) -> bool:
+def _is_below(pointer: str, other: str) -> bool:
     return pointer == other or pointer.startswith(other + "/")
 
 
@@ -120,17 +130,19 @@ class Clause:
         """The others."""
         return tuple(condition for condition in self.conditions if condition.cost)
 
-    def check(self, asked: Asked, segment: Segment | None) -> Truth:
+    def check(self, context: EvaluationContext, segment: Segment | None) -> Truth:
         """Return AND over the conditions."""
-        return every(self.conditions, asked, segment)
+        return check_all(self.conditions, context, segment)
 
 
-def every(conditions: tuple[Condition, ...], asked: Asked, segment: Segment | None, truth: Truth = TRUE) -> Truth:
+def check_all(
+    conditions: tuple[Condition, ...], context: EvaluationContext, segment: Segment | None, truth: Truth = TRUE
+) -> Truth:
     """Return AND over what is known already and the conditions."""
     for condition in conditions:
         if truth is FALSE:
             break
-        truth = min(truth, condition.check(asked, segment))
+        truth = min(truth, condition.check(context, segment))
     return truth
 
 
@@ -168,7 +180,7 @@ class Rule:
         """Doubt counts as a match for ask and deny, and as none for allow."""
         return self.effect is not Effect.ALLOW
 
-    def alive(self, now: float) -> bool:
+    def is_active(self, now: float) -> bool:
         """Return whether the rule counts at this time; an unknown time ends an allow, never an ask or a deny."""
         if not self.enabled:
             return False
@@ -176,47 +188,47 @@ class Rule:
             return True
         return now < self.expires_at if now > 0 else self.wide
 
-    def at_layer(self, layer: int, *, subordinate: bool) -> Rule:
+    def move_to_layer(self, layer: int, *, subordinate: bool) -> Rule:
         """Return the same rule in another layer."""
         return replace(self, layer=layer, subordinate=subordinate)
 
 
-def parts(rule: Rule, asked: Asked) -> tuple[Segment | None, ...]:
+def list_parts(rule: Rule, context: EvaluationContext) -> tuple[Segment | None, ...]:
     """Return what the rule is judged on: each segment of its shell command, or the call as a whole.
 
     Where one part is enough and no exception speaks of single ones, the whole says the same at once.
     """
     if rule.focus is None or (rule.wide and not rule.unless):
         return (None,)
-    script = asked.script(rule.focus)
+    script = context.script(rule.focus)
     return script.segments if script is not None else (None,)
 
 
-def truths(rule: Rule, asked: Asked) -> tuple[Truth, ...]:
+def evaluate_parts(rule: Rule, context: EvaluationContext) -> tuple[Truth, ...]:
     """Return the rule's answer for each of its parts: the conditions hold and no exception does."""
-    asked.step()
-    truth = every(rule.match.about_call, asked, None)
+    context.step()
+    truth = check_all(rule.match.about_call, context, None)
     if rule.wide and rule.focus is not None and rule.unless:
-        truth = min(truth, every(rule.match.about_input, asked, None, truth))
+        truth = min(truth, check_all(rule.match.about_input, context, None, truth))
     if truth is FALSE:
         return (FALSE,)
-    return tuple([_truth(rule, asked, part, truth) for part in parts(rule, asked)])
+    return tuple([_evaluate_part(rule, context, part, truth) for part in list_parts(rule, context)])
 
 
-def _truth(rule: Rule, asked: Asked, part: Segment | None, truth: Truth) -> Truth:
-    truth = every(rule.match.about_input, asked, part, truth)
+def _evaluate_part(rule: Rule, context: EvaluationContext, part: Segment | None, truth: Truth) -> Truth:
+    truth = check_all(rule.match.about_input, context, part, truth)
     for clause in rule.unless:
         if truth is FALSE:
             break
-        asked.step()
-        truth = min(truth, negate(clause.check(asked, part)))
+        context.step()
+        truth = min(truth, negate(clause.check(context, part)))
     return truth
 
 
-def counts(rule: Rule, answers: tuple[Truth, ...]) -> bool:
+def is_match(rule: Rule, answers: tuple[Truth, ...]) -> bool:
     """Return whether the answers make the rule decide: one part is enough for ask and deny.
 
-    An opaque command that does not spell the denied words is asked about instead: see Findings.opaque.
+    An opaque command that does not spell the denied words is asked about instead: see MatchedRules.opaque.
     """
     if not rule.wide:
         return all(answer is TRUE for answer in answers)
@@ -224,30 +236,32 @@ def counts(rule: Rule, answers: tuple[Truth, ...]) -> bool:
     return surest is not FALSE and not (surest is OPAQUE and rule.effect is Effect.DENY)
 
 
-def explained(rule: Rule, asked: Asked) -> dict[str, Any]:
+def explain_rule(rule: Rule, context: EvaluationContext) -> dict[str, Any]:
     """Return what each condition says, with the values looked at (they may hold secrets)."""
     told = {"rule": rule.id, "effect": rule.effect.value, "monitor": rule.monitor}
     try:
-        answers = truths(rule, asked)
-        conditions = [_shown(rule, "match", condition, asked) for condition in rule.match.conditions]
+        answers = evaluate_parts(rule, context)
+        conditions = [_explain_condition(rule, "match", condition, context) for condition in rule.match.conditions]
         for number, clause in enumerate(rule.unless):
-            conditions += [_shown(rule, f"unless/{number}", condition, asked) for condition in clause.conditions]
+            conditions += [
+                _explain_condition(rule, f"unless/{number}", condition, context) for condition in clause.conditions
+            ]
     except OverBudget:
         return told | {"matched": False, "truth": "unknown", "conditions": ()}
-    truth = _word(max(answers) if rule.wide else min(answers))
-    return told | {"matched": counts(rule, answers), "truth": truth, "conditions": tuple(conditions)}
+    truth = _name_truth(max(answers) if rule.wide else min(answers))
+    return told | {"matched": is_match(rule, answers), "truth": truth, "conditions": tuple(conditions)}
 
 
-def _shown(rule: Rule, clause: str, condition: Condition, asked: Asked) -> dict[str, Any]:
-    answers = [condition.check(asked, part) for part in parts(rule, asked)]
+def _explain_condition(rule: Rule, clause: str, condition: Condition, context: EvaluationContext) -> dict[str, Any]:
+    answers = [condition.check(context, part) for part in list_parts(rule, context)]
     truth = max(answers) if rule.wide == (clause == "match") else min(answers)
-    return {"clause": clause, "what": condition.name, "matched": _word(truth), "value": condition.actual(asked)}
+    return {"clause": clause, "what": condition.name, "matched": _name_truth(truth), "value": condition.actual(context)}
 
 
-def _word(truth: Truth) -> str:
+def _name_truth(truth: Truth) -> str:
     return {TRUE: "true", FALSE: "false"}.get(truth, "unknown")
 
 
-def commands_of(clause: Clause) -> tuple[Command, ...]:
+def list_command_conditions(clause: Clause) -> tuple[Command, ...]:
     """Return the clause's conditions on shell commands."""
     return tuple(condition for condition in clause.conditions if isinstance(condition, Command))

@@ -11,26 +11,26 @@ from dataclasses import dataclass, field
 
 from toolcards.client.common.lookalikes import LONGEST_LETTER
 from toolcards.core.policy import tool_names
-from toolcards.core.policy.evaluation_context import Asked
+from toolcards.core.policy.evaluation_context import EvaluationContext
 from toolcards.core.policy.rule import Rule
 from toolcards.core.policy.shell.command_prefix import reachable
 from toolcards.core.policy.shell.globs import SIGNS, may_be
 
 
-class Index:
+class RuleIndex:
     """Rules by the command they name, else by the tool, else by the kind of tool."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
-        self.wide = _Tools()  # by skeleton: rules that ask or deny
-        self.exact = _Tools()  # as spelled: rules that allow
+        self.wide = _ToolIndex()  # by skeleton: rules that ask or deny
+        self.exact = _ToolIndex()  # as spelled: rules that allow
         self.kinds: dict[str, list[Rule]] = {}
-        self.commands: dict[tuple[str, ...], _Commands] = {}  # by the path of a shell command
+        self.commands: dict[tuple[str, ...], _CommandIndex] = {}  # by the path of a shell command
         self.rest: list[Rule] = []
         for rule in rules:
             if rule.heads is not None and rule.focus is not None:
-                self.commands.setdefault(rule.focus, _Commands()).add(rule, rule.heads)
+                self.commands.setdefault(rule.focus, _CommandIndex()).add(rule, rule.heads)
             elif rule.tools:
-                spelled = map(tool_names.looks_like, rule.tools) if rule.wide else rule.tools
+                spelled = map(tool_names.make_skeleton_pattern, rule.tools) if rule.wide else rule.tools
                 (self.wide if rule.wide else self.exact).add(rule, set(spelled))
             elif rule.kinds:
                 for kind in set(rule.kinds):
@@ -38,23 +38,23 @@ class Index:
             else:
                 self.rest.append(rule)
 
-    def of(self, asked: Asked) -> Iterable[Rule]:
+    def find_candidates(self, context: EvaluationContext) -> Iterable[Rule]:
         """Return the rules that could match, each once."""
-        question = asked.question
+        request = context.request
         found = [
             *self.rest,
-            *self.wide.of(question.names.alike),
-            *self.exact.of(question.names.exact_with_source),
+            *self.wide.find_rules(request.names.skeletons),
+            *self.exact.find_rules(request.names.exact_with_source),
         ]
         if self.kinds:
-            for kind in question.kinds:
+            for kind in request.kinds:
                 found += self.kinds.get(kind, ())
         for path, commands in self.commands.items():
-            found += commands.of(asked, path)
+            found += commands.find_rules(context, path)
         return {rule.id: rule for rule in found}.values()
 
 
-class _Tools:
+class _ToolIndex:
     """Rules by the tools that they name."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class _Tools:
             start, star, _ = name.partition("*")
             (self.starts if star else self.names).setdefault(start, []).append(rule)
 
-    def of(self, spellings: Iterable[str]) -> list[Rule]:
+    def find_rules(self, spellings: Iterable[str]) -> list[Rule]:
         """Return the rules that name one of these; a rule may come twice."""
         found: list[Rule] = []
         for name in spellings:
@@ -78,56 +78,56 @@ class _Tools:
 
 
 @dataclass(slots=True)
-class _Node:
+class _PrefixNode:
     """Rules whose words end here, and the words that others go on with."""
 
     rules: list[Rule] = field(default_factory=list)
-    then: dict[str, _Node] = field(default_factory=dict)
+    then: dict[str, _PrefixNode] = field(default_factory=dict)
 
 
-class _Commands:
+class _CommandIndex:
     """Rules about the shell command at one path, word by word: a tree over the heads of what they name."""
 
     def __init__(self) -> None:
         self.every: list[Rule] = []
-        self.programs: dict[str, _Node] = {}
+        self.programs: dict[str, _PrefixNode] = {}
 
     def add(self, rule: Rule, heads: tuple[tuple[str, ...], ...]) -> None:
         self.every.append(rule)
         for name, *words in heads:
-            node = self.programs.setdefault(name, _Node())
+            node = self.programs.setdefault(name, _PrefixNode())
             for word in words:
-                node = node.then.setdefault(word, _Node())
+                node = node.then.setdefault(word, _PrefixNode())
             node.rules.append(rule)
 
-    def of(self, asked: Asked, path: tuple[str, ...]) -> list[Rule]:
+    def find_rules(self, context: EvaluationContext, path: tuple[str, ...]) -> list[Rule]:
         """Return the rules of which some words run, in the wide reading, which sees all that the narrow one does."""
-        if asked.values(path) == ():
+        if context.values(path) == ():
             return []
-        script = asked.script(path)
+        script = context.script(path)
         if script is None or script.hidden:
             return self.every  # there is no command, or more may run than can be seen
         found: list[Rule] = []
         for name in script.names_in(self.programs):
-            found += _all_below(self.programs[name])
+            found += _list_subtree_rules(self.programs[name])
         for name in script.views.keys() & self.programs.keys():
             for view in script.views[name]:
-                found += _follow(self.programs[name], view[1:], asked)
+                found += _follow_words(self.programs[name], view[1:], context)
         return found
 
 
-def _all_below(node: _Node) -> list[Rule]:
-    return [*node.rules, *(rule for below in node.then.values() for rule in _all_below(below))]
+def _list_subtree_rules(node: _PrefixNode) -> list[Rule]:
+    return [*node.rules, *(rule for below in node.then.values() for rule in _list_subtree_rules(below))]
 
 
-def _meant(word: str, node: _Node) -> Iterable[str]:
+def _match_branches(word: str, node: _PrefixNode) -> Iterable[str]:
     """Return the next words of rules that this word may be."""
     if SIGNS.search(word) is None:
         return (word,) if word in node.then else ()
     return [wanted for wanted in node.then if may_be(word, wanted)]
 
 
-def _follow(node: _Node, words: tuple[str, ...], asked: Asked) -> list[Rule]:
+def _follow_words(node: _PrefixNode, words: tuple[str, ...], context: EvaluationContext) -> list[Rule]:
     """Return the rules of all nodes that the words lead to, nothing but options (and their values) between."""
     found: list[Rule] = []
     rest = [(node, {0})]
@@ -136,10 +136,10 @@ def _follow(node: _Node, words: tuple[str, ...], asked: Asked) -> list[Rule]:
         found += node.rules
         if not node.then:
             continue
-        asked.step(len(words) >> 8)  # nothing for a command of sane length
+        context.step(len(words) >> 8)  # nothing for a command of sane length
         after: dict[str, set[int]] = {}
         for place in reachable(words, places):
-            for word in _meant(words[place], node) if place < len(words) else ():
+            for word in _match_branches(words[place], node) if place < len(words) else ():
                 after.setdefault(word, set()).add(place + 1)
         rest += [(node.then[word], reached) for word, reached in after.items()]
     return found

@@ -8,16 +8,16 @@ from functools import cached_property, reduce
 from typing import Any
 
 from toolcards.client.common.canonical_json import digest
-from toolcards.core.policy.evaluation_context import Asked
+from toolcards.core.policy.evaluation_context import EvaluationContext
 from toolcards.core.policy.matching.conditions import Rate
 from toolcards.core.policy.rule import AskTerms, Effect, Rule
-from toolcards.core.policy.rule_index import Index
+from toolcards.core.policy.rule_index import RuleIndex
 
 BUILT_IN = ("default", "unknown_tool", "changed_tool")
 
 
 @dataclass(frozen=True)
-class Policy:
+class RuleSet:
     """An immutable, numbered version of all rules, ready to judge."""
 
     version: int = 0
@@ -31,12 +31,12 @@ class Policy:
     document: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
-    def _index(self) -> Index:
-        return Index(sorted(self.rules, key=lambda rule: rule.id))
+    def _index(self) -> RuleIndex:
+        return RuleIndex(sorted(self.rules, key=lambda rule: rule.id))
 
-    def candidates(self, asked: Asked) -> Iterable[Rule]:
+    def candidates(self, context: EvaluationContext) -> Iterable[Rule]:
         """Return the rules that could match, each once."""
-        return self._index.of(asked)
+        return self._index.find_candidates(context)
 
     def names(self, tool: str) -> bool:
         """Return whether a rule that counts names this very tool, which makes it known (contract 8 l)."""
@@ -49,7 +49,7 @@ class Policy:
 
     @cached_property
     def rates(self) -> frozenset[tuple[str, int]]:
-        """Return (scope, seconds) of every count that rules ask for, as `Question.counts` is keyed."""
+        """Return (scope, seconds) of every count that rules ask for, as `PolicyRequest.counts` is keyed."""
         clauses = [clause for rule in self.rules for clause in (rule.match, *rule.unless)]
         found = (condition for clause in clauses for condition in clause.conditions)
         return frozenset((rate.scope, rate.per) for rate in found if isinstance(rate, Rate))
@@ -70,7 +70,7 @@ class Policy:
         return {name: digest({"builtin": name} | ({"ask": terms} if terms else {})) for name in BUILT_IN}
 
 
-def combine(layers: Sequence[Policy], *, version: int = 0) -> Policy:
+def combine(layers: Sequence[RuleSet], *, version: int = 0) -> RuleSet:
     """Return one policy of several, the strongest layer first; a lower layer can only make it stricter.
 
     Its rules answer the default only where every layer above says `overridable`; else its allows are left out and
@@ -79,24 +79,24 @@ def combine(layers: Sequence[Policy], *, version: int = 0) -> Policy:
     """
     rules: list[Rule] = []
     overridable = True
-    default = _strictest(layer.default for layer in layers) or Effect.ASK
+    default = _find_strictest(layer.default for layer in layers) or Effect.ASK
     unknown: list[Effect] = []
     changed: list[Effect] = []
     for number, layer in enumerate(layers):
         kept = layer.rules if overridable else tuple(rule for rule in layer.rules if rule.wide)
-        rules += [rule.at_layer(number, subordinate=not overridable) for rule in kept]
+        rules += [rule.move_to_layer(number, subordinate=not overridable) for rule in kept]
         for said, all_said in ((layer.unknown_tool, unknown), (layer.changed_tool, changed)):
             if said and (overridable or said.strictness >= default.strictness):
                 all_said.append(said)
         overridable = overridable and layer.overridable
     if len({rule.id for rule in rules}) < len(rules):
         raise ValueError("two layers use the same rule id")
-    return Policy(
+    return RuleSet(
         version=version,
         sha256=digest([layer.sha256 for layer in layers]),
         default=default,
-        unknown_tool=_strictest(unknown),
-        changed_tool=_strictest(changed),
+        unknown_tool=_find_strictest(unknown),
+        changed_tool=_find_strictest(changed),
         rules=tuple(rules),
         overridable=overridable,
         ask=reduce(AskTerms.union, (layer.ask for layer in layers)) if layers else AskTerms(),
@@ -104,5 +104,5 @@ def combine(layers: Sequence[Policy], *, version: int = 0) -> Policy:
     )
 
 
-def _strictest(effects: Iterable[Effect]) -> Effect | None:
+def _find_strictest(effects: Iterable[Effect]) -> Effect | None:
     return max(effects, key=lambda effect: effect.strictness, default=None)

@@ -19,33 +19,33 @@ class ToolNames:
 
     `server` is the MCP server or package that it comes from, "" for the agent program's own tools; `qualified` the
     tool's name with it, as MCP clients write it. `exact` holds what a rule has to spell to allow the tool, or may spell
-    where it names the source as well. `alike` are the skeletons of all that it may be taken for.
+    where it names the source as well. `skeletons` are the skeletons of all that it may be taken for.
     """
 
     server: str
     qualified: str
     exact: tuple[str, ...]
     exact_with_source: tuple[str, ...]
-    alike: tuple[str, ...]
-    source_alike: tuple[str, ...]
+    skeletons: tuple[str, ...]
+    source_skeletons: tuple[str, ...]
 
 
-def tool_names(tool: str, source: str) -> ToolNames:
+def read_tool_names(tool: str, source: str) -> ToolNames:
     """Return all names of the tool."""
-    return _short(tool, source) if len(tool) + len(source) <= _LONGEST else _long(tool, source)
+    return _read_short_names(tool, source) if len(tool) + len(source) <= _LONGEST else _read_long_names(tool, source)
 
 
 @lru_cache(maxsize=2_048)
-def _short(tool: str, source: str) -> ToolNames:
-    return _read(tool, source)
+def _read_short_names(tool: str, source: str) -> ToolNames:
+    return _read_names(tool, source)
 
 
 @lru_cache(maxsize=2)  # every rule asks once a decision; no agent program has such tools
-def _long(tool: str, source: str) -> ToolNames:
-    return _read(tool, source)
+def _read_long_names(tool: str, source: str) -> ToolNames:
+    return _read_names(tool, source)
 
 
-def _read(tool: str, source: str) -> ToolNames:
+def _read_names(tool: str, source: str) -> ToolNames:
     server = "" if source in OWN else source
     qualified = f"mcp__{server}__{tool}" if server and not tool.startswith("mcp__") else tool
     return ToolNames(
@@ -53,12 +53,12 @@ def _read(tool: str, source: str) -> ToolNames:
         qualified=qualified,
         exact=(qualified,),
         exact_with_source=tuple(dict.fromkeys((tool, qualified))),
-        alike=_taken_for(tool, qualified),
-        source_alike=(skeleton(source),) if source else (),
+        skeletons=_list_skeletons(tool, qualified),
+        source_skeletons=(skeleton(source),) if source else (),
     )
 
 
-def _taken_for(tool: str, qualified: str) -> tuple[str, ...]:
+def _list_skeletons(tool: str, qualified: str) -> tuple[str, ...]:
     """Return the skeletons of the tool, with and without its server.
 
     `mcp__files__bash`, `files__bash`, `mcp_files_bash` and `files.bash` may all be taken for `bash`.
@@ -72,11 +72,11 @@ def _taken_for(tool: str, qualified: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((shape, skeleton(qualified), *(shape[start:] for start in starts))))
 
 
-def agents_alike(path: tuple[str, ...]) -> tuple[str, ...]:
+def list_agent_skeletons(path: tuple[str, ...]) -> tuple[str, ...]:
     """Return the skeletons of the agents in a path."""
     return tuple([skeleton(name) for name in path])
 
 
-def looks_like(text: str) -> str:
+def make_skeleton_pattern(text: str) -> str:
     """Return the skeleton of a name in a rule, in which only `*` is special."""
     return "*".join(skeleton(part).replace("*", "") for part in text.split("*"))

@@ -29,7 +29,7 @@ def negate(truth: Truth) -> Truth:
     return _NOT[truth]
 
 
-def truth_of(answer: bool | None) -> Truth:
+def to_truth(answer: bool | None) -> Truth:
     """Return the answer as a Truth, UNKNOWN for UNDECIDED."""
     if answer is None:
         return UNKNOWN

@@ -57,7 +57,7 @@ def _find_due_escalations() -> list[str]:
 
 
 def _list_due_escalations(row: Approval, steady: float) -> tuple[tuple[float, str], ...]:
-    return load_terms(row).due(row.clock_offset + steady - row.requested_at)
+    return load_terms(row).find_due_escalations(row.clock_offset + steady - row.requested_at)
 
 
 def _find_expired_permits() -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 from toolcards.audit.trail import Act
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
-from toolcards.core.policy.decision import Decision, Effect
+from toolcards.core.policy.decision import Effect, PolicyDecision
 from toolcards.gate.approvals.expiry import is_open_on, is_past_deadline
 from toolcards.gate.approvals.permits import build_permit_columns
 from toolcards.gate.decisions.digests import digest_input
@@ -56,7 +56,7 @@ def _reevaluate(tx: Transaction, memory: RunMemory, row: Approval, card: Card) -
     return "left"
 
 
-def _allow(tx: Transaction, memory: RunMemory, row: Approval, card: Card, decision: Decision) -> None:
+def _allow(tx: Transaction, memory: RunMemory, row: Approval, card: Card, decision: PolicyDecision) -> None:
     tx.record(memory, build_decision_fact(card, decision, digest_input(card), tx.now), card)
     tx.approval_columns[row.id] = build_permit_columns(row, tx.working)
     tx.record(

@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.db.models import Q
 
-from toolcards.core.policy.decision import AskTerms, Decision
+from toolcards.core.policy.decision import AskTerms, PolicyDecision
 from toolcards.models import Approval, Source
 
 
@@ -53,12 +53,12 @@ def _to_tuples(value: Any) -> Any:
     return tuple(_to_tuples(part) for part in value) if isinstance(value, list) else value
 
 
-def list_asking_rules(decision: Decision) -> tuple[str, ...]:
+def list_asking_rules(decision: PolicyDecision) -> tuple[str, ...]:
     """Return the ids of the rules that ask, or the built-in reason (`default`, `unknown_tool`, …)."""
     return decision.rules or (decision.code,)
 
 
-def is_stricter(decision: Decision, row: Approval) -> bool:
+def is_stricter(decision: PolicyDecision, row: Approval) -> bool:
     """Return whether the decision requires more than the row's approval."""
     if not row.asked or set(list_asking_rules(decision)) - set(json.loads(row.rules)):
         return True

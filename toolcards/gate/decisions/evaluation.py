@@ -15,7 +15,7 @@ from toolcards.client.common.canonical_json import NotCanonical, digest
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.policy import decision as policies_core
-from toolcards.core.policy.decision import AskTerms, Decision, Effect, Policy, Question
+from toolcards.core.policy.decision import AskTerms, Effect, PolicyDecision, PolicyRequest, RuleSet
 from toolcards.gate import emergency, policy_store
 from toolcards.gate.decisions import grants, tool_register
 from toolcards.gate.decisions.digests import digest_input
@@ -87,7 +87,7 @@ class ToolSnapshot:
 
 
 def build_decision_fact(
-    card: Card, decision: Decision, args_sha256: str, now: float, tool_snapshot: ToolSnapshot | None = None
+    card: Card, decision: PolicyDecision, args_sha256: str, now: float, tool_snapshot: ToolSnapshot | None = None
 ) -> f.PolicyDecided:
     """Return the fact that records a decision; without `tool_snapshot`, with the frozen one."""
     tool_snapshot = tool_snapshot or get_frozen_tool(card)
@@ -110,7 +110,7 @@ def _snapshot_tool(memory: RunMemory, card: Card, schema_sha256: str) -> ToolSna
     return ToolSnapshot(schema_sha256, is_known, _has_tool_changed(memory, card, schema_sha256))
 
 
-def _record_usage(decision: Decision, now: float) -> None:
+def _record_usage(decision: PolicyDecision, now: float) -> None:
     """Count the use of a grant or of break-glass."""
     if decision.grants:
         grants.count_use(decision.grants)
@@ -118,7 +118,9 @@ def _record_usage(decision: Decision, now: float) -> None:
         emergency.count_passed_call(break_glass)
 
 
-def _decide(memory: RunMemory, card: Card, tool_snapshot: ToolSnapshot, *, can_wait: bool, now: float) -> Decision:
+def _decide(
+    memory: RunMemory, card: Card, tool_snapshot: ToolSnapshot, *, can_wait: bool, now: float
+) -> PolicyDecision:
     """Return the decision of the active policy; deny if there is no policy or it cannot be read."""
     if not card.has_input and len(card.text):
         return _deny("invalid_args", "The arguments are not valid JSON, so they cannot be judged.")
@@ -135,7 +137,7 @@ def _decide(memory: RunMemory, card: Card, tool_snapshot: ToolSnapshot, *, can_w
     except policy_store.NoActivePolicy:
         return _deny("gate_error", "There is no active policy, so nothing is allowed.")
     source = memory.row.source
-    question = Question.of(
+    question = PolicyRequest.for_tool(
         card.tool.name,
         source=card.tool.source,
         program=memory.row.protocol,
@@ -177,7 +179,7 @@ def _get_announced_schema_digest(memory: RunMemory, card: Card) -> str:
     return tool_register.digest_schema(offer.schema) if offer else ""
 
 
-def _apply_break_glass(decision: Decision, now: float) -> Decision:
+def _apply_break_glass(decision: PolicyDecision, now: float) -> PolicyDecision:
     """Turn an ask into an allow while break-glass is active; never lift a deny or an incomplete evaluation."""
     if not decision.liftable:
         return decision
@@ -189,7 +191,7 @@ def _apply_break_glass(decision: Decision, now: float) -> Decision:
     return replace(decision, effect=Effect.ALLOW, code="break_glass", reason=reason, by=actor, ask=None)
 
 
-def _count_recent_calls(policy: Policy, memory: RunMemory, card: Card, now: float) -> dict[tuple[str, int], int]:
+def _count_recent_calls(policy: RuleSet, memory: RunMemory, card: Card, now: float) -> dict[tuple[str, int], int]:
     """Return the number of earlier calls of the tool per rate window of the policy (scope, seconds)."""
     counts = {}
     for scope, seconds in policy.rates:
@@ -205,16 +207,16 @@ def _count_recent_calls(policy: Policy, memory: RunMemory, card: Card, now: floa
     return counts
 
 
-def _deny(code: str, reason: str) -> Decision:
+def _deny(code: str, reason: str) -> PolicyDecision:
     actor = f.Actor("validation" if code == "invalid_args" else "gate_error")
-    return Decision(effect=Effect.DENY, code=code, reason=reason, rule="", rules=(), version=0, by=actor)
+    return PolicyDecision(effect=Effect.DENY, code=code, reason=reason, rule="", rules=(), version=0, by=actor)
 
 
 def open_approval(
     tx: Transaction,
     memory: RunMemory,
     card: Card,
-    decision: Decision,
+    decision: PolicyDecision,
     args_sha256: str,
     *,
     channel: str,
@@ -252,7 +254,7 @@ def build_card_terms(terms: AskTerms | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def reevaluate_call(memory: RunMemory, card: Card, now: float) -> Decision:
+def reevaluate_call(memory: RunMemory, card: Card, now: float) -> PolicyDecision:
     """Return the active policy's decision on a decided call, with its frozen tool; record nothing."""
     return _decide(memory, card, get_frozen_tool(card), can_wait=True, now=now)
 

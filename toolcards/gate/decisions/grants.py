@@ -14,7 +14,7 @@ from toolcards.audit.trail import Act, write
 from toolcards.client.common.canonical_json import NotCanonical, digest
 from toolcards.core.calls.card import Card
 from toolcards.core.policy import decision as policy
-from toolcards.core.policy.grants import agent_scope
+from toolcards.core.policy.grants import make_agent_scope
 from toolcards.core.policy.language import document
 from toolcards.gate import policy_store
 from toolcards.gate.decisions.digests import digest_input
@@ -27,7 +27,7 @@ DEFAULT_MINUTES = 15
 MAX_MINUTES = 8 * 60
 
 
-def find_grants(question: policy.Question, run: Run, now: float) -> list[policy.Grant]:
+def find_grants(question: policy.PolicyRequest, run: Run, now: float) -> list[policy.PolicyGrant]:
     """Return the live grants that may apply to the call, newest first, at most 500."""
     in_scope = models.Q(run=None) | models.Q(run=run)
     same_input = models.Q(args_sha256=_digest_request(question)) | ~models.Q(pattern="")
@@ -36,15 +36,15 @@ def find_grants(question: policy.Question, run: Run, now: float) -> list[policy.
     return [_to_policy_grant(row) for row in rows.select_related("run").order_by("-created_at", "id")[:500]]
 
 
-def _digest_request(question: policy.Question) -> str:
+def _digest_request(question: policy.PolicyRequest) -> str:
     try:
         return digest(question.input) if question.has_input else ""
     except NotCanonical:
         return ""
 
 
-def _to_policy_grant(row: Grant) -> policy.Grant:
-    return policy.Grant(
+def _to_policy_grant(row: Grant) -> policy.PolicyGrant:
+    return policy.PolicyGrant(
         rule=row.rule,
         rule_sha256=row.rule_sha256,
         tool=row.tool,
@@ -64,7 +64,7 @@ def count_use(ids: tuple[str, ...]) -> None:
     Grant.objects.filter(id__in=ids).update(used=F("used") + 1)
 
 
-def name_grantor(decision: policy.Decision) -> policy.Decision:
+def name_grantor(decision: policy.PolicyDecision) -> policy.PolicyDecision:
     """Return the decision with the grantor's name in its reason, if a grant allowed the call."""
     row = Grant.objects.select_related("created_by").filter(id=decision.by.name).first() if decision.grants else None
     if row is None:
@@ -97,21 +97,21 @@ def create_grants(
             server=fit_text(_get_server(card), 300), schema_sha256=_get_schema_digest(card),
             args_sha256=_digest_approved_input(row, card),
             run=row.run if kind == "run" else None, source=source,
-            agent=agent_scope(card.agent_path or (source.name,)), approval=row, created_by=person, created_at=now,
+            agent=make_agent_scope(card.agent_path or (source.name,)), approval=row, created_by=person, created_at=now,
             expires_at=expires_at,
         )
         for name in names
     ]  # fmt: skip
 
 
-def _get_asking_policy(row: Approval) -> policy.Policy:
+def _get_asking_policy(row: Approval) -> policy.RuleSet:
     """Return the policy version that asked; the voter has not seen a later one."""
     version = PolicyVersion.objects.filter(number=row.version).first()
     return policy_store.compile_version(version) if version else policy_store.get_active_policy()
 
 
 def _get_server(card: Card) -> str:
-    return policy.Question.of(card.tool.name, source=card.tool.source).names.server
+    return policy.PolicyRequest.for_tool(card.tool.name, source=card.tool.source).names.server
 
 
 def _get_schema_digest(card: Card) -> str:

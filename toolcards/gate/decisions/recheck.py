@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
-from toolcards.core.policy.decision import Decision, Effect
+from toolcards.core.policy.decision import Effect, PolicyDecision
 from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.decisions.eligibility import is_stricter
 from toolcards.gate.decisions.evaluation import build_decision_fact, open_approval, reevaluate_call
@@ -40,7 +40,7 @@ def recheck_approval(
     return None
 
 
-def revoke_and_deny(tx: Transaction, memory: RunMemory, row: Approval, card: Card, decision: Decision) -> None:
+def revoke_and_deny(tx: Transaction, memory: RunMemory, row: Approval, card: Card, decision: PolicyDecision) -> None:
     """Revoke the answer and deny the call."""
     state = "revoked" if row.state == "approved" else "denied"
     _void_permit(tx, memory, row, card, "revoked")
@@ -51,7 +51,7 @@ def revoke_and_deny(tx: Transaction, memory: RunMemory, row: Approval, card: Car
     Approval.objects.filter(id=row.id).update(state=state, decided_at=row.decided_at or tx.now)
 
 
-def replace_approval(tx: Transaction, memory: RunMemory, row: Approval, card: Card, decision: Decision) -> str:
+def replace_approval(tx: Transaction, memory: RunMemory, row: Approval, card: Card, decision: PolicyDecision) -> str:
     """Open a new approval that supersedes the row's; return its id."""
     sha256 = digest_input(card)
     _void_permit(tx, memory, row, card, "superseded")

@@ -14,7 +14,7 @@ from toolcards.core.policy.matching.conditions import (
     Argument,
     Command,
     Condition,
-    Label,
+    LabelCondition,
     Rate,
     Texts,
     When,
@@ -22,8 +22,8 @@ from toolcards.core.policy.matching.conditions import (
     steps_of,
 )
 from toolcards.core.policy.matching.matchers import MATCHERS
-from toolcards.core.policy.request import Question
-from toolcards.core.policy.rule import AskTerms, Clause, Effect, Rule, commands_of
+from toolcards.core.policy.request import PolicyRequest
+from toolcards.core.policy.rule import AskTerms, Clause, Effect, Rule, list_command_conditions
 
 if TYPE_CHECKING:
     from toolcards.core.policy.language.document_model import ArgumentDoc, AskDoc, ClauseDoc, RuleDoc, WhenDoc
@@ -92,15 +92,15 @@ def _knowing(condition: Condition, arguments: list[ArgumentDoc], names_tool: boo
 
 
 _LABELS: tuple[tuple[str, Texts], ...] = (
-    ("run", lambda question: (question.run,) if question.run else ()),
-    ("env", lambda question: (question.env,) if question.env else ()),
-    ("user", lambda question: question.user),
+    ("run", lambda request: (request.run,) if request.run else ()),
+    ("env", lambda request: (request.env,) if request.env else ()),
+    ("user", lambda request: request.user),
 )
 
 _AgentTexts = tuple[Texts, Texts]  # as spelled, and what that looks like
-_ANYWHERE: _AgentTexts = (lambda q: q.agent_path, lambda q: names.agents_alike(q.agent_path))
-_LEAF: _AgentTexts = (lambda q: q.agent_path[-1:], lambda q: names.agents_alike(q.agent_path[-1:]))
-_source_alike: Texts = attrgetter("names.source_alike")
+_ANYWHERE: _AgentTexts = (lambda q: q.agent_path, lambda q: names.list_agent_skeletons(q.agent_path))
+_LEAF: _AgentTexts = (lambda q: q.agent_path[-1:], lambda q: names.list_agent_skeletons(q.agent_path[-1:]))
+_source_skeletons: Texts = attrgetter("names.source_skeletons")
 
 
 def _conditions(doc: ClauseDoc, wide: bool, at: str) -> Iterator[Condition]:
@@ -124,7 +124,7 @@ def _identity(doc: ClauseDoc, wide: bool, at: str) -> Iterator[Condition]:
     if doc.kind is not None:
         yield label("kind", list(doc.kind), attrgetter("kinds"), every=not wide)
     if doc.source is not None:
-        yield _named("source", doc.source, lambda q: (q.source,) if q.source else (), _source_alike, wide)
+        yield _named("source", doc.source, lambda q: (q.source,) if q.source else (), _source_skeletons, wide)
     if doc.agent is not None:
         anywhere = wide if doc.agent_scope is None else doc.agent_scope == "any_in_path"
         yield _named("agent", doc.agent, *(_ANYWHERE if anywhere else _LEAF), wide)
@@ -132,19 +132,19 @@ def _identity(doc: ClauseDoc, wide: bool, at: str) -> Iterator[Condition]:
         raise BadValue(f"{at}/agent_scope", "value", "says nothing without agent")
 
 
-def _tool(wanted: list[str], wide: bool, *, with_source: bool) -> Label:
-    def shown(question: Question) -> tuple[str, ...]:
-        return (question.tool,)
+def _tool(wanted: list[str], wide: bool, *, with_source: bool) -> LabelCondition:
+    def shown(request: PolicyRequest) -> tuple[str, ...]:
+        return (request.tool,)
 
     if wide:
-        return label("tool", list(map(names.looks_like, wanted)), attrgetter("names.alike"), show=shown)
+        return label("tool", list(map(names.make_skeleton_pattern, wanted)), attrgetter("names.skeletons"), show=shown)
     return label("tool", wanted, attrgetter("names.exact_with_source" if with_source else "names.exact"), show=shown)
 
 
-def _named(name: str, wanted: list[str], spelled: Texts, alike: Texts, wide: bool) -> Label:
+def _named(name: str, wanted: list[str], spelled: Texts, alike: Texts, wide: bool) -> LabelCondition:
     if not wide:
         return label(name, wanted, spelled)
-    return label(name, list(map(names.looks_like, wanted)), alike, show=spelled)
+    return label(name, list(map(names.make_skeleton_pattern, wanted)), alike, show=spelled)
 
 
 def _when(doc: WhenDoc) -> When:
@@ -153,21 +153,21 @@ def _when(doc: WhenDoc) -> When:
 
 
 def _argument(doc: ArgumentDoc, wide: bool, at: str) -> Condition:
-    question = MATCHERS[doc.op]
+    request = MATCHERS[doc.op]
     try:
-        wanted = question.shape.prepare(doc.value)
+        wanted = request.shape.prepare(doc.value)
     except ValueError as wrong:
         raise BadValue(f"{at}/value", "pattern" if doc.op == "re2" else "value", str(wrong)) from None
     path = steps_of(doc.path)
     every = not wide if doc.quant is None else doc.quant == "all"
-    if question.command:
-        return Command(path, question, wanted, every, wide)
-    return Argument(path, question, wanted, every, wide)
+    if request.command:
+        return Command(path, request, wanted, every, wide)
+    return Argument(path, request, wanted, every, wide)
 
 
 def _focus(clauses: tuple[Clause, ...]) -> tuple[str, ...] | None:
     """Return the one path whose shell command the rule is judged on, segment by segment."""
-    paths = {command.path for one in clauses for command in commands_of(one)}
+    paths = {command.path for one in clauses for command in list_command_conditions(one)}
     if len(paths) != 1:
         return None
     path = paths.pop()
@@ -176,9 +176,9 @@ def _focus(clauses: tuple[Clause, ...]) -> tuple[str, ...] | None:
 
 def _heads(match: Clause, focus: tuple[str, ...] | None) -> tuple[tuple[str, ...], ...] | None:
     """Return the programs, each with its first words, of which one must run at the focus for the clause to hold."""
-    for command in commands_of(match) if focus is not None else ():
-        if command.wanted.heads is not None:
-            return command.wanted.heads
+    for command in list_command_conditions(match) if focus is not None else ():
+        if command.operand.heads is not None:
+            return command.operand.heads
     return None
 
 
@@ -187,7 +187,7 @@ def _by_segment(exception: Clause, focus: tuple[str, ...] | None) -> Clause:
     return Clause(
         tuple(
             replace(condition, by_segment=True)
-            if isinstance(condition, Argument) and condition.path == focus and condition.question.name in _OF_SEGMENT
+            if isinstance(condition, Argument) and condition.path == focus and condition.matcher.name in _OF_SEGMENT
             else condition
             for condition in exception.conditions
         )

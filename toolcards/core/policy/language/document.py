@@ -17,7 +17,7 @@ from toolcards.core.policy.language import compiler
 from toolcards.core.policy.language.description import sentence
 from toolcards.core.policy.language.document_model import ClauseDoc, Document
 from toolcards.core.policy.rule import TERMS, AskTerms, Clause, Effect, Rule
-from toolcards.core.policy.rule_set import BUILT_IN, Policy
+from toolcards.core.policy.rule_set import BUILT_IN, RuleSet
 
 __all__ = ["Finding", "PolicyError", "parse", "pattern", "schema", "sentence"]
 
@@ -48,7 +48,7 @@ class PolicyError(ValueError):
 # ---------------------------------------------------------------- parsing
 
 
-def parse(document: object, *, version: int = 0, ask: AskTerms = TERMS) -> Policy:
+def parse(document: object, *, version: int = 0, ask: AskTerms = TERMS) -> RuleSet:
     """Return the compiled policy, or raise PolicyError with every finding. `ask` holds the terms rules leave open."""
     try:
         sha256 = digest(document, max_nodes=MAX_NODES)
@@ -61,7 +61,7 @@ def parse(document: object, *, version: int = 0, ask: AskTerms = TERMS) -> Polic
     rules = tuple(_rules(doc, ask, findings))
     if findings:
         raise PolicyError(findings)
-    return Policy(
+    return RuleSet(
         version=version,
         sha256=sha256,
         default=Effect(doc.default),

@@ -10,7 +10,7 @@ from toolcards.core.policy.language.document import Finding
 from toolcards.core.policy.language.document_model import ArgumentDoc, AskDoc, ClauseDoc, Document, RuleDoc
 from toolcards.core.policy.matching.operands import compile_glob
 from toolcards.core.policy.rule import AskTerms, Rule
-from toolcards.core.policy.rule_set import Policy
+from toolcards.core.policy.rule_set import RuleSet
 from toolcards.core.policy.shell.command_prefix import read_words, why_only_some_forms
 
 _LOOSE = frozenset({"prefix", "glob", "re2"})
@@ -21,7 +21,7 @@ _REFUSED = frozenset({"cmd_operators"})  # such a condition would never match, a
 
 
 def lint(
-    policy: Policy,
+    policy: RuleSet,
     *,
     known_tools: Collection[str] = (),
     schemas: Mapping[str, Any] | None = None,
@@ -218,7 +218,7 @@ _BUILT_IN = ("default", "unknown_tool", "changed_tool")
 
 
 def _of_default(
-    ask: AskDoc, policy: Policy, groups: Mapping[str, int] | None, people: Collection[str] | None
+    ask: AskDoc, policy: RuleSet, groups: Mapping[str, int] | None, people: Collection[str] | None
 ) -> Iterator[Finding]:
     at = "/default_ask"
     if groups is not None:
@@ -229,7 +229,7 @@ def _of_default(
 
 
 def _only_the_requester(
-    doc: Document, policy: Policy, voters: Collection[tuple[str, ...]], owners: Collection[str]
+    doc: Document, policy: RuleSet, voters: Collection[tuple[str, ...]], owners: Collection[str]
 ) -> Iterator[Finding]:
     """Questions that could be answered, but for the one person whom the agent works for: for them they are a deny."""
     asks = [

@@ -8,16 +8,16 @@ from datetime import datetime
 from typing import Any, Protocol
 from zoneinfo import ZoneInfo
 
-from toolcards.core.policy.evaluation_context import CHARACTERS, Asked
+from toolcards.core.policy.evaluation_context import CHARACTERS, EvaluationContext
 from toolcards.core.policy.matching import matchers
 from toolcards.core.policy.matching.matchers import Matcher
 from toolcards.core.policy.matching.operands import compile_glob
-from toolcards.core.policy.request import Question
+from toolcards.core.policy.request import PolicyRequest
 from toolcards.core.policy.shell.rule_operands import WantedCommands, WantedEffects
 from toolcards.core.policy.shell.script import Answer, Script, Segment
 from toolcards.core.policy.truth import FALSE, OPAQUE, TRUE, UNKNOWN, Truth
 
-Texts = Callable[[Question], tuple[str, ...]]
+Texts = Callable[[PolicyRequest], tuple[str, ...]]
 
 
 class Condition(Protocol):
@@ -31,15 +31,15 @@ class Condition(Protocol):
     def cost(self) -> int:
         """Cheap conditions are asked first; those with cost 0 say nothing about arguments."""
 
-    def check(self, asked: Asked, segment: Segment | None) -> Truth:
+    def check(self, context: EvaluationContext, segment: Segment | None) -> Truth:
         """Answer for this question."""
 
-    def actual(self, asked: Asked) -> Any:
+    def actual(self, context: EvaluationContext) -> Any:
         """Return what was looked at, for explanations; it may hold secrets."""
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
+class LabelCondition:
     """The tool, kind, source, environment, user or agent path is one of these, or looks like one.
 
     `get` gives the texts that are compared, `show` those that people are shown. `every`: all of them must be wanted.
@@ -53,11 +53,11 @@ class Label:
     every: bool = False
     cost: int = 0
 
-    def check(self, asked: Asked, segment: Segment | None) -> Truth:
+    def check(self, context: EvaluationContext, segment: Segment | None) -> Truth:
         """Return TRUE if any of the texts is wanted, or all of them are; what was not stated is none of them."""
-        texts = self.get(asked.question)
+        texts = self.get(context.request)
         if self.globs:
-            asked.step(len(self.globs))
+            context.step(len(self.globs))
         if self.every:
             return TRUE if texts and all(map(self._wants, texts)) else FALSE
         for text in texts:
@@ -71,15 +71,17 @@ class Label:
     def _wants(self, text: str) -> bool:
         return text in self.plain or any(matches(text) for matches in self.globs)
 
-    def actual(self, asked: Asked) -> Any:
+    def actual(self, context: EvaluationContext) -> Any:
         """Return the texts."""
-        return list(self.show(asked.question))
+        return list(self.show(context.request))
 
 
-def label(name: str, wanted: list[str], get: Texts, *, show: Texts | None = None, every: bool = False) -> Label:
+def label(
+    name: str, wanted: list[str], get: Texts, *, show: Texts | None = None, every: bool = False
+) -> LabelCondition:
     """Return the condition; `*` in a wanted text stands for anything."""
     globs = tuple(compile_glob(text) for text in wanted if "*" in text)
-    return Label(name, frozenset(text for text in wanted if "*" not in text), globs, get, show or get, every)
+    return LabelCondition(name, frozenset(text for text in wanted if "*" not in text), globs, get, show or get, every)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +95,11 @@ class When:
     name: str = "when"
     cost: int = 0
 
-    def check(self, asked: Asked, segment: Segment | None) -> Truth:
+    def check(self, context: EvaluationContext, segment: Segment | None) -> Truth:
         """Return whether it is inside the window; UNKNOWN if nobody told the time."""
-        if asked.question.now <= 0:
+        if context.request.now <= 0:
             return UNKNOWN
-        here = datetime.fromtimestamp(asked.question.now, self.zone)
+        here = datetime.fromtimestamp(context.request.now, self.zone)
         minute, day = here.hour * 60 + here.minute, here.weekday()
         if self.start < self.end:
             return Truth(self.start <= minute < self.end and day in self.days)
@@ -105,9 +107,9 @@ class When:
             return Truth(day in self.days)
         return Truth(minute < self.end and (day - 1) % 7 in self.days)
 
-    def actual(self, asked: Asked) -> Any:
+    def actual(self, context: EvaluationContext) -> Any:
         """Return the local time."""
-        now = asked.question.now
+        now = context.request.now
         return datetime.fromtimestamp(now, self.zone).isoformat(timespec="minutes") if now > 0 else None
 
 
@@ -121,14 +123,14 @@ class Rate:
     name: str = "rate"
     cost: int = 0
 
-    def check(self, asked: Asked, segment: Segment | None) -> Truth:
+    def check(self, context: EvaluationContext, segment: Segment | None) -> Truth:
         """Return whether the limit is passed; UNKNOWN if nobody counted."""
-        count = asked.question.counts.get((self.scope, self.per))
+        count = context.request.counts.get((self.scope, self.per))
         return UNKNOWN if count is None else Truth(count + 1 > self.over)
 
-    def actual(self, asked: Asked) -> Any:
+    def actual(self, context: EvaluationContext) -> Any:
         """Return the number of earlier calls."""
-        return asked.question.counts.get((self.scope, self.per))
+        return context.request.counts.get((self.scope, self.per))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +142,8 @@ class Argument:
     """
 
     path: tuple[str, ...]
-    question: Matcher
-    wanted: Any
+    matcher: Matcher
+    operand: Any
     every: bool
     wide: bool
     by_segment: bool = False
@@ -150,31 +152,31 @@ class Argument:
     @property
     def name(self) -> str:
         """Return the path and the operator."""
-        return f"{pointer(self.path)} {self.question.name}"
+        return f"{pointer(self.path)} {self.matcher.name}"
 
-    def check(self, asked: Asked, segment: Segment | None) -> Truth:
+    def check(self, context: EvaluationContext, segment: Segment | None) -> Truth:
         """Return the answer over all values at the path."""
         if segment is not None and self.by_segment:
-            return self._of_segment(asked, segment)
-        readings = asked.readings(self.path, self.question.read)
+            return self._of_segment(context, segment)
+        readings = context.readings(self.path, self.matcher.read)
         if readings is None:
             return UNKNOWN
         if not readings.values:
-            return self.question.absent
-        asked.step(self.question.steps(readings, self.wanted))
-        return matchers.ask_all(self.question, readings.values, self.wanted, every=self.every)
+            return self.matcher.absent
+        context.step(self.matcher.steps(readings, self.operand))
+        return matchers.ask_all(self.matcher, readings.values, self.operand, every=self.every)
 
-    def _of_segment(self, asked: Asked, segment: Segment) -> Truth:
-        asked.step(matchers.steps_of_text(self.question, segment.text, self.wanted))
-        here = matchers.ask(self.question, segment.text, self.wanted)
+    def _of_segment(self, context: EvaluationContext, segment: Segment) -> Truth:
+        context.step(matchers.steps_of_text(self.matcher, segment.text, self.operand))
+        here = matchers.ask(self.matcher, segment.text, self.operand)
         if self.wide:
-            return max(here, self.check(asked, None))
-        exact = self.question.name in {"eq", "in"}  # the whole text of an opaque command is still itself
+            return max(here, self.check(context, None))
+        exact = self.matcher.name in {"eq", "in"}  # the whole text of an opaque command is still itself
         return here if exact or not segment.opaque else min(here, UNKNOWN)
 
-    def actual(self, asked: Asked) -> Any:
+    def actual(self, context: EvaluationContext) -> Any:
         """Return the value, or the values."""
-        values = asked.values(self.path) or ()
+        values = context.values(self.path) or ()
         return values[0] if len(values) == 1 else list(values)
 
 
@@ -191,8 +193,8 @@ class Command:
     """
 
     path: tuple[str, ...]
-    question: Matcher
-    wanted: WantedCommands | WantedEffects
+    matcher: Matcher
+    operand: WantedCommands | WantedEffects
     every: bool
     wide: bool
     named: frozenset[str] = frozenset()
@@ -202,38 +204,38 @@ class Command:
     @property
     def name(self) -> str:
         """Return the path and the operator."""
-        return f"{pointer(self.path)} {self.question.name}"
+        return f"{pointer(self.path)} {self.matcher.name}"
 
-    def check(self, asked: Asked, segment: Segment | None) -> Truth:
+    def check(self, context: EvaluationContext, segment: Segment | None) -> Truth:
         """Return the answer for one segment, or over all segments of all commands at the path."""
         if segment is not None:
-            return self._of_script(asked, segment.alone)
-        scripts = asked.scripts(self.path)
+            return self._of_script(context, segment.alone)
+        scripts = context.scripts(self.path)
         if scripts is None:
             return UNKNOWN
-        answers = [self._of_script(asked, script) for script in scripts]
+        answers = [self._of_script(context, script) for script in scripts]
         if not answers:
             return FALSE
         return min(answers) if self.every else max(answers)
 
-    def _of_script(self, asked: Asked, script: Script | None) -> Truth:
+    def _of_script(self, context: EvaluationContext, script: Script | None) -> Truth:
         if script is None:
             return UNKNOWN
         if self.wide:
-            asked.step(_WIDE_STEPS + len(script.line) // CHARACTERS)
-            answer = self.wanted.ask_widely(script)
-            asked.doubt = asked.doubt or (script.doubt if answer is Answer.MAYBE else "")
+            context.step(_WIDE_STEPS + len(script.line) // CHARACTERS)
+            answer = self.operand.ask_widely(script)
+            context.doubt = context.doubt or (script.doubt if answer is Answer.MAYBE else "")
             return _TRUTHS[answer]
-        asked.step(len(script.segments))
-        answer, why = min((self.wanted.ask_narrowly(part) for part in script.segments), key=lambda pair: pair[0])
-        if answer is Answer.YES and (why := asked.why_not_alone(self.path, self.named, names_tool=self.names_tool)):
+        context.step(len(script.segments))
+        answer, why = min((self.operand.ask_narrowly(part) for part in script.segments), key=lambda pair: pair[0])
+        if answer is Answer.YES and (why := context.why_not_alone(self.path, self.named, names_tool=self.names_tool)):
             answer = Answer.MAYBE
-        asked.doubt = asked.doubt or why
+        context.doubt = context.doubt or why
         return _TRUTHS[answer]
 
-    def actual(self, asked: Asked) -> Any:
+    def actual(self, context: EvaluationContext) -> Any:
         """Return the command."""
-        values = asked.values(self.path) or ()
+        values = context.values(self.path) or ()
         return values[0] if len(values) == 1 else list(values)
 
 

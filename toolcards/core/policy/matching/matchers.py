@@ -32,7 +32,7 @@ from toolcards.core.policy.matching.paths import Place, inside, parsed_path, wan
 from toolcards.core.policy.shell.command_prefix import Words, read_words
 from toolcards.core.policy.shell.rule_operands import WantedCommands, WantedEffects, read_effect
 from toolcards.core.policy.shell.script import Answer, read_command
-from toolcards.core.policy.truth import FALSE, TRUE, UNDECIDED, UNKNOWN, Truth, truth_of
+from toolcards.core.policy.truth import FALSE, TRUE, UNDECIDED, UNKNOWN, Truth, to_truth
 
 Value: TypeAlias = Any  # the agent's own JSON
 
@@ -158,19 +158,19 @@ def steps_of_text(question: Matcher, text: str, wanted: Any) -> int:
 @matcher("eq", label="is", shape=operands.JSON, reads=_canonical)
 def eq(value: bytes, wanted: bytes) -> Truth:
     """The value is exactly this: same type, same content (1 is 1.0 but neither true nor "1")."""
-    return truth_of(value == wanted)
+    return to_truth(value == wanted)
 
 
 @matcher("in", label="is one of", shape=operands.JSON_LIST, reads=_canonical)
 def is_in(value: bytes, wanted: frozenset[bytes]) -> Truth:
     """The value is exactly one of these."""
-    return truth_of(value in wanted)
+    return to_truth(value in wanted)
 
 
 @matcher("prefix", label="starts with", shape=operands.TEXTS, reads=_text)
 def prefix(value: str, wanted: tuple[str, ...]) -> Truth:
     """The text starts with this. For shell commands use `cmd`: a prefix says nothing about what follows."""
-    return truth_of(value.startswith(wanted))
+    return to_truth(value.startswith(wanted))
 
 
 @matcher("glob", label="looks like", shape=operands.GLOBS, reads=_text, scans=True)
@@ -207,30 +207,30 @@ def absent(value: Value, wanted: None) -> Truth:
 def has_type(value: Value, wanted: frozenset[str]) -> Truth:
     """The value is a string, number, integer, boolean, object, array or null."""
     if value is None:
-        return truth_of("null" in wanted)
+        return to_truth("null" in wanted)
     name = TYPES.get(type(value))
     if name is None:
         return UNKNOWN
     whole = name == "number" and float(value).is_integer()
-    return truth_of(name in wanted or (whole and "integer" in wanted))
+    return to_truth(name in wanted or (whole and "integer" in wanted))
 
 
 @matcher("len_gt", label="is longer than", shape=operands.COUNT)
 def len_gt(value: Value, wanted: int) -> Truth:
     """The text has more characters, or the list or object more entries, than this."""
-    return truth_of(len(value) > wanted) if isinstance(value, str | list | dict) else UNKNOWN
+    return to_truth(len(value) > wanted) if isinstance(value, str | list | dict) else UNKNOWN
 
 
 @matcher("gt", label="is more than", shape=operands.NUMBER)
 def gt(value: Value, wanted: float) -> Truth:
     """The number is greater than this; a number written as text cannot be told."""
-    return truth_of(value > wanted) if _comparable(value) else UNKNOWN
+    return to_truth(value > wanted) if _comparable(value) else UNKNOWN
 
 
 @matcher("lt", label="is less than", shape=operands.NUMBER)
 def lt(value: Value, wanted: float) -> Truth:
     """The number is less than this; a number written as text cannot be told."""
-    return truth_of(value < wanted) if _comparable(value) else UNKNOWN
+    return to_truth(value < wanted) if _comparable(value) else UNKNOWN
 
 
 def _comparable(value: Value) -> bool:
@@ -277,7 +277,7 @@ def cmd(value: Value, wanted: WantedCommands) -> Truth:
     behind sudo, env or sh -c. Lines that are not plain words are asked about.
     """
     script = read_command(value)
-    return truth_of(script is not None and wanted.ask_widely(script) is Answer.YES)
+    return to_truth(script is not None and wanted.ask_widely(script) is Answer.YES)
 
 
 @matcher("effect", label="does", shape=operands.each(read_effect, _wanted_effects), command=True)
@@ -287,7 +287,7 @@ def effect(value: Value, wanted: WantedEffects) -> Truth:
     part of the line must have these effects and surely no others.
     """
     script = read_command(value)
-    return truth_of(script is not None and wanted.ask_widely(script) is Answer.YES)
+    return to_truth(script is not None and wanted.ask_widely(script) is Answer.YES)
 
 
 def _any(answers: Iterable[bool | None]) -> Truth:
