@@ -26,29 +26,30 @@ if TYPE_CHECKING:
 class CardHtml:
     """The pieces of one card, each written when its template asks for it."""
 
-    def __init__(self, call: ToolCall, face: CardView) -> None:
-        self.call, self.face = call, face
+    def __init__(self, call: ToolCall, view: CardView) -> None:
+        self.call, self.view = call, view
         self.dom = f"c-{call.public_id}"
 
     @property
     def attributes(self) -> SafeString:
         """The attributes of the card's article; the first five are the public contract."""
-        call, face, card, look = self.call, self.face, self.face.card, self.face.look
+        call, view, card, label = self.call, self.view, self.view.card, self.view.label
         values = {
-            "id": self.dom, "class": "card full" if face.full else "card", "data-call-id": mark_text(card.call_id),
+            "id": self.dom, "class": "card full" if view.full else "card", "data-call-id": mark_text(card.call_id),
             "data-run": mark_text(call.run.name), "data-state": card.state or ToolCallState.INPUT_STREAMING,
             "data-rev": card.rev, "data-seq": card.seq, "data-ordinal": card.ordinal, "data-pk": call.pk,
             "data-source": mark_text(call.run.source.name),
-            "data-requested": face.requested_ms, "data-st": look.st, "aria-labelledby": f"{self.dom}-h", "tabindex": -1,
+            "data-requested": view.requested_ms, "data-st": label.st, "aria-labelledby": f"{self.dom}-h",
+            "tabindex": -1,
         }  # fmt: skip
         if card.waiting:
-            values |= {"data-queue": face.queue, "data-risk": face.risk.level}
-        if face.took:
-            values["data-took"] = round(face.took * 1000)
+            values |= {"data-queue": view.queue, "data-risk": view.risk.level}
+        if view.duration:
+            values["data-took"] = round(view.duration * 1000)
         if card.soft:
             values["data-soft"] = mark_text(card.cause or "")
         flags = {
-            "data-waiting": card.waiting, "data-moving": look.live and not card.finished, "data-full": face.full,
+            "data-waiting": card.waiting, "data-moving": label.live and not card.finished, "data-full": view.full,
         }  # fmt: skip
         parts = [f'{name}="{escape(str(value))}"' for name, value in values.items()]
         return _to_html(" ".join(parts + [name for name in flags if flags[name]]))
@@ -56,15 +57,15 @@ class CardHtml:
     @property
     def head(self) -> SafeString:
         """The card's first line: its state, tool and summary, how long it takes, and the way to its own page."""
-        face, look = self.face, self.face.look
+        view, label = self.view, self.view.label
         return _to_html(
             '<header class="card-head">\n'
-            f'<span class="badge st" data-st="{escape(look.st)}" data-form="{escape(look.form)}">'
-            f"{render_icon(look.icon)}{mark_html(face.word)}</span>\n"
-            f'<h3 id="{escape(self.dom)}-h">{render_icon(face.kind_icon, "kind")}'
-            f'<span class="sr">{escape(face.kind)}: </span>'
-            f'<code class="tool">{mark_html(face.card.tool.name)}</code> '
-            f'<span class="sum">{mark_html(face.summary)}</span></h3>\n'
+            f'<span class="badge st" data-st="{escape(label.st)}" data-form="{escape(label.form)}">'
+            f"{render_icon(label.icon)}{mark_html(view.word)}</span>\n"
+            f'<h3 id="{escape(self.dom)}-h">{render_icon(view.kind_icon, "kind")}'
+            f'<span class="sr">{escape(view.kind)}: </span>'
+            f'<code class="tool">{mark_html(view.card.tool.name)}</code> '
+            f'<span class="sum">{mark_html(view.summary)}</span></h3>\n'
             f'<span class="card-end">{self._time()}{self._strip()}<a class="permalink"'
             f' href="{escape(url_helpers.build_call_url(self.call.public_id))}"'
             ' aria-label="Open this call" title="Open this call">'
@@ -72,47 +73,47 @@ class CardHtml:
         )
 
     def _time(self) -> str:
-        face = self.face
-        if face.ticking:
-            return f'<time class="dur" data-since="{escape(str(face.ticking))}"></time>'
-        return f'<span class="dur">{escape(face.total)}</span>' if face.total else ""
+        view = self.view
+        if view.ticking:
+            return f'<time class="dur" data-since="{escape(str(view.ticking))}"></time>'
+        return f'<span class="dur">{escape(view.total)}</span>' if view.total else ""
 
     def _strip(self) -> str:
         """The three parts of the call's time as a small picture; nothing before the first has ended."""
-        if not self.face.segments:
+        if not self.view.segments:
             return ""
         rects = "".join(
             f'<rect class="{escape(segment.part)}" x="{escape(str(segment.x))}" y="0"'
-            f' width="{escape(str(segment.width))}" height="6"/>' for segment in self.face.segments
+            f' width="{escape(str(segment.width))}" height="6"/>' for segment in self.view.segments
         )  # fmt: skip
         return (
             '<svg class="strip" viewBox="0 0 100 6" preserveAspectRatio="none" role="img"'
-            f' aria-label="{escape(self.face.durations)}">{rects}</svg>'
+            f' aria-label="{escape(self.view.durations)}">{rects}</svg>'
         )
 
     @property
     def input(self) -> SafeString:
         """The input as far as it is known, folded."""
-        body = self.face.input
+        body = self.view.input
         return _to_html(self._folded("in", "Input", body, body.word) if body else "")
 
     @property
     def output(self) -> SafeString:
         """The output, partial ones included, folded."""
-        body = self.face.output
+        body = self.view.output
         if not body:
             return _to_html("")
         lines = f", {body.lines} lines" if body.lines > 1 else ""
-        return _to_html(self._folded("out", f"Output{' so far' * self.face.card.preliminary}", body, body.word + lines))
+        return _to_html(self._folded("out", f"Output{' so far' * self.view.card.preliminary}", body, body.word + lines))
 
     @property
-    def asked(self) -> SafeString:
+    def open_input(self) -> SafeString:
         """The input in the open: of a call that waits for an answer."""
-        return _to_html(self._body(self.face.input)) if self.face.input else _to_html("")
+        return _to_html(self._body(self.view.input)) if self.view.input else _to_html("")
 
     def _folded(self, part: str, label: str, body: PayloadView, size: str) -> str:
         return (
-            f'<details id="{escape(self.dom)}-{part}" class="fold"{" open" * self.face.full}><summary>'
+            f'<details id="{escape(self.dom)}-{part}" class="fold"{" open" * self.view.full}><summary>'
             f'{render_icon("chevron-right", "turn")}<span class="lab">{escape(label)}</span>'
             f'<span class="hint">{mark_html(body.hint)}</span><span class="size">{escape(size)}</span></summary>'
             f'<div class="body">{self._body(body)}</div></details>\n'
@@ -139,7 +140,7 @@ class CardHtml:
     @property
     def attempts(self) -> str:
         """Where the other attempts of this call are listed, if there are any: in its own run, for ids are of a run."""
-        card, run = self.face.card, self.call.run
+        card, run = self.view.card, self.call.run
         if max(card.attempt, card.occurrence) <= 1:
             return ""
         return f"/calls/?{urlencode({'q': card.call_id, 'run': run.name, 'source': run.source.name}, errors='replace')}"
@@ -147,9 +148,9 @@ class CardHtml:
     @property
     def meta(self) -> SafeString:
         """The small print: whose call it is, in which run, when, and how long its parts took."""
-        face, card, run = self.face, self.face.card, self.call.run
+        view, card, run = self.view, self.view.card, self.call.run
         parts = [f'<span class="source" title="Source">{mark_html(run.source.name)}</span>']
-        parts += [f'<span class="path">{mark_html(face.path)}</span>'] if face.path else []
+        parts += [f'<span class="path">{mark_html(view.path)}</span>'] if view.path else []
         parts.append(f'<a class="runlink" href="{escape(run.url)}">{mark_html(run.name)}</a>')
         times = (
             f"step {card.step}" if card.step else "",
@@ -160,8 +161,8 @@ class CardHtml:
         parts += [f"<span>{mark_html(text)}</span>" for text in times if text]
         if clock := _render_clock_time(card.times.started):
             parts.append(f"<span>{clock}</span>")
-        if face.durations:
-            parts.append(f'<span class="lengths">{escape(face.durations)}</span>')
+        if view.durations:
+            parts.append(f'<span class="lengths">{escape(view.durations)}</span>')
         return _to_html("".join(parts))
 
 

@@ -29,7 +29,7 @@ class CardView:
 
     def __init__(self, card: Card, *, full: bool = False) -> None:
         self.card, self.full = card, full
-        self.look = labels.get_label(card)
+        self.label = labels.get_label(card)
         self.kind_icon = labels.KIND_ICONS.get(card.tool.kind, "wrench")
         self.cap = (
             None if full else payload_view.MAX_CHARACTERS_WAITING if card.waiting else payload_view.MAX_CHARACTERS
@@ -46,7 +46,7 @@ class CardView:
     def word(self) -> str:
         """The state in a word or two, and who approved."""
         approved = self.card.state is S.APPROVAL_RESPONDED and not self.card.soft
-        return f"Approved by {self.answered_by}" if approved else self.look.word
+        return f"Approved by {self.answered_by}" if approved else self.label.word
 
     @property
     def kind(self) -> str:
@@ -54,7 +54,7 @@ class CardView:
         return self.card.tool.kind if self.card.tool.kind in labels.KIND_ICONS else "other"
 
     @property
-    def asks(self) -> bool:
+    def is_waiting(self) -> bool:
         """A question is open: below stand the buttons, or where it is answered."""
         return self.card.state is S.APPROVAL_REQUESTED
 
@@ -65,12 +65,12 @@ class CardView:
         return tool.title if tool.title != tool.name else ""
 
     @property
-    def noted(self) -> bool:
+    def has_notes(self) -> bool:
         """There is something to say before the input."""
-        return bool(self.title or self.card.anomalies or self.card.soft or self.card.by_hand or self.away)
+        return bool(self.title or self.card.anomalies or self.card.soft or self.card.by_hand or self.is_agent_away)
 
     @property
-    def away(self) -> bool:
+    def is_agent_away(self) -> bool:
         """The agent was lost while this is kept for it."""
         ask = self.card.approval
         return bool(ask and ask.away and not self.card.finished)
@@ -166,7 +166,7 @@ class CardView:
         return labels.describe_actor(self.card.denied_by)
 
     @property
-    def told(self) -> str:
+    def agent_message(self) -> str:
         """What the agent was told after a denial, where it said so itself; else what we answered."""
         if self.card.detail is not None:
             return payload_view.format_value(self.card.detail)[: self.cap]
@@ -250,7 +250,7 @@ class CardView:
         return url_helpers.build_undo_url(self.card.approval.id) if self.card.approval else ""
 
     @property
-    def view(self) -> str:
+    def view_sha256(self) -> str:
         """The digest of what is shown here, which comes back with the answer."""
         return compute_view_sha256(self.card)
 
@@ -298,7 +298,7 @@ class CardView:
         return ", ".join(segment.said for segment in self.segments)
 
     @property
-    def took(self) -> float | None:
+    def duration(self) -> float | None:
         """How many seconds the whole call took, once it is over."""
         times = self.card.times
         started = times.started or times.available or times.requested
@@ -308,13 +308,13 @@ class CardView:
     @property
     def total(self) -> str:
         """The same in words."""
-        return "" if self.took is None else url_helpers.format_duration(self.took)
+        return "" if self.duration is None else url_helpers.format_duration(self.duration)
 
     @property
     def ticking(self) -> float:
         """Since when the clock of an open call counts; 0 where nothing is expected to happen."""
         times, state = self.card.times, self.card.state
-        if self.card.finished or self.card.awaiting_client or not self.look.live:
+        if self.card.finished or self.card.awaiting_client or not self.label.live:
             return 0.0
         requested = times.requested if state is S.APPROVAL_REQUESTED else 0.0
         return round(requested or times.available or times.started, 3)

@@ -30,7 +30,7 @@ class CardCache:
         self._lock = threading.Lock()
         self.renders = 0
 
-    def of(self, call: ToolCall) -> str:
+    def get_html(self, call: ToolCall) -> str:
         """Return the card's HTML, rendered now if this revision never was."""
         if call.state == ToolCallState.APPROVAL_RESPONDED and settings.TOOLCARDS.handover_seconds:
             return render_uncached(call)  # what it offers ends by the clock, not with a revision
@@ -59,15 +59,15 @@ card_cache = CardCache()
 
 def render(call: ToolCall) -> str:
     """Return the card as it is pushed to everybody; `call.run` must be loaded."""
-    return card_cache.of(call)
+    return card_cache.get_html(call)
 
 
 def render_uncached(call: ToolCall, *, full: bool = False, masked: bool = True) -> str:
     """Render the card; `full` with its bodies whole. Not `masked` only for one who may look, and is written down."""
-    face = CardView(call.as_shown_card() if masked else call.as_card(), full=full)
-    state = face.card.state or ToolCallState.INPUT_STREAMING
+    view = CardView(call.as_shown_card() if masked else call.as_card(), full=full)
+    state = view.card.state or ToolCallState.INPUT_STREAMING
     context = {
-        "call": call, "card": face.card, "face": face, "dom": f"c-{call.public_id}", "piece": CardHtml(call, face),
+        "call": call, "card": view.card, "view": view, "dom": f"c-{call.public_id}", "html": CardHtml(call, view),
         "body": f"toolcards/card/{state}.html",
     }  # fmt: skip
     return render_to_string("toolcards/card.html", context)

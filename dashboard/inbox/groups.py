@@ -46,19 +46,19 @@ class GroupItem:
     """One call of a group. `ticket` is what its box sends: the approval, and what of it was shown."""
 
     call: ToolCall
-    face: CardView
+    view: CardView
     cells: tuple[GroupCell, ...] = ()
 
     @property
     def card(self) -> Card:
         """The call as it is shown."""
-        return self.face.card
+        return self.view.card
 
     @property
     def ticket(self) -> str:
         """Approval, revision, digest of the arguments and digest of what is shown, with spaces between."""
         ask = self.card.approval or CardApproval()
-        return f"{ask.id} {self.card.rev} {ask.args_sha256 or '-'} {self.face.view}"
+        return f"{ask.id} {self.card.rev} {ask.args_sha256 or '-'} {self.view.view_sha256}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class CallGroup:
     @property
     def risk(self) -> risk.Risk:
         """How closely to look at each."""
-        return self.items[0].face.risk
+        return self.items[0].view.risk
 
     @property
     def approvable(self) -> bool:
@@ -127,7 +127,7 @@ def build_groups_context(rows: Iterable[ToolCall] | None = None) -> dict[str, An
     """Return the groups and the runs among the calls that wait (`rows`, where they are known), for the template."""
     if rows is None:
         rows = ToolCall.objects.waiting().select_related("run", "run__source")[:MAX_CALLS]
-    items = [item for item in (GroupItem(call, CardView(call.as_shown_card())) for call in rows) if item.face.votable]
+    items = [item for item in (GroupItem(call, CardView(call.as_shown_card())) for call in rows) if item.view.votable]
     return {"groups": group_similar_calls(items), "runs": group_by_run(items), "most": MAX_GROUP_SIZE}
 
 
@@ -174,7 +174,7 @@ def _compute_group_key(item: GroupItem) -> tuple[Any, ...]:
     card, terms = item.card, (item.card.approval or CardApproval()).terms
     terms_json = json.dumps(terms, sort_keys=True)
     return (
-        item.call.run.source_id, card.tool.name, card.tool.source, item.face.risk, terms_json, card.has_input,
+        item.call.run.source_id, card.tool.name, card.tool.source, item.view.risk, terms_json, card.has_input,
         compute_shape(card.input),
     )  # fmt: skip
 
@@ -209,7 +209,7 @@ def _build_group(key: tuple[Any, ...], items: list[GroupItem]) -> CallGroup:
     differs = [name for name in names if len({values[name] for values in fields}) > 1]
     columns = {name: _split_cells(name, [values[name] for values in fields]) for name in differs}
     rows = [
-        GroupItem(item.call, item.face, tuple(columns[name][index] for name in differs))
+        GroupItem(item.call, item.view, tuple(columns[name][index] for name in differs))
         for index, item in enumerate(visible_items)
     ]
     same = [(name, fields[0][name]) for name in names if name not in differs]

@@ -31,34 +31,34 @@ class LiveBoard:
         self._stale_since = 0.0
         self._drawn_at = 0.0
 
-    def whole(self) -> Frame:
+    def render_all(self) -> Frame:
         """Return everything: what a browser gets first, and again when it fell behind."""
-        return Frame({**self.cards_now(), **self.slowly()})
+        return Frame({**self.render_cards(), **self.render_throttled()})
 
-    def changes(self, news: BoardNews) -> Frame:
+    def render_changes(self, news: BoardNews) -> Frame:
         """Return what the news change; numbers and pictures at most once a second."""
         touched = bool(news.runs) if self.runs is None else bool(news.runs & self.runs)
-        parts = self.cards_changed(news.calls) if news.calls else {}
+        parts = self.render_changed_cards(news.calls) if news.calls else {}
         if touched and not self._stale_since:
             self._stale_since = time.monotonic()
         if self._stale_since and time.monotonic() - self._drawn_at >= THROTTLE_SECONDS:
             self._drawn_at, self._stale_since = time.monotonic(), 0.0
-            parts |= self.slowly()
+            parts |= self.render_throttled()
         return Frame(parts)
 
     @property
-    def owes(self) -> bool:
+    def has_pending_parts(self) -> bool:
         """Something is still to be drawn, a little later."""
         return bool(self._stale_since)
 
-    def cards_now(self) -> dict[str, str]:
+    def render_cards(self) -> dict[str, str]:
         """Return the cards on it."""
         return {}
 
-    def cards_changed(self, calls: Iterable[ToolCall]) -> dict[str, str]:
+    def render_changed_cards(self, calls: Iterable[ToolCall]) -> dict[str, str]:
         """Return what to do with the cards that changed."""
         return {}
 
-    def slowly(self) -> dict[str, str]:
+    def render_throttled(self) -> dict[str, str]:
         """Return numbers, tables and pictures."""
         return {}

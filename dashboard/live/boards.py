@@ -53,11 +53,11 @@ class StatusBoard(LiveBoard):
         self._said = SentParts()
         self._checked_at = time.monotonic()
 
-    def whole(self) -> Frame:
+    def render_all(self) -> Frame:
         """Return both, whether or not they changed."""
         return self._said.to_newcomer(self._count() | self._standing())
 
-    def changes(self, news: BoardNews) -> Frame:
+    def render_changes(self, news: BoardNews) -> Frame:
         """Return what is another one by now: the count after news of calls that people are asked about.
 
         Switches and outages have no run and what is deleted rings no bell, so now and then all are read without news.
@@ -91,7 +91,7 @@ class RunBoard(LiveBoard):
         self.run, self.view, self.call = run, view, call
         self.runs = frozenset({run})
 
-    def cards_now(self) -> dict[str, str]:
+    def render_cards(self) -> dict[str, str]:
         """Return the newest cards."""
         if self.call:
             return self._one(
@@ -101,14 +101,14 @@ class RunBoard(LiveBoard):
             return {}
         return {str(call.ordinal): place_card(call) for call in tables.list_run_cards(self.run, removed=True)}
 
-    def cards_changed(self, calls: Iterable[ToolCall]) -> dict[str, str]:
+    def render_changed_cards(self, calls: Iterable[ToolCall]) -> dict[str, str]:
         """Return those of this run."""
         own_calls = [call for call in calls if call.run_id == self.run]
         if self.call:
             return self._one(call for call in own_calls if call.ordinal == self.call)
         return {} if self.view else {str(call.ordinal): place_card(call) for call in own_calls}
 
-    def slowly(self) -> dict[str, str]:
+    def render_throttled(self) -> dict[str, str]:
         """Return the header, and the timeline where that is open."""
         if self.call:
             return {}
@@ -142,11 +142,11 @@ class CallsBoard(LiveBoard):
         super().__init__()
         self.filters = CallFilters.read(query)
 
-    def cards_now(self) -> dict[str, str]:
+    def render_cards(self) -> dict[str, str]:
         """Return the newest page."""
         return {call.public_id: place_card(call) for call in tables.list_calls(self.filters).calls}
 
-    def cards_changed(self, calls: Iterable[ToolCall]) -> dict[str, str]:
+    def render_changed_cards(self, calls: Iterable[ToolCall]) -> dict[str, str]:
         """Return what belongs there; a card that left its state is renewed where it stands."""
         parts = {}
         for call in calls:
@@ -160,11 +160,11 @@ class WaitingBoard(LiveBoard):
 
     every = False
 
-    def cards_now(self) -> dict[str, str]:
+    def render_cards(self) -> dict[str, str]:
         """Return all that wait."""
         return {call.public_id: place_card(call) for call in tables.list_waiting_calls()}
 
-    def cards_changed(self, calls: Iterable[ToolCall]) -> dict[str, str]:
+    def render_changed_cards(self, calls: Iterable[ToolCall]) -> dict[str, str]:
         """Return those that began to wait, and those that did."""
         return {call.public_id: place_card(call, known_only=not call.waiting) for call in calls if call.requested_at}
 
@@ -176,16 +176,16 @@ class InboxBoard(WaitingBoard):
         super().__init__()
         self._alike = ""  # as everybody was told it last; "" where a newcomer was told otherwise
 
-    def whole(self) -> Frame:
+    def render_all(self) -> Frame:
         """Return everything."""
-        frame = super().whole()
+        frame = super().render_all()
         if frame.parts["alike"] != self._alike:
             self._alike = ""
         return frame
 
-    def changes(self, news: BoardNews) -> Frame:
+    def render_changes(self, news: BoardNews) -> Frame:
         """Return what the news change, without groups that everybody has."""
-        frame = super().changes(news)
+        frame = super().render_changes(news)
         groups_part = frame.parts.get("alike")
         if groups_part is None:
             return frame
@@ -194,7 +194,7 @@ class InboxBoard(WaitingBoard):
         self._alike = groups_part
         return frame
 
-    def slowly(self) -> dict[str, str]:
+    def render_throttled(self) -> dict[str, str]:
         """Return the line that says how many wait, and since when; and which of them share a shape."""
         html = render_to_string("approvals/_head.html", {"queue": inbox_views.summarize_queue()})
         return {
@@ -206,7 +206,7 @@ class InboxBoard(WaitingBoard):
 class OverviewBoard(WaitingBoard):
     """The first page: what waits, what runs, what went wrong."""
 
-    def slowly(self) -> dict[str, str]:
+    def render_throttled(self) -> dict[str, str]:
         """Return everything below the waiting strip."""
         return {"now": build_part("#now", "innerMorph", render_to_string("now/_now.html", overview.build_overview()))}
 
@@ -220,7 +220,7 @@ class RunsBoard(LiveBoard):
         super().__init__()
         self.filters = RunFilters.read(query)
 
-    def slowly(self) -> dict[str, str]:
+    def render_throttled(self) -> dict[str, str]:
         """Return the first page's rows."""
         rows = render_to_string("runs/_rows.html", {"rows": tables.list_run_rows(self.filters)[0]})
         return {"rows": build_part("#runs-body", "innerMorph", rows)}
@@ -237,11 +237,11 @@ class ChecklistBoard(LiveBoard):
         self._said = SentParts()
         self._looked = 0.0
 
-    def whole(self) -> Frame:
+    def render_all(self) -> Frame:
         """Return the list, whether or not it changed."""
         return self._said.to_newcomer(self._drawn())
 
-    def changes(self, news: BoardNews) -> Frame:
+    def render_changes(self, news: BoardNews) -> Frame:
         """Return the list if a step was made; looked at once a second at most."""
         if time.monotonic() - self._looked < THROTTLE_SECONDS:
             return Frame({})

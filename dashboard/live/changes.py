@@ -57,15 +57,15 @@ class ChangeReader:
         self._seen = dict(Run.objects.active().values_list("pk", "seq"))
         self._seen_asked, self._covered = dict(self._seen), {}
 
-    def look(self, rung: set[int], boards: Boards, fresh: Iterable[Hashable]) -> TickResult:
+    def read(self, rung: set[int], boards: Boards, fresh: Iterable[Hashable]) -> TickResult:
         """Look at the runs that rang (at all that wrote something, where none did); draw the `fresh` boards whole."""
         # CPU, not the clock: a busy disk or neighbour must not make the next look later.
         started, self._again = time.thread_time(), set()
         late = self._cover(boards)
         news = self._news(rung, boards)
         news.calls[:0] = late
-        frames = {key: board.changes(news) for key, board in boards.items()}
-        wholes = {key: boards[key].whole() for key in fresh if key in boards}
+        frames = {key: board.render_changes(news) for key, board in boards.items()}
+        wholes = {key: boards[key].render_all() for key in fresh if key in boards}
         return TickResult(frames, wholes, frozenset(self._again), time.thread_time() - started)
 
     def _cover(self, boards: Boards) -> list[ToolCall]:

@@ -53,7 +53,7 @@ class Hub:
         self.watchers: dict[Hashable, set[Watcher]] = defaultdict(set)
         self._new: list[Watcher] = []
         self.pace = Pacer()
-        self._looks = ChangeReader()
+        self._changes = ChangeReader()
         self._rung: set[int] = set()
         self._bell: Listener | None = None
         self._task: asyncio.Task[None] | None = None
@@ -96,7 +96,7 @@ class Hub:
         try:
             async with listen(EVERY_RUN) as bell:
                 self._bell = bell
-                await read_with_retries(lambda: self._in_thread(self._looks.begin), math.inf)
+                await read_with_retries(lambda: self._in_thread(self._changes.begin), math.inf)
                 await self._follow(bell)
         finally:
             self._bell = None
@@ -119,18 +119,18 @@ class Hub:
                 self._new = list({watcher for watchers in self.watchers.values() for watcher in watchers})
                 await asyncio.sleep(RECOVERY_SECONDS)
             await asyncio.sleep(max(TICK_SECONDS, self.spent / MAX_LOAD - self.spent))
-            waits = 0 if self._rung or self._new else 0.25 if self._owes() else HEARTBEAT_SECONDS
+            waits = 0 if self._rung or self._new else 0.25 if self._has_pending_parts() else HEARTBEAT_SECONDS
             rung = await bell.wait(waits) if waits else set()
             rung |= self._rung
             self._rung = set()
 
-    def _owes(self) -> bool:
-        return any(board.owes for board in self.boards.values())
+    def _has_pending_parts(self) -> bool:
+        return any(board.has_pending_parts for board in self.boards.values())
 
     async def _look(self, rung: set[int]) -> None:
         boards, new, self._new = dict(self.boards), self._new, []
         fresh = {key for watcher in new for key in watcher.boards}
-        result: TickResult = await self._in_thread(self._looks.look, rung, boards, fresh)
+        result: TickResult = await self._in_thread(self._changes.read, rung, boards, fresh)
         self.spent, self._rung = result.spent, self._rung | result.again
         for key, frame in result.frames.items():
             if frame:

@@ -25,7 +25,7 @@ def calls(request: HttpRequest) -> HttpResponse:
     page = tables.list_calls(filters, before=before)
     context = {
         "filters": filters, "calls": page.calls, "before": before, "kinds": KINDS,
-        "states": [(str(state), look.word) for state, look in labels.STATE_LABELS.items()],
+        "states": [(str(state), label.word) for state, label in labels.STATE_LABELS.items()],
         "more": page.more, "searched": page.searched, "names": tables.list_filter_names(),
         "any": bool(page.calls) or ToolCall.objects.exists(),
     }  # fmt: skip

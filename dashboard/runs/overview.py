@@ -94,4 +94,4 @@ def _scale_height(count: int, peak: int) -> float:
 def _describe_failure(call: ToolCall) -> dict[str, Any]:
     card = call.as_shown_card()
     message = card.error.message if card.error else card.denied
-    return {"call": call, "look": labels.get_label(card), "said": message[:160], "at": call.finished_at}
+    return {"call": call, "label": labels.get_label(card), "said": message[:160], "at": call.finished_at}

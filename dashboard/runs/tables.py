@@ -63,7 +63,7 @@ class RunRow:
     """A run as the table shows it."""
 
     run: Run
-    look: labels.StateLabel
+    label: labels.StateLabel
     shares: list[StatePart]
     lasted: str
 
@@ -75,10 +75,10 @@ class RunRow:
 
 def build_run_row(run: Run) -> RunRow:
     """Return the run with what the table says of it."""
-    look = labels.RUN_LABELS.get(run.status, labels.RUN_LABELS["running"])
+    label = labels.RUN_LABELS.get(run.status, labels.RUN_LABELS["running"])
     end = run.ended_at or (run.updated_at if run.status not in ("running", "waiting") else None)
     lasted = url_helpers.format_duration((end - run.started_at).total_seconds()) if end else ""
-    return RunRow(run, look, compute_state_bar(run.count_by_state), lasted)
+    return RunRow(run, label, compute_state_bar(run.count_by_state), lasted)
 
 
 def list_run_rows(filters: RunFilters, *, before: int = 0) -> tuple[list[RunRow], int]:

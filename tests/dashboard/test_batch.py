@@ -299,13 +299,13 @@ def test_open_pages_are_told_of_groups_when_they_have_changed(
     edits(2)
     board = boards.InboxBoard()
     news = BoardNews(runs=frozenset(ToolCall.objects.values_list("run", flat=True)))
-    assert "2 waiting calls share this shape" in board.whole().parts["alike"]
-    assert "alike" in board.changes(news).parts and "alike" not in board.changes(news).parts
+    assert "2 waiting calls share this shape" in board.render_all().parts["alike"]
+    assert "alike" in board.render_changes(news).parts and "alike" not in board.render_changes(news).parts
     a_call("approval-requested", tool="Edit", input={"path": "src/9.py", "text": "x"}, call_id="more")
-    assert "3 waiting calls share this shape" in board.whole().parts["alike"]  # a newcomer is told first
-    told = board.changes(news).parts["alike"]
+    assert "3 waiting calls share this shape" in board.render_all().parts["alike"]  # a newcomer is told first
+    told = board.render_changes(news).parts["alike"]
     assert "3 waiting calls share this shape" in told and "csrfmiddlewaretoken" not in told
-    assert "alike" not in board.changes(news).parts
+    assert "alike" not in board.render_changes(news).parts
 
 
 # ---------------------------------------------------------------- quick reasons

@@ -369,16 +369,16 @@ def test_a_card_needs_no_query(django_assert_num_queries: Any, db: None) -> None
 def test_each_revision_is_drawn_once() -> None:
     kept = rendering.CardCache()
     call = call_of(a_card(S.INPUT_AVAILABLE))
-    assert kept.of(call) == kept.of(call) and kept.renders == 1
+    assert kept.get_html(call) == kept.get_html(call) and kept.renders == 1
 
 
 def test_only_so_many_cards_are_kept() -> None:
     kept = rendering.CardCache(size=3)
     for _ in range(5):
-        kept.of(call_of(a_card(S.INPUT_AVAILABLE)))
+        kept.get_html(call_of(a_card(S.INPUT_AVAILABLE)))
     assert len(kept._kept) == 3
 
 
 def test_the_face_of_a_card_without_anything_is_calm() -> None:
-    face = CardView(Card("x"))
-    assert not (face.summary or face.input or face.output or face.error_facts or face.segments or face.votable)
+    view = CardView(Card("x"))
+    assert not (view.summary or view.input or view.output or view.error_facts or view.segments or view.votable)

@@ -317,7 +317,7 @@ def test_one_drawing_serves_everybody(a_call: Callable[..., ToolCall]) -> None:
     before = rendering.card_cache.renders
     boards = [RunBoard(call.run_id), BOARDS["calls"](""), BOARDS["calls"]("tool=bash")]
     for board in boards:
-        assert board.changes(BoardNews([call], frozenset({call.run_id})))
+        assert board.render_changes(BoardNews([call], frozenset({call.run_id})))
     assert rendering.card_cache.renders - before == 1
 
 
@@ -465,7 +465,7 @@ async def test_a_look_that_failed_keeps_nothing_from_anybody(
             monkeypatch.undo()
             raise OperationalError("the database is away")
 
-        monkeypatch.setattr(board, "cards_changed", away)
+        monkeypatch.setattr(board, "render_changed_cards", away)
         await say(source, "shaky", f.InputReady("c1", "Bash", {}, True))
         await text_with(opened, 'data-state="input-available"')
         assert failed
@@ -477,36 +477,36 @@ def test_boards_join_into_one_frame() -> None:
 
 def test_what_did_not_change_is_not_said_again(db: None) -> None:
     board = StatusBoard()
-    board.whole()
-    assert not board.changes(BoardNews([], frozenset({1})))
+    board.render_all()
+    assert not board.render_changes(BoardNews([], frozenset({1})))
 
 
 def test_what_only_a_newcomer_was_told_is_told_to_all(a_call: Callable[..., ToolCall]) -> None:
     board = StatusBoard()
-    board.whole()
+    board.render_all()
     a_call("approval-requested")
-    assert 'data-waiting-count="1"' in board.whole().text  # before the others' look
-    assert 'data-waiting-count="1"' in board.changes(BoardNews()).text
-    assert not board.changes(BoardNews())
+    assert 'data-waiting-count="1"' in board.render_all().text  # before the others' look
+    assert 'data-waiting-count="1"' in board.render_changes(BoardNews()).text
+    assert not board.render_changes(BoardNews())
 
 
 def test_news_of_calls_that_nobody_is_asked_about_cost_no_count(
     a_call: Callable[..., ToolCall], django_assert_num_queries: Any
 ) -> None:
     board, call = StatusBoard(), a_call("output-available")
-    board.whole()
+    board.render_all()
     with django_assert_num_queries(0):
-        assert not board.changes(BoardNews([call], frozenset({call.run_id})))
+        assert not board.render_changes(BoardNews([call], frozenset({call.run_id})))
 
 
 def test_the_count_is_right_soon_though_no_news_came(
     a_call: Callable[..., ToolCall], an_approver: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call, board = a_call("approval-requested"), StatusBoard()
-    assert 'data-waiting-count="1"' in board.whole().text
+    assert 'data-waiting-count="1"' in board.render_all().text
     gate.vote(an_approver, ballot_for(call, "deny"))
     monkeypatch.setattr(boards, "RECHECK_SECONDS", 0.0)
-    assert 'data-waiting-count="0"' in board.changes(BoardNews()).text
+    assert 'data-waiting-count="0"' in board.render_changes(BoardNews()).text
 
 
 async def test_one_timer_lets_all_browsers_rest_and_forgets_none() -> None:
@@ -545,7 +545,7 @@ async def test_what_a_run_said_before_somebody_looked_is_no_news(
             await text_with(opened, "old2")
             looked: list[str] = []
             board = hub.get_hub().boards[key]
-            board.cards_changed = lambda calls: looked.extend(call.call_id for call in calls) or {}  # type: ignore[method-assign]
+            board.render_changed_cards = lambda calls: looked.extend(call.call_id for call in calls) or {}  # type: ignore[method-assign]
             await say(source, "long", f.InputReady("new", "Bash", {}, True))
             await until_true(lambda: "new" in looked)
             assert looked == ["new"]

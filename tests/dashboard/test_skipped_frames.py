@@ -100,7 +100,7 @@ def test_open_pages_are_rung_and_sent_the_words(a_run: Any, source: Source) -> N
         SayUnknown(source, "r", ["foo"]).apply(tx)
         tx.flush()
         assert tx.finish_commit() == [run.pk]
-    assert "data-skipped" in RunBoard(run.pk).slowly()["head"]
+    assert "data-skipped" in RunBoard(run.pk).render_throttled()["head"]
 
 
 def frames_of(*kinds: str) -> SkippedFrames:

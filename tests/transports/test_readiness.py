@@ -122,14 +122,14 @@ def test_every_page_says_what_does_not_work(client: Client, a_person: Any) -> No
 
 def test_pages_that_are_open_hear_of_an_outage_and_of_its_end() -> None:
     board = StatusBoard()
-    board.whole()
+    board.render_all()
     for happen, shown in (
         (lambda: outages.report_failure(WRITING, FULL), True),
         (lambda: outages.report_success(WRITING), False),
     ):
         happen()
         board._checked_at = 0.0
-        assert ('data-outage="writing"' in board.changes(BoardNews()).parts["standing"]) is shown
+        assert ('data-outage="writing"' in board.render_changes(BoardNews()).parts["standing"]) is shown
 
 
 # ---------------------------------------------------------------- the anchor's file
