@@ -93,7 +93,7 @@ class ToolCall(LogModel):
             return self._outside()
         text = str(card.text) or self.text  # a text that no database column takes stands in the card itself
         text += "".join(self._late() if late is None else late)
-        return card.but(text=Rope(text), rev=self.rev, seq=self.seq)
+        return card.replace(text=Rope(text), rev=self.rev, seq=self.seq)
 
     def _stored(self) -> Card | None:
         if type(self.card) is Closed or type(self.text) is Closed:

@@ -101,7 +101,7 @@ class ToolEventSequencer:
         is_report = isinstance(fact, f.OutcomeReported) and before is not None
         if pending is not None and pending.ordinal == ordinal and is_report and before is not None:
             self.pending = None
-            return list_tool_events(before.but(state=S.INPUT_AVAILABLE), after)
+            return list_tool_events(before.replace(state=S.INPUT_AVAILABLE), after)
         events = list_tool_events(before, after)
         if SETTLED in events and _may_be_amended(after):
             self.pending = PendingEnd(ordinal, after, position)

@@ -86,7 +86,7 @@ class Redactor:
             inner = getattr(card, name)
             if inner is not None and (new := self._inner(inner, fields)) is not inner:
                 changes[name] = new
-        return card.but(**changes) if changes else card
+        return card.replace(**changes) if changes else card
 
     def restored(self, edited: Any, original: Any) -> Any:
         """Return what a person edited with the secrets put back that they saw masked, each where it was.

@@ -152,7 +152,7 @@ class InputRouter:
         if card is None or card.decision is None or not is_frozen(card):
             return [(ordinal, fact)]
         if reopened:
-            card = card.but(segment=EMPTY)
+            card = card.replace(segment=EMPTY)
         if not delta_contradicts(card, fact.text):
             return [(ordinal, fact)]
         superseded = self._superseded(card, fact.at)

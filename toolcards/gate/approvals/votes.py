@@ -242,7 +242,7 @@ class CastVote(Command):
         if trouble is not None:
             message = trouble.message(get_offered_tools(memory))
             raise InvalidRequest(f"The edited input does not fit the tool: {message}", code="invalid_edit")
-        decision = reevaluate_call(memory, card.but(input=edited, has_input=True), now)
+        decision = reevaluate_call(memory, card.replace(input=edited, has_input=True), now)
         if decision.effect == Effect.DENY:
             raise InvalidRequest("The policy denies the edited call.", code="invalid_edit")
         row.edited = json.dumps(edited)

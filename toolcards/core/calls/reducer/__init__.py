@@ -41,12 +41,12 @@ def advance(card: Card, fact: f.AnyFact) -> tuple[Card, bool]:
     if after.unclaimed and (after.finished or after.preliminary or after.removed):
         after = approval_handlers.void_permit(after)
     if not after.begun and not after.soft and after.state not in (None, STREAMING):
-        after = after.but(begun=True)
+        after = after.replace(begun=True)
     if card.finished and not after.finished and not after.removed:
-        after = after.but(revived=card.revived + 1, overruled=False)
+        after = after.replace(revived=card.revived + 1, overruled=False)
     elif card.finished and card.soft and not after.soft:
-        after = after.but(overruled=True)
-    return after.but(rev=card.rev + 1), move == "odd" or not _adds_only_anomalies(card, after)
+        after = after.replace(overruled=True)
+    return after.replace(rev=card.rev + 1), move == "odd" or not _adds_only_anomalies(card, after)
 
 
 def fold(card: Card, log: Iterable[f.AnyFact]) -> Card:
@@ -69,7 +69,7 @@ def _append_text(card: Card, fact: f.InputDelta) -> tuple[Card, bool]:
     """The hot path: one more piece of a streaming input, one copy of the card."""
     if not fact.text:
         return card, False
-    return card.but(text=card.text.plus(fact.text), rev=card.rev + 1), True
+    return card.replace(text=card.text.plus(fact.text), rev=card.rev + 1), True
 
 
 def _adds_only_anomalies(card: Card, after: Card) -> bool:
@@ -87,12 +87,12 @@ def _refuse(card: Card, fact: f.AnyFact) -> Card:
     if card.state is ToolCallState.OUTPUT_DENIED and isinstance(fact, (f.OutputReady, f.OutputFailed)):
         told = fact.output if isinstance(fact, f.OutputReady) else fact.message
         if card.detail is None and told is not None:
-            after = card.but(detail=told)
+            after = card.replace(detail=told)
         ask = card.approval
         if ask and ask.opener == "agent" and ask.state == "denied" or _repeats_denial(told, fact, card):
-            return after if after is card else after.but(rev=card.rev + 1)
+            return after if after is card else after.replace(rev=card.rev + 1)
     after = after.with_anomaly(_ANOMALY_BY_FACT.get(type(fact), "protocol-violation"), fact.at)
-    return after if after is card else after.but(rev=card.rev + 1)
+    return after if after is card else after.replace(rev=card.rev + 1)
 
 
 def _repeats_denial(told: Any, fact: f.AnyFact, card: Card) -> bool:
@@ -155,7 +155,7 @@ _MOVES: dict[str, Callable[[Card, Any], Card]] = {
     "client": outcome_handlers.await_client,
     "expired": approval_handlers.expire_approval,
     "by-hand": outcome_handlers.record_manual_outcome,
-    "gone": lambda card, fact: card.but(removed=True),
+    "gone": lambda card, fact: card.replace(removed=True),
     "odd": lambda card, fact: card.with_anomaly(fact.code, fact.at),
     **{cause: outcome_handlers.build_soft_end(cause) for cause in _CAUSES},
 }

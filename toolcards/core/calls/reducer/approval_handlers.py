@@ -18,7 +18,7 @@ def record_decision(card: Card, fact: f.PolicyDecided) -> Card:
         suggest=fact.suggest, would=tuple(fact.would), args_sha256=fact.args_sha256,
         schema_sha256=fact.schema_sha256, known=fact.known, changed=fact.changed, moment=fact.moment,
     )  # fmt: skip
-    return card if verdict == card.decision else card.but(decision=verdict)
+    return card if verdict == card.decision else card.replace(decision=verdict)
 
 
 def change_permit(card: Card, fact: f.PermitChanged) -> Card:
@@ -26,10 +26,10 @@ def change_permit(card: Card, fact: f.PermitChanged) -> Card:
     permit = card.permit
     if fact.state == "issued":
         issued = not card.finished and (permit is None or permit.id != fact.id)
-        return card.but(permit=CardPermit(fact.id)) if issued else card
+        return card.replace(permit=CardPermit(fact.id)) if issued else card
     if permit is None or permit.id != fact.id or fact.state not in _PERMIT_MOVES.get(permit.state, ()):
         return card
-    return card.but(permit=replace(permit, state=fact.state))
+    return card.replace(permit=replace(permit, state=fact.state))
 
 
 _PERMIT_MOVES = {
@@ -43,9 +43,9 @@ def void_permit(card: Card) -> Card:
     """Take back the right to run a call that has ended, or has run without it."""
     permit, ask = card.permit, card.approval
     if permit is not None and permit.state == "issued":
-        card = card.but(permit=replace(permit, state="void"))
+        card = card.replace(permit=replace(permit, state="void"))
     if ask is not None and ask.opener == "gate" and ask.state == "approved":
-        card = card.but(approval=replace(ask, state="cancelled"))
+        card = card.replace(approval=replace(ask, state="cancelled"))
     return card
 
 
@@ -58,11 +58,11 @@ def open_approval(card: Card, fact: f.ApprovalRequested) -> Card:
         if card.state is S.APPROVAL_REQUESTED and _is_same_approval(ask, fact):
             return card
     if card.state is None and fact.tool:
-        card = card.but(tool=replace(card.tool, name=fact.tool, kind=fact.kind or card.tool.kind))
+        card = card.replace(tool=replace(card.tool, name=fact.tool, kind=fact.kind or card.tool.kind))
     if fact.input is not None and not card.has_input:
-        card = card.but(input=fact.input, has_input=True)
+        card = card.replace(input=fact.input, has_input=True)
     times = replace(card.times, started=card.times.started or fact.at, requested=fact.at, decided=0.0, finished=0.0)
-    return card.but(
+    return card.replace(
         state=S.APPROVAL_REQUESTED, soft=False, cause=None, error=None, awaiting_client=False, resumed=False,
         approval=_build_approval(fact), times=times,
     )  # fmt: skip
@@ -87,17 +87,17 @@ def apply_answer(card: Card, fact: f.ApprovalAnswered) -> Card:
         settled = replace(settled, args_sha256=fact.args_sha256)
     times = replace(card.times, decided=fact.at)
     if not fact.approved:
-        return card.but(
+        return card.replace(
             state=S.OUTPUT_DENIED, approval=settled, denied=fact.reason, denied_by=fact.by, segment=None,
             times=replace(times, finished=fact.at),
         )  # fmt: skip
     if fact.has_input:
         repaired = card.repair not in {"", BY_SOURCE}  # what its own source changed was never asked about
-        card = card.but(
+        card = card.replace(
             first_input=card.original_input if repaired else None, original_input=card.shown_input,
             original_tool=card.original_tool if repaired else "", input=fact.input, has_input=True, repair=EDITED,
         )  # fmt: skip
-    return card.but(state=S.APPROVAL_RESPONDED, approval=settled, times=times)
+    return card.replace(state=S.APPROVAL_RESPONDED, approval=settled, times=times)
 
 
 def is_repeat(card: Card, fact: f.AnyFact) -> bool:
@@ -127,7 +127,7 @@ def count_vote(card: Card, fact: f.VoteCounted) -> Card:
     if fact.has_edited:
         sha256 = fact.args_sha256 or ask.args_sha256
         counted = replace(counted, edited=fact.edited, has_edited=True, edited_by=fact.by.name, args_sha256=sha256)
-    return card if counted == ask else card.but(approval=counted)
+    return card if counted == ask else card.replace(approval=counted)
 
 
 def change_approval_input(card: Card, fact: f.ApprovalInputChanged) -> Card:
@@ -135,7 +135,7 @@ def change_approval_input(card: Card, fact: f.ApprovalInputChanged) -> Card:
     ask = card.approval
     if ask is None or ask.state != "pending" or ask.id != fact.id:
         return card
-    return card.but(approval=replace(ask, args_sha256=fact.args_sha256))
+    return card.replace(approval=replace(ask, args_sha256=fact.args_sha256))
 
 
 def add_escalation(card: Card, fact: f.ApprovalEscalated) -> Card:
@@ -144,13 +144,13 @@ def add_escalation(card: Card, fact: f.ApprovalEscalated) -> Card:
     if ask is None or (fact.id and fact.id != ask.id):
         return card
     new = tuple((to, fact.at) for to in fact.to if to not in {known for known, _ in ask.escalated})
-    return card.but(approval=replace(ask, escalated=(*ask.escalated, *new))) if new else card
+    return card.replace(approval=replace(ask, escalated=(*ask.escalated, *new))) if new else card
 
 
 def set_agent_away(card: Card, fact: f.AgentPresenceChanged) -> Card:
     """The agent went away, or is there again; the question stays as it was, and so do votes that are on their way."""
     ask = card.approval
-    return card if ask is None or ask.away is fact.away else card.but(approval=replace(ask, away=fact.away))
+    return card if ask is None or ask.away is fact.away else card.replace(approval=replace(ask, away=fact.away))
 
 
 def change_approval_state(card: Card, fact: f.ApprovalChanged) -> Card:
@@ -158,7 +158,7 @@ def change_approval_state(card: Card, fact: f.ApprovalChanged) -> Card:
     ask = card.approval
     if ask is None or ask.state == fact.state or (fact.id and ask.id and fact.id != ask.id):
         return card
-    return card.but(approval=replace(ask, state=fact.state))
+    return card.replace(approval=replace(ask, state=fact.state))
 
 
 def expire_approval(card: Card, fact: f.CallClosed) -> Card:
@@ -166,7 +166,9 @@ def expire_approval(card: Card, fact: f.CallClosed) -> Card:
     by = f.Actor("timeout")
     ask = replace(card.approval or CardApproval(), state="expired", decided_at=fact.at, by=by)
     times = replace(card.times, decided=fact.at, finished=fact.at)
-    return card.but(state=S.OUTPUT_DENIED, approval=ask, denied=fact.reason, denied_by=by, segment=None, times=times)
+    return card.replace(
+        state=S.OUTPUT_DENIED, approval=ask, denied=fact.reason, denied_by=by, segment=None, times=times
+    )
 
 
 def _build_approval(fact: f.ApprovalRequested) -> CardApproval:

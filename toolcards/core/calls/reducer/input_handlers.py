@@ -21,27 +21,27 @@ def start_input(card: Card, fact: Any) -> Card:
     """The input's first fact, or a piece of it."""
     if isinstance(fact, f.InputDelta):
         return _append_delta(card, fact)
-    return update_identity(card, fact).but(state=S.INPUT_STREAMING, times=_start_times(card, fact.at))
+    return update_identity(card, fact).replace(state=S.INPUT_STREAMING, times=_start_times(card, fact.at))
 
 
 def complete_input(card: Card, fact: Any) -> Card:
     """The input is complete, for the first time."""
     known = update_input(card, fact)
-    times = known.times.but(started=known.times.started or fact.at, available=fact.at)
-    return known.but(state=S.INPUT_AVAILABLE, times=times)
+    times = known.times.replace(started=known.times.started or fact.at, available=fact.at)
+    return known.replace(state=S.INPUT_AVAILABLE, times=times)
 
 
 def update_input(card: Card, fact: Any) -> Card:
     """A newer input replaces the older; the same one again changes nothing that anybody sees."""
     if is_frozen(card):  # the board lets only news of the judged value through
-        return card if card.segment is None else card.but(segment=None)
+        return card if card.segment is None else card.replace(segment=None)
     if isinstance(fact, f.InputRepaired):
         return _apply_repair(card, fact)
     if card.repair not in {"", BY_SOURCE, EDITED} and _repeats_original(card, fact):
         return card
     after = set_input(_note_renamed_tool(card, update_identity(card, fact)), fact)
     if after is not card and not after.times.available:
-        return after.but(times=after.times.but(available=fact.at))
+        return after.replace(times=after.times.replace(available=fact.at))
     return after
 
 
@@ -61,7 +61,7 @@ def reopen_input(card: Card, fact: Any) -> Card:
     """Rule 8: the input is written once more, into a segment of its own that nobody sees yet."""
     if card.state is S.INPUT_STREAMING and not card.text:
         return card
-    return card.but(segment=EMPTY, resumed=True)
+    return card.replace(segment=EMPTY, resumed=True)
 
 
 def append_late_text(card: Card, fact: f.InputDelta) -> Card:
@@ -69,16 +69,16 @@ def append_late_text(card: Card, fact: f.InputDelta) -> Card:
     if not fact.text:
         return card
     if is_frozen(card):
-        return card.but(segment=(card.text if card.segment is None else card.segment).plus(fact.text))
+        return card.replace(segment=(card.text if card.segment is None else card.segment).plus(fact.text))
     if card.segment is not None:
-        return card.but(segment=card.segment.plus(fact.text))
+        return card.replace(segment=card.segment.plus(fact.text))
     if card.has_input:
         return card
-    grown = card.but(text=card.text.plus(fact.text))
+    grown = card.replace(text=card.text.plus(fact.text))
     if grown.text.length <= _LATE_LIMIT and fact.text.rstrip().endswith(_CLOSERS):
         whole, value = parse(str(grown.text))
         if whole:
-            return grown.but(input=value, has_input=True)
+            return grown.replace(input=value, has_input=True)
     return grown
 
 
@@ -95,14 +95,14 @@ def update_identity(card: Card, fact: Any) -> Card:
     dynamic = card.dynamic or (isinstance(fact, f.InputStarted) and fact.dynamic)
     if named == tool and executed == card.provider_executed and dynamic == card.dynamic:
         return card
-    return card.but(tool=named, provider_executed=executed, dynamic=dynamic)
+    return card.replace(tool=named, provider_executed=executed, dynamic=dynamic)
 
 
 def _note_renamed_tool(card: Card, named: Card) -> Card:
     """The producer put another tool's name in place of the one that was written: a repair."""
     if card.state is not S.INPUT_STREAMING or UNKNOWN_TOOL in (card.tool.name, named.tool.name) or card.repair:
         return named
-    return named.but(original_tool=card.tool.name, repair=BY_SOURCE) if named.tool.name != card.tool.name else named
+    return named.replace(original_tool=card.tool.name, repair=BY_SOURCE) if named.tool.name != card.tool.name else named
 
 
 def set_input(card: Card, fact: Any) -> Card:
@@ -119,10 +119,10 @@ def set_input(card: Card, fact: Any) -> Card:
     else:
         known = value
     if (card.has_input and whole and same(card.input, known)) or not (whole or rewritten):
-        return card if card.segment is None else card.but(segment=None)
-    after = card.but(input=known if whole else None, has_input=whole, text=text, segment=None)
+        return card if card.segment is None else card.replace(segment=None)
+    after = card.replace(input=known if whole else None, has_input=whole, text=text, segment=None)
     if mended:  # the producer changed what the model wrote
-        return after.but(original_input=value if _is_json_value(text, value) else str(text), repair=BY_SOURCE)
+        return after.replace(original_input=value if _is_json_value(text, value) else str(text), repair=BY_SOURCE)
     return after
 
 
@@ -145,12 +145,12 @@ def _append_delta(card: Card, fact: f.InputDelta) -> Card:
     if card.segment is not None:
         return append_late_text(card, fact)
     if card.state is None:
-        return card.but(state=S.INPUT_STREAMING, text=card.text.plus(fact.text), times=_start_times(card, fact.at))
-    return card.but(text=card.text.plus(fact.text)) if fact.text else card
+        return card.replace(state=S.INPUT_STREAMING, text=card.text.plus(fact.text), times=_start_times(card, fact.at))
+    return card.replace(text=card.text.plus(fact.text)) if fact.text else card
 
 
 def _start_times(card: Card, at: float) -> Any:
-    return card.times.but(started=card.times.started or at)
+    return card.times.replace(started=card.times.started or at)
 
 
 def _apply_repair(card: Card, fact: f.InputRepaired) -> Card:
@@ -160,7 +160,7 @@ def _apply_repair(card: Card, fact: f.InputRepaired) -> Card:
     first = card.original_input if card.repair else card.shown_input
     original = fact.original if fact.original is not None else first
     renamed = fact.tool and card.tool.name not in (fact.tool, UNKNOWN_TOOL)
-    return update_identity(card, fact).but(
+    return update_identity(card, fact).replace(
         input=fact.input, has_input=True, original_input=original, segment=None,
         repair=f"{card.repair}, {fact.method}" if fact.again and card.repair else fact.method or "repaired",
         original_tool=card.original_tool or (card.tool.name if renamed else ""),
@@ -173,24 +173,24 @@ def _apply_repair(card: Card, fact: f.InputRepaired) -> Card:
 def _fill_input(card: Card, fact: Any) -> Card:
     named = update_identity(card, fact) if card.tool.name == UNKNOWN_TOOL else card
     if named.has_input:
-        return named if named.segment is None else named.but(segment=None)
+        return named if named.segment is None else named.replace(segment=None)
     return _apply_repair(named, fact) if isinstance(fact, f.InputRepaired) else set_input(named, fact)
 
 
 def _fill_error(card: Card, fact: Any) -> Card:
     if card.error and card.error.message in MASKED and fact.message not in MASKED:
-        return card.but(error=replace(card.error, message=fact.message))
+        return card.replace(error=replace(card.error, message=fact.message))
     return card
 
 
 def _fill_output(card: Card, fact: f.OutputReady) -> Card:
     if card.output in (None, "") and fact.output not in (None, ""):
-        return card.but(output=fact.output)
+        return card.replace(output=fact.output)
     return card if same(card.output, fact.output) else card.with_anomaly("duplicate-terminal", fact.at)
 
 
 def _fill_denied(card: Card, fact: f.OutputDenied) -> Card:
-    return card.but(denied=fact.reason) if fact.reason and not card.denied else card
+    return card.replace(denied=fact.reason) if fact.reason and not card.denied else card
 
 
 _FILL: dict[type, Any] = {

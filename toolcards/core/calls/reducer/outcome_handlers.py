@@ -21,7 +21,7 @@ _JSON_BEGINS = ("{", "[")
 def set_partial_output(card: Card, fact: f.OutputPartial) -> Card:
     """A preliminary output: the tool still runs."""
     shown = _end(_flag_ungoverned(card, fact.at), fact.at, S.OUTPUT_AVAILABLE, output=fact.output, has_output=True)
-    return shown.but(preliminary=True, times=shown.times.but(finished=0.0))
+    return shown.replace(preliminary=True, times=shown.times.replace(finished=0.0))
 
 
 def set_output(card: Card, fact: f.OutputReady) -> Card:
@@ -38,7 +38,7 @@ def set_error(card: Card, fact: Any) -> Card:
     if not is_frozen(card):
         card = update_identity(card, fact)
     if fact.input is not None and not card.has_input:
-        card = card.but(input=fact.input, has_input=True)
+        card = card.replace(input=fact.input, has_input=True)
     return _fail(card, fact.at, build_error(card, fact.message, "no_such_tool" if unknown else fact.code))
 
 
@@ -70,7 +70,7 @@ def apply_reported_outcome(card: Card, fact: f.OutcomeReported) -> Card:
     if fact.outcome == "success" or (fact.message_id and fact.message_id != card.output_message):
         return card
     text = as_text(card.output)
-    card = card.but(output=None, has_output=False)
+    card = card.replace(output=None, has_output=False)
     if fact.outcome == "denied":
         return _end(_deny_host_approval(card), fact.at, S.OUTPUT_DENIED, denied=text, denied_by=f.Actor("host"))
     if fact.outcome == "interrupted":
@@ -84,7 +84,7 @@ def _deny_host_approval(card: Card) -> Card:
     if ask is None or ask.opener == "gate" or ask.state != "approved" or ask.by != f.Actor("host"):
         return card
     kept = tuple(noted for noted in card.anomalies if noted[0] != "ran-without-approval")
-    return card.but(approval=replace(ask, state="denied"), anomalies=kept)
+    return card.replace(approval=replace(ask, state="denied"), anomalies=kept)
 
 
 def apply_snapshot(card: Card, fact: f.SnapshotReceived) -> Card:
@@ -95,7 +95,7 @@ def apply_snapshot(card: Card, fact: f.SnapshotReceived) -> Card:
         return card if card.hard else set_output(card, f.OutputReady(card.call_id, output=fact.text, at=fact.at))
     text = as_text(fact.text) or fact.error
     if card.hard:
-        corrected = _fail(card.but(output=None, has_output=False), fact.at, build_error(card, text))
+        corrected = _fail(card.replace(output=None, has_output=False), fact.at, build_error(card, text))
         return corrected.with_anomaly("corrected-by-snapshot", fact.at)
     if card.state is S.APPROVAL_REQUESTED and not card.resumed:  # the producer never went on with it: refused
         return deny(card, f.OutputDenied(card.call_id, reason=text, at=fact.at))
@@ -110,11 +110,11 @@ def build_soft_end(cause: str) -> Callable[[Card, Any], Card]:
 def end_softly(card: Card, at: float, cause: str, reason: str) -> Card:
     """The card ended because what was around it ended; a partial output is kept."""
     told = error_codes.of_cause(cause)
-    return card.but(
+    return card.replace(
         state=S.OUTPUT_ERROR, soft=True, cause=cause, preliminary=False, awaiting_client=False, segment=None,
         approval=_close_approval(card.approval, "superseded" if cause == "superseded" else "cancelled"),
         error=CardError(reason, told.code, told.retryable, told.authority, told.phase),
-        times=card.times.but(finished=at),
+        times=card.times.replace(finished=at),
     )  # fmt: skip
 
 
@@ -125,7 +125,7 @@ def record_manual_outcome(card: Card, fact: f.ManualOutcomeRecorded) -> Card:
     ask, failed = card.approval, fact.outcome == "failed"
     if ask and ask.state == "unknown":
         ask = replace(ask, state=fact.outcome)
-    return card.but(
+    return card.replace(
         state=S.OUTPUT_ERROR if failed else S.OUTPUT_AVAILABLE, cause=None, approval=ask,
         error=CardError(fact.note) if failed else None,
         by_hand=ManualOutcome(fact.outcome, fact.by, fact.note, fact.at),
@@ -134,7 +134,7 @@ def record_manual_outcome(card: Card, fact: f.ManualOutcomeRecorded) -> Card:
 
 def await_client(card: Card, fact: f.CallClosed) -> Card:
     """The run ended well without this result: the client will bring it."""
-    return card if card.awaiting_client else card.but(awaiting_client=True)
+    return card if card.awaiting_client else card.replace(awaiting_client=True)
 
 
 def _close_approval(ask: CardApproval | None, state: str) -> CardApproval | None:
@@ -149,9 +149,9 @@ def _close_approval(ask: CardApproval | None, state: str) -> CardApproval | None
 
 def _end(card: Card, at: float, state: ToolCallState, **changes: Any) -> Card:
     """The card at a terminal state that the source itself reported."""
-    times = card.times.but(started=card.times.started or at, finished=at)
+    times = card.times.replace(started=card.times.started or at, finished=at)
     changes = {"error": None if card.soft else card.error, "segment": card.segment} | changes
-    return card.but(
+    return card.replace(
         state=state, soft=False, cause=None, preliminary=False, awaiting_client=False, times=times, **changes
     )
 
@@ -160,7 +160,7 @@ def _fail(card: Card, at: float, failure: CardError) -> Card:
     """A failure; a question that was still open is none any more."""
     ask = card.approval
     if ask and ask.state == "pending":
-        card = card.but(approval=replace(ask, state="cancelled"))
+        card = card.replace(approval=replace(ask, state="cancelled"))
     return _end(_record_permit_result(card, "failed"), at, S.OUTPUT_ERROR, error=failure)
 
 
@@ -173,7 +173,7 @@ def _record_permit_result(card: Card, state: str) -> Card:
     polled = ask and ask.opener == "agent" and ask.state == "approved" and ask.by and ask.by.kind == "human"
     by_hand = card.soft and card.by_hand and ask and ask.state in {"succeeded", "failed"}
     used = ask and (polled or by_hand or ask.state in {"claimed", "unknown"})
-    return card.but(approval=replace(ask, state=state)) if ask and used else card
+    return card.replace(approval=replace(ask, state=state)) if ask and used else card
 
 
 def _flag_ungoverned(card: Card, at: float) -> Card:
@@ -188,5 +188,5 @@ def _flag_ungoverned(card: Card, at: float) -> Card:
     else:
         ask = replace(ask, state="approved", decided_at=at, by=f.Actor("host"))
         if ask.terms.get("local"):  # the agent's own user is asked too, and nothing else tells of that answer
-            return card.but(approval=ask)
-    return card.but(approval=ask).with_anomaly("ran-without-approval", at)
+            return card.replace(approval=ask)
+    return card.replace(approval=ask).with_anomaly("ran-without-approval", at)
