@@ -87,13 +87,13 @@ def test_a_name_can_make_a_call_more_dangerous_but_never_less() -> None:
 def copies(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Every copy of a card made while the test runs."""
     made: list[str] = []
-    but = lifecycle.Card.but
+    replace = lifecycle.Card.replace
 
     def counted(self: lifecycle.Card, **changes: Any) -> lifecycle.Card:
         made.append(",".join(changes))
-        return but(self, **changes)
+        return replace(self, **changes)
 
-    monkeypatch.setattr(lifecycle.Card, "but", counted)
+    monkeypatch.setattr(lifecycle.Card, "replace", counted)
     yield made
 
 

@@ -40,9 +40,9 @@ def decode(text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
         return _read_permission_response(frame, msg) if frame["dir"] == ">" else _read_response(frame, msg)
     if frame.get("cancelled") is True:
         _mark_cancelled(msg)
-    known = _METHODS.get((frame["dir"], method))
-    if known is not None:
-        return known(msg)
+    reader = _METHODS.get((frame["dir"], method))
+    if reader is not None:
+        return reader(msg)
     return [] if method in _QUIET or method.startswith(_QUIET_ROOMS) else SkippedFrame(method)
 
 
@@ -57,13 +57,13 @@ def find_run_id(text: str) -> str:
 
 def encode(answer: ApprovalAnswer) -> Payload:
     """Return the result of the permission request. A yes is for this time only; without such an option it is a no."""
-    kept = answer.reply_to if isinstance(answer.reply_to, dict) else {}
-    options = [each for each in kept.get("options") or () if isinstance(each, dict)]
-    offered = {_get_text(each, "kind"): _get_text(each, "optionId") for each in options}
-    wanted = offered.get("allow_once") if answer.approved and answer.edited_input is None else ""
-    chosen = wanted or offered.get("reject_once", "")
-    outcome = {"outcome": "selected", "optionId": chosen} if chosen else {"outcome": "cancelled"}
-    return {"id": kept.get("id"), "result": {"outcome": outcome}}
+    reply_to = answer.reply_to if isinstance(answer.reply_to, dict) else {}
+    options = [each for each in reply_to.get("options") or () if isinstance(each, dict)]
+    option_ids = {_get_text(each, "kind"): _get_text(each, "optionId") for each in options}
+    allowing = option_ids.get("allow_once") if answer.approved and answer.edited_input is None else ""
+    option_id = allowing or option_ids.get("reject_once", "")
+    outcome = {"outcome": "selected", "optionId": option_id} if option_id else {"outcome": "cancelled"}
+    return {"id": reply_to.get("id"), "result": {"outcome": outcome}}
 
 
 # ---------------------------------------------------------------- the editor's side
@@ -101,117 +101,119 @@ def _read_response(frame: Payload, msg: Payload) -> Facts:
     """The answer to a prompt ends the turn; other answers teach nothing."""
     reason = _get_text(_get_object(msg, "result"), "stopReason")
     if reason:
-        outcome, why = _ENDS.get(reason, "ok"), "" if reason == "end_turn" else reason
-        return [f.RunEnded(outcome=outcome, reason=why, if_open="aborted", again=True)]
+        outcome, details = _ENDS.get(reason, "ok"), "" if reason == "end_turn" else reason
+        return [f.RunEnded(outcome=outcome, reason=details, if_open="aborted", again=True)]
     if isinstance(msg.get("error"), dict) and frame.get("method") == "session/prompt":
         return [f.RunEnded(outcome="error", reason=_get_text(msg["error"], "message"), again=True)]
     return []
 
 
 def _read_permission_request(msg: Payload) -> Facts:
-    told = _get_object(msg, "params")
-    call, options = _get_object(told, "toolCall"), told.get("options")
+    params = _get_object(msg, "params")
+    call, options = _get_object(params, "toolCall"), params.get("options")
     if not _get_text(call, "toolCallId") or "id" not in msg or not isinstance(options, list):
         raise BadFrame("session/request_permission: id, toolCall.toolCallId, options: Field required", "missing_field")
-    asked = f.ApprovalRequested(
+    request = f.ApprovalRequested(
         _get_text(call, "toolCallId"), str(msg["id"]), reason=_get_text(call, "title"),
         reply_to={"id": msg["id"], "options": options}, terms={"local": True},
     )  # fmt: skip
-    return [*_read_input(call), asked]
+    return [*_read_input(call), request]
 
 
 def _read_update(msg: Payload) -> Facts | SkippedFrame:
-    told = _get_object(_get_object(msg, "params"), "update")
-    kind = _get_text(told, "sessionUpdate")
-    known = _UPDATES.get(kind)
-    if known is not None:
-        return known(told)
+    update = _get_object(_get_object(msg, "params"), "update")
+    kind = _get_text(update, "sessionUpdate")
+    reader = _UPDATES.get(kind)
+    if reader is not None:
+        return reader(update)
     return [] if kind in _QUIET_UPDATES else SkippedFrame(f"session/update {kind}".rstrip())
 
 
 def _mark_cancelled(msg: Payload) -> None:
     """In a cancelled turn no call fails by itself: version 1 has no other word for it, version 2 has."""
-    told = _get_object(_get_object(msg, "params"), "update")
-    if told.get("status") == "failed":
-        told["status"] = "cancelled"
+    update = _get_object(_get_object(msg, "params"), "update")
+    if update.get("status") == "failed":
+        update["status"] = "cancelled"
 
 
-def _read_message(told: Payload) -> Facts:
-    text = _get_text(_get_object(told, "content"), "text")
-    channel: Any = "reasoning" if told["sessionUpdate"] == "agent_thought_chunk" else "text"
+def _read_message(update: Payload) -> Facts:
+    text = _get_text(_get_object(update, "content"), "text")
+    channel: Any = "reasoning" if update["sessionUpdate"] == "agent_thought_chunk" else "text"
     return [f.TextDelta(text=text, channel=channel)] if text else []
 
 
-def _read_tool_call(told: Payload) -> Facts:
-    if not _get_text(told, "toolCallId"):
+def _read_tool_call(update: Payload) -> Facts:
+    if not _get_text(update, "toolCallId"):
         raise BadFrame("tool_call: toolCallId: Field required", "missing_field")
-    begun = f.InputStarted(
-        told["toolCallId"], find_tool_name(told), title=_get_text(told, "title"), kind=_get_text(told, "kind")
+    started = f.InputStarted(
+        update["toolCallId"], find_tool_name(update), title=_get_text(update, "title"), kind=_get_text(update, "kind")
     )
-    return [begun, *_read_tool_call_update(told)]
+    return [started, *_read_tool_call_update(update)]
 
 
-def find_tool_name(told: Payload) -> str:
+def find_tool_name(update: Payload) -> str:
     """Return the tool's name: as it is told, as Claude's agent tells it aside, else the first title."""
-    aside = _get_text(_get_object(_get_object(told, "_meta"), "claudeCode"), "toolName")
-    return _get_text(told, "name") or aside or _get_text(told, "title") or "tool"
+    claude_name = _get_text(_get_object(_get_object(update, "_meta"), "claudeCode"), "toolName")
+    return _get_text(update, "name") or claude_name or _get_text(update, "title") or "tool"
 
 
-def _read_tool_call_update(told: Payload) -> Facts:
-    if not _get_text(told, "toolCallId"):
+def _read_tool_call_update(update: Payload) -> Facts:
+    if not _get_text(update, "toolCallId"):
         raise BadFrame("tool_call_update: toolCallId: Field required", "missing_field")
-    ends = _STATUS.get(_get_text(told, "status"))
-    report = told.get("sessionUpdate") == "tool_call_update"
-    return [*_read_input(told, report=report), *(ends(told) if ends is not None else ())]
+    reader = _STATUS.get(_get_text(update, "status"))
+    report = update.get("sessionUpdate") == "tool_call_update"
+    return [*_read_input(update, report=report), *(reader(update) if reader is not None else ())]
 
 
-def _read_input(told: Payload, *, report: bool = False) -> Facts:
-    given = told.get("rawInput")
-    return [f.InputReady(told["toolCallId"], "", given, True, report=report)] if given not in (None, {}) else []
+def _read_input(update: Payload, *, report: bool = False) -> Facts:
+    raw_input = update.get("rawInput")
+    if raw_input in (None, {}):
+        return []
+    return [f.InputReady(update["toolCallId"], "", raw_input, True, report=report)]
 
 
-def _read_progress(told: Payload) -> Facts:
-    output = _get_output(told)
-    return [] if output in (None, "") else [f.OutputPartial(told["toolCallId"], output)]
+def _read_progress(update: Payload) -> Facts:
+    output = _get_output(update)
+    return [] if output in (None, "") else [f.OutputPartial(update["toolCallId"], output)]
 
 
-def _read_result(told: Payload) -> Facts:
-    call, output = told["toolCallId"], _get_output(told)
-    about = _get_object(_get_object(told, "rawOutput"), "metadata")
-    unknown = _NO_TOOL.match(output) if isinstance(output, str) else None
-    if unknown:
-        return [f.InputInvalid(call, unknown[1], None, str(output), "no_such_tool")]
-    if "exit" in about and about["exit"] is None:  # the shell was killed: by a cancellation
+def _read_result(update: Payload) -> Facts:
+    call, output = update["toolCallId"], _get_output(update)
+    metadata = _get_object(_get_object(update, "rawOutput"), "metadata")
+    unknown_tool = _NO_TOOL.match(output) if isinstance(output, str) else None
+    if unknown_tool:
+        return [f.InputInvalid(call, unknown_tool[1], None, str(output), "no_such_tool")]
+    if "exit" in metadata and metadata["exit"] is None:  # the shell was killed: by a cancellation
         return [f.CallClosed(call, "aborted", reason=str(output or ""))]
-    return _read_exit_error(told) or [f.OutputReady(call, output)]
+    return _read_exit_error(update) or [f.OutputReady(call, output)]
 
 
-def _read_exit_error(told: Payload) -> Facts:
+def _read_exit_error(update: Payload) -> Facts:
     """A program that ended with an error, so it did run."""
-    code = _get_object(_get_object(told, "rawOutput"), "metadata").get("exit")
+    code = _get_object(_get_object(update, "rawOutput"), "metadata").get("exit")
     if type(code) is not int or code == 0:
         return []
-    return [f.OutputFailed(told["toolCallId"], str(_get_output(told) or f"exit code {code}"), "exit_status")]
+    return [f.OutputFailed(update["toolCallId"], str(_get_output(update) or f"exit code {code}"), "exit_status")]
 
 
-def _read_failure(told: Payload) -> Facts:
+def _read_failure(update: Payload) -> Facts:
     """Refused, failed or stopped: a snapshot, so that what is known better stands."""
-    call = told["toolCallId"]
-    if _get_object(_get_object(told, "rawOutput"), "metadata").get("interrupted") is True:
+    call = update["toolCallId"]
+    if _get_object(_get_object(update, "rawOutput"), "metadata").get("interrupted") is True:
         return [f.CallClosed(call, "aborted")]
-    words = _get_text(_get_object(told, "rawOutput"), "error") or _get_content_text(told)
-    return _read_exit_error(told) or [f.SnapshotReceived(call, text=words, error=words)]
+    words = _get_text(_get_object(update, "rawOutput"), "error") or _get_content_text(update)
+    return _read_exit_error(update) or [f.SnapshotReceived(call, text=words, error=words)]
 
 
-def _get_output(told: Payload) -> Any:
-    raw = told.get("rawOutput")
+def _get_output(update: Payload) -> Any:
+    raw = update.get("rawOutput")
     if isinstance(raw, dict) and "output" in raw:
         return raw["output"]
-    return raw if raw is not None else _get_content_text(told) or None
+    return raw if raw is not None else _get_content_text(update) or None
 
 
-def _get_content_text(told: Payload) -> str:
-    parts = told.get("content")
+def _get_content_text(update: Payload) -> str:
+    parts = update.get("content")
     texts = (_get_text(_get_object(part, "content"), "text") for part in parts) if isinstance(parts, list) else ()
     return "\n".join(text for text in texts if text)
 
@@ -232,7 +234,7 @@ _STATUS: dict[str, Callable[[Payload], Facts]] = {
     "in_progress": _read_progress,
     "completed": _read_result,
     "failed": _read_failure,
-    "cancelled": lambda told: [f.CallClosed(told["toolCallId"], "aborted")],  # version 2
+    "cancelled": lambda update: [f.CallClosed(update["toolCallId"], "aborted")],  # version 2
 }
 _QUIET = frozenset(
     {
@@ -250,13 +252,13 @@ _QUIET_UPDATES = frozenset(
 )  # fmt: skip
 
 
-def _get_object(said: Any, name: str) -> Payload:
-    value = said.get(name) if isinstance(said, dict) else None
+def _get_object(container: Any, name: str) -> Payload:
+    value = container.get(name) if isinstance(container, dict) else None
     return value if isinstance(value, dict) else {}
 
 
-def _get_text(said: Any, name: str) -> str:
-    value = said.get(name) if isinstance(said, dict) else None
+def _get_text(container: Any, name: str) -> str:
+    value = container.get(name) if isinstance(container, dict) else None
     return value if isinstance(value, str) else ""
 
 

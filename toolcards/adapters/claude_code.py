@@ -25,25 +25,25 @@ Payload = dict[str, Any]
 
 def decode(text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
     """Return the facts of one hook input; Skipped for an event that is not known here."""
-    said = strict.loads(text, depth)
-    if not isinstance(said, dict):
+    hook_input = strict.loads(text, depth)
+    if not isinstance(hook_input, dict):
         raise BadFrame("a hook input is one JSON object", "not_object")
-    event = _get_text(said, "hook_event_name")
+    event = _get_text(hook_input, "hook_event_name")
     if not event:
         raise BadFrame("hook_event_name: Field required", "missing_field")
     if event in _QUIET:
         return []
-    known = _EVENTS.get(event)
-    return known(said) if known else SkippedFrame(event)
+    reader = _EVENTS.get(event)
+    return reader(hook_input) if reader else SkippedFrame(event)
 
 
 def find_run_id(text: str) -> str:
     """Return the session."""
     try:
-        said = strict.loads(text)
+        hook_input = strict.loads(text)
     except BadFrame:
         return ""
-    return _get_text(said, "session_id") if isinstance(said, dict) else ""
+    return _get_text(hook_input, "session_id") if isinstance(hook_input, dict) else ""
 
 
 def encode(answer: ApprovalAnswer) -> Payload:
@@ -59,98 +59,98 @@ def encode(answer: ApprovalAnswer) -> Payload:
 # ---------------------------------------------------------------- one function per event
 
 
-def _read_session_start(said: Payload) -> Facts:
+def _read_session_start(hook_input: Payload) -> Facts:
     return [f.RunStarted()]
 
 
-def _read_prompt(said: Payload) -> Facts:
+def _read_prompt(hook_input: Payload) -> Facts:
     """What a person typed. A call that still runs by then was interrupted; nothing else tells."""
-    prompt = _get_text(said, "prompt")
+    prompt = _get_text(hook_input, "prompt")
     if prompt.startswith("<task-notification>"):  # the program tells itself that a sub-agent is done
         return []
     return [f.CallClosed("", "aborted", reason=INTERRUPTED), f.RunStarted(title=prompt[:200])]
 
 
-def _read_tool_start(said: Payload) -> Facts:
-    return [_read_input(said)]
+def _read_tool_start(hook_input: Payload) -> Facts:
+    return [_read_input(hook_input)]
 
 
-def _read_permission_request(said: Payload) -> Facts:
+def _read_permission_request(hook_input: Payload) -> Facts:
     return [
         f.ApprovalRequested(
-            _get_text(said, "tool_use_id"), reason=ASKS, reply_to={"event": "PermissionRequest"}, terms={"local": True},
-            tool=_require_text(said, "tool_name"), input=said.get("tool_input"),
+            _get_text(hook_input, "tool_use_id"), reason=ASKS, reply_to={"event": "PermissionRequest"},
+            terms={"local": True}, tool=_require_text(hook_input, "tool_name"), input=hook_input.get("tool_input"),
         )
     ]  # fmt: skip
 
 
-def _read_result(said: Payload) -> Facts:
+def _read_result(hook_input: Payload) -> Facts:
     """The result; name and input only fill in what no PreToolUse told."""
-    ready = _read_input(said)
-    facts: Facts = [f.OutputReady(ready.call_id, said.get("tool_response")), ready]
-    response = said.get("tool_response")
-    started = _get_text(response, "agentId") if isinstance(response, dict) else ""
-    if started:
-        name = _get_text(said.get("tool_input") or {}, "subagent_type") or "agent"
-        facts.append(f.LaneStarted(lane=started, name=name, parent_lane=ready.lane, parent_call=ready.call_id))
+    ready = _read_input(hook_input)
+    facts: Facts = [f.OutputReady(ready.call_id, hook_input.get("tool_response")), ready]
+    response = hook_input.get("tool_response")
+    agent_id = _get_text(response, "agentId") if isinstance(response, dict) else ""
+    if agent_id:
+        name = _get_text(hook_input.get("tool_input") or {}, "subagent_type") or "agent"
+        facts.append(f.LaneStarted(lane=agent_id, name=name, parent_lane=ready.lane, parent_call=ready.call_id))
     return facts
 
 
-def _read_failure(said: Payload) -> Facts:
-    ready, error = _read_input(said), _get_text(said, "error")
-    if said.get("is_interrupt") is True:
+def _read_failure(hook_input: Payload) -> Facts:
+    ready, error = _read_input(hook_input), _get_text(hook_input, "error")
+    if hook_input.get("is_interrupt") is True:
         return [ready, f.CallClosed(ready.call_id, "aborted", reason=error or INTERRUPTED)]
     return [f.OutputFailed(ready.call_id, error), ready]
 
 
-def _read_denial(said: Payload) -> Facts:
-    call_id = _get_text(said, "tool_use_id")
+def _read_denial(hook_input: Payload) -> Facts:
+    call_id = _get_text(hook_input, "tool_use_id")
     if not call_id:
         return []
     return [
-        f.OutputDenied(call_id, _get_text(said, "reason") or REFUSED, f.Actor("host", "Claude Code")),
-        _read_input(said),
+        f.OutputDenied(call_id, _get_text(hook_input, "reason") or REFUSED, f.Actor("host", "Claude Code")),
+        _read_input(hook_input),
     ]
 
 
-def _read_batch(said: Payload) -> Facts:
+def _read_batch(hook_input: Payload) -> Facts:
     """All calls of a turn with what the model was told: what is still open never ran."""
     facts: Facts = []
-    calls = said.get("tool_calls")
+    calls = hook_input.get("tool_calls")
     for call in calls if isinstance(calls, list) else ():
         if not isinstance(call, dict) or not _get_text(call, "tool_use_id"):
             continue
-        told = call.get("tool_response")
-        if isinstance(told, str) and told.startswith(_TOOL_ERROR):
-            facts.append(_build_invalid_input(call, told))
+        response = call.get("tool_response")
+        if isinstance(response, str) and response.startswith(_TOOL_ERROR):
+            facts.append(_build_invalid_input(call, response))
         else:
-            facts.append(f.SnapshotReceived(call["tool_use_id"], text=told, denied=True))
+            facts.append(f.SnapshotReceived(call["tool_use_id"], text=response, denied=True))
     return facts
 
 
-def _build_invalid_input(call: Payload, told: str) -> f.InputInvalid:
-    message = told.removeprefix(_TOOL_ERROR).removesuffix("</tool_use_error>")
+def _build_invalid_input(call: Payload, response: str) -> f.InputInvalid:
+    message = response.removeprefix(_TOOL_ERROR).removesuffix("</tool_use_error>")
     code = next((code for start, code in _CODES.items() if message.startswith(start)), "invalid_input")
     return f.InputInvalid(call["tool_use_id"], _get_text(call, "tool_name"), call.get("tool_input"), message, code)
 
 
-def _read_subagent_start(said: Payload) -> Facts:
-    lane = _require_text(said, "agent_id")
-    return [f.LaneStarted(lane=lane, name=_get_text(said, "agent_type") or "agent")]
+def _read_subagent_start(hook_input: Payload) -> Facts:
+    lane = _require_text(hook_input, "agent_id")
+    return [f.LaneStarted(lane=lane, name=_get_text(hook_input, "agent_type") or "agent")]
 
 
-def _read_subagent_stop(said: Payload) -> Facts:
-    lane = _require_text(said, "agent_id")
-    return [*_read_last_message(said, lane), f.RunEnded(outcome="not-executed", lane=lane)]
+def _read_subagent_stop(hook_input: Payload) -> Facts:
+    lane = _require_text(hook_input, "agent_id")
+    return [*_read_last_message(hook_input, lane), f.RunEnded(outcome="not-executed", lane=lane)]
 
 
-def _read_stop(said: Payload) -> Facts:
-    return [*_read_last_message(said, ""), f.StepFinished()]
+def _read_stop(hook_input: Payload) -> Facts:
+    return [*_read_last_message(hook_input, ""), f.StepFinished()]
 
 
-def _read_session_end(said: Payload) -> Facts:
+def _read_session_end(hook_input: Payload) -> Facts:
     """The session is over; what was still open was interrupted (SIGINT and Esc tell nothing else)."""
-    return [f.RunEnded(outcome="ok", if_open="aborted", reason=_get_text(said, "reason"))]
+    return [f.RunEnded(outcome="ok", if_open="aborted", reason=_get_text(hook_input, "reason"))]
 
 
 _EVENTS: dict[str, Callable[[Payload], Facts]] = {
@@ -177,29 +177,29 @@ _QUIET = frozenset(
 )  # fmt: skip
 
 
-def _read_input(said: Payload) -> f.InputReady:
-    tool = _require_text(said, "tool_name")
+def _read_input(hook_input: Payload) -> f.InputReady:
+    tool = _require_text(hook_input, "tool_name")
     server = tool.split("__")[1] if tool.startswith("mcp__") and tool.count("__") > 1 else ""
     return f.InputReady(
-        _require_text(said, "tool_use_id"), tool, said.get("tool_input"), "tool_input" in said, source=server,
-        lane=_get_text(said, "agent_id"),
+        _require_text(hook_input, "tool_use_id"), tool, hook_input.get("tool_input"), "tool_input" in hook_input,
+        source=server, lane=_get_text(hook_input, "agent_id"),
     )  # fmt: skip
 
 
-def _read_last_message(said: Payload, lane: str) -> Facts:
-    words = _get_text(said, "last_assistant_message")
+def _read_last_message(hook_input: Payload, lane: str) -> Facts:
+    words = _get_text(hook_input, "last_assistant_message")
     return [f.TextDelta(text=words, lane=lane)] if words else []
 
 
-def _get_text(said: Any, name: str) -> str:
-    value = said.get(name) if isinstance(said, dict) else None
+def _get_text(hook_input: Any, name: str) -> str:
+    value = hook_input.get(name) if isinstance(hook_input, dict) else None
     return value if isinstance(value, str) else ""
 
 
-def _require_text(said: Payload, name: str) -> str:
-    value = _get_text(said, name)
+def _require_text(hook_input: Payload, name: str) -> str:
+    value = _get_text(hook_input, name)
     if not value:
-        raise BadFrame(f"{said.get('hook_event_name')}: {name}: Field required", "missing_field")
+        raise BadFrame(f"{hook_input.get('hook_event_name')}: {name}: Field required", "missing_field")
     return value
 
 

@@ -67,9 +67,9 @@ class Decoder:
         if not isinstance(value.get("type"), str):
             code = "bad_field" if "type" in value else "missing_field"
             raise BadFrame("type: every frame needs its type, a text", code)
-        whole, moved = strict.shelter_surrogates(value)
-        facts = self._validated(whole)
-        if not moved:
+        safe_value, has_moved = strict.shelter_surrogates(value)
+        facts = self._validated(safe_value)
+        if not has_moved:
             return facts
         return _restore_fact(facts) if isinstance(facts, SkippedFrame) else [_restore_fact(fact) for fact in facts]
 
@@ -78,14 +78,14 @@ class Decoder:
             facts: Facts | SkippedFrame = self._from_value(value).facts()
             return facts
         except ValidationError as error:
-            wrong = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        if wrong["type"] == "union_tag_invalid" and not wrong["loc"]:
+            problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        if problem["type"] == "union_tag_invalid" and not problem["loc"]:
             return [] if value["type"].startswith(self._quiet_prefix) else SkippedFrame(value["type"])
-        where = ".".join(str(part) for part in wrong["loc"][1:])
-        code = "missing_field" if wrong["type"] == "missing" else "bad_field"
-        raise BadFrame(f"{value['type']}: {where}: {wrong['msg']}", code)
+        path = ".".join(str(part) for part in problem["loc"][1:])
+        code = "missing_field" if problem["type"] == "missing" else "bad_field"
+        raise BadFrame(f"{value['type']}: {path}: {problem['msg']}", code)
 
 
 def _restore_fact(fact: Any) -> Any:
-    said = {name.name: getattr(fact, name.name) for name in fields(fact)}
-    return replace(fact, **{name: strict.restore_surrogates(value) for name, value in said.items()})
+    values = {name.name: getattr(fact, name.name) for name in fields(fact)}
+    return replace(fact, **{name: strict.restore_surrogates(value) for name, value in values.items()})

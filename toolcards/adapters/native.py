@@ -250,10 +250,10 @@ class OutputErrorFrame(CallFrame):
 
     def facts(self) -> Facts:
         """The failure."""
-        said = _build_fault(self.error)
-        who = said.authority or ""
+        fault = _build_fault(self.error)
+        authority = fault.authority or ""
         failed = f.OutputFailed(
-            self.call_id, said.message, said.code or "", said.retryable, who, after_ms=said.after_ms
+            self.call_id, fault.message, fault.code or "", fault.retryable, authority, after_ms=fault.after_ms
         )
         return [failed]
 
@@ -338,8 +338,8 @@ _decode = Decoder(Frames).decode
 
 def decode(text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
     """Return the frame's facts, Skipped for an unknown type; raises BadFrame. Reads hot frames without a model."""
-    hot = find_piece(text)
-    return _decode(text, depth) if hot is None else [f.InputDelta(*hot[0])]
+    piece = find_piece(text)
+    return _decode(text, depth) if piece is None else [f.InputDelta(*piece[0])]
 
 
 def find_piece(text: str) -> tuple[f.InputPiece, int] | None:
@@ -348,11 +348,11 @@ def find_piece(text: str) -> tuple[f.InputPiece, int] | None:
     if head is None:
         return None
     try:
-        said, end = scanstring(text, head.end())
+        delta, end = scanstring(text, head.end())
     except ValueError:
         return None
     number, call_id = head.groups()
-    return ((call_id, said), int(number) if number else 0) if text[end:] == "}" else None
+    return ((call_id, delta), int(number) if number else 0) if text[end:] == "}" else None
 
 
 ADAPTER = Adapter("native", "1", decode, encode, find_number=find_number, find_piece=find_piece, gated=True)

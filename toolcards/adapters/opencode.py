@@ -25,27 +25,27 @@ _NO_TOOL = "unavailable tool"
 
 def decode(text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
     """Return the facts of one bus event; Skipped for a type that is not known here."""
-    said = strict.loads(text, depth)
-    if not isinstance(said, dict):
+    event = strict.loads(text, depth)
+    if not isinstance(event, dict):
         raise BadFrame("an event is one JSON object", "not_object")
-    kind, told = _get_text(said, "type"), said.get("properties")
+    kind, properties = _get_text(event, "type"), event.get("properties")
     if not kind:
         raise BadFrame("type: Field required", "missing_field")
-    known = _EVENTS.get(kind)
-    if known is None:
+    reader = _EVENTS.get(kind)
+    if reader is None:
         return [] if kind in _QUIET or kind.startswith(_QUIET_ROOMS) else SkippedFrame(kind)
-    if not isinstance(told, dict):
+    if not isinstance(properties, dict):
         raise BadFrame(f"{kind}: properties: Field required", "missing_field")
-    return known(told)
+    return reader(properties)
 
 
 def find_run_id(text: str) -> str:
     """Return the session that the event is about."""
     try:
-        said = strict.loads(text)
+        event = strict.loads(text)
     except BadFrame:
         return ""
-    return _get_text(_get_object(said, "properties"), "sessionID") if isinstance(said, dict) else ""
+    return _get_text(_get_object(event, "properties"), "sessionID") if isinstance(event, dict) else ""
 
 
 def encode(answer: ApprovalAnswer) -> Payload:
@@ -58,23 +58,23 @@ def encode(answer: ApprovalAnswer) -> Payload:
 # ---------------------------------------------------------------- sessions
 
 
-def _read_session_created(told: Payload) -> Facts:
-    info = _get_object(told, "info")
+def _read_session_created(properties: Payload) -> Facts:
+    info = _get_object(properties, "info")
     session, parent = _get_text(info, "id"), _get_text(info, "parentID")
     if parent:
         return [f.LaneStarted(lane=session, name=_get_text(info, "agent") or "agent", parent_lane=parent)]
     return [f.RunStarted(scope=session, title=_get_text(info, "title")[:200])]
 
 
-def _read_session_idle(told: Payload) -> Facts:
+def _read_session_idle(properties: Payload) -> Facts:
     """A session rests: the run is over, unless an error has said so before."""
-    session = _get_text(told, "sessionID")
-    ended = f.RunEnded(outcome="not-executed", lane=session, again=True)
-    return [ended, f.RunEnded(outcome="ok", scope=session, if_open="aborted", again=True)] if session else []
+    session = _get_text(properties, "sessionID")
+    lane_end = f.RunEnded(outcome="not-executed", lane=session, again=True)
+    return [lane_end, f.RunEnded(outcome="ok", scope=session, if_open="aborted", again=True)] if session else []
 
 
-def _read_session_error(told: Payload) -> Facts:
-    session, error = _get_text(told, "sessionID"), _get_object(told, "error")
+def _read_session_error(properties: Payload) -> Facts:
+    session, error = _get_text(properties, "sessionID"), _get_object(properties, "error")
     name = _get_text(error, "name")
     aborted = name == "MessageAbortedError"
     outcome: f.Outcome = "aborted" if aborted else "error"
@@ -87,43 +87,42 @@ def _read_session_error(told: Payload) -> Facts:
     ]
 
 
-def _read_text_delta(told: Payload) -> Facts:
-    text = _get_text(told, "delta")
-    return [f.TextDelta(text=text, lane=_get_text(told, "sessionID"))] if told.get("field") == "text" and text else []
+def _read_text_delta(properties: Payload) -> Facts:
+    text = _get_text(properties, "delta")
+    is_text = properties.get("field") == "text" and bool(text)
+    return [f.TextDelta(text=text, lane=_get_text(properties, "sessionID"))] if is_text else []
 
 
 # ---------------------------------------------------------------- permissions
 
 
-def _read_permission_request(told: Payload) -> Facts:
+def _read_permission_request(properties: Payload) -> Facts:
     """The program's own question; v2 names the call in `source`."""
-    where = _get_object(told, "tool") or _get_object(told, "source")
-    what = _get_text(told, "permission") or _get_text(told, "action")
-    patterns = told.get("patterns") or told.get("resources") or []
-    on = (
-        ", ".join(str(pattern) for pattern in patterns if isinstance(pattern, str))
-        if isinstance(patterns, list)
-        else ""
-    )
+    source = _get_object(properties, "tool") or _get_object(properties, "source")
+    action = _get_text(properties, "permission") or _get_text(properties, "action")
+    patterns = properties.get("patterns") or properties.get("resources") or []
+    patterns = patterns if isinstance(patterns, list) else []
+    targets = ", ".join(pattern for pattern in patterns if isinstance(pattern, str))
+    approval_id = _get_text(properties, "id")
     return [
         f.ApprovalRequested(
-            _get_text(where, "callID"), _get_text(told, "id"), reason=f"opencode asks: {what} {on}".strip(),
-            reply_to={"id": _get_text(told, "id"), "session": _get_text(told, "sessionID")}, terms={"local": True},
+            _get_text(source, "callID"), approval_id, reason=f"opencode asks: {action} {targets}".strip(),
+            reply_to={"id": approval_id, "session": _get_text(properties, "sessionID")}, terms={"local": True},
         )
     ]  # fmt: skip
 
 
-def _read_permission_reply(told: Payload) -> Facts:
-    asked = _get_text(told, "requestID") or _get_text(told, "permissionID")
-    reply = _get_text(told, "reply") or _get_text(told, "response")
-    return [f.ApprovalAnswered("", reply in ("once", "always"), asked, by=HOST)] if asked and reply else []
+def _read_permission_reply(properties: Payload) -> Facts:
+    approval_id = _get_text(properties, "requestID") or _get_text(properties, "permissionID")
+    reply = _get_text(properties, "reply") or _get_text(properties, "response")
+    return [f.ApprovalAnswered("", reply in ("once", "always"), approval_id, by=HOST)] if approval_id and reply else []
 
 
 # ---------------------------------------------------------------- tools
 
 
-def _read_part(told: Payload) -> Facts:
-    part = _get_object(told, "part")
+def _read_part(properties: Payload) -> Facts:
+    part = _get_object(properties, "part")
     if part.get("type") != "tool":
         return []
     state = _get_object(part, "state")
@@ -141,36 +140,36 @@ def _read_pending(part: Payload, state: Payload) -> Facts:
 
 def _read_running(part: Payload, state: Payload) -> Facts:
     facts: Facts = [_build_input_ready(part, state)]
-    about = _get_object(state, "metadata")
-    if _get_text(about, "sessionId"):  # the session of the sub-agent that this call started
+    metadata = _get_object(state, "metadata")
+    if _get_text(metadata, "sessionId"):  # the session of the sub-agent that this call started
         name = _get_text(_get_object(state, "input"), "subagent_type") or "agent"
         lane = f.LaneStarted(
-            lane=about["sessionId"], name=name, parent_lane=_get_text(part, "sessionID"), parent_call=part["callID"]
+            lane=metadata["sessionId"], name=name, parent_lane=_get_text(part, "sessionID"), parent_call=part["callID"]
         )
         facts.append(lane)
-    if _get_text(about, "output"):
-        facts.append(f.OutputPartial(part["callID"], about["output"]))
+    if _get_text(metadata, "output"):
+        facts.append(f.OutputPartial(part["callID"], metadata["output"]))
     return facts
 
 
 def _read_completed(part: Payload, state: Payload) -> Facts:
-    call, about, output = part["callID"], _get_object(state, "metadata"), state.get("output")
+    call, metadata, output = part["callID"], _get_object(state, "metadata"), state.get("output")
     if part["tool"] == "invalid":
         return [_build_invalid_input(call, _get_object(state, "input"))]
-    code = about.get("exit", 0)
+    exit_code = metadata.get("exit", 0)
     ready = _build_input_ready(part, state)
-    if code is None:  # the shell was killed: by an abort
+    if exit_code is None:  # the shell was killed: by an abort
         return [ready, f.CallClosed(call, "aborted", reason=_get_text(state, "output"))]
-    if isinstance(code, int) and code != 0:
-        return [f.OutputFailed(call, _get_text(state, "output") or f"exit code {code}", "exit_status"), ready]
+    if isinstance(exit_code, int) and exit_code != 0:
+        return [f.OutputFailed(call, _get_text(state, "output") or f"exit code {exit_code}", "exit_status"), ready]
     return [f.OutputReady(call, output), ready]
 
 
-def _build_invalid_input(call: str, given: Payload) -> f.InputInvalid:
+def _build_invalid_input(call: str, tool_input: Payload) -> f.InputInvalid:
     """What the model named or wrote could not be used: the program calls its tool `invalid` instead."""
-    message = _get_text(given, "error")
+    message = _get_text(tool_input, "error")
     return f.InputInvalid(
-        call, _get_text(given, "tool"), None, message, "no_such_tool" if _NO_TOOL in message else "invalid_input"
+        call, _get_text(tool_input, "tool"), None, message, "no_such_tool" if _NO_TOOL in message else "invalid_input"
     )
 
 
@@ -225,17 +224,19 @@ _QUIET_ROOMS = (
 
 
 def _build_input_ready(part: Payload, state: Payload) -> f.InputReady:
-    given = state.get("input")
-    return f.InputReady(part["callID"], part["tool"], given, given is not None, lane=_get_text(part, "sessionID"))
+    tool_input = state.get("input")
+    return f.InputReady(
+        part["callID"], part["tool"], tool_input, tool_input is not None, lane=_get_text(part, "sessionID")
+    )
 
 
-def _get_object(said: Any, name: str) -> Payload:
-    value = said.get(name) if isinstance(said, dict) else None
+def _get_object(container: Any, name: str) -> Payload:
+    value = container.get(name) if isinstance(container, dict) else None
     return value if isinstance(value, dict) else {}
 
 
-def _get_text(said: Any, name: str) -> str:
-    value = said.get(name) if isinstance(said, dict) else None
+def _get_text(container: Any, name: str) -> str:
+    value = container.get(name) if isinstance(container, dict) else None
     return value if isinstance(value, str) else ""
 
 

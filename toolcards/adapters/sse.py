@@ -33,16 +33,16 @@ class LineReader:
             text, self._after_cr = text.removeprefix("\n"), False
         self._after_cr = self._after_cr or text.endswith("\r")
         first, *lines = _LINE.split(text)
-        whole: list[str] = []
+        lines_out: list[str] = []
         self._keep(first)
         for line in lines:
-            whole.append("".join(self._pieces))
+            lines_out.append("".join(self._pieces))
             self._pieces, self._size = [], 0
             self._keep(line)
         if final and self._pieces:
-            whole.append("".join(self._pieces))
+            lines_out.append("".join(self._pieces))
             self._pieces, self._size = [], 0
-        return whole
+        return lines_out
 
     def _keep(self, piece: str) -> None:
         self._size += len(piece)

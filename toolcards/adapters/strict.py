@@ -17,7 +17,7 @@ _BRACKETS = re.compile(r'"(?:[^"\\]|\\.?)*+"?|[\[{]|[\]}]', re.DOTALL)  # a stri
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SHELTER = re.compile("[\U0010f800-\U0010ffff]")
 _TO_SHELTER = {0xD800 + i: 0x10F800 + i for i in range(0x800)}
-_FROM_SHELTER = {there: here for here, there in _TO_SHELTER.items()}
+_FROM_SHELTER = {shelter: code for code, shelter in _TO_SHELTER.items()}
 _TO_MARK = dict.fromkeys(_TO_SHELTER, "\ufffd")
 
 
@@ -86,12 +86,12 @@ def _translate(value: Any, table: dict[int, Any]) -> Any:
 
 def _count_open_brackets(text: str) -> int:
     """Return how many brackets are open at once, at most, in the text's beginning."""
-    level = most = 0
-    for found in _BRACKETS.finditer(text):
-        sign = found[0]
-        level += (sign in "[{") - (sign in "]}")
-        most = max(most, level)
-    return most
+    level = deepest = 0
+    for match in _BRACKETS.finditer(text):
+        bracket = match[0]
+        level += (bracket in "[{") - (bracket in "]}")
+        deepest = max(deepest, level)
+    return deepest
 
 
 def is_deeper_than(value: Any, depth: int) -> bool:
@@ -111,12 +111,12 @@ def _list_children(value: Any) -> list[Any]:
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise BadFrame(f"the key {twice[:80]!r} occurs twice in one object", "duplicate_key")
-    return made
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        keys: set[str] = set()
+        repeated = next(key for key, _ in pairs if key in keys or keys.add(key))  # type: ignore[func-returns-value]
+        raise BadFrame(f"the key {repeated[:80]!r} occurs twice in one object", "duplicate_key")
+    return members
 
 
 def _refuse_constant(name: str) -> NoReturn:

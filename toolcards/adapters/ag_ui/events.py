@@ -54,9 +54,10 @@ class RunFinishedEvent(AgUiEvent):
         if self.outcome is None and self.tanstack.get("finishReason") == "tool_calls":
             return []
         outcome = self.outcome or RunOutcome()
-        how: f.Outcome = _OUTCOMES.get(outcome.type, "ok")
-        asked = [fact for entry in outcome.interrupts for fact in entry.facts()] if how == "interrupt" else []
-        return [*asked, f.RunEnded(outcome=how, scope=self.run_id, close_open_input=True)]
+        outcome_kind: f.Outcome = _OUTCOMES.get(outcome.type, "ok")
+        interrupts = outcome.interrupts if outcome_kind == "interrupt" else []
+        requests = [fact for interrupt in interrupts for fact in interrupt.facts()]
+        return [*requests, f.RunEnded(outcome=outcome_kind, scope=self.run_id, close_open_input=True)]
 
 
 class RunErrorEvent(AgUiEvent):
@@ -163,9 +164,9 @@ class ToolCallEndEvent(AgUiEvent):
     def facts(self) -> Facts:
         """The input."""
         extras = self.tanstack
-        given = "input" in extras or "input" in self.model_fields_set
+        has_input = "input" in extras or "input" in self.model_fields_set
         value = extras.get("input", self.input)
-        return [f.InputReady(self.tool_call_id, input=value, has_input=given, lane=self.lane)]
+        return [f.InputReady(self.tool_call_id, input=value, has_input=has_input, lane=self.lane)]
 
 
 class ToolCallChunkEvent(AgUiEvent):
@@ -192,10 +193,10 @@ class CustomEvent(AgUiEvent):
     def facts(self) -> Facts:
         """The questions, or an input for the client's own tool."""
         if self.name == "on_interrupt":
-            known = self.raw_event.get("id") if isinstance(self.raw_event, dict) else ""
-            return interrupts.read_legacy(self.value, to_text(known))
-        read = _TANSTACK.get(self.name)
-        return read(self.value) if read and isinstance(self.value, dict) else []
+            event_id = self.raw_event.get("id") if isinstance(self.raw_event, dict) else ""
+            return interrupts.read_legacy(self.value, to_text(event_id))
+        reader = _TANSTACK.get(self.name)
+        return reader(self.value) if reader and isinstance(self.value, dict) else []
 
 
 class SubagentStartedEvent(AgUiEvent):
@@ -209,8 +210,8 @@ class SubagentStartedEvent(AgUiEvent):
 
     def facts(self) -> Facts:
         """The lane."""
-        above, call = self.parent_subagent_run_id or "", self.parent_tool_call_id or ""
-        return [f.LaneStarted(lane=self.lane, name=self.name, parent_lane=above, parent_call=call)]
+        parent_lane, call = self.parent_subagent_run_id or "", self.parent_tool_call_id or ""
+        return [f.LaneStarted(lane=self.lane, name=self.name, parent_lane=parent_lane, parent_call=call)]
 
 
 class SubagentFinishedEvent(AgUiEvent):
@@ -222,8 +223,8 @@ class SubagentFinishedEvent(AgUiEvent):
 
     def facts(self) -> Facts:
         """The lane's end."""
-        how: f.Outcome = _OUTCOMES.get(self.outcome.type if self.outcome else "", "ok")
-        return [f.RunEnded(outcome=how, lane=self.lane, close_open_input=True)]
+        outcome_kind: f.Outcome = _OUTCOMES.get(self.outcome.type if self.outcome else "", "ok")
+        return [f.RunEnded(outcome=outcome_kind, lane=self.lane, close_open_input=True)]
 
 
 class SubagentErrorEvent(AgUiEvent):
@@ -278,8 +279,8 @@ def _read_approval_request(value: dict[str, Any]) -> Facts:
     if not call_id:
         return []
     source_id = source_id or f"approval_{call_id}"
-    kept = {"interruptId": source_id, "style": "tanstack"}
-    return [f.ApprovalRequested(call_id, source_id, reply_to=kept, tool=to_text(value.get("toolName")))]
+    reply_to = {"interruptId": source_id, "style": "tanstack"}
+    return [f.ApprovalRequested(call_id, source_id, reply_to=reply_to, tool=to_text(value.get("toolName")))]
 
 
 def _read_input_available(value: dict[str, Any]) -> Facts:

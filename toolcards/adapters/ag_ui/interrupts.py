@@ -35,30 +35,30 @@ class Interrupt(ProtocolFrame):
         """The questions it asks; none where it is not about a call, and a client's own tool is no question."""
         if self._for_the_client():
             return [f.CallClosed(self.tool_call_id, "ok")] if self.tool_call_id else []
-        asked = _read_langchain(self._raw(), self.id)
-        if asked is None:
+        requests = _read_langchain(self._raw(), self.id)
+        if requests is None:
             call_id = self.tool_call_id or ""
-            asked = [f.ApprovalRequested(call_id, self.id, reply_to=self._reply_to())] if call_id else []
-        return [self._completed(question) for question in asked]
+            requests = [f.ApprovalRequested(call_id, self.id, reply_to=self._reply_to())] if call_id else []
+        return [self._completed(question) for question in requests]
 
     def _for_the_client(self) -> bool:
         kind = (self.metadata or {}).get("kind")
         return kind == "client_tool" or self.reason == "tanstack:client_tool_execution"
 
     def _raw(self) -> Any:
-        ours = (self.metadata or {}).get("langgraph")
-        return ours.get("raw") if isinstance(ours, dict) else None
+        langgraph = (self.metadata or {}).get("langgraph")
+        return langgraph.get("raw") if isinstance(langgraph, dict) else None
 
     def _reply_to(self) -> dict[str, Any]:
-        known = self.metadata or {}
-        if "tanstack:interruptBinding" in known:
+        metadata = self.metadata or {}
+        if "tanstack:interruptBinding" in metadata:
             return {"interruptId": self.id, "style": "tanstack"}
-        return {"interruptId": self.id, "style": "langgraph" if "langgraph" in known else "approval"}
+        return {"interruptId": self.id, "style": "langgraph" if "langgraph" in metadata else "approval"}
 
-    def _completed(self, asked: f.ApprovalRequested) -> f.ApprovalRequested:
+    def _completed(self, request: f.ApprovalRequested) -> f.ApprovalRequested:
         return f.ApprovalRequested(
-            asked.call_id or (self.tool_call_id or ""), asked.source_id, reason=self.message or asked.reason,
-            expires_at=_parse_time(self.expires_at), reply_to=asked.reply_to, tool=asked.tool, input=asked.input,
+            request.call_id or (self.tool_call_id or ""), request.source_id, reason=self.message or request.reason,
+            expires_at=_parse_time(self.expires_at), reply_to=request.reply_to, tool=request.tool, input=request.input,
         )  # fmt: skip
 
 
@@ -74,9 +74,9 @@ def read_legacy(value: Any, interrupt_id: str = "") -> Facts:
 
 def encode(answer: ApprovalAnswer) -> dict[str, Any]:
     """Return the `ResumeEntry` that answers one interrupt, in its producer's style."""
-    kept = answer.reply_to if isinstance(answer.reply_to, dict) else {}
-    payload = _STYLES[kept.get("style", "approval")](answer, kept)
-    return {"interruptId": kept.get("interruptId") or answer.source_id, "status": "resolved", "payload": payload}
+    reply_to = answer.reply_to if isinstance(answer.reply_to, dict) else {}
+    payload = _STYLES[reply_to.get("style", "approval")](answer, reply_to)
+    return {"interruptId": reply_to.get("interruptId") or answer.source_id, "status": "resolved", "payload": payload}
 
 
 def encode_all(answers: Sequence[ApprovalAnswer]) -> list[dict[str, Any]]:
@@ -91,8 +91,8 @@ def encode_all(answers: Sequence[ApprovalAnswer]) -> list[dict[str, Any]]:
 
 
 def _get_place(answer: ApprovalAnswer) -> int:
-    kept = answer.reply_to
-    return int(kept.get("place", 0)) if isinstance(kept, dict) else 0
+    reply_to = answer.reply_to
+    return int(reply_to.get("place", 0)) if isinstance(reply_to, dict) else 0
 
 
 def _read_langchain(raw: Any, interrupt_id: str) -> list[f.ApprovalRequested] | None:
@@ -103,33 +103,32 @@ def _read_langchain(raw: Any, interrupt_id: str) -> list[f.ApprovalRequested] | 
         return list(_read_batch(raw["action_requests"], interrupt_id))
     if not isinstance(raw.get("tool_call_id"), str):
         return None
-    kept = {"interruptId": interrupt_id, "style": "langgraph", "tool": _get_text(raw.get("name"))}
-    return [
-        f.ApprovalRequested(raw["tool_call_id"], interrupt_id, reason=_get_text(raw.get("description")), reply_to=kept)
-    ]
+    reply_to = {"interruptId": interrupt_id, "style": "langgraph", "tool": _get_text(raw.get("name"))}
+    reason = _get_text(raw.get("description"))
+    return [f.ApprovalRequested(raw["tool_call_id"], interrupt_id, reason=reason, reply_to=reply_to)]
 
 
 def _read_batch(actions: list[Any], interrupt_id: str) -> Iterator[f.ApprovalRequested]:
-    named = [action for action in actions if isinstance(action, dict) and isinstance(action.get("name"), str)]
-    for place, action in enumerate(named):
-        kept = {
+    tool_actions = [action for action in actions if isinstance(action, dict) and isinstance(action.get("name"), str)]
+    for index, action in enumerate(tool_actions):
+        reply_to = {
             "interruptId": interrupt_id, "style": "langgraph-batch", "tool": action["name"],
-            "place": place, "of": len(named),
+            "place": index, "of": len(tool_actions),
         }  # fmt: skip
         yield f.ApprovalRequested(
-            "", f"{interrupt_id}#{place}" if interrupt_id else "", reason=_get_text(action.get("description")),
-            reply_to=kept, tool=action["name"], input=action.get("args", action.get("arguments")),
+            "", f"{interrupt_id}#{index}" if interrupt_id else "", reason=_get_text(action.get("description")),
+            reply_to=reply_to, tool=action["name"], input=action.get("args", action.get("arguments")),
         )  # fmt: skip
 
 
-def _build_payload(answer: ApprovalAnswer, kept: dict[str, Any]) -> dict[str, Any]:
-    payload = _build_bare_payload(answer, kept)
+def _build_payload(answer: ApprovalAnswer, reply_to: dict[str, Any]) -> dict[str, Any]:
+    payload = _build_bare_payload(answer, reply_to)
     if answer.reason and not answer.approved:
         payload["reason"] = answer.reason
     return payload
 
 
-def _build_bare_payload(answer: ApprovalAnswer, kept: dict[str, Any]) -> dict[str, Any]:
+def _build_bare_payload(answer: ApprovalAnswer, reply_to: dict[str, Any]) -> dict[str, Any]:
     """TanStack's schema takes no other field; a denial is `{"approved": false}` alone."""
     payload: dict[str, Any] = {"approved": answer.approved}
     if answer.approved and answer.edited_input is not None:
@@ -137,11 +136,11 @@ def _build_bare_payload(answer: ApprovalAnswer, kept: dict[str, Any]) -> dict[st
     return payload
 
 
-def _build_decision(answer: ApprovalAnswer, kept: dict[str, Any]) -> dict[str, Any]:
+def _build_decision(answer: ApprovalAnswer, reply_to: dict[str, Any]) -> dict[str, Any]:
     if not answer.approved:
         return {"type": "reject"} | ({"message": answer.reason} if answer.reason else {})
     if answer.edited_input is not None:
-        action = {"name": kept.get("tool", ""), "args": answer.edited_input}
+        action = {"name": reply_to.get("tool", ""), "args": answer.edited_input}
         return {"type": "edit", "edited_action": action}
     return {"type": "approve"}
 
@@ -150,7 +149,7 @@ _STYLES: dict[str, Any] = {
     "approval": _build_payload,
     "tanstack": _build_bare_payload,
     "langgraph": _build_decision,
-    "langgraph-batch": lambda answer, kept: {"decisions": [_build_decision(answer, kept)]},
+    "langgraph-batch": lambda answer, reply_to: {"decisions": [_build_decision(answer, reply_to)]},
 }
 
 
@@ -158,10 +157,10 @@ def _parse_time(moment: str | None) -> float:
     if not moment:
         return 0.0
     try:
-        when = datetime.fromisoformat(moment)
+        parsed_time = datetime.fromisoformat(moment)
     except ValueError:
         return 0.0
-    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    return (parsed_time if parsed_time.tzinfo else parsed_time.replace(tzinfo=UTC)).timestamp()
 
 
 def _get_text(value: Any) -> str:

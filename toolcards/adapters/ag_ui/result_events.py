@@ -36,10 +36,11 @@ class ToolCallResultEvent(AgUiEvent):
         """The result or the failure; never guessed from the content alone."""
         if isinstance(self.error, str):
             return [f.OutputFailed(self.tool_call_id, self.error or _get_message(self.content))]
-        told = self.mcp_result or (self.metadata or {}).get("mcpResult")
-        failed = isinstance(told, dict) and told.get("isError") is True
-        if failed or "output-error" in {to_text(self.tanstack.get("state")), to_text(self.state)}:
-            return [f.OutputFailed(self.tool_call_id, _get_message(self.content), "tool_reported" if failed else "")]
+        mcp_result = self.mcp_result or (self.metadata or {}).get("mcpResult")
+        has_failed = isinstance(mcp_result, dict) and mcp_result.get("isError") is True
+        if has_failed or "output-error" in {to_text(self.tanstack.get("state")), to_text(self.state)}:
+            code = "tool_reported" if has_failed else ""
+            return [f.OutputFailed(self.tool_call_id, _get_message(self.content), code)]
         output = strict.parse_or_keep(self.content) if isinstance(self.content, str) else self.content
         return [f.OutputReady(self.tool_call_id, output, self.message_id)]
 
@@ -54,8 +55,8 @@ class EncryptedValueEvent(AgUiEvent):
 
     def facts(self) -> Facts:
         """The mark, where there is one."""
-        said = strict.parse_or_keep(self.encrypted_value)
-        marks = said.get("pydantic_ai") if isinstance(said, dict) else None
+        payload = strict.parse_or_keep(self.encrypted_value)
+        marks = payload.get("pydantic_ai") if isinstance(payload, dict) else None
         outcome = marks.get("outcome") if isinstance(marks, dict) else None
         mark = _MARKS.get(to_text(outcome))
         if self.subtype != "message" or mark is None or not isinstance(marks, dict):
@@ -84,8 +85,8 @@ def _get_message(content: str | list[Any]) -> str:
     """A failure's message: `{"error": …}` is how TanStack and others wrap it."""
     if isinstance(content, list):
         return "".join(to_text(part.get("text")) for part in content if isinstance(part, dict))
-    said = strict.parse_or_keep(content)
-    return said["error"] if isinstance(said, dict) and isinstance(said.get("error"), str) else content
+    payload = strict.parse_or_keep(content)
+    return payload["error"] if isinstance(payload, dict) and isinstance(payload.get("error"), str) else content
 
 
 def _get_text(value: Any) -> str | None:

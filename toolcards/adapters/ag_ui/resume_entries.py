@@ -29,30 +29,31 @@ def add_entries(request: dict[str, Any], entries: list[dict[str, Any]]) -> dict[
     """Return the request with these entries in place of its own for the same questions."""
     if not entries:
         return request
-    named = {entry["interruptId"] for entry in entries}
-    own = [entry for entry in _as_list(request.get("resume")) if _as_dict(entry).get("interruptId") not in named]
+    replaced_ids = {entry["interruptId"] for entry in entries}
+    entries_before = _as_list(request.get("resume"))
+    other_entries = [entry for entry in entries_before if _as_dict(entry).get("interruptId") not in replaced_ids]
     payloads = [_as_dict(entry.get("payload")) for entry in entries]
     if all("decisions" in payload for payload in payloads) and len(payloads) == 1:
         return _add_command(request, payloads[0])
-    if all("type" in payload for payload in payloads) and len(payloads) > 1 and not own:
+    if all("type" in payload for payload in payloads) and len(payloads) > 1 and not other_entries:
         return _add_command(request, {entry["interruptId"]: entry["payload"] for entry in entries})
-    return request | {"resume": [*own, *entries]}
+    return request | {"resume": [*other_entries, *entries]}
 
 
 def _add_command(request: dict[str, Any], resume: dict[str, Any]) -> dict[str, Any]:
     """LangGraph's own way; both ways at once it would take for two answers."""
     forwarded = _as_dict(request.get("forwardedProps"))
     command = _as_dict(forwarded.get("command")) | {"resume": resume}
-    kept = {name: value for name, value in request.items() if name != "resume"}
-    return kept | {"forwardedProps": forwarded | {"command": command}}
+    remaining = {name: value for name, value in request.items() if name != "resume"}
+    return remaining | {"forwardedProps": forwarded | {"command": command}}
 
 
 def _list_entries(request: dict[str, Any], batch: list[str]) -> Iterator[tuple[str, Any]]:
     for entry in _as_list(request.get("resume")):
-        said = _as_dict(entry)
-        source_id, payload = said.get("interruptId"), said.get("payload")
+        entry_data = _as_dict(entry)
+        source_id, payload = entry_data.get("interruptId"), entry_data.get("payload")
         if isinstance(source_id, str) and source_id:
-            yield from _split_batch(source_id, False if said.get("status") == "cancelled" else payload, [])
+            yield from _split_batch(source_id, False if entry_data.get("status") == "cancelled" else payload, [])
     command = _as_dict(_as_dict(request.get("forwardedProps")).get("command")).get("resume")
     if isinstance(command, dict) and isinstance(command.get("decisions"), list):
         yield from _split_batch("", command, batch)
@@ -67,10 +68,10 @@ def _split_batch(source_id: str, payload: Any, batch: list[str]) -> Iterator[tup
     if not isinstance(decisions, list):
         yield source_id, payload
         return
-    for place, decision in enumerate(decisions):
-        asked = f"{source_id}#{place}" if source_id else (batch[place] if place < len(batch) else "")
-        if asked:
-            yield asked, decision
+    for index, decision in enumerate(decisions):
+        approval_id = f"{source_id}#{index}" if source_id else (batch[index] if index < len(batch) else "")
+        if approval_id:
+            yield approval_id, decision
 
 
 def _read_answer(source_id: str, payload: Any) -> f.ApprovalAnswered | f.CallClosed | None:
@@ -81,17 +82,17 @@ def _read_answer(source_id: str, payload: Any) -> f.ApprovalAnswered | f.CallClo
         return f.CallClosed(source_id.removeprefix(_CALL_PREFIX), "cancelled", reason="Cancelled where the agent runs.")
     if payload is False:
         return f.ApprovalAnswered("", False, source_id, reason="Cancelled where the agent runs.")
-    said = _as_dict(payload)
-    approved, kind = said.get("approved"), said.get("type")
+    response = _as_dict(payload)
+    approved, kind = response.get("approved"), response.get("type")
     if not isinstance(approved, bool):
         if kind not in _APPROVING | _DENYING:
             return None
         approved = kind in _APPROVING
-    reason = said.get("reason") or said.get("message") or ""
-    edited = said.get("editedArgs", _as_dict(said.get("edited_action")).get("args"))
+    reason = response.get("reason") or response.get("message") or ""
+    edited_input = response.get("editedArgs", _as_dict(response.get("edited_action")).get("args"))
     return f.ApprovalAnswered(
         "", approved, source_id, reason=reason if isinstance(reason, str) else "",
-        input=edited, has_input=approved and edited is not None,
+        input=edited_input, has_input=approved and edited_input is not None,
     )  # fmt: skip
 
 

@@ -43,7 +43,7 @@ def build_call_json(card: Card, *, run: str, id: str) -> dict[str, Any]:  # noqa
         "error": _build_error(card),
         "approval": _build_approval(card.approval, compute_view_sha256(card) if card.waiting else None),
         "decision": _build_decision(card.decision),
-        "anomalies": [{"code": code, "at": format_time(at)} for code, at in card.anomalies],
+        "anomalies": [{"code": code, "at": format_time(timestamp)} for code, timestamp in card.anomalies],
         "timings": {name: format_time(getattr(card.times, name)) for name in _MILESTONES},
         "duration_ms": _compute_durations(card),
         "rev": card.rev,
@@ -63,11 +63,11 @@ def build_call_json(card: Card, *, run: str, id: str) -> dict[str, Any]:  # noqa
 def compute_view_sha256(card: Card) -> str:
     """Return the digest of what a person reads before they answer; `card` is masked as they see it."""
     ask = card.approval or CardApproval()
-    shown = [
+    visible = [
         card.tool.name, card.tool.source, list(card.agent_path), card.shown_input, card.original_input, ask.edited,
         ask.request_reason, card.decision.reason if card.decision else "",
     ]  # fmt: skip
-    return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(visible, sort_keys=True).encode()).hexdigest()
 
 
 def drop_large_bodies(call: dict[str, Any], limit: int = _LIMIT) -> dict[str, Any]:
@@ -76,12 +76,12 @@ def drop_large_bodies(call: dict[str, Any], limit: int = _LIMIT) -> dict[str, An
     return call | dict.fromkeys(long) | {"truncated": long} if long else call
 
 
-def format_time(at: float) -> str | None:
+def format_time(timestamp: float) -> str | None:
     """Return epoch seconds as ISO 8601 in UTC with milliseconds, None where it has not happened."""
-    if not at:
+    if not timestamp:
         return None
     try:
-        return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return datetime.fromtimestamp(timestamp, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except (ValueError, OverflowError, OSError):  # an agent's clock
         return None
 
@@ -128,7 +128,7 @@ def _build_approval(ask: CardApproval | None, view: str | None = None) -> dict[s
         "terms": ask.terms,
         "edited": ask.edited,
         "edited_by": ask.edited_by or None,
-        "escalated": [{"to": to, "at": format_time(at)} for to, at in ask.escalated],
+        "escalated": [{"to": to, "at": format_time(timestamp)} for to, timestamp in ask.escalated],
         "agent_away": ask.away,
     }
 
@@ -153,14 +153,19 @@ def _build_denial(card: Card) -> dict[str, Any] | None:
     return {"reason": card.denied or None, "by": _build_actor(card.denied_by)}
 
 
-def _build_manual_outcome(said: ManualOutcome | None) -> dict[str, Any] | None:
-    if said is None:
+def _build_manual_outcome(outcome: ManualOutcome | None) -> dict[str, Any] | None:
+    if outcome is None:
         return None
-    return {"outcome": said.outcome, "by": _build_actor(said.by), "note": said.note or None, "at": format_time(said.at)}
+    return {
+        "outcome": outcome.outcome,
+        "by": _build_actor(outcome.by),
+        "note": outcome.note or None,
+        "at": format_time(outcome.at),
+    }
 
 
-def _build_actor(by: Actor | None) -> dict[str, str] | None:
-    return None if by is None else {"kind": by.kind, "name": by.name}
+def _build_actor(actor: Actor | None) -> dict[str, str] | None:
+    return None if actor is None else {"kind": actor.kind, "name": actor.name}
 
 
 def _compute_durations(card: Card) -> dict[str, int | None]:
@@ -174,10 +179,10 @@ def _compute_durations(card: Card) -> dict[str, int | None]:
 
 
 def _has_run(card: Card) -> bool:
-    unasked = card.soft and bool(card.times.requested) and not card.times.decided
-    invalid = card.error is not None and card.error.phase in {"validate", "resolve"}
-    refused = card.state is ToolCallState.OUTPUT_DENIED or card.cause in _NEVER_RAN
-    return not (unasked or invalid or refused)
+    was_waiting = card.soft and bool(card.times.requested) and not card.times.decided
+    is_invalid = card.error is not None and card.error.phase in {"validate", "resolve"}
+    was_denied = card.state is ToolCallState.OUTPUT_DENIED or card.cause in _NEVER_RAN
+    return not (was_waiting or is_invalid or was_denied)
 
 
 def _count_ms(start: float, end: float) -> int | None:

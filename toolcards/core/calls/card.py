@@ -198,11 +198,11 @@ class Card:
         object.__setattr__(card, "__dict__", self.__dict__ | changes)
         return card
 
-    def with_anomaly(self, code: str, at: float) -> Card:
+    def with_anomaly(self, code: str, timestamp: float) -> Card:
         """Return this card with the anomaly, once per code."""
-        if any(known == code for known, _ in self.anomalies):
+        if any(old_code == code for old_code, _ in self.anomalies):
             return self
-        return self.replace(anomalies=(*self.anomalies, (code, at)))
+        return self.replace(anomalies=(*self.anomalies, (code, timestamp)))
 
     @property
     def hard(self) -> bool:
@@ -257,12 +257,12 @@ class Card:
             return False
         if self.approval is not None and self.approval.opener == "gate":
             return self.approval.state == "unknown"
-        waited = bool(self.times.requested) and not self.times.decided
-        allowed = self.decision is not None and self.decision.effect == "allow"
+        was_waiting = bool(self.times.requested) and not self.times.decided
+        is_allowed = self.decision is not None and self.decision.effect == "allow"
         return (
             self.begun
-            and not waited
-            and (self.cause in UNKNOWN_OUTCOME_CAUSES or (self.cause == "aborted" and allowed))
+            and not was_waiting
+            and (self.cause in UNKNOWN_OUTCOME_CAUSES or (self.cause == "aborted" and is_allowed))
         )
 
     @property

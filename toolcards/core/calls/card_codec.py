@@ -31,41 +31,41 @@ _NESTED = {
 
 def dump_card(card: Card, *, with_text: bool = True) -> str:
     """Return the card as ASCII JSON for storage; fields at their default are left out."""
-    said: dict[str, Any] = {}
+    record: dict[str, Any] = {}
     values = card.__dict__
     for name in _PLAIN_FIELDS:
         value = values[name]
         if value is not _DEFAULTS[name]:
-            said[name] = _encode_value(value)
+            record[name] = _encode_value(value)
     if with_text:
-        said["text"] = str(card.text)
+        record["text"] = str(card.text)
     if card.segment is not None:
-        said["segment"] = str(card.segment)
-    return _encoded(said)
+        record["segment"] = str(card.segment)
+    return _encoded(record)
 
 
-def load_card(stored: str, text: str | None = None) -> Card:
+def load_card(record: str, text: str | None = None) -> Card:
     """Return the card that `dump_card` wrote; `text` where it was stored apart."""
-    said = json.loads(stored)
+    values = json.loads(record)
     for name, cls in _NESTED.items():
-        if said.get(name) is not None:
-            said[name] = _load_part(cls, said[name])
-    said["agent_path"] = tuple(said.get("agent_path", ()))
-    said["anomalies"] = tuple((code, at) for code, at in said.get("anomalies", ()))
-    said["text"] = Rope(said.get("text", "") if text is None else text)
-    if said.get("segment") is not None:
-        said["segment"] = Rope(said["segment"])
-    if said.get("state"):
-        said["state"] = ToolCallState(said["state"])
-    return Card(**said)
+        if values.get(name) is not None:
+            values[name] = _load_part(cls, values[name])
+    values["agent_path"] = tuple(values.get("agent_path", ()))
+    values["anomalies"] = tuple((code, timestamp) for code, timestamp in values.get("anomalies", ()))
+    values["text"] = Rope(values.get("text", "") if text is None else text)
+    if values.get("segment") is not None:
+        values["segment"] = Rope(values["segment"])
+    if values.get("state"):
+        values["state"] = ToolCallState(values["state"])
+    return Card(**values)
 
 
 def _encode_value(value: Any) -> Any:
     cls = type(value)
     if cls in _PART_DEFAULTS:
         blank = _PART_DEFAULTS[cls]
-        shown = {name: getattr(value, name) for name, default in blank if getattr(value, name) is not default}
-        return {name: {"kind": v.kind, "name": v.name} if type(v) is Actor else v for name, v in shown.items()}
+        changed = {name: getattr(value, name) for name, default in blank if getattr(value, name) is not default}
+        return {name: {"kind": v.kind, "name": v.name} if type(v) is Actor else v for name, v in changed.items()}
     return value
 
 
@@ -79,11 +79,11 @@ _PART_DEFAULTS = {
 }
 
 
-def _load_part(cls: type, said: dict[str, Any]) -> Any:
-    if said.get("by") is not None:
-        said["by"] = Actor(**said["by"])
-    if "would" in said:
-        said["would"] = tuple(said["would"])
-    if "escalated" in said:
-        said["escalated"] = tuple((to, at) for to, at in said["escalated"])
-    return cls(**said)
+def _load_part(cls: type, values: dict[str, Any]) -> Any:
+    if values.get("by") is not None:
+        values["by"] = Actor(**values["by"])
+    if "would" in values:
+        values["would"] = tuple(values["would"])
+    if "escalated" in values:
+        values["escalated"] = tuple((name, timestamp) for name, timestamp in values["escalated"])
+    return cls(**values)

@@ -36,10 +36,10 @@ def contradicts(card: Card, fact: Any) -> bool:
 
 def delta_contradicts(card: Card, text: str) -> bool:
     """Return whether late input text cannot belong to any spelling of the judged input."""
-    written = late_text(card) + text
-    if len(written) > _CHECKED_LENGTH:
+    late = late_text(card) + text
+    if len(late) > _CHECKED_LENGTH:
         return False
-    return not any(_can_become(value, written) for value in _list_inputs(card))
+    return not any(_can_become(value, late) for value in _list_inputs(card))
 
 
 def late_text(card: Card) -> str:
@@ -51,22 +51,22 @@ def late_text(card: Card) -> str:
 
 def is_input(card: Card, value: Any) -> bool:
     """Return whether the value is the judged input, as given, as first written, or as JSON text."""
-    for known in _list_inputs(card):
-        if same(known, value):
+    for judged in _list_inputs(card):
+        if same(judged, value):
             return True
-        if isinstance(value, str) and not isinstance(known, str):
-            whole, read = parse(value)
-            if whole and same(known, read):
+        if isinstance(value, str) and not isinstance(judged, str):
+            is_json, parsed = parse(value)
+            if is_json and same(judged, parsed):
                 return True
     return False
 
 
 def extends(card: Card, value: Any) -> bool:
     """Return whether the value is the judged input with more members."""
-    known = card.shown_input
-    if not isinstance(known, dict) or not isinstance(value, dict):
+    judged = card.shown_input
+    if not isinstance(judged, dict) or not isinstance(value, dict):
         return False
-    return all(name in value and same(value[name], given) for name, given in known.items())
+    return all(name in value and same(value[name], member) for name, member in judged.items())
 
 
 def _names_tool(card: Card, fact: Any) -> bool:

@@ -39,82 +39,82 @@ def is_json_prefix(text: str, value: Any) -> bool:
     return _SPACE.fullmatch(text, end) is not None
 
 
-def _skip_space(text: str, at: int) -> int:
-    match = _SPACE.match(text, at)
-    at = match.end() if match else at
-    if at >= len(text):
+def _skip_space(text: str, position: int) -> int:
+    match = _SPACE.match(text, position)
+    position = match.end() if match else position
+    if position >= len(text):
         raise _Exhausted
-    return at
+    return position
 
 
-def _match_value(text: str, at: int, value: Any) -> int:
+def _match_value(text: str, position: int, value: Any) -> int:
     """Return the position behind the value that starts at `at`."""
     if isinstance(value, dict):
-        return _match_object(text, at, value)
+        return _match_object(text, position, value)
     if isinstance(value, list):
-        return _match_array(text, at, value)
+        return _match_array(text, position, value)
     if isinstance(value, str):
-        return _match_string(text, at, (value,))[1]
-    return _match_scalar(text, at, value)
+        return _match_string(text, position, (value,))[1]
+    return _match_scalar(text, position, value)
 
 
-def _match_object(text: str, at: int, value: dict[str, Any]) -> int:
-    at = _skip_space(text, _expect(text, at, "{"))
-    left = dict(value)
-    while left:
-        key, at = _match_string(text, at, left)
-        at = _skip_space(text, _expect(text, _skip_space(text, at), ":"))
-        at = _skip_space(text, _match_value(text, at, left.pop(key)))
-        if left:
-            at = _skip_space(text, _expect(text, at, ","))
-    return _expect(text, at, "}")
+def _match_object(text: str, position: int, value: dict[str, Any]) -> int:
+    position = _skip_space(text, _expect(text, position, "{"))
+    remaining = dict(value)
+    while remaining:
+        key, position = _match_string(text, position, remaining)
+        position = _skip_space(text, _expect(text, _skip_space(text, position), ":"))
+        position = _skip_space(text, _match_value(text, position, remaining.pop(key)))
+        if remaining:
+            position = _skip_space(text, _expect(text, position, ","))
+    return _expect(text, position, "}")
 
 
-def _match_array(text: str, at: int, value: list[Any]) -> int:
-    at = _skip_space(text, _expect(text, at, "["))
-    for place, item in enumerate(value):
-        if place:
-            at = _skip_space(text, _expect(text, at, ","))
-        at = _skip_space(text, _match_value(text, at, item))
-    return _expect(text, at, "]")
+def _match_array(text: str, position: int, value: list[Any]) -> int:
+    position = _skip_space(text, _expect(text, position, "["))
+    for index, item in enumerate(value):
+        if index:
+            position = _skip_space(text, _expect(text, position, ","))
+        position = _skip_space(text, _match_value(text, position, item))
+    return _expect(text, position, "]")
 
 
-def _expect(text: str, at: int, sign: str) -> int:
-    if text[at] != sign:
+def _expect(text: str, position: int, sign: str) -> int:
+    if text[position] != sign:
         raise _Mismatch
-    return at + 1
+    return position + 1
 
 
-def _match_string(text: str, at: int, wanted: Collection[str]) -> tuple[str, int]:
+def _match_string(text: str, position: int, candidates: Collection[str]) -> tuple[str, int]:
     """Return which of the wanted strings is spelled at `at`, and the position behind it."""
-    if text[at] != '"':
+    if text[position] != '"':
         raise _Mismatch
-    match = _STRING.match(text, at)
+    match = _STRING.match(text, position)
     if match is None:
-        half = _decode(_drop_half_escape(text[at + 1 :]))
-        if any(string.startswith(half) for string in wanted):
+        start = _decode(_drop_half_escape(text[position + 1 :]))
+        if any(string.startswith(start) for string in candidates):
             raise _Exhausted
         raise _Mismatch
     string = _decode(match.group()[1:-1])
-    if string not in wanted:
+    if string not in candidates:
         raise _Mismatch
     return string, match.end()
 
 
-def _drop_half_escape(half: str) -> str:
+def _drop_half_escape(start: str) -> str:
     """Return the text without an escape, or half a surrogate pair, that is cut at its end."""
-    pair = _HALF_PAIR.search(half)
-    if pair is not None and not _is_escaped(half, pair.start()):
-        return half[: pair.start()]
-    escape = _HALF_ESCAPE.search(half)
-    if escape is not None and not _is_escaped(half, escape.start()):
-        return half[: escape.start()]
-    return half
+    pair = _HALF_PAIR.search(start)
+    if pair is not None and not _is_escaped(start, pair.start()):
+        return start[: pair.start()]
+    escape = _HALF_ESCAPE.search(start)
+    if escape is not None and not _is_escaped(start, escape.start()):
+        return start[: escape.start()]
+    return start
 
 
-def _is_escaped(text: str, at: int) -> bool:
+def _is_escaped(text: str, position: int) -> bool:
     """Return whether an odd number of backslashes stands before `at`."""
-    before = len(text[:at]) - len(text[:at].rstrip("\\"))
+    before = len(text[:position]) - len(text[:position].rstrip("\\"))
     return before % 2 == 1
 
 
@@ -126,10 +126,10 @@ def _decode(body: str) -> str:
     return decoded
 
 
-def _match_scalar(text: str, at: int, value: Any) -> int:
-    match = _SCALAR.match(text, at)
-    end = match.end() if match else at
-    word = text[at:end]
+def _match_scalar(text: str, position: int, value: Any) -> int:
+    match = _SCALAR.match(text, position)
+    end = match.end() if match else position
+    word = text[position:end]
     try:
         if word and same(json.loads(word), value):
             return end

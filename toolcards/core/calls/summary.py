@@ -39,31 +39,31 @@ def _format_server(card: Card) -> str:
     return f"{server} › {tool} " if tool else ""
 
 
-def _summarize_command(given: dict[str, Any]) -> str:
-    value = _get_first(given, _COMMAND)
+def _summarize_command(arguments: dict[str, Any]) -> str:
+    value = _get_first(arguments, _COMMAND)
     if isinstance(value, list):
         return " ".join(word for word in value if isinstance(word, str))
     return value if isinstance(value, str) else ""
 
 
-def _summarize_edit(given: dict[str, Any]) -> str:
-    path = _get_first(given, _PATH)
+def _summarize_edit(arguments: dict[str, Any]) -> str:
+    path = _get_first(arguments, _PATH)
     if not isinstance(path, str):
         return ""
-    edits = given.get("edits")
-    changes = [edit for edit in edits if isinstance(edit, dict)] if isinstance(edits, list) else [given]
-    gone = sum(_count_lines(_get_first(change, _OLD)) for change in changes)
-    new = sum(_count_lines(_get_first(change, _NEW)) for change in changes)
-    return f"{path} +{new} −{gone}" if new or gone else path
+    edits = arguments.get("edits")
+    changes = [edit for edit in edits if isinstance(edit, dict)] if isinstance(edits, list) else [arguments]
+    removed = sum(_count_lines(_get_first(change, _OLD)) for change in changes)
+    added = sum(_count_lines(_get_first(change, _NEW)) for change in changes)
+    return f"{path} +{added} −{removed}" if added or removed else path
 
 
-def _summarize_path(given: dict[str, Any]) -> str:
-    value = _get_first(given, _PATH)
+def _summarize_path(arguments: dict[str, Any]) -> str:
+    value = _get_first(arguments, _PATH)
     return value if isinstance(value, str) else ""
 
 
-def _summarize_url(given: dict[str, Any]) -> str:
-    url = _get_first(given, _URL)
+def _summarize_url(arguments: dict[str, Any]) -> str:
+    url = _get_first(arguments, _URL)
     if not isinstance(url, str):
         return ""
     try:
@@ -74,9 +74,9 @@ def _summarize_url(given: dict[str, Any]) -> str:
     return host + (parts.path if parts.path != "/" else "") if host else url
 
 
-def _summarize_scalars(given: dict[str, Any]) -> str:
+def _summarize_scalars(arguments: dict[str, Any]) -> str:
     """The first two plain arguments, named."""
-    plain = [f"{name}: {as_text(value)}" for name, value in given.items() if _is_scalar(value)]
+    plain = [f"{name}: {as_text(value)}" for name, value in arguments.items() if _is_scalar(value)]
     return ", ".join(plain[:2])
 
 
@@ -84,8 +84,8 @@ def _is_scalar(value: Any) -> bool:
     return isinstance(value, (str, int, float))
 
 
-def _get_first(given: dict[str, Any], names: tuple[str, ...]) -> Any:
-    return next((given[name] for name in names if name in given), None)
+def _get_first(arguments: dict[str, Any], names: tuple[str, ...]) -> Any:
+    return next((arguments[name] for name in names if name in arguments), None)
 
 
 def _count_lines(text: Any) -> int:

@@ -33,38 +33,38 @@ class Rope:
         """Return this text with the piece at its end."""
         if not piece:
             return self
-        grown = object.__new__(Rope)
+        longer = object.__new__(Rope)
         if len(self._pieces) == self._count:
-            grown._pieces = self._pieces  # we are the newest: share and append
+            longer._pieces = self._pieces  # we are the newest: share and append
         else:
-            grown._pieces = self._pieces[: self._count]  # somebody else went on from here: branch off
-        grown._pieces.append(piece)
-        grown._count = self._count + 1
-        grown.length = self.length + len(piece)
-        return grown
+            longer._pieces = self._pieces[: self._count]  # somebody else went on from here: branch off
+        longer._pieces.append(piece)
+        longer._count = self._count + 1
+        longer.length = self.length + len(piece)
+        return longer
 
     def __str__(self) -> str:
         return join_pieces(self._pieces[: self._count])
 
     def head(self, size: int) -> str:
         """Return the first `size` characters without joining the whole text."""
-        taken: list[str] = []
+        pieces: list[str] = []
         for index in range(self._count):
             if size <= 0:
                 break
-            taken.append(self._pieces[index][:size])
-            size -= len(taken[-1])
-        return "".join(taken)
+            pieces.append(self._pieces[index][:size])
+            size -= len(pieces[-1])
+        return "".join(pieces)
 
     def tail(self, size: int) -> str:
         """Return at least the last `size` characters without joining the whole text."""
-        taken: list[str] = []
+        pieces: list[str] = []
         for index in range(self._count - 1, -1, -1):
             if size <= 0:
                 break
-            taken.append(self._pieces[index])
-            size -= len(taken[-1])
-        return join_pieces(list(reversed(taken)))
+            pieces.append(self._pieces[index])
+            size -= len(pieces[-1])
+        return join_pieces(list(reversed(pieces)))
 
     def __len__(self) -> int:
         return self.length

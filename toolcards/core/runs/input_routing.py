@@ -69,12 +69,12 @@ class InputRouter:
             return 0 if NEXT[find_row(fact), "none"] in {".", "held"} else self._unborn
         if len(ordinals) == 1:
             return ordinals[0]
-        here = (
+        in_step = (
             o
             for o in reversed(ordinals)
             if self._board.cards[o].step == self._board.context.step and not self._board.cards[o].removed
         )
-        return next(here, ordinals[-1])
+        return next(in_step, ordinals[-1])
 
     @property
     def _unborn(self) -> int:
@@ -90,8 +90,9 @@ class InputRouter:
         superseded: list[Routed] = []
         if card is not None and self._is_another(card, fact):
             if getattr(fact, "report", False) and (card.running or card.finished):  # its result is still of this call
-                more = extends(card, fact.input)  # agents ask about the command alone, and report its folder, too
-                return [] if more else [(ordinal, f.AnomalyRecorded(card.call_id, CHANGED_ANOMALY, at=fact.at))]
+                # agents ask about the command alone, and report its folder, too
+                is_extension = extends(card, fact.input)
+                return [] if is_extension else [(ordinal, f.AnomalyRecorded(card.call_id, CHANGED_ANOMALY, at=fact.at))]
             text = str(card.segment) if card.segment and not getattr(fact, "has_input", True) else ""
             superseded = self._superseded(card, fact.at)
             ordinal = self._next_attempt()
@@ -104,33 +105,35 @@ class InputRouter:
 
     def _resolved(self, fact: f.InputInvalid) -> f.InputInvalid:
         """Where the run announced its tools, a name that is none of them is the trouble."""
-        offered = self._board.context.kinds
-        unknown = fact.code == "invalid_input" and offered and fact.tool and fact.tool not in offered
+        tools = self._board.context.kinds
+        unknown = fact.code == "invalid_input" and tools and fact.tool and fact.tool not in tools
         return replace(fact, code="no_such_tool") if unknown else fact
 
     def _is_another(self, card: Card, fact: Any) -> bool:
         """Return whether the fact begins another call of the same id: a later step or attempt, or another input."""
-        later_attempt = getattr(fact, "attempt", 1) > card.attempt
-        if (card.hard or card.soft or card.decision is not None) and later_attempt:
+        is_later_attempt = getattr(fact, "attempt", 1) > card.attempt
+        if (card.hard or card.soft or card.decision is not None) and is_later_attempt:
             return True
         if getattr(fact, "again", False):
             return True
-        late_failure = card.hard and isinstance(fact, f.InputInvalid)
-        if card.decision is not None and not card.removed and not late_failure and contradicts(card, fact):
+        is_late_failure = card.hard and isinstance(fact, f.InputInvalid)
+        if card.decision is not None and not card.removed and not is_late_failure and contradicts(card, fact):
             return True
         # A card that was asked about before its stream told of it may seem to be of the step before.
-        later_step = getattr(fact, "per_step", False) and card.per_step and self._board.context.step > card.step
-        return card.hard and later_step
+        is_later_step = getattr(fact, "per_step", False) and card.per_step and self._board.context.step > card.step
+        return card.hard and is_later_step
 
-    def _superseded(self, card: Card, at: float) -> list[Routed]:
+    def _superseded(self, card: Card, timestamp: float) -> list[Routed]:
         """Return what another input means for a judged call: its question ends; what runs already goes on."""
         if not is_frozen(card) or card.soft:
             return []
-        routed: list[Routed] = [(card.ordinal, f.AnomalyRecorded(card.call_id, CHANGED_ANOMALY, at=at))]
+        routed: list[Routed] = [(card.ordinal, f.AnomalyRecorded(card.call_id, CHANGED_ANOMALY, at=timestamp))]
         if not card.running and not card.preliminary:
-            routed.append((card.ordinal, f.CallClosed(card.call_id, "changed", at=at)))
+            routed.append((card.ordinal, f.CallClosed(card.call_id, "changed", at=timestamp)))
         elif card.waiting and card.approval is not None:  # it runs, and the agent has a question of its own
-            routed.append((card.ordinal, f.ApprovalChanged(card.call_id, "superseded", id=card.approval.id, at=at)))
+            routed.append(
+                (card.ordinal, f.ApprovalChanged(card.call_id, "superseded", id=card.approval.id, at=timestamp))
+            )
         return routed
 
     def _next_attempt(self) -> int:
@@ -160,24 +163,24 @@ class InputRouter:
 
     def _of_kind(self, fact: Any, card: Card | None) -> Any:
         """The fact with the kind its card will show: a log must not depend on tomorrow's catalogue."""
-        known = fact.tool or (card.tool.name if card else "")
-        announced = self._board.context.kinds.get(known, "")
-        claimed = max(fact.kind, announced, key=lambda kind: DANGER.get(kind, -1))
-        if not claimed and card and card.tool.name == known:
-            claimed = card.tool.kind
+        tool = fact.tool or (card.tool.name if card else "")
+        announced = self._board.context.kinds.get(tool, "")
+        kind_claim = max(fact.kind, announced, key=lambda kind: DANGER.get(kind, -1))
+        if not kind_claim and card and card.tool.name == tool:
+            kind_claim = card.tool.kind
         source = getattr(fact, "source", "") or (card.tool.source if card else "")
-        kind = display_kind(known, claimed, source)
+        kind = display_kind(tool, kind_claim, source)
         return replace(fact, kind=kind) if kind != fact.kind else fact
 
     def _route_chunk(self, fact: f.InputChunk) -> list[Routed]:
         """AG-UI's chunk expansion: the first chunk starts the call, another id ends the one before."""
-        going = self._board.context.chunked.get(fact.lane, "")
-        call_id = fact.call_id or going
+        open_call = self._board.context.chunked.get(fact.lane, "")
+        call_id = fact.call_id or open_call
         if not call_id:
             return []
         routed: list[Routed] = []
-        if going != call_id:
-            routed = self._completed([going] if going else [], fact.at)
+        if open_call != call_id:
+            routed = self._completed([open_call] if open_call else [], fact.at)
             routed += self._route_start(
                 f.InputStarted(
                     call_id, fact.tool, at=fact.at, lane=fact.lane, parent_call=fact.parent_call, chunked=True
@@ -200,13 +203,13 @@ class InputRouter:
         lane = card.lane if card else getattr(fact, "lane", "")
         if not lane and not fact.call_id and not isinstance(fact, f.TextDelta):
             return self._completed(self._board.context.chunked.values(), fact.at)
-        going = self._board.context.chunked.get(lane, "")
-        if not going or (going == fact.call_id and isinstance(fact, (*INPUT_FACTS, f.InputDelta))):
+        open_call = self._board.context.chunked.get(lane, "")
+        if not open_call or (open_call == fact.call_id and isinstance(fact, (*INPUT_FACTS, f.InputDelta))):
             return []
-        return self._completed([going], fact.at)
+        return self._completed([open_call], fact.at)
 
-    def _completed(self, call_ids: Iterable[str], at: float) -> list[Routed]:
-        whole = [f.InputReady(call_id, at=at) for call_id in call_ids]
+    def _completed(self, call_ids: Iterable[str], timestamp: float) -> list[Routed]:
+        whole = [f.InputReady(call_id, at=timestamp) for call_id in call_ids]
         return [routed for ready in whole for routed in self._route_start(ready)]
 
     # ------------------------------------------------------------ results

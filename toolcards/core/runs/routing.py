@@ -54,10 +54,12 @@ class Router(InputRouter):
             fact = self._of_kind(fact, None)
         if fact.automatic and ordinal in self._board.cards and self._board.cards[ordinal].decision:
             return []  # the host repeats what our gate has decided
-        held = self._board.context.held.get(fact.source_id) or self._board.context.held.get(f"call:{fact.call_id}")
-        if not held or not ordinal:
+        early_answer = self._board.context.held.get(fact.source_id) or self._board.context.held.get(
+            f"call:{fact.call_id}"
+        )
+        if not early_answer or not ordinal:
             return [(ordinal, fact)]
-        approved, reason, _ = held
+        approved, reason, _ = early_answer
         answer = f.ApprovalAnswered(fact.call_id, approved, source_id=fact.source_id, reason=reason, at=fact.at)
         return [(ordinal, fact), (ordinal, answer)]
 
@@ -66,10 +68,10 @@ class Router(InputRouter):
 
         LangGraph can tell one batch twice, the second time with its id: then it names a nameless question.
         """
-        alike = [card for card in self._board.cards.values() if card.tool.name == fact.tool and not card.removed]
-        alike = [card for card in alike if not card.has_input or same(card.input, fact.input)]
-        running = (card for card in alike if card.state is S.INPUT_AVAILABLE)
-        nameless = (card for card in alike if card.waiting and card.approval and not card.approval.source_id)
+        candidates = [card for card in self._board.cards.values() if card.tool.name == fact.tool and not card.removed]
+        candidates = [card for card in candidates if not card.has_input or same(card.input, fact.input)]
+        running = (card for card in candidates if card.state is S.INPUT_AVAILABLE)
+        nameless = (card for card in candidates if card.waiting and card.approval and not card.approval.source_id)
         return next(running, None) or (next(nameless, None) if fact.source_id else None)
 
     def _route_answered(self, fact: f.ApprovalAnswered) -> list[Routed]:
@@ -90,8 +92,8 @@ class Router(InputRouter):
 
     def _answered_in(self, message_id: str) -> int:
         """The card whose result came in that message of the wire."""
-        found = (o for o, card in reversed(self._board.cards.items()) if card.output_message == message_id)
-        return next(found, 0) if message_id else 0
+        matches = (o for o, card in reversed(self._board.cards.items()) if card.output_message == message_id)
+        return next(matches, 0) if message_id else 0
 
     def _route_seen(self, fact: f.SnapshotReceived) -> list[Routed]:
         """Snapshots repeat the whole history every turn: what makes no card and corrects none is not written down."""
@@ -104,9 +106,9 @@ class Router(InputRouter):
 
     def _route_message(self, fact: f.MessageStarted) -> list[Routed]:
         """A new message with another id supersedes questions that the old one left unanswered."""
-        known, new = self._board.context.message_id, fact.message_id
+        old_id, new_id = self._board.context.message_id, fact.message_id
         routed: list[Routed] = [(0, fact)]
-        if known and new and known != new:
+        if old_id and new_id and old_id != new_id:
             routed += [
                 (card.ordinal, f.CallClosed(card.call_id, "superseded", at=fact.at))
                 for card in self._board.list_open_cards()
@@ -116,8 +118,8 @@ class Router(InputRouter):
 
     def _route_reset(self, fact: f.StepReset) -> list[Routed]:
         step, scope = self._board.context.step, self._board.context.scope
-        gone = [c for c in self._board.cards.values() if c.step == step and c.scope == scope and not c.removed]
-        return [(0, fact), *((card.ordinal, f.CallRemoved(card.call_id, at=fact.at)) for card in gone)]
+        cards = [c for c in self._board.cards.values() if c.step == step and c.scope == scope and not c.removed]
+        return [(0, fact), *((card.ordinal, f.CallRemoved(card.call_id, at=fact.at)) for card in cards)]
 
     def _route_end(self, fact: f.RunEnded) -> list[Routed]:
         """The end of a scope, or of a lane in it, ends its open cards; other scopes go on (rule 20)."""
@@ -136,8 +138,8 @@ class Router(InputRouter):
         """Without a call: every call of the run's own lane that is open, once."""
         if fact.call_id:
             return [(self._ordinal(fact), fact)]
-        own = (card for card in self._board.list_open_cards() if not card.lane and not card.soft)
-        return [(card.ordinal, replace(fact, call_id=card.call_id)) for card in own]
+        open_calls = (card for card in self._board.list_open_cards() if not card.lane and not card.soft)
+        return [(card.ordinal, replace(fact, call_id=card.call_id)) for card in open_calls]
 
 
 def _route_to_run(router: Router, fact: f.AnyFact) -> list[Routed]:

@@ -51,10 +51,10 @@ class RunContext:
 
     def apply(self, fact: f.AnyFact) -> bool:
         """Take in one of the run's own facts; False where it is none that matters."""
-        live = _HANDLERS.get(type(fact))
-        if live is None:
+        handler = _HANDLERS.get(type(fact))
+        if handler is None:
             return False
-        live(self, fact)
+        handler(self, fact)
         return True
 
     def drop(self, call_id: str) -> None:
@@ -78,11 +78,11 @@ def _find_kind(tool: dict[str, Any]) -> str:
 
     For policy it only adds doubt; it never makes a call look less dangerous.
     """
-    claimed = tool.get("kind")
-    kind = claimed if isinstance(claimed, str) else ""
+    stated = tool.get("kind")
+    kind = stated if isinstance(stated, str) else ""
     hints = tool.get("annotations")
-    hinted = _find_hinted_kind(hints) if isinstance(hints, dict) else ""
-    return hinted if DANGER.get(hinted, -1) > DANGER.get(kind, -1) else kind
+    hinted_kind = _find_hinted_kind(hints) if isinstance(hints, dict) else ""
+    return hinted_kind if DANGER.get(hinted_kind, -1) > DANGER.get(kind, -1) else kind
 
 
 def _find_hinted_kind(hints: dict[str, Any]) -> str:

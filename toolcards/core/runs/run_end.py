@@ -29,8 +29,8 @@ def ends_card(card: Card, fact: f.RunEnded, context: RunContext) -> bool:
     if card.scope == (fact.scope or context.scope):
         return True
     # a run that took over what an interrupted one left running ends that too
-    handed_on = card.scope not in context.scopes and not card.awaiting_client
-    return handed_on and card.state is not S.APPROVAL_REQUESTED
+    is_inherited = card.scope not in context.scopes and not card.awaiting_client
+    return is_inherited and card.state is not S.APPROVAL_REQUESTED
 
 
 def list_end_facts(card: Card, fact: f.RunEnded, context: RunContext) -> list[f.AnyFact]:

@@ -142,8 +142,8 @@ class RunState:
         if getattr(fact, "again", False):
             return attempt
         ordinals = self._of.get(fact.call_id, ())
-        judged = (self.cards[o].attempt for o in ordinals if self.cards[o].decision is not None)
-        return max([attempt, *(number + 1 for number in judged)])
+        attempts = (self.cards[o].attempt for o in ordinals if self.cards[o].decision is not None)
+        return max([attempt, *(number + 1 for number in attempts)])
 
     def _put(self, card: Card) -> None:
         if card.ordinal not in self.cards:

@@ -21,52 +21,54 @@ class TooManyGaps(Exception):
     """The number would leave one gap more than is kept."""
 
 
-def is_new(seen: list[Any], number: SequenceNumber) -> bool:
+def is_new(ranges: list[Any], number: SequenceNumber) -> bool:
     """Return whether the number was not seen yet; raises TooManyGaps where it could not be kept."""
     if isinstance(number, tuple):
-        return number[1] > _get_streams(seen).get(number[0], -1)
-    if number <= seen[0]:
+        return number[1] > _get_streams(ranges).get(number[0], -1)
+    if number <= ranges[0]:
         return False
-    at = bisect(seen, number, 1, key=_first)
-    if at > 1 and number <= _last(seen[at - 1]):
+    index = bisect(ranges, number, 1, key=_first)
+    if index > 1 and number <= _last(ranges[index - 1]):
         return False
-    joins = number == _last(seen[at - 1]) + 1 or (at < len(seen) and number + 1 == _first(seen[at]))
-    if not joins and len(seen) > MAX_GAPS:
+    is_adjacent = number == _last(ranges[index - 1]) + 1 or (
+        index < len(ranges) and number + 1 == _first(ranges[index])
+    )
+    if not is_adjacent and len(ranges) > MAX_GAPS:
         raise TooManyGaps
     return True
 
 
-def add_next(seen: list[Any], number: SequenceNumber) -> bool:
+def add_next(ranges: list[Any], number: SequenceNumber) -> bool:
     """Note the number if all before it were seen and nothing beyond it, and return whether so: the usual, done fast."""
-    if len(seen) == 1 and number == seen[0] + 1:
-        seen[0] = number
+    if len(ranges) == 1 and number == ranges[0] + 1:
+        ranges[0] = number
         return True
     return False
 
 
-def add(seen: list[Any], number: SequenceNumber) -> None:
+def add(ranges: list[Any], number: SequenceNumber) -> None:
     """Note a new number, in place."""
     if isinstance(number, tuple):
         name, last = number
-        others = {other: n for other, n in _get_streams(seen).items() if other != name}
-        seen[:] = [part for part in seen if not isinstance(part, dict)]
-        seen.append(dict([*others.items()][1 - MAX_STREAMS :]) | {name: last})
+        streams = {stream: n for stream, n in _get_streams(ranges).items() if stream != name}
+        ranges[:] = [part for part in ranges if not isinstance(part, dict)]
+        ranges.append(dict([*streams.items()][1 - MAX_STREAMS :]) | {name: last})
         return
-    at = bisect(seen, number, 1, key=_first)
+    index = bisect(ranges, number, 1, key=_first)
     first = last = number
-    if at < len(seen) and number + 1 == _first(seen[at]):
-        last = _last(seen.pop(at))
-    if number == _last(seen[at - 1]) + 1:
-        if at == 1:
-            seen[0] = last
+    if index < len(ranges) and number + 1 == _first(ranges[index]):
+        last = _last(ranges.pop(index))
+    if number == _last(ranges[index - 1]) + 1:
+        if index == 1:
+            ranges[0] = last
             return
-        first = _first(seen.pop(at - 1))
-        at -= 1
-    seen.insert(at, [first, last])
+        first = _first(ranges.pop(index - 1))
+        index -= 1
+    ranges.insert(index, [first, last])
 
 
-def _get_streams(seen: list[Any]) -> dict[str, int]:
-    return seen[-1] if isinstance(seen[-1], dict) else {}
+def _get_streams(ranges: list[Any]) -> dict[str, int]:
+    return ranges[-1] if isinstance(ranges[-1], dict) else {}
 
 
 def _first(part: Any) -> int:

@@ -20,15 +20,15 @@ def find_errors(schema: Any, value: Any) -> list[Finding]:
     validator = _compile(_dump_schema(schema))
     if validator is None:
         return []
-    found: list[Finding] = []
+    findings: list[Finding] = []
     try:
         for error in validator.iter_errors(value):
-            found.append(_build_finding(error))
-            if len(found) == MAX_FINDINGS:
+            findings.append(_build_finding(error))
+            if len(findings) == MAX_FINDINGS:
                 break
     except (ValueError, RecursionError, OverflowError):  # a value that is no JSON is not the schema's affair
-        return found
-    return found
+        return findings
+    return findings
 
 
 def is_usable(schema: Any) -> bool:

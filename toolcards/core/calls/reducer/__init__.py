@@ -75,8 +75,8 @@ def _append_text(card: Card, fact: f.InputDelta) -> tuple[Card, bool]:
 def _adds_only_anomalies(card: Card, after: Card) -> bool:
     if after.anomalies is card.anomalies:
         return False
-    now = after.__dict__
-    return all(value is now[name] for name, value in card.__dict__.items() if name != "anomalies")
+    new_values = after.__dict__
+    return all(value is new_values[name] for name, value in card.__dict__.items() if name != "anomalies")
 
 
 def _refuse(card: Card, fact: f.AnyFact) -> Card:
@@ -85,24 +85,27 @@ def _refuse(card: Card, fact: f.AnyFact) -> Card:
         return card
     after = card
     if card.state is ToolCallState.OUTPUT_DENIED and isinstance(fact, (f.OutputReady, f.OutputFailed)):
-        told = fact.output if isinstance(fact, f.OutputReady) else fact.message
-        if card.detail is None and told is not None:
-            after = card.replace(detail=told)
+        output = fact.output if isinstance(fact, f.OutputReady) else fact.message
+        if card.detail is None and output is not None:
+            after = card.replace(detail=output)
         ask = card.approval
-        if ask and ask.opener == "agent" and ask.state == "denied" or _repeats_denial(told, fact, card):
+        if ask and ask.opener == "agent" and ask.state == "denied" or _repeats_denial(output, fact, card):
             return after if after is card else after.replace(rev=card.rev + 1)
     after = after.with_anomaly(_ANOMALY_BY_FACT.get(type(fact), "protocol-violation"), fact.at)
     return after if after is card else after.replace(rev=card.rev + 1)
 
 
-def _repeats_denial(told: Any, fact: f.AnyFact, card: Card) -> bool:
+def _repeats_denial(output: Any, fact: f.AnyFact, card: Card) -> bool:
     """Whether the model is only told of the denial: most protocols have no other way than a result, or an error."""
     reason = card.denied
-    if isinstance(fact, f.OutputFailed) and (not reason or told in ("", _MASKED)):
+    if isinstance(fact, f.OutputFailed) and (not reason or output in ("", _MASKED)):
         return True
     if not reason and card.denied_by is not None and card.denied_by.kind == "human":
         reason = DECLINED  # a person who gave none
-    return bool(reason) and str(reason) in (told if isinstance(told, str) else json.dumps(told, ensure_ascii=False))
+    if not reason:
+        return False
+    text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
+    return str(reason) in text
 
 
 DECLINED = "A person declined"  # what agents are told of a person's no, before its reason

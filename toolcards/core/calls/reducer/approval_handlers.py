@@ -41,21 +41,21 @@ _PERMIT_MOVES = {
 
 def void_permit(card: Card) -> Card:
     """Take back the right to run a call that has ended, or has run without it."""
-    permit, ask = card.permit, card.approval
+    permit, approval = card.permit, card.approval
     if permit is not None and permit.state == "issued":
         card = card.replace(permit=replace(permit, state="void"))
-    if ask is not None and ask.opener == "gate" and ask.state == "approved":
-        card = card.replace(approval=replace(ask, state="cancelled"))
+    if approval is not None and approval.opener == "gate" and approval.state == "approved":
+        card = card.replace(approval=replace(approval, state="cancelled"))
     return card
 
 
 def open_approval(card: Card, fact: f.ApprovalRequested) -> Card:
     """A question is open; the newest one counts, but an agent's never replaces ours."""
-    ask = card.approval
-    if ask and card.state in (S.APPROVAL_REQUESTED, S.APPROVAL_RESPONDED):
-        if ask.opener == "gate" and fact.opener == "agent":
+    approval = card.approval
+    if approval and card.state in (S.APPROVAL_REQUESTED, S.APPROVAL_RESPONDED):
+        if approval.opener == "gate" and fact.opener == "agent":
             return card
-        if card.state is S.APPROVAL_REQUESTED and _is_same_approval(ask, fact):
+        if card.state is S.APPROVAL_REQUESTED and _is_same_approval(approval, fact):
             return card
     if card.state is None and fact.tool:
         card = card.replace(tool=replace(card.tool, name=fact.tool, kind=fact.kind or card.tool.kind))
@@ -77,27 +77,27 @@ def open_another_approval(card: Card, fact: f.ApprovalRequested) -> Card:
 
 def apply_answer(card: Card, fact: f.ApprovalAnswered) -> Card:
     """The first answer to the open question; nobody but us answers what our gate asked."""
-    ask = card.approval or CardApproval()
-    if (ask.opener == "gate" and fact.by.kind == "host") or _is_other_approval(ask, fact):
+    approval = card.approval or CardApproval()
+    if (approval.opener == "gate" and fact.by.kind == "host") or _is_other_approval(approval, fact):
         return card.with_anomaly("late-response", fact.at)
     state = "approved" if fact.approved else "denied"
-    have = ask.terms.get("need", 1) if fact.approved else ask.have
-    settled = replace(ask, state=state, decided_at=fact.at, by=fact.by, reason=fact.reason, have=have)
+    votes = approval.terms.get("need", 1) if fact.approved else approval.have
+    answer = replace(approval, state=state, decided_at=fact.at, by=fact.by, reason=fact.reason, have=votes)
     if fact.has_input and fact.args_sha256:
-        settled = replace(settled, args_sha256=fact.args_sha256)
+        answer = replace(answer, args_sha256=fact.args_sha256)
     times = replace(card.times, decided=fact.at)
     if not fact.approved:
         return card.replace(
-            state=S.OUTPUT_DENIED, approval=settled, denied=fact.reason, denied_by=fact.by, segment=None,
+            state=S.OUTPUT_DENIED, approval=answer, denied=fact.reason, denied_by=fact.by, segment=None,
             times=replace(times, finished=fact.at),
         )  # fmt: skip
     if fact.has_input:
-        repaired = card.repair not in {"", BY_SOURCE}  # what its own source changed was never asked about
+        was_repaired = card.repair not in {"", BY_SOURCE}  # what its own source changed was never asked about
         card = card.replace(
-            first_input=card.original_input if repaired else None, original_input=card.shown_input,
-            original_tool=card.original_tool if repaired else "", input=fact.input, has_input=True, repair=EDITED,
+            first_input=card.original_input if was_repaired else None, original_input=card.shown_input,
+            original_tool=card.original_tool if was_repaired else "", input=fact.input, has_input=True, repair=EDITED,
         )  # fmt: skip
-    return card.replace(state=S.APPROVAL_RESPONDED, approval=settled, times=times)
+    return card.replace(state=S.APPROVAL_RESPONDED, approval=answer, times=times)
 
 
 def is_repeat(card: Card, fact: f.AnyFact) -> bool:
@@ -105,14 +105,14 @@ def is_repeat(card: Card, fact: f.AnyFact) -> bool:
 
     A stream that is replayed does, and a client that carries our answer to its agent.
     """
-    ask = card.approval
-    if ask is None or ask.opener != "agent" or not ask.source_id:
+    approval = card.approval
+    if approval is None or approval.opener != "agent" or not approval.source_id:
         return False
     if isinstance(fact, f.ApprovalRequested):
-        return _is_same_approval(ask, fact)
-    if not isinstance(fact, f.ApprovalAnswered) or fact.source_id != ask.source_id:
+        return _is_same_approval(approval, fact)
+    if not isinstance(fact, f.ApprovalAnswered) or fact.source_id != approval.source_id:
         return False
-    return fact.by in (ask.by, f.Actor("host")) and fact.approved is _ANSWER_BY_STATE.get(ask.state)
+    return fact.by in (approval.by, f.Actor("host")) and fact.approved is _ANSWER_BY_STATE.get(approval.state)
 
 
 _ANSWER_BY_STATE = {"denied": False} | dict.fromkeys(("approved", "claimed", "succeeded", "failed", "unknown"), True)
@@ -120,54 +120,56 @@ _ANSWER_BY_STATE = {"denied": False} | dict.fromkeys(("approved", "claimed", "su
 
 def count_vote(card: Card, fact: f.VoteCounted) -> Card:
     """A vote towards the number that is needed; an edit is what the next voters vote on."""
-    ask = card.approval
-    if ask is None or (fact.id and fact.id != ask.id):
+    approval = card.approval
+    if approval is None or (fact.id and fact.id != approval.id):
         return card
-    counted = replace(ask, have=fact.have)
+    voted = replace(approval, have=fact.have)
     if fact.has_edited:
-        sha256 = fact.args_sha256 or ask.args_sha256
-        counted = replace(counted, edited=fact.edited, has_edited=True, edited_by=fact.by.name, args_sha256=sha256)
-    return card if counted == ask else card.replace(approval=counted)
+        sha256 = fact.args_sha256 or approval.args_sha256
+        voted = replace(voted, edited=fact.edited, has_edited=True, edited_by=fact.by.name, args_sha256=sha256)
+    return card if voted == approval else card.replace(approval=voted)
 
 
 def change_approval_input(card: Card, fact: f.ApprovalInputChanged) -> Card:
     """The question is about another input now; votes name its digest."""
-    ask = card.approval
-    if ask is None or ask.state != "pending" or ask.id != fact.id:
+    approval = card.approval
+    if approval is None or approval.state != "pending" or approval.id != fact.id:
         return card
-    return card.replace(approval=replace(ask, args_sha256=fact.args_sha256))
+    return card.replace(approval=replace(approval, args_sha256=fact.args_sha256))
 
 
 def add_escalation(card: Card, fact: f.ApprovalEscalated) -> Card:
     """More people are asked; those who were told of it before are not told again."""
-    ask = card.approval
-    if ask is None or (fact.id and fact.id != ask.id):
+    approval = card.approval
+    if approval is None or (fact.id and fact.id != approval.id):
         return card
-    new = tuple((to, fact.at) for to in fact.to if to not in {known for known, _ in ask.escalated})
-    return card.replace(approval=replace(ask, escalated=(*ask.escalated, *new))) if new else card
+    added = tuple((to, fact.at) for to in fact.to if to not in {name for name, _ in approval.escalated})
+    return card.replace(approval=replace(approval, escalated=(*approval.escalated, *added))) if added else card
 
 
 def set_agent_away(card: Card, fact: f.AgentPresenceChanged) -> Card:
     """The agent went away, or is there again; the question stays as it was, and so do votes that are on their way."""
-    ask = card.approval
-    return card if ask is None or ask.away is fact.away else card.replace(approval=replace(ask, away=fact.away))
+    approval = card.approval
+    if approval is None or approval.away is fact.away:
+        return card
+    return card.replace(approval=replace(approval, away=fact.away))
 
 
 def change_approval_state(card: Card, fact: f.ApprovalChanged) -> Card:
     """The approval's own life after its answer; news of an older question is ignored."""
-    ask = card.approval
-    if ask is None or ask.state == fact.state or (fact.id and ask.id and fact.id != ask.id):
+    approval = card.approval
+    if approval is None or approval.state == fact.state or (fact.id and approval.id and fact.id != approval.id):
         return card
-    return card.replace(approval=replace(ask, state=fact.state))
+    return card.replace(approval=replace(approval, state=fact.state))
 
 
 def expire_approval(card: Card, fact: f.CallClosed) -> Card:
     """Nobody answered in time: denied by the clock."""
     by = f.Actor("timeout")
-    ask = replace(card.approval or CardApproval(), state="expired", decided_at=fact.at, by=by)
+    approval = replace(card.approval or CardApproval(), state="expired", decided_at=fact.at, by=by)
     times = replace(card.times, decided=fact.at, finished=fact.at)
     return card.replace(
-        state=S.OUTPUT_DENIED, approval=ask, denied=fact.reason, denied_by=by, segment=None, times=times
+        state=S.OUTPUT_DENIED, approval=approval, denied=fact.reason, denied_by=by, segment=None, times=times
     )
 
 
@@ -179,15 +181,16 @@ def _build_approval(fact: f.ApprovalRequested) -> CardApproval:
     )  # fmt: skip
 
 
-def _is_same_approval(ask: CardApproval, fact: f.ApprovalRequested) -> bool:
+def _is_same_approval(approval: CardApproval, fact: f.ApprovalRequested) -> bool:
     """By the wire's id where there is one, else by ours; an agent's nameless question is always the same one."""
-    if ask.opener != fact.opener:
+    if approval.opener != fact.opener:
         return False
-    if fact.source_id or ask.source_id:
-        return fact.source_id == ask.source_id
-    return fact.opener == "agent" or fact.id == ask.id
+    if fact.source_id or approval.source_id:
+        return fact.source_id == approval.source_id
+    return fact.opener == "agent" or fact.id == approval.id
 
 
-def _is_other_approval(ask: CardApproval, fact: Any) -> bool:
-    by_wire = bool(fact.source_id) and bool(ask.source_id) and fact.source_id not in (ask.source_id, ask.id)
-    return by_wire or (bool(fact.id) and bool(ask.id) and fact.id != ask.id)
+def _is_other_approval(approval: CardApproval, fact: Any) -> bool:
+    if fact.source_id and approval.source_id and fact.source_id not in (approval.source_id, approval.id):
+        return True
+    return bool(fact.id) and bool(approval.id) and fact.id != approval.id

@@ -26,9 +26,9 @@ def start_input(card: Card, fact: Any) -> Card:
 
 def complete_input(card: Card, fact: Any) -> Card:
     """The input is complete, for the first time."""
-    known = update_input(card, fact)
-    times = known.times.replace(started=known.times.started or fact.at, available=fact.at)
-    return known.replace(state=S.INPUT_AVAILABLE, times=times)
+    updated = update_input(card, fact)
+    times = updated.times.replace(started=updated.times.started or fact.at, available=fact.at)
+    return updated.replace(state=S.INPUT_AVAILABLE, times=times)
 
 
 def update_input(card: Card, fact: Any) -> Card:
@@ -47,8 +47,8 @@ def update_input(card: Card, fact: Any) -> Card:
 
 def _repeats_original(card: Card, fact: Any) -> bool:
     """The sender repeats what was repaired since: that voids nothing."""
-    named = fact.tool in {"", card.tool.name, card.original_tool}
-    return named and fact.has_input and same(fact.input, card.original_input)
+    is_same_tool = fact.tool in {"", card.tool.name, card.original_tool}
+    return is_same_tool and fact.has_input and same(fact.input, card.original_input)
 
 
 def fill_missing(card: Card, fact: Any) -> Card:
@@ -74,54 +74,56 @@ def append_late_text(card: Card, fact: f.InputDelta) -> Card:
         return card.replace(segment=card.segment.plus(fact.text))
     if card.has_input:
         return card
-    grown = card.replace(text=card.text.plus(fact.text))
-    if grown.text.length <= _LATE_LIMIT and fact.text.rstrip().endswith(_CLOSERS):
-        whole, value = parse(str(grown.text))
-        if whole:
-            return grown.replace(input=value, has_input=True)
-    return grown
+    after = card.replace(text=card.text.plus(fact.text))
+    if after.text.length <= _LATE_LIMIT and fact.text.rstrip().endswith(_CLOSERS):
+        is_json, value = parse(str(after.text))
+        if is_json:
+            return after.replace(input=value, has_input=True)
+    return after
 
 
 def update_identity(card: Card, fact: Any) -> Card:
     """What the wire says of the call's identity; a known name is never blanked."""
     tool = card.tool
-    named = CardTool(
+    updated = CardTool(
         fact.tool or tool.name,
         getattr(fact, "kind", "") or tool.kind,
         getattr(fact, "source", "") or tool.source,
         getattr(fact, "title", "") or tool.title,
     )
-    executed = card.provider_executed or getattr(fact, "provider_executed", False)
-    dynamic = card.dynamic or (isinstance(fact, f.InputStarted) and fact.dynamic)
-    if named == tool and executed == card.provider_executed and dynamic == card.dynamic:
+    is_provider_executed = card.provider_executed or getattr(fact, "provider_executed", False)
+    is_dynamic = card.dynamic or (isinstance(fact, f.InputStarted) and fact.dynamic)
+    if updated == tool and is_provider_executed == card.provider_executed and is_dynamic == card.dynamic:
         return card
-    return card.replace(tool=named, provider_executed=executed, dynamic=dynamic)
+    return card.replace(tool=updated, provider_executed=is_provider_executed, dynamic=is_dynamic)
 
 
-def _note_renamed_tool(card: Card, named: Card) -> Card:
+def _note_renamed_tool(card: Card, updated: Card) -> Card:
     """The producer put another tool's name in place of the one that was written: a repair."""
-    if card.state is not S.INPUT_STREAMING or UNKNOWN_TOOL in (card.tool.name, named.tool.name) or card.repair:
-        return named
-    return named.replace(original_tool=card.tool.name, repair=BY_SOURCE) if named.tool.name != card.tool.name else named
+    if card.state is not S.INPUT_STREAMING or UNKNOWN_TOOL in (card.tool.name, updated.tool.name) or card.repair:
+        return updated
+    if updated.tool.name == card.tool.name:
+        return updated
+    return updated.replace(original_tool=card.tool.name, repair=BY_SOURCE)
 
 
 def set_input(card: Card, fact: Any) -> Card:
     """The input the fact brings, or what streamed if that is whole JSON; else the raw text stands."""
-    text, whole, value = read_streamed_input(card)
+    text, is_json, value = read_streamed_input(card)
     # some tools take plain text, not JSON
-    as_streamed = (whole and same(value, fact.input)) or (isinstance(fact.input, str) and fact.input == str(text))
-    mended = fact.has_input and not card.has_input and bool(text) and not as_streamed
-    rewritten = bool(card.segment)
+    is_streamed = (is_json and same(value, fact.input)) or (isinstance(fact.input, str) and fact.input == str(text))
+    was_changed = fact.has_input and not card.has_input and bool(text) and not is_streamed
+    was_rewritten = bool(card.segment)
     if fact.has_input:
-        whole, known = True, fact.input
-    elif card.has_input and not rewritten:
-        whole, known = True, card.input
+        is_json, new_input = True, fact.input
+    elif card.has_input and not was_rewritten:
+        is_json, new_input = True, card.input
     else:
-        known = value
-    if (card.has_input and whole and same(card.input, known)) or not (whole or rewritten):
+        new_input = value
+    if (card.has_input and is_json and same(card.input, new_input)) or not (is_json or was_rewritten):
         return card if card.segment is None else card.replace(segment=None)
-    after = card.replace(input=known if whole else None, has_input=whole, text=text, segment=None)
-    if mended:  # the producer changed what the model wrote
+    after = card.replace(input=new_input if is_json else None, has_input=is_json, text=text, segment=None)
+    if was_changed:  # the producer changed what the model wrote
         return after.replace(original_input=value if _is_json_value(text, value) else str(text), repair=BY_SOURCE)
     return after
 
@@ -131,8 +133,8 @@ def read_streamed_input(card: Card) -> tuple[Rope, bool, Any]:
     if not card.segment:
         return card.text, *parse(str(card.text))
     for text in (card.segment, card.text.plus(str(card.segment))):
-        whole, value = parse(str(text))
-        if whole:
+        is_json, value = parse(str(text))
+        if is_json:
             return text, True, value
     return card.segment, False, None
 
@@ -149,21 +151,21 @@ def _append_delta(card: Card, fact: f.InputDelta) -> Card:
     return card.replace(text=card.text.plus(fact.text)) if fact.text else card
 
 
-def _start_times(card: Card, at: float) -> Any:
-    return card.times.replace(started=card.times.started or at)
+def _start_times(card: Card, timestamp: float) -> Any:
+    return card.times.replace(started=card.times.started or timestamp)
 
 
 def _apply_repair(card: Card, fact: f.InputRepaired) -> Card:
     """A repair may change name and input once; a second one is refused."""
     if card.repair not in {"", BY_SOURCE} and not fact.again:
         return card.with_anomaly("protocol-violation", fact.at)
-    first = card.original_input if card.repair else card.shown_input
-    original = fact.original if fact.original is not None else first
-    renamed = fact.tool and card.tool.name not in (fact.tool, UNKNOWN_TOOL)
+    first_input = card.original_input if card.repair else card.shown_input
+    original = fact.original if fact.original is not None else first_input
+    is_renamed = fact.tool and card.tool.name not in (fact.tool, UNKNOWN_TOOL)
     return update_identity(card, fact).replace(
         input=fact.input, has_input=True, original_input=original, segment=None,
         repair=f"{card.repair}, {fact.method}" if fact.again and card.repair else fact.method or "repaired",
-        original_tool=card.original_tool or (card.tool.name if renamed else ""),
+        original_tool=card.original_tool or (card.tool.name if is_renamed else ""),
     )  # fmt: skip
 
 
@@ -171,10 +173,10 @@ def _apply_repair(card: Card, fact: f.InputRepaired) -> Card:
 
 
 def _fill_input(card: Card, fact: Any) -> Card:
-    named = update_identity(card, fact) if card.tool.name == UNKNOWN_TOOL else card
-    if named.has_input:
-        return named if named.segment is None else named.replace(segment=None)
-    return _apply_repair(named, fact) if isinstance(fact, f.InputRepaired) else set_input(named, fact)
+    updated = update_identity(card, fact) if card.tool.name == UNKNOWN_TOOL else card
+    if updated.has_input:
+        return updated if updated.segment is None else updated.replace(segment=None)
+    return _apply_repair(updated, fact) if isinstance(fact, f.InputRepaired) else set_input(updated, fact)
 
 
 def _fill_error(card: Card, fact: Any) -> Card:

@@ -20,8 +20,8 @@ _JSON_BEGINS = ("{", "[")
 
 def set_partial_output(card: Card, fact: f.OutputPartial) -> Card:
     """A preliminary output: the tool still runs."""
-    shown = _end(_flag_ungoverned(card, fact.at), fact.at, S.OUTPUT_AVAILABLE, output=fact.output, has_output=True)
-    return shown.replace(preliminary=True, times=shown.times.replace(finished=0.0))
+    partial = _end(_flag_ungoverned(card, fact.at), fact.at, S.OUTPUT_AVAILABLE, output=fact.output, has_output=True)
+    return partial.replace(preliminary=True, times=partial.times.replace(finished=0.0))
 
 
 def set_output(card: Card, fact: f.OutputReady) -> Card:
@@ -34,35 +34,35 @@ def set_error(card: Card, fact: Any) -> Card:
     """The call failed, or never ran because its input could not be used."""
     if not isinstance(fact, f.InputInvalid):
         return _fail(card, fact.at, build_error(card, fact.message, fact.code, fact))
-    unknown = fact.dynamic and not card.dynamic and card.state in (S.INPUT_STREAMING, S.INPUT_AVAILABLE)
+    is_unknown_tool = fact.dynamic and not card.dynamic and card.state in (S.INPUT_STREAMING, S.INPUT_AVAILABLE)
     if not is_frozen(card):
         card = update_identity(card, fact)
     if fact.input is not None and not card.has_input:
         card = card.replace(input=fact.input, has_input=True)
-    return _fail(card, fact.at, build_error(card, fact.message, "no_such_tool" if unknown else fact.code))
+    return _fail(card, fact.at, build_error(card, fact.message, "no_such_tool" if is_unknown_tool else fact.code))
 
 
-def build_error(card: Card, message: str, code: str = "", said: f.OutputFailed | None = None) -> CardError:
+def build_error(card: Card, message: str, code: str = "", report: f.OutputFailed | None = None) -> CardError:
     """Return the failure with what its code, or the wire, tells beyond the words."""
     if not code and not card.has_input and str(card.text).lstrip()[:1] in _JSON_BEGINS:
         code = "invalid_input"  # what was written is no JSON: nothing can have run
-    authority, retryable, phase = (said.authority, said.retryable, said.phase) if said else ("", None, "")
-    told = error_codes.stated(
+    authority, retryable, phase = (report.authority, report.retryable, report.phase) if report else ("", None, "")
+    fault = error_codes.stated(
         code, authority=authority, retryable=retryable, phase=phase, kind=kind_of(card.tool.name, card.tool.source)
     )
-    after_ms = error_codes.waiting_time(said.after_ms) if said else None
-    return CardError(message, told.code, told.retryable, told.authority, told.phase, after_ms)
+    after_ms = error_codes.waiting_time(report.after_ms) if report else None
+    return CardError(message, fault.code, fault.retryable, fault.authority, fault.phase, after_ms)
 
 
 def deny(card: Card, fact: f.OutputDenied) -> Card:
     """The call was refused; an approval that somebody gave before stays given (policy changed since)."""
-    ask = card.approval
-    if ask and ask.state == "pending":
-        if ask.opener == "gate" and fact.by.kind == "host":
-            ask = replace(ask, state="cancelled")  # the agent's no is no answer to our question
+    approval = card.approval
+    if approval and approval.state == "pending":
+        if approval.opener == "gate" and fact.by.kind == "host":
+            approval = replace(approval, state="cancelled")  # the agent's no is no answer to our question
         else:
-            ask = replace(ask, state="denied", decided_at=fact.at, by=fact.by, reason=fact.reason)
-    return _end(card, fact.at, S.OUTPUT_DENIED, denied=fact.reason, denied_by=fact.by, approval=ask)
+            approval = replace(approval, state="denied", decided_at=fact.at, by=fact.by, reason=fact.reason)
+    return _end(card, fact.at, S.OUTPUT_DENIED, denied=fact.reason, denied_by=fact.by, approval=approval)
 
 
 def apply_reported_outcome(card: Card, fact: f.OutcomeReported) -> Card:
@@ -80,11 +80,11 @@ def apply_reported_outcome(card: Card, fact: f.OutcomeReported) -> Card:
 
 def _deny_host_approval(card: Card) -> Card:
     """What looked like a result without our answer was a denial given elsewhere."""
-    ask = card.approval
-    if ask is None or ask.opener == "gate" or ask.state != "approved" or ask.by != f.Actor("host"):
+    approval = card.approval
+    if approval is None or approval.opener == "gate" or approval.state != "approved" or approval.by != f.Actor("host"):
         return card
-    kept = tuple(noted for noted in card.anomalies if noted[0] != "ran-without-approval")
-    return card.replace(approval=replace(ask, state="denied"), anomalies=kept)
+    anomalies = tuple(anomaly for anomaly in card.anomalies if anomaly[0] != "ran-without-approval")
+    return card.replace(approval=replace(approval, state="denied"), anomalies=anomalies)
 
 
 def apply_snapshot(card: Card, fact: f.SnapshotReceived) -> Card:
@@ -107,14 +107,14 @@ def build_soft_end(cause: str) -> Callable[[Card, Any], Card]:
     return lambda card, fact: end_softly(card, fact.at, cause, fact.reason)
 
 
-def end_softly(card: Card, at: float, cause: str, reason: str) -> Card:
+def end_softly(card: Card, timestamp: float, cause: str, reason: str) -> Card:
     """The card ended because what was around it ended; a partial output is kept."""
-    told = error_codes.of_cause(cause)
+    fault = error_codes.of_cause(cause)
     return card.replace(
         state=S.OUTPUT_ERROR, soft=True, cause=cause, preliminary=False, awaiting_client=False, segment=None,
         approval=_close_approval(card.approval, "superseded" if cause == "superseded" else "cancelled"),
-        error=CardError(reason, told.code, told.retryable, told.authority, told.phase),
-        times=card.times.replace(finished=at),
+        error=CardError(reason, fault.code, fault.retryable, fault.authority, fault.phase),
+        times=card.times.replace(finished=timestamp),
     )  # fmt: skip
 
 
@@ -122,12 +122,12 @@ def record_manual_outcome(card: Card, fact: f.ManualOutcomeRecorded) -> Card:
     """A person says how it ended. It stays soft: they have looked, but the tool has not spoken."""
     if not card.has_unknown_outcome:
         return card
-    ask, failed = card.approval, fact.outcome == "failed"
-    if ask and ask.state == "unknown":
-        ask = replace(ask, state=fact.outcome)
+    approval, has_failed = card.approval, fact.outcome == "failed"
+    if approval and approval.state == "unknown":
+        approval = replace(approval, state=fact.outcome)
     return card.replace(
-        state=S.OUTPUT_ERROR if failed else S.OUTPUT_AVAILABLE, cause=None, approval=ask,
-        error=CardError(fact.note) if failed else None,
+        state=S.OUTPUT_ERROR if has_failed else S.OUTPUT_AVAILABLE, cause=None, approval=approval,
+        error=CardError(fact.note) if has_failed else None,
         by_hand=ManualOutcome(fact.outcome, fact.by, fact.note, fact.at),
     )  # fmt: skip
 
@@ -137,31 +137,31 @@ def await_client(card: Card, fact: f.CallClosed) -> Card:
     return card if card.awaiting_client else card.replace(awaiting_client=True)
 
 
-def _close_approval(ask: CardApproval | None, state: str) -> CardApproval | None:
+def _close_approval(approval: CardApproval | None, state: str) -> CardApproval | None:
     """What becomes of an approval when its call ends early; our gate's outlives its answer until it is used."""
-    if ask is None:
+    if approval is None:
         return None
-    if ask.opener == "gate":
-        state = {"pending": state, "approved": state, "claimed": "unknown"}.get(ask.state, ask.state)
-        return ask if state == ask.state else replace(ask, state=state)
-    return replace(ask, state=state) if ask.state == "pending" else ask
+    if approval.opener == "gate":
+        state = {"pending": state, "approved": state, "claimed": "unknown"}.get(approval.state, approval.state)
+        return approval if state == approval.state else replace(approval, state=state)
+    return replace(approval, state=state) if approval.state == "pending" else approval
 
 
-def _end(card: Card, at: float, state: ToolCallState, **changes: Any) -> Card:
+def _end(card: Card, timestamp: float, state: ToolCallState, **changes: Any) -> Card:
     """The card at a terminal state that the source itself reported."""
-    times = card.times.replace(started=card.times.started or at, finished=at)
+    times = card.times.replace(started=card.times.started or timestamp, finished=timestamp)
     changes = {"error": None if card.soft else card.error, "segment": card.segment} | changes
     return card.replace(
         state=state, soft=False, cause=None, preliminary=False, awaiting_client=False, times=times, **changes
     )
 
 
-def _fail(card: Card, at: float, failure: CardError) -> Card:
+def _fail(card: Card, timestamp: float, error: CardError) -> Card:
     """A failure; a question that was still open is none any more."""
-    ask = card.approval
-    if ask and ask.state == "pending":
-        card = card.replace(approval=replace(ask, state="cancelled"))
-    return _end(_record_permit_result(card, "failed"), at, S.OUTPUT_ERROR, error=failure)
+    approval = card.approval
+    if approval and approval.state == "pending":
+        card = card.replace(approval=replace(approval, state="cancelled"))
+    return _end(_record_permit_result(card, "failed"), timestamp, S.OUTPUT_ERROR, error=error)
 
 
 def _record_permit_result(card: Card, state: str) -> Card:
@@ -169,24 +169,28 @@ def _record_permit_result(card: Card, state: str) -> Card:
 
     An agent that polls for the answer to its own question claims nothing: what it then tells proves that it has it.
     """
-    ask = card.approval
-    polled = ask and ask.opener == "agent" and ask.state == "approved" and ask.by and ask.by.kind == "human"
-    by_hand = card.soft and card.by_hand and ask and ask.state in {"succeeded", "failed"}
-    used = ask and (polled or by_hand or ask.state in {"claimed", "unknown"})
-    return card.replace(approval=replace(ask, state=state)) if ask and used else card
-
-
-def _flag_ungoverned(card: Card, at: float) -> Card:
-    """Rule 14: a result while we still wait means that it ran without our answer, or was approved elsewhere."""
-    ask = card.approval
-    if card.soft and ask and ask.opener == "gate" and ask.state == "cancelled":  # it did not wait for our answer
-        return card.with_anomaly("ran-without-approval", at)
-    if card.state is not S.APPROVAL_REQUESTED or ask is None:
+    approval = card.approval
+    if approval is None:
         return card
-    if ask.opener == "gate":
-        ask = replace(ask, state="cancelled")
+    is_answered = approval.state == "approved" and approval.by is not None and approval.by.kind == "human"
+    is_polled = approval.opener == "agent" and is_answered
+    has_manual_outcome = card.soft and card.by_hand is not None and approval.state in {"succeeded", "failed"}
+    is_used = is_polled or has_manual_outcome or approval.state in {"claimed", "unknown"}
+    return card.replace(approval=replace(approval, state=state)) if is_used else card
+
+
+def _flag_ungoverned(card: Card, timestamp: float) -> Card:
+    """Rule 14: a result while we still wait means that it ran without our answer, or was approved elsewhere."""
+    approval = card.approval
+    is_cancelled = approval is not None and approval.opener == "gate" and approval.state == "cancelled"
+    if card.soft and is_cancelled:  # it did not wait for our answer
+        return card.with_anomaly("ran-without-approval", timestamp)
+    if card.state is not S.APPROVAL_REQUESTED or approval is None:
+        return card
+    if approval.opener == "gate":
+        approval = replace(approval, state="cancelled")
     else:
-        ask = replace(ask, state="approved", decided_at=at, by=f.Actor("host"))
-        if ask.terms.get("local"):  # the agent's own user is asked too, and nothing else tells of that answer
-            return card.replace(approval=ask)
-    return card.replace(approval=ask).with_anomaly("ran-without-approval", at)
+        approval = replace(approval, state="approved", decided_at=timestamp, by=f.Actor("host"))
+        if approval.terms.get("local"):  # the agent's own user is asked too, and nothing else tells of that answer
+            return card.replace(approval=approval)
+    return card.replace(approval=approval).with_anomaly("ran-without-approval", timestamp)
