@@ -1,4 +1,4 @@
-"""One tool call of a run: write its input, wait until it is allowed, tell what came of it."""
+"""One tool call of a run: write its input, wait for the decision, report the result."""
 
 from __future__ import annotations
 
@@ -21,118 +21,122 @@ __all__ = ["Call"]
 
 
 class Call:
-    """One tool call. Its methods may be used from any thread; none of those that only tell ever waits or raises."""
+    """One tool call. Methods may be used from any thread; those that only report never wait or raise."""
 
     def __init__(self, run: Run, tool: str, call_id: str) -> None:
         self.run, self.tool, self.id = run, tool, call_id
-        self._asked = False
+        self._is_submitted = False
 
     def delta(self, text: str) -> None:
-        """A piece of the input, as the model writes it."""
-        self._say("tool.input.delta", delta=text)
+        """Report a piece of the input, as the model writes it."""
+        self._send("tool.input.delta", delta=text)
 
     def available(self, args: Any) -> None:
-        """The input is whole; nobody is asked to wait for a decision."""
-        self._say("tool.input.available", tool=self.tool, input=shorten(args))
+        """Report the complete input without waiting for a decision."""
+        self._send("tool.input.available", tool=self.tool, input=shorten(args))
 
-    def invalid(self, given: Any, error: str = "", code: str = "invalid_input") -> None:
-        """The input, or the tool's name (`no_such_tool`), could not be used: nothing runs."""
-        told = {"message": error, "code": code}
-        self._say("tool.input.invalid", tool=self.tool, input=shorten(given), error=told)
+    def invalid(self, value: Any, error: str = "", code: str = "invalid_input") -> None:
+        """Report an invalid input or tool name (`no_such_tool`); nothing runs."""
+        details = {"message": error, "code": code}
+        self._send("tool.input.invalid", tool=self.tool, input=shorten(value), error=details)
 
     async def decision(
         self, args: Any, *, seconds: float | None = None, reask: Reask | None = None, repaired: Repair | None = None
     ) -> Decision:
-        """The input is whole: return the final decision, an allow or a deny. A call is asked about once.
+        """Submit the complete input; return the final decision, an allow or a deny. A call is submitted once.
 
-        A call that the tools offered by the run do not take is repaired where there is one way only (the decision has
-        the `args` and the `tool` to run), or ends at once. `reask` may write the input once more, see `Toolcards.ask`.
-        `repaired`: what the caller has already put in its place.
+        A call that does not fit the tools offered by the run is repaired if there is only one way (the decision holds
+        the `args` and the `tool` to run), otherwise it ends at once. `reask` may rewrite the input, see
+        `Toolcards.ask`. `repaired` is the caller's own repair.
         """
         if repaired is None and reask is not None:
-            repaired, refused = await asyncio.to_thread(self._usable, args, reask)
+            repaired, denial = await asyncio.to_thread(self._repair, args, reask)
         elif repaired is None:
-            repaired, refused = self._usable(args)
+            repaired, denial = self._repair(args)
         else:
-            refused = None
-        asked = refused or self._question(args, repaired)
-        if isinstance(asked, Decision):
-            return asked
-        return _apply_repair(await self.run.decided(asked, self._whole(args, repaired), seconds), repaired)
+            denial = None
+        question = denial or self._submit(args, repaired)
+        if isinstance(question, Decision):
+            return question
+        return _apply_repair(
+            await self.run.decided(question, self._format_input_frame(args, repaired), seconds), repaired
+        )
 
     def decision_now(
         self, args: Any, *, seconds: float | None = None, reask: Reask | None = None, repaired: Repair | None = None
     ) -> Decision:
-        """The same for code without an event loop."""
-        refused = None
+        """Do the same for code without an event loop."""
+        denial = None
         if repaired is None:
-            repaired, refused = self._usable(args, reask)
-        asked = refused or self._question(args, repaired)
-        if isinstance(asked, Decision):
-            return asked
-        return _apply_repair(self.run.decided_now(asked, self._whole(args, repaired), seconds), repaired)
+            repaired, denial = self._repair(args, reask)
+        question = denial or self._submit(args, repaired)
+        if isinstance(question, Decision):
+            return question
+        return _apply_repair(
+            self.run.decided_now(question, self._format_input_frame(args, repaired), seconds), repaired
+        )
 
     async def allowed(self, args: Any, *, seconds: float | None = None) -> Any:
-        """The input is whole: return the arguments to run with once the call is allowed; raise Denied where not."""
-        return _granted(await self.decision(args, seconds=seconds), args)
+        """Submit the complete input; return the arguments to run with, or raise Denied."""
+        return _require_allowed(await self.decision(args, seconds=seconds), args)
 
     def allowed_now(self, args: Any, *, seconds: float | None = None) -> Any:
-        """The same for code without an event loop."""
-        return _granted(self.decision_now(args, seconds=seconds), args)
+        """Do the same for code without an event loop."""
+        return _require_allowed(self.decision_now(args, seconds=seconds), args)
 
     def partial(self, output: Any) -> None:
-        """A preliminary result."""
-        self._say("tool.output.partial", output=shorten(output))
+        """Report a preliminary result."""
+        self._send("tool.output.partial", output=shorten(output))
 
     def output(self, output: Any = None) -> str:
-        """The result; one that cannot be used is told as that, and why is returned, "" where all is well."""
+        """Report the result; return why it is unusable (reported as an error), or ""."""
         offer = self.run.offers.get(self.tool)
         why = outputs.find_output_trouble(output, offer.output if offer is not None else None)
         if why:
             self.error(why, code=outputs.BadOutput.toolcards_code)
         else:
-            self._say("tool.output.available", output=shorten(output))
+            self._send("tool.output.available", output=shorten(output))
         return why
 
     def error(self, message: str = "", **more: Any) -> None:
-        """The call failed; `more` may be code, retryable, authority."""
-        self._say("tool.output.error", error={"message": message, **more})
+        """Report a failure; `more` may hold code, retryable, authority."""
+        self._send("tool.output.error", error={"message": message, **more})
 
     def failed(self, error: BaseException) -> None:
-        """The call raised this."""
+        """Report an exception of the tool."""
         mark_as_reported(error)
-        self._say("tool.output.error", error=format_error(error))
+        self._send("tool.output.error", error=format_error(error))
 
     def denied(self, reason: str = "") -> None:
-        """Somebody else than our gate said no; the tool did not run."""
-        self._say("tool.output.denied", reason=reason)
+        """Report a denial that did not come from our gate; the tool did not run."""
+        self._send("tool.output.denied", reason=reason)
 
-    def _usable(self, args: Any, reask: Reask | None = None) -> tuple[Repair | None, Decision | None]:
-        """What stands in place of the call, or the no that ends it."""
+    def _repair(self, args: Any, reask: Reask | None = None) -> tuple[Repair | None, Decision | None]:
+        """Return the repair of an invalid call, or the denial that ends it."""
         offers = self.run.offers
         repaired, trouble = repair_loop.find_usable_call(self.tool, args, offers, self.id, reask)
         if trouble is None:
             return repaired, None
-        refused = repair_loop.make_refusal(trouble, offers, self.id)
-        self.invalid(args, refused.text, trouble.code)
-        return None, refused
+        denial = repair_loop.make_refusal(trouble, offers, self.id)
+        self.invalid(args, denial.text, trouble.code)
+        return None, denial
 
-    def _question(self, args: Any, repaired: Repair | None) -> Question | Decision:
-        """Return what is asked about, or the deny of what cannot be."""
-        if self._asked:
+    def _submit(self, args: Any, repaired: Repair | None) -> Question | Decision:
+        """Return the question to submit, or the denial of a call that cannot be submitted."""
+        if self._is_submitted:
             return make_denial(
                 "This call was asked about before; begin another one for that.", self.id, "call_id_reused"
             )
-        self._asked = True
+        self._is_submitted = True
         tool, args = (self.tool, args) if repaired is None else (repaired.tool, repaired.input)
         try:
             return Question.about(self.run.name, self.id, tool, args, offered=self.run.offers)
         except (TypeError, ValueError, RecursionError) as error:
-            refused = make_denial(f"The arguments cannot be judged: {error}", self.id, "invalid_args")
-            self.invalid(args, refused.text)
-            return refused
+            denial = make_denial(f"The arguments cannot be evaluated: {error}", self.id, "invalid_args")
+            self.invalid(args, denial.text)
+            return denial
 
-    def _whole(self, args: Any, repaired: Repair | None = None) -> dict[str, Any]:
+    def _format_input_frame(self, args: Any, repaired: Repair | None = None) -> dict[str, Any]:
         if repaired is None:
             return {"type": "tool.input.available", "call_id": self.id, "tool": self.tool, "input": args}
         self.tool = repaired.tool
@@ -141,18 +145,18 @@ class Call:
             "original": args, "method": repaired.method,
         }  # fmt: skip
 
-    def _say(self, kind: str, **more: Any) -> None:
+    def _send(self, kind: str, **more: Any) -> None:
         self.run.send({"type": kind, "call_id": self.id, **more})
 
 
 def _apply_repair(decision: Decision, repaired: Repair | None) -> Decision:
-    """What was judged is what runs: where the call was repaired, not the arguments as they were written."""
+    """Return the decision with the repaired arguments, which are the evaluated ones."""
     if repaired is None or not decision.allowed or decision.edited:
         return decision
     return replace(decision, args=repaired.input, edited=True)
 
 
-def _granted(decision: Decision, args: Any) -> Any:
+def _require_allowed(decision: Decision, args: Any) -> Any:
     if not decision.allowed:
         raise Denied(decision)
     return decision.args if decision.edited else args

@@ -1,6 +1,6 @@
-"""What an exception says about a failed tool, as the wire wants it; the table and the reading of it are in `errors`.
+"""Formats an exception of a tool as the `error` object of a frame; the table is in `common.error_codes`.
 
-Careful on purpose: where it depends on what the tool does, `retryable` is left to the server, which knows the tool.
+If `retryable` depends on what the tool does, it is left to the server, which knows the tool.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ _MARK = "toolcards_told"
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Whether this is somebody stopping the work, or a framework's own signal, and no failure."""
+    """Return whether this is an interruption or a framework's own signal, not a failure."""
     return exception_codes.of_exception(error) is None
 
 
 def is_cancellation(error: BaseException) -> bool:
-    """Whether somebody outside stopped the work; a framework's own signals are not that."""
+    """Return whether the work was canceled from outside; a framework's own signals are not."""
     return isinstance(error, (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit))
 
 
 def mark_as_reported(error: BaseException) -> None:
-    """Remember on the exception that it was told as a tool's own failure."""
-    with contextlib.suppress(Exception):  # somebody else's class
+    """Mark the exception as reported as a failure of a tool."""
+    with contextlib.suppress(Exception):  # a foreign class
         setattr(error, _MARK, True)
 
 
 def classify_run_end(error: BaseException | None, interrupted: bool) -> tuple[str, str]:
-    """Return how a run ended out of which this came, and why.
+    """Return the outcome of a run that raised this error, and the reason.
 
-    `interrupted`: something in it was stopped from outside. Then a time-out that is no tool's own is what stopped it:
-    `asyncio.wait_for` turns the interruption into one on its way out.
+    `interrupted`: something in it was canceled from outside. A timeout that no tool reported is then that
+    cancellation: `asyncio.wait_for` converts it.
     """
     if error is None:
         return "success", ""
@@ -51,19 +51,19 @@ def classify_run_end(error: BaseException | None, interrupted: bool) -> tuple[st
 
 def format_error(error: BaseException) -> dict[str, Any]:
     """Return the `error` object of a native frame: message, code, authority; retryable and after_ms where known."""
-    found = exception_codes.of_exception(error)
-    told: dict[str, Any] = {"message": _message(error), "code": found.code if found else "internal"}
-    if found is None:
-        return told
-    told["authority"] = found.authority
-    if error_codes.TABLE[found.code].again in {"yes", "no"}:
-        told["retryable"] = found.retryable
-    if found.after_ms is not None:
-        told["after_ms"] = found.after_ms
-    return told
+    code = exception_codes.of_exception(error)
+    details: dict[str, Any] = {"message": _format_message(error), "code": code.code if code else "internal"}
+    if code is None:
+        return details
+    details["authority"] = code.authority
+    if error_codes.TABLE[code.code].again in {"yes", "no"}:
+        details["retryable"] = code.retryable
+    if code.after_ms is not None:
+        details["after_ms"] = code.after_ms
+    return details
 
 
-def _message(error: BaseException) -> str:
-    """The exception's own words; a KeyError's are only a key, so its name comes along."""
+def _format_message(error: BaseException) -> str:
+    """Return the exception's message; for a KeyError, which has only a key, with its name."""
     text = exception_codes.message_of(error, MESSAGE)
     return f"{type(error).__name__}: {text}"[:MESSAGE] if isinstance(error, KeyError) else text

@@ -1,4 +1,4 @@
-"""Values as JSON: exact where they are JSON, readable where they are not, short where they are huge."""
+"""Values as JSON: exact if they are JSON, readable if they are not, shortened if they are huge."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any
 
 __all__ = ["shorten", "to_jsonable"]
 
-DEEPEST = 24
+MAX_DEPTH = 24
 LONGEST = 400_000  # characters of one value; the server takes frames of 1 MiB
 PREVIEW = 100_000
 
 
 def to_jsonable(value: Any, depth: int = 0) -> Any:
-    """Return the value as JSON can say it; what JSON has no word for becomes text. Never raises."""
+    """Return the value as JSON; what JSON cannot express becomes text. Never raises."""
     if value is None or isinstance(value, (bool, int, str)):
         return value if type(value) in {type(None), bool, int, str} else _plain(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else repr(value)
-    if depth > DEEPEST:
+    if depth > MAX_DEPTH:
         return _text(value)
     if isinstance(value, Mapping):
         return {_key(key): to_jsonable(item, depth + 1) for key, item in value.items()}
@@ -32,11 +32,11 @@ def to_jsonable(value: Any, depth: int = 0) -> Any:
 
 
 def shorten(value: Any) -> Any:
-    """Return the value as JSON, or the beginning of its text where it is too long for one frame."""
-    told = to_jsonable(value)
-    text = told if isinstance(told, str) else json.dumps(told)
+    """Return the value as JSON, or the start of its text if it is too long for one frame."""
+    jsonable = to_jsonable(value)
+    text = jsonable if isinstance(jsonable, str) else json.dumps(jsonable)
     if len(text) <= LONGEST:
-        return told
+        return jsonable
     return f"{text[:PREVIEW]}… ({len(text)} characters in all)"
 
 
@@ -52,13 +52,13 @@ def _object(value: Any, depth: int) -> Any:
             return {
                 field.name: to_jsonable(getattr(value, field.name), depth + 1) for field in dataclasses.fields(value)
             }
-    except Exception:  # somebody else's class
+    except Exception:  # a foreign class
         return _text(value)
     return _text(value)
 
 
 def _plain(value: Any) -> Any:
-    """A subclass of str or int, an enum for example, as what it is underneath."""
+    """Return a subclass of str or int, for example an enum, as its base type."""
     return str.__str__(value) if isinstance(value, str) else int(value)
 
 

@@ -1,4 +1,4 @@
-"""Results that cannot be used (`bad_output`): the tool ran, but what it returned is no JSON, too long, or unfit."""
+"""Finds unusable results (`bad_output`): not JSON, too long, or not fitting their schema."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import schema
-from .jsonable import DEEPEST, LONGEST, to_jsonable
+from .jsonable import LONGEST, MAX_DEPTH, to_jsonable
 
 __all__ = ["BadOutput", "find_output_trouble"]
 
-PLACES = 5  # that are told
+PLACES = 5  # in the message
 _UNFINISHED = (inspect.isgenerator, inspect.isasyncgen, inspect.iscoroutine)
 
 
 class BadOutput(ValueError):
-    """The function ran, but its result does not fit the schema that was declared for it. `output` is the result."""
+    """The function ran, but its result does not fit its schema. `output` is the result."""
 
     toolcards_code = "bad_output"
 
@@ -28,40 +28,39 @@ class BadOutput(ValueError):
 
 
 def find_output_trouble(value: Any, against: Any = None, *, longest: bool = False) -> str:
-    """Return why the result cannot be used, "" where it can; never raises.
+    """Return why the result is unusable, "" if it is usable; never raises.
 
-    `against`: the JSON Schema that was declared for it, if any. `longest`: it is for a model, which takes no more
-    than a frame does.
+    `against`: its declared JSON Schema, if any. `longest`: limit it to the length of a frame, for a model.
     """
-    dumb = _find_unserializable(value, ())
-    if dumb:
-        return f"The result has no form in JSON: {dumb}."
+    unserializable = _find_unserializable(value, ())
+    if unserializable:
+        return f"The result has no form in JSON: {unserializable}."
     if against is None and not longest:
         return ""
-    told = to_jsonable(value)
-    if longest and (size := len(told if isinstance(told, str) else json.dumps(told))) > LONGEST:
+    jsonable = to_jsonable(value)
+    if longest and (size := len(jsonable if isinstance(jsonable, str) else json.dumps(jsonable))) > LONGEST:
         return f"The result has {size} characters; {LONGEST} is the most."
-    found = schema.find_errors(against, told)
-    places = "; ".join(f"{each.pointer or '(the whole result)'}: {each.message}" for each in found[:PLACES])
-    return f"The result does not fit its schema. {places}." if found else ""
+    errors = schema.find_errors(against, jsonable)
+    places = "; ".join(f"{each.pointer or '(the whole result)'}: {each.message}" for each in errors[:PLACES])
+    return f"The result does not fit its schema. {places}." if errors else ""
 
 
 def _find_unserializable(value: Any, inside: tuple[int, ...]) -> str:
-    """What in the value neither JSON nor a text of its own can tell, "" if nothing."""
+    """Name a part of the value that neither JSON nor text can express, "" if there is none."""
     if isinstance(value, (str, int, float, bytes, type(None))):
         return ""
     if id(value) in inside:
         return f"a {type(value).__name__} that holds itself"
-    within = _list_members(value)
-    if within is None:
+    members = _list_members(value)
+    if members is None:
         return "" if _has_text(value) else f"a {type(value).__name__}"
-    if len(inside) > DEEPEST:
+    if len(inside) > MAX_DEPTH:
         return ""
-    return next((found for each in within if (found := _find_unserializable(each, (*inside, id(value))))), "")
+    return next((problem for each in members if (problem := _find_unserializable(each, (*inside, id(value))))), "")
 
 
 def _list_members(value: Any) -> list[Any] | None:
-    """What the value holds, None where it is one thing."""
+    """Return the members of a container, None for other values."""
     if isinstance(value, Mapping):
         return list(value.values())
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -72,15 +71,15 @@ def _list_members(value: Any) -> list[Any] | None:
 
 
 def _has_text(value: Any) -> bool:
-    """Whether it has words of its own; Python's name and address for an object are none."""
+    """Return whether the value has a text other than Python's default name and address."""
     if callable(getattr(value, "model_dump", None)):
         return True
     kind: Any = type(value)
-    if any(unfinished(value) for unfinished in _UNFINISHED):
+    if any(is_unfinished(value) for is_unfinished in _UNFINISHED):
         return False
     if kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__:
         return False
     try:
         return bool(str(value) or True)
-    except Exception:  # somebody else's class
+    except Exception:  # a foreign class
         return False

@@ -1,4 +1,4 @@
-"""The calls of a run that wait for a decision over its socket, and the ids that keep them apart."""
+"""The calls of a run that wait for a decision over its socket, and their unique ids."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ __all__ = ["Pending", "PendingQuestions", "WireIds"]
 
 
 class WireIds:
-    """Gives each call of a run an id of its own: one that comes again becomes `id#2`, then `id#3`.
+    """Gives each call of a run a unique id: a repeated one becomes `id#2`, then `id#3`.
 
-    Models and providers use ids again, in parallel calls too, and sub-agents count from the start.
+    Models and providers reuse ids, even in parallel calls, and sub-agents count from the start.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._uses: dict[str, int] = {}
 
-    def unique(self, call_id: str) -> str:
-        """Return the id, or the first of its variants that no call of this run has yet."""
+    def make_unique(self, call_id: str) -> str:
+        """Return the id, or its first variant that no call of this run has."""
         with self._lock:
             name, use = call_id, self._uses.get(call_id, 0)
             while name in self._uses:
@@ -36,22 +36,22 @@ class WireIds:
 
 
 class Pending:
-    """One question whose answer is awaited, in the loop of its run."""
+    """One question that waits for its answer, in the loop of its run."""
 
     def __init__(self, question: Question, frame: dict[str, Any]) -> None:
         self.question, self.frame = question, frame
-        self.heard = asyncio.Event()  # the server has this question: a person may be reading it
+        self.is_received = asyncio.Event()  # the server has the question: a person may be reading it
         self.answer: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
 
-    def hear(self, decision: Decision) -> None:
-        """Take what the server says; the first final word counts."""
-        self.heard.set()
+    def resolve(self, decision: Decision) -> None:
+        """Record a decision; the first final one counts."""
+        self.is_received.set()
         if not decision.waiting and not self.answer.done():
             self.answer.set_result(decision)
 
 
 class PendingQuestions:
-    """All of a run, by the id of their call on the wire."""
+    """All pending questions of a run, by the call's id on the wire."""
 
     def __init__(self) -> None:
         self._by_id: dict[str, Pending] = {}
@@ -63,26 +63,26 @@ class PendingQuestions:
         return call_id in self._by_id
 
     def add(self, question: Question, frame: dict[str, Any]) -> Pending:
-        """Begin to wait for an answer; `frame` is what asks for it."""
+        """Start waiting for an answer; `frame` asks for it."""
         pending = self._by_id[question.call_id] = Pending(question, frame)
         return pending
 
     def drop(self, pending: Pending) -> None:
-        """Wait no longer."""
+        """Stop waiting."""
         self._by_id.pop(pending.question.call_id, None)
 
     def frames(self) -> Iterator[dict[str, Any]]:
-        """Yield the frames that ask all of it once more."""
+        """Yield the frames that ask every question again."""
         yield from [pending.frame for pending in self._by_id.values()]
 
-    def hear(self, message: dict[str, Any]) -> bool:
-        """Take a decision of the server; return False if nobody waits for it."""
+    def receive(self, message: dict[str, Any]) -> bool:
+        """Pass on a decision of the server; return False if no call waits for it."""
         pending = self._by_id.get(str(message.get("call_id")))
         if pending is not None:
-            pending.hear(check_answer(message, pending.question, "message"))
+            pending.resolve(check_answer(message, pending.question, "message"))
         return pending is not None
 
     def deny_all(self, text: str) -> None:
-        """Answer every question with a deny of the client's own."""
+        """Answer every question with a deny made by the client."""
         for call_id, pending in self._by_id.items():
-            pending.hear(make_denial(text, call_id))
+            pending.resolve(make_denial(text, call_id))

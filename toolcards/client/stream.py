@@ -1,4 +1,4 @@
-"""A run told over one WebSocket: frames are numbered, kept until committed, and sent again after a reconnect."""
+"""A run reported over one WebSocket: frames are numbered, kept until committed, and resent after a reconnect."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from .question_wait import LONGEST_WAIT
 
 __all__ = ["BATCH", "Call", "Run", "current"]
 
-LAST_WORDS = 1.0  # seconds that the end of a run waits for a server that is away
-FIRST_WORDS = 3.0  # and for one that has not said a word yet
+DOWN_LINGER = 1.0  # seconds that the end of a run waits for a server that is down
+UNCONNECTED_LINGER = 3.0  # and for one that has never connected
 
 _current: ContextVar[Run | None] = ContextVar("toolcards_run", default=None)
 
 
 def current() -> Run | None:
-    """Return the run whose `with` block we are in, if any."""
+    """Return the run of the surrounding `with` block, if any."""
     return _current.get()
 
 
 class Closing(Protocol):
-    """What wants to know that the run is over."""
+    """An object that is closed when the run ends."""
 
     def close(self) -> None: ...
 
@@ -45,10 +45,9 @@ class Closing(Protocol):
 class Run:
     """One run of an agent. Use as `async with` or `with`; leaving the block ends it, as an error if one came out.
 
-    `gate`: decisions are wanted, so `Call.allowed` waits for them; without it the run is only shown.
-    `offline`: seconds without a word from the server after which a waiting call is denied.
-    `protocol`: frames are another protocol's, passed to `send` as they are. `heard` is given every decision that
-    nobody waits for, in the run's own loop.
+    `gate`: `Call.allowed` waits for decisions; without it the run is only shown. `offline`: seconds without an answer
+    from the server after which a waiting call is denied. `protocol`: frames of another protocol, passed to `send`
+    unchanged. `heard` gets every decision that no call waits for, in the run's loop.
     """
 
     def __init__(
@@ -67,26 +66,26 @@ class Run:
         heard: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
         self.name, self.agent, self.gate, self.linger, self.offline = run, agent, gate, linger, offline
-        self._native, self._heard = protocol == "native", heard or (lambda said: None)
+        self._native, self._on_decision = protocol == "native", heard or (lambda message: None)
         query = {"protocol": protocol, "run": run, "agent": agent, "mode": "gate" if gate else "observe"}
         base = url.rstrip("/")
         address = f"{base}/ws/agent/?{urlencode({k: v for k, v in query.items() if v})}"
         self._hello = {k: v for k, v in {"agent": agent, "title": title, "tools": list(tools)}.items() if v}
         self.offers = input_repair.offers(tools)
         self._outbox, self._pending, self._wire_ids = Outbox(), PendingQuestions(), WireIds()
-        self._link = Connection(address, key, self._outbox, self._pending, self._hear)
+        self._link = Connection(address, key, self._outbox, self._pending, self._receive)
         self._finished = False
-        self.interrupted = False  # something in it was stopped from outside, says whoever saw that
-        self._process = os.getpid()  # the one that has the connection: a forked child has a copy without a thread
+        self.interrupted = False  # something in it was interrupted from outside
+        self._process = os.getpid()  # the process with the connection; a forked child has no thread
         self._task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._before: Run | None = None
         self.registry: Closing | None = None  # see call_registry.registry_of
-        self.refused: list[dict[str, Any]] = []  # frames that the server could not use, as it said so
+        self.refused: list[dict[str, Any]] = []  # error messages for frames that the server refused
 
     @property
     def dead(self) -> websocket.Closed | None:
-        """Return why the server will never hear this run, if that is so."""
+        """Why the server refused this run for good, None if it did not."""
         return self._link.dead
 
     # ------------------------------------------------------------ beginning and end
@@ -117,14 +116,14 @@ class Run:
 
     async def _open(self) -> None:
         self._loop, self._process = asyncio.get_running_loop(), os.getpid()
-        self._task = asyncio.create_task(self._link.talk())
+        self._task = asyncio.create_task(self._link.keep_connected())
         self.begin()
 
     async def _close(self, error: BaseException | None) -> None:
-        if self._elsewhere:
+        if self._is_forked_copy:
             return
         self.finish(*classify_run_end(error, self.interrupted))
-        patience = LAST_WORDS if self._link.away else self.linger if self._link.count else FIRST_WORDS
+        patience = DOWN_LINGER if self._link.down_since else self.linger if self._link.count else UNCONNECTED_LINGER
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.flushed(), min(self.linger, patience))
         if self._task is not None:
@@ -135,71 +134,71 @@ class Run:
             self.registry.close()
 
     def flush(self, seconds: float) -> bool:
-        """Wait in this thread, at most so long, until everything is committed; whether it is."""
-        if self._loop is not None and self.dead is None and not self._link.away and not self._elsewhere:
+        """Wait in this thread until everything is committed; return whether it is."""
+        if self._loop is not None and self.dead is None and not self._link.down_since and not self._is_forked_copy:
             with contextlib.suppress(TimeoutError):
                 background_loop.run_in_loop(asyncio.wait_for(self.flushed(), seconds), self._loop)
         return not len(self._outbox)
 
     async def flushed(self) -> None:
-        """Wait until the server has committed everything sent so far; in the loop of the run."""
+        """Wait until the server has committed everything sent so far, in the loop of the run."""
         while len(self._outbox) and self.dead is None:
             self._link.empty.clear()
             await self._link.empty.wait()
 
-    # ------------------------------------------------------------ what an agent says
+    # ------------------------------------------------------------ reporting
 
     def send(self, frame: dict[str, Any]) -> None:
         """Queue a native frame; it is kept until the server has committed it. From any thread."""
-        if self.dead is None and not self._elsewhere:
+        if self.dead is None and not self._is_forked_copy:
             self._outbox.add(frame)
-            self._here(self._link.news.set)
+            self._call_in_loop(self._link.news.set)
 
     def begin(self) -> None:
-        """Say that the run, or another turn of it, begins. Entering the block does it."""
+        """Report that the run, or another turn of it, begins. Entering the block does this."""
         self._finished = self.interrupted = False
         if self._native:
             self.send({"type": "run.started", **self._hello})
 
     @property
     def finished(self) -> bool:
-        """Whether its end was said; `begin` says that it goes on."""
+        """Whether its end was reported; `begin` reports that it continues."""
         return self._finished
 
     def finish(self, outcome: str = "success", reason: str = "") -> None:
-        """Say how the run ended: success, aborted, error or truncated. Leaving the block does it if nobody did."""
+        """Report how the run ended: success, aborted, error or truncated. Leaving the block does this."""
         if self._native and not self._finished:
             self._finished = True
             self.send({"type": "run.finished", "outcome": outcome, **({"reason": reason} if reason else {})})
 
     def text(self, text: str) -> None:
-        """A piece of the agent's text."""
+        """Report a piece of the agent's text."""
         self.send({"type": "text.delta", "text": text})
 
     def call(self, tool: str, call_id: str = "") -> Call:
-        """Begin a tool call. Its `id` is `call_id`, or one like `call_0#2` where the run had a call of that id."""
-        call = Call(self, tool, self._wire_ids.unique(call_id or f"call-{uuid.uuid4().hex[:12]}"))
+        """Begin a tool call. Its `id` is `call_id`, or a variant like `call_0#2` if that id is in use."""
+        call = Call(self, tool, self._wire_ids.make_unique(call_id or f"call-{uuid.uuid4().hex[:12]}"))
         self.send({"type": "tool.input.started", "call_id": call.id, "tool": tool})
         return call
 
     async def decided(self, question: Question, frame: dict[str, Any], seconds: float | None = None) -> Decision:
         """Send the frame that completes a call's input and return the final decision: allow or deny."""
-        deciding = self._decided(question, frame, seconds)
-        if self._loop is None or self._loop is background_loop.find_running_loop() or self._elsewhere:
+        deciding = self._submit(question, frame, seconds)
+        if self._loop is None or self._loop is background_loop.find_running_loop() or self._is_forked_copy:
             return await deciding
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(deciding, self._loop))
 
     def decided_now(self, question: Question, frame: dict[str, Any], seconds: float | None = None) -> Decision:
-        """The same for a thread without an event loop."""
+        """Do the same in a thread without an event loop."""
         if self._loop is None:
             raise RuntimeError("the run has not begun: use it as `with run:`")
-        loop = background_loop.get_background_loop() if self._elsewhere else self._loop
-        return background_loop.run_in_loop(self._decided(question, frame, seconds), loop)
+        loop = background_loop.get_background_loop() if self._is_forked_copy else self._loop
+        return background_loop.run_in_loop(self._submit(question, frame, seconds), loop)
 
-    async def _decided(self, question: Question, frame: dict[str, Any], seconds: float | None) -> Decision:
+    async def _submit(self, question: Question, frame: dict[str, Any], seconds: float | None) -> Decision:
         if not self.gate:
-            raise RuntimeError("this run is only shown (gate=False): nobody decides on its calls")
-        if self._elsewhere:
+            raise RuntimeError("this run is only shown (gate=False), so its calls get no decisions")
+        if self._is_forked_copy:
             return make_denial("The run was opened in another process, so the call may not run.", question.call_id)
         if question.call_id in self._pending:
             return make_denial("A call with the same id is being decided.", question.call_id)
@@ -209,30 +208,30 @@ class Run:
             self._link.hurry.set()
             if self.dead is not None:
                 self._pending.deny_all(f"The gate refused this run: {self.dead.reason or self.dead.code}")
-            decision = await self._answered(pending, seconds)
-        except asyncio.CancelledError:  # the agent no longer waits: the question is taken back
-            told = {"message": "The agent stopped waiting.", "code": "aborted"}
-            self.send({"type": "tool.output.error", "call_id": question.call_id, "error": told})
+            decision = await self._wait_for_answer(pending, seconds)
+        except asyncio.CancelledError:  # the agent no longer waits: withdraw the question
+            details = {"message": "The agent stopped waiting.", "code": "aborted"}
+            self.send({"type": "tool.output.error", "call_id": question.call_id, "error": details})
             raise
         finally:
             self._pending.drop(pending)
-        if decision.by == "client":  # so that the server, once it hears it, asks nobody any more
+        if decision.by == "client":  # so that the server asks no one when it is back
             self.send({"type": "tool.output.denied", "call_id": question.call_id, "reason": decision.text})
         return decision
 
     @property
-    def _elsewhere(self) -> bool:
-        """Whether this is a forked child's copy of a run that its parent opened."""
+    def _is_forked_copy(self) -> bool:
+        """Whether this is a forked child's copy of its parent's run."""
         return os.getpid() != self._process
 
-    async def _answered(self, pending: Pending, seconds: float | None) -> Decision:
-        """Wait a moment for the first word, then for a person as long as it takes."""
+    async def _wait_for_answer(self, pending: Pending, seconds: float | None) -> Decision:
+        """Wait briefly for the server's receipt, then for the decision."""
         call_id = pending.question.call_id
-        first = self.offline if seconds is None else min(self.offline, seconds)
+        receipt_limit = self.offline if seconds is None else min(self.offline, seconds)
         try:
-            await asyncio.wait_for(pending.heard.wait(), first)
+            await asyncio.wait_for(pending.is_received.wait(), receipt_limit)
         except TimeoutError:
-            why = f" ({self.dead or self._link.trouble})" if self.dead or self._link.away else ""
+            why = f" ({self.dead or self._link.trouble})" if self.dead or self._link.down_since else ""
             text = f"Toolcards gave no answer in time{why}, so the call may not run."
             return make_denial(text, call_id, "gate_unavailable")
         try:
@@ -240,16 +239,18 @@ class Run:
         except TimeoutError:
             return make_denial("No one answered in time.", call_id, "approval_expired")
 
-    def _hear(self, said: dict[str, Any]) -> None:
-        if said.get("type") == "error":
-            self.refused.append(said)
-        elif said.get("type") == "decision" and not self._pending.hear(said) and said.get("run") == self.name:
-            self._heard(said)
+    def _receive(self, message: dict[str, Any]) -> None:
+        if message.get("type") == "error":
+            self.refused.append(message)
+            return
+        is_awaited = message.get("type") == "decision" and self._pending.receive(message)
+        if message.get("type") == "decision" and not is_awaited and message.get("run") == self.name:
+            self._on_decision(message)
 
-    def _here(self, do: Any) -> None:
-        """Do it in the loop of the run, whatever thread we are in."""
+    def _call_in_loop(self, callback: Any) -> None:
+        """Call it in the loop of the run, from any thread."""
         if self._loop is None or self._loop is background_loop.find_running_loop():
-            do()
+            callback()
         else:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
-                self._loop.call_soon_threadsafe(do)
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(callback)

@@ -1,4 +1,4 @@
-"""Threads for blocking work of async agents, apart from those of the agent's own event loop."""
+"""Threads for blocking work of async agents, separate from those of the agent's event loop."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ T = TypeVar("T")
 _pools: dict[int, ThreadPoolExecutor] = {}  # by process: a forked child has no thread of its parent
 
 
-def run_in_thread(do: Callable[..., T], *args: Any, **more: Any) -> asyncio.Future[T]:
-    """Do it in a thread of this module; it begins at once."""
-    return asyncio.get_running_loop().run_in_executor(get_pool(), partial(do, *args, **more))
+def run_in_thread(function: Callable[..., T], *args: Any, **more: Any) -> asyncio.Future[T]:
+    """Run a function in a thread of this module; it starts at once."""
+    return asyncio.get_running_loop().run_in_executor(get_pool(), partial(function, *args, **more))
 
 
 def get_pool() -> ThreadPoolExecutor:
-    """Return the threads of this process."""
-    known = _pools.get(os.getpid())
-    return known or _pools.setdefault(os.getpid(), ThreadPoolExecutor(64, "toolcards"))
+    """Return the thread pool of this process."""
+    existing = _pools.get(os.getpid())
+    return existing or _pools.setdefault(os.getpid(), ThreadPoolExecutor(64, "toolcards"))
