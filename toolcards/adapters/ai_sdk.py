@@ -37,7 +37,7 @@ class ToolCallChunk(Chunk):
     tool_call_id: str = Field(min_length=1)
 
 
-class InputChunk(ToolCallChunk):
+class ToolInputChunk(ToolCallChunk):
     """What chunks about a call's input have in common."""
 
     tool_name: str
@@ -163,7 +163,7 @@ class ReasoningDeltaChunk(Chunk):
         return [f.TextDelta(text=self.delta, channel="reasoning")]
 
 
-class InputStartChunk(InputChunk):
+class InputStartChunk(ToolInputChunk):
     """The model begins to write a call."""
 
     type: Literal["tool-input-start"]
@@ -186,7 +186,7 @@ class InputDeltaChunk(ToolCallChunk):
         return [f.InputDelta(self.tool_call_id, self.input_text_delta)]
 
 
-class InputAvailableChunk(InputChunk):
+class InputAvailableChunk(ToolInputChunk):
     """The input is whole, perhaps repaired: name and input may differ from what streamed."""
 
     type: Literal["tool-input-available"]
@@ -197,7 +197,7 @@ class InputAvailableChunk(InputChunk):
         return [f.InputReady(self.tool_call_id, self.tool_name, self.input, has_input=True, **self.identity())]
 
 
-class InputErrorChunk(InputChunk):
+class InputErrorChunk(ToolInputChunk):
     """The tool is unknown or the input unusable; nothing ran."""
 
     type: Literal["tool-input-error"]

@@ -7,7 +7,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from toolcards.core.calls.card import Card, CardApproval, CardDecision, ManualOutcome, ToolCallState
+from toolcards.core.calls.card import Card, CardApproval, CardDecision, CardManualOutcome, ToolCallState
 from toolcards.core.calls.facts import Actor
 from toolcards.core.calls.summary import summarize
 
@@ -153,7 +153,7 @@ def _build_denial(card: Card) -> dict[str, Any] | None:
     return {"reason": card.denied or None, "by": _build_actor(card.denied_by)}
 
 
-def _build_manual_outcome(outcome: ManualOutcome | None) -> dict[str, Any] | None:
+def _build_manual_outcome(outcome: CardManualOutcome | None) -> dict[str, Any] | None:
     if outcome is None:
         return None
     return {

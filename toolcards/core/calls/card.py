@@ -109,7 +109,7 @@ class CardPermit:
 
 
 @dataclass(frozen=True)
-class ManualOutcome:
+class CardManualOutcome:
     """What a person said of a call whose end nobody had heard; `outcome` is succeeded or failed."""
 
     outcome: str = ""
@@ -185,7 +185,7 @@ class Card:
     overruled: bool = False  # this end took the place of another, which hooks had heard of
     denied: str = ""
     denied_by: Actor | None = None
-    by_hand: ManualOutcome | None = None  # kept when a real result comes after it
+    by_hand: CardManualOutcome | None = None  # kept when a real result comes after it
     approval: CardApproval | None = None
     decision: CardDecision | None = None
     permit: CardPermit | None = None

@@ -11,9 +11,9 @@ from toolcards.core.calls.card import (
     CardApproval,
     CardDecision,
     CardError,
+    CardManualOutcome,
     CardPermit,
     CardTool,
-    ManualOutcome,
     Milestones,
     ToolCallState,
 )
@@ -25,7 +25,7 @@ _DEFAULTS = Card("").__dict__
 _encoded = json.JSONEncoder(separators=(",", ":")).encode
 _NESTED = {
     "tool": CardTool, "error": CardError, "approval": CardApproval, "decision": CardDecision, "times": Milestones,
-    "denied_by": Actor, "by_hand": ManualOutcome, "permit": CardPermit,
+    "denied_by": Actor, "by_hand": CardManualOutcome, "permit": CardPermit,
 }  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def _list_defaults(cls: type) -> tuple[tuple[str, Any], ...]:
 
 _PART_DEFAULTS = {
     cls: _list_defaults(cls)
-    for cls in (CardTool, CardError, CardApproval, CardDecision, CardPermit, Milestones, Actor, ManualOutcome)
+    for cls in (CardTool, CardError, CardApproval, CardDecision, CardPermit, Milestones, Actor, CardManualOutcome)
 }
 
 

@@ -224,5 +224,5 @@ class Stream(StreamQueue):
 def _digest_requested(card: Card | None, fact: f.ApprovalRequested) -> str:
     """Return the digest of the input that the approval is about, which the fact itself can bring."""
     if card is None or (not card.has_input and fact.input is not None):
-        card = (card or Card("")).but(input=fact.input, has_input=fact.input is not None)
+        card = (card or Card("")).replace(input=fact.input, has_input=fact.input is not None)
     return digest_input(card)

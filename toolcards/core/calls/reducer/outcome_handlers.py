@@ -10,7 +10,7 @@ from toolcards.client.common import error_codes
 from toolcards.client.common.json_text import as_text
 from toolcards.client.common.tool_kinds import kind_of
 from toolcards.core.calls import facts as f
-from toolcards.core.calls.card import Card, CardApproval, CardError, ManualOutcome, ToolCallState
+from toolcards.core.calls.card import Card, CardApproval, CardError, CardManualOutcome, ToolCallState
 from toolcards.core.calls.identity import is_frozen
 from toolcards.core.calls.reducer.input_handlers import update_identity
 
@@ -128,7 +128,7 @@ def record_manual_outcome(card: Card, fact: f.ManualOutcomeRecorded) -> Card:
     return card.replace(
         state=S.OUTPUT_ERROR if has_failed else S.OUTPUT_AVAILABLE, cause=None, approval=approval,
         error=CardError(fact.note) if has_failed else None,
-        by_hand=ManualOutcome(fact.outcome, fact.by, fact.note, fact.at),
+        by_hand=CardManualOutcome(fact.outcome, fact.by, fact.note, fact.at),
     )  # fmt: skip
 
 
