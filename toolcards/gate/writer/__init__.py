@@ -1,1 +1,1 @@
-"""The group commit: the only code that writes runs, events, calls and approvals."""
+"""The single writer: group commits that write runs, events, calls and approvals."""

@@ -1,7 +1,7 @@
-"""What the audit trail keeps of the gate's work: decisions, answers, claims, and what ran ungoverned.
+"""Audit entries of the gate's work: decisions, approvals, claims, and ungoverned calls.
 
-Facts are watched where all of them pass (`Transaction.record`), so that no way in can be forgotten. What is
-no fact (a vote, a new policy, a key) says so itself. All of it is written with the act, or not at all.
+`Transaction.record`, which every fact passes, calls this module. Acts without a fact (votes, new policies, keys) are
+written by their own code. Each entry is committed together with its act.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from toolcards.gate.writer.run_cache import RunMemory
 
 write = trail.write
 
-# An approval's new state, and what the act is called; what comes of the tool itself is no act of ours.
+# An approval's new state -> the act. States that report the tool's outcome are not acts of the gate.
 _APPROVAL_ACTS = {
     "approved": "approval.approved",
     "denied": "approval.denied",
@@ -29,7 +29,7 @@ _APPROVAL_ACTS = {
 
 
 def build_acts(memory: RunMemory, fact: f.AnyFact, before: Card | None, card: Card) -> list[Act]:
-    """Return what of the fact belongs into the trail."""
+    """Return the acts that the fact adds to the trail."""
     acts = []
     if type(fact) is f.PolicyDecided:
         acts.append(_build_decision_act(memory, fact, card))
@@ -39,20 +39,20 @@ def build_acts(memory: RunMemory, fact: f.AnyFact, before: Card | None, card: Ca
         acts.append(
             build_call_act(memory, card, "approval.escalated", "timeout", "", fact.at, card.approval.id, to=fact.to)
         )
-    asked = before.approval if before else None
-    if card.approval is not asked:
-        acts += _build_approval_acts(memory, fact, card, asked, card.approval)
+    previous = before.approval if before else None
+    if card.approval is not previous:
+        acts += _build_approval_acts(memory, fact, card, previous, card.approval)
     return acts
 
 
 def build_permit_acts(memory: RunMemory, fact: f.AnyFact, card: Card) -> list[Act]:
-    """Return what became of a rule's permit, as the trail names it."""
+    """Return the act for the new state of a rule's permit."""
     permit = card.permit
     if permit is None or permit.state not in _PERMIT_ACTS:
         return []
-    act, by = _PERMIT_ACTS[permit.state]
-    name = memory.row.source.name if by == "agent" else ""
-    return [build_call_act(memory, card, act, by, name, fact.at, permit.id)]
+    act, kind = _PERMIT_ACTS[permit.state]
+    name = memory.row.source.name if kind == "agent" else ""
+    return [build_call_act(memory, card, act, kind, name, fact.at, permit.id)]
 
 
 _PERMIT_ACTS = {
@@ -66,7 +66,7 @@ _PERMIT_ACTS = {
 def build_call_act(
     memory: RunMemory, card: Card, act: str, kind: str, name: str, at: float, approval: str = "", **detail: Any
 ) -> Act:
-    """Return an act on a call."""
+    """Return an act on a call. Empty details are left out."""
     return Act(
         act,
         kind,
@@ -74,7 +74,8 @@ def build_call_act(
         run=memory.row.name,
         call=f"{memory.row.pk}-{card.ordinal}",
         approval=approval,
-        detail={"call_id": card.call_id, "tool": card.tool.name} | {key: said for key, said in detail.items() if said},
+        detail={"call_id": card.call_id, "tool": card.tool.name}
+        | {key: value for key, value in detail.items() if value},
         at=at,
     )
 
@@ -88,30 +89,36 @@ def _build_decision_act(memory: RunMemory, fact: f.PolicyDecided, card: Card) ->
 
 
 def _build_approval_acts(
-    memory: RunMemory, fact: f.AnyFact, card: Card, asked: CardApproval | None, now: CardApproval | None
+    memory: RunMemory, fact: f.AnyFact, card: Card, previous: CardApproval | None, current: CardApproval | None
 ) -> list[Act]:
     acts = []
-    if asked and now and asked.id != now.id and asked.state == "pending":
+    if previous and current and previous.id != current.id and previous.state == "pending":
         acts.append(
-            build_call_act(memory, card, "approval.superseded", "gate", "", fact.at, asked.id, by_approval=now.id)
+            build_call_act(
+                memory, card, "approval.superseded", "gate", "", fact.at, previous.id, by_approval=current.id
+            )
         )
-    same = asked is not None and now is not None and asked.id == now.id
-    if now and now.state in _APPROVAL_ACTS and not (same and asked and asked.state == now.state):
-        by = _find_actor(memory, fact, now)
-        told = {"reason": now.reason or getattr(fact, "reason", ""), "args_sha256": now.args_sha256}
-        acts.append(build_call_act(memory, card, _APPROVAL_ACTS[now.state], by.kind, by.name, fact.at, now.id, **told))
+    is_same = previous is not None and current is not None and previous.id == current.id
+    if current and current.state in _APPROVAL_ACTS and not (is_same and previous and previous.state == current.state):
+        actor = _find_actor(memory, fact, current)
+        detail = {"reason": current.reason or getattr(fact, "reason", ""), "args_sha256": current.args_sha256}
+        acts.append(
+            build_call_act(
+                memory, card, _APPROVAL_ACTS[current.state], actor.kind, actor.name, fact.at, current.id, **detail
+            )
+        )
     return acts
 
 
 def _find_actor(memory: RunMemory, fact: f.AnyFact, ask: CardApproval) -> f.Actor:
-    """Who did it: as the fact says, else as the approval does, else the run that ended or the clock."""
-    if isinstance(fact, f.ApprovalChanged) and ask.state == "expired":  # a yes that nobody used in time
+    """Return the actor named by the fact or the approval; otherwise the time limit or the gate."""
+    if isinstance(fact, f.ApprovalChanged) and ask.state == "expired":  # an approval that was not used in time
         return f.Actor("timeout")
     if ask.state == "claimed":
         return f.Actor("agent", memory.row.source.name)
-    if ask.state == "revoked":  # not by who had approved it; the act before this one says by whom
+    if ask.state == "revoked":  # the act before this one names the person
         return f.Actor("gate")
-    said = getattr(fact, "by", None) or ask.by
-    if said is not None:
-        return said  # type: ignore[no-any-return]
+    actor = getattr(fact, "by", None) or ask.by
+    if actor is not None:
+        return actor  # type: ignore[no-any-return]
     return f.Actor("timeout") if ask.state == "expired" else f.Actor("gate")

@@ -1,4 +1,4 @@
-"""What all pieces of writing have in common: an answer or an error, and who waits for it."""
+"""The base of commands: work for the writer with an answer or an error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolcards.models import Approval, Run, Source
 
 
 class Command:
-    """One request's writing: `apply` leaves its `answer`, or raises what the caller gets."""
+    """The work of one request. `apply` sets the `answer`, or raises the error for the caller."""
 
     urgent = True
 
@@ -39,7 +39,7 @@ class Command:
 
 
 class RunCommand(Command):
-    """An action on one run of a source, by the sender's names."""
+    """A command on one run of a source, named as the sender names it."""
 
     def __init__(self, source: Source, run: str) -> None:
         super().__init__()

@@ -1,10 +1,10 @@
-"""Whether a commit has happened whose answer was lost: each process numbers its group commits, in a row of its own.
+"""Commit marks: find out whether a commit happened although its reply was lost.
 
-PostgreSQL commits, the connection ends, and the writer sees an error: written again, every frame would be there twice.
-The number is written in the transaction itself, so it is there exactly if the rest is. PostgreSQL's own transaction
-ids do not tell: after a crash, an id that was not yet on the disk is given out again, to another transaction.
+If PostgreSQL commits and the connection breaks, the writer sees an error, and a retry would write every frame twice.
+So each process numbers its group commits in a row of its own, inside the transaction. PostgreSQL's transaction ids
+are no substitute: after a crash, it reuses ids that were not yet on disk.
 
-SQLite runs in this process, and its COMMIT is a function call: when it raises, nothing was committed.
+SQLite needs no marks: its COMMIT is a function call in this process, and if it raises, nothing was committed.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from toolcards.database import LONGEST_PAUSE, is_transient
 
 log = logging.getLogger(__name__)
 PROCESS = secrets.token_hex(16)
-MAX_AGE = 86_400.0  # seconds after which the row of a process that has ended is dropped
+MAX_AGE = 86_400.0  # seconds after which the row of an ended process is deleted
 PATIENCE = 5.0  # seconds to find out
 _WRITE = (
     "INSERT INTO toolcards_groupcommit (process, number, at) VALUES (%s, %s, %s)"
     " ON CONFLICT (process) DO UPDATE SET number = EXCLUDED.number, at = EXCLUDED.at"
 )
-# Waits for a transaction that still holds the row, and leaves the number as it is.
+# Waits for a transaction that still locks the row, and does not change the number.
 _READ = (
     "INSERT INTO toolcards_groupcommit AS ours (process, number, at) VALUES (%s, 0, %s)"
     " ON CONFLICT (process) DO UPDATE SET number = ours.number RETURNING number"
 )
-# A session whose end the server has not noticed: its COMMIT has not arrived, and does not arrive any more.
+# Ends a session that the server still considers open. Its COMMIT did not arrive, and no longer can.
 _END_SESSION = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
     " WHERE pid = %s AND datname = current_database() AND state LIKE 'idle in%%'"
@@ -41,16 +41,16 @@ _last_mark = 0
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a transaction has written to be known by: its number; and the session it ran in."""
+    """The number of a transaction, and the pid of its session."""
 
     number: int
     session: int
 
 
 def write_mark() -> Mark | None:
-    """Number the open transaction, as its last statement; None where no answer can be lost."""
+    """Write the mark as the last statement of the transaction; None if no reply can be lost."""
     global _last_mark
-    if connection.vendor != "postgresql" or len(connection.atomic_blocks) > 1:  # the commit of another is not ours
+    if connection.vendor != "postgresql" or len(connection.atomic_blocks) > 1:  # an outer transaction commits
         return None
     _last_mark += 1
     now = time.time()
@@ -62,14 +62,14 @@ def write_mark() -> Mark | None:
 
 
 def is_committed(mark: Mark) -> bool | None:
-    """Return whether that transaction was committed, None where that cannot be found out soon."""
+    """Return whether that transaction was committed, None if the database does not answer in time."""
     until = time.monotonic() + PATIENCE
     while True:
         try:
             return _last_number() == mark.number
         except Exception as error:
             if not is_transient(error):
-                log.exception("journal: it cannot be found out whether commit %s has happened", mark.number)
+                log.exception("writer: cannot determine whether commit %s happened", mark.number)
                 return None
             if time.monotonic() > until:
                 return None

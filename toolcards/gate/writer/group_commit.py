@@ -1,9 +1,8 @@
-"""Group commit: whatever arrives within a few milliseconds is one transaction, one at a time per process.
+"""Group commit: work that arrives within a few milliseconds shares a transaction; one transaction runs at a time.
 
-Work comes in two ways: `submit` hands it to the writer thread and may share its transaction with others;
-`do` runs it here and now, for callers that are threads already. A transaction in which a piece is refused is
-tried again work by work, so that one bad piece cannot lose its neighbours. A busy database is waited for; one that
-stays away for longer is an outage, in which all works are tried once and refused at once, until one succeeds.
+`submit` hands work to the writer thread, `execute` runs it in a transaction of its own on the calling thread. If one
+work of a transaction is refused, the works are repeated one by one, so that the others are not lost. A busy database
+is retried. If it stays unavailable, that is an outage: each work is tried once and fails at once until one succeeds.
 """
 
 from __future__ import annotations
@@ -26,36 +25,36 @@ from toolcards.gate.writer.transaction import Transaction
 from toolcards.models.write_guard import allow_log_writes
 
 log = logging.getLogger(__name__)
-GATHER = 0.004  # seconds to wait for company after the first piece of unhurried work
-PATIENCE = 5.0  # seconds to try again when the database goes away; while it is known to be away, none
+GATHER = 0.004  # seconds to wait for more work, unless some is urgent
+PATIENCE = 5.0  # seconds to retry when the database fails; none during a known outage
 FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.5  # seconds between two tries
-QUIET_TRIES = 3  # a database that is busy for a moment is no outage
-BACKLOG = 20_000  # frames taken in but not committed; above it sockets are not read
+QUIET_TRIES = 3  # a database that is busy for a moment is not an outage
+BACKLOG = 20_000  # frames received but not committed; above it, sockets are not read
 
 
 class CommitUnknown(OperationalError):
-    """The answer of a COMMIT was lost, and the database stays away: what was to be written may be there, or not."""
+    """The reply to a COMMIT was lost, and the database stays unavailable: the work may or may not be written."""
 
 
 class Work(Protocol):
-    """A piece of writing. `apply` may be called again after a rollback, so it keeps nothing of a first try."""
+    """Work for the writer. `apply` can be called again after a rollback, so it must not depend on earlier calls."""
 
     urgent: bool
 
     def mark_dequeued(self) -> None:
-        """Called once for each time it was queued, before it is applied: from here on it may be queued again."""
+        """Called once per queueing, before `apply`; from here on the work can be queued again."""
         ...
 
     def run_keys(self) -> Iterable[tuple[int, str]]:
-        """The (source, name) of the runs it will touch, as far as it knows."""
+        """Return the (source pk, name) of the runs it will change, as far as known."""
         ...
 
     def apply(self, tx: Transaction) -> None:
-        """Write; leave the `answer`, or raise what the caller gets."""
+        """Write; set the `answer`, or raise the error for the caller."""
         ...
 
     def finish(self, error: Exception | None) -> None:
-        """Called once, after the commit or when all is lost."""
+        """Called once, after the commit or the final failure."""
         ...
 
 
@@ -63,7 +62,7 @@ _commit_lock = threading.Lock()
 
 
 def execute(work: Any) -> Any:
-    """Run the work in a transaction of its own, now, on this thread; return its `answer` or raise its error."""
+    """Run the work in its own transaction on this thread; return its `answer` or raise its error."""
     commit([work])
     if work.error is not None:
         raise work.error
@@ -92,11 +91,11 @@ async def submit(work: Any) -> Any:
 
 
 def commit(works: list[Any]) -> None:
-    """Write these works, together if that goes, else one by one; every one is settled afterwards."""
+    """Write these works together, or one by one if that fails; then finish each of them."""
     with _commit_lock:
-        known = outages.get_outage(outages.WRITING) is not None
-        until = time.monotonic() + (0 if known else PATIENCE)
-        with limit_lock_waits(LONGEST_PAUSE) if known else contextlib.nullcontext():
+        is_known_outage = outages.get_outage(outages.WRITING) is not None
+        until = time.monotonic() + (0 if is_known_outage else PATIENCE)
+        with limit_lock_waits(LONGEST_PAUSE) if is_known_outage else contextlib.nullcontext():
             failures = [_write(works, until)] * len(works)
             if len(works) > 1 and failures[0] is not None and not is_transient(failures[0]):
                 failures = _write_each(works, until)
@@ -105,16 +104,16 @@ def commit(works: list[Any]) -> None:
 
 
 def _write_each(works: list[Any], until: float) -> list[Exception | None]:
-    """Write these works one by one. Once the database is away, it is for the rest of them too."""
+    """Write these works one by one. After a database failure, the rest fails with the same error."""
     failures: list[Exception | None] = []
     for work in works:
-        away = failures[-1] if failures and is_transient(failures[-1]) else None
-        failures.append(away or _write([work], until))
+        outage = failures[-1] if failures and is_transient(failures[-1]) else None
+        failures.append(outage or _write([work], until))
     return failures
 
 
 def _write(works: list[Any], until: float) -> Exception | None:
-    """Write these works in one transaction, again while the database is busy or away; return what made it fail."""
+    """Write these works in one transaction, with retries; return the error, or None."""
     tries = 0
     while True:
         error = _attempt(works)
@@ -123,12 +122,12 @@ def _write(works: list[Any], until: float) -> Exception | None:
                 outages.report_success(outages.WRITING)
             return error
         assert error is not None
-        tries, late = tries + 1, time.monotonic() >= until
+        tries, is_late = tries + 1, time.monotonic() >= until
         if transaction.get_connection().in_atomic_block or type(error) is CommitUnknown:
-            late = True  # what another one began is not ours to repeat, nor what may have been written
-        if late or tries > QUIET_TRIES:
+            is_late = True  # an outer transaction, or work that may be written, must not be repeated
+        if is_late or tries > QUIET_TRIES:
             outages.report_failure(outages.WRITING, error)
-        if late:
+        if is_late:
             return error
         time.sleep(min(FIRST_PAUSE * 2**tries, LONGEST_PAUSE))
 
@@ -156,39 +155,39 @@ def _attempt(works: list[Any]) -> Exception | None:
 def _after_failure(
     tx: Transaction, mark: commit_marks.Mark | None, hooks: list[Any], failure: Exception
 ) -> Exception | None:
-    """Return why nothing was written; None if only the answer of COMMIT was lost."""
-    if mark is None or not is_transient(failure):  # the transaction did not get as far as its COMMIT, or was refused
+    """Return why nothing was written; None if only the reply to COMMIT was lost."""
+    if mark is None or not is_transient(failure):  # it failed before COMMIT, or was refused
         tx.forget()
         return failure
-    happened = commit_marks.is_committed(mark)
-    if not happened:
+    is_committed = commit_marks.is_committed(mark)
+    if not is_committed:
         tx.forget()
-        return failure if happened is False else CommitUnknown(f"it is not known whether this was written: {failure}")
+        return failure if is_committed is False else CommitUnknown(f"it is unknown whether this was written: {failure}")
     for _, hook, _ in hooks:
         try:
             hook()
         except Exception:
-            log.exception("journal: a step after a commit failed")
+            log.exception("writer: a callback after a commit failed")
     tx.log_steps()
     return None
 
 
 class Writer:
-    """The thread that commits what sockets and requests hand in."""
+    """The thread that commits the work of sockets and requests."""
 
     def __init__(self) -> None:
         self._queue: list[Any] = []
-        self._waits_since = 0.0  # on the monotonic clock: since when the oldest work waits, 0 if none does
+        self._waits_since = 0.0  # monotonic time since which the oldest work waits, 0 if none does
         lock = threading.Lock()
         self._ready, self._idle = threading.Condition(lock), threading.Condition(lock)
         self._urgent = self._busy = False
         self._thread: threading.Thread | None = None
-        # Two counters with one writing thread each: `+=` on one shared number loses counts between threads.
+        # Two counters, each changed by one thread: `+=` on a shared number loses counts between threads.
         self.frames_received = 0
         self.frames_committed = 0
 
     def enqueue(self, work: Any) -> None:
-        """Queue the work; returns at once."""
+        """Queue the work and return at once."""
         with self._ready:
             self._queue.append(work)
             self._waits_since = self._waits_since or time.monotonic()
@@ -200,23 +199,23 @@ class Writer:
 
     @property
     def backlog(self) -> int:
-        """How many frames are taken in and not committed."""
+        """Return the number of frames received but not committed."""
         return self.frames_received - self.frames_committed
 
     @property
     def oldest_wait(self) -> float:
-        """For how many seconds the oldest work has waited."""
+        """Return how many seconds the oldest work has waited, 0 if none waits."""
         since = self._waits_since
         return time.monotonic() - since if since else 0.0
 
     @property
     def is_full(self) -> bool:
-        """Too much is taken in and not written: readers should wait."""
+        """Return whether the backlog is too large; readers should wait."""
         return self.frames_received - self.frames_committed > BACKLOG
 
     def drain(self, timeout: float = 30) -> bool:
-        """Wait until all that was handed in is written (shutdown); return whether it was, in that time."""
-        with self._ready:  # between being taken from the queue and being busy there is no gap to look into
+        """Wait until all work is written, for at most `timeout` seconds; return whether it is (for shutdown)."""
+        with self._ready:  # work leaves the queue and the writer becomes busy under one lock
             return self._idle.wait_for(lambda: not self._queue and not self._busy, timeout)
 
     def _write(self) -> None:
@@ -235,8 +234,8 @@ class Writer:
             while not self._queue:
                 self._ready.wait()
             until = time.monotonic() + GATHER
-            while not self._urgent and (left := until - time.monotonic()) > 0:
-                self._ready.wait(left)
+            while not self._urgent and (seconds_left := until - time.monotonic()) > 0:
+                self._ready.wait(seconds_left)
             works, self._queue, self._urgent, self._busy = self._queue, [], False, True
         for work in works:
             work.mark_dequeued()
