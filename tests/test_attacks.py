@@ -70,7 +70,7 @@ MAKE = f"""
 from dashboard.accounts import roles
 from django.core.management import call_command
 for name, role in (("ann", "approver"), ("ben", "approver"), ("vic", "viewer")):
-    roles.create(name, role=role, password={PASSWORD!r})
+    roles.create_person(name, role=role, password={PASSWORD!r})
 call_command("agentkey", "create", "prod-bot", "--env", "prod", "--owner", "ann")
 call_command("agentkey", "create", "limited", "--scopes", "read")
 """
