@@ -11,8 +11,7 @@ from django.contrib.auth import get_user_model
 from django.db.models.signals import post_delete
 from django.dispatch import receiver
 
-from toolcards.audit.trail import Act
-from toolcards.gate.writer.audit_entries import write
+from toolcards.audit.trail import Act, write
 from toolcards.models import AgentKey, Source
 
 

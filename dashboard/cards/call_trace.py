@@ -8,7 +8,7 @@ from typing import Any
 from dashboard import url_helpers
 from toolcards.client.common import error_codes
 from toolcards.core.calls.facts import InputDelta, TextDelta
-from toolcards.gate.writer.call_trace import Step, iterate_steps
+from toolcards.gate import TraceStep, iterate_steps
 from toolcards.models import Event, Run
 
 MAX_EVENTS = 20_000
@@ -31,7 +31,7 @@ _STATUS_COLORS = {
 class TraceLine:
     """A phase in words."""
 
-    step: Step
+    step: TraceStep
     words: str
     st: str
     link: str
@@ -47,14 +47,14 @@ def list_trace_lines(run: Run) -> dict[str, Any]:
     return {"steps": [_build_line(run, step) for step in steps[:MAX_LINES]], "steps_cut": len(steps) > MAX_LINES}
 
 
-def _build_line(run: Run, step: Step) -> TraceLine:
+def _build_line(run: Run, step: TraceStep) -> TraceLine:
     words = _PHASE_LABELS.get(step.phase, step.phase)
     link = url_helpers.build_call_url(f"{run.pk}-{step.ordinal}") if step.ordinal else ""
     length = url_helpers.format_duration(step.ms / 1000) if step.ms is not None else ""
     return TraceLine(step, words, _STATUS_COLORS.get(step.outcome, ""), link, length, list(_describe_details(step)))
 
 
-def _describe_details(step: Step) -> list[tuple[str, str]]:
+def _describe_details(step: TraceStep) -> list[tuple[str, str]]:
     details: list[tuple[str, str]] = []
     if step.code:
         details.append(

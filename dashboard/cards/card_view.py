@@ -19,7 +19,7 @@ from toolcards.client.common import error_codes
 from toolcards.client.common.json_text import same
 from toolcards.core.calls.call_json import compute_view_sha256, summarize
 from toolcards.core.calls.card import Card, ToolCallState
-from toolcards.gate.approvals import revocation
+from toolcards.gate import get_undo_deadline
 
 S = ToolCallState
 
@@ -241,7 +241,7 @@ class CardView:
         """Until when the approval can be taken back, in epoch seconds; 0 where it cannot any more."""
         ask = self.card.approval
         human = ask is not None and ask.state == "approved" and ask.by is not None and ask.by.kind == "human"
-        until = revocation.get_undo_deadline(ask.decided_at) if ask and human else 0.0
+        until = get_undo_deadline(ask.decided_at) if ask and human else 0.0
         return until if until > time.time() else 0.0
 
     @property

@@ -10,8 +10,8 @@ from typing import Any
 from toolcards.audit.trail import redactor
 from toolcards.client.common import tool_kinds
 from toolcards.core.policy.decision import PolicyDecision, PolicyRequest, RuleSet, decide
-from toolcards.gate.decisions import tool_register
-from toolcards.models import SeenTool, ToolCall
+from toolcards.gate import is_tool_announced
+from toolcards.models import ToolCall
 
 
 def build_request(
@@ -43,7 +43,7 @@ def _is_known(tool: str, source: str) -> bool:
         return True
     newest = ToolCall.objects.not_removed().filter(tool=tool[:300]).order_by("-id").first()
     verdict = newest.as_card().decision if newest else None
-    return verdict.known if verdict else SeenTool.objects.filter(name=tool[:300], how=tool_register.ANNOUNCED).exists()
+    return verdict.known if verdict else is_tool_announced(tool)
 
 
 # ---------------------------------------------------------------- one call

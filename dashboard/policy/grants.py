@@ -14,8 +14,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.accounts.access import EDIT_POLICY, VIEW, VOTE, api, fault, needs
 from dashboard.form_fields import read_json
-from toolcards.gate import NotFound
-from toolcards.gate.decisions import grants as given
+from toolcards.gate import NotFound, revoke_grant
 from toolcards.models import Grant
 
 MOST = 500
@@ -42,7 +41,7 @@ def revoke(request: HttpRequest, pk: str) -> HttpResponse:
         raise Http404
     if not _can_revoke(request.user, row):
         raise PermissionDenied
-    given.revoke_grant(pk, request.user.get_username())
+    revoke_grant(pk, request.user.get_username())
     messages.success(request, "The permission is taken back: the next such call is asked about again.")
     return redirect("grants")
 
@@ -67,7 +66,7 @@ def grants_api(request: HttpRequest, pk: str = "") -> HttpResponse:
     if not _can_revoke(request.user, row):
         return fault(403, "forbidden", "Only who gave it, or who may edit policy, takes it back.")
     try:
-        given.revoke_grant(pk, request.user.get_username())
+        revoke_grant(pk, request.user.get_username())
     except NotFound as unknown:
         return fault(404, unknown.code, unknown.message)
     return JsonResponse({"id": pk, "revoked": True})

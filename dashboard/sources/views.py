@@ -19,11 +19,10 @@ from dashboard.accounts.access import KEYS, needs
 from dashboard.cards import skipped_frames as skipped
 from dashboard.sources import proving
 from dashboard.sources.forms import KeyForm
-from toolcards import hooks
+from toolcards import gate, hooks
 from toolcards.adapters import ADAPTERS
 from toolcards.core.runs.skipped_frames import SkippedFrames
 from toolcards.gate import policy_store
-from toolcards.gate.decisions import tool_register
 from toolcards.models import AgentKey, Run, Source, ToolCall
 from toolcards.sources import badges as health
 from toolcards.sources import capabilities
@@ -135,7 +134,7 @@ def set_owner(request: HttpRequest, pk: int) -> HttpResponse:
 @needs(CHANGE)
 def accept_tool(request: HttpRequest, pk: int) -> HttpResponse:
     """Take a tool's new schema as it is."""
-    row = tool_register.accept_tool(pk, request.user.get_username())
+    row = gate.accept_tool(pk, request.user.get_username())
     if row is None:
         raise Http404
     messages.success(request, f"{row.name} is accepted as it is now.")

@@ -1,7 +1,22 @@
-"""The only writer. Every change to a run passes through one of these doors.
+"""The gate: the only writer of runs, events, calls and approvals.
 
-Each door exists twice: plain for threads (`vote`), with an `a` for the event loop (`adecide`).
-All of them raise `Refused` (see refusals.py) where the answer is no.
+Import from this package only. Two of its modules are public as well: `policy_store` (policy versions and the draft)
+and `emergency` (the state of the kill switch and break-glass).
+
+Functions with the prefix `a` are for the event loop, the others block their thread. A request that the gate refuses
+raises `RequestRefused` (refusals.py).
+
+- Frames of agents: `open_stream`, `open_keyed_stream`, `build_end_of_stream`, and the keys of keyed bodies
+  (`areserve_key`, `arenew_key`, `astore_answer`, `arelease_key`).
+- Calls that agents ask to run: `decide`, `adecide`, `aget_decision`, `afind_decision`, `aclaim_permit`,
+  `arecord_result`, `awithdraw_approval`, `arecord_heartbeat`, `aend_run`.
+- Delivery of decisions: `aclaim_delivery`, `arelease_delivery`, `aexpire_approval`.
+- People: `vote`, `revoke_approval`, `record_manual_outcome`, `set_kill_switch`, `break_glass`, `revoke_grant`,
+  `accept_tool`, `reevaluate_waiting`.
+- Policy: `activate`, `load_draft`, `replace_draft`, `get_active_version_number`.
+- Periodic jobs and maintenance: `sweep`, `run_retention`, `rebuild`, `reseal`, `arecord_pulse`, `drain`.
+- Reads: `count_backlog`, `get_oldest_wait`, `get_undo_deadline`, `is_tool_announced`, `iterate_steps`,
+  `list_identities`.
 """
 
 from __future__ import annotations
@@ -20,12 +35,18 @@ from toolcards.gate.agents.stream_end import build_end_of_stream
 from toolcards.gate.agents.stream_queue import CommitReport
 from toolcards.gate.approvals import delivery, expiry, manual_outcome, permits, reevaluation, revocation, votes
 from toolcards.gate.approvals.manual_outcome import ManualOutcome
+from toolcards.gate.approvals.revocation import get_undo_deadline
 from toolcards.gate.approvals.votes import Ballot
 from toolcards.gate.decisions import plugins
 from toolcards.gate.decisions.decision_request import DecideCall, DecisionRequest
+from toolcards.gate.decisions.eligibility import list_identities
+from toolcards.gate.decisions.grants import revoke_grant
 from toolcards.gate.decisions.plugins import PluginInquiry
+from toolcards.gate.decisions.tool_register import accept_tool, is_tool_announced
 from toolcards.gate.maintenance import rebuild as rebuilding
 from toolcards.gate.maintenance import retention
+from toolcards.gate.maintenance.rekey import BATCH as RESEAL_BATCH
+from toolcards.gate.maintenance.rekey import reseal
 from toolcards.gate.policy_store import VersionConflict, activate, get_active_version_number, load_draft, replace_draft
 from toolcards.gate.refusals import (
     AlreadyDecided,
@@ -38,6 +59,7 @@ from toolcards.gate.refusals import (
     TooLate,
 )
 from toolcards.gate.writer import group_commit, timekeeping
+from toolcards.gate.writer.call_trace import TraceStep, iterate_steps
 from toolcards.gate.writer.group_commit import CommitUnknown
 from toolcards.models import Source
 
@@ -49,116 +71,125 @@ drain = group_commit.WRITER.drain
 
 
 def count_backlog() -> int:
-    """Return how many frames are taken in and not committed yet, in this process."""
+    """Return how many frames this process has accepted and not committed yet."""
     return group_commit.WRITER.backlog
 
 
 def get_oldest_wait() -> float:
-    """Return for how many seconds the oldest work of this process has waited to be written, 0 if none does."""
+    """Return how many seconds this process's oldest work has waited, 0 for none."""
     return group_commit.WRITER.oldest_wait
 
 
 async def arecord_pulse() -> float | None:
-    """Move the pulse of the installation on, a small write; return when it last was, None for the first time."""
-    before: float | None = await group_commit.submit(timekeeping.AdvancePulse())
-    return before
+    """Write the pulse of the installation; return the time of the previous one, None for the first."""
+    previous: float | None = await group_commit.submit(timekeeping.AdvancePulse())
+    return previous
 
 
 def vote(person: Any, ballot: Ballot) -> Card:
-    """Cast one person's vote; return the call's card afterwards."""
+    """Cast a vote; return the call's updated card."""
     card: Card = group_commit.execute(votes.CastVote(person, ballot))
     return card
 
 
 def revoke_approval(person: Any, approval: str) -> Card:
-    """Take a yes back that the agent has not heard yet; return the call's card afterwards."""
+    """Revoke an approval that the agent has not received; return the updated card."""
     card: Card = group_commit.execute(revocation.RevokeApproval(person, approval))
     return card
 
 
 def record_manual_outcome(person: Any, outcome: ManualOutcome) -> Card:
-    """Write down what a person found of a call whose end nobody had heard; return its card afterwards."""
+    """Record the outcome of a call without a result; return the updated card."""
     card: Card = group_commit.execute(manual_outcome.RecordManualOutcome(person, outcome))
     return card
 
 
-def set_kill_switch(by: str, on: bool, reason: str = "", kind: str = "human") -> dict[str, Any]:
-    """Throw the kill switch, or turn it off."""
-    return dict(group_commit.execute(emergency.SetKillSwitch(by, on, reason, kind)))
+def set_kill_switch(actor: str, on: bool, reason: str = "", kind: str = "human") -> dict[str, Any]:
+    """Turn the kill switch on or off."""
+    return dict(group_commit.execute(emergency.SetKillSwitch(actor, on, reason, kind)))
 
 
-def break_glass(by: str, reason: str, minutes: float, kind: str = "human") -> dict[str, Any]:
-    """Break the glass for so many minutes; 0 puts it back."""
-    return dict(group_commit.execute(emergency.SetBreakGlass(by, reason, minutes, kind)))
+def break_glass(actor: str, reason: str, minutes: float, kind: str = "human") -> dict[str, Any]:
+    """Start break-glass for a number of minutes; 0 ends it."""
+    return dict(group_commit.execute(emergency.SetBreakGlass(actor, reason, minutes, kind)))
 
 
-def reevaluate_waiting(by: str) -> dict[str, int]:
-    """Apply the active policy to the calls that wait; return how many were allowed, denied, asked anew and left."""
-    return dict(group_commit.execute(reevaluation.ReevaluateWaiting(by)))
+def reevaluate_waiting(actor: str) -> dict[str, int]:
+    """Apply the active policy to the waiting calls.
+
+    Return the number of calls `allowed`, `denied`, `asked_anew` and `left` as they were.
+    """
+    return dict(group_commit.execute(reevaluation.ReevaluateWaiting(actor)))
 
 
-def decide(source: Source, asking: DecisionRequest) -> dict[str, Any]:
-    """Judge a call before it runs; return the decision object of docs/api.md."""
-    said = group_commit.execute(DecideCall(source, asking))
-    if isinstance(said, PluginInquiry):
-        said = group_commit.execute(DecideCall(source, asking, plugins.start_inquiry(said).result()))
-    return _decision(said)
+def decide(source: Source, request: DecisionRequest) -> dict[str, Any]:
+    """Decide on a call before it runs; return the decision object of docs/api.md."""
+    answer = group_commit.execute(DecideCall(source, request))
+    if isinstance(answer, PluginInquiry):
+        plugin_result = plugins.start_inquiry(answer).result()
+        answer = group_commit.execute(DecideCall(source, request, plugin_result))
+    return _require_decision(answer)
 
 
-async def adecide(source: Source, asking: DecisionRequest) -> dict[str, Any]:
-    """Judge a call before it runs; return the decision object of docs/api.md. Plug-ins are asked between commits."""
-    said = await group_commit.submit(DecideCall(source, asking))
-    if isinstance(said, PluginInquiry):
-        heard = await asyncio.shield(asyncio.wrap_future(plugins.start_inquiry(said)))
-        said = await group_commit.submit(DecideCall(source, asking, heard))
-    return _decision(said)
+async def adecide(source: Source, request: DecisionRequest) -> dict[str, Any]:
+    """Decide on a call before it runs; return the decision object of docs/api.md.
+
+    Plug-ins are consulted between two commits.
+    """
+    answer = await group_commit.submit(DecideCall(source, request))
+    if isinstance(answer, PluginInquiry):
+        plugin_result = await asyncio.shield(asyncio.wrap_future(plugins.start_inquiry(answer)))
+        answer = await group_commit.submit(DecideCall(source, request, plugin_result))
+    return _require_decision(answer)
 
 
-def _decision(said: dict[str, Any] | PluginInquiry) -> dict[str, Any]:
-    """What was decided; a call that changed while plug-ins were asked about it is not."""
-    if isinstance(said, PluginInquiry):
-        raise KeyReuse("This call changed while it was judged; use a new call_id or attempt.")
-    return dict(said)
+def _require_decision(answer: dict[str, Any] | PluginInquiry) -> dict[str, Any]:
+    """Return the decision; raises KeyReuse if the call changed while plug-ins were consulted."""
+    if isinstance(answer, PluginInquiry):
+        raise KeyReuse("This call changed while it was decided. Use a new call_id or attempt.")
+    return dict(answer)
 
 
 async def aget_decision(source: Source, approval: str) -> dict[str, Any]:
-    """Return the decision object of the call as it stands now, with its permit if there is one to give."""
+    """Return the current decision object of an approval, with its permit if available."""
     return dict(await group_commit.submit(run_commands.FetchDecision(source, approval)))
 
 
 async def areserve_key(source: Source, key: str, request: dict[str, str]) -> HeldKey | str | None:
-    """Reserve an idempotency key; return its answer if it has one, None while another request holds it.
+    """Reserve an idempotency key; return the stored answer if it has one.
 
-    Raises KeyReuse if the key was used with another `request`: what the query says, by name.
+    Returns None while another request holds the key. Raises KeyReuse if the key was used with another `request`
+    (the query parameters by name).
     """
     reserved: HeldKey | str | None = await group_commit.submit(idempotency.ReserveKey(source, key, request))
     return reserved
 
 
 async def arenew_key(key: HeldKey) -> None:
-    """Keep a held key for another lease; raises Refused once another request has taken it over."""
+    """Renew the lease of a held key; raises RequestRefused if another request holds it now."""
     await group_commit.submit(idempotency.UpdateKey(key.renew))
 
 
 async def astore_answer(key: HeldKey, answer: str) -> None:
-    """Write down what a held key was answered; raises Refused if another request has taken it over."""
+    """Store the answer of a held key; raises RequestRefused if another request holds it now."""
     await group_commit.submit(idempotency.UpdateKey(lambda tx: key.answer(answer)))
 
 
 async def arelease_key(key: HeldKey, *, forget: bool) -> None:
-    """Let go of a held key, so that the next request continues its body; `forget`: begins a new one."""
+    """Release a held key. The next request continues its body, or with `forget` starts again."""
     await group_commit.submit(idempotency.UpdateKey(lambda tx: key.release(forget=forget)))
 
 
 def rebuild(check: bool = False) -> list[str]:
-    """Make the cards what the log says, or only compare; return what differed, one line each."""
+    """Rebuild the cards from the log, or only compare; return one line per difference."""
     return rebuilding.rebuild(check=check)
 
 
 async def aclaim_permit(source: Source, permit: str, body: dict[str, Any], client: str = "") -> dict[str, Any]:
-    """Use up a permit; where policy has changed its mind, that is written down and then raised.
+    """Claim a permit; return the call that may run now.
 
-    The same `client` claiming the same call again gets the same answer until the result is in.
+    Raises RequestRefused, also if the policy has changed. The same `client` gets the same answer for the same call
+    again until its result arrives.
     """
     answer = await group_commit.submit(permits.ClaimPermit(source, permit, body, client))
     if isinstance(answer, RequestRefused):
@@ -167,17 +198,17 @@ async def aclaim_permit(source: Source, permit: str, body: dict[str, Any], clien
 
 
 async def arecord_result(source: Source, run: str, call_id: str, body: dict[str, Any]) -> dict[str, Any]:
-    """Write down what came of a call."""
+    """Record the result of a call."""
     return dict(await group_commit.submit(results.RecordResult(source, run, call_id, body)))
 
 
 async def awithdraw_approval(source: Source, approval: str) -> dict[str, Any]:
-    """Take a question back."""
+    """Withdraw a pending approval."""
     return dict(await group_commit.submit(run_commands.WithdrawApproval(source, approval)))
 
 
 async def arecord_heartbeat(source: Source, run: str) -> dict[str, Any]:
-    """Say that the agent is alive."""
+    """Record a heartbeat of the run's agent."""
     return dict(await group_commit.submit(run_commands.RecordHeartbeat(source, run)))
 
 
@@ -187,29 +218,33 @@ async def aend_run(source: Source, run: str, outcome: str = "success", reason: s
 
 
 async def aclaim_delivery(approval: str) -> dict[str, Any] | None:
-    """Take an answer in order to send it to the agent; None if another connection took it."""
-    taken: dict[str, Any] | None = await group_commit.submit(delivery.ClaimDelivery(approval))
-    return taken
+    """Claim a decision for sending; None if another connection claimed it."""
+    decision: dict[str, Any] | None = await group_commit.submit(delivery.ClaimDelivery(approval))
+    return decision
 
 
 async def arelease_delivery(approval: str) -> None:
-    """Give an answer back that could not be sent."""
+    """Release a claimed decision that could not be sent."""
     await group_commit.submit(delivery.ReleaseDelivery(approval))
 
 
 async def aexpire_approval(approval: str) -> None:
-    """Close the question if its time is over and nobody answered; the clock may be a moment late."""
+    """Expire the approval if it is overdue and the sweep has not done so yet."""
     await group_commit.submit(expiry.ExpireApproval(approval))
 
 
-async def afind_decision(source: Source, run: str, tool: str, given: Any) -> dict[str, Any] | None:
-    """Return the decision object of the newest call with that tool and input, if it was asked for or refused."""
-    found: dict[str, Any] | None = await group_commit.submit(call_status.FindDecision(source, run, tool, given))
-    return found
+async def afind_decision(source: Source, run: str, tool: str, tool_input: Any) -> dict[str, Any] | None:
+    """Return the decision of the newest call with that tool and input.
+
+    None if there is no such call, or it was neither asked about nor refused.
+    """
+    answer: dict[str, Any] | None = await group_commit.submit(call_status.FindDecision(source, run, tool, tool_input))
+    return answer
 
 
 __all__ = [
     "REQUEST_LEASE",
+    "RESEAL_BATCH",
     "AlreadyDecided",
     "Ballot",
     "CallChanged",
@@ -226,7 +261,9 @@ __all__ = [
     "RequestRefused",
     "Stream",
     "TooLate",
+    "TraceStep",
     "VersionConflict",
+    "accept_tool",
     "aclaim_delivery",
     "aclaim_permit",
     "activate",
@@ -251,6 +288,10 @@ __all__ = [
     "drain",
     "get_active_version_number",
     "get_oldest_wait",
+    "get_undo_deadline",
+    "is_tool_announced",
+    "iterate_steps",
+    "list_identities",
     "load_draft",
     "open_keyed_stream",
     "open_stream",
@@ -258,7 +299,9 @@ __all__ = [
     "record_manual_outcome",
     "reevaluate_waiting",
     "replace_draft",
+    "reseal",
     "revoke_approval",
+    "revoke_grant",
     "run_retention",
     "set_kill_switch",
     "sweep",

@@ -18,7 +18,7 @@ from toolcards.core.policy.decision import PolicyRequest
 from toolcards.core.policy.request import read_moment
 from toolcards.core.redaction.detectors import OPEN
 from toolcards.core.redaction.redactor import masked
-from toolcards.gate.decisions.eligibility import list_identities
+from toolcards.gate import list_identities
 from toolcards.models import Run, ToolCall, ToolCallQuerySet
 
 CHUNK = 500  # rows in memory at once

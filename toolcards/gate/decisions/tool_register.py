@@ -86,6 +86,11 @@ def register_announced_tools(source_id: int, tools: Iterable[Any]) -> None:
             check_tool(source_id, offer.name.replace("\0", "\ufffd"), [(ANNOUNCED, sha256)])
 
 
+def is_tool_announced(name: str) -> bool:
+    """Return whether any source has announced a tool of this name."""
+    return SeenTool.objects.filter(name=name[:300], how=ANNOUNCED).exists()
+
+
 def accept_tool(pk: int, actor: str) -> SeenTool | None:
     """Accept the changed tool; return its row, None if it does not exist."""
     with transaction.atomic():

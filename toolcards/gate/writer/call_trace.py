@@ -29,7 +29,7 @@ QUIET = (f.InputDelta, f.TextDelta, f.OutputPartial, f.MessageStarted)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TraceStep:
     """One phase: what it was, when, how long, how it came out; `more` are the other fields of the line."""
 
     phase: str
@@ -53,7 +53,7 @@ class Step:
         return {name: value for name, value in (named | (self.more or {})).items() if value not in (None, "", 0, [])}
 
 
-def build_step(before: Card | None, after: Card | None, fact: f.AnyFact) -> Step | None:
+def build_step(before: Card | None, after: Card | None, fact: f.AnyFact) -> TraceStep | None:
     """Return the phase that the fact ended; None for facts that end none, or that were not applied."""
     make = _STEPS.get(type(fact))
     if make is None or (after is not None and after is before):
@@ -66,17 +66,19 @@ def is_enabled() -> bool:
     return _logger.isEnabledFor(logging.INFO)
 
 
-def build_timed_step(phase: str, card: Card, at: float, seconds: float) -> Step:
+def build_timed_step(phase: str, card: Card, at: float, seconds: float) -> TraceStep:
     """Return a phase of our own, by how long it took."""
-    return Step(phase, at, "done", card.call_id, card.ordinal, card.tool.name, get_attempt(card), round(seconds * 1000))
+    return TraceStep(
+        phase, at, "done", card.call_id, card.ordinal, card.tool.name, get_attempt(card), round(seconds * 1000)
+    )
 
 
-def log_step(run: str, step: Step) -> None:
+def log_step(run: str, step: TraceStep) -> None:
     """Write the line."""
     log.info("step", run=run, **step.fields)
 
 
-def iterate_steps(events: Iterable[Any]) -> Iterator[Step]:
+def iterate_steps(events: Iterable[Any]) -> Iterator[TraceStep]:
     """Yield the phases of a run from its log (`Event` rows in order), each step of the agent summed up at its end."""
     board = RunState()
     for event in events:
@@ -96,14 +98,14 @@ def iterate_steps(events: Iterable[Any]) -> Iterator[Step]:
 
 def _build_call_step(
     card: Card, phase: str, at: float, outcome: str, *, since: float = 0.0, code: str = "", **more: Any
-) -> Step:
+) -> TraceStep:
     ms = max(0, round((at - since) * 1000)) if since and at else None
-    return Step(
+    return TraceStep(
         phase, at, outcome, card.call_id, card.ordinal, card.tool.name, get_attempt(card), ms, code, more or None
     )
 
 
-def _trace_input(before: Card | None, card: Card, fact: Any) -> Step:
+def _trace_input(before: Card | None, card: Card, fact: Any) -> TraceStep:
     text = as_text(card.shown_input)
     hidden = len(diff(card.shown_input, redactor().value(card.shown_input)))
     repair = {"method": card.repair} if card.repair else None
@@ -114,7 +116,7 @@ def _trace_input(before: Card | None, card: Card, fact: Any) -> Step:
     )  # fmt: skip
 
 
-def _trace_failure(before: Card | None, card: Card, fact: Any) -> Step:
+def _trace_failure(before: Card | None, card: Card, fact: Any) -> TraceStep:
     code, phase = (card.error.code, card.error.phase) if card.error else ("", "")
     since = card.times.decided or card.times.available or card.times.started
     return _build_call_step(
@@ -128,18 +130,18 @@ def _trace_failure(before: Card | None, card: Card, fact: Any) -> Step:
     )
 
 
-def _trace_decision(before: Card | None, card: Card, fact: f.PolicyDecided) -> Step:
+def _trace_decision(before: Card | None, card: Card, fact: f.PolicyDecided) -> TraceStep:
     return _build_call_step(
         card, "gate", fact.at, fact.effect, since=card.times.available, code=fact.code, policy_version=fact.version,
         rule_ids=[fact.rule] if fact.rule else [], by={"kind": fact.by.kind}, in_sha=fact.args_sha256,
     )  # fmt: skip
 
 
-def _trace_request(before: Card | None, card: Card, fact: f.ApprovalRequested) -> Step:
+def _trace_request(before: Card | None, card: Card, fact: f.ApprovalRequested) -> TraceStep:
     return _build_call_step(card, "ask", fact.at, "waiting", since=card.times.available, approval=fact.id)
 
 
-def _trace_answer(before: Card | None, card: Card, fact: f.ApprovalAnswered) -> Step:
+def _trace_answer(before: Card | None, card: Card, fact: f.ApprovalAnswered) -> TraceStep:
     said = "approved" if fact.approved else "denied"
     waited = max(0, round((fact.at - card.times.requested) * 1000)) if card.times.requested else None
     by = {"kind": fact.by.kind}
@@ -155,27 +157,27 @@ def _trace_answer(before: Card | None, card: Card, fact: f.ApprovalAnswered) -> 
     )
 
 
-def _trace_claim(before: Card | None, card: Card, fact: f.ApprovalChanged) -> Step | None:
+def _trace_claim(before: Card | None, card: Card, fact: f.ApprovalChanged) -> TraceStep | None:
     """The yes was used, or went unused."""
     if fact.state not in ("claimed", "expired", "revoked"):
         return None  # what came of the tool is told by its result
     return _build_call_step(card, "claim", fact.at, fact.state, since=card.times.decided, approval=fact.id)
 
 
-def _trace_output(before: Card | None, card: Card, fact: f.OutputReady) -> Step:
+def _trace_output(before: Card | None, card: Card, fact: f.OutputReady) -> TraceStep:
     text = as_text(fact.output)
     since = card.times.decided or card.times.available
     return _build_call_step(card, "execute", fact.at, "ok", since=since, out_sha=hash_text(text), bytes=len(text))
 
 
-def _trace_denial(before: Card | None, card: Card, fact: f.OutputDenied) -> Step:
+def _trace_denial(before: Card | None, card: Card, fact: f.OutputDenied) -> TraceStep:
     code = card.decision.code if card.decision else error_codes.of_denial(fact.by.kind)
     return _build_call_step(
         card, "settled", fact.at, "denied", since=card.times.started, code=code, by={"kind": fact.by.kind}
     )
 
 
-def _trace_close(before: Card | None, card: Card, fact: f.CallClosed) -> Step | None:
+def _trace_close(before: Card | None, card: Card, fact: f.CallClosed) -> TraceStep | None:
     if not card.finished:
         return None
     return _build_call_step(
@@ -183,21 +185,21 @@ def _trace_close(before: Card | None, card: Card, fact: f.CallClosed) -> Step | 
     )
 
 
-def _trace_manual_outcome(before: Card | None, card: Card, fact: f.ManualOutcomeRecorded) -> Step | None:
+def _trace_manual_outcome(before: Card | None, card: Card, fact: f.ManualOutcomeRecorded) -> TraceStep | None:
     if before is card:
         return None
     return _build_call_step(card, "settled", fact.at, get_outcome(card), code="by_hand", by={"kind": fact.by.kind})
 
 
-def _trace_run_start(before: Card | None, card: Card | None, fact: f.RunStarted) -> Step:
-    return Step("run", fact.at, "started", more={"tools": len(fact.tools)} if fact.tools else None)
+def _trace_run_start(before: Card | None, card: Card | None, fact: f.RunStarted) -> TraceStep:
+    return TraceStep("run", fact.at, "started", more={"tools": len(fact.tools)} if fact.tools else None)
 
 
-def _trace_run_end(before: Card | None, card: Card | None, fact: f.RunEnded) -> Step:
-    return Step("run", fact.at, fact.outcome)
+def _trace_run_end(before: Card | None, card: Card | None, fact: f.RunEnded) -> TraceStep:
+    return TraceStep("run", fact.at, fact.outcome)
 
 
-def build_agent_step(board: RunState, fact: f.StepFinished) -> Step:
+def build_agent_step(board: RunState, fact: f.StepFinished) -> TraceStep:
     """Return a step's end, which lists its calls, how many came to a result, and which of them were invalid."""
     here = [card for card in board.cards.values() if card.step == board.context.step and not card.removed]
     invalid = [card.call_id for card in here if card.error and card.error.code in {"no_such_tool", "invalid_input"}]
@@ -205,7 +207,7 @@ def build_agent_step(board: RunState, fact: f.StepFinished) -> Step:
         "step": board.context.step, "calls": [card.call_id for card in here],
         "results": sum(card.finished and card.call_id not in invalid for card in here), "invalid": invalid,
     }  # fmt: skip
-    return Step("step", fact.at, "finished", more=more)
+    return TraceStep("step", fact.at, "finished", more=more)
 
 
 def hash_text(text: str) -> str:
@@ -213,7 +215,7 @@ def hash_text(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-_STEPS: dict[type, Callable[[Any, Any, Any], Step | None]] = {
+_STEPS: dict[type, Callable[[Any, Any, Any], TraceStep | None]] = {
     f.InputReady: _trace_input,
     f.InputRepaired: _trace_input,
     f.InputInvalid: _trace_failure,
@@ -231,6 +233,6 @@ _STEPS: dict[type, Callable[[Any, Any, Any], Step | None]] = {
 }
 
 
-def format_line(step: Step) -> str:
+def format_line(step: TraceStep) -> str:
     """Return the step as one line of JSON (exports)."""
     return json.dumps(step.fields, ensure_ascii=True)

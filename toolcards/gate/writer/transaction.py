@@ -60,7 +60,7 @@ class Transaction:
         self.runs_with_skips: set[int] = set()  # runs with frames of unknown kinds
         self.affects_every_run = False  # a kill switch or break-glass change affects all runs
         self.outbox = outbox_writer.Outbox()
-        self.trace_steps: list[tuple[str, call_trace.Step]] = []
+        self.trace_steps: list[tuple[str, call_trace.TraceStep]] = []
         self.permit_states: dict[str, str] = {}  # approval id of a rule's permit -> its new state
         self.audit_acts: list[Act] = []  # written to the audit trail at the end
 
@@ -190,7 +190,7 @@ class Transaction:
         if not call_trace.is_enabled():
             return
         if isinstance(fact, StepFinished):
-            step: call_trace.Step | None = call_trace.build_agent_step(memory.board, fact)
+            step: call_trace.TraceStep | None = call_trace.build_agent_step(memory.board, fact)
         else:
             step = call_trace.build_step(None, None, fact)
         if step is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from toolcards.gate.maintenance import rekey
+from toolcards import gate
 
 EVERY = 50  # batches between two lines of progress
 
@@ -23,14 +23,14 @@ class Command(BaseCommand):
         parser.add_argument(
             "--check", action="store_true", help="change nothing; exit with 1 if anything is left to do"
         )
-        parser.add_argument("--batch", type=int, default=rekey.BATCH, help="texts a transaction (%(default)s)")
+        parser.add_argument("--batch", type=int, default=gate.RESEAL_BATCH, help="texts a transaction (%(default)s)")
 
     def handle(self, *, check: bool, batch: int, **options: Any) -> None:
         """Do so, with a line now and then."""
         if not 1 <= batch <= 10_000:
             raise CommandError("A batch has 1 to 10000 texts.")
         self._batches: Counter[str] = Counter()
-        total = rekey.reseal(check=check, batch=batch, watch=self._progress)
+        total = gate.reseal(check=check, batch=batch, watch=self._progress)
         left = total["old"] + total["plain"]
         said = f"{total['old']} under older keys, {total['plain']} in the clear, {total['new']} under today's key"
         self.stdout.write(f"Looked at {sum(total.values())} texts: {said}.")
