@@ -13,7 +13,7 @@ from tests.client.gatekeeper import Gate
 from tests.client.test_bad_answers import tampering
 from tests.clients.hole import Hole
 from tests.serving import PATIENCE, until
-from toolcards.acp.questions import Questions
+from toolcards.acp.permission_requests import PermissionRequests
 from toolcards.acp.sessions import Sessions
 from toolcards.client import Toolcards, gate_client, question_wait
 from toolcards.client.common.canonical_json import digest
@@ -29,15 +29,15 @@ class Agent:
 
     def __init__(self, url: str, *, timeout: float = PATIENCE) -> None:
         cards = Toolcards(url, "key", timeout=timeout)
-        self.sessions = Sessions(cards, agent="agent", heard=lambda said: None)
+        self.sessions = Sessions(cards, agent="agent", on_vote=lambda said: None)
         self.answers: queue.Queue[tuple[Any, str]] = queue.Queue()
-        self.questions = Questions(
+        self.questions = PermissionRequests(
             cards, self.sessions, lambda question, said: self.answers.put((question.id, _option(said)))
         )
 
     def update(self, what: str, call: str, **told: Any) -> None:
         update = {"sessionUpdate": what, "toolCallId": call, **told}
-        self.sessions.agent_said({"method": "session/update", "params": {"sessionId": "r1", "update": update}})
+        self.sessions.copy_agent_message({"method": "session/update", "params": {"sessionId": "r1", "update": update}})
 
     def request(self, number: Any, call: str, **told: Any) -> dict[str, Any]:
         params = {"sessionId": "r1", "options": OPTIONS, "toolCall": {"toolCallId": call, **told}}
@@ -118,7 +118,7 @@ def test_without_a_server_nothing_is_allowed() -> None:
 
 @pytest.mark.slow
 def test_a_server_that_never_answers_allows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolcards.acp.questions.FLUSH", 0.3)
+    monkeypatch.setattr("toolcards.acp.permission_requests.FLUSH", 0.3)
     with Hole() as hole:
         agent = Agent(hole.url, timeout=0.3)
         agent.ask(1, "c1", title="bash")
@@ -219,10 +219,10 @@ def reply(option: str, outcome: str = "selected") -> dict[str, Any]:
 ])  # fmt: skip
 def test_only_an_answer_to_this_very_question_is_passed_on(agent: Agent, said: Any, taken: str | None) -> None:
     agent.update("tool_call", "c1", title="bash", rawInput={"command": "ls"})
-    agent.sessions.agent_said(agent.request(1, "c1"))
-    result = agent.sessions.voted("1", told(**said))
+    agent.sessions.copy_agent_message(agent.request(1, "c1"))
+    result = agent.sessions.check_vote("1", told(**said))
     assert (None if result is None else _option(result)) == taken
 
 
 def test_a_question_that_is_not_open_has_no_answer(agent: Agent) -> None:
-    assert agent.sessions.voted("1", told()) is None
+    assert agent.sessions.check_vote("1", told()) is None

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.acp.editor import Editor
 from tests.serving import PATIENCE
 from toolcards.acp.lines import sift
-from toolcards.acp.questions import chosen
+from toolcards.acp.permission_requests import select_option
 
 PARAMS: dict[str, Any] = {"sessionId": "s", "options": [], "toolCall": {"toolCallId": "c"}}
 ASK: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "session/request_permission", "params": PARAMS}
@@ -82,14 +82,14 @@ def test_a_permission_request_does_not_pass(value: Any) -> None:
     sifted = sift(line(value))
     assert b"request_permission" not in sifted.passes and b"\\u0070ermission" not in sifted.passes
     assert not [each for each in spoken(sifted.passes) if each.get("method") == ASK["method"]]
-    assert sifted.asks or sifted.refused
+    assert sifted.asks or sifted.held_back
 
 
 def test_what_can_be_asked_is_asked_and_the_rest_of_an_array_passes() -> None:
     assert sift(line([TALK, ASK, TALK])).asks == [ASK]
     assert json.loads(sift(line([TALK, ASK, TALK])).passes) == [TALK, TALK]
     assert [each["id"] for each in sift(line([ASK, ASK | {"id": 2}])).asks] == [1, 2]
-    assert sift(line(RAW[:-1] + f',"more":{DEEP}}}')).refused == [1]
+    assert sift(line(RAW[:-1] + f',"more":{DEEP}}}')).held_back == [1]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_what_can_be_asked_is_asked_and_the_rest_of_an_array_passes() -> None:
 )  # fmt: skip
 def test_whatever_else_an_agent_says_passes_as_it_came(value: Any) -> None:
     sifted = sift(line(value))
-    assert sifted.passes == line(value) and not sifted.asks and not sifted.refused
+    assert sifted.passes == line(value) and not sifted.asks and not sifted.held_back
 
 
 @pytest.mark.parametrize("end", ["\u2028", "\u2029", "\x85"])
@@ -128,7 +128,7 @@ def test_nothing_that_any_editor_could_take_for_a_request_passes(text: str) -> N
     "options", [[], [7], [{}], [{"kind": []}], [{"kind": "allow_once", "optionId": 7}], [None, "x"]]
 )
 def test_odd_options_are_no_yes(options: list[Any]) -> None:
-    assert chosen(options, True) == {"outcome": {"outcome": "cancelled"}}
+    assert select_option(options, True) == {"outcome": {"outcome": "cancelled"}}
 
 
 # ---------------------------------------------------------------- the real relay

@@ -1,8 +1,8 @@
 """`toolcards acp -- <agent command>`: a proxy between an editor and an agent that speak the Agent Client Protocol.
 
-The editor starts it in the agent's place. What both say passes through byte for byte; a copy goes to the server, and
-permission requests are answered by the gate (`--gate`, the default) or by whoever answers first, the editor or a
-person at the dashboard (`--mirror`). Standard library and our client only: it starts at once and needs no database.
+The editor starts it instead of the agent. Messages pass through byte for byte and are copied to the server. Permission
+requests are answered by the gate (`--gate`, the default), or by the first answer of the editor and the dashboard
+(`--mirror`). It uses only the standard library and our client: it starts at once and needs no database.
 """
 
 from toolcards.acp.command import main

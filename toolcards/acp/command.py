@@ -25,16 +25,18 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--key", default="", help="an agent key; better in the environment")
     parser.add_argument("--agent", default="", help="the agent's name on the dashboard")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- agent command")
-    asked = parser.parse_args(argv)
-    command = asked.command[1:] if asked.command[:1] == ["--"] else asked.command
+    options = parser.parse_args(argv)
+    command = options.command[1:] if options.command[:1] == ["--"] else options.command
     if not command:
         parser.error("name the agent's command after --")
     if shutil.which(command[0]) is None:
         parser.error(f"there is no program {command[0]!r}")
     try:
-        cards = Toolcards(asked.url, asked.key)
+        cards = Toolcards(options.url, options.key)
     except ValueError as error:
         parser.error(str(error))
-    name = asked.agent or os.path.basename(command[0])  # noqa: PTH119 - a command, no file of ours
+    name = options.agent or os.path.basename(command[0])  # noqa: PTH119 - a command, no file of ours
     env = {key: value for key, value in os.environ.items() if key != "TOOLCARDS_AGENT_KEY"}
-    return Proxy(cards, command, gate=not asked.mirror, agent=name, env=env).run(sys.stdin.fileno(), sys.stdout.buffer)
+    return Proxy(cards, command, gate=not options.mirror, agent=name, env=env).run(
+        sys.stdin.fileno(), sys.stdout.buffer
+    )

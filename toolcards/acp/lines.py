@@ -1,8 +1,8 @@
-"""Lines of the wire, read so that no permission request of the agent passes for something else.
+"""Parses lines of the wire so that no permission request of the agent can pass unnoticed.
 
-One message a line is what the Agent Client Protocol sends, and all that this relay has to understand. An editor may
-understand more: arrays of messages as JSON-RPC has them, deeper nesting, the first of two members of one name, other
-ends of a line. So whatever could be a permission request and is not plainly none is held back.
+The Agent Client Protocol sends one message per line. An editor may accept more: JSON-RPC batches, nested arrays, the
+first of two members with the same name, other line endings. So anything that could be a permission request, and is not
+clearly something else, is held back.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-Said = dict[str, Any]
+Message = dict[str, Any]
 ASKS = "session/request_permission"
 _WORD = b"permission"
-_ENDS = re.compile("[\r\x85\u2028\u2029]")  # where editors may end a line, beside the line feed
+_ENDS = re.compile("[\r\x85\u2028\u2029]")  # line ends for some editors, besides the line feed
 _ID = re.compile(rb'"id"\s*:\s*("[^"\\]{0,200}"|-?[0-9]{1,18})')
 
 
 @dataclass(frozen=True, slots=True)
 class Sifted:
-    """A line of the agent: its permission requests, what of it may pass, and ids whose messages were held back."""
+    """A line of the agent: its permission requests, the bytes that may pass, and the ids held back."""
 
-    asks: list[Said] = field(default_factory=list)
+    asks: list[Message] = field(default_factory=list)
     passes: bytes = b""
-    message: Said | None = None
-    refused: list[Any] = field(default_factory=list)
+    message: Message | None = None
+    held_back: list[Any] = field(default_factory=list)
 
 
-def read(line: bytes) -> Said | None:
-    """Return the message of a line, None where it is none."""
+def parse_message(line: bytes) -> Message | None:
+    """Return the message of a line, None if it is not one."""
     try:
         msg = json.loads(line)
     except (ValueError, RecursionError):
@@ -41,62 +41,62 @@ def read(line: bytes) -> Said | None:
 def sift(line: bytes) -> Sifted:
     """Take the permission requests out of a line."""
     try:
-        twice: list[str] = []
-        value = json.loads(line.decode("utf-8"), object_pairs_hook=lambda pairs: _object(pairs, twice))
-        inner = _members(value)
+        duplicates: list[str] = []
+        value = json.loads(line.decode("utf-8"), object_pairs_hook=lambda pairs: _build_object(pairs, duplicates))
+        inner = _list_messages(value)
     except (ValueError, RecursionError):
-        return Sifted(refused=[_id(line)]) if _could_ask(line) else Sifted(passes=line)
-    if twice and _could_ask(line):
-        return Sifted(refused=[value.get("id") if isinstance(value, dict) else _id(line)])
+        return Sifted(held_back=[_find_id(line)]) if _could_ask(line) else Sifted(passes=line)
+    if duplicates and _could_ask(line):
+        return Sifted(held_back=[value.get("id") if isinstance(value, dict) else _find_id(line)])
     asks = [each for each in inner if each.get("method") == ASKS]
     unanswerable = [each for each in asks if "id" not in each]
-    if unanswerable or (asks and not isinstance(value, dict) and not _flat(value)):
-        return Sifted(refused=[each.get("id") for each in asks])
+    if unanswerable or (asks and not isinstance(value, dict) and not _is_flat(value)):
+        return Sifted(held_back=[each.get("id") for each in asks])
     if not asks:
         message = value if isinstance(value, dict) else None
-        return Sifted(passes=_in_one_line(line, value), message=message)
-    rest = [each for each in value if each not in asks] if isinstance(value, list) else []
-    return Sifted(asks, _spelled(rest) if rest else b"")
+        return Sifted(passes=_escape_line_ends(line, value), message=message)
+    others = [each for each in value if each not in asks] if isinstance(value, list) else []
+    return Sifted(asks, _format_line(others) if others else b"")
 
 
-def _object(pairs: list[tuple[str, Any]], twice: list[str]) -> Said:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        twice.append("")
-    return made
+def _build_object(pairs: list[tuple[str, Any]], duplicates: list[str]) -> Message:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        duplicates.append("")
+    return members
 
 
-def _members(value: Any) -> list[Said]:
-    """The messages of a line: itself, or all that an array of arrays holds."""
-    found, rest = [], [value]
-    while rest:
-        each = rest.pop()
+def _list_messages(value: Any) -> list[Message]:
+    """Return the messages of a line: the object itself, or all objects in nested arrays."""
+    messages, stack = [], [value]
+    while stack:
+        each = stack.pop()
         if isinstance(each, dict):
-            found.append(each)
+            messages.append(each)
         elif isinstance(each, list):
-            rest += reversed(each)
-    return found
+            stack += reversed(each)
+    return messages
 
 
-def _flat(value: Any) -> bool:
+def _is_flat(value: Any) -> bool:
     return all(isinstance(each, dict) for each in value)
 
 
 def _could_ask(line: bytes) -> bool:
-    """Whether a line that we cannot read may be a permission request: by its word, an escape, or another encoding."""
+    """Return whether an unreadable line may be a permission request: its word, an escape, another encoding."""
     return _WORD in line.lower() or b"\\u" in line or b"\0" in line
 
 
-def _in_one_line(line: bytes, value: Any) -> bytes:
-    """The line as it came; written anew where something in it may be read as the end of a line."""
+def _escape_line_ends(line: bytes, value: Any) -> bytes:
+    """Return the line unchanged, or reformatted if an editor may see a line end inside it."""
     text = line.decode("utf-8").removesuffix("\n").removesuffix("\r")
-    return _spelled(value) if _ENDS.search(text) and _could_ask(line) else line
+    return _format_line(value) if _ENDS.search(text) and _could_ask(line) else line
 
 
-def _spelled(value: Any) -> bytes:
+def _format_line(value: Any) -> bytes:
     return json.dumps(value).encode() + b"\n"
 
 
-def _id(line: bytes) -> Any:
-    found = _ID.search(line)
-    return json.loads(found.group(1).decode("utf-8", "replace")) if found else None
+def _find_id(line: bytes) -> Any:
+    match = _ID.search(line)
+    return json.loads(match.group(1).decode("utf-8", "replace")) if match else None

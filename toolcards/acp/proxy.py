@@ -1,4 +1,4 @@
-"""The relay: two threads that pass lines on, each line whole, as it came, and in its order."""
+"""The relay: two threads that pass complete lines on, unchanged and in order."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
-from toolcards.acp.lines import read, sift
-from toolcards.acp.questions import Question, Questions
+from toolcards.acp.lines import parse_message, sift
+from toolcards.acp.permission_requests import PermissionRequest, PermissionRequests
 from toolcards.acp.sessions import Sessions
 from toolcards.client import Toolcards
 
-Said = dict[str, Any]
-REFUSED = "Toolcards held back a message that may be a permission request, and that it cannot read."
-PARTING = 10.0  # seconds that an agent has to end once its editor is gone
+Message = dict[str, Any]
+HELD_BACK = "Toolcards held back a message that it cannot read and that may be a permission request."
+EXIT_PATIENCE = 10.0  # seconds for the agent to exit after its editor has gone
 
 
 class Proxy:
@@ -29,10 +29,10 @@ class Proxy:
         self, cards: Toolcards, command: Sequence[str], *, gate: bool, agent: str, env: Mapping[str, str]
     ) -> None:
         self._command, self._gate, self._env = list(command), gate, dict(env)
-        self._sessions = Sessions(cards, agent=agent, heard=self._voted)
-        self._questions = Questions(cards, self._sessions, self._reply)
+        self._sessions = Sessions(cards, agent=agent, on_vote=self._apply_vote)
+        self._requests = PermissionRequests(cards, self._sessions, self._reply)
         self._to_agent, self._to_editor, self._first = threading.Lock(), threading.Lock(), threading.Lock()
-        self._answered: set[str] = set()  # requests that a person at the dashboard answered before the editor
+        self._answered_ids: set[str] = set()  # requests answered at the dashboard before the editor
 
     def run(self, editor_in: int, editor_out: BinaryIO) -> int:
         """Relay until the agent ends; return its exit code. `editor_in` is a file descriptor."""
@@ -45,39 +45,39 @@ class Proxy:
         try:
             self._from_agent()
         finally:
-            self._questions.withdraw_all()
+            self._requests.withdraw_all()
             self._sessions.close()
         return self._agent.wait()
 
     def _pass_signals(self) -> None:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-                signal.signal(number, lambda got, frame: self._agent.send_signal(got))
+                signal.signal(number, lambda received, frame: self._agent.send_signal(received))
 
     # ------------------------------------------------------------ editor to agent
 
     def _from_editor(self, source: int) -> None:
-        for line in _lines(source):
-            msg = read(line)
-            if msg is not None and self._swallows(msg):
+        for line in _read_lines(source):
+            msg = parse_message(line)
+            if msg is not None and self._is_late_answer(msg):
                 continue
             if msg is not None:
-                self._copied(self._sessions.editor_said, msg)
+                self._copy(self._sessions.copy_editor_message, msg)
             self._write_agent(line)
-            if msg is not None and msg.get("method") == "session/cancel":  # the agent hears of the cancel first
-                self._questions.cancel(_session(msg))
+            if msg is not None and msg.get("method") == "session/cancel":  # after the agent got the cancel
+                self._requests.cancel(_get_session(msg))
         with contextlib.suppress(OSError):
             self._agent_in.close()
-        threading.Timer(PARTING, self._agent.terminate).start()
+        threading.Timer(EXIT_PATIENCE, self._agent.terminate).start()
 
-    def _swallows(self, msg: Said) -> bool:
-        """An editor's answer to a question that somebody at the dashboard has answered."""
+    def _is_late_answer(self, msg: Message) -> bool:
+        """Return whether this is the editor's answer to a request already answered at the dashboard."""
         if "method" in msg or "id" not in msg:
             return False
-        name = _name(msg["id"])
+        name = _format_id(msg["id"])
         with self._first:
-            if not self._sessions.answered(name, msg) and name in self._answered:
-                self._answered.discard(name)
+            if not self._sessions.take_request(name, msg) and name in self._answered_ids:
+                self._answered_ids.discard(name)
                 return True
         return False
 
@@ -96,29 +96,29 @@ class Proxy:
         assert self._agent.stdout is not None
         for line in iter(self._agent.stdout.readline, b""):
             if self._gate:
-                line, msg = self._sifted(line)
+                line, msg = self._hold_requests(line)
             else:
-                msg = read(line)
+                msg = parse_message(line)
             if msg is not None:
-                self._copied(self._sessions.agent_said, msg)
+                self._copy(self._sessions.copy_agent_message, msg)
             if line:
                 self._write_editor(line)
 
-    def _sifted(self, line: bytes) -> tuple[bytes, Said | None]:
-        """Ask the gate about the permission requests of a line; return what of it may pass, and its message."""
+    def _hold_requests(self, line: bytes) -> tuple[bytes, Message | None]:
+        """Submit the permission requests of a line; return the bytes that may pass and its message."""
         sifted = sift(line)
         for msg in sifted.asks:
-            self._questions.ask(msg)
-        for number in sifted.refused:
-            error = {"code": -32600, "message": REFUSED}
+            self._requests.ask(msg)
+        for number in sifted.held_back:
+            error = {"code": -32600, "message": HELD_BACK}
             self._write_agent(json.dumps({"jsonrpc": "2.0", "id": number, "error": error}).encode() + b"\n")
-            print(f"toolcards: {REFUSED}", file=sys.stderr, flush=True)  # noqa: T201 - the editor shows this as a log
+            print(f"toolcards: {HELD_BACK}", file=sys.stderr, flush=True)  # noqa: T201 - the editor shows this as a log
         return sifted.passes, sifted.message
 
-    def _copied(self, copy: Callable[[Said], None], msg: Said) -> None:
-        """Whatever cannot be copied to the server passes all the same."""
+    def _copy(self, copy_message: Callable[[Message], None], msg: Message) -> None:
+        """Copy a message to the server; failures do not stop the relay."""
         try:
-            copy(msg)
+            copy_message(msg)
         except Exception as error:
             print(f"toolcards: not copied: {error!r}", file=sys.stderr, flush=True)  # noqa: T201 - as above
 
@@ -127,45 +127,45 @@ class Proxy:
             self._out.write(line)
             self._out.flush()
 
-    # ------------------------------------------------------------ answers of ours
+    # ------------------------------------------------------------ our answers
 
-    def _reply(self, question: Question, result: Said) -> None:
-        """Answer a permission request in the editor's place."""
-        self._write_agent(json.dumps({"jsonrpc": "2.0", "id": question.id, "result": result}).encode() + b"\n")
-        told = result.get("_meta", {}).get("toolcards", {}).get("reason", "")
-        if told:
-            print(f"toolcards: {told}", file=sys.stderr, flush=True)  # noqa: T201 - the editor shows this as a log
+    def _reply(self, request: PermissionRequest, result: Message) -> None:
+        """Answer a permission request instead of the editor."""
+        self._write_agent(json.dumps({"jsonrpc": "2.0", "id": request.id, "result": result}).encode() + b"\n")
+        reason = result.get("_meta", {}).get("toolcards", {}).get("reason", "")
+        if reason:
+            print(f"toolcards: {reason}", file=sys.stderr, flush=True)  # noqa: T201 - the editor shows this as a log
 
-    def _voted(self, said: Said) -> None:
-        """A person at the dashboard answered a question that the editor was asked too: the first answer counts."""
-        reply = said.get("reply")
+    def _apply_vote(self, message: Message) -> None:
+        """Apply a dashboard answer to a request that the editor also has; the first answer counts."""
+        reply = message.get("reply")
         if not isinstance(reply, dict) or "id" not in reply:
             return
-        name = _name(reply["id"])
+        name = _format_id(reply["id"])
         with self._first:
-            result = self._sessions.voted(name, said)
-            if result is None or not self._sessions.answered(name):
+            result = self._sessions.check_vote(name, message)
+            if result is None or not self._sessions.take_request(name):
                 return
-            self._answered.add(name)
+            self._answered_ids.add(name)
         answer = {"jsonrpc": "2.0", "id": reply["id"], "result": result}
         self._write_agent(json.dumps(answer).encode() + b"\n")
 
 
-def _lines(source: int) -> Iterator[bytes]:
-    """The lines of a file descriptor. Not of a file: a thread that waits in one may not be left behind."""
-    rest = b""
+def _read_lines(source: int) -> Iterator[bytes]:
+    """Yield the lines of a file descriptor (a thread blocked in a file object could not be left at exit)."""
+    partial = b""
     while chunk := os.read(source, 1 << 16):
-        *lines, rest = (rest + chunk).split(b"\n")
+        *lines, partial = (partial + chunk).split(b"\n")
         for line in lines:
             yield line + b"\n"
-    if rest:
-        yield rest
+    if partial:
+        yield partial
 
 
-def _session(msg: Said) -> str:
-    told = msg.get("params")
-    return str(told.get("sessionId", "")) if isinstance(told, dict) else ""
+def _get_session(msg: Message) -> str:
+    params = msg.get("params")
+    return str(params.get("sessionId", "")) if isinstance(params, dict) else ""
 
 
-def _name(number: Any) -> str:
+def _format_id(number: Any) -> str:
     return json.dumps(number)
