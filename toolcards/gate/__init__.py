@@ -26,7 +26,7 @@ from typing import Any
 
 from toolcards.core.calls.card import Card
 from toolcards.gate import emergency
-from toolcards.gate.agents import call_status, idempotency, results, run_commands
+from toolcards.gate.agents import idempotency, results, run_commands
 from toolcards.gate.agents.idempotency import HeldKey
 from toolcards.gate.agents.ingest import Stream
 from toolcards.gate.agents.keyed_stream import KeyedStream
@@ -238,7 +238,7 @@ async def afind_decision(source: Source, run: str, tool: str, tool_input: Any) -
 
     None if there is no such call, or it was neither asked about nor refused.
     """
-    answer: dict[str, Any] | None = await group_commit.submit(call_status.FindDecision(source, run, tool, tool_input))
+    answer: dict[str, Any] | None = await group_commit.submit(run_commands.FindDecision(source, run, tool, tool_input))
     return answer
 
 

@@ -1,8 +1,8 @@
-"""Idempotency keys: a request's body is applied once, however often it breaks off and comes again.
+"""Idempotency keys: a request's body is applied once, however often the request is interrupted and repeated.
 
-The request that reads a body holds its key under a lease that ends with its process. Each commit of the body's frames
-moves the receipt on in the same transaction, and only while the request still holds the key: a process that was paused
-while another one took over writes no more.
+The request that reads a body holds its key under a lease. Each commit of the body's frames advances the receipt in the
+same transaction, and only while the request still holds the key: a paused process whose key another one has taken over
+can no longer write.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import Receipt, ReceiptPart, Source
 
-LEASE = 6.0  # seconds after which a key is free again whose holder gave no sign
-_END_MARK = b"\xff" * 8  # in place of a frame's length: no frame is that long
+LEASE = 6.0  # seconds without a sign of its holder after which a key is free
+_END_MARK = b"\xff" * 8  # instead of a frame's length; no frame is that long
 
 
 class KeyTakenOver(RequestRefused):
-    """Another request with the same key goes on with the body."""
+    """Another request with the same key continues the body."""
 
     status, code = 409, "in_progress"
 
@@ -38,20 +38,20 @@ class KeyTakenOver(RequestRefused):
 
 
 class HeldKey:
-    """An idempotency key that one request holds: how far its body was applied before, and the digest of its frames."""
+    """An idempotency key held by a request: how much of its body is applied, and the digest of its frames."""
 
     def __init__(self, row: Receipt, token: str, parts: list[dict[str, Any]]) -> None:
         self.pk, self.token = row.pk, token
-        self.run = row.run  # the run's name, as far as it is known
+        self.run = row.run  # the run's name, "" if unknown
         self.since = row.created_at.timestamp()
         self.frames, self.facts_left, self.digest = row.frames, row.facts_left, row.digest
         self.parts = parts
-        self.marks: deque[str] = deque()  # the digest up to each frame that was read and is not counted yet
+        self.marks: deque[str] = deque()  # the digest after each frame that was read but not counted
         self._hash = hashlib.sha256()
 
     @property
     def untouched(self) -> bool:
-        """Whether no earlier request has applied a frame."""
+        """Return whether no earlier request has applied a frame."""
         return not self.frames and self.facts_left is None
 
     def mark(self, text: str) -> None:
@@ -67,35 +67,35 @@ class HeldKey:
         self.marks.append(self._hash.hexdigest())
 
     def count(self, tx: Transaction, part: dict[str, Any], **progress: Any) -> None:
-        """Move the receipt on with the frames of this transaction; raises TakenOver."""
-        self._move(held_until=tx.now + LEASE, **progress)
+        """Advance the receipt with the frames of this transaction; raises KeyTakenOver."""
+        self._update(held_until=tx.now + LEASE, **progress)
         if part:
             ReceiptPart.objects.create(receipt_id=self.pk, body=json.dumps(part))
 
     def renew(self, tx: Transaction) -> None:
-        """Keep the key for another lease; raises TakenOver."""
-        self._move(held_until=tx.now + LEASE)
+        """Keep the key for another lease; raises KeyTakenOver."""
+        self._update(held_until=tx.now + LEASE)
 
     def answer(self, text: str) -> None:
-        """Write the answer down and let go of the key; raises TakenOver."""
-        self._move(answer=text, holder="", held_until=0)
+        """Store the answer and release the key; raises KeyTakenOver."""
+        self._update(answer=text, holder="", held_until=0)
         ReceiptPart.objects.filter(receipt=self.pk).delete()
 
     def release(self, *, forget: bool) -> None:
-        """Let go of the key if it is still ours; `forget` deletes it, so that any body may come under it."""
+        """Release the key if this request still holds it; `forget` deletes it, so that it accepts any body."""
         rows = Receipt.objects.filter(pk=self.pk, holder=self.token)
         if forget:
             rows.delete()
         else:
             rows.update(holder="", held_until=0)
 
-    def _move(self, **columns: Any) -> None:
+    def _update(self, **columns: Any) -> None:
         if not Receipt.objects.filter(pk=self.pk, holder=self.token).update(**columns):
             raise KeyTakenOver
 
 
 class ReserveKey(Command):
-    """The answer is a HeldKey, the text that was answered before, or None while another request holds the key."""
+    """Reserve a key. The answer is a HeldKey, the stored answer, or None while another request holds the key."""
 
     def __init__(self, source: Source, key: str, request: dict[str, str]) -> None:
         super().__init__()
@@ -105,36 +105,38 @@ class ReserveKey(Command):
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
         self.answer = None
-        seen = Receipt.objects.filter(source=self.source, key=self.key).first()
-        if seen is not None and not self._free(seen, tx.now):  # a look only: others wait here, twenty times a second
+        receipt = Receipt.objects.filter(source=self.source, key=self.key).first()
+        if receipt is not None and not self._is_free(
+            receipt, tx.now
+        ):  # read only: waiting requests come here twenty times a second
             return
-        row, made = Receipt.objects.select_for_update().get_or_create(
+        row, is_new = Receipt.objects.select_for_update().get_or_create(
             source=self.source, key=self.key, defaults={"request": self.request}
         )
-        if not made and not self._free(row, tx.now):
+        if not is_new and not self._is_free(row, tx.now):
             return
         if type(row.answer) is Closed:
-            raise Undecryptable("What this request was answered cannot be opened: the key that sealed it is not here.")
-        self.answer = row.answer or self._held(row, tx.now)
+            raise Undecryptable("The stored answer cannot be decrypted: its encryption key is missing.")
+        self.answer = row.answer or self._hold(row, tx.now)
 
-    def _free(self, row: Receipt, now: float) -> bool:
-        """Return whether the key has an answer, or no live holder; raises KeyReuse for another request."""
+    def _is_free(self, row: Receipt, now: float) -> bool:
+        """Return whether the key has an answer or no live holder; raises KeyReuse for a different request."""
         if row.request and row.request != self.request:
             raise KeyReuse("This Idempotency-Key was used with another run, protocol, mode, agent or kind of answers.")
-        # A lease that ends later than any could was written before the clock was set back: its holder gave no sign.
+        # A lease that ends too far in the future was written before the clock was set back, and does not count.
         return bool(row.answer) or not row.holder or not 0 < row.held_until - now <= LEASE
 
-    def _held(self, row: Receipt, now: float) -> HeldKey:
+    def _hold(self, row: Receipt, now: float) -> HeldKey:
         row.holder, row.held_until, row.request = secrets.token_hex(16), now + LEASE, self.request
         row.save(update_fields=["holder", "held_until", "request"])
         bodies = list(ReceiptPart.objects.filter(receipt=row).order_by("pk").values_list("body", flat=True))
         if any(type(body) is Closed for body in bodies):
-            raise Undecryptable("What is known of this body cannot be opened: the key that sealed it is not here.")
+            raise Undecryptable("The stored parts of this body cannot be decrypted: their encryption key is missing.")
         return HeldKey(row, row.holder, [json.loads(body) for body in bodies])
 
 
 class UpdateKey(Command):
-    """Something done to a held key: `change` is one of its methods, given the transaction."""
+    """Change a held key: `change` is one of its methods, called with the transaction."""
 
     def __init__(self, change: Callable[[Transaction], None]) -> None:
         super().__init__()
@@ -146,7 +148,7 @@ class UpdateKey(Command):
 
 
 class DeleteReceipts(Command):
-    """Delete what was answered before that time, oldest first, at most so many. The answer is how many."""
+    """Delete at most `most` receipts from before that time, oldest first. The answer is their number."""
 
     def __init__(self, before: datetime, most: int) -> None:
         super().__init__()
@@ -154,17 +156,20 @@ class DeleteReceipts(Command):
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
-        # In the order of their numbers, which is nearly that of their times: there is no index to keep for this.
+        # By primary key, which nearly follows the time and needs no additional index.
         oldest = Receipt.objects.order_by("pk").values_list("pk", "created_at")[: self.most]
-        due = [pk for pk, at in oldest if at < self.before]
-        self.answer = len(due)
-        if due:
-            Receipt.objects.filter(pk__in=due).delete()
-            tx.audit_acts.append(Act("retention", "timeout", detail={"deleted": {"receipts": len(due)}}, at=tx.now))
+        expired = [pk for pk, created_at in oldest if created_at < self.before]
+        self.answer = len(expired)
+        if expired:
+            Receipt.objects.filter(pk__in=expired).delete()
+            tx.audit_acts.append(Act("retention", "timeout", detail={"deleted": {"receipts": len(expired)}}, at=tx.now))
 
 
 def find_cutoff(moment: datetime) -> datetime | None:
-    """Return until when receipts are forgotten, in whole hours so that the trail tells it once an hour; None: never."""
-    kept = [days for days in (settings.TOOLCARDS.receipt_days, settings.TOOLCARDS.retention_days) if days]
-    before = moment - timedelta(days=min(kept)) if kept else None
+    """Return the time before which receipts are deleted, None for never.
+
+    It is a whole hour, so that the audit trail gets one entry an hour.
+    """
+    limits = [days for days in (settings.TOOLCARDS.receipt_days, settings.TOOLCARDS.retention_days) if days]
+    before = moment - timedelta(days=min(limits)) if limits else None
     return before.replace(minute=0, second=0, microsecond=0) if before else None

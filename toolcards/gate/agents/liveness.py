@@ -1,7 +1,7 @@
-"""Run liveness: leases, agents that are lost or come back, and the permits that the end of a run voids.
+"""Run liveness: leases, lost and returning agents, and the permits that the end of a run voids.
 
-A run has a lease, `alive_until` in working time (toolcards/clocks.py), which every sign of its agent renews. Without a
-sign until then the run is lost. Pauses of our own use up no lease.
+A run has a lease, `alive_until` in working time (toolcards/clocks.py), which every sign of its agent renews. When it
+ends, the run counts as lost. Pauses of the server do not use up leases.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from toolcards.models import Approval
 
 LOST_REASON = "The agent is away: nothing was heard from it."
 KEPT_HINT = " What people are asked, or approve, is kept for it until its time limit."
-BEAT_LEASE = 60.0  # seconds without a heartbeat after which a run that has beaten once counts as lost
-REQUEST_LEASE = 3_600.0  # seconds without a request after which a run counts as lost whose agent sends requests
-POLL_LEASE = 180.0  # seconds without a poll after which an agent with nothing but open questions is away
+BEAT_LEASE = 60.0  # seconds without a heartbeat after which a run with heartbeats counts as lost
+REQUEST_LEASE = 3_600.0  # seconds without a request after which a run of HTTP requests counts as lost
+POLL_LEASE = 180.0  # seconds without a poll after which an agent with only open approvals is away
 
 
 class LoseRun(Command):
-    """End a run whose agent did not come back in its grace time.
+    """End a run whose agent did not return within its lease.
 
-    Questions and approvals keep their time limits, unless the agent sent heartbeats: without them it is gone for good.
+    Approvals keep their time limits, unless the agent sends heartbeats: then it is gone for good.
     """
 
     def __init__(self, run: int) -> None:
@@ -40,13 +40,13 @@ class LoseRun(Command):
         if until is None or until > tx.working or memory.status not in ("running", "waiting"):
             return
         memory.row.alive_until, memory.touched = None, True
-        if memory.board.context.away:  # lost before; what was kept is still asked
+        if memory.board.context.away:  # lost before; its approvals are still open
             return
-        away = not memory.row.beats
-        kept = [card for card in memory.board.list_open_cards() if away and card.outlives_agent]
-        memory.row.reason = LOST_REASON + KEPT_HINT * bool(kept)
-        tx.record(memory, f.RunEnded(outcome="truncated", reason=LOST_REASON, away=away, at=tx.now))
-        for card in kept:
+        is_away = not memory.row.beats
+        kept_cards = [card for card in memory.board.list_open_cards() if is_away and card.outlives_agent]
+        memory.row.reason = LOST_REASON + KEPT_HINT * bool(kept_cards)
+        tx.record(memory, f.RunEnded(outcome="truncated", reason=LOST_REASON, away=is_away, at=tx.now))
+        for card in kept_cards:
             tx.record(
                 memory, f.AgentPresenceChanged(card.call_id, away=True, at=tx.now), memory.board.cards[card.ordinal]
             )
@@ -54,7 +54,7 @@ class LoseRun(Command):
 
 
 def resume_run(tx: Transaction, memory: RunMemory) -> None:
-    """Go on with a run whose agent was away."""
+    """Resume a run whose agent was away."""
     if not memory.board.context.away:
         return
     memory.row.reason = ""
@@ -65,38 +65,38 @@ def resume_run(tx: Transaction, memory: RunMemory) -> None:
 
 
 def note_request(tx: Transaction, memory: RunMemory, lease: float = REQUEST_LEASE) -> None:
-    """Note a request of the run's agent: it is there for now, and its run goes on."""
+    """Renew the lease because of a request of the run's agent, and resume the run if it was lost."""
     resume_run(tx, memory)
     lease = BEAT_LEASE if memory.row.beats else lease
     memory.row.alive_until, memory.touched = max(memory.row.alive_until or 0.0, tx.working + lease), True
 
 
 def renew_lease(tx: Transaction, memory: RunMemory, lease: float) -> None:
-    """Renew the lease of a run for a connection that sends its frames; math.inf for a whole stream that has ended.
+    """Renew the lease for a connection that sends frames; `lease` is math.inf for a stream that has ended.
 
-    What the agent asked over HTTP outlasts the connection: it may be polling, or running what it was allowed.
+    Calls asked over HTTP outlast the connection: the agent may be polling or running an allowed call.
     """
-    polled, runs = _find_http_calls(memory)
+    has_calls, may_run = _find_http_calls(memory)
     if lease == math.inf and not memory.board.context.ended:
-        lease = REQUEST_LEASE if polled else settings.TOOLCARDS.grace
-    elif polled and not memory.row.beats:
-        lease = max(lease, REQUEST_LEASE if runs else POLL_LEASE)
+        lease = REQUEST_LEASE if has_calls else settings.TOOLCARDS.grace
+    elif has_calls and not memory.row.beats:
+        lease = max(lease, REQUEST_LEASE if may_run else POLL_LEASE)
     memory.row.alive_until, memory.touched = tx.working + lease, True
 
 
 def _find_http_calls(memory: RunMemory) -> tuple[bool, bool]:
-    """Return whether calls that were asked for over HTTP are open, and whether any may run already."""
+    """Return whether calls asked over HTTP are open, and whether any of them may already run."""
     rows = Approval.objects.filter(run_id=memory.row.pk, channel="http", opener="gate")
     states = set(rows.filter(state__in=("pending", "approved", "claimed")).values_list("state", "asked"))
     return bool(states), any(state == "claimed" or not asked for state, asked in states)
 
 
 def void_permits(tx: Transaction, memory: RunMemory) -> None:
-    """Void what rules allowed and nobody claimed, since the run is over; what runs has an unknown end."""
+    """Void the unused permits of rules when the run ends; claimed ones get an unknown outcome."""
     for card in list(memory.board.cards.values()):
         if card.permit is not None and card.permit.state in _VOID_STATES:
-            moved = f.PermitChanged(card.call_id, _VOID_STATES[card.permit.state], card.permit.id, tx.now)
-            tx.record(memory, moved, card)
+            change = f.PermitChanged(card.call_id, _VOID_STATES[card.permit.state], card.permit.id, tx.now)
+            tx.record(memory, change, card)
 
 
 _VOID_STATES = {"issued": "void", "claimed": "unknown"}

@@ -1,10 +1,13 @@
-"""Agent HTTP commands: look, withdraw, heartbeat, end."""
+"""Agent HTTP commands: fetch or find a decision, withdraw an approval, heartbeat, end a run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
+from toolcards.client.common.json_text import same
 from toolcards.core.calls import facts as f
+from toolcards.core.calls.card import ToolCallState
 from toolcards.gate.agents.liveness import BEAT_LEASE, POLL_LEASE, REQUEST_LEASE, note_request, resume_run, void_permits
 from toolcards.gate.approvals.expiry import expire_if_overdue
 from toolcards.gate.approvals.permits import build_decision_with_permit
@@ -15,9 +18,11 @@ from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.gate.writer.transaction import Transaction, fit_text
 from toolcards.models import Approval, Run, Source
 
+_DECIDED_STATES = (ToolCallState.APPROVAL_REQUESTED, ToolCallState.APPROVAL_RESPONDED, ToolCallState.OUTPUT_DENIED)
+
 
 class FetchDecision(RunCommand):
-    """What an agent that asked is told when it looks again: an agent that looks is alive."""
+    """Fetch the current decision about an approval. A polling agent is alive."""
 
     def __init__(self, source: Source, approval: str) -> None:
         super().__init__(source, "")
@@ -34,21 +39,44 @@ class FetchDecision(RunCommand):
         if not expire_if_overdue(tx, memory, row) and row.state in ("pending", "approved"):
             note_request(tx, memory, POLL_LEASE if row.state == "pending" else REQUEST_LEASE)
         card = memory.board.cards[row.call.ordinal]
-        said = build_decision_with_permit(memory, card)
-        if card.approval is None or card.approval.id != row.id:  # policy asks more strictly than this question did
-            stands = {"id": row.id, "state": row.state, "need": 1, "have": 0, "decide_by": format_time(row.expires_at)}
-            said |= {"decision": "deny", "permit": None, "approval": stands, "args_sha256": row.args_sha256}
-            said["reason"] = {"code": "superseded", "text": "A newer question replaced this one.", "suggest": ""}
-        elif row.state == "approved" and said["permit"] is None and row.channel == "http" and not row.claimed_at:
-            held = {**said["approval"], "state": "pending", "have": 0}  # may still be taken back: not told yet
-            said |= {"decision": "ask", "approval": held}
+        decision = build_decision_with_permit(memory, card)
+        if card.approval is None or card.approval.id != row.id:  # superseded by an approval that policy opened later
+            approval = {
+                "id": row.id,
+                "state": row.state,
+                "need": 1,
+                "have": 0,
+                "decide_by": format_time(row.expires_at),
+            }
+            decision |= {"decision": "deny", "permit": None, "approval": approval, "args_sha256": row.args_sha256}
+            decision["reason"] = {"code": "superseded", "text": "A newer question replaced this one.", "suggest": ""}
+        elif row.state == "approved" and decision["permit"] is None and row.channel == "http" and not row.claimed_at:
+            approval = {**decision["approval"], "state": "pending", "have": 0}  # can still be revoked
+            decision |= {"decision": "ask", "approval": approval}
         if row.opener == "agent":
-            said["decision"] = get_approval_effect(card)
-        self.answer = said
+            decision["decision"] = get_approval_effect(card)
+        self.answer = decision
+
+
+class FindDecision(RunCommand):
+    """Find the newest call with that tool and input. The answer is its decision, None if not asked nor denied."""
+
+    def __init__(self, source: Source, run: str, tool: str, tool_input: Any) -> None:
+        super().__init__(source, run)
+        self.tool, self.tool_input = tool, tool_input
+
+    def apply(self, tx: Transaction) -> None:
+        """See group_commit.Work."""
+        memory = self._run(tx)
+        for card in reversed(memory.board.cards.values()):
+            if card.tool.name == self.tool and not card.removed and same(card.input, self.tool_input):
+                if card.state in _DECIDED_STATES:
+                    self.answer = build_decision_with_permit(memory, card)
+                return
 
 
 class WithdrawApproval(RunCommand):
-    """The agent no longer wants to know: the question goes."""
+    """Withdraw an approval that the agent no longer needs."""
 
     def __init__(self, source: Source, approval: str) -> None:
         super().__init__(source, "")
@@ -68,15 +96,15 @@ class WithdrawApproval(RunCommand):
                 self.answer = build_decision(memory, card)
                 return
             raise TooLate(f"This approval is {row.state}.", code="used" if row.claimed_at else "expired")
-        withdrawn = f.CallClosed(card.call_id, "cancelled", reason="The agent withdrew the question.", at=tx.now)
+        closed = f.CallClosed(card.call_id, "cancelled", reason="The agent withdrew the question.", at=tx.now)
         if card.approval and card.approval.id == row.id:
-            tx.record(memory, withdrawn, card)
+            tx.record(memory, closed, card)
         Approval.objects.filter(id=row.id).update(state="cancelled")
         self.answer = build_decision(memory, memory.board.cards[card.ordinal])
 
 
 class RecordHeartbeat(RunCommand):
-    """The agent is alive; from its first beat on it must go on beating."""
+    """Record that the agent is alive. After its first heartbeat, it must continue to send them."""
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
@@ -90,7 +118,7 @@ class RecordHeartbeat(RunCommand):
 
 
 class EndRun(RunCommand):
-    """The run is over; what is still open is closed, what is still asked is withdrawn."""
+    """End the run, close its open calls and withdraw its open approvals."""
 
     OUTCOMES: dict[str, f.Outcome] = {
         "success": "ok", "ok": "ok", "aborted": "aborted", "error": "error", "truncated": "truncated",

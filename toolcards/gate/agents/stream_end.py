@@ -1,4 +1,4 @@
-"""The end of a stream: what it ends of its run, where the protocol itself has not said so."""
+"""The end of a stream: which calls it closes if the protocol does not end the run itself."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ END_OF_STREAM = "\x00end-of-stream"
 
 
 def build_end_of_stream() -> f.RunEnded:
-    """Return the fact that a transport pushes when a whole body has been read."""
+    """Return the fact that a transport pushes after the last frame of a body."""
     return f.RunEnded(reason=END_OF_STREAM)
 
 
 def find_run_end(memory: RunMemory) -> f.RunEnded | None:
-    """Return how the run ended whose body is over: what the protocol itself did not end is ended now."""
+    """Return the end of a run whose body is complete; None if the protocol has ended it."""
     context = memory.board.context
     if context.ended or not memory.seq:
         return None
@@ -26,22 +26,22 @@ def find_run_end(memory: RunMemory) -> f.RunEnded | None:
 
 
 def close_own_calls(
-    tx: Transaction, memory: RunMemory, ended: f.RunEnded, at: float, *, touched: set[int], gates: bool, shared: bool
+    tx: Transaction, memory: RunMemory, run_end: f.RunEnded, at: float, *, touched: set[int], gates: bool, shared: bool
 ) -> bool:
-    """End only what the stream began, if anything else of its run goes on; return whether anything does.
+    """Close only the stream's own calls if another part of the run continues; return whether one does.
 
-    What goes on is what was judged elsewhere, since an agent that polls is alive, and what another stream began, which
-    may still be open: if it is not, the run's lease says so. `touched`: ordinals of the calls that the stream spoke of;
-    `gates`: it asks for decisions; `shared`: another connection of this process sends the run too.
+    Other parts are calls decided elsewhere, because an agent that polls is alive, and calls of another stream, which
+    may still be open; the run's lease covers the case that it is not. `touched`: ordinals of the calls in the stream's
+    frames; `gates`: the stream asks for decisions; `shared`: another connection of this process sends the same run.
     """
     open_cards = [card for card in memory.board.list_open_cards() if not card.soft]
-    judged = {card.ordinal for card in open_cards if card.decision}
-    others = {ordinal for ordinal in judged if not gates or ordinal not in touched}
-    unasked = [card for card in open_cards if not (card.waiting or card.awaiting_client)]
-    begun = {card.ordinal for card in unasked if ends_card(card, ended, memory.board.context)}
-    if not (shared or others or begun - touched):
+    decided = {card.ordinal for card in open_cards if card.decision}
+    other_calls = {ordinal for ordinal in decided if not gates or ordinal not in touched}
+    unanswered = [card for card in open_cards if not (card.waiting or card.awaiting_client)]
+    streaming = {card.ordinal for card in unanswered if ends_card(card, run_end, memory.board.context)}
+    if not (shared or other_calls or streaming - touched):
         return False
     for card in open_cards:
-        if card.ordinal in touched and card.ordinal not in others:
-            tx.record(memory, f.CallClosed(card.call_id, ended.outcome, reason=ended.reason, at=at), card)
+        if card.ordinal in touched and card.ordinal not in other_calls:
+            tx.record(memory, f.CallClosed(card.call_id, run_end.outcome, reason=run_end.reason, at=at), card)
     return True
