@@ -317,7 +317,7 @@ RIGHT = [("type", '"tool-input-delta"'), ("toolCallId", '"c"'), ("inputTextDelta
 @given(st.lists(st.tuples(NAMES, SCALARS), max_size=7), st.booleans())
 def test_the_short_way_never_differs_from_the_long_one(pairs: list[tuple[str, str]], right: bool) -> None:
     text = "{" + ",".join(f'"{name}":{value}' for name, value in [*pairs, *(RIGHT if right else [])]) + "}"
-    assert outcome(ai_sdk.decode, text) == outcome(lambda text: ai_sdk.DECODER.of_value(strict.loads(text)), text)
+    assert outcome(ai_sdk.decode, text) == outcome(lambda text: ai_sdk.DECODER.decode_value(strict.loads(text)), text)
 
 
 def outcome(decode: Callable[[str], Any], text: str) -> Any:

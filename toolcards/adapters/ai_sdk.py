@@ -301,7 +301,7 @@ class WrappedChunk(Chunk):
 
     def facts(self) -> Facts | SkippedFrame:
         """What the chunk teaches."""
-        return DECODER.of_value(self.chunk)
+        return DECODER.decode_value(self.chunk)
 
 
 Chunks = Annotated[

@@ -46,7 +46,7 @@ class Decoder:
         try:
             frame = self._from_text(text)
         except (ValidationError, UnicodeError):
-            return self._again(text, depth)
+            return self._decode_slowly(text, depth)
         # A hot frame says nothing twice if it has four quotes for each text field and two for each number field.
         # A backslash before a quote hides it, unless it is itself escaped: such texts are not judged so.
         quotes = text.count('"') - text.count('\\"') if "\\" in text else text.count('"')
@@ -56,11 +56,11 @@ class Decoder:
         facts: Facts | SkippedFrame = frame.facts()
         return facts
 
-    def _again(self, text: str, depth: int) -> Facts | SkippedFrame:
+    def _decode_slowly(self, text: str, depth: int) -> Facts | SkippedFrame:
         """The slow way: for what is broken, unknown, or holds half an emoji."""
-        return self.of_value(strict.loads(text, depth))
+        return self.decode_value(strict.loads(text, depth))
 
-    def of_value(self, value: Any) -> Facts | SkippedFrame:
+    def decode_value(self, value: Any) -> Facts | SkippedFrame:
         """Return the facts of a frame that was already read; raises BadFrame."""
         if not isinstance(value, dict):
             raise BadFrame("a frame is one JSON object", "not_object")
@@ -68,12 +68,12 @@ class Decoder:
             code = "bad_field" if "type" in value else "missing_field"
             raise BadFrame("type: every frame needs its type, a text", code)
         safe_value, has_moved = strict.shelter_surrogates(value)
-        facts = self._validated(safe_value)
+        facts = self._validate(safe_value)
         if not has_moved:
             return facts
         return _restore_fact(facts) if isinstance(facts, SkippedFrame) else [_restore_fact(fact) for fact in facts]
 
-    def _validated(self, value: dict[str, Any]) -> Facts | SkippedFrame:
+    def _validate(self, value: dict[str, Any]) -> Facts | SkippedFrame:
         try:
             facts: Facts | SkippedFrame = self._from_value(value).facts()
             return facts

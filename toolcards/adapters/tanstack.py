@@ -19,7 +19,7 @@ def decode(text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
     if '"chunk"' in text:
         frame = strict.loads(text, depth)
         if isinstance(frame, dict) and "type" not in frame and isinstance(frame.get("chunk"), dict):
-            return ag_ui.DECODER.of_value(frame["chunk"])
+            return ag_ui.DECODER.decode_value(frame["chunk"])
     return ag_ui.decode(text, depth)
 
 

@@ -1,1 +1,1 @@
-"""The pure heart: what a tool call is, what may happen to it, and what policy says. No Django here."""
+"""Pure logic of calls, runs, policy and redaction: no Django, clock or database."""

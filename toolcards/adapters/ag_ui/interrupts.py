@@ -33,29 +33,29 @@ class Interrupt(ProtocolFrame):
 
     def facts(self) -> Facts:
         """The questions it asks; none where it is not about a call, and a client's own tool is no question."""
-        if self._for_the_client():
+        if self._is_client_tool():
             return [f.CallClosed(self.tool_call_id, "ok")] if self.tool_call_id else []
-        requests = _read_langchain(self._raw(), self.id)
+        requests = _read_langchain(self._get_langgraph_request(), self.id)
         if requests is None:
             call_id = self.tool_call_id or ""
-            requests = [f.ApprovalRequested(call_id, self.id, reply_to=self._reply_to())] if call_id else []
-        return [self._completed(question) for question in requests]
+            requests = [f.ApprovalRequested(call_id, self.id, reply_to=self._build_reply_to())] if call_id else []
+        return [self._add_details(question) for question in requests]
 
-    def _for_the_client(self) -> bool:
+    def _is_client_tool(self) -> bool:
         kind = (self.metadata or {}).get("kind")
         return kind == "client_tool" or self.reason == "tanstack:client_tool_execution"
 
-    def _raw(self) -> Any:
+    def _get_langgraph_request(self) -> Any:
         langgraph = (self.metadata or {}).get("langgraph")
         return langgraph.get("raw") if isinstance(langgraph, dict) else None
 
-    def _reply_to(self) -> dict[str, Any]:
+    def _build_reply_to(self) -> dict[str, Any]:
         metadata = self.metadata or {}
         if "tanstack:interruptBinding" in metadata:
             return {"interruptId": self.id, "style": "tanstack"}
         return {"interruptId": self.id, "style": "langgraph" if "langgraph" in metadata else "approval"}
 
-    def _completed(self, request: f.ApprovalRequested) -> f.ApprovalRequested:
+    def _add_details(self, request: f.ApprovalRequested) -> f.ApprovalRequested:
         return f.ApprovalRequested(
             request.call_id or (self.tool_call_id or ""), request.source_id, reason=self.message or request.reason,
             expires_at=_parse_time(self.expires_at), reply_to=request.reply_to, tool=request.tool, input=request.input,

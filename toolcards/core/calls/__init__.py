@@ -1,1 +1,1 @@
-"""What a tool call is: the facts about it, the card that they add up to, and the table of its states."""
+"""A tool call: the facts about it, the card that they add up to, and its state table."""

@@ -1,4 +1,4 @@
-"""The Call: a card as the API and the event stream show it (the contract's section 4)."""
+"""The Call object: a card as JSON for the API and the event stream (the contract's section 4)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LIMIT = 4096
 
 
 def build_call_json(card: Card, *, run: str, id: str) -> dict[str, Any]:  # noqa: A002 - the contract's word
-    """Return the card as the contract's Call object; `run` as its sender names it, `id` is ours."""
+    """Return the card as a Call object; `run` is the sender's name, `id` is ours."""
     return {
         "id": id,
         "run": run,
@@ -61,7 +61,7 @@ def build_call_json(card: Card, *, run: str, id: str) -> dict[str, Any]:  # noqa
 
 
 def compute_view_sha256(card: Card) -> str:
-    """Return the digest of what a person reads before they answer; `card` is masked as they see it."""
+    """Return the digest of what a voter sees; `card` is masked for that person."""
     ask = card.approval or CardApproval()
     visible = [
         card.tool.name, card.tool.source, list(card.agent_path), card.shown_input, card.original_input, ask.edited,
@@ -71,13 +71,13 @@ def compute_view_sha256(card: Card) -> str:
 
 
 def drop_large_bodies(call: dict[str, Any], limit: int = _LIMIT) -> dict[str, Any]:
-    """Return the call with every body whose JSON is longer than `limit` bytes nulled and named in `truncated`."""
+    """Return the call without bodies above `limit` bytes of JSON, named in `truncated`."""
     long = [name for name in BODIES if _measure_json(call[name], limit) > limit]
     return call | dict.fromkeys(long) | {"truncated": long} if long else call
 
 
 def format_time(timestamp: float) -> str | None:
-    """Return epoch seconds as ISO 8601 in UTC with milliseconds, None where it has not happened."""
+    """Return epoch seconds as ISO 8601 in UTC with milliseconds; 0 becomes None."""
     if not timestamp:
         return None
     try:
@@ -105,7 +105,7 @@ def _build_error(card: Card) -> dict[str, Any] | None:
 
 
 def _build_approval(ask: CardApproval | None, view: str | None = None) -> dict[str, Any] | None:
-    """The approval; `reason` is the answer's, `request_reason` the question's."""
+    """Return the approval; `reason` belongs to the answer, `request_reason` to the request."""
     if ask is None:
         return None
     return {
@@ -169,7 +169,7 @@ def _build_actor(actor: Actor | None) -> dict[str, str] | None:
 
 
 def _compute_durations(card: Card) -> dict[str, int | None]:
-    """Writing the input, waiting for an answer, running; None while its end is not known or there was none."""
+    """Return the milliseconds of writing, waiting and running; None if unknown or not applicable."""
     times = card.times
     return {
         "writing": _count_ms(times.started, times.available),
@@ -190,7 +190,7 @@ def _count_ms(start: float, end: float) -> int | None:
 
 
 def _measure_json(value: Any, limit: int) -> int:
-    """The body's size as UTF-8 JSON, without spelling out what is surely longer."""
+    """Return the body's size as UTF-8 JSON; long strings are not encoded."""
     if value is None:
         return 0
     if isinstance(value, str) and len(value) > limit:

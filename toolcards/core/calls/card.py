@@ -1,4 +1,4 @@
-"""What a tool call is at a moment: its state, and the frozen card that every view shows."""
+"""The card: the frozen state of a tool call that every view shows."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class ToolCallState(StrEnum):
 
 
 TERMINAL = frozenset({ToolCallState.OUTPUT_AVAILABLE, ToolCallState.OUTPUT_ERROR, ToolCallState.OUTPUT_DENIED})
-UNKNOWN_OUTCOME_CAUSES = frozenset({"truncated", "run-error"})  # causes of an end that tell nothing of the tool
+UNKNOWN_OUTCOME_CAUSES = frozenset({"truncated", "run-error"})  # causes of an end without a result
 UNKNOWN_TOOL = "unknown tool"
-BY_SOURCE, EDITED = "by the source", "edited"  # what `Card.repair` says where no repair of ours changed the input
+BY_SOURCE, EDITED = "by the source", "edited"  # values of `Card.repair` without a repair by Toolcards
 
 
 @dataclass(frozen=True)
 class CardTool:
-    """What is called: `source` is the server or package it comes from, `kind` one of the ten `KINDS`."""
+    """The called tool: `source` is its server or package, `kind` one of the ten `KINDS`."""
 
     name: str = UNKNOWN_TOOL
     kind: str = "other"
@@ -41,9 +41,9 @@ class CardTool:
 
 @dataclass(frozen=True)
 class CardError:
-    """Why a call failed; `retryable` None means not stated, an empty message is still a failure.
+    """The error of a call; `retryable` None means not stated, the message may be empty.
 
-    `after_ms`: how long to wait before trying again, where somebody said (`Retry-After`); at most a minute.
+    `after_ms`: the requested delay before a retry (`Retry-After`), one minute or less.
     """
 
     message: str = ""
@@ -56,7 +56,7 @@ class CardError:
 
 @dataclass(frozen=True)
 class CardApproval:
-    """The approval as the card shows it. `id` is ours, `source_id` the wire's; times are epoch seconds."""
+    """An approval on a card. `id` is ours, `source_id` the wire's; times are epoch seconds."""
 
     id: str = ""
     source_id: str = ""
@@ -73,17 +73,17 @@ class CardApproval:
     args_sha256: str = ""
     terms: dict[str, Any] = field(default_factory=dict)
     have: int = 0  # of the `need` votes in terms
-    edited: Any = None  # the input as somebody proposes it, while more votes are needed
+    edited: Any = None  # the proposed input while more votes are required
     has_edited: bool = False
     edited_by: str = ""
-    escalated: tuple[tuple[str, float], ...] = ()  # who was asked too since nobody answered, and when
+    escalated: tuple[tuple[str, float], ...] = ()  # who was added by escalation, and when
     reply_to: Any = None
-    away: bool = False  # the agent was lost while the question, or the unused approval, was kept for it
+    away: bool = False  # the agent is disconnected; the approval is kept for it
 
 
 @dataclass(frozen=True)
 class CardDecision:
-    """The policy decision as the card shows it."""
+    """The policy decision on a card."""
 
     effect: str
     code: str = ""
@@ -102,7 +102,7 @@ class CardDecision:
 
 @dataclass(frozen=True)
 class CardPermit:
-    """The single-use right to run a call that a rule allowed; `state` as in facts.PermitChanged."""
+    """The single-use permit of an allowed call; `state` as in `facts.PermitChanged`."""
 
     id: str = ""
     state: str = "issued"
@@ -110,7 +110,7 @@ class CardPermit:
 
 @dataclass(frozen=True)
 class CardManualOutcome:
-    """What a person said of a call whose end nobody had heard; `outcome` is succeeded or failed."""
+    """The outcome that a person recorded for a call without a result: succeeded or failed."""
 
     outcome: str = ""
     by: Actor | None = None
@@ -120,7 +120,7 @@ class CardManualOutcome:
 
 @dataclass(frozen=True)
 class Milestones:
-    """When the card reached its milestones, in epoch seconds; 0 is not yet."""
+    """The times of the card's milestones in epoch seconds; 0 means not reached."""
 
     started: float = 0.0
     available: float = 0.0
@@ -136,17 +136,17 @@ class Milestones:
 # frozen but without __slots__: `replace` copies one __dict__, ten times as fast as dataclasses.replace on 40 fields
 @dataclass(frozen=True)
 class Card:
-    """A tool call as last known: what its facts add up to.
+    """A tool call: what its facts add up to.
 
-    `ordinal` counts the calls of the run from 1 in order of first sight and is the card's key there
+    `ordinal` numbers the calls of the run from 1 in order of appearance and is the card's key there
     (one `call_id` may occur in several steps). `rev` grows with every change, `seq` is the log position
-    of the last one. `soft` marks a terminal state that we concluded and a real result may still replace.
+    of the last one. `soft` marks a terminal state that was inferred; a real result may still replace it.
     """
 
     call_id: str
     ordinal: int = 0
     occurrence: int = 1  # the nth card of its call_id
-    state: ToolCallState | None = None  # None: not seen yet
+    state: ToolCallState | None = None  # None: no fact yet
     rev: int = 0
     seq: int = 0
     first_seq: int = 0
@@ -165,27 +165,27 @@ class Card:
     removed: bool = False  # its step was reset; kept in the log only
     preliminary: bool = False
     awaiting_client: bool = False
-    gated: bool = False  # it took the place of a judged attempt, so it is judged too, whoever brings its input
+    gated: bool = False  # it replaces an attempt that policy decided, so policy decides about it, too
     text: Rope = EMPTY
-    segment: Rope | None = None  # the input is being written once more (reopen); not shown until it is whole
-    resumed: bool = False  # written again after its approval was asked: the producer went on with it
+    segment: Rope | None = None  # the input is being rewritten (reopen); not shown until it is complete
+    resumed: bool = False  # rewritten after its approval was requested: the producer continued
     input: Any = None
     has_input: bool = False
-    original_input: Any = None  # before it was repaired, or before a person edited it
-    first_input: Any = None  # before it was repaired, where a person edited it after that
-    original_tool: str = ""  # the name as first written, where a repair changed it
+    original_input: Any = None  # before a repair or an edit
+    first_input: Any = None  # before a repair that an edit followed
+    original_tool: str = ""  # the first name, if a repair changed it
     repair: str = ""
     output: Any = None
     has_output: bool = False
     output_message: str = ""
-    detail: Any = None  # what the agent was told after a denial
+    detail: Any = None  # what the agent received after a denial
     error: CardError | None = None
-    begun: bool = False  # its input was complete, or it came to an end of its own: hooks heard of it
-    revived: int = 0  # how often it went on after it had ended: each time is another attempt for hooks
-    overruled: bool = False  # this end took the place of another, which hooks had heard of
+    begun: bool = False  # its input was complete, or it ended by itself: hooks received it
+    revived: int = 0  # how often it continued after an end; each time is another attempt for hooks
+    overruled: bool = False  # this end replaced one that hooks had received
     denied: str = ""
     denied_by: Actor | None = None
-    by_hand: CardManualOutcome | None = None  # kept when a real result comes after it
+    by_hand: CardManualOutcome | None = None  # kept if a real result follows
     approval: CardApproval | None = None
     decision: CardDecision | None = None
     permit: CardPermit | None = None
@@ -199,24 +199,24 @@ class Card:
         return card
 
     def with_anomaly(self, code: str, timestamp: float) -> Card:
-        """Return this card with the anomaly, once per code."""
+        """Return this card with the anomaly; each code is kept once."""
         if any(old_code == code for old_code, _ in self.anomalies):
             return self
         return self.replace(anomalies=(*self.anomalies, (code, timestamp)))
 
     @property
     def hard(self) -> bool:
-        """The call has ended for good."""
+        """Return whether the call has ended finally."""
         return self.state in TERMINAL and not self.soft and not self.preliminary
 
     @property
     def finished(self) -> bool:
-        """Nothing more is expected of this call; nothing may spin."""
+        """Return whether the call has ended, so that no view shows progress."""
         return self.state in TERMINAL and not self.preliminary
 
     @property
     def waiting(self) -> bool:
-        """A person's answer is wanted now."""
+        """Return whether the call needs a vote now."""
         ask = self.approval
         return (
             self.state is ToolCallState.APPROVAL_REQUESTED
@@ -227,7 +227,7 @@ class Card:
 
     @property
     def unclaimed(self) -> bool:
-        """The call may run, and the agent has not taken that right yet."""
+        """Return whether the call may run and its permit is unused."""
         if self.permit is not None and self.permit.state == "issued":
             return True
         ask = self.approval
@@ -235,7 +235,7 @@ class Card:
 
     @property
     def outlives_agent(self) -> bool:
-        """A person is asked, or said yes, within a time limit: that outlasts the agent's absence."""
+        """Return whether the approval survives while the agent is disconnected."""
         ask = self.approval
         if ask is None or ask.opener != "gate" or self.finished:
             return False
@@ -243,7 +243,7 @@ class Card:
 
     @property
     def running(self) -> bool:
-        """The agent has the right to run the call and has not reported its end."""
+        """Return whether the agent claimed the call and has not reported its end."""
         if self.finished or self.removed or self.decision is None:
             return False
         if self.approval is not None and self.approval.opener == "gate":
@@ -252,7 +252,7 @@ class Card:
 
     @property
     def has_unknown_outcome(self) -> bool:
-        """It may have run, and nobody has heard how that ended: a person may say, or a late result does."""
+        """Return whether the call may have run without a result; a person may record it."""
         if not self.soft or self.removed or self.by_hand is not None:
             return False
         if self.approval is not None and self.approval.opener == "gate":
@@ -267,5 +267,5 @@ class Card:
 
     @property
     def shown_input(self) -> Any:
-        """The input if it is known, else what streamed of it."""
+        """Return the complete input, else the streamed text."""
         return self.input if self.has_input else str(self.text)

@@ -1,4 +1,4 @@
-"""Cards as JSON text: how they are stored."""
+"""The stored form of cards: JSON text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NESTED = {
 
 
 def dump_card(card: Card, *, with_text: bool = True) -> str:
-    """Return the card as ASCII JSON for storage; fields at their default are left out."""
+    """Return the card as ASCII JSON without default values."""
     record: dict[str, Any] = {}
     values = card.__dict__
     for name in _PLAIN_FIELDS:
@@ -45,7 +45,7 @@ def dump_card(card: Card, *, with_text: bool = True) -> str:
 
 
 def load_card(record: str, text: str | None = None) -> Card:
-    """Return the card that `dump_card` wrote; `text` where it was stored apart."""
+    """Return the card that `dump_card` wrote; `text` if it was stored separately."""
     values = json.loads(record)
     for name, cls in _NESTED.items():
         if values.get(name) is not None:

@@ -1,7 +1,7 @@
-"""The identity of a judged call: tool, server and input, which no later fact changes.
+"""The identity of a decided call: tool, server and input, which later facts cannot change.
 
-Policy and people decide on one value. From the moment a call is judged until it ends, a fact that names another tool,
-server or input contradicts it; news of the same value in any spelling does not.
+Policy and people decide on one value. From the decision until the call ends, a fact that names another tool,
+server or input contradicts it; the same value in another spelling does not.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.json_prefix import is_json_prefix
 
-_CHECKED_LENGTH = 16_384  # characters of a text that is still arriving; a longer one is compared once it is whole
+_CHECKED_LENGTH = 16_384  # characters of streamed text; a longer text is compared when it is complete
 
 
 def is_frozen(card: Card) -> bool:
-    """Return whether the call was judged and has not ended for good."""
+    """Return whether the call was decided and has not ended finally."""
     return card.decision is not None and not card.hard and not card.removed
 
 
 def contradicts(card: Card, fact: Any) -> bool:
-    """Return whether an input fact names another tool, server or input than the judged one."""
+    """Return whether a fact names another tool, server or input."""
     if not _names_tool(card, fact):
         return True
     if isinstance(fact, f.InputStarted):
@@ -35,7 +35,7 @@ def contradicts(card: Card, fact: Any) -> bool:
 
 
 def delta_contradicts(card: Card, text: str) -> bool:
-    """Return whether late input text cannot belong to any spelling of the judged input."""
+    """Return whether late text cannot spell the decided input."""
     late = late_text(card) + text
     if len(late) > _CHECKED_LENGTH:
         return False
@@ -43,14 +43,14 @@ def delta_contradicts(card: Card, text: str) -> bool:
 
 
 def late_text(card: Card) -> str:
-    """Return the text that late deltas of a judged call continue."""
+    """Return the text that late deltas of a decided call continue."""
     if card.segment is not None:
         return str(card.segment)
     return str(card.text)
 
 
 def is_input(card: Card, value: Any) -> bool:
-    """Return whether the value is the judged input, as given, as first written, or as JSON text."""
+    """Return whether the value is the decided input, also as JSON text."""
     for judged in _list_inputs(card):
         if same(judged, value):
             return True
@@ -62,7 +62,7 @@ def is_input(card: Card, value: Any) -> bool:
 
 
 def extends(card: Card, value: Any) -> bool:
-    """Return whether the value is the judged input with more members."""
+    """Return whether the value is the decided input with more members."""
     judged = card.shown_input
     if not isinstance(judged, dict) or not isinstance(value, dict):
         return False

@@ -1,7 +1,7 @@
-"""Whether a text that is still arriving can become one JSON spelling of a known value.
+"""Check whether a partial text can become a JSON spelling of a known value.
 
-One pass over the text with the value as the guide: keys in any order, any white space, any escapes, any spelling of a
-number. Steps are bounded by the length of the text.
+One pass over the text, guided by the value. Accepts keys in any order, any white space, any escapes and any spelling of
+a number. Steps are bounded by the length of the text.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Exhausted(Exception):
 
 
 def is_json_prefix(text: str, value: Any) -> bool:
-    """Return whether the text is the start, or all, of a JSON spelling of the value."""
+    """Return whether the text starts or is a JSON spelling of the value."""
     try:
         end = _match_value(text, _skip_space(text, 0), value)
     except _Exhausted:
@@ -48,7 +48,7 @@ def _skip_space(text: str, position: int) -> int:
 
 
 def _match_value(text: str, position: int, value: Any) -> int:
-    """Return the position behind the value that starts at `at`."""
+    """Return the position after the value that starts at `position`."""
     if isinstance(value, dict):
         return _match_object(text, position, value)
     if isinstance(value, list):
@@ -86,7 +86,7 @@ def _expect(text: str, position: int, sign: str) -> int:
 
 
 def _match_string(text: str, position: int, candidates: Collection[str]) -> tuple[str, int]:
-    """Return which of the wanted strings is spelled at `at`, and the position behind it."""
+    """Return the candidate that is spelled at `position`, and the position after it."""
     if text[position] != '"':
         raise _Mismatch
     match = _STRING.match(text, position)
@@ -102,7 +102,7 @@ def _match_string(text: str, position: int, candidates: Collection[str]) -> tupl
 
 
 def _drop_half_escape(start: str) -> str:
-    """Return the text without an escape, or half a surrogate pair, that is cut at its end."""
+    """Return the text without an incomplete escape or surrogate pair at its end."""
     pair = _HALF_PAIR.search(start)
     if pair is not None and not _is_escaped(start, pair.start()):
         return start[: pair.start()]
@@ -113,7 +113,7 @@ def _drop_half_escape(start: str) -> str:
 
 
 def _is_escaped(text: str, position: int) -> bool:
-    """Return whether an odd number of backslashes stands before `at`."""
+    """Return whether an odd number of backslashes precedes `position`."""
     before = len(text[:position]) - len(text[:position].rstrip("\\"))
     return before % 2 == 1
 

@@ -1,4 +1,4 @@
-"""One line that tells people what a tool call is about."""
+"""A one-line summary of a tool call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from toolcards.client.common.json_text import as_text
 from toolcards.core.calls.card import Card
 
 MAX_LENGTH = 200
-_MAX_INPUT = 1000  # characters of an input that can matter for one line
+_MAX_INPUT = 1000  # characters of an input that are read
 _COMMAND = ("command", "cmd", "script", "code")
 _PATH = ("file_path", "path", "filename", "filepath", "file", "notebook_path", "target_file")
 _OLD, _NEW = ("old_string", "old_str", "old_text"), ("new_string", "new_str", "new_text", "content", "file_text")
@@ -18,7 +18,7 @@ _URL = ("url", "uri", "href")
 
 
 def summarize(card: Card) -> str:
-    """Return one line for people, at most 200 characters; characters from agents are left as they are."""
+    """Return a line of up to 200 characters; agents' text is not escaped."""
     line = (_format_server(card) + _summarize_input(card))[:_MAX_INPUT].replace("\n", " ").strip()
     return line if len(line) <= MAX_LENGTH else line[: MAX_LENGTH - 1] + "…"
 
@@ -32,7 +32,7 @@ def _summarize_input(card: Card) -> str:
 
 
 def _format_server(card: Card) -> str:
-    """`mcp__server__tool` is read as `server › tool`."""
+    """Return `server › tool ` for `mcp__server__tool`."""
     if not card.tool.name.startswith("mcp__"):
         return ""
     server, _, tool = card.tool.name.removeprefix("mcp__").partition("__")
@@ -75,7 +75,7 @@ def _summarize_url(arguments: dict[str, Any]) -> str:
 
 
 def _summarize_scalars(arguments: dict[str, Any]) -> str:
-    """The first two plain arguments, named."""
+    """Return the first two scalar arguments with their names."""
     plain = [f"{name}: {as_text(value)}" for name, value in arguments.items() if _is_scalar(value)]
     return ", ".join(plain[:2])
 

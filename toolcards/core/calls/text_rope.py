@@ -1,4 +1,4 @@
-"""Text that grows by pieces: appending is O(1), and a value never changes once handed out."""
+"""Immutable text that grows by pieces with O(1) appends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _HALVES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 def join_pieces(pieces: list[str]) -> str:
-    """Return the pieces as one text; an emoji that was cut in two (JavaScript streams halves) is whole again."""
+    """Return the pieces as one text, with split surrogate pairs joined (JavaScript splits them)."""
     text = "".join(pieces)
     if text.isascii() or not _HALVES.search(text):
         return text
@@ -18,7 +18,7 @@ def join_pieces(pieces: list[str]) -> str:
 class Rope:
     """An immutable text made of pieces.
 
-    Ropes that grew out of each other share one list; each sees only its own first `count` pieces,
+    Ropes that were extended from each other share one list; each sees only its first `count` pieces,
     so ten thousand deltas cost ten thousand appends and not ten thousand copies.
     """
 
@@ -35,9 +35,9 @@ class Rope:
             return self
         longer = object.__new__(Rope)
         if len(self._pieces) == self._count:
-            longer._pieces = self._pieces  # we are the newest: share and append
+            longer._pieces = self._pieces  # this is the newest rope: share and append
         else:
-            longer._pieces = self._pieces[: self._count]  # somebody else went on from here: branch off
+            longer._pieces = self._pieces[: self._count]  # another rope was extended from here: copy
         longer._pieces.append(piece)
         longer._count = self._count + 1
         longer.length = self.length + len(piece)

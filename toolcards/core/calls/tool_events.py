@@ -74,7 +74,7 @@ class ToolEventSequencer:
 
     @classmethod
     def from_log(cls, cards: Mapping[int, Card], tail: Iterable[LoggedFact]) -> ToolEventSequencer:
-        """Return the sequencer of a run from its log; `tail` is the last `TAIL_LENGTH` facts, newest first."""
+        """Return a run's sequencer; `tail`: the last `TAIL_LENGTH` facts, newest first."""
         amended = set()  # ordinals of the cards that later facts amend
         for entry in tail:
             if _amends_result(entry.fact):
@@ -88,7 +88,7 @@ class ToolEventSequencer:
         return cls()
 
     def release(self, ordinal: int, fact: f.AnyFact) -> PendingEnd | None:
-        """Return the end that this fact releases, to be sent before the events of the fact."""
+        """Return the end that this fact releases; send it before the fact's events."""
         pending = self.pending
         if pending is None or (pending.ordinal == ordinal and _amends_result(fact)):
             return None
@@ -129,7 +129,7 @@ def list_tool_events(before: Card | None, after: Card) -> list[str]:
 
 
 def may_have_events(before: Card | None, after: Card) -> bool:
-    """Return whether two cards may have events between them; a cheap check for the hot path."""
+    """Return whether two cards may have events between them (cheap)."""
     return (
         before is None
         or before.state is not after.state
@@ -143,17 +143,17 @@ def may_have_events(before: Card | None, after: Card) -> bool:
 
 
 def get_attempt(card: Card) -> int:
-    """Return the attempt number that hooks see: counts retries, reused call ids and revived calls."""
+    """Return the attempt: counts retries, reused call ids and revived calls."""
     return max(card.attempt, card.occurrence) + card.revived
 
 
 def compute_event_seq(position: int, event: str) -> int:
-    """Return a number that grows with each event of a run, from its log position."""
+    """Return a number that grows with each event of a run."""
     return position * _EVENTS_PER_FACT + _RANK[event]
 
 
 def build_event_id(subject: str, event: str, position: int) -> str:
-    """Return the event's stable id; `subject` names the call and its attempt, or the run."""
+    """Return the stable event id; `subject`: call and attempt, or run."""
     word = event.rpartition(".")[2]
     return f"evt_{subject}-{word}" if event in TOOL_EVENTS else f"evt_{subject}-{word}-{position}"
 
@@ -172,7 +172,7 @@ def get_outcome(card: Card, before: Card | None = None) -> str:
 
 
 def build_error(card: Card, before: Card | None = None) -> dict[str, Any] | None:
-    """Return the error part of a payload; None without an error, or after an interruption only."""
+    """Return the error part of a payload; None without an error."""
     outcome, after_ms = get_outcome(card, before), None
     if outcome == "denied":
         actor = card.denied_by
@@ -217,7 +217,7 @@ def _list_approval_events(before: Card, after: Card) -> list[str]:
 
 
 def list_escalated(before: Card | None, after: Card) -> list[str]:
-    """Return the people and groups that an escalation added between the two cards."""
+    """Return the names that an escalation added between two cards."""
     old, new = before.approval if before else None, after.approval
     if old is new or old is None or new is None or old.id != new.id:
         return []

@@ -1,14 +1,14 @@
-"""The transition table: for every kind of fact and every situation of a card, what happens.
+"""The transition table: what each kind of fact does in each situation of a card.
 
 The columns are the card's situations, the words the moves:
   IS IA AR AP OA OE OD   go to that state      PRE    output-available, preliminary
   .       nothing, silently                     !      nothing, and an anomaly
-  reopen  the input is written once more        more   late input text completes what is missing
+  reopen  the input is rewritten                more   late input text completes what is missing
   update  a newer input replaces the older      fill   only what is missing is filled in
   held    the answer waits for its request      stay   as it was (the answer rides on the next request)
   aborted, error, truncated, not-executed, incomplete-input, superseded   output-error, soft, of that cause
   client  stays available: the client owes the result        expired  denied by the clock
-  by-hand done or failed as a person says, and still soft: a real result takes its place
+  by-hand done or failed as a person recorded, and still soft: a real result replaces it
 """
 
 from __future__ import annotations

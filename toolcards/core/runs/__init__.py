@@ -1,1 +1,1 @@
-"""What a run is: its cards, which card a fact is about, and what the end of the run means for them."""
+"""A run: its cards, the routing of facts to cards, and what the run's end does to them."""

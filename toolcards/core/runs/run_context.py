@@ -1,4 +1,4 @@
-"""Where a run stands: what a new card is born into, and how the run's own facts move it on."""
+"""The context of a run: what new cards inherit, and how the run's own facts change it."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from typing import Any
 from toolcards.client.common.tool_kinds import DANGER
 from toolcards.core.calls import facts as f
 
-_MAX_ENTRIES = 1000  # of what an agent may leave lying about in the context
+_MAX_ENTRIES = 1000  # entries of a kind that an agent may leave in the context
 
 
 @dataclass
 class RunContext:
-    """Where the run stands. Plain JSON, stored with the run; changed by written facts only."""
+    """The context of a run: plain JSON, stored with the run, changed by logged facts only."""
 
     agent: str = ""
     calls: int = 0  # the last ordinal given
     scope: str = ""
-    scopes: list[str] = field(default_factory=list)  # begun and not ended
+    scopes: list[str] = field(default_factory=list)  # started and not ended
     step: int = 0
     last_step: int = 0  # the highest step so far
     message_id: str = ""
     message_first: int = 0  # the step before the message's first one
-    continuing: bool = False  # a known message began again and nothing has told yet whether it is a replay
+    continuing: bool = False  # a known message started again, perhaps as a replay
     ended: str = ""  # the outcome of the last end, "" while active
-    away: bool = False  # ended since the agent was lost, which may come back
-    error: str = ""  # an error that has not ended the run yet
+    away: bool = False  # ended because the agent disconnected, which may come back
+    error: str = ""  # an error that has not ended the run
     lanes: dict[str, list[Any]] = field(default_factory=dict)  # lane -> [agent path, parent call]
     kinds: dict[str, str] = field(default_factory=dict)  # tool -> kind, as the run announced its tools
-    held: dict[str, list[Any]] = field(default_factory=dict)  # approval source_id -> answer without a question
+    held: dict[str, list[Any]] = field(default_factory=dict)  # approval source_id -> answer without a request
     dropped: list[str] = field(default_factory=list)  # call ids of reset steps
-    chunked: dict[str, str] = field(default_factory=dict)  # lane -> the call that id-less chunks go on with
+    chunked: dict[str, str] = field(default_factory=dict)  # lane -> the call that chunks without an id continue
 
     def get_lane(self, lane: str) -> tuple[list[str], str]:
-        """Return the agent path of a lane and the call it was started by."""
+        """Return the agent path of a lane and the call that started it."""
         if lane in self.lanes:
             path, parent = self.lanes[lane]
             return path, parent
@@ -44,13 +44,13 @@ class RunContext:
         return [*own, lane] if lane else own, ""
 
     def enter(self, scope: str) -> None:
-        """Go on in this scope, which is active now."""
+        """Make this scope the active one."""
         self.scope, self.ended, self.away = scope, "", False
         if scope not in self.scopes:
             self.scopes.append(scope)
 
     def apply(self, fact: f.AnyFact) -> bool:
-        """Take in one of the run's own facts; False where it is none that matters."""
+        """Apply one of the run's own facts; return whether it has a handler."""
         handler = _HANDLERS.get(type(fact))
         if handler is None:
             return False
@@ -58,7 +58,7 @@ class RunContext:
         return True
 
     def drop(self, call_id: str) -> None:
-        """Remember that this call was removed: what still comes for it is not a new call."""
+        """Record a removed call, so that late facts do not start a new one."""
         if call_id not in self.dropped:
             self.dropped = [*self.dropped[-_MAX_ENTRIES:], call_id]
 
@@ -74,9 +74,9 @@ def _start_run(context: RunContext, fact: f.RunStarted) -> None:
 
 
 def _find_kind(tool: dict[str, Any]) -> str:
-    """Return the graver of the kind that the agent states and MCP's hints.
+    """Return the more dangerous of the stated kind and the kind of MCP's hints.
 
-    For policy it only adds doubt; it never makes a call look less dangerous.
+    It never makes a call look less dangerous to policy.
     """
     stated = tool.get("kind")
     kind = stated if isinstance(stated, str) else ""
@@ -136,7 +136,7 @@ def _record_error(context: RunContext, fact: f.ErrorReported) -> None:
 
 
 def _ignore(context: RunContext, fact: f.AnyFact) -> None:
-    """It is part of the run's story and moves nothing."""
+    """Accept a fact that changes no context."""
 
 
 _HANDLERS: dict[type, Any] = {

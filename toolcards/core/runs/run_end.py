@@ -1,4 +1,4 @@
-"""What the end of a run means for each card that is still open in it."""
+"""The end of a run: what it does to each open card."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ S = ToolCallState
 
 
 def explain_end(fact: f.RunEnded, context: RunContext) -> f.RunEnded:
-    """Rule 17: a stream that broke off after an error ended because of that error."""
+    """Return the end with the earlier error as reason if the stream broke off (rule 17)."""
     if fact.outcome != "truncated" or not context.error or fact.lane:
         return fact
     return f.RunEnded(
@@ -21,7 +21,7 @@ def explain_end(fact: f.RunEnded, context: RunContext) -> f.RunEnded:
 
 
 def ends_card(card: Card, fact: f.RunEnded, context: RunContext) -> bool:
-    """Return whether the end is the card's too: it is of that lane, of that scope, or was handed on to it."""
+    """Return whether the run's end ends the card: same lane or scope, or inherited."""
     if card.soft or (fact.away and card.outlives_agent):
         return False
     if fact.lane:
@@ -34,7 +34,7 @@ def ends_card(card: Card, fact: f.RunEnded, context: RunContext) -> bool:
 
 
 def list_end_facts(card: Card, fact: f.RunEnded, context: RunContext) -> list[f.AnyFact]:
-    """Return the facts that the end makes of an open card."""
+    """Return the facts that end an open card."""
     facts: list[f.AnyFact] = []
     if fact.close_open_input and card.state is S.INPUT_STREAMING:
         facts.append(f.AnomalyRecorded(card.call_id, "protocol-violation", at=fact.at))
@@ -45,7 +45,7 @@ def list_end_facts(card: Card, fact: f.RunEnded, context: RunContext) -> list[f.
 
 
 def _choose_reason(card: Card, fact: f.RunEnded) -> f.CloseReason:
-    """As the run ended; but nobody waits any more for an answer that our gate owes."""
+    """Return the run's outcome, or the end of an approval of the gate."""
     if card.approval and card.approval.opener == "gate":
         if card.state is S.APPROVAL_REQUESTED:
             return "cancelled"

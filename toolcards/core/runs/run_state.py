@@ -1,7 +1,7 @@
-"""The cards of one run.
+"""The state of one run: its cards and its context.
 
-`route` says what a fact means for this board (see routing.py) and changes nothing; `record` applies one written fact.
-A board rebuilt from a log by `record` alone equals the board that wrote it.
+`route` returns the facts to log for a fact (see `routing`) and changes nothing; `record` applies one logged fact.
+A state rebuilt from a log by `record` alone equals the state that wrote it.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ _LIVELY = (f.InputStarted, f.InputDelta, f.InputReady, f.InputRepaired, f.Output
 
 
 class RunState:
-    """The cards of one run, by ordinal, and the context that new ones are born into."""
+    """The cards of one run by ordinal, and the context that new cards inherit."""
 
     def __init__(self, context: RunContext | None = None, cards: Iterable[Card] = ()) -> None:
         self.context = context or RunContext()
         self.cards: dict[int, Card] = {}
-        self._of: dict[str, list[int]] = {}  # call id -> ordinals, oldest first
+        self._ordinals_by_call: dict[str, list[int]] = {}  # call id -> ordinals, oldest first
         self._waiting: set[int] = set()
         self._router = Router(self)
         for card in sorted(cards, key=lambda card: card.ordinal):
-            self._put(card)
+            self._store(card)
             self.context.calls = max(self.context.calls, card.ordinal)
 
     def find(self, call_id: str) -> Card | None:
         """Return the newest card of that call id."""
-        return self.cards.get(self._newest(call_id))
+        return self.cards.get(self._find_newest(call_id))
 
     def list_ordinals(self, call_id: str) -> list[int]:
         """Return the cards of that call id, oldest first."""
-        return self._of.get(call_id, [])
+        return self._ordinals_by_call.get(call_id, [])
 
     def find_attempt(self, call_id: str, attempt: int) -> Card | None:
         """Return the newest card of that call id and attempt."""
@@ -48,7 +48,7 @@ class RunState:
         return next((card for card in cards if card.attempt == attempt and not card.removed), None)
 
     def list_open_cards(self) -> list[Card]:
-        """Return the cards that have not ended for good."""
+        """Return the cards that have not ended finally."""
         return [card for card in self.cards.values() if not card.hard and not card.removed]
 
     @property
@@ -59,34 +59,34 @@ class RunState:
         words = {"": "running", "ok": "finished", "not-executed": "finished", "interrupt": "finished"}
         return words.get(self.context.ended, self.context.ended)
 
-    # ------------------------------------------------------------ the two doors
+    # ------------------------------------------------------------ route and record
 
     def route(self, fact: f.AnyFact | f.InputChunk, ordinal: int = 0) -> list[Routed]:
-        """Return the facts to write down for this one; see routing.Router."""
+        """Return the facts to log for this one; see `routing.Router`."""
         return self._router.route(fact, ordinal)
 
     def record(self, ordinal: int, fact: f.AnyFact, seq: int = 0) -> tuple[Card | None, bool]:
-        """Apply one routed fact; return its card afterwards (None for the run itself) and whether it was applied."""
+        """Apply one routed fact; return its new card (None for the run) and whether it was applied."""
         if not ordinal:
             return None, self.context.apply(fact)
-        card = self.cards.get(ordinal) or self._born(ordinal, fact, seq)
+        card = self.cards.get(ordinal) or self._create_card(ordinal, fact, seq)
         after, applied = advance(card, fact)
         if after is not card and seq:
-            after.__dict__["seq"] = seq  # ours alone until put: no second copy for the log position
+            after.__dict__["seq"] = seq  # not shared until it is stored: no second copy for the log position
         if type(fact) is f.InputDelta and applied and after.state is card.state and not self.context.ended:
             self.cards[ordinal] = after
             return after, True
-        self._remember(after, fact, applied)
+        self._update_context(after, fact, applied)
         if after is not card:
-            self._put(after)
+            self._store(after)
         return after, applied
 
     def find_approval_card(self, fact: f.ApprovalRequested) -> Card | None:
-        """Return the call that a question means which names a tool and an input only."""
+        """Return the call of an approval request without a call id."""
         return self._router.find_approval_card(fact)
 
-    def _remember(self, card: Card, fact: f.AnyFact, applied: bool) -> None:
-        """What the run must know of a call's fact for facts yet to come."""
+    def _update_context(self, card: Card, fact: f.AnyFact, applied: bool) -> None:
+        """Update the context with what later facts need."""
         context = self.context
         if isinstance(fact, f.InputStarted) and fact.chunked:
             context.chunked[fact.lane] = fact.call_id
@@ -104,11 +104,11 @@ class RunState:
 
     # ------------------------------------------------------------ finding the card
 
-    def _newest(self, call_id: str) -> int:
-        ordinals = self._of.get(call_id, ())
+    def _find_newest(self, call_id: str) -> int:
+        ordinals = self._ordinals_by_call.get(call_id, ())
         return next((o for o in reversed(ordinals) if not self.cards[o].removed), 0)
 
-    def _born(self, ordinal: int, fact: f.AnyFact, seq: int) -> Card:
+    def _create_card(self, ordinal: int, fact: f.AnyFact, seq: int) -> Card:
         context, lane = self.context, getattr(fact, "lane", "")
         path, parent = context.get_lane(lane)
         context.calls = max(context.calls, ordinal)
@@ -119,35 +119,35 @@ class RunState:
         return Card(
             fact.call_id,
             ordinal=ordinal,
-            occurrence=len(self._of.get(fact.call_id, ())) + 1,
+            occurrence=len(self._ordinals_by_call.get(fact.call_id, ())) + 1,
             agent_path=tuple(path),
             parent_call=getattr(fact, "parent_call", "") or parent,
             scope=context.scope,
             lane=lane,
             step=context.step,
-            attempt=self._attempt(fact),
+            attempt=self._count_attempt(fact),
             gated=self._is_gated(fact),
             per_step=getattr(fact, "per_step", False),
             first_seq=seq,
         )
 
     def _is_gated(self, fact: f.AnyFact) -> bool:
-        """Return whether the new card takes the place of a judged call that had not ended."""
+        """Return whether the new card replaces a decided call that had not ended."""
         before = [self.cards[ordinal] for ordinal in self.list_ordinals(fact.call_id)]
         return bool(before) and not before[-1].hard and (before[-1].gated or before[-1].decision is not None)
 
-    def _attempt(self, fact: f.AnyFact) -> int:
-        """Return the attempt that a new card is: after a judged one of the same id, the next."""
+    def _count_attempt(self, fact: f.AnyFact) -> int:
+        """Return the attempt of a new card: one more than a decided attempt of the same id."""
         attempt: int = getattr(fact, "attempt", 1)
         if getattr(fact, "again", False):
             return attempt
-        ordinals = self._of.get(fact.call_id, ())
+        ordinals = self._ordinals_by_call.get(fact.call_id, ())
         attempts = (self.cards[o].attempt for o in ordinals if self.cards[o].decision is not None)
         return max([attempt, *(number + 1 for number in attempts)])
 
-    def _put(self, card: Card) -> None:
+    def _store(self, card: Card) -> None:
         if card.ordinal not in self.cards:
-            self._of.setdefault(card.call_id, []).append(card.ordinal)
+            self._ordinals_by_call.setdefault(card.call_id, []).append(card.ordinal)
         self.cards[card.ordinal] = card
         if card.waiting and not card.removed:
             self._waiting.add(card.ordinal)

@@ -1,10 +1,10 @@
-"""Which of a sender's own frame numbers were seen: all up to the first, then ranges beyond it, with gaps between them.
+"""The set of received sequence numbers of a sender: all up to the first entry, then ranges with gaps between them.
 
-A list of whole numbers and pairs, as it stands in the run's row: `[7, [9, 12], [20, 20]]`. Numbers arrive out of order
-over several sockets, so gaps are normal and soon closed; who never closes them is stopped at `MOST_GAPS`.
+A list of integers and pairs, as stored in the run's row: `[7, [9, 12], [20, 20]]`. Numbers arrive out of order
+over several sockets, so gaps are normal and close soon; a sender with more than `MAX_GAPS` gaps is stopped.
 
-Some protocols number the frames of each stream of a run for itself, in their order: such a number is `(stream, n)`, and
-the last one of each stream stands in an object at the list's end: `[7, {"request-1": 42}]`.
+Some protocols number the frames of each stream of a run separately, in order: such a number is `(stream, n)`, and
+the last number of each stream is kept in an object at the list's end: `[7, {"request-1": 42}]`.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from bisect import bisect
 from typing import Any
 
 MAX_GAPS = 1_000
-MAX_STREAMS = 20  # the newest ones; a stream that others have followed does not come again
+MAX_STREAMS = 20  # the newest ones; older streams do not continue
 SequenceNumber = int | tuple[str, int]
 
 
 class TooManyGaps(Exception):
-    """The number would leave one gap more than is kept."""
+    """The number would leave more than `MAX_GAPS` gaps."""
 
 
 def is_new(ranges: list[Any], number: SequenceNumber) -> bool:
-    """Return whether the number was not seen yet; raises TooManyGaps where it could not be kept."""
+    """Return whether the number is new; raises TooManyGaps if it cannot be stored."""
     if isinstance(number, tuple):
         return number[1] > _get_streams(ranges).get(number[0], -1)
     if number <= ranges[0]:
@@ -39,7 +39,7 @@ def is_new(ranges: list[Any], number: SequenceNumber) -> bool:
 
 
 def add_next(ranges: list[Any], number: SequenceNumber) -> bool:
-    """Note the number if all before it were seen and nothing beyond it, and return whether so: the usual, done fast."""
+    """Add the number if it directly follows all others; return whether it did (fast path)."""
     if len(ranges) == 1 and number == ranges[0] + 1:
         ranges[0] = number
         return True
@@ -47,7 +47,7 @@ def add_next(ranges: list[Any], number: SequenceNumber) -> bool:
 
 
 def add(ranges: list[Any], number: SequenceNumber) -> None:
-    """Note a new number, in place."""
+    """Add a new number in place."""
     if isinstance(number, tuple):
         name, last = number
         streams = {stream: n for stream, n in _get_streams(ranges).items() if stream != name}

@@ -1,6 +1,6 @@
-"""Frames of kinds that an adapter does not know: the notice of one, and the bounded count of a run.
+"""Frames of kinds that an adapter does not know, and their bounded count per run.
 
-Kinds are text of the agent: a run keeps the first `MOST_KINDS` of them, each cut to `LONGEST` characters. Frames of
+Kinds are text of the agent: a run keeps the first `MAX_KINDS`, each cut to `MAX_KIND_LENGTH` characters. Frames of
 further kinds are only counted, as `other`.
 """
 
@@ -23,14 +23,14 @@ class SkippedFrame:
 
 @dataclass(slots=True)
 class SkippedFrames:
-    """How many frames of a run were skipped, in all and by kind."""
+    """The number of skipped frames of a run, in total and by kind."""
 
     total: int = 0
     kinds: dict[str, int] = field(default_factory=dict)
 
     @property
     def other(self) -> int:
-        """How many were of kinds beyond those that are kept."""
+        """Return the number of frames of kinds that are not kept."""
         return self.total - sum(self.kinds.values())
 
     def count(self, kind: str) -> None:

@@ -1,4 +1,4 @@
-"""Repair as the server does it: what both ends agree on, with all of JSON Schema to check against."""
+"""Input repair on the server: the shared rules, checked against full JSON Schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does an input fit a tool's JSON Schema (2020-12), and where not: offline, bounded, and without repeating values."""
+"""Validation against JSON Schema 2020-12: offline, bounded, and without values in the messages."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import jsonschema_rs
 
 from toolcards.client.common.schema_errors import Finding, escaped
 
-MAX_SCHEMA_LENGTH = 64_000  # characters of a schema; larger ones are not read
-MAX_FINDINGS = 20  # findings worth telling
+MAX_SCHEMA_LENGTH = 64_000  # characters; larger schemas are not read
+MAX_FINDINGS = 20  # findings per value
 _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000, size_limit=1_000_000, dfa_size_limit=1_000_000)
 
 
 def find_errors(schema: Any, value: Any) -> list[Finding]:
-    """Return where the value does not fit, at most `MOST` places; none where the schema itself is unusable."""
+    """Return up to `MAX_FINDINGS` errors; none if the schema itself is unusable."""
     validator = _compile(_dump_schema(schema))
     if validator is None:
         return []
@@ -26,7 +26,7 @@ def find_errors(schema: Any, value: Any) -> list[Finding]:
             findings.append(_build_finding(error))
             if len(findings) == MAX_FINDINGS:
                 break
-    except (ValueError, RecursionError, OverflowError):  # a value that is no JSON is not the schema's affair
+    except (ValueError, RecursionError, OverflowError):  # the value is not JSON
         return findings
     return findings
 
@@ -47,14 +47,14 @@ def _dump_schema(schema: Any) -> str:
 
 @lru_cache(maxsize=512)
 def _compile(text: str) -> Any:
-    """The compiled schema; None for none, for a broken one, and for one that wants to be fetched."""
+    """Return the compiled schema; None if it is empty, invalid, or needs a download."""
     if not text or len(text) > MAX_SCHEMA_LENGTH:
         return None
     try:
         return jsonschema_rs.validator_for(
             json.loads(text), offline=True, mask="the value", pattern_options=_PATTERNS, validate_formats=False
         )
-    except Exception:  # somebody else's schema
+    except Exception:  # the schema comes from an agent
         return None
 
 

@@ -1,4 +1,4 @@
-"""One fact, one step: what a fact teaches a card, and how a log adds up to one."""
+"""The reducer: applies facts to a card by the transition table."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _VISIBLE_FIELDS = (
 
 
 def apply_fact(card: Card, fact: f.AnyFact) -> Card:
-    """Return the card after the fact; the very same card if the fact changes nothing. Never raises."""
+    """Return the card after the fact; the same object if nothing changes."""
     return advance(card, fact)[0]
 
 
 def advance(card: Card, fact: f.AnyFact) -> tuple[Card, bool]:
-    """Return the card after the fact, and whether the fact was applied (an anomaly alone is not)."""
+    """Return the card after the fact, and whether it was applied."""
     if type(fact) is f.InputDelta and card.state is STREAMING and card.segment is None and not card.removed:
         return _append_text(card, fact)
     if card.removed:
@@ -37,7 +37,7 @@ def advance(card: Card, fact: f.AnyFact) -> tuple[Card, bool]:
     if after is card:
         return card, False
     if move in _QUIET_MOVES and all(getattr(after, name) is getattr(card, name) for name in _VISIBLE_FIELDS):
-        return after, True  # nothing that a reader, or a voter, sees
+        return after, True  # nothing visible changed
     if after.unclaimed and (after.finished or after.preliminary or after.removed):
         after = approval_handlers.void_permit(after)
     if not after.begun and not after.soft and after.state not in (None, STREAMING):
@@ -50,7 +50,7 @@ def advance(card: Card, fact: f.AnyFact) -> tuple[Card, bool]:
 
 
 def fold(card: Card, log: Iterable[f.AnyFact]) -> Card:
-    """Return what the facts, in their order, make of the card."""
+    """Return the card after all facts, in order."""
     for fact in log:
         card = apply_fact(card, fact)
     return card
@@ -66,7 +66,7 @@ def find_row(fact: f.AnyFact) -> str:
 
 
 def _append_text(card: Card, fact: f.InputDelta) -> tuple[Card, bool]:
-    """The hot path: one more piece of a streaming input, one copy of the card."""
+    """Append a piece of streamed input: the hot path, one copy of the card."""
     if not fact.text:
         return card, False
     return card.replace(text=card.text.plus(fact.text), rev=card.rev + 1), True
@@ -80,7 +80,7 @@ def _adds_only_anomalies(card: Card, after: Card) -> bool:
 
 
 def _refuse(card: Card, fact: f.AnyFact) -> Card:
-    """What the table forbids is noted; after a denial, what the agent was told instead is kept as detail."""
+    """Record what the table forbids as an anomaly; output after a denial is kept as detail."""
     if approval_handlers.is_repeat(card, fact):
         return card
     after = card
@@ -96,20 +96,20 @@ def _refuse(card: Card, fact: f.AnyFact) -> Card:
 
 
 def _repeats_denial(output: Any, fact: f.AnyFact, card: Card) -> bool:
-    """Whether the model is only told of the denial: most protocols have no other way than a result, or an error."""
+    """Return whether the output only repeats the denial: most protocols deny by a result or an error."""
     reason = card.denied
     if isinstance(fact, f.OutputFailed) and (not reason or output in ("", _MASKED)):
         return True
     if not reason and card.denied_by is not None and card.denied_by.kind == "human":
-        reason = DECLINED  # a person who gave none
+        reason = DECLINED  # denied by a person without a reason
     if not reason:
         return False
     text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
     return str(reason) in text
 
 
-DECLINED = "A person declined"  # what agents are told of a person's no, before its reason
-_MASKED = "An error occurred."  # what AI SDK 6 says of every error
+DECLINED = "A person declined"  # starts the reason that agents receive for a person's denial
+_MASKED = "An error occurred."  # the text of AI SDK 6 for every error
 _ANOMALY_BY_FACT: dict[type, str] = {
     f.ApprovalAnswered: "late-response",
     **dict.fromkeys(

@@ -1,4 +1,4 @@
-"""What decisions and approvals do to a card: judged, asked, escalated, answered once, moved on, expired."""
+"""Apply decisions, permits, approvals and votes to a card."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ S = ToolCallState
 
 
 def record_decision(card: Card, fact: f.PolicyDecided) -> Card:
-    """What policy said, for people to read."""
-    verdict = CardDecision(
+    """Record the policy decision."""
+    decision = CardDecision(
         effect=fact.effect, code=fact.code, reason=fact.reason, rule=fact.rule, version=fact.version, by=fact.by,
         suggest=fact.suggest, would=tuple(fact.would), args_sha256=fact.args_sha256,
         schema_sha256=fact.schema_sha256, known=fact.known, changed=fact.changed, moment=fact.moment,
     )  # fmt: skip
-    return card if verdict == card.decision else card.replace(decision=verdict)
+    return card if decision == card.decision else card.replace(decision=decision)
 
 
 def change_permit(card: Card, fact: f.PermitChanged) -> Card:
-    """Issue the right to run the call, or move it on; a right that is gone never comes back."""
+    """Issue the permit or change its state; a used permit never returns."""
     permit = card.permit
     if fact.state == "issued":
-        issued = not card.finished and (permit is None or permit.id != fact.id)
-        return card.replace(permit=CardPermit(fact.id)) if issued else card
+        may_issue = not card.finished and (permit is None or permit.id != fact.id)
+        return card.replace(permit=CardPermit(fact.id)) if may_issue else card
     if permit is None or permit.id != fact.id or fact.state not in _PERMIT_MOVES.get(permit.state, ()):
         return card
     return card.replace(permit=replace(permit, state=fact.state))
@@ -40,7 +40,7 @@ _PERMIT_MOVES = {
 
 
 def void_permit(card: Card) -> Card:
-    """Take back the right to run a call that has ended, or has run without it."""
+    """Void the permit of a call that ended or ran without it."""
     permit, approval = card.permit, card.approval
     if permit is not None and permit.state == "issued":
         card = card.replace(permit=replace(permit, state="void"))
@@ -50,7 +50,7 @@ def void_permit(card: Card) -> Card:
 
 
 def open_approval(card: Card, fact: f.ApprovalRequested) -> Card:
-    """A question is open; the newest one counts, but an agent's never replaces ours."""
+    """Open the approval; an approval of the agent never replaces one of the gate."""
     approval = card.approval
     if approval and card.state in (S.APPROVAL_REQUESTED, S.APPROVAL_RESPONDED):
         if approval.opener == "gate" and fact.opener == "agent":
@@ -69,14 +69,14 @@ def open_approval(card: Card, fact: f.ApprovalRequested) -> Card:
 
 
 def open_another_approval(card: Card, fact: f.ApprovalRequested) -> Card:
-    """Asked after an answer: only a new question counts."""
+    """Open another approval after an answer; a repeated request is an anomaly."""
     if card.approval and _is_same_approval(card.approval, fact):
         return card.with_anomaly("protocol-violation", fact.at)
     return open_approval(card, fact)
 
 
 def apply_answer(card: Card, fact: f.ApprovalAnswered) -> Card:
-    """The first answer to the open question; nobody but us answers what our gate asked."""
+    """Apply the first answer; only the gate answers its own approvals."""
     approval = card.approval or CardApproval()
     if (approval.opener == "gate" and fact.by.kind == "host") or _is_other_approval(approval, fact):
         return card.with_anomaly("late-response", fact.at)
@@ -92,7 +92,7 @@ def apply_answer(card: Card, fact: f.ApprovalAnswered) -> Card:
             times=replace(times, finished=fact.at),
         )  # fmt: skip
     if fact.has_input:
-        was_repaired = card.repair not in {"", BY_SOURCE}  # what its own source changed was never asked about
+        was_repaired = card.repair not in {"", BY_SOURCE}  # what the source itself changed needed no approval
         card = card.replace(
             first_input=card.original_input if was_repaired else None, original_input=card.shown_input,
             original_tool=card.original_tool if was_repaired else "", input=fact.input, has_input=True, repair=EDITED,
@@ -101,9 +101,9 @@ def apply_answer(card: Card, fact: f.ApprovalAnswered) -> Card:
 
 
 def is_repeat(card: Card, fact: f.AnyFact) -> bool:
-    """Whether an agent's stream only tells once more what is known: its own question, or the answer that it got.
+    """Return whether an agent's stream repeats a known request or answer of its own.
 
-    A stream that is replayed does, and a client that carries our answer to its agent.
+    Replayed streams do, and clients that carry our answer to their agent.
     """
     approval = card.approval
     if approval is None or approval.opener != "agent" or not approval.source_id:
@@ -119,7 +119,7 @@ _ANSWER_BY_STATE = {"denied": False} | dict.fromkeys(("approved", "claimed", "su
 
 
 def count_vote(card: Card, fact: f.VoteCounted) -> Card:
-    """A vote towards the number that is needed; an edit is what the next voters vote on."""
+    """Record the number of approving votes; later votes are about an edit."""
     approval = card.approval
     if approval is None or (fact.id and fact.id != approval.id):
         return card
@@ -131,7 +131,7 @@ def count_vote(card: Card, fact: f.VoteCounted) -> Card:
 
 
 def change_approval_input(card: Card, fact: f.ApprovalInputChanged) -> Card:
-    """The question is about another input now; votes name its digest."""
+    """Bind the approval to another input; votes name its digest."""
     approval = card.approval
     if approval is None or approval.state != "pending" or approval.id != fact.id:
         return card
@@ -139,7 +139,7 @@ def change_approval_input(card: Card, fact: f.ApprovalInputChanged) -> Card:
 
 
 def add_escalation(card: Card, fact: f.ApprovalEscalated) -> Card:
-    """More people are asked; those who were told of it before are not told again."""
+    """Add people and groups that may vote; known names are not added again."""
     approval = card.approval
     if approval is None or (fact.id and fact.id != approval.id):
         return card
@@ -148,7 +148,7 @@ def add_escalation(card: Card, fact: f.ApprovalEscalated) -> Card:
 
 
 def set_agent_away(card: Card, fact: f.AgentPresenceChanged) -> Card:
-    """The agent went away, or is there again; the question stays as it was, and so do votes that are on their way."""
+    """Record whether the agent is disconnected; the approval and pending votes stay valid."""
     approval = card.approval
     if approval is None or approval.away is fact.away:
         return card
@@ -156,7 +156,7 @@ def set_agent_away(card: Card, fact: f.AgentPresenceChanged) -> Card:
 
 
 def change_approval_state(card: Card, fact: f.ApprovalChanged) -> Card:
-    """The approval's own life after its answer; news of an older question is ignored."""
+    """Change the state of an answered approval; facts about older approvals are ignored."""
     approval = card.approval
     if approval is None or approval.state == fact.state or (fact.id and approval.id and fact.id != approval.id):
         return card
@@ -164,7 +164,7 @@ def change_approval_state(card: Card, fact: f.ApprovalChanged) -> Card:
 
 
 def expire_approval(card: Card, fact: f.CallClosed) -> Card:
-    """Nobody answered in time: denied by the clock."""
+    """Deny the call because the approval expired."""
     by = f.Actor("timeout")
     approval = replace(card.approval or CardApproval(), state="expired", decided_at=fact.at, by=by)
     times = replace(card.times, decided=fact.at, finished=fact.at)
@@ -182,7 +182,7 @@ def _build_approval(fact: f.ApprovalRequested) -> CardApproval:
 
 
 def _is_same_approval(approval: CardApproval, fact: f.ApprovalRequested) -> bool:
-    """By the wire's id where there is one, else by ours; an agent's nameless question is always the same one."""
+    """Compare by the wire's id, else by ours; requests of an agent without an id are the same."""
     if approval.opener != fact.opener:
         return False
     if fact.source_id or approval.source_id:

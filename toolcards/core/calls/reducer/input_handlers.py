@@ -1,4 +1,4 @@
-"""What a fact about its input does to a card: started, streamed, complete, repaired, written once more."""
+"""Apply facts about the input to a card: started, streamed, complete, repaired, rewritten."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from toolcards.core.calls.identity import is_frozen
 from toolcards.core.calls.text_rope import EMPTY, Rope
 
 S = ToolCallState
-MASKED = {"", "An error occurred."}  # texts that say nothing; a later one of the same call may replace them
-_LATE_LIMIT = 16_384  # characters; late pieces of longer inputs wait for the next InputReady
+MASKED = {"", "An error occurred."}  # error texts without information; a later one may replace them
+_LATE_LIMIT = 16_384  # characters; late pieces of longer inputs are parsed at the next InputReady
 _CLOSERS = ("}", "]", '"')
 
 
 def start_input(card: Card, fact: Any) -> Card:
-    """The input's first fact, or a piece of it."""
+    """Start the input, by its first fact or piece."""
     if isinstance(fact, f.InputDelta):
         return _append_delta(card, fact)
     return update_identity(card, fact).replace(state=S.INPUT_STREAMING, times=_start_times(card, fact.at))
 
 
 def complete_input(card: Card, fact: Any) -> Card:
-    """The input is complete, for the first time."""
+    """Complete the input for the first time."""
     updated = update_input(card, fact)
     times = updated.times.replace(started=updated.times.started or fact.at, available=fact.at)
     return updated.replace(state=S.INPUT_AVAILABLE, times=times)
 
 
 def update_input(card: Card, fact: Any) -> Card:
-    """A newer input replaces the older; the same one again changes nothing that anybody sees."""
-    if is_frozen(card):  # the board lets only news of the judged value through
+    """Replace the input by a newer one; a repeated input changes nothing visible."""
+    if is_frozen(card):  # the router passes only facts about the decided value
         return card if card.segment is None else card.replace(segment=None)
     if isinstance(fact, f.InputRepaired):
         return _apply_repair(card, fact)
@@ -46,26 +46,26 @@ def update_input(card: Card, fact: Any) -> Card:
 
 
 def _repeats_original(card: Card, fact: Any) -> bool:
-    """The sender repeats what was repaired since: that voids nothing."""
+    """Return whether the sender repeats the input from before the repair."""
     is_same_tool = fact.tool in {"", card.tool.name, card.original_tool}
     return is_same_tool and fact.has_input and same(fact.input, card.original_input)
 
 
 def fill_missing(card: Card, fact: Any) -> Card:
-    """Rules 4 and 7: after the end only what is missing is filled in."""
+    """Fill in what is missing after the end (rules 4 and 7)."""
     filled: Card = _FILL[type(fact)](card, fact)
     return filled
 
 
 def reopen_input(card: Card, fact: Any) -> Card:
-    """Rule 8: the input is written once more, into a segment of its own that nobody sees yet."""
+    """Start to rewrite the input in a hidden segment (rule 8)."""
     if card.state is S.INPUT_STREAMING and not card.text:
         return card
     return card.replace(segment=EMPTY, resumed=True)
 
 
 def append_late_text(card: Card, fact: f.InputDelta) -> Card:
-    """Late text of an input: into the open segment, or onto an input whose end came too early."""
+    """Append late text to the open segment, or to an input that ended early."""
     if not fact.text:
         return card
     if is_frozen(card):
@@ -83,7 +83,7 @@ def append_late_text(card: Card, fact: f.InputDelta) -> Card:
 
 
 def update_identity(card: Card, fact: Any) -> Card:
-    """What the wire says of the call's identity; a known name is never blanked."""
+    """Update tool, kind, source and title; known values are never cleared."""
     tool = card.tool
     updated = CardTool(
         fact.tool or tool.name,
@@ -99,7 +99,7 @@ def update_identity(card: Card, fact: Any) -> Card:
 
 
 def _note_renamed_tool(card: Card, updated: Card) -> Card:
-    """The producer put another tool's name in place of the one that was written: a repair."""
+    """Record a repair if the producer replaced the tool's name."""
     if card.state is not S.INPUT_STREAMING or UNKNOWN_TOOL in (card.tool.name, updated.tool.name) or card.repair:
         return updated
     if updated.tool.name == card.tool.name:
@@ -108,7 +108,7 @@ def _note_renamed_tool(card: Card, updated: Card) -> Card:
 
 
 def set_input(card: Card, fact: Any) -> Card:
-    """The input the fact brings, or what streamed if that is whole JSON; else the raw text stands."""
+    """Set the input from the fact, or from the streamed text if it is valid JSON."""
     text, is_json, value = read_streamed_input(card)
     # some tools take plain text, not JSON
     is_streamed = (is_json and same(value, fact.input)) or (isinstance(fact.input, str) and fact.input == str(text))
@@ -129,7 +129,7 @@ def set_input(card: Card, fact: Any) -> Card:
 
 
 def read_streamed_input(card: Card) -> tuple[Rope, bool, Any]:
-    """Rule 8: the newest segment alone if it is JSON, else old and new joined if that is, else the segment."""
+    """Return text, whether it is JSON, and its value: segment, joined text, or segment (rule 8)."""
     if not card.segment:
         return card.text, *parse(str(card.text))
     for text in (card.segment, card.text.plus(str(card.segment))):
@@ -156,7 +156,7 @@ def _start_times(card: Card, timestamp: float) -> Any:
 
 
 def _apply_repair(card: Card, fact: f.InputRepaired) -> Card:
-    """A repair may change name and input once; a second one is refused."""
+    """Apply a repair of name and input; a second repair is an anomaly."""
     if card.repair not in {"", BY_SOURCE} and not fact.again:
         return card.with_anomaly("protocol-violation", fact.at)
     first_input = card.original_input if card.repair else card.shown_input

@@ -1,4 +1,4 @@
-"""How a call ends: by its result, by a denial, by what a later frame tells, or because its run ended around it."""
+"""Apply the end of a call: a result, an error, a denial, a later report, or the end of its run."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _JSON_BEGINS = ("{", "[")
 
 
 def set_partial_output(card: Card, fact: f.OutputPartial) -> Card:
-    """A preliminary output: the tool still runs."""
+    """Set a preliminary output; the tool is still running."""
     partial = _end(_flag_ungoverned(card, fact.at), fact.at, S.OUTPUT_AVAILABLE, output=fact.output, has_output=True)
     return partial.replace(preliminary=True, times=partial.times.replace(finished=0.0))
 
 
 def set_output(card: Card, fact: f.OutputReady) -> Card:
-    """The result."""
+    """Set the result."""
     card = _record_permit_result(_flag_ungoverned(card, fact.at), "succeeded")
     return _end(card, fact.at, S.OUTPUT_AVAILABLE, output=fact.output, has_output=True, output_message=fact.message_id)
 
 
 def set_error(card: Card, fact: Any) -> Card:
-    """The call failed, or never ran because its input could not be used."""
+    """Set the error of a call that failed or had an invalid input."""
     if not isinstance(fact, f.InputInvalid):
         return _fail(card, fact.at, build_error(card, fact.message, fact.code, fact))
     is_unknown_tool = fact.dynamic and not card.dynamic and card.state in (S.INPUT_STREAMING, S.INPUT_AVAILABLE)
@@ -43,9 +43,9 @@ def set_error(card: Card, fact: Any) -> Card:
 
 
 def build_error(card: Card, message: str, code: str = "", report: f.OutputFailed | None = None) -> CardError:
-    """Return the failure with what its code, or the wire, tells beyond the words."""
+    """Return the error with the details of its code or of the wire."""
     if not code and not card.has_input and str(card.text).lstrip()[:1] in _JSON_BEGINS:
-        code = "invalid_input"  # what was written is no JSON: nothing can have run
+        code = "invalid_input"  # the input is not JSON: the tool cannot have run
     authority, retryable, phase = (report.authority, report.retryable, report.phase) if report else ("", None, "")
     fault = error_codes.stated(
         code, authority=authority, retryable=retryable, phase=phase, kind=kind_of(card.tool.name, card.tool.source)
@@ -55,18 +55,18 @@ def build_error(card: Card, message: str, code: str = "", report: f.OutputFailed
 
 
 def deny(card: Card, fact: f.OutputDenied) -> Card:
-    """The call was refused; an approval that somebody gave before stays given (policy changed since)."""
+    """Deny the call; an earlier approval by a person stays on record."""
     approval = card.approval
     if approval and approval.state == "pending":
         if approval.opener == "gate" and fact.by.kind == "host":
-            approval = replace(approval, state="cancelled")  # the agent's no is no answer to our question
+            approval = replace(approval, state="cancelled")  # a denial by the agent does not answer our approval
         else:
             approval = replace(approval, state="denied", decided_at=fact.at, by=fact.by, reason=fact.reason)
     return _end(card, fact.at, S.OUTPUT_DENIED, denied=fact.reason, denied_by=fact.by, approval=approval)
 
 
 def apply_reported_outcome(card: Card, fact: f.OutcomeReported) -> Card:
-    """Pydantic AI tells the outcome of a result one frame later; only the result it names is meant."""
+    """Apply the outcome of a named result that a later frame reports (Pydantic AI)."""
     if fact.outcome == "success" or (fact.message_id and fact.message_id != card.output_message):
         return card
     text = as_text(card.output)
@@ -79,7 +79,7 @@ def apply_reported_outcome(card: Card, fact: f.OutcomeReported) -> Card:
 
 
 def _deny_host_approval(card: Card) -> Card:
-    """What looked like a result without our answer was a denial given elsewhere."""
+    """Deny an approval whose result turned out to be a denial by the host."""
     approval = card.approval
     if approval is None or approval.opener == "gate" or approval.state != "approved" or approval.by != f.Actor("host"):
         return card
@@ -88,7 +88,7 @@ def _deny_host_approval(card: Card) -> Card:
 
 
 def apply_snapshot(card: Card, fact: f.SnapshotReceived) -> Card:
-    """A snapshot proves what no frame said; a finished card it corrects only from done to failed."""
+    """Apply a snapshot; it corrects a finished card only from done to failed."""
     if fact.denied:
         return card if card.hard else deny(card, f.OutputDenied(card.call_id, as_text(fact.text), at=fact.at))
     if fact.error is None:
@@ -97,18 +97,18 @@ def apply_snapshot(card: Card, fact: f.SnapshotReceived) -> Card:
     if card.hard:
         corrected = _fail(card.replace(output=None, has_output=False), fact.at, build_error(card, text))
         return corrected.with_anomaly("corrected-by-snapshot", fact.at)
-    if card.state is S.APPROVAL_REQUESTED and not card.resumed:  # the producer never went on with it: refused
+    if card.state is S.APPROVAL_REQUESTED and not card.resumed:  # the producer never continued: denied
         return deny(card, f.OutputDenied(card.call_id, reason=text, at=fact.at))
     return _fail(card, fact.at, build_error(card, text))
 
 
 def build_soft_end(cause: str) -> Callable[[Card, Any], Card]:
-    """Return the move that ends a card, until a real result comes, for this cause."""
+    """Return the handler that ends a card softly with this cause."""
     return lambda card, fact: end_softly(card, fact.at, cause, fact.reason)
 
 
 def end_softly(card: Card, timestamp: float, cause: str, reason: str) -> Card:
-    """The card ended because what was around it ended; a partial output is kept."""
+    """End the card with its run or step; a partial output is kept."""
     fault = error_codes.of_cause(cause)
     return card.replace(
         state=S.OUTPUT_ERROR, soft=True, cause=cause, preliminary=False, awaiting_client=False, segment=None,
@@ -119,7 +119,7 @@ def end_softly(card: Card, timestamp: float, cause: str, reason: str) -> Card:
 
 
 def record_manual_outcome(card: Card, fact: f.ManualOutcomeRecorded) -> Card:
-    """A person says how it ended. It stays soft: they have looked, but the tool has not spoken."""
+    """Set the outcome that a person recorded; the card stays soft for a late result."""
     if not card.has_unknown_outcome:
         return card
     approval, has_failed = card.approval, fact.outcome == "failed"
@@ -133,12 +133,12 @@ def record_manual_outcome(card: Card, fact: f.ManualOutcomeRecorded) -> Card:
 
 
 def await_client(card: Card, fact: f.CallClosed) -> Card:
-    """The run ended well without this result: the client will bring it."""
+    """Wait for the client's result after a successful run."""
     return card if card.awaiting_client else card.replace(awaiting_client=True)
 
 
 def _close_approval(approval: CardApproval | None, state: str) -> CardApproval | None:
-    """What becomes of an approval when its call ends early; our gate's outlives its answer until it is used."""
+    """Return the approval after an early end; an approval of the gate may be unused."""
     if approval is None:
         return None
     if approval.opener == "gate":
@@ -148,7 +148,7 @@ def _close_approval(approval: CardApproval | None, state: str) -> CardApproval |
 
 
 def _end(card: Card, timestamp: float, state: ToolCallState, **changes: Any) -> Card:
-    """The card at a terminal state that the source itself reported."""
+    """Return the card in a terminal state that the source reported."""
     times = card.times.replace(started=card.times.started or timestamp, finished=timestamp)
     changes = {"error": None if card.soft else card.error, "segment": card.segment} | changes
     return card.replace(
@@ -157,7 +157,7 @@ def _end(card: Card, timestamp: float, state: ToolCallState, **changes: Any) -> 
 
 
 def _fail(card: Card, timestamp: float, error: CardError) -> Card:
-    """A failure; a question that was still open is none any more."""
+    """End the call with an error; an open approval is cancelled."""
     approval = card.approval
     if approval and approval.state == "pending":
         card = card.replace(approval=replace(approval, state="cancelled"))
@@ -165,9 +165,9 @@ def _fail(card: Card, timestamp: float, error: CardError) -> Card:
 
 
 def _record_permit_result(card: Card, state: str) -> Card:
-    """What came of the right to run the call, if it was used.
+    """Record the result of a used approval.
 
-    An agent that polls for the answer to its own question claims nothing: what it then tells proves that it has it.
+    An agent that polls for the answer to its own request claims nothing: its result proves that it has the answer.
     """
     approval = card.approval
     if approval is None:
@@ -180,7 +180,7 @@ def _record_permit_result(card: Card, state: str) -> Card:
 
 
 def _flag_ungoverned(card: Card, timestamp: float) -> Card:
-    """Rule 14: a result while we still wait means that it ran without our answer, or was approved elsewhere."""
+    """Flag a result that came before the answer: not approved here, or approved elsewhere (rule 14)."""
     approval = card.approval
     is_cancelled = approval is not None and approval.opener == "gate" and approval.state == "cancelled"
     if card.soft and is_cancelled:  # it did not wait for our answer
@@ -191,6 +191,6 @@ def _flag_ungoverned(card: Card, timestamp: float) -> Card:
         approval = replace(approval, state="cancelled")
     else:
         approval = replace(approval, state="approved", decided_at=timestamp, by=f.Actor("host"))
-        if approval.terms.get("local"):  # the agent's own user is asked too, and nothing else tells of that answer
+        if approval.terms.get("local"):  # the agent's own user may answer, too, and nothing else reports it
             return card.replace(approval=approval)
     return card.replace(approval=approval).with_anomaly("ran-without-approval", timestamp)
