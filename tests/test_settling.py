@@ -240,7 +240,7 @@ def test_the_inbox_and_the_history_lead_to_what_nobody_heard_the_end_of(
     call = lost()
     assert "Of 1 call that began since yesterday" in ann.get("/approvals/").content.decode()
     page = ann.get("/approvals/history/").content.decode()
-    assert "Nobody has heard how these ended" in page and f'href="/calls/{call.public_id}/"' in page
+    assert "No result reported" in page and f'href="/calls/{call.public_id}/"' in page
     assert f"of {call.run.source.name}</span>" in page
     gate.record_manual_outcome(an_approver, finding(call, "failed"))
     assert "since yesterday" not in ann.get("/approvals/").content.decode()

@@ -5,6 +5,6 @@ from django.contrib import admin
 from dashboard.admin import approvals, keys, log, people, policy
 
 admin.site.site_header = admin.site.site_title = "Toolcards"
-admin.site.index_title = "Behind the cards"
+admin.site.index_title = "Administration"
 
 __all__ = ["approvals", "keys", "log", "people", "policy"]

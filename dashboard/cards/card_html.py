@@ -133,7 +133,7 @@ class CardHtml:
             return html
         url = escape(url_helpers.build_call_url(self.call.public_id))
         return (
-            f'{html}<p class="more"><a href="{url}">Open all {body.size}'
+            f'{html}<p class="more"><a href="{url}">Show all {body.size}'
             f' characters</a> <span class="muted">{body.left} not shown here</span></p>'
         )
 

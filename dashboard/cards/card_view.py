@@ -198,7 +198,7 @@ class CardView:
         error = self.card.error
         if error is None:
             return []
-        facts = [("Try again?", labels.describe_retry(error)), ("Whose fault", labels.describe_cause(error))]
+        facts = [("Try again?", labels.describe_retry(error)), ("Cause", labels.describe_cause(error))]
         wait = f"{error.after_ms / 1000:g} s" if error.after_ms else ""
         facts += [("Wait first", wait), ("Code", error.code), ("Phase", error.phase)]
         return [(name, value) for name, value in facts if value]
@@ -272,7 +272,7 @@ class CardView:
     @property
     def offers(self) -> str:
         """What a person may do beside yes and no."""
-        options = ["Remember the answer"] * bool(self.grants) + ["edit the input"] * bool(self._terms.get("editable"))
+        options = ["Also allow repeats"] * bool(self.grants) + ["edit the input"] * bool(self._terms.get("editable"))
         text = ", or ".join(options)
         return text[:1].upper() + text[1:]
 

@@ -91,7 +91,7 @@ def _describe_failure(fact: f.OutputFailed) -> Description:
 
 _DESCRIBE: dict[type, Callable[[Any], Description]] = {
     f.InputStarted: lambda fact: ("The agent began to write the input", "", "stream"),
-    f.InputReady: lambda fact: ("The input was complete", "", "run"),
+    f.InputReady: lambda fact: ("Input received", "", "run"),
     f.InputInvalid: lambda fact: ("The input could not be used; the tool did not run", fact.message, "err"),
     f.InputRepaired: lambda fact: (f"The input was repaired ({fact.method or 'method not stated'})", "", "run"),
     f.PolicyDecided: _describe_decision,
@@ -102,11 +102,11 @@ _DESCRIBE: dict[type, Callable[[Any], Description]] = {
     f.AgentPresenceChanged: lambda fact: (f"The agent {'went away' if fact.away else 'is back'}", "", "off"),
     f.ApprovalChanged: lambda fact: (f"The approval was {fact.state}", "", "ok"),
     f.OutputPartial: lambda fact: (
-        "A partial output came",
+        "Partial output received",
         payload_view.format_value(redactor().value(fact.output)),
         "run",
     ),
-    f.OutputReady: lambda fact: ("The result came", payload_view.format_value(redactor().value(fact.output)), "ok"),
+    f.OutputReady: lambda fact: ("Result received", payload_view.format_value(redactor().value(fact.output)), "ok"),
     f.OutputFailed: _describe_failure,
     f.OutputDenied: lambda fact: (f"Denied by {labels.describe_actor(fact.by)}", fact.reason, "deny"),
     f.OutcomeReported: lambda fact: (f"A later message said that it {fact.outcome}", "", ""),

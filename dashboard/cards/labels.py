@@ -46,9 +46,9 @@ EXPIRED = StateLabel("Expired", "clock", "deny", "outline")
 # A soft end is our conclusion; a real result may still replace it.
 SOFT_END_LABELS: dict[str, StateLabel] = {
     "aborted": StateLabel("Stopped", "octagon-pause", "off", "dotted"),
-    "truncated": StateLabel("No result heard", "circle-question-mark", "off", "dotted"),
+    "truncated": StateLabel("No result received", "circle-question-mark", "off", "dotted"),
     "not-executed": StateLabel("Not run", "pause", "off", "dotted"),
-    "incomplete-input": StateLabel("Input never finished", "circle-dashed", "off", "dotted"),
+    "incomplete-input": StateLabel("Input incomplete", "circle-dashed", "off", "dotted"),
     "superseded": StateLabel("Replaced", "history", "off", "dotted"),
     "run-error": StateLabel("Run failed", "triangle-alert", "err", "dotted"),
 }
@@ -106,11 +106,11 @@ _ACTOR_TEMPLATES = {
     "validation": "the gate’s check of tool and input",
 }  # fmt: skip
 AUTHORITIES = {
-    "tool": "the tool, or what it talks to", "runtime": "the agent’s runtime or the gate, not the tool",
+    "tool": "the tool or its backend", "runtime": "the agent’s runtime or the gate, not the tool",
     "plugin": "a plug-in",
     "provider": "the model provider", "host": "the agent’s host", "gate": "Toolcards",
 }  # fmt: skip
-# Whose fault it was, where the code tells more than the authority does.
+# The cause, where the code tells more than the authority does.
 _CAUSES = {
     "plugin_veto": "a plug-in, which said no", "policy_denied": "nobody: the policy does not allow it",
     "kill_switch": "nobody: somebody has stopped everything", "approval_denied": "nobody: a person said no",
@@ -136,18 +136,18 @@ _RETRIES = {
     "after_hook_crash": "No, the tool has run", "bad_output": "No, the tool has run",
     **dict.fromkeys(
         ("timeout", "conn_lost", "deadline", "upstream", "transport", "lost", "resource_busy"),
-        "Only after a look: it may have taken effect",
+        "Check first, it may have run",
     ),
 }  # fmt: skip
-RETRYABLE = {True: "Yes, the same call may succeed", False: "No, the same call will not help", None: "Not stated"}
+RETRYABLE = {True: "Yes, the same call may succeed", False: "No, it would fail again", None: "Not stated"}
 EFFECTS = {"allow": "Allowed", "deny": "Denied", "ask": "Asked"}
 RUN_LABELS: dict[str, StateLabel] = {
     "running": StateLabel("Running", "play", "run", live=True),
-    "waiting": StateLabel("Waiting for a person", "hand", "ask", "solid"),
+    "waiting": StateLabel("Needs approval", "hand", "ask", "solid"),
     "finished": StateLabel("Finished", "circle-check", "ok"),
     "error": StateLabel("Failed", "triangle-alert", "err"),
     "aborted": StateLabel("Stopped", "octagon-pause", "off", "dotted"),
-    "truncated": StateLabel("Fell silent", "circle-question-mark", "off", "dotted"),
+    "truncated": StateLabel("Lost contact", "circle-question-mark", "off", "dotted"),
 }
 
 

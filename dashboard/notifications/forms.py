@@ -46,7 +46,7 @@ class WebhookForm(forms.Form):
     )
     events = forms.MultipleChoiceField(
         label="Tell about", choices=[(name, EVENT_WORDS[name]) for name in EVENTS], required=False,
-        widget=forms.CheckboxSelectMultiple, help_text="None ticked: everything.",
+        widget=forms.CheckboxSelectMultiple, help_text="None selected = all.",
     )  # fmt: skip
     sources = forms.MultipleChoiceField(
         label="From these sources", required=False, widget=forms.CheckboxSelectMultiple, help_text="None: all.",

@@ -20,7 +20,7 @@ from toolcards.models import Approval, ToolCall
 @require_http_methods(["GET", "POST"])
 @needs()
 def try_call(request: HttpRequest) -> HttpResponse:
-    """What the active policy, and the draft, would say of a call. Nothing happens to it."""
+    """What the active policy, and the draft, would say of a call. Nothing is executed."""
     form = (
         TryForm(request.POST)
         if request.method == "POST"

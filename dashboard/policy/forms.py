@@ -16,7 +16,7 @@ class DefaultForm(forms.Form):
     """The answer where no rule matches."""
 
     default = forms.ChoiceField(choices=EFFECTS)
-    allow_requester = forms.BooleanField(required=False, label="Whom the agent works for may answer")
+    allow_requester = forms.BooleanField(required=False, label="The agent’s owner may approve")
 
 
 class TryForm(forms.Form):

@@ -219,7 +219,7 @@ def _matches_prefix(rung: Suggestion, arguments: Any) -> bool:
 
 # ---------------------------------------------------------------- the rule
 
-EXPIRIES = (("1h", "for an hour"), ("today", "today"), ("never", "until somebody changes it"))
+EXPIRIES = (("1h", "for an hour"), ("today", "today"), ("never", "until changed"))
 SCOPES = (("run", "this run"), ("agent", "this agent"), ("all", "all agents"))
 
 

@@ -167,4 +167,4 @@ def describe_model(document: Mapping[str, Any]) -> str:
     unknown = document.get("unknown_tool")
     sentence = f"{sentence} Tools not seen before: {unknown}." if unknown else sentence
     requester = (document.get("default_ask") or {}).get("allow_requester")
-    return f"{sentence} Whom the agent works for may answer what no rule asks." if requester else sentence
+    return f"{sentence} The agent’s owner may answer what no rule asks." if requester else sentence

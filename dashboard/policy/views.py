@@ -176,7 +176,7 @@ def activate(request: HttpRequest) -> HttpResponse:
             expected_active=form_data["expected_active"],
         )
     except VersionConflict as late:
-        message = f"Somebody was faster: version {late.active} is active by now. Look at the changes again."
+        message = f"Version {late.active} was activated in the meantime. Look at the changes again."
         return _render_draft(request, message=message, status=409)
     messages.success(request, f"Version {activated.number} is active.")
     if form_data["apply_to_waiting"]:
@@ -265,7 +265,7 @@ def edit_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
 def _save_rule(request: HttpRequest, form: RuleForm, context: dict[str, Any]) -> HttpResponse:
     if form.is_bound and form.is_valid():
         form.save(request.user.get_username())
-        messages.success(request, "The rule is in the draft. It counts once you activate it.")
+        messages.success(request, "Saved to draft. Activate to apply.")
         return redirect("policy-draft")
     return render(request, "policy/rule.html", {"form": form} | context, status=422 if form.is_bound else 200)
 

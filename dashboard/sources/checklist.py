@@ -35,7 +35,7 @@ def list_steps(source: str) -> list[ChecklistStep]:
             "Start your agent, or wait for the probe.", _link_to_run(run),
         ),
         ChecklistStep(
-            "held", "A call was held", first_held and _to_datetime(first_held.requested_at),
+            "held", "Call held", first_held and _to_datetime(first_held.requested_at),
             "The probe asks; so does your agent where the policy says ask.",
             _link_to_run(first_held and first_held.run),
         ),

@@ -78,7 +78,7 @@ def test_runs_and_grants_fit_a_phone_and_name_their_sources(server: Any, visit: 
     page = visit("/approvals/", viewport={"width": 390, "height": 800})
     for name in ("automation", "a twin"):
         card = page.locator(f'article[data-run="{run}"][data-source="{name}"]')
-        card.get_by_text("Remember the answer").click()
+        card.get_by_text("Also allow repeats").click()
         card.locator("select[name=grant]").select_option("run")
         card.locator("button[value=approve]").click()
         page.wait_for_selector(f'article[data-run="{run}"][data-source="{name}"]:not([data-waiting])', state="attached")

@@ -63,7 +63,7 @@ def send(client: Client, answer: str, picks: list[str], reason: str = "", **how:
 def test_alike_calls_are_shown_with_what_differs(ann: Client, edits: Any) -> None:
     edits(3)
     page = ann.get("/approvals/").content.decode()
-    assert "3 waiting calls share this shape" in page and len(tickets(page)) == 3
+    assert "3 similar calls" in page and len(tickets(page)) == 3
     assert "src/<mark>0</mark>.py" in page and "src/<mark>2</mark>.py" in page
     assert page.count("<article") == 3  # each still has its card, with its form
     group = groups.build_groups_context()["groups"][0]
@@ -192,7 +192,7 @@ def test_htmx_gets_the_results_what_is_left_and_every_card(ann: Client, edits: A
     said = answer.content.decode()
     assert answer.status_code == 200 and said.count("<hx-partial") == 4
     assert 'hx-target="#batch-said"' in said and "2 denied." in said
-    assert "2 waiting calls share this shape" in said and "csrfmiddlewaretoken" in said
+    assert "2 similar calls" in said and "csrfmiddlewaretoken" in said
     assert said.count('data-state="output-denied"') == 2
 
 
@@ -284,7 +284,7 @@ def test_a_reason_that_the_rule_wants_is_asked_for(ann: Client, policy: Any, a_c
     for number in range(2):
         a_call("approval-requested", call_id=f"c{number}", input={"path": f"{number}"})
     page = ann.get("/approvals/").content.decode()
-    assert "One reason for all, told to the agents (needed to deny)" in page
+    assert "Reason for all (sent to the agents) (needed to deny)" in page
     said = send(ann, "deny", tickets(page))
     assert said.status_code == 422 and "2 in need of a reason" in said.content.decode()
 
@@ -299,12 +299,12 @@ def test_open_pages_are_told_of_groups_when_they_have_changed(
     edits(2)
     board = boards.InboxBoard()
     news = BoardNews(runs=frozenset(ToolCall.objects.values_list("run", flat=True)))
-    assert "2 waiting calls share this shape" in board.render_all().parts["alike"]
+    assert "2 similar calls" in board.render_all().parts["alike"]
     assert "alike" in board.render_changes(news).parts and "alike" not in board.render_changes(news).parts
     a_call("approval-requested", tool="Edit", input={"path": "src/9.py", "text": "x"}, call_id="more")
-    assert "3 waiting calls share this shape" in board.render_all().parts["alike"]  # a newcomer is told first
+    assert "3 similar calls" in board.render_all().parts["alike"]  # a newcomer is told first
     told = board.render_changes(news).parts["alike"]
-    assert "3 waiting calls share this shape" in told and "csrfmiddlewaretoken" not in told
+    assert "3 similar calls" in told and "csrfmiddlewaretoken" not in told
     assert "alike" not in board.render_changes(news).parts
 
 

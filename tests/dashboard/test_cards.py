@@ -90,16 +90,16 @@ def test_what_was_never_written_to_its_end_cannot_have_run(cause: str) -> None:
 
 
 FAILED = {  # code: whose fault, and whether again makes sense, as a person reads it
-    "timeout": ("the tool, or what it talks to", "Only after a look: it may have taken effect"),
+    "timeout": ("the tool or its backend", "Check first, it may have run"),
     "connect_failed": ("the network", "Yes, the same call may succeed"),
     "rate_limited": ("the service that the tool uses", "Yes, the same call may succeed"),
     "invalid_input": ("the model: it wrote an input", "other input is needed"),
     "no_such_tool": ("the model: it named a tool", "another tool’s name is needed"),
     "gate_unavailable": ("Toolcards, or the way to it", "Yes, the same call may succeed"),
-    "plugin_crash": ("a plug-in", "No, the same call will not help"),
+    "plugin_crash": ("a plug-in", "No, it would fail again"),
     "policy_denied": ("nobody: the policy", "the policy will say no again"),
-    "lost": ("the agent: it fell silent", "Only after a look"),
-    "tool_failed": ("the tool, or what it talks to", "No, the same call will not help"),
+    "lost": ("the agent: it fell silent", "Check first"),
+    "tool_failed": ("the tool or its backend", "No, it would fail again"),
 }
 
 
@@ -112,7 +112,7 @@ def test_a_failed_card_says_what_failed_whose_fault_and_whether_to_try_again(cod
     assert error_codes.title(code) in html and "words" in html
     assert whose in html and again in html and "Not stated" not in html
     if fault.retryable is False and error_codes.TABLE[code].again in {"idempotent", "unwritten"}:
-        assert "it may have taken effect" in html
+        assert "it may have run" in html
 
 
 @pytest.mark.parametrize(("after_ms", "words"), [(2000, "2 s"), (1500, "1.5 s"), (0, ""), (None, "")])
@@ -197,7 +197,7 @@ def test_an_error_says_kind_fault_and_whether_to_retry() -> None:
 
 
 def test_an_error_without_words_is_still_an_error() -> None:
-    assert "Failed without saying why" in html_of(a_card(S.OUTPUT_ERROR, error=CardError("")))
+    assert "No error message given" in html_of(a_card(S.OUTPUT_ERROR, error=CardError("")))
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_an_edit_names_the_editor() -> None:
 
 def test_long_bodies_are_cut_and_say_so() -> None:
     html = html_of(a_card(S.OUTPUT_AVAILABLE, output="x" * 9_000))
-    assert len(html) < 9_000 and "Open all 9000 characters" in html
+    assert len(html) < 9_000 and "Show all 9000 characters" in html
     assert "x" * 9_000 in html_of(a_card(S.OUTPUT_AVAILABLE, output="x" * 9_000), full=True)
 
 

@@ -138,7 +138,7 @@ def test_a_calls_page_is_whole_and_tells_its_story(viewer: Client, a_call: Calla
     call = a_call("output-denied", input={"command": "z" * 5_000})
     html = viewer.get(f"/calls/{call.public_id}/").content.decode()
     assert "z" * 5_000 in html
-    for said in ("The input was complete", "Policy: asked", "Toolcards asked for approval", "Denied by ann"):
+    for said in ("Input received", "Policy: asked", "Toolcards asked for approval", "Denied by ann"):
         assert said in html
 
 

@@ -210,5 +210,5 @@ def test_a_failed_card_says_whose_fault_and_whether_to_try_again(a_run: Any, cli
     client.force_login(a_person("viewer"))
     call = ToolCall.objects.get()
     page = client.get(f"/calls/{call.public_id}/").content.decode()
-    for words in ("No answer in time", "Try again?", "Whose fault", "the tool", "Similar failures", "boom"):
+    for words in ("No answer in time", "Try again?", "Cause", "the tool", "Similar failures", "boom"):
         assert words in page

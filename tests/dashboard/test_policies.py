@@ -95,7 +95,7 @@ def test_whoever_is_slower_is_told_and_nothing_is_activated(admin: Client, first
     gate.activate({"v": 1, "default": "deny", "rules": []}, author="ben", expected_active=1)
     answer = admin.post("/policy/draft/activate/", {"expected_active": 1})
     assert answer.status_code == 409
-    assert "Somebody was faster: version 2 is active by now" in answer.content.decode()
+    assert "Version 2 was activated in the meantime" in answer.content.decode()
     assert policy_store.get_active_version_number() == 2
 
 

@@ -162,7 +162,7 @@ def test_why_says_so_where_a_person_or_nobody_decided(admin: Client, a_call: Any
     no = a_call("output-denied", tool="Edit", input={"path": "a"})
     assert "Denied by ann." in admin.get(f"/calls/{no.public_id}/why/").content.decode()
     seen = a_call("output-available", tool="Edit", call_id="seen", run="seen")
-    assert "No policy judged it" in admin.get(f"/calls/{seen.public_id}/why/").content.decode()
+    assert "Not evaluated by policy" in admin.get(f"/calls/{seen.public_id}/why/").content.decode()
     assert admin.get("/calls/999-9/why/").status_code == 404
 
 
