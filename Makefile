@@ -10,10 +10,10 @@ export PORT HOST DEMO
 BOOTSTRAP = $(PYTHON) scripts/bootstrap.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-clients test-newest bench chaos lint format shell lock vendor check-vendor clean
+.PHONY: help run test test-fast test-clients test-newest bench chaos lint lint-mutations format shell lock vendor check-vendor clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: ## set up what is missing and serve (PORT=8000 HOST=127.0.0.1 DEMO=1)
 	@$(BOOTSTRAP) run $(ARGS)
@@ -36,8 +36,11 @@ bench: ## measure, print a table, write JSON
 chaos: ## break servers under load; nothing may be lost (ARGS="--only kill --store sqlite")
 	@$(BOOTSTRAP) chaos $(ARGS)
 
-lint: ## style, types, language, templates, migrations, vendored files
+lint: ## style, types, imports, language, templates, migrations, vendored files
 	@$(BOOTSTRAP) lint
+
+lint-mutations: ## break each rule in a copy of the tree; its check must fail (ARGS="--only imports")
+	@$(BOOTSTRAP) lint-mutations $(ARGS)
 
 format: ## let ruff and djade tidy the code
 	@$(BOOTSTRAP) format

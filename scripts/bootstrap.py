@@ -125,6 +125,12 @@ def lint(args: list[str]) -> int:
     return 1 if failed else 0
 
 
+def lint_mutations(args: list[str]) -> int:
+    """Break each rule in a copy of the tree, and see that its check fails."""
+    ensure("test")
+    return become(str(PYTHON), "tests/mutations.py", *args)
+
+
 def tidy(args: list[str]) -> int:
     """Let the formatters have their way."""
     ensure("test")
@@ -175,6 +181,7 @@ COMMANDS = {
     "bench": bench,
     "chaos": chaos,
     "lint": lint,
+    "lint-mutations": lint_mutations,
     "format": tidy,
     "shell": shell,
     "manage": manage,

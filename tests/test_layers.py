@@ -70,6 +70,31 @@ def test_only_the_gate_writes() -> None:
     ] == []
 
 
+WRITES_THE_LOG = re.compile(
+    r"\b(?:UPDATE|INSERT INTO|DELETE FROM|REPLACE INTO|COPY|TRUNCATE)\s+toolcards_(?:run|event|toolcall|approval)\b",
+    re.IGNORECASE,
+)
+
+
+def test_no_statement_outside_of_the_gate_writes_the_log() -> None:
+    assert [
+        f"{module}:{node.lineno} has {node.value!r}"
+        for module, tree in list_modules()
+        if not module.startswith("toolcards.gate.") and ".migrations" not in module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and WRITES_THE_LOG.search(node.value)
+    ] == []
+
+
+def test_no_template_tag_asks_the_database() -> None:
+    assert [
+        f"{module}:{node.lineno}"
+        for module, tree in list_modules("dashboard.templatetags")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr in {"objects", "cursor", "_default_manager"}
+    ] == []
+
+
 def test_the_core_and_the_adapters_read_no_clock() -> None:
     assert [
         f"{module}:{call.lineno} calls {method}"
