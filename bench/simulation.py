@@ -50,15 +50,15 @@ def alone(calls: int) -> dict[str, object]:
     from dashboard.policy.simulation import simulation
     from dashboard.policy.simulation.past_calls import Span
     from toolcards.core.policy.language.document import parse
-    from toolcards.core.policy.language.presets import PACKS
+    from toolcards.core.policy.language.presets import PRESETS
 
-    first = dict(PACKS["ask-on-writes"].document)
+    first = dict(PRESETS["ask-on-writes"].document)
     push = {
         "id": "no-push",
         "effect": "deny",
         "match": {"args": [{"path": "/command", "op": "cmd", "value": "git push"}]},
     }
-    drafts = {"one rule": first | {"rules": [*first["rules"], push]}, "another": dict(PACKS["locked-down"].document)}
+    drafts = {"one rule": first | {"rules": [*first["rules"], push]}, "another": dict(PRESETS["locked-down"].document)}
     found: dict[str, object] = {}
     for name, draft in drafts.items():
         began = cpu()

@@ -42,7 +42,7 @@ from tests.serving import Server
 from toolcards import gate
 from toolcards.clocks import clock
 from toolcards.core.calls import facts as f
-from toolcards.core.policy.language.presets import PACKS
+from toolcards.core.policy.language.presets import PRESETS
 from toolcards.gate.maintenance import rebuild, retention
 from toolcards.gate.writer import group_commit, run_cache
 from toolcards.gate.writer.command import Command
@@ -181,7 +181,7 @@ def policy(db: None) -> Callable[..., Any]:
     """Give `policy(pack_or_document)`: activates a starter pack by its name, or a document."""
 
     def activate(wanted: str | dict[str, Any] = "watch", **rest: Any) -> Any:
-        document = dict(PACKS[wanted].document) if isinstance(wanted, str) else {"v": 1, "rules": [], **wanted}
+        document = dict(PRESETS[wanted].document) if isinstance(wanted, str) else {"v": 1, "rules": [], **wanted}
         return gate.activate(document, author="a test", **rest)
 
     return activate

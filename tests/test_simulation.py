@@ -14,7 +14,7 @@ from dashboard.policy.simulation.past_calls import Span, iterate_past_calls, spl
 from dashboard.policy.simulation.simulation import SimulationCancelled, SimulationResult, merge_results, simulate
 from toolcards.client.common.canonical_json import digest
 from toolcards.core.policy.language.document import parse
-from toolcards.core.policy.language.presets import PACKS
+from toolcards.core.policy.language.presets import PRESETS
 from toolcards.gate import policy_store
 from toolcards.models import ToolCall
 from toolcards.models.write_guard import allow_log_writes
@@ -30,7 +30,7 @@ def _no_jobs_of_others(db: None) -> None:
 
 ANY = Span(days=0)
 PUSH = {"id": "no-push", "effect": "deny", "match": {"args": [{"path": "/command", "op": "cmd", "value": "git push"}]}}
-WATCH = dict(PACKS["watch"].document)
+WATCH = dict(PRESETS["watch"].document)
 
 
 def draft(*rules: dict[str, Any], default: str = "allow") -> Any:

@@ -104,7 +104,7 @@ def build_document() -> dict[str, Any]:
     _, schemas = models_json_schema(
         [(model, "validation") for model in dict.fromkeys(models)], ref_template="#/components/schemas/{model}"
     )
-    policy = policy_documents.schema()
+    policy = policy_documents.build_schema()
     nested = policy.pop("$defs", {})
     return {
         "openapi": "3.1.0",

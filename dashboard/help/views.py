@@ -43,7 +43,7 @@ def openapi(request: HttpRequest) -> JsonResponse:
 @require_safe
 def policy_schema(request: HttpRequest) -> JsonResponse:
     """Describe policy documents, as JSON Schema, for editors."""
-    return _describe(policy_documents.schema())
+    return _describe(policy_documents.build_schema())
 
 
 def _describe(value: dict[str, Any]) -> JsonResponse:

@@ -12,7 +12,7 @@ from dashboard.accounts.access import EDIT_POLICY, api, body_of, fault
 from toolcards import gate
 from toolcards.client.common.canonical_json import digest
 from toolcards.core.policy.decision import PolicyDecision
-from toolcards.core.policy.language.document import Finding, PolicyError
+from toolcards.core.policy.language.document import PolicyError, PolicyFinding
 from toolcards.gate import VersionConflict, policy_store
 from toolcards.models import PolicyVersion
 
@@ -94,7 +94,7 @@ def versions(request: HttpRequest) -> HttpResponse:
 
 def build_error(pointer: str, code: str, message: str) -> PolicyError:
     """Return what to raise about one place of a body."""
-    return PolicyError([Finding(pointer, code, message)])
+    return PolicyError([PolicyFinding(pointer, code, message)])
 
 
 def require_object(value: Any, pointer: str = "") -> dict[str, Any]:
@@ -108,7 +108,7 @@ def _read_document(value: Any) -> dict[str, Any]:
     return require_object(value)
 
 
-def _serialize_findings(findings: Iterable[Finding]) -> list[dict[str, str]]:
+def _serialize_findings(findings: Iterable[PolicyFinding]) -> list[dict[str, str]]:
     return [{"pointer": finding.pointer, "code": finding.code, "message": finding.message} for finding in findings]
 
 

@@ -10,7 +10,7 @@ from django import forms
 from dashboard.form_fields import JsonField, NamesField
 from dashboard.policy.forms import EFFECTS
 from toolcards.core.calls.card import KINDS
-from toolcards.core.policy.language.document import Finding, PolicyError
+from toolcards.core.policy.language.document import PolicyError, PolicyFinding
 from toolcards.core.policy.matching.matchers import MATCHERS
 from toolcards.gate import policy_store
 
@@ -172,7 +172,7 @@ def fields_to_rule(form_data: dict[str, Any]) -> dict[str, Any]:
     advanced = dict(form_data.get("advanced") or {})
     match = advanced.pop("match", None) or {}
     if not isinstance(match, dict):
-        raise PolicyError([Finding("/match", "type", "This must be an object.")])
+        raise PolicyError([PolicyFinding("/match", "type", "This must be an object.")])
     rule: dict[str, Any] = {field: form_data[form] for form, field in _IN_RULE.items() if form_data.get(form)}
     if form_data.get("rule_id"):
         rule["id"] = form_data["rule_id"]
@@ -197,7 +197,7 @@ def _build_argument(form_data: dict[str, Any]) -> dict[str, Any] | None:
     if not path and not op and not value:
         return None
     if not op:
-        raise PolicyError([Finding("/match/args/0/op", "missing", "Choose a question.")])
+        raise PolicyError([PolicyFinding("/match/args/0/op", "missing", "Choose a question.")])
     argument: dict[str, Any] = {"path": path or "", "op": op}
     read = _VALUES.get(MATCHERS[op].shape.input)
     return argument | {"value": read(value)} if read else argument
@@ -211,7 +211,7 @@ _BESIDE = {
 _OF_ARGUMENT = {"path": "path", "op": "op", "value": "value"}
 
 
-def locate_finding(finding: Finding, form_data: dict[str, Any]) -> tuple[str, str]:
+def locate_finding(finding: PolicyFinding, form_data: dict[str, Any]) -> tuple[str, str]:
     """Return the form's field that a finding belongs to, and what to say there."""
     pointer = finding.pointer
     steps = pointer.split("/")

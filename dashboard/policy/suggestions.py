@@ -18,8 +18,8 @@ from toolcards.core.calls.card import Card
 from toolcards.core.policy.decision import RuleSet, decide
 from toolcards.core.policy.language import document as documents
 from toolcards.core.policy.language.document import PolicyError
-from toolcards.core.policy.matching.hosts import parsed_url
-from toolcards.core.policy.shell.command_prefix import read_words, why_only_some_forms
+from toolcards.core.policy.matching.hosts import parse_url
+from toolcards.core.policy.shell.command_prefix import explain_partial_allow, parse_prefix
 from toolcards.core.policy.shell.script import read_line
 from toolcards.core.redaction.redactor import masked
 from toolcards.models import ToolCall
@@ -116,7 +116,7 @@ def _suggest_for_command(path: str, line: str, has_others: bool) -> Iterator[_To
 
 def _find_caution(values: list[str]) -> str:
     """Return what a rule that allows such commands does not cover, where the catalogue calls them dangerous."""
-    whys = [why for value in values if (why := why_only_some_forms(tuple(value.split())))]
+    whys = [why for value in values if (why := explain_partial_allow(tuple(value.split())))]
     return f" ({whys[0]})" if whys else ""
 
 
@@ -144,7 +144,7 @@ def _suggest_for_path(path: str, place: str, has_others: bool) -> Iterator[_Told
 def _suggest_for_url(path: str, place: str, has_others: bool) -> Iterator[_Told]:
     if has_others:
         yield "url", "the same address", [{"path": path, "op": "eq", "value": place}]
-    url = parsed_url(place)
+    url = parse_url(place)
     if url is not None:
         yield "host", f"anything on {url.name}", [{"path": path, "op": "host_in", "value": url.name}]
 
@@ -214,7 +214,7 @@ def _matches_prefix(rung: Suggestion, arguments: Any) -> bool:
     line = arguments.get(argument["path"][1:]) if isinstance(arguments, dict) else None
     prefixes = argument["value"] if isinstance(argument["value"], list) else [argument["value"]]
     parts = read_line(line).segments if isinstance(line, str) else ()
-    return bool(parts) and all(any(part.begins(read_words(text)) for text in prefixes) for part in parts)
+    return bool(parts) and all(any(part.begins(parse_prefix(text)) for text in prefixes) for part in parts)
 
 
 # ---------------------------------------------------------------- the rule

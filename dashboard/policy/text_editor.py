@@ -13,7 +13,7 @@ from dashboard.accounts.access import EDIT_POLICY, needs
 from dashboard.policy import yaml_io
 from dashboard.policy.forms import TextForm
 from toolcards.client.common.canonical_json import digest
-from toolcards.core.policy.language.document import Finding, PolicyError
+from toolcards.core.policy.language.document import PolicyError, PolicyFinding
 from toolcards.gate import policy_store
 
 
@@ -51,7 +51,7 @@ def _handle_text(request: HttpRequest, form_data: dict[str, Any], current: str) 
     return redirect("policy-draft")
 
 
-def _build_warnings(warnings: list[Finding], text: str, read: yaml_io.YamlDocument) -> list[yaml_io.Remark]:
+def _build_warnings(warnings: list[PolicyFinding], text: str, read: yaml_io.YamlDocument) -> list[yaml_io.Remark]:
     return yaml_io.list_remarks(PolicyError(warnings), text, read)
 
 

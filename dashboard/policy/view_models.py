@@ -15,8 +15,8 @@ from toolcards.client.common.canonical_json import digest
 from toolcards.core.calls.facts import PolicyDecided
 from toolcards.core.policy.decision import RuleSet
 from toolcards.core.policy.language import document as documents
-from toolcards.core.policy.language.diff import Difference, differences
-from toolcards.core.policy.language.document import Finding, PolicyError
+from toolcards.core.policy.language.diff import PolicyDifference, compare_documents
+from toolcards.core.policy.language.document import PolicyError, PolicyFinding
 from toolcards.core.policy.rule import Rule
 from toolcards.encryption import Closed
 from toolcards.gate import policy_store
@@ -78,13 +78,13 @@ class DraftReview:
     document: dict[str, Any]
     sha256: str
     active: int
-    changes: list[Difference]
-    warnings: list[Finding]
-    refusals: list[Finding]
+    changes: list[PolicyDifference]
+    warnings: list[PolicyFinding]
+    refusals: list[PolicyFinding]
     policy: RuleSet | None
 
     @property
-    def named_warnings(self) -> list[tuple[str, Finding]]:
+    def named_warnings(self) -> list[tuple[str, PolicyFinding]]:
         """The warnings, each with the name of the rule it is about."""
         return [(_get_rule_name(finding.pointer, self.document), finding) for finding in self.warnings]
 
@@ -157,7 +157,9 @@ def review_draft() -> DraftReview:
         warnings = policy_store.check_document(document)
     except PolicyError as refused:
         return DraftReview(document, sha256, number, [], [], refused.findings, None)
-    return DraftReview(document, sha256, number, differences(old, document), warnings, [], documents.parse(document))
+    return DraftReview(
+        document, sha256, number, compare_documents(old, document), warnings, [], documents.parse(document)
+    )
 
 
 def describe_model(document: Mapping[str, Any]) -> str:

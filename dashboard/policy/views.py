@@ -18,9 +18,9 @@ from dashboard.policy.forms import ActivateForm, DefaultForm, ImportForm, Simula
 from dashboard.policy.rule_form import RuleForm, rule_to_fields
 from dashboard.policy.simulation import impact, jobs
 from toolcards import gate
-from toolcards.core.policy.language.diff import differences
+from toolcards.core.policy.language.diff import compare_documents
 from toolcards.core.policy.language.document import PolicyError
-from toolcards.core.policy.language.presets import PACKS
+from toolcards.core.policy.language.presets import PRESETS
 from toolcards.gate import VersionConflict, policy_store
 from toolcards.models import DraftRule, PolicyVersion
 
@@ -58,7 +58,7 @@ def policy(request: HttpRequest) -> HttpResponse:
         changes = view_models.review_draft().changes
     context = {
         "version": version, "groups": view_models.group_by_effect(rows), "model": view_models.describe_model(document),
-        "changes": changes, "try_form": TryForm(), "tries": dry_run_views.list_recent_examples(), "packs": PACKS,
+        "changes": changes, "try_form": TryForm(), "tries": dry_run_views.list_recent_examples(), "packs": PRESETS,
     }  # fmt: skip
     return render(request, "policy/policy.html", context)
 
@@ -84,7 +84,7 @@ def version(request: HttpRequest, number: int) -> HttpResponse:
         "version": row,
         "groups": view_models.group_by_effect(rows),
         "model": view_models.describe_model(document), "before": before,
-        "changes": differences(_get_previous_document(before), document),
+        "changes": compare_documents(_get_previous_document(before), document),
     }  # fmt: skip
     return render(request, "policy/version.html", context)
 
@@ -137,7 +137,7 @@ def _render_draft(request: HttpRequest, *, message: str = "", status: int = 200,
     review = view_models.review_draft()
     context = {
         "review": review, "groups": view_models.group_by_effect(view_models.list_draft_rows()),
-        "packs": PACKS, "told": message,
+        "packs": PRESETS, "told": message,
         "model": view_models.describe_model(review.document), "import_form": form or ImportForm(),
         "default_form": DefaultForm(initial=_get_default_values(review.document)),
         "activate_form": ActivateForm(initial={"expected_active": review.active, "draft_sha256": review.sha256}),
@@ -205,10 +205,10 @@ def set_default(request: HttpRequest) -> HttpResponse:
 @needs(EDIT_POLICY)
 def take_pack(request: HttpRequest, name: str) -> HttpResponse:
     """Make a starter policy the draft."""
-    if name not in PACKS:
+    if name not in PRESETS:
         raise Http404
     return _replace_draft(
-        request, dict(PACKS[name].document), f"The draft is now the starter policy “{PACKS[name].title}”."
+        request, dict(PRESETS[name].document), f"The draft is now the starter policy “{PRESETS[name].title}”."
     )
 
 

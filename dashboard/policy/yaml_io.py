@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from toolcards.client.common.canonical_json import escape
-from toolcards.core.policy.language.document import Finding, PolicyError
+from toolcards.core.policy.language.document import PolicyError, PolicyFinding
 
 LARGEST = 512 * 1024
 DEEPEST = 40
@@ -39,7 +39,7 @@ class NotYaml(PolicyError):
     """The text cannot be read; `line` says where."""
 
     def __init__(self, pointer: str, message: str, line: int) -> None:
-        super().__init__([Finding(pointer, "not_yaml", message)])
+        super().__init__([PolicyFinding(pointer, "not_yaml", message)])
         self.line = line
 
 
@@ -191,7 +191,7 @@ def _order_rule(rule: dict[str, Any]) -> dict[str, Any]:
 class Remark:
     """A finding with its line, and what stands there."""
 
-    finding: Finding
+    finding: PolicyFinding
     line: int
     said: str
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from toolcards.client.common.canonical_json import digest
 from toolcards.core.policy.decision import AskTerms, Effect
-from toolcards.core.policy.language.document import PolicyError, parse, pattern, schema, sentence
-from toolcards.core.policy.language.presets import PACKS
+from toolcards.core.policy.language.document import PolicyError, build_schema, compile_pattern, describe_rule, parse
+from toolcards.core.policy.language.presets import PRESETS
 
 # every field that a rule can have
 EXAMPLE = json.loads("""
@@ -57,7 +57,7 @@ def test_the_example_of_the_design_is_taken():
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("pack", PACKS.values(), ids=PACKS)
+@pytest.mark.parametrize("pack", PRESETS.values(), ids=PRESETS)
 def test_packs_are_taken(pack):
     assert pack.title and pack.summary and parse(pack.document)
     assert all(rule.public_reason for rule in parse(pack.document).rules)
@@ -186,17 +186,17 @@ def test_terms_that_a_rule_leaves_open_come_from_the_server():
     ],
 )  # fmt: skip
 def test_a_rule_reads_as_a_sentence(rule, text):
-    assert sentence(parse({"rules": [rule]}).rules[0]) == text
+    assert describe_rule(parse({"rules": [rule]}).rules[0]) == text
 
 
 def test_patterns_of_grants_are_checked_too():
     for args in ([], None, [{"path": "/a", "op": "re2", "value": "("}], [{"path": "/a", "op": "nope"}], "x"):
         with pytest.raises(PolicyError):
-            pattern(args)
+            compile_pattern(args)
 
 
 def test_the_schema_is_there_for_editors():
-    assert {"default", "rules", "unknown_tool"} <= set(schema()["properties"])
+    assert {"default", "rules", "unknown_tool"} <= set(build_schema()["properties"])
 
 
 json_values = st.recursive(
@@ -249,7 +249,7 @@ def test_a_document_is_taken_or_refused_with_findings(pointer, value):
 )
 def test_the_schema_for_editors_accepts_what_the_parser_accepts(rule, accepted):
     document = {"v": 1, "rules": [{"effect": "deny", **rule}]}
-    validator = jsonschema_rs.Draft202012Validator(schema(), offline=True)
+    validator = jsonschema_rs.Draft202012Validator(build_schema(), offline=True)
     assert validator.is_valid(document) == accepted
     if accepted:
         assert parse(document).rules

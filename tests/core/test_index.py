@@ -8,8 +8,8 @@ from toolcards.core.policy.decision import PolicyRequest, decide
 from toolcards.core.policy.evaluation_context import EvaluationContext
 from toolcards.core.policy.language.document import parse as compiled
 from toolcards.core.policy.rule import evaluate_parts
-from toolcards.core.policy.shell.command_prefix import read_words
-from toolcards.core.policy.shell.rule_operands import WantedCommands
+from toolcards.core.policy.shell.command_prefix import parse_prefix
+from toolcards.core.policy.shell.rule_operands import CommandOperand
 from toolcards.core.policy.shell.script import read_line
 from toolcards.core.policy.truth import FALSE
 
@@ -100,8 +100,8 @@ def test_no_rule_that_matches_is_missing(more, command):
 @settings(deadline=None, max_examples=200)
 @given(st.lists(heads, min_size=1, max_size=5), lines)
 def test_several_words_are_found_as_if_each_were_looked_for(given, line):
-    every = tuple(read_words(text) for text in given)
-    together, each = WantedCommands(every), [WantedCommands((words,)) for words in every]
+    every = tuple(parse_prefix(text) for text in given)
+    together, each = CommandOperand(every), [CommandOperand((words,)) for words in every]
     script = read_line(line)
     assert together.ask_widely(script) == max(one.ask_widely(script) for one in each)
     for segment in script.segments:

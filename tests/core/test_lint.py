@@ -4,7 +4,7 @@ import pytest
 
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.language.lint import lint
-from toolcards.core.policy.language.presets import PACKS
+from toolcards.core.policy.language.presets import PRESETS
 
 
 def cmd(value, op="cmd"):
@@ -121,6 +121,6 @@ def test_rules_that_never_count_and_rules_said_twice():
     assert found(allow, allow) == [("/rules/1", "twin")]
 
 
-@pytest.mark.parametrize("pack", PACKS.values(), ids=PACKS)
+@pytest.mark.parametrize("pack", PRESETS.values(), ids=PRESETS)
 def test_packs_have_nothing_to_find(pack):
     assert lint(parse(pack.document), groups={"approvers": 1}) == []

@@ -154,7 +154,7 @@ ROWS = [(op, *row) for op, rows in TABLE.items() for row in rows]
 @pytest.mark.parametrize(("op", "value", "wanted", "answer"), ROWS)
 def test_table(op, value, wanted, answer):
     matcher = MATCHERS[op]
-    assert matchers.ask(matcher, value, matcher.shape.prepare(wanted)) is answer
+    assert matchers.match_value(matcher, value, matcher.shape.prepare(wanted)) is answer
 
 
 REFUSED = [
@@ -195,7 +195,7 @@ SAMPLES = {op: rows[0][1] for op, rows in TABLE.items()}
 @given(st.sampled_from(sorted(MATCHERS)), json_values)
 def test_a_matcher_always_answers(op, value):
     matcher = MATCHERS[op]
-    assert matchers.ask(matcher, value, matcher.shape.prepare(SAMPLES[op])) in Truth
+    assert matchers.match_value(matcher, value, matcher.shape.prepare(SAMPLES[op])) in Truth
 
 
 @settings(deadline=None)
@@ -205,7 +205,7 @@ def test_a_matcher_always_answers(op, value):
 )
 def test_places_always_answer(op, value):
     matcher = MATCHERS[op]
-    assert matchers.ask(matcher, value, matcher.shape.prepare(SAMPLES[op])) in Truth
+    assert matchers.match_value(matcher, value, matcher.shape.prepare(SAMPLES[op])) in Truth
 
 
 @settings(deadline=None)

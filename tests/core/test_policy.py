@@ -6,8 +6,8 @@ import pytest
 
 from toolcards.client.common.canonical_json import digest
 from toolcards.core.policy.decision import AskTerms, Effect, PolicyGrant, PolicyRequest, combine, decide
-from toolcards.core.policy.language.document import parse, pattern
-from toolcards.core.policy.language.presets import PACKS
+from toolcards.core.policy.language.document import compile_pattern, parse
+from toolcards.core.policy.language.presets import PRESETS
 
 NOON = 1_794_830_400.0  # Monday 2026-11-16 12:00 UTC
 
@@ -317,8 +317,8 @@ def grant(rules, name="r0", **more):
         ({"agent": "a"}, 0), ({"agent": "boss"}, 0), ({"agent": "b"}, 0),
         ({"expires_at": NOON + 1}, 1), ({"expires_at": NOON}, 0),
         ({"digest": ""}, 0), ({"digest": "", "any_input": True}, 1),
-        ({"digest": "", "pattern": pattern([{"path": "/a", "op": "eq", "value": 1}])}, 1),
-        ({"digest": "", "pattern": pattern([{"path": "/b", "op": "prefix", "value": "x"}])}, 0),
+        ({"digest": "", "pattern": compile_pattern([{"path": "/a", "op": "eq", "value": 1}])}, 1),
+        ({"digest": "", "pattern": compile_pattern([{"path": "/b", "op": "prefix", "value": "x"}])}, 0),
     ],
 )  # fmt: skip
 def test_a_grant_counts_only_for_what_it_names(more, counts):
@@ -358,7 +358,7 @@ def test_a_changed_rule_voids_its_grants():
 
 def test_a_pattern_over_commands_covers_every_segment():
     rules = policy(rule("ask"))
-    given = grant(rules, digest="", pattern=pattern([{"path": "/command", "op": "cmd", "value": "git log"}]))
+    given = grant(rules, digest="", pattern=compile_pattern([{"path": "/command", "op": "cmd", "value": "git log"}]))
     assert said(rules, input={"command": "git log main"}, grants=[given]).effect is Effect.ALLOW
     for command in ("git log; rm x", "git log $X", "git log --output=x"):
         assert said(rules, input={"command": command}, grants=[given]).effect is Effect.ASK
@@ -422,5 +422,5 @@ PACK_TABLE = [
 
 @pytest.mark.parametrize(("name", "tool", "given", "effect"), PACK_TABLE)
 def test_packs(name, tool, given, effect):
-    decision = said(parse(PACKS[name].document), tool=tool, input=given)
+    decision = said(parse(PRESETS[name].document), tool=tool, input=given)
     assert decision.effect == effect and decision.reason

@@ -14,7 +14,7 @@ from toolcards.client.common import tool_kinds
 from toolcards.core.policy.decision import PolicyRequest, decide
 from toolcards.core.policy.evaluation_context import CHARACTERS, MAX_STEPS
 from toolcards.core.policy.language.document import parse
-from toolcards.core.policy.language.presets import PACKS
+from toolcards.core.policy.language.presets import PRESETS
 from toolcards.core.policy.matching import matchers
 from toolcards.core.policy.matching.matchers import MATCHERS
 from toolcards.core.policy.truth import Truth
@@ -52,13 +52,13 @@ def test_an_example_is_answered_as_the_page_says(name: str, cells: list[str]) ->
 @pytest.mark.parametrize(("name", "cells"), list(tables("starter")))
 def test_a_starter_policy_answers_as_the_page_says(name: str, cells: list[str]) -> None:
     question = PolicyRequest.for_tool(cells[0], input=json.loads(cells[1]), known=tool_kinds.knows(cells[0]))
-    assert decide(parse(PACKS[name].document), question).effect == cells[2]
+    assert decide(parse(PRESETS[name].document), question).effect == cells[2]
 
 
 @pytest.mark.parametrize("cells", [cells for _, cells in tables("matches")])
 def test_an_operator_answers_as_the_page_says(cells: list[str]) -> None:
     operator, wanted, value = MATCHERS[cells[0]], json.loads(cells[1]), json.loads(cells[2])
-    truth = matchers.ask(operator, value, operator.shape.prepare(wanted))
+    truth = matchers.match_value(operator, value, operator.shape.prepare(wanted))
     assert truth is TRUTHS[cells[3].partition(":")[0]]
 
 
@@ -69,5 +69,7 @@ def test_a_tool_is_of_the_kinds_that_the_page_says(cells: list[str]) -> None:
 
 def test_the_page_speaks_of_every_operator_pack_and_limit() -> None:
     assert len(list(tables("answers"))) > 10 and len(list(tables("matches"))) > 40 and len(list(tables("kinds"))) > 10
-    assert all(f"`{name}`" in PAGE for name in MATCHERS) and all(f"**{pack.title}**" in PAGE for pack in PACKS.values())
+    assert all(f"`{name}`" in PAGE for name in MATCHERS) and all(
+        f"**{pack.title}**" in PAGE for pack in PRESETS.values()
+    )
     assert f"{MAX_STEPS:,} steps" in PAGE and f"{CHARACTERS} characters" in PAGE and policies()

@@ -9,9 +9,9 @@ from toolcards.client.common import tool_kinds
 from toolcards.client.common.tool_kinds import DANGER, KINDS, kinds_of, knows
 from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
-from toolcards.core.policy.language.presets import PACKS
+from toolcards.core.policy.language.presets import PRESETS
 
-POLICIES = {name: parse(pack.document) for name, pack in PACKS.items()}
+POLICIES = {name: parse(pack.document) for name, pack in PRESETS.items()}
 LOOKS = {kind for kind, rank in DANGER.items() if rank <= DANGER["fetch"]}
 
 # program or server: kind: names. A server's tools come as `mcp__server__tool`, and with the server told apart.

@@ -10,13 +10,13 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from toolcards.core.policy.language.presets import PACKS
+from toolcards.core.policy.language.presets import PRESETS
 from toolcards.gate import policy_store
 from toolcards.models import AgentKey, Approval, DraftRule, PolicyVersion, Run, Source
 from toolcards.models.write_guard import allow_log_writes
 
 pytestmark = pytest.mark.django_db
-OF_THE_PACK = len(PACKS["ask-on-writes"].document["rules"])
+OF_THE_PACK = len(PRESETS["ask-on-writes"].document["rules"])
 READ_ONLY = ("run", "toolcall", "event", "approval", "policyversion")
 
 

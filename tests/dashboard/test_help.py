@@ -16,7 +16,7 @@ from dashboard.help import documents
 from dashboard.help.openapi import build_document
 from toolcards import gate
 from toolcards.core.calls.call_json import build_call_json
-from toolcards.core.policy.language.presets import PACKS
+from toolcards.core.policy.language.presets import PRESETS
 from toolcards.models import Approval, Run, ToolCall
 from toolcards.transports.api import read_api
 from toolcards.transports.urls import ROUTES
@@ -83,7 +83,7 @@ def test_the_openapi_document_has_no_open_reference() -> None:
 
 
 def test_the_presets_fit_the_schema_of_policies() -> None:
-    assert {name: is_valid("Policy", pack.document) for name, pack in PACKS.items()} == {name: [] for name in PACKS}
+    assert {name: is_valid("Policy", pack.document) for name, pack in PRESETS.items()} == {name: [] for name in PRESETS}
     assert is_valid("Policy", {"v": 1, "default": "maybe"})
 
 

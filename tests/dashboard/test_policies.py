@@ -10,9 +10,9 @@ from django.test import Client
 
 from toolcards import gate
 from toolcards.core.policy.decision import PolicyRequest, decide
-from toolcards.core.policy.language.description import sentence
+from toolcards.core.policy.language.description import describe_rule
 from toolcards.core.policy.language.document import parse
-from toolcards.core.policy.language.presets import PACKS
+from toolcards.core.policy.language.presets import PRESETS
 from toolcards.gate import policy_store
 from toolcards.models import DraftRule, PolicyVersion
 
@@ -129,7 +129,7 @@ def test_what_is_wrong_is_said_beside_the_field(
     errors = answer.context["form"].errors
     assert list(errors) == [field] and says in " ".join(errors[field])
     shown = answer.content.decode()
-    assert "errorlist" in shown and DraftRule.objects.count() == len(PACKS["ask-on-writes"].document["rules"])
+    assert "errorlist" in shown and DraftRule.objects.count() == len(PRESETS["ask-on-writes"].document["rules"])
 
 
 def test_a_rule_survives_the_way_through_its_form(admin: Client, first: PolicyVersion) -> None:
@@ -187,10 +187,10 @@ def test_whom_the_agent_works_for_is_let_answer_the_default_in_the_draft(admin: 
     assert "default_ask" not in policy_store.load_draft()
 
 
-@pytest.mark.parametrize("name", list(PACKS))
+@pytest.mark.parametrize("name", list(PRESETS))
 def test_a_starter_policy_replaces_the_draft(admin: Client, first: PolicyVersion, name: str) -> None:
     assert admin.post(f"/policy/packs/{name}/").status_code == 302
-    assert policy_store.load_draft() == dict(PACKS[name].document) and policy_store.get_active_version_number() == 1
+    assert policy_store.load_draft() == dict(PRESETS[name].document) and policy_store.get_active_version_number() == 1
 
 
 CALLS = [PolicyRequest.for_tool("Bash", input={"command": command}) for command in ("ls", "rm -rf /", "git push")] + [
@@ -202,7 +202,7 @@ CALLS = [PolicyRequest.for_tool("Bash", input={"command": command}) for command 
 
 def test_rolling_back_gives_a_new_version_with_the_same_verdicts(admin: Client, first: PolicyVersion) -> None:
     before = [decide(policy_store.get_active_policy(), call).effect for call in CALLS]
-    gate.activate(dict(PACKS["locked-down"].document), author="ben")
+    gate.activate(dict(PRESETS["locked-down"].document), author="ben")
     assert [decide(policy_store.get_active_policy(), call).effect for call in CALLS] != before
     assert admin.post("/policy/versions/1/copy/").status_code == 302
     admin.post("/policy/draft/activate/", {"expected_active": 2})
@@ -241,7 +241,7 @@ def test_a_rule_about_effects_is_written_read_and_refused(admin: Client, first: 
     save(admin, tool="Bash", path="/command", op="effect", value="deletes\r\nruns", rule_id="no-deletes")
     rule = policy_store.load_draft()["rules"][-1]
     assert rule["match"]["args"] == [{"path": "/command", "op": "effect", "value": ["deletes", "runs"]}]
-    assert sentence(parse({"rules": [rule]}).rules[0]) == "Deny when Bash.command deletes or runs other programs."
+    assert describe_rule(parse({"rules": [rule]}).rules[0]) == "Deny when Bash.command deletes or runs other programs."
     assert "deletes\nruns" in admin.get("/policy/rules/no-deletes/").content.decode()
     answer = save(admin, tool="Bash", path="/command", op="effect", value="explodes", rule_id="x")
     assert answer.status_code == 422 and "xpects deletes, writes, sends, runs or none" in answer.content.decode()

@@ -16,7 +16,7 @@ from dashboard.policy.simulation.past_calls import Span, iterate_past_calls
 from toolcards import gate
 from toolcards.core.policy.decision import decide
 from toolcards.core.policy.language.document import PolicyError, parse
-from toolcards.core.policy.language.presets import PACKS
+from toolcards.core.policy.language.presets import PRESETS
 from toolcards.gate import policy_store
 from toolcards.models import ToolCall
 
@@ -301,9 +301,9 @@ def text(client: Client, said: str, **more: str) -> Any:
     return client.post("/policy/draft/text/", {"text": said, "based_on": based_on, "what": "save", **more})
 
 
-@pytest.mark.parametrize("name", list(PACKS))
+@pytest.mark.parametrize("name", list(PRESETS))
 def test_the_draft_as_text_and_back_is_the_same(admin: Client, name: str) -> None:
-    policy_store.replace_draft(json.loads(json.dumps(dict(PACKS[name].document))), author="a test")
+    policy_store.replace_draft(json.loads(json.dumps(dict(PRESETS[name].document))), author="a test")
     before = policy_store.load_draft()
     shown = admin.get("/policy/draft/text/").context["text"]
     assert text(admin, shown).status_code == 302 and policy_store.load_draft() == before

@@ -19,9 +19,9 @@ from toolcards.client.common import tool_kinds
 from toolcards.client.common.canonical_json import digest
 from toolcards.core.policy.decision import Effect, RuleSet
 from toolcards.core.policy.language import document as documents
-from toolcards.core.policy.language.document import Finding, PolicyError
+from toolcards.core.policy.language.document import PolicyError, PolicyFinding
 from toolcards.core.policy.language.lint import lint
-from toolcards.core.policy.language.presets import PACKS
+from toolcards.core.policy.language.presets import PRESETS
 from toolcards.gate.decisions import eligibility
 from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.models import Draft, DraftRule, PolicyVersion, Source, ToolCall
@@ -89,7 +89,7 @@ def load_document(version: PolicyVersion) -> dict[str, Any]:
     return document
 
 
-def check_document(document: Any) -> list[Finding]:
+def check_document(document: Any) -> list[PolicyFinding]:
     """Return what deserves a second look; raise PolicyError for what is wrong, or could be answered by nobody."""
     policy = documents.parse(document)
     known = ToolCall.objects.order_by().values_list("tool", flat=True).distinct()[:2000]
@@ -169,7 +169,7 @@ def ensure_first_version(default: str | None = None) -> PolicyVersion | None:
     """Activate the starter policy where there is no version at all, and begin the draft as its copy."""
     if PolicyVersion.objects.exists():
         return None
-    pack = PACKS[STARTER_PRESET]
+    pack = PRESETS[STARTER_PRESET]
     document = pack.with_default(default)
     version = activate(document, author=FIRST_RUN_AUTHOR, note=f"Starter policy: {pack.title}.", expected_active=0)
     replace_draft(document, author=FIRST_RUN_AUTHOR)
@@ -274,7 +274,7 @@ def check_rule(rule: dict[str, Any], *, instead_of: str = "") -> str:
     return policy.rules[-1].id
 
 
-def _select_findings_below(at: str, findings: list[Finding]) -> list[Finding]:
+def _select_findings_below(at: str, findings: list[PolicyFinding]) -> list[PolicyFinding]:
     """The findings about what stands at that pointer, with pointers that begin there."""
     ours = (found for found in findings if found.pointer == at or found.pointer.startswith(at + "/"))
     return [replace(found, pointer=found.pointer.removeprefix(at)) for found in ours]

@@ -5,9 +5,9 @@ import pytest
 from tests.core.shell.samples import read_lines
 from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
-from toolcards.core.policy.language.presets import PACKS
+from toolcards.core.policy.language.presets import PRESETS
 
-PACK = parse(PACKS["ask-on-writes"].document)
+PACK = parse(PRESETS["ask-on-writes"].document)
 
 
 def cmd(op, value):

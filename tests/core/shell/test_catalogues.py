@@ -5,19 +5,19 @@ import pytest
 from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.language.lint import lint
-from toolcards.core.policy.language.presets import PACKS
+from toolcards.core.policy.language.presets import PRESETS
 from toolcards.core.policy.shell.arguments import Arguments, read_arguments, read_specification
-from toolcards.core.policy.shell.command_prefix import why_only_some_forms
-from toolcards.core.policy.shell.program_catalog import Catalogue, all_names, catalogue, find_program
-from toolcards.core.policy.shell.program_forms import BadCatalogue
-from toolcards.core.policy.shell.tool_catalog import known_tools, why_not_alone
+from toolcards.core.policy.shell.command_prefix import explain_partial_allow
+from toolcards.core.policy.shell.program_catalog import ProgramCatalog, find_program, list_names, load_programs
+from toolcards.core.policy.shell.program_forms import InvalidCatalog
+from toolcards.core.policy.shell.tool_catalog import explain_other_arguments, load_tools
 
 SHELL = ("Bash", "/command")
 
 
 def test_every_form_says_what_it_does():
     """A form that never only looks must say what it does, or may do, or runs."""
-    for name, program in catalogue().names.items():
+    for name, program in load_programs().names.items():
         for form in program.all_forms():
             runs = form.wraps or form.rest or form.sub or form.patterns
             assert form.anything or form.looks is not None or form.does or form.may or runs, f"{form.name} ({name})"
@@ -25,7 +25,7 @@ def test_every_form_says_what_it_does():
 
 
 def test_hundreds_of_programs_are_known():
-    assert len(catalogue().names) > 700
+    assert len(load_programs().names) > 700
 
 
 @pytest.mark.parametrize(
@@ -45,13 +45,13 @@ def test_hundreds_of_programs_are_known():
     ],
 )
 def test_a_row_that_cannot_be_meant_is_refused(row):
-    with pytest.raises(BadCatalogue):
-        Catalogue({"programs": {"x": row}})
+    with pytest.raises(InvalidCatalog):
+        ProgramCatalog({"programs": {"x": row}})
 
 
 def test_a_program_that_stands_there_twice_is_refused():
-    with pytest.raises(BadCatalogue):
-        Catalogue({"programs": {"x y": {"looks": "*"}, "y": {"does": "writes"}}})
+    with pytest.raises(InvalidCatalog):
+        ProgramCatalog({"programs": {"x y": {"looks": "*"}, "y": {"does": "writes"}}})
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_program_that_stands_there_twice_is_refused():
     ],
 )
 def test_a_version_of_a_program_is_that_program(word, names):
-    assert all_names(word) == names
+    assert list_names(word) == names
     assert find_program("/lib64/ld-linux-x86-64.so.2") is find_program("ld-linux-x86-64.so.2") is not None
 
 
@@ -154,7 +154,7 @@ ALONE = [
 
 @pytest.mark.parametrize(("tool", "path", "given", "alone"), ALONE)
 def test_only_known_arguments_may_stand_next_to_a_command(tool, path, given, alone):
-    assert (why_not_alone(tool, given, tuple(path.split("/")[1:])) == "") is alone
+    assert (explain_other_arguments(tool, given, tuple(path.split("/")[1:])) == "") is alone
     for op, value in (("cmd", "ls"), ("effect", "none")):
         match = {"tool": tool, "args": [{"path": path, "op": op, "value": value}]}
         policy = parse({"default": "ask", "rules": [{"id": "r", "effect": "allow", "match": match}]})
@@ -225,7 +225,7 @@ def test_reasons_hold_nothing_that_the_agent_wrote(given, effect):
 
 
 def test_the_starter_policy_says_what_about_the_command_it_asks_for():
-    policy = parse(PACKS["ask-on-writes"].document)
+    policy = parse(PRESETS["ask-on-writes"].document)
     for line, why in (("awk -f prog", "awk can run other programs"), ("rm x", "rm can delete or change things")):
         assert decide(policy, PolicyRequest.for_tool("Bash", input={"command": line})).reason.endswith(f": {why}.")
 
@@ -239,11 +239,13 @@ def test_a_sure_allow_outweighs_another_in_doubt():
 
 
 def test_the_lint_names_the_programs_that_a_rule_does_not_wholly_allow():
-    assert "run other programs" in why_only_some_forms(("awk",)) and "does not know" in why_only_some_forms(("mytool",))
-    assert why_only_some_forms(("cat",)) == "" and why_only_some_forms(("grep", "-r")) == ""
+    assert "run other programs" in explain_partial_allow(("awk",)) and "does not know" in explain_partial_allow(
+        ("mytool",)
+    )
+    assert explain_partial_allow(("cat",)) == "" and explain_partial_allow(("grep", "-r")) == ""
     doc = {"rules": [{"effect": "deny", "match": {"args": [{"path": "/command", "op": "cmd", "value": "a; rm"}]}}]}
     assert [(one.code, one.grave) for one in lint(parse(doc))] == [("cmd_operators", True)]
 
 
 def test_a_tool_has_one_row():
-    assert known_tools()["*"].paths == () and all(name == name.lower() for name in known_tools())
+    assert load_tools()["*"].paths == () and all(name == name.lower() for name in load_tools())

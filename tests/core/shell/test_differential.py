@@ -6,9 +6,9 @@ import pytest
 
 from tests.core.shell.samples import Writer, read_lines
 from tests.core.shell.traced import BASH, STUBS, WRAPPERS, Workshop, run_all
-from toolcards.core.policy.shell.command_prefix import read_words
-from toolcards.core.policy.shell.rule_operands import WantedCommands
-from toolcards.core.policy.shell.script import Answer, read_line
+from toolcards.core.policy.shell.command_prefix import parse_prefix
+from toolcards.core.policy.shell.rule_operands import CommandOperand
+from toolcards.core.policy.shell.script import Likelihood, read_line
 
 LINES = 3_000
 SEED = int(os.environ.get("SHELL_SEED", "1"))
@@ -21,13 +21,13 @@ def differences(line, trace):
     script = read_line(line)
     views = [view for same in script.views.values() for view in same]
     for words in trace.ran:
-        if WantedCommands((read_words(words[0]),)).ask_widely(script) is Answer.NO:
+        if CommandOperand((parse_prefix(words[0]),)).ask_widely(script) is Likelihood.NO:
             yield f"a deny for {words[0]} is passed"
         if not script.hidden and not any(could_be(words, view) for view in views):
             yield f"nothing was said of {words}"
-        if script.effects["runs"] is Answer.NO and all(bare(part.words[0]) != words[0] for part in script.segments):
+        if script.effects["runs"] is Likelihood.NO and all(bare(part.words[0]) != words[0] for part in script.segments):
             yield f"{words} ran, and nothing was said to run others"
-    if trace.wrote and script.effects["writes"] is Answer.NO:
+    if trace.wrote and script.effects["writes"] is Likelihood.NO:
         yield f"{sorted(trace.wrote)} was written"
     if not script.doubt and (trace.wrote or any(words[0] in CHANGING for words in trace.ran)):
         yield f"it only looks, and it did {trace}"

@@ -4,7 +4,7 @@ import pytest
 
 from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
-from toolcards.core.policy.shell.globs import is_glob, leads, may_be
+from toolcards.core.policy.shell.globs import is_glob, may_expand_to, starts_with_glob
 from toolcards.core.policy.shell.parser import parse_line
 
 
@@ -30,7 +30,7 @@ def judged(effect, words, line, default):
 )
 def test_patterns_are_told_from_quoted_text(raw, glob, leading):
     assert is_glob(raw) is glob
-    assert (glob and leads(raw)) is leading
+    assert (glob and starts_with_glob(raw)) is leading
 
 
 def test_a_command_knows_which_of_its_words_are_patterns():
@@ -44,7 +44,7 @@ def test_a_command_knows_which_of_its_words_are_patterns():
     [("rm", "rm", True), ("r?", "rm", True), ("r[m]", "rm", True), ("*", "rm", True), ("*.py", "rm", False)],
 )
 def test_a_pattern_may_be_a_name(word, target, same):
-    assert may_be(word, target) is same
+    assert may_expand_to(word, target) is same
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.shell.parser import MAX_COMMANDS, parse_line
-from toolcards.core.policy.shell.script import Answer, read_command, read_line
+from toolcards.core.policy.shell.script import Likelihood, read_command, read_line
 
 PLAIN = [
     ("ls -la", [("ls", "-la")]),
@@ -125,9 +125,9 @@ def test_commands_inside_an_opaque_line_are_seen():
         "r\\m x",
         "rm x &",
     ):
-        assert read_line(line).effects["deletes"] is Answer.YES
-    assert read_line("echo x > f").effects["writes"] is Answer.YES
-    assert read_line("echo $X").effects["writes"] is Answer.MAYBE
+        assert read_line(line).effects["deletes"] is Likelihood.YES
+    assert read_line("echo x > f").effects["writes"] is Likelihood.YES
+    assert read_line("echo $X").effects["writes"] is Likelihood.MAYBE
 
 
 def test_a_pattern_that_may_stand_for_options_hides_what_runs():
@@ -140,8 +140,8 @@ def test_a_pattern_that_may_stand_for_options_hides_what_runs():
 
 def test_a_program_in_another_folder_may_do_anything():
     for line in ("./cp a b", "/tmp/ls", "uv run ls", "npx prettier f", "/usr/local/bin/mkdir x"):
-        assert read_line(line).effects["sends"] is not Answer.NO
-    assert read_line("cp a b").effects["sends"] is Answer.NO
+        assert read_line(line).effects["sends"] is not Likelihood.NO
+    assert read_line("cp a b").effects["sends"] is Likelihood.NO
 
 
 def test_threads_do_not_disturb_each_other():

@@ -9,7 +9,7 @@ import pytest
 from tests.core.shell.samples import read_lines
 from tests.core.shell.traced import BASH, Workshop, run_all
 from toolcards.core.policy.shell.program_catalog import find_program
-from toolcards.core.policy.shell.script import Answer, read_line
+from toolcards.core.policy.shell.script import Likelihood, read_line
 
 REAL = read_lines("installed")
 pytestmark = pytest.mark.skipif(BASH is None, reason="not here: bash")
@@ -84,9 +84,9 @@ def missing(line, trace):
     script = read_line(line)
     if not script.doubt:
         yield "it is said to only look"
-    if trace.ran and script.effects["runs"] is Answer.NO:
+    if trace.ran and script.effects["runs"] is Likelihood.NO:
         yield "it is said to run nothing"
-    if changed(trace) and script.effects["writes"] is Answer.NO:
+    if changed(trace) and script.effects["writes"] is Likelihood.NO:
         yield "it is said to write nothing"
 
 

@@ -7,10 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolcards.core.policy.evaluation_context import find_values
-from toolcards.core.policy.matching.conditions import Argument, Command, Condition, LabelCondition, Rate, When
+from toolcards.core.policy.matching.conditions import (
+    ArgumentCondition,
+    CommandCondition,
+    Condition,
+    LabelCondition,
+    RateCondition,
+    TimeWindowCondition,
+)
 from toolcards.core.policy.request import PolicyRequest
 from toolcards.core.policy.rule import Rule
-from toolcards.core.policy.shell.tool_catalog import why_not_alone
+from toolcards.core.policy.shell.tool_catalog import explain_other_arguments
 
 MAX_CHARACTERS = 2_000  # characters of what was looked at; longer texts are hardly ever the same
 
@@ -44,7 +51,7 @@ class EquivalenceCriteria:
             request.known, request.changed, request.can_wait, tuple(seen),
             request.run if self.run else "", request.now if self.time else 0,
             tuple(sorted(request.counts.items())) if self.counts else (),
-            tuple([why_not_alone(request.tool, request.input, path, named) for path, named in self.alone]),
+            tuple([explain_other_arguments(request.tool, request.input, path, named) for path, named in self.alone]),
         )  # fmt: skip
 
 
@@ -58,15 +65,17 @@ def collect_criteria(rules: Iterable[Rule]) -> EquivalenceCriteria:
     kept = tuple(rules)
     found = [one for rule in kept for clause in (rule.match, *rule.unless) for one in clause.conditions]
     return EquivalenceCriteria(
-        paths=tuple(sorted({one.path for one in found if isinstance(one, Argument | Command)})),
+        paths=tuple(sorted({one.path for one in found if isinstance(one, ArgumentCondition | CommandCondition)})),
         run=any(isinstance(one, LabelCondition) and one.name == "run" for one in found),
-        time=any(isinstance(one, When) for one in found) or any(rule.expires_at for rule in kept),
-        counts=any(isinstance(one, Rate) for one in found),
+        time=any(isinstance(one, TimeWindowCondition) for one in found) or any(rule.expires_at for rule in kept),
+        counts=any(isinstance(one, RateCondition) for one in found),
         whole=not all(map(_is_known_condition, found)),
-        alone=tuple({(one.path, one.named) for one in found if isinstance(one, Command) and not one.wide}),
+        alone=tuple({(one.path, one.named) for one in found if isinstance(one, CommandCondition) and not one.wide}),
     )
 
 
 def _is_known_condition(condition: Condition) -> bool:
     """Whether it is said above what this condition looks at."""
-    return isinstance(condition, Argument | Command | LabelCondition | When | Rate)
+    return isinstance(
+        condition, ArgumentCondition | CommandCondition | LabelCondition | TimeWindowCondition | RateCondition
+    )

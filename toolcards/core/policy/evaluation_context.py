@@ -13,7 +13,7 @@ from typing import Any, Final
 from toolcards.client.common.canonical_json import MAX_NODES
 from toolcards.core.policy.request import PolicyRequest
 from toolcards.core.policy.shell.script import Script, read_command
-from toolcards.core.policy.shell.tool_catalog import find_tool, why_not_alone
+from toolcards.core.policy.shell.tool_catalog import explain_other_arguments, find_tool
 
 # About fifty conditions on every value of the largest input; ordinary calls take fewer than 100.
 MAX_STEPS = 500_000
@@ -102,7 +102,7 @@ class EvaluationContext:
         """Return why other arguments may change what the command at the path does; empty if none does."""
         if not names_tool and not find_tool(self.request.tool).known:
             return "the catalogue does not know this tool, so a rule must name it"
-        return why_not_alone(self.request.tool, self.request.input, path, named)
+        return explain_other_arguments(self.request.tool, self.request.input, path, named)
 
 
 def count_characters(value: Any) -> int:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from toolcards.core.policy.evaluation_context import EvaluationContext, OverBudget
-from toolcards.core.policy.matching.conditions import Command, Condition
+from toolcards.core.policy.matching.conditions import CommandCondition, Condition
 from toolcards.core.policy.shell.script import Segment
 from toolcards.core.policy.truth import FALSE, OPAQUE, TRUE, Truth, negate
 
@@ -262,6 +262,6 @@ def _name_truth(truth: Truth) -> str:
     return {TRUE: "true", FALSE: "false"}.get(truth, "unknown")
 
 
-def list_command_conditions(clause: Clause) -> tuple[Command, ...]:
+def list_command_conditions(clause: Clause) -> tuple[CommandCondition, ...]:
     """Return the clause's conditions on shell commands."""
-    return tuple(condition for condition in clause.conditions if isinstance(condition, Command))
+    return tuple(condition for condition in clause.conditions if isinstance(condition, CommandCondition))

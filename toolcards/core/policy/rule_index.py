@@ -13,8 +13,8 @@ from toolcards.client.common.lookalikes import LONGEST_LETTER
 from toolcards.core.policy import tool_names
 from toolcards.core.policy.evaluation_context import EvaluationContext
 from toolcards.core.policy.rule import Rule
-from toolcards.core.policy.shell.command_prefix import reachable
-from toolcards.core.policy.shell.globs import SIGNS, may_be
+from toolcards.core.policy.shell.command_prefix import list_reachable_positions
+from toolcards.core.policy.shell.globs import GLOB_SIGNS, may_expand_to
 
 
 class RuleIndex:
@@ -122,9 +122,9 @@ def _list_subtree_rules(node: _PrefixNode) -> list[Rule]:
 
 def _match_branches(word: str, node: _PrefixNode) -> Iterable[str]:
     """Return the next words of rules that this word may be."""
-    if SIGNS.search(word) is None:
+    if GLOB_SIGNS.search(word) is None:
         return (word,) if word in node.then else ()
-    return [wanted for wanted in node.then if may_be(word, wanted)]
+    return [wanted for wanted in node.then if may_expand_to(word, wanted)]
 
 
 def _follow_words(node: _PrefixNode, words: tuple[str, ...], context: EvaluationContext) -> list[Rule]:
@@ -138,7 +138,7 @@ def _follow_words(node: _PrefixNode, words: tuple[str, ...], context: Evaluation
             continue
         context.step(len(words) >> 8)  # nothing for a command of sane length
         after: dict[str, set[int]] = {}
-        for place in reachable(words, places):
+        for place in list_reachable_positions(words, places):
             for word in _match_branches(words[place], node) if place < len(words) else ():
                 after.setdefault(word, set()).add(place + 1)
         rest += [(node.then[word], reached) for word, reached in after.items()]

@@ -9,7 +9,7 @@ from typing import Any
 
 from toolcards.client.common.canonical_json import digest
 from toolcards.core.policy.evaluation_context import EvaluationContext
-from toolcards.core.policy.matching.conditions import Rate
+from toolcards.core.policy.matching.conditions import RateCondition
 from toolcards.core.policy.rule import AskTerms, Effect, Rule
 from toolcards.core.policy.rule_index import RuleIndex
 
@@ -52,7 +52,7 @@ class RuleSet:
         """Return (scope, seconds) of every count that rules ask for, as `PolicyRequest.counts` is keyed."""
         clauses = [clause for rule in self.rules for clause in (rule.match, *rule.unless)]
         found = (condition for clause in clauses for condition in clause.conditions)
-        return frozenset((rate.scope, rate.per) for rate in found if isinstance(rate, Rate))
+        return frozenset((rate.scope, rate.per) for rate in found if isinstance(rate, RateCondition))
 
     @cached_property
     def _by_id(self) -> dict[str, Rule]:

@@ -49,7 +49,7 @@ def _to_policy_grant(row: Grant) -> policy.PolicyGrant:
         rule_sha256=row.rule_sha256,
         tool=row.tool,
         digest=row.args_sha256,
-        pattern=document.pattern(json.loads(row.pattern)) if row.pattern else None,
+        pattern=document.compile_pattern(json.loads(row.pattern)) if row.pattern else None,
         server=row.server,
         schema=row.schema_sha256,
         run=row.run.name if row.run else "",

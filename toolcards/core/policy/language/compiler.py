@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from toolcards.core.policy import tool_names as names
-from toolcards.core.policy.language.description import sentence
+from toolcards.core.policy.language.description import describe_rule
 from toolcards.core.policy.matching.conditions import (
-    Argument,
-    Command,
+    ArgumentCondition,
+    CommandCondition,
     Condition,
     LabelCondition,
-    Rate,
+    RateCondition,
     Texts,
-    When,
-    label,
-    steps_of,
+    TimeWindowCondition,
+    build_label_condition,
+    parse_pointer,
 )
 from toolcards.core.policy.matching.matchers import MATCHERS
 from toolcards.core.policy.request import PolicyRequest
@@ -32,7 +32,7 @@ DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _OF_SEGMENT = frozenset({"eq", "in", "prefix", "glob", "re2"})
 
 
-class BadValue(ValueError):
+class InvalidOperand(ValueError):
     """A value in the document is not what its operator wants; `pointer` is relative to the rule."""
 
     def __init__(self, pointer: str, code: str, message: str) -> None:
@@ -42,52 +42,54 @@ class BadValue(ValueError):
         self.message = message
 
 
-def rule(doc: RuleDoc, name: str, sha256: str, ask: AskTerms) -> Rule:
+def compile_rule(doc: RuleDoc, name: str, sha256: str, ask: AskTerms) -> Rule:
     """Return the compiled rule; raise BadValue for a value that its operator refuses."""
     effect = Effect(doc.effect)
     wide = effect is not Effect.ALLOW
-    match = clause(doc.match, wide=wide, at="/match")
+    match = compile_clause(doc.match, wide=wide, at="/match")
     unless = tuple(
-        clause(exception, wide=not wide, at=f"/unless/{number}", tools=doc.match.tool)
+        compile_clause(exception, wide=not wide, at=f"/unless/{number}", tools=doc.match.tool)
         for number, exception in enumerate(doc.unless or ())
     )
-    focus = _focus((match, *unless))
+    focus = _find_focus((match, *unless))
     return Rule(
         id=name,
         effect=effect,
         match=match,
-        unless=tuple(_by_segment(exception, focus) for exception in unless),
+        unless=tuple(_check_by_segment(exception, focus) for exception in unless),
         focus=focus,
         monitor=doc.mode == "monitor",
         enabled=doc.enabled,
         expires_at=doc.expires_at or 0.0,
         severity=doc.severity,
-        ask=terms_of(doc.ask, doc.severity, ask),
+        ask=compile_terms(doc.ask, doc.severity, ask),
         public_reason=doc.public_reason or "",
         suggest=doc.suggest or "",
-        sentence=sentence(doc),
+        sentence=describe_rule(doc),
         sha256=sha256,
         tools=tuple(doc.match.tool or ()),
         kinds=tuple(doc.match.kind or ()),
-        heads=_heads(match, focus),
+        heads=_find_heads(match, focus),
     )
 
 
-def clause(doc: ClauseDoc, *, wide: bool, at: str = "", tools: list[str] | None = None) -> Clause:
+def compile_clause(doc: ClauseDoc, *, wide: bool, at: str = "", tools: list[str] | None = None) -> Clause:
     """Return the compiled conditions, cheap ones first. `wide`: doubt is meant to count as a match.
 
     `tools`: those that the rule names outside this clause.
     """
     names_tool = any(name.strip("*") for name in [*(doc.tool or ()), *(tools or ())])
-    found = [_knowing(condition, doc.args or [], names_tool) for condition in _conditions(doc, wide, at)]
+    found = [
+        _add_clause_context(condition, doc.args or [], names_tool) for condition in _compile_conditions(doc, wide, at)
+    ]
     return Clause(tuple(sorted(found, key=lambda condition: (condition.cost, condition.name))))
 
 
-def _knowing(condition: Condition, arguments: list[ArgumentDoc], names_tool: bool) -> Condition:
+def _add_clause_context(condition: Condition, arguments: list[ArgumentDoc], names_tool: bool) -> Condition:
     """Return the condition; one on a command knows of which tools and other arguments its clause speaks."""
-    if not isinstance(condition, Command):
+    if not isinstance(condition, CommandCondition):
         return condition
-    named = {steps_of(one.path)[0] for one in arguments if len(steps_of(one.path)) == 1}
+    named = {parse_pointer(one.path)[0] for one in arguments if len(parse_pointer(one.path)) == 1}
     return replace(condition, named=frozenset(named - {*condition.path[:1]}), names_tool=names_tool)
 
 
@@ -103,69 +105,73 @@ _LEAF: _AgentTexts = (lambda q: q.agent_path[-1:], lambda q: names.list_agent_sk
 _source_skeletons: Texts = attrgetter("names.source_skeletons")
 
 
-def _conditions(doc: ClauseDoc, wide: bool, at: str) -> Iterator[Condition]:
-    yield from _identity(doc, wide, at)
+def _compile_conditions(doc: ClauseDoc, wide: bool, at: str) -> Iterator[Condition]:
+    yield from _compile_identity_conditions(doc, wide, at)
     for name, get in _LABELS:
         wanted = getattr(doc, name)
         if wanted is not None:
-            yield label(name, wanted, get)
+            yield build_label_condition(name, wanted, get)
     if doc.when is not None:
-        yield _when(doc.when)
+        yield _compile_time_window(doc.when)
     if doc.rate is not None:
-        yield Rate(doc.rate.over, doc.rate.per, doc.rate.scope)
+        yield RateCondition(doc.rate.over, doc.rate.per, doc.rate.scope)
     for number, argument in enumerate(doc.args or ()):
-        yield _argument(argument, wide, f"{at}/args/{number}")
+        yield _compile_argument(argument, wide, f"{at}/args/{number}")
 
 
-def _identity(doc: ClauseDoc, wide: bool, at: str) -> Iterator[Condition]:
+def _compile_identity_conditions(doc: ClauseDoc, wide: bool, at: str) -> Iterator[Condition]:
     """Give the conditions on names that agents choose."""
     if doc.tool is not None:
-        yield _tool(doc.tool, wide, with_source=doc.source is not None)
+        yield _compile_tool(doc.tool, wide, with_source=doc.source is not None)
     if doc.kind is not None:
-        yield label("kind", list(doc.kind), attrgetter("kinds"), every=not wide)
+        yield build_label_condition("kind", list(doc.kind), attrgetter("kinds"), every=not wide)
     if doc.source is not None:
-        yield _named("source", doc.source, lambda q: (q.source,) if q.source else (), _source_skeletons, wide)
+        yield _compile_name("source", doc.source, lambda q: (q.source,) if q.source else (), _source_skeletons, wide)
     if doc.agent is not None:
         anywhere = wide if doc.agent_scope is None else doc.agent_scope == "any_in_path"
-        yield _named("agent", doc.agent, *(_ANYWHERE if anywhere else _LEAF), wide)
+        yield _compile_name("agent", doc.agent, *(_ANYWHERE if anywhere else _LEAF), wide)
     elif doc.agent_scope is not None:
-        raise BadValue(f"{at}/agent_scope", "value", "says nothing without agent")
+        raise InvalidOperand(f"{at}/agent_scope", "value", "says nothing without agent")
 
 
-def _tool(wanted: list[str], wide: bool, *, with_source: bool) -> LabelCondition:
+def _compile_tool(wanted: list[str], wide: bool, *, with_source: bool) -> LabelCondition:
     def shown(request: PolicyRequest) -> tuple[str, ...]:
         return (request.tool,)
 
     if wide:
-        return label("tool", list(map(names.make_skeleton_pattern, wanted)), attrgetter("names.skeletons"), show=shown)
-    return label("tool", wanted, attrgetter("names.exact_with_source" if with_source else "names.exact"), show=shown)
+        return build_label_condition(
+            "tool", list(map(names.make_skeleton_pattern, wanted)), attrgetter("names.skeletons"), show=shown
+        )
+    return build_label_condition(
+        "tool", wanted, attrgetter("names.exact_with_source" if with_source else "names.exact"), show=shown
+    )
 
 
-def _named(name: str, wanted: list[str], spelled: Texts, alike: Texts, wide: bool) -> LabelCondition:
+def _compile_name(name: str, wanted: list[str], spelled: Texts, alike: Texts, wide: bool) -> LabelCondition:
     if not wide:
-        return label(name, wanted, spelled)
-    return label(name, list(map(names.make_skeleton_pattern, wanted)), alike, show=spelled)
+        return build_label_condition(name, wanted, spelled)
+    return build_label_condition(name, list(map(names.make_skeleton_pattern, wanted)), alike, show=spelled)
 
 
-def _when(doc: WhenDoc) -> When:
+def _compile_time_window(doc: WhenDoc) -> TimeWindowCondition:
     start, end = (int(text[:2]) * 60 + int(text[3:]) for text in (doc.start, doc.end))
-    return When(ZoneInfo(doc.tz), frozenset(DAYS.index(day) for day in doc.days or DAYS), start, end)
+    return TimeWindowCondition(ZoneInfo(doc.tz), frozenset(DAYS.index(day) for day in doc.days or DAYS), start, end)
 
 
-def _argument(doc: ArgumentDoc, wide: bool, at: str) -> Condition:
+def _compile_argument(doc: ArgumentDoc, wide: bool, at: str) -> Condition:
     request = MATCHERS[doc.op]
     try:
         wanted = request.shape.prepare(doc.value)
     except ValueError as wrong:
-        raise BadValue(f"{at}/value", "pattern" if doc.op == "re2" else "value", str(wrong)) from None
-    path = steps_of(doc.path)
+        raise InvalidOperand(f"{at}/value", "pattern" if doc.op == "re2" else "value", str(wrong)) from None
+    path = parse_pointer(doc.path)
     every = not wide if doc.quant is None else doc.quant == "all"
     if request.command:
-        return Command(path, request, wanted, every, wide)
-    return Argument(path, request, wanted, every, wide)
+        return CommandCondition(path, request, wanted, every, wide)
+    return ArgumentCondition(path, request, wanted, every, wide)
 
 
-def _focus(clauses: tuple[Clause, ...]) -> tuple[str, ...] | None:
+def _find_focus(clauses: tuple[Clause, ...]) -> tuple[str, ...] | None:
     """Return the one path whose shell command the rule is judged on, segment by segment."""
     paths = {command.path for one in clauses for command in list_command_conditions(one)}
     if len(paths) != 1:
@@ -174,7 +180,7 @@ def _focus(clauses: tuple[Clause, ...]) -> tuple[str, ...] | None:
     return None if "*" in path else path
 
 
-def _heads(match: Clause, focus: tuple[str, ...] | None) -> tuple[tuple[str, ...], ...] | None:
+def _find_heads(match: Clause, focus: tuple[str, ...] | None) -> tuple[tuple[str, ...], ...] | None:
     """Return the programs, each with its first words, of which one must run at the focus for the clause to hold."""
     for command in list_command_conditions(match) if focus is not None else ():
         if command.operand.heads is not None:
@@ -182,19 +188,21 @@ def _heads(match: Clause, focus: tuple[str, ...] | None) -> tuple[tuple[str, ...
     return None
 
 
-def _by_segment(exception: Clause, focus: tuple[str, ...] | None) -> Clause:
+def _check_by_segment(exception: Clause, focus: tuple[str, ...] | None) -> Clause:
     """Return the exception with its questions about the command's text asked of each segment's text."""
     return Clause(
         tuple(
             replace(condition, by_segment=True)
-            if isinstance(condition, Argument) and condition.path == focus and condition.matcher.name in _OF_SEGMENT
+            if isinstance(condition, ArgumentCondition)
+            and condition.path == focus
+            and condition.matcher.name in _OF_SEGMENT
             else condition
             for condition in exception.conditions
         )
     )
 
 
-def terms_of(doc: AskDoc | None, severity: str, default: AskTerms) -> AskTerms:
+def compile_terms(doc: AskDoc | None, severity: str, default: AskTerms) -> AskTerms:
     """Return how an answer must come about; `default` holds what the document leaves open."""
     terms = replace(default, severity=severity)
     if doc is not None:

@@ -15,42 +15,42 @@ if TYPE_CHECKING:
 _VERBS = {"allow": "Allow", "ask": "Ask", "deny": "Deny"}
 
 
-def sentence(rule: RuleDoc | Rule) -> str:
+def describe_rule(rule: RuleDoc | Rule) -> str:
     """Return the rule in words: "Ask when Bash.command starts with “git push” unless …"."""
     written = getattr(rule, "sentence", None)
     if written is not None:
         return str(written)
-    text = f"{_VERBS[rule.effect]} {_when(rule.match)}"  # type: ignore[arg-type]
-    exceptions = [_when(clause).removeprefix("when ") for clause in rule.unless or ()]  # type: ignore[arg-type]
+    text = f"{_VERBS[rule.effect]} {_describe_clause(rule.match)}"  # type: ignore[arg-type]
+    exceptions = [_describe_clause(clause).removeprefix("when ") for clause in rule.unless or ()]  # type: ignore[arg-type]
     if exceptions:
         text += " unless " + ", or ".join(exceptions)
     return text + "."
 
 
-def _when(clause: ClauseDoc) -> str:
-    said = list(_said(clause))
+def _describe_clause(clause: ClauseDoc) -> str:
+    said = list(_describe_conditions(clause))
     return "when " + " and ".join(said) if said else "every call"
 
 
-def _said(clause: ClauseDoc) -> Iterator[str]:
+def _describe_conditions(clause: ClauseDoc) -> Iterator[str]:
     arguments = clause.args or []
-    subject = _names(clause.tool) if clause.tool else "its input"
+    subject = _join_names(clause.tool) if clause.tool else "its input"
     if clause.tool and not arguments:
         yield f"{subject} is called"
     if clause.kind:
-        yield f"the tool is of kind {_names(clause.kind)}"
+        yield f"the tool is of kind {_join_names(clause.kind)}"
     for number, argument in enumerate(arguments):
-        yield _argument(argument, subject if number == 0 else "its input")
+        yield _describe_argument(argument, subject if number == 0 else "its input")
     if clause.source:
-        yield f"it comes from {_names(clause.source)}"
+        yield f"it comes from {_join_names(clause.source)}"
     if clause.agent:
-        yield f"the agent is {_names(clause.agent)}"
+        yield f"the agent is {_join_names(clause.agent)}"
     if clause.user:
-        yield f"it acts for {_names(clause.user)}"
+        yield f"it acts for {_join_names(clause.user)}"
     if clause.env:
-        yield f"it runs in {_names(clause.env)}"
+        yield f"it runs in {_join_names(clause.env)}"
     if clause.run:
-        yield f"it is in the run {_names(clause.run)}"
+        yield f"it is in the run {_join_names(clause.run)}"
     if clause.when:
         days = ", ".join(clause.when.days) if clause.when.days else "every day"
         yield f"it is {days} from {clause.when.start} to {clause.when.end} ({clause.when.tz})"
@@ -59,29 +59,29 @@ def _said(clause: ClauseDoc) -> Iterator[str]:
         yield f"there are more than {clause.rate.over} calls in {clause.rate.per} s {scope}"
 
 
-def _argument(argument: ArgumentDoc, subject: str) -> str:
+def _describe_argument(argument: ArgumentDoc, subject: str) -> str:
     where = subject + "".join(f".{step}" for step in argument.path.split("/")[1:])
     if argument.op == "effect":
-        return f"{where} {_effects(argument.value)}"
+        return f"{where} {_describe_effects(argument.value)}"
     label = MATCHERS[argument.op].label
-    value = "" if argument.value is None or argument.value is True else " " + _value(argument.value)
+    value = "" if argument.value is None or argument.value is True else " " + _format_value(argument.value)
     return f"{'every ' if argument.quant == 'all' else ''}{where} {label}{value}"
 
 
 _EFFECTS = {"runs": "runs other programs", "none": "only looks"}
 
 
-def _effects(value: Any) -> str:
+def _describe_effects(value: Any) -> str:
     """Return the effects as verbs: deletes, writes or runs other programs."""
-    return _names([_EFFECTS.get(name, name) for name in (value if isinstance(value, list) else [value])])
+    return _join_names([_EFFECTS.get(name, name) for name in (value if isinstance(value, list) else [value])])
 
 
-def _value(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, list):
-        shown = [_value(item) for item in value[:4]] + ([f"{len(value) - 4} more"] if len(value) > 4 else [])
-        return _names(shown)
+        shown = [_format_value(item) for item in value[:4]] + ([f"{len(value) - 4} more"] if len(value) > 4 else [])
+        return _join_names(shown)
     return f"“{value}”" if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _names(names: list[Any]) -> str:
+def _join_names(names: list[Any]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(map(str, names[:-1]))} or {names[-1]}"

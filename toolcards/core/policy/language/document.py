@@ -14,18 +14,18 @@ from pydantic_core import ErrorDetails
 
 from toolcards.client.common.canonical_json import NotCanonical, digest, escape
 from toolcards.core.policy.language import compiler
-from toolcards.core.policy.language.description import sentence
-from toolcards.core.policy.language.document_model import ClauseDoc, Document
+from toolcards.core.policy.language.description import describe_rule
+from toolcards.core.policy.language.document_model import ClauseDoc, PolicyDocument
 from toolcards.core.policy.rule import TERMS, AskTerms, Clause, Effect, Rule
 from toolcards.core.policy.rule_set import BUILT_IN, RuleSet
 
-__all__ = ["Finding", "PolicyError", "parse", "pattern", "schema", "sentence"]
+__all__ = ["PolicyError", "PolicyFinding", "build_schema", "compile_pattern", "describe_rule", "parse"]
 
 MAX_NODES = 500_000
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class PolicyFinding:
     """Something about a document: where (a JSON Pointer), which kind of thing, and what to tell its author.
 
     `grave` findings of the lint mean that the policy must not become active.
@@ -40,7 +40,7 @@ class Finding:
 class PolicyError(ValueError):
     """The document is refused; `findings` says where and why, at least once."""
 
-    def __init__(self, findings: list[Finding]) -> None:
+    def __init__(self, findings: list[PolicyFinding]) -> None:
         super().__init__("; ".join(f"{found.pointer or '/'}: {found.message}" for found in findings[:5]))
         self.findings = findings
 
@@ -52,13 +52,13 @@ def parse(document: object, *, version: int = 0, ask: AskTerms = TERMS) -> RuleS
     """Return the compiled policy, or raise PolicyError with every finding. `ask` holds the terms rules leave open."""
     try:
         sha256 = digest(document, max_nodes=MAX_NODES)
-        doc = Document.model_validate(document)
+        doc = PolicyDocument.model_validate(document)
     except NotCanonical as wrong:
-        raise PolicyError([Finding(wrong.pointer, "not_json", wrong.why)]) from None
+        raise PolicyError([PolicyFinding(wrong.pointer, "not_json", wrong.why)]) from None
     except ValidationError as wrong:
-        raise PolicyError([_finding(error) for error in wrong.errors(include_url=False)]) from None
-    findings: list[Finding] = []
-    rules = tuple(_rules(doc, ask, findings))
+        raise PolicyError([_translate_error(error) for error in wrong.errors(include_url=False)]) from None
+    findings: list[PolicyFinding] = []
+    rules = tuple(_compile_rules(doc, ask, findings))
     if findings:
         raise PolicyError(findings)
     return RuleSet(
@@ -69,46 +69,46 @@ def parse(document: object, *, version: int = 0, ask: AskTerms = TERMS) -> RuleS
         changed_tool=Effect(doc.changed_tool) if doc.changed_tool else None,
         rules=rules,
         overridable=doc.overridable,
-        ask=compiler.terms_of(doc.default_ask, ask.severity, ask),
+        ask=compiler.compile_terms(doc.default_ask, ask.severity, ask),
         document=document if isinstance(document, dict) else {},
     )
 
 
-def pattern(args: object) -> Clause:
+def compile_pattern(args: object) -> Clause:
     """Return a grant's pattern, compiled from the `args` of a rule; raise PolicyError if it is not right."""
     try:
         doc = ClauseDoc.model_validate({"args": args})
         if not doc.args:
-            raise PolicyError([Finding("/args", "value", "Say at least one condition.")])
-        return compiler.clause(doc, wide=False)
+            raise PolicyError([PolicyFinding("/args", "value", "Say at least one condition.")])
+        return compiler.compile_clause(doc, wide=False)
     except ValidationError as wrong:
-        raise PolicyError([_finding(error) for error in wrong.errors(include_url=False)]) from None
-    except compiler.BadValue as wrong:
-        raise PolicyError([Finding(wrong.pointer, wrong.code, wrong.message)]) from None
+        raise PolicyError([_translate_error(error) for error in wrong.errors(include_url=False)]) from None
+    except compiler.InvalidOperand as wrong:
+        raise PolicyError([PolicyFinding(wrong.pointer, wrong.code, wrong.message)]) from None
 
 
-def schema() -> dict[str, Any]:
+def build_schema() -> dict[str, Any]:
     """Return the JSON Schema of the document, for editors."""
-    return Document.model_json_schema(by_alias=True)
+    return PolicyDocument.model_json_schema(by_alias=True)
 
 
-def _rules(doc: Document, ask: AskTerms, findings: list[Finding]) -> Iterator[Rule]:
+def _compile_rules(doc: PolicyDocument, ask: AskTerms, findings: list[PolicyFinding]) -> Iterator[Rule]:
     seen: set[str] = set()
     for number, rule in enumerate(doc.rules):
         plain = rule.model_dump(mode="json", by_alias=True, exclude_unset=True)
-        name = rule.id or _made_up(plain, seen)
+        name = rule.id or _generate_id(plain, seen)
         if name in seen:
-            findings.append(Finding(f"/rules/{number}/id", "duplicate_id", f"Another rule is called {name} too."))
+            findings.append(PolicyFinding(f"/rules/{number}/id", "duplicate_id", f"Another rule is called {name} too."))
         if name in BUILT_IN:
-            findings.append(Finding(f"/rules/{number}/id", "reserved_id", f"{name} is a name we use ourselves."))
+            findings.append(PolicyFinding(f"/rules/{number}/id", "reserved_id", f"{name} is a name we use ourselves."))
         seen.add(name)
         try:
-            yield compiler.rule(rule, name, digest(plain), ask)
-        except compiler.BadValue as wrong:
-            findings.append(Finding(f"/rules/{number}{wrong.pointer}", wrong.code, wrong.message))
+            yield compiler.compile_rule(rule, name, digest(plain), ask)
+        except compiler.InvalidOperand as wrong:
+            findings.append(PolicyFinding(f"/rules/{number}{wrong.pointer}", wrong.code, wrong.message))
 
 
-def _made_up(plain: dict[str, Any], seen: set[str]) -> str:
+def _generate_id(plain: dict[str, Any], seen: set[str]) -> str:
     """Return a name for a rule without one: the same content gets the same name."""
     name = "rul_" + digest(plain)[:10]
     copies = sum(1 for other in seen if other == name or other.startswith(name + "_"))
@@ -121,7 +121,7 @@ _CODES = {
 }
 
 
-def _finding(error: ErrorDetails) -> Finding:
+def _translate_error(error: ErrorDetails) -> PolicyFinding:
     where = "".join(f"/{escape(str(step))}" for step in error["loc"])
     code, message = _CODES.get(error["type"], ("", ""))
     if not code:
@@ -129,4 +129,4 @@ def _finding(error: ErrorDetails) -> Finding:
         message = error["msg"].removeprefix("Value error, ")
     if error["type"] == "literal_error":
         code = "unknown_value"
-    return Finding(where, code, message)
+    return PolicyFinding(where, code, message)

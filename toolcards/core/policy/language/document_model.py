@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from toolcards.core.policy.matching.conditions import steps_of
+from toolcards.core.policy.matching.conditions import parse_pointer
 from toolcards.core.policy.matching.matchers import MATCHERS
 
 MAX_RULES = 5_000
@@ -17,7 +17,7 @@ MAX_RULES = 5_000
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def _seconds(value: Any) -> Any:
+def _parse_duration(value: Any) -> Any:
     if isinstance(value, str):
         match = re.fullmatch(r"([0-9]{1,7})([smhd])", value, re.ASCII)
         if match is None:
@@ -26,17 +26,17 @@ def _seconds(value: Any) -> Any:
     return value
 
 
-def _several(value: Any) -> Any:
+def _wrap_in_list(value: Any) -> Any:
     return [value] if isinstance(value, str | dict) else value
 
 
-def _minutes(value: str) -> str:
+def _check_time_of_day(value: str) -> str:
     if not re.fullmatch(r"([01][0-9]|2[0-3]):[0-5][0-9]|24:00", value, re.ASCII):
         raise ValueError("expects a time of day such as 08:00")
     return value
 
 
-def _zone(value: str) -> str:
+def _check_time_zone(value: str) -> str:
     try:
         ZoneInfo(value)
     except (ValueError, OSError, LookupError):  # LookupError: ZoneInfoNotFoundError
@@ -44,7 +44,7 @@ def _zone(value: str) -> str:
     return value
 
 
-def _moment(value: Any) -> Any:
+def _parse_moment(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     moment = datetime.fromisoformat(value)
@@ -53,12 +53,12 @@ def _moment(value: Any) -> Any:
     return moment.timestamp()
 
 
-def _path(value: str) -> str:
-    steps_of(value)
+def _check_pointer(value: str) -> str:
+    parse_pointer(value)
     return value
 
 
-def _operator(value: str) -> str:
+def _check_operator(value: str) -> str:
     if value not in MATCHERS:
         raise ValueError(f"is not an operator; there are {', '.join(MATCHERS)}")
     return value
@@ -67,16 +67,18 @@ def _operator(value: str) -> str:
 Text = Annotated[str, Field(max_length=2_000)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Names = Annotated[
-    list[Name], BeforeValidator(_several, json_schema_input_type=Name | list[Name]), Field(min_length=1, max_length=500)
+    list[Name],
+    BeforeValidator(_wrap_in_list, json_schema_input_type=Name | list[Name]),
+    Field(min_length=1, max_length=500),
 ]
 Seconds = Annotated[
     int,
-    BeforeValidator(_seconds, json_schema_input_type=int | Annotated[str, Field(pattern="^[0-9]{1,7}[smhd]$")]),
+    BeforeValidator(_parse_duration, json_schema_input_type=int | Annotated[str, Field(pattern="^[0-9]{1,7}[smhd]$")]),
     Field(ge=1, le=31 * 86400),
 ]
 Moment = Annotated[float, Field(ge=1, lt=253_402_300_800)]  # until the end of the year 9999
-Path = Annotated[str, AfterValidator(_path), Field(max_length=500)]
-TimeOfDay = Annotated[str, AfterValidator(_minutes)]
+Path = Annotated[str, AfterValidator(_check_pointer), Field(max_length=500)]
+TimeOfDay = Annotated[str, AfterValidator(_check_time_of_day)]
 KindName = Literal["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"]
 EffectName = Literal["allow", "ask", "deny"]
 
@@ -90,7 +92,7 @@ class ArgumentDoc(_Strict):
 
     path: Path
     """JSON Pointer of the value, such as `/command`; `*` stands for every member (`/files/*`)."""
-    op: Annotated[str, AfterValidator(_operator)]
+    op: Annotated[str, AfterValidator(_check_operator)]
     """The operator; see [operators](#operators)."""
     value: Any = None
     """What the operator compares with."""
@@ -101,7 +103,7 @@ class ArgumentDoc(_Strict):
 class WhenDoc(_Strict):
     """A window of time."""
 
-    tz: Annotated[str, AfterValidator(_zone)] = "UTC"
+    tz: Annotated[str, AfterValidator(_check_time_zone)] = "UTC"
     """Time zone, such as `Europe/Berlin`."""
     days: Annotated[list[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]], Field(min_length=1)] | None = None
     """Days of the week. Default: every day."""
@@ -130,7 +132,7 @@ class ClauseDoc(_Strict):
     kind: (
         Annotated[
             list[KindName],
-            BeforeValidator(_several, json_schema_input_type=KindName | list[KindName]),
+            BeforeValidator(_wrap_in_list, json_schema_input_type=KindName | list[KindName]),
             Field(min_length=1),
         ]
         | None
@@ -151,7 +153,7 @@ class ClauseDoc(_Strict):
     args: (
         Annotated[
             list[ArgumentDoc],
-            BeforeValidator(_several, json_schema_input_type=ArgumentDoc | list[ArgumentDoc]),
+            BeforeValidator(_wrap_in_list, json_schema_input_type=ArgumentDoc | list[ArgumentDoc]),
             Field(max_length=50),
         ]
         | None
@@ -212,14 +214,16 @@ class RuleDoc(_Strict):
     """Whether the rule counts."""
     severity: Literal["low", "medium", "high", "critical"] = "medium"
     """Which notifications are sent and how rules are sorted. `critical` approvals can only be given once."""
-    expires_at: Annotated[Moment | None, BeforeValidator(_moment, json_schema_input_type=Moment | str | None)] = None
+    expires_at: Annotated[Moment | None, BeforeValidator(_parse_moment, json_schema_input_type=Moment | str | None)] = (
+        None
+    )
     """ISO 8601 time with zone after which the rule does not count."""
     match: ClauseDoc = ClauseDoc()
     """The conditions; all of them have to hold. Without conditions the rule matches every call."""
     unless: (
         Annotated[
             list[ClauseDoc],
-            BeforeValidator(_several, json_schema_input_type=ClauseDoc | list[ClauseDoc]),
+            BeforeValidator(_wrap_in_list, json_schema_input_type=ClauseDoc | list[ClauseDoc]),
             Field(max_length=200),
         ]
         | None
@@ -235,7 +239,7 @@ class RuleDoc(_Strict):
     """What the agent can do instead; agents read it after a denial."""
 
 
-class Document(_Strict):
+class PolicyDocument(_Strict):
     """The whole policy. `default_ask`: how questions are answered that no rule asks, but the default or its like."""
 
     v: Literal[1] = 1

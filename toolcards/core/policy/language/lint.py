@@ -6,18 +6,18 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from toolcards.client.common.canonical_json import digest
-from toolcards.core.policy.language.document import Finding
-from toolcards.core.policy.language.document_model import ArgumentDoc, AskDoc, ClauseDoc, Document, RuleDoc
+from toolcards.core.policy.language.document import PolicyFinding
+from toolcards.core.policy.language.document_model import ArgumentDoc, AskDoc, ClauseDoc, PolicyDocument, RuleDoc
 from toolcards.core.policy.matching.operands import compile_glob
 from toolcards.core.policy.rule import AskTerms, Rule
 from toolcards.core.policy.rule_set import RuleSet
-from toolcards.core.policy.shell.command_prefix import read_words, why_only_some_forms
+from toolcards.core.policy.shell.command_prefix import explain_partial_allow, parse_prefix
 
-_LOOSE = frozenset({"prefix", "glob", "re2"})
+_LOOSE_OPERATORS = frozenset({"prefix", "glob", "re2"})
 _LABELS = ("tool", "kind", "source", "agent", "user", "env", "run")
 _Check = Callable[[RuleDoc, Rule], Iterable[tuple[str, str, str]]]
 _CHECKS: list[_Check] = []
-_REFUSED = frozenset({"cmd_operators"})  # such a condition would never match, and its author would not know
+_GRAVE_CODES = frozenset({"cmd_operators"})  # such a condition would never match, and its author would not know
 
 
 def lint(
@@ -29,7 +29,7 @@ def lint(
     people: Collection[str] | None = None,
     voters: Collection[tuple[str, ...]] = (),
     owners: Collection[str] = (),
-) -> list[Finding]:
+) -> list[PolicyFinding]:
     """Return what deserves a second look.
 
     `known_tools`: names seen or announced; empty is not checked. `schemas`: JSON Schema of the input by tool.
@@ -39,28 +39,28 @@ def lint(
     """
     if "layers" in policy.document:
         return []
-    doc = Document.model_validate(policy.document)
-    findings: list[Finding] = []
+    doc = PolicyDocument.model_validate(policy.document)
+    findings: list[PolicyFinding] = []
     for number, (rule, compiled) in enumerate(zip(doc.rules, policy.rules, strict=True)):
         at = f"/rules/{number}"
         for check in _CHECKS:
-            findings += [Finding(at + w, c, m, grave=c in _REFUSED) for w, c, m in check(rule, compiled)]
-        findings += [Finding(at + w, c, m) for w, c, m in _unknown_tools(rule, known_tools)]
-        findings += [Finding(at + w, c, m) for w, c, m in _unknown_arguments(rule, schemas or {})]
+            findings += [PolicyFinding(at + w, c, m, grave=c in _GRAVE_CODES) for w, c, m in check(rule, compiled)]
+        findings += [PolicyFinding(at + w, c, m) for w, c, m in _find_unknown_tools(rule, known_tools)]
+        findings += [PolicyFinding(at + w, c, m) for w, c, m in _find_unknown_arguments(rule, schemas or {})]
         if groups is not None and rule.effect == "ask" and rule.enabled and rule.mode != "monitor":
-            findings += _nobody(rule.ask, compiled.ask, groups, f"{at}/ask")
-        findings += [Finding(at + w, c, m) for w, c, m in _strangers(rule, people)]
-        findings += [Finding(at, "shadowed", f"It never counts: {other} is stricter and matches whenever it does.")
-                     for other in _stronger(rule, doc.rules, policy.rules)]  # fmt: skip
+            findings += _check_approvers(rule.ask, compiled.ask, groups, f"{at}/ask")
+        findings += [PolicyFinding(at + w, c, m) for w, c, m in _find_unknown_people(rule, people)]
+        findings += [PolicyFinding(at, "shadowed", f"This rule has no effect: {other} is stricter and also matches.")
+                     for other in _find_shadowing_rule(rule, doc.rules, policy.rules)]  # fmt: skip
     if doc.default_ask:
-        findings += _of_default(doc.default_ask, policy, groups, people)
+        findings += _check_default_ask(doc.default_ask, policy, groups, people)
     if not any(found.grave for found in findings):
-        findings += _nobody_at_all(doc, groups)
-        findings += _only_the_requester(doc, policy, voters, owners)
-    return findings + list(_twins(doc))
+        findings += _check_any_approver(doc, groups)
+        findings += _find_requester_only_asks(doc, policy, voters, owners)
+    return findings + list(_find_duplicates(doc))
 
 
-def _check(check: _Check) -> _Check:
+def _register_check(check: _Check) -> _Check:
     _CHECKS.append(check)
     return check
 
@@ -68,48 +68,48 @@ def _check(check: _Check) -> _Check:
 # ---------------------------------------------------------------- one rule by itself
 
 
-@_check
-def _allows_everything(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[str, str, str]]:
+@_register_check
+def _check_allows_everything(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[str, str, str]]:
     bare = rule.match.model_dump(exclude_none=True, exclude={"tool"})
     if rule.effect == "allow" and not bare and (rule.match.tool is None or "*" in rule.match.tool):
         yield "/match", "allows_everything", "It allows every call; `default` says the same more plainly."
 
 
-@_check
-def _terms_without_ask(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[str, str, str]]:
+@_register_check
+def _check_unused_terms(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[str, str, str]]:
     if rule.ask is not None and rule.effect != "ask":
         yield "/ask", "unused", f"Nobody is asked by a rule with the effect {rule.effect}."
 
 
-@_check
-def _escalates_too_late(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[str, str, str]]:
-    for where, code, message in _too_late(rule.ask, compiled.ask):
+@_register_check
+def _check_escalation(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[str, str, str]]:
+    for where, code, message in _find_late_escalations(rule.ask, compiled.ask):
         yield f"/ask{where}", code, message
 
 
-def _too_late(ask: AskDoc | None, terms: AskTerms) -> Iterator[tuple[str, str, str]]:
+def _find_late_escalations(ask: AskDoc | None, terms: AskTerms) -> Iterator[tuple[str, str, str]]:
     for number, step in enumerate((ask.escalate if ask else None) or ()):
         if terms.decide_ttl and float(step.after) >= terms.decide_ttl:
             yield f"/escalate/{number}/after", "too_late", "The question has expired by then, so nobody is told."
 
 
-@_check
-def _home(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[str, str, str]]:
+@_register_check
+def _check_home_paths(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[str, str, str]]:
     if rule.effect != "allow":
         return
-    for where, argument in _arguments(rule):
+    for where, argument in _list_arguments(rule):
         values = argument.value if isinstance(argument.value, list) else [argument.value]
         if argument.op == "path_under" and where.startswith("/match") and any(str(v).startswith("~") for v in values):
             yield where, "never_matches", "Where ~ leads is not certain, so this allows nothing; name the whole path."
 
 
-@_check
-def _commands(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[str, str, str]]:
-    for where, argument in _arguments(rule):
+@_register_check
+def _check_commands(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[str, str, str]]:
+    for where, argument in _list_arguments(rule):
         if argument.op != "cmd":
             continue
         for text in argument.value if isinstance(argument.value, list) else [argument.value]:
-            words = read_words(text).words
+            words = parse_prefix(text).words
             if not words:
                 yield (
                     where,
@@ -118,16 +118,16 @@ def _commands(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[str, str, str]]:
                 )
             elif words[-1].endswith("*"):
                 yield where, "cmd_star", f"“{text}”: more words may always follow; leave the * out."
-            elif rule.effect == "allow" and not where.startswith("/unless") and (why := why_only_some_forms(words)):
+            elif rule.effect == "allow" and not where.startswith("/unless") and (why := explain_partial_allow(words)):
                 yield where, "cmd_forms", f"“{text}”: {why}."
             elif rule.effect == "deny" and any(word.startswith("-") for word in words[1:]):
                 yield where, "cmd_flags", f"“{text}”: the same flags can be spelled in other ways (-r -f, --force)."
 
 
-@_check
-def _loose_exceptions(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[str, str, str]]:
-    for where, argument in _arguments(rule):
-        if argument.op not in _LOOSE:
+@_register_check
+def _check_loose_exceptions(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[str, str, str]]:
+    for where, argument in _list_arguments(rule):
+        if argument.op not in _LOOSE_OPERATORS:
             continue
         if where.startswith("/unless") and rule.effect != "allow":
             yield where, "loose_exception", "Later flags can undo what the beginning says; use eq, or cmd for commands."
@@ -135,13 +135,13 @@ def _loose_exceptions(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[str, str,
             yield where, "prefix_of_command", "The beginning of a command says nothing about what follows; use cmd."
 
 
-@_check
-def _over(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[str, str, str]]:
+@_register_check
+def _check_rate_of_allow(rule: RuleDoc, compiled: Rule) -> Iterator[tuple[str, str, str]]:
     if rule.effect == "allow" and rule.match.rate is not None:
         yield "/match/rate", "rate_of_allow", "It allows only after many calls; you may mean an ask with this rate."
 
 
-def _arguments(rule: RuleDoc) -> Iterator[tuple[str, ArgumentDoc]]:
+def _list_arguments(rule: RuleDoc) -> Iterator[tuple[str, ArgumentDoc]]:
     clauses = [("/match", rule.match), *((f"/unless/{number}", one) for number, one in enumerate(rule.unless or ()))]
     for where, clause in clauses:
         for number, argument in enumerate(clause.args or ()):
@@ -151,7 +151,7 @@ def _arguments(rule: RuleDoc) -> Iterator[tuple[str, ArgumentDoc]]:
 # ---------------------------------------------------------------- one rule and the world
 
 
-def _unknown_tools(rule: RuleDoc, known: Collection[str]) -> Iterator[tuple[str, str, str]]:
+def _find_unknown_tools(rule: RuleDoc, known: Collection[str]) -> Iterator[tuple[str, str, str]]:
     for number, name in enumerate(rule.match.tool or ()):
         if known and not any(map(compile_glob(name), known)):
             like = next((tool for tool in sorted(known) if tool.casefold() == name.casefold()), "")
@@ -159,8 +159,8 @@ def _unknown_tools(rule: RuleDoc, known: Collection[str]) -> Iterator[tuple[str,
             yield f"/match/tool/{number}", "unknown_tool", f"No tool called {name} has been seen.{hint}"
 
 
-def _unknown_arguments(rule: RuleDoc, schemas: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    for where, argument in _arguments(rule):
+def _find_unknown_arguments(rule: RuleDoc, schemas: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    for where, argument in _list_arguments(rule):
         first = argument.path.split("/")[1:2]
         for tool in rule.match.tool or ():
             schema = schemas.get(tool)
@@ -169,27 +169,29 @@ def _unknown_arguments(rule: RuleDoc, schemas: Mapping[str, Any]) -> Iterator[tu
                 yield f"{where}/path", "unknown_argument", f"{tool} has no argument called {first[0]}."
 
 
-def _nobody(ask: AskDoc | None, terms: AskTerms, groups: Mapping[str, int], at: str) -> Iterator[Finding]:
+def _check_approvers(
+    ask: AskDoc | None, terms: AskTerms, groups: Mapping[str, int], at: str
+) -> Iterator[PolicyFinding]:
     named = set(ask.approvers) if ask and ask.approvers else groups
     people = sum(groups.get(name, 0) for name in named)
     if people == 0:
-        yield Finding(f"{at}/approvers", "no_approvers", "Nobody may answer what this asks.", grave=True)
+        yield PolicyFinding(f"{at}/approvers", "no_approvers", "Nobody may answer what this asks.", grave=True)
     elif terms.quorum > people:
         message = f"{terms.quorum} answers are needed and {people} may give one."
-        yield Finding(f"{at}/quorum", "no_approvers", message, grave=True)
+        yield PolicyFinding(f"{at}/quorum", "no_approvers", message, grave=True)
     elif terms.quorum == people and ask and ask.allow_requester is False:
-        yield Finding(f"{at}/quorum", "quorum_tight", "Everybody has to answer, and the requester may not.")
+        yield PolicyFinding(f"{at}/quorum", "quorum_tight", "Everybody has to answer, and the requester may not.")
 
 
-def _strangers(rule: RuleDoc, people: Collection[str] | None) -> Iterator[tuple[str, str, str]]:
+def _find_unknown_people(rule: RuleDoc, people: Collection[str] | None) -> Iterator[tuple[str, str, str]]:
     if people is None:
         return
     named = [(f"/match/user/{number}", name) for number, name in enumerate(rule.match.user or ())]
-    named += [(f"/ask{where}", name) for where, name in _asked(rule.ask)]
-    yield from _unknown(named, people)
+    named += [(f"/ask{where}", name) for where, name in _list_named_approvers(rule.ask)]
+    yield from _report_unknown_people(named, people)
 
 
-def _asked(ask: AskDoc | None) -> list[tuple[str, str]]:
+def _list_named_approvers(ask: AskDoc | None) -> list[tuple[str, str]]:
     """Everybody whom the terms name, and where."""
     if ask is None:
         return []
@@ -197,19 +199,19 @@ def _asked(ask: AskDoc | None) -> list[tuple[str, str]]:
     return named + [(f"/escalate/{number}/to", step.to) for number, step in enumerate(ask.escalate or ())]
 
 
-def _unknown(named: list[tuple[str, str]], people: Collection[str]) -> Iterator[tuple[str, str, str]]:
+def _report_unknown_people(named: list[tuple[str, str]], people: Collection[str]) -> Iterator[tuple[str, str, str]]:
     for where, name in named:
         if "*" not in name and name not in people:
             yield where, "unknown_person", f"There is nobody called {name}; make that person or group, or leave it out."
 
 
-def _nobody_at_all(doc: Document, groups: Mapping[str, int] | None) -> Iterator[Finding]:
+def _check_any_approver(doc: PolicyDocument, groups: Mapping[str, int] | None) -> Iterator[PolicyFinding]:
     """An ask that nobody can answer is a deny, so whoever wants to ask must have somebody to ask."""
     if groups is None or any(groups.values()):
         return
     for name in _BUILT_IN:
         if getattr(doc, name) == "ask":
-            yield Finding(f"/{name}", "no_approvers", "Nobody may answer what this asks; say deny.", grave=True)
+            yield PolicyFinding(f"/{name}", "no_approvers", "Nobody may answer what this asks; say deny.", grave=True)
 
 
 # ---------------------------------------------------------------- questions that no rule asks
@@ -217,20 +219,23 @@ def _nobody_at_all(doc: Document, groups: Mapping[str, int] | None) -> Iterator[
 _BUILT_IN = ("default", "unknown_tool", "changed_tool")
 
 
-def _of_default(
+def _check_default_ask(
     ask: AskDoc, policy: RuleSet, groups: Mapping[str, int] | None, people: Collection[str] | None
-) -> Iterator[Finding]:
+) -> Iterator[PolicyFinding]:
     at = "/default_ask"
     if groups is not None:
-        yield from _nobody(ask, policy.ask, groups, at)
-    warned = [*_too_late(ask, policy.ask), *(_unknown(_asked(ask), people) if people is not None else ())]
+        yield from _check_approvers(ask, policy.ask, groups, at)
+    warned = [
+        *_find_late_escalations(ask, policy.ask),
+        *(_report_unknown_people(_list_named_approvers(ask), people) if people is not None else ()),
+    ]
     for where, code, message in warned:
-        yield Finding(at + where, code, message)
+        yield PolicyFinding(at + where, code, message)
 
 
-def _only_the_requester(
-    doc: Document, policy: RuleSet, voters: Collection[tuple[str, ...]], owners: Collection[str]
-) -> Iterator[Finding]:
+def _find_requester_only_asks(
+    doc: PolicyDocument, policy: RuleSet, voters: Collection[tuple[str, ...]], owners: Collection[str]
+) -> Iterator[PolicyFinding]:
     """Questions that could be answered, but for the one person whom the agent works for: for them they are a deny."""
     asks = [
         (f"/rules/{number}/ask/allow_requester", compiled.ask)
@@ -245,25 +250,25 @@ def _only_the_requester(
             continue
         if barred := sorted({*able} & {*owners}):
             message = f"What agents of {', '.join(barred)} ask here is denied at once: too few others may answer it."
-            yield Finding(at, "requester_only", message)
+            yield PolicyFinding(at, "requester_only", message)
 
 
 # ---------------------------------------------------------------- rules among each other
 
 
-def _stronger(rule: RuleDoc, others: list[RuleDoc], compiled: tuple[Rule, ...]) -> Iterator[str]:
+def _find_shadowing_rule(rule: RuleDoc, others: list[RuleDoc], compiled: tuple[Rule, ...]) -> Iterator[str]:
     """Give the first rule that is stricter and matches whatever this one matches; labels only, so it may miss some."""
     if rule.effect == "deny":
         return
     for other, named in zip(others, compiled, strict=True):
         stricter = other.effect == "deny" or (other.effect == "ask" and rule.effect == "allow")
         counts = other.enabled and other.mode == "enforce" and other.expires_at is None and not other.unless
-        if stricter and counts and _covers(other.match, rule.match):
+        if stricter and counts and _clause_covers(other.match, rule.match):
             yield named.id
             return
 
 
-def _covers(wide: ClauseDoc, narrow: ClauseDoc) -> bool:
+def _clause_covers(wide: ClauseDoc, narrow: ClauseDoc) -> bool:
     if wide.args or wide.when or wide.rate:
         return False
     for name in _LABELS:
@@ -279,10 +284,10 @@ def _glob_covers(wide: str, narrow: str) -> bool:
     return wide == narrow or ("*" not in narrow and compile_glob(wide)(narrow)) or wide == "*"
 
 
-def _twins(doc: Document) -> Iterator[Finding]:
+def _find_duplicates(doc: PolicyDocument) -> Iterator[PolicyFinding]:
     seen: dict[str, int] = {}
     for number, rule in enumerate(doc.rules):
         said = digest(rule.model_dump(mode="json", exclude={"id", "public_reason", "suggest"}))
         if said in seen:
-            yield Finding(f"/rules/{number}", "twin", f"It says the same as rule {seen[said]} (counted from 0).")
+            yield PolicyFinding(f"/rules/{number}", "twin", f"It says the same as rule {seen[said]} (counted from 0).")
         seen.setdefault(said, number)

@@ -22,7 +22,7 @@ ALLOW_LOOKING = [
 
 
 @dataclass(frozen=True)
-class Pack:
+class Preset:
     """A starter policy and what to tell people about it."""
 
     title: str
@@ -42,13 +42,13 @@ class Pack:
         return document
 
 
-PACKS: dict[str, Pack] = {
-    "watch": Pack(
+PRESETS: dict[str, Preset] = {
+    "watch": Preset(
         "Watch",
         "Every call runs; you see all of them. Nothing waits for you.",
         {"v": 1, "default": "allow", "rules": []},
     ),
-    "ask-on-writes": Pack(
+    "ask-on-writes": Preset(
         "Ask before changes",
         "Tools that are known to only read, search or fetch run at once, and so do shell commands that only look. "
         "Everything else needs approval, also tools that Toolcards does not know.",
@@ -87,7 +87,7 @@ PACKS: dict[str, Pack] = {
             ],
         },
     ),
-    "locked-down": Pack(
+    "locked-down": Preset(
         "Locked down",
         "Only tools that are known to read, search or think run at once. Everything else needs approval, and what no "
         "rule covers is denied.",

@@ -13,8 +13,8 @@ from toolcards.core.policy.matching import matchers
 from toolcards.core.policy.matching.matchers import Matcher
 from toolcards.core.policy.matching.operands import compile_glob
 from toolcards.core.policy.request import PolicyRequest
-from toolcards.core.policy.shell.rule_operands import WantedCommands, WantedEffects
-from toolcards.core.policy.shell.script import Answer, Script, Segment
+from toolcards.core.policy.shell.rule_operands import CommandOperand, EffectOperand
+from toolcards.core.policy.shell.script import Likelihood, Script, Segment
 from toolcards.core.policy.truth import FALSE, OPAQUE, TRUE, UNKNOWN, Truth
 
 Texts = Callable[[PolicyRequest], tuple[str, ...]]
@@ -76,7 +76,7 @@ class LabelCondition:
         return list(self.show(context.request))
 
 
-def label(
+def build_label_condition(
     name: str, wanted: list[str], get: Texts, *, show: Texts | None = None, every: bool = False
 ) -> LabelCondition:
     """Return the condition; `*` in a wanted text stands for anything."""
@@ -85,7 +85,7 @@ def label(
 
 
 @dataclass(frozen=True, slots=True)
-class When:
+class TimeWindowCondition:
     """The time of day, in a place's own clock. A window over midnight belongs to the day it began on."""
 
     zone: ZoneInfo
@@ -114,7 +114,7 @@ class When:
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class RateCondition:
     """This call is more than the allowed number of calls of this tool within the last `per` seconds."""
 
     over: int
@@ -134,7 +134,7 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
+class ArgumentCondition:
     """A matcher's question about the values at a path of the input.
 
     `every`: all values must answer yes, else one is enough. `by_segment`: it stands in an exception about a
@@ -152,7 +152,7 @@ class Argument:
     @property
     def name(self) -> str:
         """Return the path and the operator."""
-        return f"{pointer(self.path)} {self.matcher.name}"
+        return f"{format_pointer(self.path)} {self.matcher.name}"
 
     def check(self, context: EvaluationContext, segment: Segment | None) -> Truth:
         """Return the answer over all values at the path."""
@@ -164,11 +164,11 @@ class Argument:
         if not readings.values:
             return self.matcher.absent
         context.step(self.matcher.steps(readings, self.operand))
-        return matchers.ask_all(self.matcher, readings.values, self.operand, every=self.every)
+        return matchers.match_readings(self.matcher, readings.values, self.operand, every=self.every)
 
     def _of_segment(self, context: EvaluationContext, segment: Segment) -> Truth:
-        context.step(matchers.steps_of_text(self.matcher, segment.text, self.operand))
-        here = matchers.ask(self.matcher, segment.text, self.operand)
+        context.step(matchers.count_text_steps(self.matcher, segment.text, self.operand))
+        here = matchers.match_value(self.matcher, segment.text, self.operand)
         if self.wide:
             return max(here, self.check(context, None))
         exact = self.matcher.name in {"eq", "in"}  # the whole text of an opaque command is still itself
@@ -180,12 +180,12 @@ class Argument:
         return values[0] if len(values) == 1 else list(values)
 
 
-_TRUTHS = {Answer.NO: FALSE, Answer.MAYBE: OPAQUE, Answer.YES: TRUE}
+_TRUTHS = {Likelihood.NO: FALSE, Likelihood.MAYBE: OPAQUE, Likelihood.YES: TRUE}
 _WIDE_STEPS = 4  # what it takes to ask whether a short command may run one that a rule names
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class CommandCondition:
     """A question about the shell command at a path: what it begins with, or what it does; see `shell.rule_operands`.
 
     `named`: keys of the input about which other conditions of the same clause say something.
@@ -194,7 +194,7 @@ class Command:
 
     path: tuple[str, ...]
     matcher: Matcher
-    operand: WantedCommands | WantedEffects
+    operand: CommandOperand | EffectOperand
     every: bool
     wide: bool
     named: frozenset[str] = frozenset()
@@ -204,7 +204,7 @@ class Command:
     @property
     def name(self) -> str:
         """Return the path and the operator."""
-        return f"{pointer(self.path)} {self.matcher.name}"
+        return f"{format_pointer(self.path)} {self.matcher.name}"
 
     def check(self, context: EvaluationContext, segment: Segment | None) -> Truth:
         """Return the answer for one segment, or over all segments of all commands at the path."""
@@ -224,12 +224,14 @@ class Command:
         if self.wide:
             context.step(_WIDE_STEPS + len(script.line) // CHARACTERS)
             answer = self.operand.ask_widely(script)
-            context.doubt = context.doubt or (script.doubt if answer is Answer.MAYBE else "")
+            context.doubt = context.doubt or (script.doubt if answer is Likelihood.MAYBE else "")
             return _TRUTHS[answer]
         context.step(len(script.segments))
         answer, why = min((self.operand.ask_narrowly(part) for part in script.segments), key=lambda pair: pair[0])
-        if answer is Answer.YES and (why := context.why_not_alone(self.path, self.named, names_tool=self.names_tool)):
-            answer = Answer.MAYBE
+        if answer is Likelihood.YES and (
+            why := context.why_not_alone(self.path, self.named, names_tool=self.names_tool)
+        ):
+            answer = Likelihood.MAYBE
         context.doubt = context.doubt or why
         return _TRUTHS[answer]
 
@@ -239,19 +241,19 @@ class Command:
         return values[0] if len(values) == 1 else list(values)
 
 
-def pointer(path: tuple[str, ...]) -> str:
+def format_pointer(path: tuple[str, ...]) -> str:
     """Return the path as a JSON Pointer."""
     return "".join(f"/{token.replace('~', '~0').replace('/', '~1')}" for token in path)
 
 
-def steps_of(text: str) -> tuple[str, ...]:
+def parse_pointer(text: str) -> tuple[str, ...]:
     """Return the steps of a JSON Pointer; raise ValueError if it is none."""
     if text and not text.startswith("/"):
         raise ValueError("expects a JSON Pointer such as /command")
-    return tuple(_unescaped(text))
+    return tuple(_unescape_tokens(text))
 
 
-def _unescaped(text: str) -> Iterator[str]:
+def _unescape_tokens(text: str) -> Iterator[str]:
     for token in text.split("/")[1:]:
         if token.replace("~0", "").replace("~1", "").count("~"):
             raise ValueError("has a ~ that is neither ~0 nor ~1")

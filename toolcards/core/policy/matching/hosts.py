@@ -44,7 +44,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class SchemeAndPort:
     """The scheme and port that a rule speaks of.
 
     `scheme` "" is http and https; `port` None is the default one, ANY_PORT every one.
@@ -72,12 +72,12 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class WantedHost:
+class HostPattern:
     """A host that a rule names, or every host below it (`tail`)."""
 
     name: str
     tail: str
-    way: Way
+    way: SchemeAndPort
 
     def covers(self, place: Endpoint) -> bool | None:
         """Return whether the endpoint is this host, reached this way."""
@@ -88,11 +88,11 @@ class WantedHost:
 
 
 @dataclass(frozen=True, slots=True)
-class WantedNetwork:
+class NetworkPattern:
     """A network that a rule names, and the ports on it."""
 
     network: Network
-    way: Way
+    way: SchemeAndPort
 
     def covers(self, place: Endpoint) -> bool | None:
         """Return whether the endpoint's address lies in the network."""
@@ -105,27 +105,27 @@ class WantedNetwork:
 
 # ---------------------------------------------------------------- what rules name
 
-_WANTED = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*)://)?(\*\.)?(.+?)(:\*)?", re.ASCII)
+_HOST_PATTERN = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*)://)?(\*\.)?(.+?)(:\*)?", re.ASCII)
 
 
-def wanted_host(text: str) -> WantedHost:
+def parse_host_pattern(text: str) -> HostPattern:
     """Parse a host in a rule: `example.com`, `*.example.com:8443`, `ssh://example.com`.
 
     Raises ValueError if it is not a plain host.
     """
-    match = _WANTED.fullmatch(text)
-    authority = _authority(match[3]) if match else None
+    match = _HOST_PATTERN.fullmatch(text)
+    authority = _parse_authority(match[3]) if match else None
     name, port = authority or ("", None)
-    if match is None or not name or (match[4] and port is not None) or (match[2] and _address(name)):
+    if match is None or not name or (match[4] and port is not None) or (match[2] and _read_address(name)):
         raise ValueError("expects a host such as example.com or *.example.com:8443 (non-Latin names as xn--…)")
-    way = Way((match[1] or "").lower(), ANY_PORT if match[4] else port)
-    return WantedHost(name, f".{name}" if match[2] else "", way)
+    way = SchemeAndPort((match[1] or "").lower(), ANY_PORT if match[4] else port)
+    return HostPattern(name, f".{name}" if match[2] else "", way)
 
 
 _NETWORK = re.compile(r"\[([^\[\]]+)\](?::(\*|[0-9]{1,5}))?|([^\[\]:]+):(\*|[0-9]{1,5})", re.ASCII)
 
 
-def wanted_network(text: str) -> WantedNetwork:
+def parse_network_pattern(text: str) -> NetworkPattern:
     """Parse a network in a rule: `10.0.0.0/8`, `10.0.0.0/8:8080`, `[fd00::/8]:*`.
 
     Raises ValueError if it is not a network.
@@ -133,10 +133,10 @@ def wanted_network(text: str) -> WantedNetwork:
     match = _NETWORK.fullmatch(text)
     name, port = (match[1] or match[3], match[2] or match[4]) if match else (text, None)
     try:
-        number = ANY_PORT if port == "*" else _port(port or "")
+        number = ANY_PORT if port == "*" else _parse_port(port or "")
         if port and number is UNDECIDED:
             raise ValueError(f"{port} is not a port")
-        return WantedNetwork(ipaddress.ip_network(name), Way(port=number))
+        return NetworkPattern(ipaddress.ip_network(name), SchemeAndPort(port=number))
     except ValueError as wrong:
         raise ValueError(f"expects networks such as 10.0.0.0/8 or 10.0.0.0/8:8080: {wrong}") from None
 
@@ -150,67 +150,67 @@ _LATE_USER = re.compile(r"[?#][^/]*@")  # some programs look for the user name u
 _ODD = re.compile(r"[^!-~]|\\")  # blanks, control characters, anything beyond ASCII, backslashes
 
 
-def parsed_url(url: str) -> Endpoint | None:
+def parse_url(url: str) -> Endpoint | None:
     """Return where a URL leads, with its host in lower case.
 
     UNDECIDED where programs could disagree: a user name, a backslash, an escape, an address in numbers, …
     """
     match = None if _ODD.search(url) else _URL.fullmatch(url)
-    authority = _authority(match[2]) if match and "@" not in match[2] else None
+    authority = _parse_authority(match[2]) if match and "@" not in match[2] else None
     if match is None or authority is None or _LATE_USER.match(match[3] or ""):
         return UNDECIDED
-    return _endpoint(match[1].lower(), *authority)
+    return _make_endpoint(match[1].lower(), *authority)
 
 
-def parsed_address(text: str) -> Endpoint | None:
+def parse_address(text: str) -> Endpoint | None:
     """Return the IP address in a text or URL, UNDECIDED without one."""
     place: Endpoint | None
     if "://" in text:
-        place = parsed_url(text)
-    elif (alone := _address(text)) is not None:  # an IPv6 address without brackets
-        place = _endpoint("", _plain(alone), None)
+        place = parse_url(text)
+    elif (alone := _read_address(text)) is not None:  # an IPv6 address without brackets
+        place = _make_endpoint("", _format_address(alone), None)
     else:
-        authority = None if _ODD.search(text) else _authority(text)
-        place = _endpoint("", *authority) if authority else None
+        authority = None if _ODD.search(text) else _parse_authority(text)
+        place = _make_endpoint("", *authority) if authority else None
     return place if place and place.address is not None else UNDECIDED
 
 
-def _endpoint(scheme: str, host: str, port: int | None) -> Endpoint:
-    address = _address(host)
-    embeds = address is not None and _embeds(address)
+def _make_endpoint(scheme: str, host: str, port: int | None) -> Endpoint:
+    address = _read_address(host)
+    embeds = address is not None and _embeds_address(address)
     return Endpoint(scheme, host, _PORTS.get(scheme) if port is None else port, address, embeds)
 
 
-def _authority(text: str) -> tuple[str, int | None] | None:
+def _parse_authority(text: str) -> tuple[str, int | None] | None:
     """Return the host and the written port, UNDECIDED if ambiguous."""
     if text.startswith("["):
         inner, closed, rest = text[1:].partition("]")
-        address = _address(inner)
+        address = _read_address(inner)
         if not closed or (rest and not rest.startswith(":")) or not isinstance(address, ipaddress.IPv6Address):
             return UNDECIDED
-        host, port = _plain(address), rest[1:]
+        host, port = _format_address(address), rest[1:]
     else:
         host, _, port = text.partition(":")
-        host = _name(host)
-    number = _port(port)
+        host = _normalize_host(host)
+    number = _parse_port(port)
     if not host or (port and number is UNDECIDED):
         return UNDECIDED
     return host, number
 
 
-def _port(text: str) -> int | None:
+def _parse_port(text: str) -> int | None:
     plain = text.isascii() and text.isdigit() and text[0] != "0" and len(text) < 6
     return int(text) if plain and int(text) < 65536 else None
 
 
-def _name(host: str) -> str:
+def _normalize_host(host: str) -> str:
     """Return the host name in lower case, "" if ambiguous."""
     name = host.lower().removesuffix(".")
     labels = name.split(".")
     if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
         return ""
     if _NUMERIC.fullmatch(labels[-1]):  # browsers read 0x7f.1 and 2130706433 as addresses
-        return name if _address(name) is not None else ""
+        return name if _read_address(name) is not None else ""
     return name
 
 
@@ -224,20 +224,20 @@ _TRANSLATED = tuple(
 _ISATAP = frozenset({bytes.fromhex("00005efe"), bytes.fromhex("02005efe")})
 
 
-def _embeds(address: Address) -> bool:
+def _embeds_address(address: Address) -> bool:
     if isinstance(address, ipaddress.IPv4Address):
         return address.packed[0] == 0  # 0.0.0.0 is this very machine
     translated = any(address in network for network in _TRANSLATED)
     return translated or address.packed[:12] == bytes(12) or address.packed[8:12] in _ISATAP
 
 
-def _plain(address: Address) -> str:
+def _format_address(address: Address) -> str:
     """Return the address in one spelling, v4-mapped ones as v4."""
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return str(mapped or address)
 
 
-def _address(text: str) -> Address | None:
+def _read_address(text: str) -> Address | None:
     """Return the address, None for any ambiguous form.
 
     Python refuses leading zeros, hexadecimal and integer forms; zone ids are refused here.

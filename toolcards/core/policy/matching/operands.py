@@ -14,56 +14,56 @@ MAX_PATTERN = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class OperandType:
     """The value a rule's author writes: which input the editor shows, and how it is checked and prepared."""
 
     input: str  # text, lines, number, json, types, nothing
     prepare: Callable[[Any], Any]  # raises ValueError with a message for the author
 
 
-def _texts(given: Any) -> list[str]:
+def _read_texts(given: Any) -> list[str]:
     texts = [given] if isinstance(given, str) else given
     if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
         raise ValueError("expects a text or a list of texts")
     return texts
 
 
-def each(prepare: Callable[[str], Any], collect: Callable[[Any], Any] = tuple) -> Shape:
+def build_text_type(prepare: Callable[[str], Any], collect: Callable[[Any], Any] = tuple) -> OperandType:
     """Return the shape of one text or several, each prepared on its own."""
-    return Shape("lines", lambda given: collect([prepare(text) for text in _texts(given)]))
+    return OperandType("lines", lambda given: collect([prepare(text) for text in _read_texts(given)]))
 
 
-def _json(given: Any) -> bytes:
+def _canonicalize(given: Any) -> bytes:
     try:
         return canonical(given)
     except NotCanonical as wrong:
         raise ValueError(str(wrong)) from None
 
 
-def _json_list(given: Any) -> frozenset[bytes]:
+def _canonicalize_list(given: Any) -> frozenset[bytes]:
     if not isinstance(given, list) or not given:
         raise ValueError("expects a list of values")
-    return frozenset(_json(item) for item in given)
+    return frozenset(_canonicalize(item) for item in given)
 
 
-def _number(given: Any) -> float:
+def _check_number(given: Any) -> float:
     if isinstance(given, bool) or not isinstance(given, int | float):
         raise ValueError("expects a number")
     return given
 
 
-def _count(given: Any) -> int:
+def _check_count(given: Any) -> int:
     if isinstance(given, bool) or not isinstance(given, int) or given < 0:
         raise ValueError("expects a whole number, 0 or more")
     return given
 
 
-def _nothing(given: Any) -> None:
+def _check_no_value(given: Any) -> None:
     if given not in (None, True):
         raise ValueError("takes no value")
 
 
-def _pattern(given: str) -> Any:
+def _compile_pattern(given: str) -> Any:
     if len(given) > MAX_PATTERN:
         raise ValueError(f"is longer than {MAX_PATTERN} characters")
     options = re2.Options()
@@ -77,7 +77,7 @@ def _pattern(given: str) -> Any:
 TYPES = {str: "string", bool: "boolean", int: "number", float: "number", list: "array", dict: "object"}
 
 
-def _type_name(given: str) -> str:
+def _check_type_name(given: str) -> str:
     if given not in {*TYPES.values(), "integer", "null"}:
         raise ValueError("expects string, number, integer, boolean, object, array or null")
     return given
@@ -103,12 +103,12 @@ def compile_glob(pattern: str) -> Callable[[str], bool]:
     return matches
 
 
-TEXTS = each(str)
-GLOBS = each(compile_glob)
-PATTERNS = each(_pattern)
-JSON = Shape("json", _json)
-JSON_LIST = Shape("json", _json_list)
-NUMBER = Shape("number", _number)
-COUNT = Shape("number", _count)
-NOTHING = Shape("nothing", _nothing)
-TYPE_NAMES = Shape("types", each(_type_name, frozenset).prepare)
+TEXTS = build_text_type(str)
+GLOBS = build_text_type(compile_glob)
+PATTERNS = build_text_type(_compile_pattern)
+JSON = OperandType("json", _canonicalize)
+JSON_LIST = OperandType("json", _canonicalize_list)
+NUMBER = OperandType("number", _check_number)
+COUNT = OperandType("number", _check_count)
+NOTHING = OperandType("nothing", _check_no_value)
+TYPE_NAMES = OperandType("types", build_text_type(_check_type_name, frozenset).prepare)

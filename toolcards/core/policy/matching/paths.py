@@ -10,7 +10,7 @@ from toolcards.core.policy.truth import UNDECIDED
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ParsedPath:
     """A path in pieces.
 
     `root` is "/", "~" (in rules only), "" (relative), or a Windows drive or share.
@@ -29,9 +29,9 @@ _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _SHORT_NAME = re.compile(r"~[0-9]")
 _GLOB = frozenset("*?[{")
-_SPOKEN = frozenset("$%`")  # a variable, an escape, a command: the name is not what stands there
+_EXPANSIONS = frozenset("$%`")  # a variable, an escape, a command: the name is not what stands there
 _DOTS = re.compile(r"[. ]+(;.*)?\Z", re.DOTALL)
-_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 # Drawn like a slash or a backslash, and read as one by programs that normalise their input.
 _SLASHES = frozenset(
     "\u2044\u2215\u2571\u27cb\u29f8\uff0f\u2cc6\u3033\u1735\u2041\u2216\u2572\u27cd\u29f5\u29f9\ufe68\uff3c"
@@ -39,16 +39,16 @@ _SLASHES = frozenset(
 _LINKS = frozenset({"proc", "dev"})  # trees of links: /proc/self/root leads anywhere
 
 
-def wanted_path(text: str) -> Place:
+def parse_directory(text: str) -> ParsedPath:
     """Parse a directory in a rule; raise ValueError if it is ambiguous."""
     home = text == "~" or text.startswith("~/")
-    place = parsed_path("/" + text[2:]) if home else parsed_path(text)
+    place = parse_path("/" + text[2:]) if home else parse_path(text)
     if place is None or _GLOB & set(text):
         raise ValueError("expects a plain directory, without .., variables or wildcards")
-    return Place("~", place.parts) if home else place
+    return ParsedPath("~", place.parts) if home else place
 
 
-def inside(place: Place, directory: Place) -> bool | None:
+def is_inside(place: ParsedPath, directory: ParsedPath) -> bool | None:
     """Return whether the path is the directory or below it."""
     if place.root.casefold() != directory.root.casefold():
         return UNDECIDED
@@ -59,7 +59,7 @@ def inside(place: Place, directory: Place) -> bool | None:
             return UNDECIDED
         if ours == theirs:
             continue
-        if _folded(ours) == _folded(theirs):
+        if _fold_case(ours) == _fold_case(theirs):
             if place.windows:
                 continue
             return UNDECIDED  # the same directory on a disk that ignores case
@@ -67,27 +67,27 @@ def inside(place: Place, directory: Place) -> bool | None:
     return len(place.parts) >= len(directory.parts)
 
 
-def parsed_path(path: str) -> Place | None:
+def parse_path(path: str) -> ParsedPath | None:
     """Return the path in pieces, UNDECIDED if ambiguous.
 
     A leading `~` is one: some tools go to the home directory, others to a directory of that name.
     """
     if not path or path != path.strip() or _SLASHES & set(path):
         return UNDECIDED
-    if not path.isprintable() and any(unicodedata.category(char) in _UNSEEN for char in path):
+    if not path.isprintable() and any(unicodedata.category(char) in _INVISIBLE_CATEGORIES for char in path):
         return UNDECIDED
     if _DRIVE.match(path):
-        return _windows(path[:2].casefold(), path[3:])
+        return _parse_windows_path(path[:2].casefold(), path[3:])
     if path.startswith("\\\\"):
-        return _windows("\\\\", path[2:])
-    if "\\" in path or path.startswith(("//", "~")) or _SCHEME.match(path) or _SPOKEN & set(path):
+        return _parse_windows_path("\\\\", path[2:])
+    if "\\" in path or path.startswith(("//", "~")) or _SCHEME.match(path) or _EXPANSIONS & set(path):
         return UNDECIDED
     root, rest = ("/", path[1:]) if path.startswith("/") else ("", path)
     parts = tuple([part for part in rest.split("/") if part not in {"", "."}])
-    return UNDECIDED if any(map(_upwards, parts)) else Place(root, parts)
+    return UNDECIDED if any(map(_may_lead_elsewhere, parts)) else ParsedPath(root, parts)
 
 
-def _upwards(part: str) -> bool:
+def _may_lead_elsewhere(part: str) -> bool:
     """Whether some program may read the name as the directory above, or as more than one name."""
     if part.isascii() and part[0] not in ". {":
         return False
@@ -97,16 +97,16 @@ def _upwards(part: str) -> bool:
     return bool(_DOTS.match(shown)) or "/" in shown or "\\" in shown
 
 
-def _windows(root: str, rest: str) -> Place | None:
+def _parse_windows_path(root: str, rest: str) -> ParsedPath | None:
     """Windows drops dots and blanks at the end of a name, and knows short names and streams."""
     parts = tuple(part for part in re.split(r"[\\/]", rest) if part not in {"", "."})
     for part in parts:
         if part[-1] in ". " or ":" in part or "%" in part or _SHORT_NAME.search(part):
             return UNDECIDED
-    return Place(root, parts)
+    return ParsedPath(root, parts)
 
 
-def _folded(name: str) -> str:
+def _fold_case(name: str) -> str:
     if name.isascii():
         return name.lower()
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())

@@ -8,22 +8,28 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from toolcards.core.policy.shell.arguments import Arguments, could_mean, read_arguments
+from toolcards.core.policy.shell.arguments import Arguments, may_mean_option, read_arguments
 from toolcards.core.policy.shell.globs import NO_GLOBS, Globs
-from toolcards.core.policy.shell.nested_commands import inner_commands, scatters
-from toolcards.core.policy.shell.parser import Command
-from toolcards.core.policy.shell.program_catalog import EFFECTS, Form, bare_name, find_program, is_plain_name
+from toolcards.core.policy.shell.nested_commands import find_nested_commands, may_expansion_change_meaning
+from toolcards.core.policy.shell.parser import ParsedCommand
+from toolcards.core.policy.shell.program_catalog import (
+    EFFECTS,
+    ProgramForm,
+    find_program,
+    is_plain_name,
+    strip_program_name,
+)
 
 MAX_DEPTH = 6
-ALL = frozenset(EFFECTS)
-NOTHING: frozenset[str] = frozenset()
+ALL_EFFECTS = frozenset(EFFECTS)
+NO_EFFECTS: frozenset[str] = frozenset()
 _STDIN = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
-_MOVES = frozenset({"cd", "pushd", "popd", "chdir"})
+_FOLDER_COMMANDS = frozenset({"cd", "pushd", "popd", "chdir"})
 _VERBS = {"runs": "run other programs", "deletes": "delete", "writes": "change things", "sends": "send data"}
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class CommandAnalysis:
     """What one command does.
 
     `looks`: it surely only looks; else `why` not, in words of the catalogue: reasons are stored in the clear, so they
@@ -34,160 +40,164 @@ class Judgement:
 
     looks: bool = False
     why: str = ""
-    does: frozenset[str] = NOTHING
-    may: frozenset[str] = NOTHING
+    does: frozenset[str] = NO_EFFECTS
+    may: frozenset[str] = NO_EFFECTS
     hidden: bool = False
     piped: bool = False
     loose: bool = False
-    inner: tuple[Command, ...] = ()
+    inner: tuple[ParsedCommand, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ProgramMatch:
     """A program or sub-command that the first `length` words name.
 
     `known`: all of them are understood; `safe`: options among them change nothing. `varies`: one of them, or the word
     after them, stands for names of files. `effects`: those of options among them.
     """
 
-    form: Form
+    form: ProgramForm
     length: int
     known: bool = True
     safe: bool = True
     varies: bool = False
-    effects: frozenset[str] = NOTHING
+    effects: frozenset[str] = NO_EFFECTS
 
 
 @lru_cache(maxsize=2_048)
-def judge(words: tuple[str, ...], globs: Globs = NO_GLOBS, depth: int = 0) -> Judgement:
+def analyze_command(words: tuple[str, ...], globs: Globs = NO_GLOBS, depth: int = 0) -> CommandAnalysis:
     """Return what the command does. `globs`: its words that stand for names of files."""
-    place = locate(words, globs)
+    place = match_program(words, globs)
     if place is None:
-        return Judgement(why="the catalogue does not know this program", may=ALL, loose=True)
+        return CommandAnalysis(why="the catalogue does not know this program", may=ALL_EFFECTS, loose=True)
     if depth > MAX_DEPTH:
-        return Judgement(why="it runs too many programs inside each other", may=ALL, hidden=True)
-    judged = _judge_form(words, globs, place, depth)
+        return CommandAnalysis(why="it runs too many programs inside each other", may=ALL_EFFECTS, hidden=True)
+    judged = _analyze_form(words, globs, place, depth)
     if is_plain_name(words[0]):
         return judged
     why = "a program in this folder may be any" if judged.looks else judged.why
-    return replace(judged, looks=False, why=why, may=ALL - judged.does, loose=True)
+    return replace(judged, looks=False, why=why, may=ALL_EFFECTS - judged.does, loose=True)
 
 
-def locate(words: tuple[str, ...], globs: Globs = NO_GLOBS) -> Place | None:
+def match_program(words: tuple[str, ...], globs: Globs = NO_GLOBS) -> ProgramMatch | None:
     """Return the innermost sub-command that the words name; None if the program is not known."""
     form = find_program(words[0])
     if form is None:
         return None
-    place = Place(form, 1)
+    place = ProgramMatch(form, 1)
     while place.form.sub or place.form.patterns:
         arguments = read_arguments(words, place.length, place.form.kinds, "posix", patterns=globs.leading)
         at, word = arguments.operands[0] if arguments.operands else (len(words), "")
         varies = place.varies or any(place.length <= glob <= at for glob in globs.every)
         known = place.known and not arguments.unknown and not varies
-        named = _named_effects(place.form, arguments) | _guessed_effects(place.form, arguments.unknown)
-        harmless = not named and arguments.names <= (place.form.looks or NOTHING)
-        safe = place.safe and harmless and _values_look(place.form, arguments)
+        named = _find_named_effects(place.form, arguments) | _guess_effects(place.form, arguments.unknown)
+        harmless = not named and arguments.names <= (place.form.looks or NO_EFFECTS)
+        safe = place.safe and harmless and _has_harmless_values(place.form, arguments)
         below = place.form.below(word) if word else None
         if below is None:
-            return Place(place.form, place.length, known and (not word or bool(place.form.need)), safe, varies)
-        place = Place(below, at + 1, known, safe, varies, place.effects | named)
+            return ProgramMatch(place.form, place.length, known and (not word or bool(place.form.need)), safe, varies)
+        place = ProgramMatch(below, at + 1, known, safe, varies, place.effects | named)
     return place
 
 
-def moves(words: tuple[str, ...]) -> bool:
+def changes_folder(words: tuple[str, ...]) -> bool:
     """Return whether the command changes the folder in which later commands run."""
-    return bare_name(words[0]) in _MOVES
+    return strip_program_name(words[0]) in _FOLDER_COMMANDS
 
 
 def depends_on_folder(words: tuple[str, ...]) -> bool:
     """Return whether settings in the current folder can change what the command runs."""
     form = find_program(words[0])
-    return form is None or form.folder or any(depends_on_folder(one.words) for one in judge(words).inner)
+    return form is None or form.folder or any(depends_on_folder(one.words) for one in analyze_command(words).inner)
 
 
-def _judge_form(words: tuple[str, ...], globs: Globs, place: Place, depth: int) -> Judgement:
+def _analyze_form(words: tuple[str, ...], globs: Globs, place: ProgramMatch, depth: int) -> CommandAnalysis:
     form = place.form
     if len(words) == 2 and place.length == 1 and words[1] in form.version:
-        return Judgement(looks=True)
+        return CommandAnalysis(looks=True)
     if form.anything:
-        return _judge_anything(words, globs, place)
+        return _analyze_lenient_form(words, globs, place)
     style = "posix" if form.wraps and form.style == "gnu" else form.style
     arguments = read_arguments(words, place.length, form.kinds, style, form.rest, globs.leading)
     if form.shows & arguments.names and not arguments.unknown:
-        return Judgement(looks=True)
-    inner, unread = inner_commands(words, globs, form, arguments)
-    scattered = bool(globs.every) and scatters(words, globs, form, place.length, arguments)
+        return CommandAnalysis(looks=True)
+    inner, unread = find_nested_commands(words, globs, form, arguments)
+    scattered = bool(globs.every) and may_expansion_change_meaning(words, globs, form, place.length, arguments)
     unread = unread or (scattered and (form.code or _takes_commands(form)))
-    inside = [judge(one.words, one.globs, depth + 1) for one in inner]
+    inside = [analyze_command(one.words, one.globs, depth + 1) for one in inner]
     known = place.known and not arguments.unknown and not unread and not scattered
     foreign = form.elevates or form.remote or form.elsewhere
     only_looks = known and place.safe and not foreign and _only_looks(form, arguments, bool(inner))
     if only_looks and all(one.looks for one in inside):
-        return Judgement(looks=True, does=frozenset({"runs"}) if inner else NOTHING, inner=inner)
-    return _changing(place, arguments, inner, inside, known=known, unread=unread)
+        return CommandAnalysis(looks=True, does=frozenset({"runs"}) if inner else NO_EFFECTS, inner=inner)
+    return _analyze_changing_command(place, arguments, inner, inside, known=known, unread=unread)
 
 
-def _judge_anything(words: tuple[str, ...], globs: Globs, place: Place) -> Judgement:
+def _analyze_lenient_form(words: tuple[str, ...], globs: Globs, place: ProgramMatch) -> CommandAnalysis:
     """Judge a program that only looks whatever its arguments, but for some options."""
     form = place.form
-    does = _guessed_effects(form, words[place.length :]) | _marked_effects(form, words[place.length :])
+    does = _guess_effects(form, words[place.length :]) | _find_marked_effects(form, words[place.length :])
     if place.known and place.safe and not does and not (form.effects and globs.leading):
-        return Judgement(looks=True)
+        return CommandAnalysis(looks=True)
     hidden = "runs" in does or ("runs" in form.effects and bool(globs.leading))
-    why, may = _reason(form, does or form.may), ALL if hidden else form.may
-    return Judgement(False, why, does, may, hidden, loose=not hidden)
+    why, may = _explain_effects(form, does or form.may), ALL_EFFECTS if hidden else form.may
+    return CommandAnalysis(False, why, does, may, hidden, loose=not hidden)
 
 
 # ---------------------------------------------------------------- commands that do more than look
 
 
-def _changing(
-    place: Place,
+def _analyze_changing_command(
+    place: ProgramMatch,
     arguments: Arguments,
-    inner: tuple[Command, ...],
-    inside: list[Judgement],
+    inner: tuple[ParsedCommand, ...],
+    inside: list[CommandAnalysis],
     *,
     known: bool,
     unread: bool,
-) -> Judgement:
+) -> CommandAnalysis:
     form = place.form
-    named = place.effects | _named_effects(form, arguments) | _guessed_effects(form, arguments.unknown)
+    named = place.effects | _find_named_effects(form, arguments) | _guess_effects(form, arguments.unknown)
     piped = _reads_stdin(form, arguments, inner)
     hidden = (
         unread
         or piped
         or "runs" in named
-        or (form.code and (_stands_alone(form, arguments) or not _script_looks(form, arguments)))
+        or (form.code and (_lacks_required_option(form, arguments) or not _has_harmless_script(form, arguments)))
     )
     hidden = hidden or place.varies or (arguments.varies and _takes_commands(form))
-    hidden = hidden or _guessed_commands(form, arguments.unknown)
-    does = form.does | named | (frozenset({"runs"}) if inner or hidden else NOTHING)
-    does |= frozenset({"sends"}) if form.remote else NOTHING
-    may = ALL if hidden or form.elsewhere or "runs" in form.does else _possible(form, known, bool(inner))
-    why = _reason(form, does or may)
+    hidden = hidden or _may_take_command(form, arguments.unknown)
+    does = form.does | named | (frozenset({"runs"}) if inner or hidden else NO_EFFECTS)
+    does |= frozenset({"sends"}) if form.remote else NO_EFFECTS
+    may = (
+        ALL_EFFECTS
+        if hidden or form.elsewhere or "runs" in form.does
+        else _find_possible_effects(form, known, bool(inner))
+    )
+    why = _explain_effects(form, does or may)
     for one in inside:
         does, may, hidden, piped = does | one.does, may | one.may, hidden or one.hidden, piped or one.piped
         why = one.why if not one.looks and not form.elevates else why
-    does |= frozenset({"writes"}) if "deletes" in does else NOTHING
+    does |= frozenset({"writes"}) if "deletes" in does else NO_EFFECTS
     loose = any(one.loose for one in inside) or (not known and "runs" in may)
-    return Judgement(False, why, does, may - does, hidden, piped, loose, inner)
+    return CommandAnalysis(False, why, does, may - does, hidden, piped, loose, inner)
 
 
-def _takes_commands(form: Form) -> bool:
+def _takes_commands(form: ProgramForm) -> bool:
     """Return whether some words after the program can name what it runs."""
     return form.wraps or bool(form.rest or form.lines or form.commands) or "runs" in form.effects
 
 
-def _possible(form: Form, known: bool, runs: bool) -> frozenset[str]:
+def _find_possible_effects(form: ProgramForm, known: bool, runs: bool) -> frozenset[str]:
     """Return the effects that cannot be excluded where the form itself does not run unseen code."""
     if form.wraps or form.rest:
-        return form.may if known and runs else ALL if not known else form.may
+        return form.may if known and runs else ALL_EFFECTS if not known else form.may
     if (form.sub or form.patterns) and not known:
-        return ALL
+        return ALL_EFFECTS
     return form.may
 
 
-def _reason(form: Form, effects: frozenset[str]) -> str:
+def _explain_effects(form: ProgramForm, effects: frozenset[str]) -> str:
     name = form.name.removesuffix(" *")
     if form.elevates:
         return f"{name} runs programs with other rights"
@@ -199,32 +209,32 @@ def _reason(form: Form, effects: frozenset[str]) -> str:
     return f"{name} can {verbs[0] if len(verbs) == 1 else ', '.join(verbs[:-1]) + ' or ' + verbs[-1]}"
 
 
-def _named_effects(form: Form, arguments: Arguments) -> frozenset[str]:
+def _find_named_effects(form: ProgramForm, arguments: Arguments) -> frozenset[str]:
     named = frozenset(effect for effect, flags in form.effects.items() if flags & arguments.names)
-    taken = _guessed_effects(form, arguments.taken) if arguments.taken else NOTHING
-    return named | taken | _marked_effects(form, tuple(word for _, word in arguments.operands))
+    taken = _guess_effects(form, arguments.taken) if arguments.taken else NO_EFFECTS
+    return named | taken | _find_marked_effects(form, tuple(word for _, word in arguments.operands))
 
 
-def _marked_effects(form: Form, words: tuple[str, ...]) -> frozenset[str]:
+def _find_marked_effects(form: ProgramForm, words: tuple[str, ...]) -> frozenset[str]:
     return frozenset(effect for effect, mark in form.marks.items() if any(map(mark.fullmatch, words)))
 
 
-def _guessed_effects(form: Form, words: tuple[str, ...] | list[str]) -> frozenset[str]:
+def _guess_effects(form: ProgramForm, words: tuple[str, ...] | list[str]) -> frozenset[str]:
     """Return the effects of options that these words may mean, abbreviated or bundled."""
     return frozenset(
         effect
         for effect, flags in form.effects.items()
-        if any(could_mean(word, flag, form.style) for word in words for flag in flags)
+        if any(may_mean_option(word, flag, form.style) for word in words for flag in flags)
     )
 
 
-def _guessed_commands(form: Form, words: list[str]) -> bool:
+def _may_take_command(form: ProgramForm, words: list[str]) -> bool:
     """Return whether one of these words may be an option that takes a command."""
     flags = form.lines | form.commands | form.rest
-    return any(could_mean(word, flag, form.style) for word in words for flag in flags)
+    return any(may_mean_option(word, flag, form.style) for word in words for flag in flags)
 
 
-def _reads_stdin(form: Form, arguments: Arguments, inner: tuple[Command, ...]) -> bool:
+def _reads_stdin(form: ProgramForm, arguments: Arguments, inner: tuple[ParsedCommand, ...]) -> bool:
     """Return whether the program is given its commands by what is piped into it."""
     if not form.stdin or inner or arguments.names & form.scripts:
         return False
@@ -235,38 +245,38 @@ def _reads_stdin(form: Form, arguments: Arguments, inner: tuple[Command, ...]) -
 # ---------------------------------------------------------------- commands that only look
 
 
-def _only_looks(form: Form, arguments: Arguments, runs: bool) -> bool:
-    if form.looks is None or _named_effects(form, arguments):
+def _only_looks(form: ProgramForm, arguments: Arguments, runs: bool) -> bool:
+    if form.looks is None or _find_named_effects(form, arguments):
         return False
     harmless = form.looks | form.scripts | form.lines | form.commands | form.line_if | form.need
     if not arguments.names <= harmless or (form.need and not form.need & arguments.names):
         return False
-    if _stands_alone(form, arguments) or not _values_look(form, arguments):
+    if _lacks_required_option(form, arguments) or not _has_harmless_values(form, arguments):
         return False
     if runs and (form.wraps or form.rest):
         return True
     if form.stdin:
-        return _script_looks(form, arguments)
-    return _operands_look(form, arguments) and (form.script is None or _script_looks(form, arguments))
+        return _has_harmless_script(form, arguments)
+    return _has_harmless_operands(form, arguments) and (form.script is None or _has_harmless_script(form, arguments))
 
 
-def _stands_alone(form: Form, arguments: Arguments) -> bool:
+def _lacks_required_option(form: ProgramForm, arguments: Arguments) -> bool:
     """Return whether an option lacks the one that makes it harmless."""
     names = arguments.names
     return any(options & names and not others & names for options, others in form.beside)
 
 
-def _values_look(form: Form, arguments: Arguments) -> bool:
+def _has_harmless_values(form: ProgramForm, arguments: Arguments) -> bool:
     return form.values is None or all(form.values.fullmatch(value) for _, value in arguments.options)
 
 
-def _operands_look(form: Form, arguments: Arguments) -> bool:
+def _has_harmless_operands(form: ProgramForm, arguments: Arguments) -> bool:
     operands = [word for _, word in arguments.operands]
     low, high = form.counts
     return low <= len(operands) <= high and (form.operands is None or all(map(form.operands.fullmatch, operands)))
 
 
-def _script_looks(form: Form, arguments: Arguments) -> bool:
+def _has_harmless_script(form: ProgramForm, arguments: Arguments) -> bool:
     """Return whether every script among the arguments is of the harmless part of its language."""
     if form.script is None or arguments.unknown:
         return False

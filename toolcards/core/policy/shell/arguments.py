@@ -67,7 +67,7 @@ def read_arguments(
 
     `patterns`: positions of words that may expand to options; before `--` they are not known.
     """
-    reader = _Reader(words, start, kinds, style, rest, patterns)
+    reader = _ArgumentReader(words, start, kinds, style, rest, patterns)
     if style == "find":
         reader.read_expression()
     elif style == "bare":
@@ -77,7 +77,7 @@ def read_arguments(
     return reader.arguments
 
 
-class _Reader:
+class _ArgumentReader:
     def __init__(
         self,
         words: tuple[str, ...],
@@ -229,7 +229,7 @@ class _Reader:
                 self.arguments.options.append((word, ""))
 
 
-def could_mean(word: str, option: str, style: str) -> bool:
+def may_mean_option(word: str, option: str, style: str) -> bool:
     """Return whether the word may be this option: abbreviated, in a bundle, or with its value attached."""
     name = word.partition("=")[0]
     if style in {"long", "find"}:

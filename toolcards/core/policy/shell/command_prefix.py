@@ -6,16 +6,22 @@ import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from toolcards.core.policy.shell.analysis import locate
-from toolcards.core.policy.shell.globs import may_be
+from toolcards.core.policy.shell.analysis import match_program
+from toolcards.core.policy.shell.globs import may_expand_to
 from toolcards.core.policy.shell.parser import parse_line
-from toolcards.core.policy.shell.program_catalog import EFFECTS, Form, all_names, bare_name, catalogue
+from toolcards.core.policy.shell.program_catalog import (
+    EFFECTS,
+    ProgramForm,
+    list_names,
+    load_programs,
+    strip_program_name,
+)
 
 _TOKEN = re.compile(r"[a-z0-9_.+-]+")
 
 
 @dataclass(frozen=True)
-class Words:
+class CommandPrefix:
     """The words that a rule asks for, such as `git push`. Empty `words`: the text is no single plain command."""
 
     text: str
@@ -36,7 +42,7 @@ class Words:
         Empty where the text is no single plain command.
         """
         rest = (word for word in self.words[1:] if not word.startswith("-"))
-        return (bare_name(self.words[0]), *rest) if self.words else ()
+        return (strip_program_name(self.words[0]), *rest) if self.words else ()
 
     @cached_property
     def _flags(self) -> tuple[str, ...]:
@@ -44,7 +50,7 @@ class Words:
 
     def occur_in(self, text: str) -> bool:
         """Return whether the words stand in the raw text in this order, quotes and backslashes aside."""
-        return any(self._in_order(spelling) for spelling in spellings(text))
+        return any(self._in_order(spelling) for spelling in list_spellings(text))
 
     def _in_order(self, text: str) -> bool:
         for plain in self._lower:  # far cheaper than a pattern, and mostly the answer
@@ -67,47 +73,49 @@ class Words:
         if not self.words or not view:
             return False
         head, rest = self.head, view[1:]
-        if head[0] not in all_names(view[0]):
+        if head[0] not in list_names(view[0]):
             return False
-        return _follow(rest, head[1:]) and all(_has(rest, flag) for flag in self._flags)
+        return _occurs_in_order(rest, head[1:]) and all(_has_flag(rest, flag) for flag in self._flags)
 
 
 @lru_cache(maxsize=512)
-def read_words(text: str) -> Words:
+def parse_prefix(text: str) -> CommandPrefix:
     """Return the words that a rule names; raise ValueError if there are none."""
     if not text.strip():
         raise ValueError("expects the first words of a command, such as git push")
-    catalogue()  # read it now, not in the first decision
+    load_programs()  # read it now, not in the first decision
     commands = parse_line(text.strip()).commands
     plain = len(commands) == 1 and commands[0].text == text.strip() and not commands[0].redirected
-    return Words(text, commands[0].words if plain else ())
+    return CommandPrefix(text, commands[0].words if plain else ())
 
 
 @lru_cache(maxsize=64)
-def spellings(text: str) -> tuple[str, ...]:
+def list_spellings(text: str) -> tuple[str, ...]:
     """Return the raw text in lower case, as it stands and without quotes and backslashes."""
     text = text.lower()
     return tuple(dict.fromkeys((text, re.sub(r"\\\r?\n|['\"\\]", "", text))))
 
 
 @lru_cache(maxsize=256)
-def program_names(text: str) -> frozenset[str]:
+def find_program_names(text: str) -> frozenset[str]:
     """Return the name of every program that stands anywhere in the text as a word of its own (`rm.py` is not `rm`)."""
     names: set[str] = set()
-    for spelling in spellings(text):
+    for spelling in list_spellings(text):
         for token in _TOKEN.findall(spelling):
-            names.update(all_names(token))
+            names.update(list_names(token))
             if token[0] == "-" and token[1:2].isalpha():  # a value attached to a short option
-                names.update(all_names(token[2:]))
+                names.update(list_names(token[2:]))
     return frozenset(names)
 
 
-def _follow(words: tuple[str, ...], targets: tuple[str, ...]) -> bool:
+def _occurs_in_order(words: tuple[str, ...], targets: tuple[str, ...]) -> bool:
     """Return whether the targets words come in this order with nothing but options (and their values) between."""
     places = {0}
     for target in targets:
         reached = {
-            place + 1 for place in reachable(words, places) if place < len(words) and may_be(words[place], target)
+            place + 1
+            for place in list_reachable_positions(words, places)
+            if place < len(words) and may_expand_to(words[place], target)
         }
         if not reached:
             return False
@@ -115,7 +123,7 @@ def _follow(words: tuple[str, ...], targets: tuple[str, ...]) -> bool:
     return True
 
 
-def reachable(words: tuple[str, ...], places: set[int]) -> set[int]:
+def list_reachable_positions(words: tuple[str, ...], places: set[int]) -> set[int]:
     """Return every place that can be next: an option may be skipped, alone or with the word after it."""
     visited: set[int] = set()
     rest = list(places)
@@ -134,9 +142,9 @@ def _abbreviates(name: str, flag: str) -> bool:
     return name == flag or (len(name) > 3 and name.startswith("--") and flag.startswith(name))
 
 
-def _has(words: tuple[str, ...], flag: str) -> bool:
+def _has_flag(words: tuple[str, ...], flag: str) -> bool:
     """Return whether the flag is there: alone, with a value, or its letters in any bundle of short ones."""
-    if any(may_be(word, flag) or _abbreviates(word.partition("=")[0], flag) for word in words):
+    if any(may_expand_to(word, flag) or _abbreviates(word.partition("=")[0], flag) for word in words):
         return True
     if flag.startswith("--") or not flag[1:].isalpha():
         return False
@@ -147,19 +155,19 @@ def _has(words: tuple[str, ...], flag: str) -> bool:
 _VERBS = {"runs": "run other programs", "deletes": "delete", "writes": "change things", "sends": "send data"}
 
 
-def why_only_some_forms(words: tuple[str, ...]) -> str:
+def explain_partial_allow(words: tuple[str, ...]) -> str:
     """Return why a rule that allows these first words does not allow all that may follow; empty if it does."""
-    place = locate(words)
+    place = match_program(words)
     if place is None:
         return "the catalogue does not know this program, so a rule allows only the exact command"
-    effects = _effects(place.form)
+    effects = _list_effects(place.form)
     if not effects:
         return ""
     verb = next(_VERBS[effect] for effect in _VERBS if effect in effects)
     return f"{place.form.name} can {verb}; a rule allows only its harmless forms or the exact command"
 
 
-def _effects(form: Form) -> frozenset[str]:
+def _list_effects(form: ProgramForm) -> frozenset[str]:
     """Return what the program can do in any form, its sub-commands included."""
     effects: set[str] = set()
     for one in form.all_forms():

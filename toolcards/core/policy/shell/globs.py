@@ -8,10 +8,10 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from toolcards.core.policy.shell.arguments import Arguments
-from toolcards.core.policy.shell.program_forms import Form
+from toolcards.core.policy.shell.program_forms import ProgramForm
 
 NOWHERE: frozenset[int] = frozenset()
-SIGNS = re.compile(r"[*?\[]")
+GLOB_SIGNS = re.compile(r"[*?\[]")
 _EMPTY_QUOTES = re.compile(r"(?:''|\"\")+")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
@@ -38,27 +38,27 @@ NO_GLOBS = Globs()
 
 def is_glob(raw: str) -> bool:
     """Return whether a word, as it is spelled, holds a pattern that is not quoted."""
-    return SIGNS.search(raw) is not None and SIGNS.search(_QUOTED.sub("", raw)) is not None
+    return GLOB_SIGNS.search(raw) is not None and GLOB_SIGNS.search(_QUOTED.sub("", raw)) is not None
 
 
-def leads(raw: str) -> bool:
+def starts_with_glob(raw: str) -> bool:
     """Return whether a word that holds a pattern begins with it; empty quotes before it change nothing."""
-    return SIGNS.match(_EMPTY_QUOTES.sub("", raw)) is not None
+    return GLOB_SIGNS.match(_EMPTY_QUOTES.sub("", raw)) is not None
 
 
-def may_be(word: str, target: str) -> bool:
+def may_expand_to(word: str, target: str) -> bool:
     """Return whether the word is the target, or a pattern that a file of this name matches."""
-    return word == target or (SIGNS.search(word) is not None and fnmatchcase(target, word))
+    return word == target or (GLOB_SIGNS.search(word) is not None and fnmatchcase(target, word))
 
 
 @dataclass(frozen=True, slots=True)
-class Scatter:
+class ExpandedWords:
     """The words after a program that may become several.
 
     `start`: where the command that it runs begins.
     """
 
-    form: Form
+    form: ProgramForm
     arguments: Arguments
     places: frozenset[int]
     start: int

@@ -5,24 +5,24 @@ from __future__ import annotations
 import re
 
 from toolcards.core.policy.shell.arguments import Arguments
-from toolcards.core.policy.shell.globs import Globs, Scatter
-from toolcards.core.policy.shell.parser import Command, parse_line
-from toolcards.core.policy.shell.program_forms import Form
+from toolcards.core.policy.shell.globs import ExpandedWords, Globs
+from toolcards.core.policy.shell.parser import ParsedCommand, parse_line
+from toolcards.core.policy.shell.program_forms import ProgramForm
 
 _VARIES = re.compile(r"[*?\[]|\{\}")
 _REPLACES = frozenset({"-I", "-i", "--replace"})
 
 
-def inner_commands(
-    words: tuple[str, ...], globs: Globs, form: Form, arguments: Arguments
-) -> tuple[tuple[Command, ...], bool]:
+def find_nested_commands(
+    words: tuple[str, ...], globs: Globs, form: ProgramForm, arguments: Arguments
+) -> tuple[tuple[ParsedCommand, ...], bool]:
     """Return the commands that stand in the words, and whether some of them cannot be read."""
-    commands = [_part(words, globs, start, end, form) for start, end in arguments.commands]
+    commands = [_cut_command(words, globs, start, end, form) for start, end in arguments.commands]
     lines = [value for name, value in arguments.options if name in form.lines | form.commands]
-    operands = _after_assignments(form, arguments.operands)
+    operands = _skip_assignments(form, arguments.operands)
     if form.then is not None and len(operands) > form.then[0] and not lines:
         replaced = tuple(value or "{}" for name, value in arguments.options if name in _REPLACES)
-        commands.append(_part(words, globs, operands[form.then[0]][0], len(words), form, replaced))
+        commands.append(_cut_command(words, globs, operands[form.then[0]][0], len(words), form, replaced))
     if form.line is not None and len(operands) > form.line[0] and not lines:
         lines.append(" ".join(words[operands[form.line[0]][0] :]))
     if form.line_if & arguments.names and operands:
@@ -35,33 +35,35 @@ def inner_commands(
     return tuple(one for one in commands if one.words and one.words[0]), unread
 
 
-def _is_unsure(command: Command) -> bool:
+def _is_unsure(command: ParsedCommand) -> bool:
     """Return whether the name of the program may be another one."""
     return 0 in command.globs.every or _VARIES.search(command.words[0]) is not None
 
 
-def scatters(words: tuple[str, ...], globs: Globs, form: Form, length: int, arguments: Arguments) -> bool:
+def may_expansion_change_meaning(
+    words: tuple[str, ...], globs: Globs, form: ProgramForm, length: int, arguments: Arguments
+) -> bool:
     """Return whether a word after the first `length` that becomes several may change what the others mean."""
-    operands = _after_assignments(form, arguments.operands)
+    operands = _skip_assignments(form, arguments.operands)
     runs = form.then is not None and len(operands) > form.then[0]
     start = operands[form.then[0]][0] if form.then is not None and runs else len(words)
     places = frozenset(glob for glob in globs.every if glob >= length)
-    return Scatter(form, arguments, places, start).changes_meaning()
+    return ExpandedWords(form, arguments, places, start).changes_meaning()
 
 
-def _part(
-    words: tuple[str, ...], globs: Globs, start: int, end: int, form: Form, replaced: tuple[str, ...] = ()
-) -> Command:
+def _cut_command(
+    words: tuple[str, ...], globs: Globs, start: int, end: int, form: ProgramForm, replaced: tuple[str, ...] = ()
+) -> ParsedCommand:
     """Return a part of the words as a command. Where file names take the place of `{}`, words that hold it may vary."""
     part, inside = words[start:end], globs.part(start, end)
     varying = {place for place, word in enumerate(part) if place and "{}" in word and word != "{}"}
     varying |= {place for place, word in enumerate(part) if any(sign in word for sign in replaced)}
     if form.appends:
         part, varying = (*part, "*"), varying | {len(part)}
-    return Command(" ".join(part), part, Globs(inside.leading | varying, inside.every | varying))
+    return ParsedCommand(" ".join(part), part, Globs(inside.leading | varying, inside.every | varying))
 
 
-def _after_assignments(form: Form, operands: list[tuple[int, str]]) -> list[tuple[int, str]]:
+def _skip_assignments(form: ProgramForm, operands: list[tuple[int, str]]) -> list[tuple[int, str]]:
     """Return the operands without the assignments at their beginning."""
     at = 0
     while form.assign is not None and at < len(operands) and form.assign.fullmatch(operands[at][1]):

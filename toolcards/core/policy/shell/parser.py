@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 import tree_sitter_bash
 from tree_sitter import Language, Parser
 
-from toolcards.core.policy.shell.globs import NO_GLOBS, Globs, is_glob, leads
+from toolcards.core.policy.shell.globs import NO_GLOBS, Globs, is_glob, starts_with_glob
 from toolcards.core.policy.shell.tokens import (
     HARMLESS_REDIRECT,
     NotPlain,
-    glimpses,
-    node_text,
+    list_glimpses,
+    read_node_text,
     read_word,
-    refuse,
+    refuse_node,
     writes_a_file,
 )
 
@@ -52,7 +52,7 @@ _LINES = re.compile(rb"[ \n]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ParsedCommand:
     """One command of a line: its exact spelling and its words.
 
     `globs` are its words that stand for names of files. `redirected`: output goes to another stream or to /dev/null.
@@ -65,55 +65,55 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedLine:
     """What a line holds: its commands, or why it is not plain and what can be seen of it even so.
 
     `glimpses` are words of commands inside an opaque line, as far as the grammar shows them; `writes`: a redirection
     writes a file.
     """
 
-    commands: tuple[Command, ...] = ()
+    commands: tuple[ParsedCommand, ...] = ()
     opaque: str = ""
     glimpses: tuple[tuple[str, ...], ...] = ()
     writes: bool = False
 
 
 @cache
-def _language() -> Language:
+def _load_language() -> Language:
     return Language(tree_sitter_bash.language())
 
 
-_here = threading.local()  # a parser keeps its state while it works, so each thread has its own
+_thread_state = threading.local()  # a parser keeps its state while it works, so each thread has its own
 
 
-def _parser() -> Parser:
-    parser: Parser | None = getattr(_here, "parser", None)
+def _get_parser() -> Parser:
+    parser: Parser | None = getattr(_thread_state, "parser", None)
     if parser is None:
-        parser = _here.parser = Parser(_language())
+        parser = _thread_state.parser = Parser(_load_language())
     return parser
 
 
-def parse_line(line: str) -> Parsed:
+def parse_line(line: str) -> ParsedLine:
     """Return the commands of a line, or why it is opaque. Never both empty."""
     source = line.encode("utf-8", "surrogatepass")
-    refusal = _refusal(source)
+    refusal = _find_refusal(source)
     if refusal:
-        return Parsed(opaque=refusal)
-    root = _parser().parse(source).root_node
+        return ParsedLine(opaque=refusal)
+    root = _get_parser().parse(source).root_node
     if root.descendant_count > MAX_NODES:
-        return Parsed(opaque="it holds too many parts")
+        return ParsedLine(opaque="it holds too many parts")
     try:
-        commands = tuple(_program(root, source))
+        commands = tuple(_read_program(root, source))
         if not commands:
             raise NotPlain("it holds no command")
         if len(commands) > MAX_COMMANDS:
             raise NotPlain(f"it holds more than {MAX_COMMANDS} commands")
     except NotPlain as why:
-        return Parsed((), str(why), tuple(glimpses(root)), writes_a_file(root))
-    return Parsed(commands)
+        return ParsedLine((), str(why), tuple(list_glimpses(root)), writes_a_file(root))
+    return ParsedLine(commands)
 
 
-def _refusal(source: bytes) -> str:
+def _find_refusal(source: bytes) -> str:
     """Return why the line is not even parsed: it is too long, or costs too much to parse."""
     if len(source) > MAX_BYTES:
         return "it is longer than 8 KiB"
@@ -130,7 +130,7 @@ def _refusal(source: bytes) -> str:
 # ---------------------------------------------------------------- plain lines
 
 
-def _program(root: Node, source: bytes) -> Iterator[Command]:
+def _read_program(root: Node, source: bytes) -> Iterator[ParsedCommand]:
     if root.type != "program" or root.has_error:
         raise NotPlain("its syntax is not understood")
     at, separated = 0, True
@@ -143,41 +143,41 @@ def _program(root: Node, source: bytes) -> Iterator[Command]:
             separated = True
         else:
             if not separated and b"\n" not in gap:
-                refuse(node)
-            yield from _statement(node, source)
+                refuse_node(node)
+            yield from _read_statement(node, source)
             separated = False
         at = node.end_byte
     _check_gap(source[at:], _LINES)
 
 
-def _statement(node: Node, source: bytes) -> Iterator[Command]:
+def _read_statement(node: Node, source: bytes) -> Iterator[ParsedCommand]:
     if node.type in {"list", "pipeline"}:
-        yield from _joined(node, source)
+        yield from _read_joined_commands(node, source)
     elif node.type == "redirected_statement":
         body, *redirects = node.children
         if body.type != "command":
-            refuse(body)
+            refuse_node(body)
         _check_redirects(body, redirects, source)
-        yield replace(_command(body, source, node_text(node)), redirected=True)
+        yield replace(_read_command(body, source, read_node_text(node)), redirected=True)
     elif node.type == "command":
-        yield _command(node, source, node_text(node))
+        yield _read_command(node, source, read_node_text(node))
     else:
-        refuse(node)
+        refuse_node(node)
 
 
-def _joined(node: Node, source: bytes) -> Iterator[Command]:
+def _read_joined_commands(node: Node, source: bytes) -> Iterator[ParsedCommand]:
     operators = {"&&", "||"} if node.type == "list" else {"|"}
     at = node.start_byte
     for number, child in enumerate(node.children):
         operator = number % 2 == 1
         _check_gap(source[at : child.start_byte], _BLANKS if operator else _LINES)
         if operator and child.type not in operators:
-            refuse(child)
+            refuse_node(child)
         if not operator:
-            yield from _statement(child, source)
+            yield from _read_statement(child, source)
         at = child.end_byte
     if len(node.children) % 2 == 0:
-        refuse(node)
+        refuse_node(node)
 
 
 def _check_redirects(body: Node, redirects: list[Node], source: bytes) -> None:
@@ -190,7 +190,7 @@ def _check_redirects(body: Node, redirects: list[Node], source: bytes) -> None:
         at = redirect.end_byte
 
 
-def _command(node: Node, source: bytes, text: str) -> Command:
+def _read_command(node: Node, source: bytes, text: str) -> ParsedCommand:
     words: list[str] = []
     globs: list[int] = []
     leading: list[int] = []
@@ -199,22 +199,22 @@ def _command(node: Node, source: bytes, text: str) -> Command:
         gap = source[at : child.start_byte]
         _check_gap(gap, _BLANKS)
         if (number == 0) != (child.type == "command_name") or (number > 0 and not gap):
-            refuse(child)
+            refuse_node(child)
         named = child.children[0] if number == 0 and len(child.children) == 1 else child
         word = read_word(named)
-        raw = node_text(named)
+        raw = read_node_text(named)
         if number == 0:
-            _check_first(raw, word)
+            _check_program_name(raw, word)
         elif is_glob(raw):
             globs.append(number)
-            if leads(raw):
+            if starts_with_glob(raw):
                 leading.append(number)
         words.append(word)
         at = child.end_byte
-    return Command(text, tuple(words), Globs(frozenset(leading), frozenset(globs)) if globs else NO_GLOBS)
+    return ParsedCommand(text, tuple(words), Globs(frozenset(leading), frozenset(globs)) if globs else NO_GLOBS)
 
 
-def _check_first(raw: str, word: str) -> None:
+def _check_program_name(raw: str, word: str) -> None:
     if word in KEYWORDS:
         raise NotPlain(f"it begins with the keyword {word}")
     if _ASSIGNMENT.match(raw) or raw[0] in "=^!" or not word:

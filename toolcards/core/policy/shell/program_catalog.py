@@ -10,19 +10,19 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
 
-from toolcards.core.policy.shell.program_forms import EFFECTS, BadCatalogue, Form, read_form
+from toolcards.core.policy.shell.program_forms import EFFECTS, InvalidCatalog, ProgramForm, read_form
 
-__all__ = ["EFFECTS", "BadCatalogue", "Catalogue", "Form", "catalogue", "find_program"]
+__all__ = ["EFFECTS", "InvalidCatalog", "ProgramCatalog", "ProgramForm", "find_program", "load_programs"]
 _VERSION = re.compile(r"([a-z+-]*[a-z+])(-?)([0-9]+(?:\.[0-9]+)*)[a-z]?")
 
 
-class Catalogue:
+class ProgramCatalog:
     """All programs by name. Raises BadCatalogue for a row that says what cannot be meant."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._shared, self._languages = document.get("options", {}), document.get("languages", {})
-        self._names: dict[str, Form] = {}
-        self._globs: list[tuple[re.Pattern[str], Form]] = []
+        self._names: dict[str, ProgramForm] = {}
+        self._globs: list[tuple[re.Pattern[str], ProgramForm]] = []
         self._versioned: set[str] = set()
         for names, row in document["programs"].items():
             for name in names.split():
@@ -33,18 +33,18 @@ class Catalogue:
         if "*" in name:
             self._globs.append((re.compile(re.escape(name).replace(r"\*", ".*")), form))
         elif name in self._names:
-            raise BadCatalogue(f"{name} is listed twice")
+            raise InvalidCatalog(f"{name} is listed twice")
         else:
             self._names[name] = form
             if row.get("versioned"):
                 self._versioned.add(name)
 
     @property
-    def names(self) -> Mapping[str, Form]:
+    def names(self) -> Mapping[str, ProgramForm]:
         """Return all forms by the exact name of their program."""
         return MappingProxyType(self._names)
 
-    def find(self, name: str) -> Form | None:
+    def find(self, name: str) -> ProgramForm | None:
         """Return what is known of a program; python3.11 is python."""
         exact = self._names.get(name)
         if exact is not None:
@@ -65,33 +65,33 @@ class Catalogue:
 
 
 @cache
-def catalogue() -> Catalogue:
+def load_programs() -> ProgramCatalog:
     """Return the catalogue that comes with this package."""
     text = files(__package__).joinpath("programs.toml").read_text(encoding="utf-8")
-    return Catalogue(tomllib.loads(text))
+    return ProgramCatalog(tomllib.loads(text))
 
 
 @lru_cache(maxsize=2_048)
-def bare_name(word: str) -> str:
+def strip_program_name(word: str) -> str:
     """Return a program's name without directory, in lower case (disks that ignore case), without .exe."""
     name = word.rsplit("/", 1)[-1].rsplit("\\", 1)[-1].lower()
     return re.sub(r"\.(exe|cmd|bat|com)$", "", name)
 
 
 @lru_cache(maxsize=2_048)
-def find_program(word: str) -> Form | None:
+def find_program(word: str) -> ProgramForm | None:
     """Return what is known of the program that this word names, wherever it lies; None if nothing is."""
-    return catalogue().find(bare_name(word))
+    return load_programs().find(strip_program_name(word))
 
 
 @lru_cache(maxsize=2_048)
-def all_names(word: str) -> tuple[str, ...]:
+def list_names(word: str) -> tuple[str, ...]:
     """Return the names under which rules may mean this program: its own, and those of which it is a version."""
-    name = bare_name(word)
-    return (name, *catalogue().bases(name))
+    name = strip_program_name(word)
+    return (name, *load_programs().bases(name))
 
 
 def is_plain_name(word: str) -> bool:
     """Return whether the word surely means the program of that name: alone, or in a directory of the system."""
     directory, slash, name = word.rpartition("/")
-    return name == bare_name(word) and (not slash or directory in {"/bin", "/usr/bin"})
+    return name == strip_program_name(word) and (not slash or directory in {"/bin", "/usr/bin"})

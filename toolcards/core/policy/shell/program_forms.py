@@ -38,12 +38,12 @@ _FIELDS = {*_FLAGS, *_OPTIONS, *_PATTERNS, *_RANGES, *_OTHERS, *EFFECTS, "versio
 _MANY = 10_000
 
 
-class BadCatalogue(Exception):
+class InvalidCatalog(Exception):
     """A row of the catalogue is not what it should be; the message names it."""
 
 
 @dataclass(frozen=True)
-class Form:
+class ProgramForm:
     """What one program, or one of its sub-commands, is known to do.
 
     `looks`: options with which it only looks; None: never; `anything`: with any arguments but those in `effects`.
@@ -92,8 +92,8 @@ class Form:
     shows: frozenset[str] = frozenset()
     version: frozenset[str] = frozenset()
     kinds: Mapping[str, int] = field(default_factory=dict)
-    sub: Mapping[str, Form] = field(default_factory=dict)
-    patterns: tuple[tuple[re.Pattern[str], Form], ...] = ()
+    sub: Mapping[str, ProgramForm] = field(default_factory=dict)
+    patterns: tuple[tuple[re.Pattern[str], ProgramForm], ...] = ()
 
     @property
     def limited(self) -> bool:
@@ -112,54 +112,56 @@ class Form:
             form.wraps or form.rest or form.lines or form.commands or "runs" in form.marks for form in self.all_forms()
         )
 
-    def below(self, word: str) -> Form | None:
+    def below(self, word: str) -> ProgramForm | None:
         """Return the form of a sub-command, if it is known."""
         exact = self.sub.get(word)
         return exact or next((form for pattern, form in self.patterns if pattern.fullmatch(word)), None)
 
-    def all_forms(self) -> Iterator[Form]:
+    def all_forms(self) -> Iterator[ProgramForm]:
         """Give this form and those of all sub-commands below it."""
         yield self
         for form in (*self.sub.values(), *(form for _, form in self.patterns)):
             yield from form.all_forms()
 
 
-def read_form(name: str, row: Mapping[str, Any], shared: Mapping[str, str], languages: Mapping[str, str]) -> Form:
+def read_form(
+    name: str, row: Mapping[str, Any], shared: Mapping[str, str], languages: Mapping[str, str]
+) -> ProgramForm:
     """Return the form that a row describes; raise BadCatalogue for one that cannot be meant.
 
     `shared`: options that rows name with `@`; `languages`: patterns that rows name as `script`.
     """
     unknown = set(row) - _FIELDS
     if unknown:
-        raise BadCatalogue(f"{name} has a field that is not known: {sorted(unknown)[0]}")
+        raise InvalidCatalog(f"{name} has a field that is not known: {sorted(unknown)[0]}")
     try:
-        form = _Builder(name, row, shared, languages).build()
+        form = _FormBuilder(name, row, shared, languages).build()
     except (ValueError, KeyError, re.error) as error:
-        raise BadCatalogue(f"{name}: {error}") from error
+        raise InvalidCatalog(f"{name}: {error}") from error
     if form.style not in STYLES:
-        raise BadCatalogue(f"{name}: {form.style} is no style")
+        raise InvalidCatalog(f"{name}: {form.style} is no style")
     if form.looks and form.looks & frozenset().union(*form.effects.values()):
-        raise BadCatalogue(f"{name}: an option only looks and has an effect")
+        raise InvalidCatalog(f"{name}: an option only looks and has an effect")
     return form
 
 
-class _Builder:
+class _FormBuilder:
     def __init__(
         self, name: str, row: Mapping[str, Any], shared: Mapping[str, str], languages: Mapping[str, str]
     ) -> None:
         self._name, self._row, self._shared, self._languages = name, row, shared, languages
         self._kinds: dict[str, int] = {}
 
-    def build(self) -> Form:
+    def build(self) -> ProgramForm:
         row, effects = self._row, {effect: self._options(effect) for effect in EFFECTS if effect in self._row}
         parts: dict[str, Any] = {flag: row.get(flag, False) for flag in _FLAGS}
         parts |= {key: self._options(key) for key in _OPTIONS}
         parts |= {key: re.compile(row[key]) for key in _PATTERNS if key in row}
-        parts |= {key: _range(row[key]) for key in _RANGES if key in row}
-        parts |= {key: _effects(row.get(key, "")) for key in ("does", "may")} | self._operands() | self._subs()
+        parts |= {key: _parse_range(row[key]) for key in _RANGES if key in row}
+        parts |= {key: _parse_effects(row.get(key, "")) for key in ("does", "may")} | self._operands() | self._subs()
         self._options("other")
         top = "looks" in row and " " not in self._name
-        return Form(
+        return ProgramForm(
             name=self._name,
             anything=row.get("looks") == "*",
             looks=self._options("looks") if "looks" in row else None,
@@ -197,7 +199,7 @@ class _Builder:
         """Return how many operands there may be, or what each must look like: `0`, `1-2`, or a pattern."""
         text = self._row.get("operands", "")
         if re.fullmatch(r"\d+(-\d+)?", text):
-            low, high = _range(text)
+            low, high = _parse_range(text)
             return {"counts": (low if "-" in text else 0, high)}
         return {"operands": re.compile(text)} if text else {}
 
@@ -212,12 +214,12 @@ class _Builder:
         return {"sub": subs, "patterns": tuple(patterns)}
 
 
-def _range(text: str) -> tuple[int, int]:
+def _parse_range(text: str) -> tuple[int, int]:
     low, _, high = text.partition("-")
     return int(low), int(high or low)
 
 
-def _effects(text: str) -> frozenset[str]:
+def _parse_effects(text: str) -> frozenset[str]:
     effects = frozenset(EFFECTS if text == "anything" else text.split())
     if effects - {*EFFECTS}:
         raise ValueError(f"{text} names what is no effect")

@@ -12,16 +12,23 @@ from enum import IntEnum
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 
-from toolcards.core.policy.shell.analysis import ALL, Judgement, depends_on_folder, judge, locate, moves
+from toolcards.core.policy.shell.analysis import (
+    ALL_EFFECTS,
+    CommandAnalysis,
+    analyze_command,
+    changes_folder,
+    depends_on_folder,
+    match_program,
+)
 from toolcards.core.policy.shell.arguments import read_arguments
-from toolcards.core.policy.shell.command_prefix import Words, program_names
-from toolcards.core.policy.shell.globs import NO_GLOBS, SIGNS, Globs, may_be
-from toolcards.core.policy.shell.parser import MAX_BYTES, Command, Parsed, parse_line
-from toolcards.core.policy.shell.program_catalog import EFFECTS, all_names, bare_name
-from toolcards.core.policy.shell.wrappers import Peeled, peel
+from toolcards.core.policy.shell.command_prefix import CommandPrefix, find_program_names
+from toolcards.core.policy.shell.globs import GLOB_SIGNS, NO_GLOBS, Globs, may_expand_to
+from toolcards.core.policy.shell.parser import MAX_BYTES, ParsedCommand, ParsedLine, parse_line
+from toolcards.core.policy.shell.program_catalog import EFFECTS, list_names, strip_program_name
+from toolcards.core.policy.shell.wrappers import UnwrappedCommand, unwrap_command
 
 
-class Answer(IntEnum):
+class Likelihood(IntEnum):
     """No, cannot tell, or yes."""
 
     NO = 0
@@ -52,13 +59,17 @@ class Segment:
         return Script((self,))
 
     @cached_property
-    def judgement(self) -> Judgement:
+    def judgement(self) -> CommandAnalysis:
         """Return what it does, by the catalogue."""
-        return judge(self.words, self.globs) if self.words else Judgement(why=self.opaque, may=ALL, hidden=True)
+        return (
+            analyze_command(self.words, self.globs)
+            if self.words
+            else CommandAnalysis(why=self.opaque, may=ALL_EFFECTS, hidden=True)
+        )
 
     @cached_property
-    def _peeled(self) -> Peeled:
-        return peel(self.words)
+    def _peeled(self) -> UnwrappedCommand:
+        return unwrap_command(self.words)
 
     @property
     def views(self) -> tuple[tuple[str, ...], ...]:
@@ -74,13 +85,13 @@ class Segment:
     def mentions(self) -> frozenset[str]:
         """Return every name among its words after the first, where they are not all accounted for; else none."""
         loose = not self.opaque and self._peeled.loose
-        return program_names("\n".join(self.words[1:])) if loose else frozenset()
+        return find_program_names("\n".join(self.words[1:])) if loose else frozenset()
 
     @cached_property
     def masks(self) -> tuple[str, ...]:
         """Return the patterns among its words that may stand for a program that it runs."""
-        loose = not self.opaque and self._peeled.loose and any(map(SIGNS.search, self.words))
-        return tuple(bare_name(word) for word in self.words[1:] if SIGNS.search(word)) if loose else ()
+        loose = not self.opaque and self._peeled.loose and any(map(GLOB_SIGNS.search, self.words))
+        return tuple(strip_program_name(word) for word in self.words[1:] if GLOB_SIGNS.search(word)) if loose else ()
 
     @cached_property
     def doubt(self) -> str:
@@ -93,24 +104,24 @@ class Segment:
             return "it does what the folder says that cd leads to"
         return ""
 
-    def begins(self, wanted: Words) -> bool:
+    def begins(self, wanted: CommandPrefix) -> bool:
         """Return whether the segment begins with exactly these words (the narrow reading)."""
         return bool(wanted.words) and not self.opaque and self.words[: len(wanted.words)] == wanted.words
 
-    def why_not_allowed(self, wanted: Words) -> str:
+    def why_not_allowed(self, wanted: CommandPrefix) -> str:
         """Return why a rule that names these first words does not allow the segment; empty if it does."""
         if not self.doubt or self.moved or self.opaque:
             return self.doubt
-        return _why_not_spelled(self.words, self.globs, len(wanted.words))
+        return _explain_unspelled_words(self.words, self.globs, len(wanted.words))
 
-    def has_effect(self, effect: str) -> Answer:
+    def has_effect(self, effect: str) -> Likelihood:
         """Return whether the command has this effect."""
         sure = effect in self.judgement.does or (self.writes and effect == "writes")
         if self.opaque or self.judgement.loose:
-            sure = sure or any(effect in judge(view, NO_GLOBS).does for view in self.views)
+            sure = sure or any(effect in analyze_command(view, NO_GLOBS).does for view in self.views)
         if sure:
-            return Answer.YES
-        return Answer.MAYBE if effect in self.possible_effects else Answer.NO
+            return Likelihood.YES
+        return Likelihood.MAYBE if effect in self.possible_effects else Likelihood.NO
 
     @property
     def possible_effects(self) -> frozenset[str]:
@@ -118,7 +129,7 @@ class Segment:
         if not self.doubt:
             return frozenset()
         judged = self.judgement
-        return ALL if judged.looks else judged.does | judged.may
+        return ALL_EFFECTS if judged.looks else judged.does | judged.may
 
 
 @dataclass(frozen=True)
@@ -143,7 +154,7 @@ class Script:
         by_name: dict[str, tuple[tuple[str, ...], ...]] = {}
         for part in self.segments:
             for view in part.views:
-                for name in all_names(view[0]):
+                for name in list_names(view[0]):
                     by_name[name] = (*by_name.get(name, ()), view)
         return MappingProxyType(by_name)
 
@@ -159,11 +170,11 @@ class Script:
             yield from [name for name in self.mentions if name in programs]
             return
         for name in programs:
-            if name in self.mentions or any(may_be(mask, name) for mask in masks):
+            if name in self.mentions or any(may_expand_to(mask, name) for mask in masks):
                 yield name
 
     @cached_property
-    def effects(self) -> Mapping[str, Answer]:
+    def effects(self) -> Mapping[str, Likelihood]:
         """Return for each effect whether any segment has it."""
         return {effect: max(part.has_effect(effect) for part in self.segments) for effect in EFFECTS}
 
@@ -173,9 +184,9 @@ class Script:
         return next((part.doubt for part in self.segments if part.doubt), "")
 
 
-def _why_not_spelled(words: tuple[str, ...], globs: Globs, spelled: int) -> str:
+def _explain_unspelled_words(words: tuple[str, ...], globs: Globs, spelled: int) -> str:
     """Return why a rule that spells out so many of the words does not allow all of them."""
-    judged, place = judge(words, globs), locate(words, globs)
+    judged, place = analyze_command(words, globs), match_program(words, globs)
     if judged.looks:
         return ""
     if spelled >= len(words):
@@ -186,13 +197,13 @@ def _why_not_spelled(words: tuple[str, ...], globs: Globs, spelled: int) -> str:
         return ""
     start = len(words) - len(judged.inner[-1].words) if judged.inner else len(words)
     if place.form.then is not None and start < spelled and words[start:] == judged.inner[-1].words:
-        return _why_not_spelled(words[start:], judged.inner[-1].globs, spelled - start)
+        return _explain_unspelled_words(words[start:], judged.inner[-1].globs, spelled - start)
     return judged.why
 
 
 def _changes_nothing(words: tuple[str, ...], globs: Globs, length: int, spelled: int) -> bool:
     """Return whether the words after those that a rule spells out change nothing about what the command does."""
-    place = locate(words, globs)
+    place = match_program(words, globs)
     form = place.form if place is not None else None
     if form is None or form.neutral is None:
         return False
@@ -210,19 +221,19 @@ def read_line(line: str) -> Script:
     """Return a command line as segments; as one opaque segment if it is not plain. Never empty."""
     parsed = parse_line(line)
     if parsed.opaque:
-        return _opaque(line, parsed)
-    return Script(tuple(_segments(parsed.commands, line)))
+        return _make_opaque_script(line, parsed)
+    return Script(tuple(_split_segments(parsed.commands, line)))
 
 
-def _segments(commands: tuple[Command, ...], line: str) -> Iterator[Segment]:
+def _split_segments(commands: tuple[ParsedCommand, ...], line: str) -> Iterator[Segment]:
     moved = False
     for number, command in enumerate(commands, 1):
         segment = Segment(command.text, command.words, command.globs, line=line, moved=moved)
         yield segment
-        moved = moved or (number < len(commands) and any(map(moves, segment.views)))
+        moved = moved or (number < len(commands) and any(map(changes_folder, segment.views)))
 
 
-def _opaque(text: str, parsed: Parsed) -> Script:
+def _make_opaque_script(text: str, parsed: ParsedLine) -> Script:
     return Script((Segment(text, opaque=parsed.opaque, line=text, glimpses=parsed.glimpses, writes=parsed.writes),))
 
 
@@ -236,17 +247,17 @@ def read_command(value: object, list_of: str = "") -> Script | None:
     if type(value) is not list or not value or not all(type(word) is str for word in value):
         return None
     if list_of == "words":
-        return _from_words(value)
+        return _read_word_list(value)
     if list_of == "lines":
         return read_line("\n".join(value))
     views = [tuple(value), *(view for line in value for part in read_line(line).segments for view in part.views)]
-    parsed = Parsed(opaque="its list may hold words or lines", glimpses=tuple(view for view in views if view[0]))
-    return _opaque("\n".join(value), parsed)
+    parsed = ParsedLine(opaque="its list may hold words or lines", glimpses=tuple(view for view in views if view[0]))
+    return _make_opaque_script("\n".join(value), parsed)
 
 
-def _from_words(words: list[str]) -> Script:
+def _read_word_list(words: list[str]) -> Script:
     """Return the command that came as a list of words, which no shell reads."""
     text = " ".join(words)
     if not words[0] or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES or "\0" in text:
-        return _opaque(text, Parsed(opaque="it is no command"))
+        return _make_opaque_script(text, ParsedLine(opaque="it is no command"))
     return Script((Segment(text, tuple(words), line=text),))

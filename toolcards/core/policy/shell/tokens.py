@@ -23,7 +23,7 @@ class NotPlain(Exception):
 
 def read_word(node: Node) -> str:
     """Return what the program is given for this word."""
-    text = node_text(node)
+    text = read_node_text(node)
     if node.type in {"word", "number"} and _BARE.fullmatch(text):
         return text.removeprefix("\\")
     if node.type == "raw_string" and _SINGLE.fullmatch(text):
@@ -31,28 +31,28 @@ def read_word(node: Node) -> str:
     if node.type == "string" and _DOUBLE.fullmatch(text):
         return text[1:-1]
     if node.type == "concatenation":
-        return _concatenated(node, text)
-    return refuse(node)
+        return _read_concatenation(node, text)
+    return refuse_node(node)
 
 
-def _concatenated(node: Node, text: str) -> str:
+def _read_concatenation(node: Node, text: str) -> str:
     pieces: list[str] = []
     at = node.start_byte
     children = list(node.children)
     while children:
         piece = children.pop(0)
         if piece.start_byte != at:
-            refuse(node)
-        if node_text(piece) == "{" and children and node_text(children[0]) == "}":  # `{}` stands for itself
+            refuse_node(node)
+        if read_node_text(piece) == "{" and children and read_node_text(children[0]) == "}":  # `{}` stands for itself
             piece = children.pop(0)
             pieces.append("{}")
-        elif piece.type == "concatenation" or node_text(piece)[0] in "!\\":
-            refuse(node)
+        elif piece.type == "concatenation" or read_node_text(piece)[0] in "!\\":
+            refuse_node(node)
         else:
             pieces.append(read_word(piece))
         at = piece.end_byte
     if at != node.end_byte or not pieces:
-        refuse(node)
+        refuse_node(node)
     return "".join(pieces)
 
 
@@ -75,34 +75,34 @@ _REASONS = {
 }
 
 
-def refuse(node: Node) -> NoReturn:
+def refuse_node(node: Node) -> NoReturn:
     """Raise NotPlain with what about this part of the line is not plain."""
-    text = node_text(node)
+    text = read_node_text(node)
     odd = next((char for char in text if char in "$`\\<>(){}!" or not " " <= char < "\x7f"), "")
     shown = odd if " " < odd < "\x7f" else f"U+{ord(odd):04X}" if odd else node.type.replace("_", " ")
     raise NotPlain(_REASONS.get(node.type, f"it holds {shown} outside single quotes"))
 
 
-def node_text(node: Node) -> str:
+def read_node_text(node: Node) -> str:
     """Return the spelling of a part of the line."""
     return (node.text or b"").decode("utf-8", "replace")
 
 
-def glimpses(root: Node) -> Iterator[tuple[str, ...]]:
+def list_glimpses(root: Node) -> Iterator[tuple[str, ...]]:
     """Give the words of every command in the tree; words that are not plain keep their spelling."""
-    for node in _nodes(root):
+    for node in _walk_nodes(root):
         if node.type == "command":
-            words = [_glimpse(child) for child in node.children if child.type in {*_WORDS, "command_name"}]
+            words = [_read_glimpse(child) for child in node.children if child.type in {*_WORDS, "command_name"}]
             if words and words[0]:
                 yield tuple(words)
 
 
-def _glimpse(node: Node) -> str:
+def _read_glimpse(node: Node) -> str:
     inner = node.children[0] if node.type == "command_name" and node.children else node
     try:
         return read_word(inner)
     except NotPlain:
-        return re.sub(r"['\"\\]", "", node_text(inner))
+        return re.sub(r"['\"\\]", "", read_node_text(inner))
 
 
 def writes_a_file(root: Node) -> bool:
@@ -111,11 +111,11 @@ def writes_a_file(root: Node) -> bool:
         node.type == "file_redirect"
         and _WRITES.match(node.text or b"")
         and not HARMLESS_REDIRECT.fullmatch(node.text or b"")
-        for node in _nodes(root)
+        for node in _walk_nodes(root)
     )
 
 
-def _nodes(root: Node) -> Iterator[Node]:
+def _walk_nodes(root: Node) -> Iterator[Node]:
     rest = [root]
     while rest:
         node = rest.pop()

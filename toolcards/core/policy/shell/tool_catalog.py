@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
-from toolcards.core.policy.shell.program_catalog import BadCatalogue
+from toolcards.core.policy.shell.program_catalog import InvalidCatalog
 
 LISTS = ("", "words", "lines")
 # Reasons are stored in the clear, so they name no argument that only the agent knows.
@@ -18,7 +18,7 @@ _FIELDS = frozenset({"command", "list", "harmless", "unset", "foreign"})
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
+class CommandTool:
     """How one tool takes its command.
 
     `paths`: where the command stands; none for a tool that is not known. `list`: what a list is, `words` or `lines`.
@@ -39,15 +39,15 @@ class Tool:
 
 
 @cache
-def known_tools() -> Mapping[str, Tool]:
+def load_tools() -> Mapping[str, CommandTool]:
     """Return all tools by their name in lower case; raise BadCatalogue for a row that cannot be meant."""
     text = files(__package__).joinpath("tools.toml").read_text(encoding="utf-8")
-    tools: dict[str, Tool] = {}
+    tools: dict[str, CommandTool] = {}
     for names, row in tomllib.loads(text)["tools"].items():
         for name in names.split():
             if name in tools or set(row) - _FIELDS or row.get("list", "") not in LISTS:
-                raise BadCatalogue(f"{name} is listed twice, or has a field that is not known")
-            tools[name] = Tool(
+                raise InvalidCatalog(f"{name} is listed twice, or has a field that is not known")
+            tools[name] = CommandTool(
                 tuple(tuple(path.split("/")[1:]) for path in row.get("command", "").split()),
                 row.get("list", ""),
                 frozenset(row.get("harmless", "").split()),
@@ -58,13 +58,15 @@ def known_tools() -> Mapping[str, Tool]:
 
 
 @lru_cache(maxsize=1_024)
-def find_tool(name: str) -> Tool:
+def find_tool(name: str) -> CommandTool:
     """Return how this tool takes its command, as far as it is known."""
-    tools = known_tools()
+    tools = load_tools()
     return tools.get(name.strip().lower(), tools["*"])
 
 
-def why_not_alone(name: str, arguments: Any, path: tuple[str, ...], named: frozenset[str] = frozenset()) -> str:
+def explain_other_arguments(
+    name: str, arguments: Any, path: tuple[str, ...], named: frozenset[str] = frozenset()
+) -> str:
     """Return why other arguments may change what the command at the path does; empty if none does.
 
     `named`: keys of the arguments about which the same clause of the rule says something itself.
@@ -77,22 +79,22 @@ def why_not_alone(name: str, arguments: Any, path: tuple[str, ...], named: froze
     value = arguments
     for depth, token in enumerate(path):
         if isinstance(value, list):
-            value = _item(value, token)
+            value = _select_item(value, token)
         elif isinstance(value, dict):
             for key in value:
-                if key != token and not _changes_nothing(tool, key, value[key], named, depth):
+                if key != token and not _is_harmless_argument(tool, key, value[key], named, depth):
                     return f"{'the argument ' + key if key in _NAMED else 'another argument'} may change what runs"
             value = value.get(token)
     return ""
 
 
-def _item(items: list[Any], token: str) -> Any:
+def _select_item(items: list[Any], token: str) -> Any:
     """Return an item of the list; of several, one that stands for all: none of them is an object."""
     inner = [item for item in items if isinstance(item, dict | list)]
     return inner[0] if inner and token != "*" else None  # noqa: S105 - a JSON Pointer's token
 
 
-def _changes_nothing(tool: Tool, key: str, value: Any, named: frozenset[str], depth: int) -> bool:
+def _is_harmless_argument(tool: CommandTool, key: str, value: Any, named: frozenset[str], depth: int) -> bool:
     """Return whether this argument changes nothing about what runs."""
     if key in tool.harmless or (depth == 0 and key in named):
         return True

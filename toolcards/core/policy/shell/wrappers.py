@@ -11,36 +11,36 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from toolcards.core.policy.shell.analysis import Judgement, judge
-from toolcards.core.policy.shell.arguments import could_mean
+from toolcards.core.policy.shell.analysis import CommandAnalysis, analyze_command
+from toolcards.core.policy.shell.arguments import may_mean_option
 from toolcards.core.policy.shell.globs import NO_GLOBS
 from toolcards.core.policy.shell.parser import parse_line
-from toolcards.core.policy.shell.program_catalog import Form, find_program
+from toolcards.core.policy.shell.program_catalog import ProgramForm, find_program
 
 MAX_VIEWS = 64
 MAX_DEPTH = 6
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _GLOB = re.compile(r"[*?\[$`{]|^~")
 
-Words = tuple[str, ...]
+WordTuple = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Peeled:
+class UnwrappedCommand:
     """The words of every command that a segment may run, its own first.
 
     `hidden`: it runs something that is not seen. `loose`: words are not accounted for that may name a program.
     """
 
-    views: tuple[Words, ...]
+    views: tuple[WordTuple, ...]
     hidden: bool
     loose: bool
 
 
 @lru_cache(maxsize=1_024)
-def peel(words: Words) -> Peeled:
+def unwrap_command(words: WordTuple) -> UnwrappedCommand:
     """Return what stands behind all wrappers of these words."""
-    views: dict[Words, None] = {}
+    views: dict[WordTuple, None] = {}
     hidden = loose = False
     rest = [(words, 0)]
     while rest:
@@ -48,30 +48,30 @@ def peel(words: Words) -> Peeled:
         if not view or not view[0] or view in views:
             continue
         if len(views) >= MAX_VIEWS or depth > MAX_DEPTH:
-            return Peeled(tuple(views), True, loose)
+            return UnwrappedCommand(tuple(views), True, loose)
         views[view] = None
-        judged = judge(view, NO_GLOBS)  # spelled as segments ask, so that it is judged once
+        judged = analyze_command(view, NO_GLOBS)  # spelled as segments ask, so that it is judged once
         hidden = hidden or judged.hidden or bool(_GLOB.search(view[0]))
         loose = loose or judged.loose
-        behind, unread = _behind(view, judged)
+        behind, unread = _list_wrapped_commands(view, judged)
         hidden = hidden or unread
         rest += [(inner, depth + 1) for inner in behind]
-    return Peeled(tuple(views), hidden, loose)
+    return UnwrappedCommand(tuple(views), hidden, loose)
 
 
-def _behind(view: Words, judged: Judgement) -> tuple[list[Words], bool]:
+def _list_wrapped_commands(view: WordTuple, judged: CommandAnalysis) -> tuple[list[WordTuple], bool]:
     """Return the words of all commands that this one may run, and whether a shell reads what is not plain."""
     behind = [one.words for one in judged.inner]
     form = find_program(view[0])
     if judged.looks or form is None or not form.hands_on:  # then all that it runs is known
         return behind, False
-    behind += _commands(view)
-    parsed = [parse_line(line) for line in _lines(view)]
+    behind += _list_command_words(view)
+    parsed = [parse_line(line) for line in _list_shell_lines(view)]
     behind += [words for one in parsed for words in (*(command.words for command in one.commands), *one.glimpses)]
     return behind, any(one.opaque for one in parsed)
 
 
-def _forms(view: Words) -> Iterator[tuple[Form, int]]:
+def _list_forms(view: WordTuple) -> Iterator[tuple[ProgramForm, int]]:
     """Give the forms of the program and of all sub-commands that its words may name, each with where they end."""
     top = find_program(view[0])
     rest = [] if top is None else [(top, 1)]
@@ -83,33 +83,35 @@ def _forms(view: Words) -> Iterator[tuple[Form, int]]:
             rest += [(below, end) for below, end in places if below is not None]
 
 
-def _commands(view: Words) -> Iterator[Words]:
-    for form, at in _forms(view):
+def _list_command_words(view: WordTuple) -> Iterator[WordTuple]:
+    for form, at in _list_forms(view):
         if form.then is not None:
-            yield from (view[start:] for start in _starts(view, at, form.then))
+            yield from (view[start:] for start in _find_command_starts(view, at, form.then))
         for flag in form.rest:
-            yield from (view[place + 1 :] for place, word in enumerate(view[:-1]) if could_mean(word, flag, form.style))
+            yield from (
+                view[place + 1 :] for place, word in enumerate(view[:-1]) if may_mean_option(word, flag, form.style)
+            )
 
 
-def _lines(view: Words) -> Iterator[str]:
+def _list_shell_lines(view: WordTuple) -> Iterator[str]:
     """Give the texts that the program may hand to a shell."""
-    for form, at in _forms(view):
+    for form, at in _list_forms(view):
         if form.line is not None:
-            yield from (" ".join(view[start:]) for start in _starts(view, at, form.line))
-        if any(could_mean(word, flag, form.style) for word in view[at:] for flag in form.line_if):
+            yield from (" ".join(view[start:]) for start in _find_command_starts(view, at, form.line))
+        if any(may_mean_option(word, flag, form.style) for word in view[at:] for flag in form.line_if):
             yield from (word for word in view[at:] if not word.startswith("-"))
         for flag in form.lines | form.commands:
-            yield from _values(view, at, flag, form.style)
+            yield from _list_option_values(view, at, flag, form.style)
         for effect, mark in form.marks.items():
             if effect == "runs":
                 yield from (word.partition("=")[2] for word in view[at:] if mark.fullmatch(word))
 
 
-def _values(view: Words, at: int, flag: str, style: str) -> Iterator[str]:
+def _list_option_values(view: WordTuple, at: int, flag: str, style: str) -> Iterator[str]:
     """Give every word that may be the value of this option."""
     for place in range(at, len(view)):
         word = view[place]
-        if not could_mean(word, flag, style):
+        if not may_mean_option(word, flag, style):
             continue
         if "=" in word:
             yield word.partition("=")[2]
@@ -121,7 +123,7 @@ def _values(view: Words, at: int, flag: str, style: str) -> Iterator[str]:
             yield view[place + 1]
 
 
-def _starts(view: Words, at: int, counts: tuple[int, int]) -> list[int]:
+def _find_command_starts(view: WordTuple, at: int, counts: tuple[int, int]) -> list[int]:
     """Return where the command may begin; an option may or may not take the word after it."""
     starts: list[int] = []
     rest = [(at, skip) for skip in range(counts[0], counts[1] + 1)]
