@@ -28,6 +28,7 @@ HEADINGS = {
 
 def build_reference() -> str:
     """Return the generated part of the page, without its marks."""
+    from toolcards.core.policy.language.document_model import Document
 
     document = Document.model_json_schema(by_alias=True)
     models = {"Document": document, **document["$defs"]}

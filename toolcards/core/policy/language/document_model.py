@@ -239,7 +239,7 @@ class RuleDoc(_Strict):
     """What the agent can do instead; agents read it after a denial."""
 
 
-class PolicyDocument(_Strict):
+class Document(_Strict):
     """The whole policy. `default_ask`: how questions are answered that no rule asks, but the default or its like."""
 
     v: Literal[1] = 1
