@@ -15,7 +15,7 @@ import pytest
 
 from tests.serving import KEY, PATIENCE, ROOT, Server, until
 from tests.voting import Voter
-from toolcards.demo.player import Player, Refused
+from toolcards.demo.player import Player, PlayRefused
 from toolcards.demo.recordings import AGENTS, RUNS
 
 RECORDINGS = [recording for recordings in AGENTS for recording in recordings]
@@ -94,7 +94,7 @@ def test_the_clock_denies_where_nobody_answers(tmp_path: Path) -> None:
         calls = server.get(f"/api/v1/runs/{run_of(said, GATED.run)}/calls")["calls"]
         last = calls[-1]
         assert (last["state"], last["approval"]["state"]) == ("output-denied", "expired")
-        assert "is told no" in said
+        assert "was denied" in said
 
 
 @pytest.mark.slow
@@ -126,7 +126,7 @@ def test_a_wrong_key_is_told_in_one_line(server: Server) -> None:
 
 
 async def test_a_refusal_is_one_exception_and_no_group_of_them(server: Server) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(PlayRefused):
         await Player(server.base, "tck_wrong", lambda line: None, speed=50).play()
 
 

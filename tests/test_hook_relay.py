@@ -19,7 +19,7 @@ from tests.client.gatekeeper import Answer, Gate, plain
 from tests.clients.hole import Hole
 from tests.serving import PATIENCE
 from toolcards import hook_relay
-from toolcards.hook_relay import relayed
+from toolcards.hook_relay import relay
 
 ROOT = Path(__file__).parents[1]
 ARGS = {"command": "ls"}
@@ -41,7 +41,7 @@ def hook(event: str, **more: Any) -> dict[str, Any]:
 
 def said(gate: Gate | str, event: str, program: str = "claude-code", *, limit: float = PATIENCE, **more: Any) -> Any:
     given = hook(event, **more)
-    return relayed(options(gate, program, limit), json.dumps(given).encode(), given)
+    return relay(options(gate, program, limit), json.dumps(given).encode(), given)
 
 
 def lets_run(output: dict[str, Any]) -> bool:
@@ -194,7 +194,7 @@ def test_a_server_that_hangs_is_given_up_after_a_second_by_what_only_tells(monke
     assert hook_relay.GIVE_UP == 1.0
     monkeypatch.setattr(hook_relay, "GIVE_UP", 0.2)
     with Hole() as hole:
-        assert "was not told of PostToolUse" in said(hole.url, "PostToolUse")["systemMessage"] and hole.swallowed
+        assert "did not receive PostToolUse" in said(hole.url, "PostToolUse")["systemMessage"] and hole.swallowed
 
 
 # ---------------------------------------------------------------- the command

@@ -59,7 +59,7 @@ def test_a_demo_for_a_server_that_is_not_there_ends_and_says_so(tmp_path: Path) 
         held.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{held.getsockname()[1]}"
         done = started(tmp_path, "demo", "--url", url, "--key", "tck_x")
-    assert done.returncode == 1 and f"nobody answers at {url}" in done.stderr, done.stderr
+    assert done.returncode == 1 and f"no server answers at {url}" in done.stderr, done.stderr
 
 
 def test_a_second_server_on_a_sqlite_folder_is_refused_and_the_first_is_named(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Recorded runs, played into a running server as if their agents were at work right now.
+"""Recorded runs, played into a running server in real time.
 
 `runs/*.jsonl` are native: a first line with the run's name, agent, title, mode and how it ends, then one line
 per frame with the milliseconds since the one before. A line `{"decision": call}` waits for the gate's answer;

@@ -24,13 +24,13 @@ ACK_PATIENCE = 60.0
 START_PATIENCE = 4.0  # for a server that is about to start
 
 
-class Refused(Exception):
-    """The server will not have it; the message says why."""
+class PlayRefused(Exception):
+    """The server refused the recording; the message says why."""
 
 
 @dataclass
 class Player:
-    """Plays all agents at once. `say` is told what happens; `speed` 2 is twice as fast as it was."""
+    """Plays all agents at once. `say` gets progress lines; `speed` 2 is twice as fast as recorded."""
 
     url: str
     key: str
@@ -41,76 +41,76 @@ class Player:
     began: float = field(default_factory=time.monotonic)
 
     async def play(self) -> None:
-        """Play every agent's runs, `rounds` times; raises Refused where no server answers, or not to this key."""
-        await asyncio.to_thread(self._somebody_answers)
+        """Play every agent's runs, `rounds` times; raises PlayRefused without a server, or for a refused key."""
+        await asyncio.to_thread(self._wait_for_server)
         try:
             async with asyncio.TaskGroup() as group:
                 for number, recordings in enumerate(AGENTS):
-                    group.create_task(self._agent(recordings, number * STAGGER))
-        except BaseExceptionGroup as wrong:
-            # Not `except*`: before Python 3.11.4 what is raised in there comes out as a group.
-            refused = wrong.subgroup(Refused)
-            raise _first(refused or wrong) from wrong
+                    group.create_task(self._play_agent(recordings, number * STAGGER))
+        except BaseExceptionGroup as group_error:
+            # Not `except*`: before Python 3.11.4 an exception raised inside it becomes a group.
+            refusals = group_error.subgroup(PlayRefused)
+            raise _find_first(refusals or group_error) from group_error
 
-    def _somebody_answers(self) -> None:
-        until, wrong = time.monotonic() + START_PATIENCE, ""
+    def _wait_for_server(self) -> None:
+        until, problem = time.monotonic() + START_PATIENCE, ""
         while time.monotonic() < until:
             try:
                 with urlopen(f"{self.url}/healthz", timeout=START_PATIENCE):  # noqa: S310 - the address we play into
                     return
             except HTTPError:
-                return  # somebody does; whether we are wanted is seen later
+                return  # it answers; whether it accepts us is checked later
             except (OSError, ValueError) as error:
-                wrong = str(getattr(error, "reason", error))
+                problem = str(getattr(error, "reason", error))
                 time.sleep(0.25)
-        raise Refused(f"nobody answers at {self.url} ({wrong})")
+        raise PlayRefused(f"no server answers at {self.url} ({problem})")
 
     def name(self, recording: Recording, number: int) -> str:
         """Return the run's name, new for each play."""
         return f"{recording.run}-{self.suffix}" + (f"-{number + 1}" if number else "")
 
-    async def _agent(self, recordings: list[Recording], start: float) -> None:
+    async def _play_agent(self, recordings: list[Recording], start: float) -> None:
         await self._pause(start)
         for number in range(self.rounds):
             for recording in recordings:
-                play = self._native if recording.protocol == "native" else self._foreign
-                self._tell(recording, f"begins {self.name(recording, number)} ({recording.protocol})")
+                play = self._play_native if recording.protocol == "native" else self._play_foreign
+                self._report(recording, f"begins {self.name(recording, number)} ({recording.protocol})")
                 await play(recording, self.name(recording, number))
                 await self._pause(PAUSE)
 
     async def _pause(self, seconds: float) -> None:
         await asyncio.sleep(seconds / self.speed)
 
-    def _tell(self, recording: Recording, what: str) -> None:
-        self.say(f"{time.monotonic() - self.began:6.1f} s  {recording.agent:16} {what}")
+    def _report(self, recording: Recording, text: str) -> None:
+        self.say(f"{time.monotonic() - self.began:6.1f} s  {recording.agent:16} {text}")
 
     # ------------------------------------------------------------ native: through the client
 
-    async def _native(self, recording: Recording, name: str) -> None:
+    async def _play_native(self, recording: Recording, name: str) -> None:
         cards = Toolcards(self.url, self.key)
         gate = recording.mode == "gate"
         options = {"agent": recording.agent, "title": recording.title, "tools": recording.tools}
         async with cards.run(name, gate=gate, linger=5, **options) as run:
-            ended = await self._lines(recording, run)
+            outcome = await self._play_lines(recording, run)
             with suppress(TimeoutError):
                 await asyncio.wait_for(run.flushed(), ACK_PATIENCE)
         if run.dead:
-            raise Refused(str(run.dead))
-        self._tell(recording, f"ends {name} ({ended})")
+            raise PlayRefused(str(run.dead))
+        self._report(recording, f"ends {name} ({outcome})")
 
-    async def _lines(self, recording: Recording, run: Run) -> str:
-        latest, refused, lines = "", set(), recording.lines()
+    async def _play_lines(self, recording: Recording, run: Run) -> str:
+        latest, denied_calls, lines = "", set(), recording.lines()
         following = [line.get("decision") for line in lines[1:]] + [None]
         for line, awaited in zip(lines, following, strict=True):
             if "decision" in line or ("if" in line and line["if"] != latest):
                 continue
             await self._pause(line["ms"] / 1000)
             frame = line["frame"]
-            if frame.get("call_id") in refused:
-                continue  # what was not allowed did not happen
+            if frame.get("call_id") in denied_calls:
+                continue  # a denied call did not happen
             if awaited:
-                latest = (await self._decision(recording, run, frame)).effect
-                refused |= {awaited} if latest != "allow" else set()
+                latest = (await self._wait_for_decision(recording, run, frame)).effect
+                denied_calls |= {awaited} if latest != "allow" else set()
             elif frame["type"] == "run.finished":
                 run.finish(frame["outcome"], frame.get("reason", ""))
                 return str(frame["outcome"])
@@ -118,25 +118,25 @@ class Player:
                 run.send(frame)
         return "success"
 
-    async def _decision(self, recording: Recording, run: Run, frame: dict[str, Any]) -> Decision:
-        """Send the frame that completes a call and wait, as long as it takes, for the gate to say yes or no."""
-        offered = [tool["name"] for tool in recording.tools]
-        question = Question.about(run.name, frame["call_id"], frame["tool"], frame["input"], offered=offered)
-        asking = asyncio.ensure_future(run.decided(question, frame))
-        done, _ = await asyncio.wait({asking}, timeout=1)
-        if not done:
-            what = frame["input"].get("command", frame["tool"])
-            self._tell(recording, f"waits for your answer to “{what}”: {self.url}/runs/{quote(run.name, safe='')}/")
-        decision = await asking
+    async def _wait_for_decision(self, recording: Recording, run: Run, frame: dict[str, Any]) -> Decision:
+        """Send the frame that completes a call and wait for the final decision."""
+        offers = [tool["name"] for tool in recording.tools]
+        question = Question.about(run.name, frame["call_id"], frame["tool"], frame["input"], offered=offers)
+        task = asyncio.ensure_future(run.decided(question, frame))
+        is_decided, _ = await asyncio.wait({task}, timeout=1)
+        if not is_decided:
+            action = frame["input"].get("command", frame["tool"])
+            self._report(recording, f"waits for your answer to “{action}”: {self.url}/runs/{quote(run.name, safe='')}/")
+        decision = await task
         if run.dead:
-            raise Refused(str(run.dead))
-        if not done or not decision.allowed:
-            self._tell(recording, "goes on: allowed" if decision.allowed else f"is told no: {decision.text}")
+            raise PlayRefused(str(run.dead))
+        if not is_decided or not decision.allowed:
+            self._report(recording, "continues: allowed" if decision.allowed else f"was denied: {decision.text}")
         return decision
 
     # ------------------------------------------------------------ other protocols: the recorded frames as they are
 
-    async def _foreign(self, recording: Recording, name: str) -> None:
+    async def _play_foreign(self, recording: Recording, name: str) -> None:
         query = urlencode({"protocol": recording.protocol, "run": name, "agent": recording.agent})
         lines = recording.lines()
         try:
@@ -147,31 +147,31 @@ class Player:
                 for line in lines:
                     await self._pause(line["ms"] / 1000)
                     await socket.send(line["text"])
-                await asyncio.wait_for(_acknowledged(socket, len(lines)), ACK_PATIENCE)
+                await asyncio.wait_for(_wait_for_acks(socket, len(lines)), ACK_PATIENCE)
             finally:
                 await socket.close()
         except (OSError, TimeoutError) as error:
             if isinstance(error, Closed) and (error.code in {401, 403, 404} or error.code >= 4400):
-                raise Refused(str(error)) from error
-            self._tell(recording, f"lost the server: {str(error) or type(error).__name__}")
+                raise PlayRefused(str(error)) from error
+            self._report(recording, f"lost the server: {str(error) or type(error).__name__}")
             return
-        self._tell(recording, f"ends {name} ({recording.status})")
+        self._report(recording, f"ends {name} ({recording.status})")
 
 
-def _first(group: BaseExceptionGroup[Any]) -> BaseException:
-    """Return the first exception of a group that is no group itself."""
+def _find_first(group: BaseExceptionGroup[Any]) -> BaseException:
+    """Return the first exception of a group that is not a group."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
-async def _acknowledged(socket: websocket.Socket, frames: int) -> None:
+async def _wait_for_acks(socket: websocket.Socket, frames: int) -> None:
     """Wait until that many frames are committed."""
     while True:
-        said = json.loads(await socket.recv())
-        if said.get("type") == "ack" and said.get("frames", 0) >= frames:
+        message = json.loads(await socket.recv())
+        if message.get("type") == "ack" and message.get("frames", 0) >= frames:
             return
 
 
-__all__ = ["Player", "Refused"]
+__all__ = ["PlayRefused", "Player"]

@@ -1,4 +1,4 @@
-"""Which recorded runs there are, and how they end."""
+"""The recorded runs, and how they end."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 RUNS = Path(__file__).parent / "runs"
-TYPING, WORKING = 90, 1_200  # milliseconds before a frame that continues something, and before a result
+TYPING, WORKING = 90, 1_200  # milliseconds before a delta, and before a result
 
-# Frame types of the other protocols before which something takes its time.
+# Frame types of other protocols that come after a pause.
 SLOW = {
     "tool-output-available", "tool-output-error", "tool-output-denied", "abort", "TOOL_CALL_RESULT", "RUN_FINISHED",
     "RUN_ERROR", "finish",
@@ -19,7 +19,7 @@ SLOW = {
 
 @dataclass(frozen=True)
 class Recording:
-    """One recorded run. `ends` names the state of every call at the end; `*` is what the viewer decides."""
+    """One recorded run. `ends` names the state of every call at the end; `*` depends on the viewer."""
 
     file: str
     agent: str
@@ -32,7 +32,7 @@ class Recording:
     tools: list[dict[str, Any]] = field(default_factory=list)
 
     def lines(self) -> list[dict[str, Any]]:
-        """Return what is played: frames with the milliseconds before them, and waits for decisions."""
+        """Return the lines to play: frames with the milliseconds before them, and waits for decisions."""
         text = (RUNS / self.file).read_text(encoding="utf-8")
         if self.file.endswith(".jsonl"):
             return [json.loads(line) for line in text.splitlines()[1:]]
@@ -40,33 +40,33 @@ class Recording:
         return [{"ms": WORKING if json.loads(f)["type"] in SLOW else TYPING, "text": f} for f in frames]
 
 
-def _native(file: str) -> Recording:
+def _read_native(file: str) -> Recording:
     with (RUNS / file).open(encoding="utf-8") as lines:
         head = json.loads(next(lines))
     expect = head.pop("expect")
     return Recording(file, status=expect["status"], ends=expect["calls"], **head)
 
 
-def _sse(file: str, protocol: str, agent: str, run: str, status: str, **ends: str) -> Recording:
+def _make_sse(file: str, protocol: str, agent: str, run: str, status: str, **ends: str) -> Recording:
     return Recording(file, agent, run, status, ends, protocol=protocol)
 
 
 # One list per agent: an agent plays its runs one after another, the agents play at the same time.
 AGENTS: list[list[Recording]] = [
-    [_native("release-notes.jsonl")],
-    [_native("refactor-billing.jsonl")],
-    [_native("triage-tests.jsonl")],
+    [_read_native("release-notes.jsonl")],
+    [_read_native("refactor-billing.jsonl")],
+    [_read_native("triage-tests.jsonl")],
     [
-        _sse("ai-sdk-parallel.sse", "ai-sdk", "shop-assistant", "parallel-calls", "finished",
+        _make_sse("ai-sdk-parallel.sse", "ai-sdk", "shop-assistant", "parallel-calls", "finished",
              call_h1="output-available", call_h2="output-error", call_h3="output-available"),
-        _sse("ai-sdk-repaired.sse", "ai-sdk", "shop-assistant", "repaired-call", "finished",
+        _make_sse("ai-sdk-repaired.sse", "ai-sdk", "shop-assistant", "repaired-call", "finished",
              call_d2="output-available"),
-        _sse("ai-sdk-denied.sse", "ai-sdk", "shop-assistant", "own-policy", "finished", call_g2="output-denied"),
-        _sse("ai-sdk-aborted.sse", "ai-sdk", "shop-assistant", "stopped", "aborted", call_i3="output-error"),
+        _make_sse("ai-sdk-denied.sse", "ai-sdk", "shop-assistant", "own-policy", "finished", call_g2="output-denied"),
+        _make_sse("ai-sdk-aborted.sse", "ai-sdk", "shop-assistant", "stopped", "aborted", call_i3="output-error"),
     ],
     [
-        _sse("ag-ui-steps.sse", "ag-ui", "travel-desk", "two-steps", "finished",
+        _make_sse("ag-ui-steps.sse", "ag-ui", "travel-desk", "two-steps", "finished",
              call_j1="output-available", call_j2="output-available"),
-        _sse("ag-ui-empty-error.sse", "ag-ui", "travel-desk", "empty-error", "error", call_c1="output-error"),
+        _make_sse("ag-ui-empty-error.sse", "ag-ui", "travel-desk", "empty-error", "error", call_c1="output-error"),
     ],
 ]  # fmt: skip

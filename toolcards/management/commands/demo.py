@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from django.core.management.base import BaseCommand, CommandError
 
-from toolcards.demo.player import Player, Refused
+from toolcards.demo.player import Player, PlayRefused
 
 
 class Command(BaseCommand):
@@ -38,7 +38,7 @@ class Command(BaseCommand):
         self._say(f"Playing the demo into {player.url} (Ctrl+C stops it)")
         try:
             asyncio.run(_until_told(player))
-        except Refused as error:
+        except PlayRefused as error:
             raise CommandError(f"The demo was not played: {error}") from None
         except (KeyboardInterrupt, asyncio.CancelledError):
             self._say("Stopped; the runs were ended as aborted.")
