@@ -1,4 +1,4 @@
-"""The cards once more, from the log alone: to compare them with what is stored, or to put them right."""
+"""Rebuild cards from the event log, and compare them with the stored ones."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from toolcards.models import Event, Run, ToolCall
 
 
 def rebuild(*, check: bool = False) -> list[str]:
-    """Fold every run's log; return a line for each card or run that is stored otherwise, and mend it unless `check`."""
+    """Fold every run's log; return one line per difference, and repair it unless `check`."""
     faults: list[str] = []
     for run in Run.objects.order_by("pk").iterator():
         try:
-            found = list(find_differences(run)) and _confirm_differences(run.pk)
+            run_faults = list(find_differences(run)) and _confirm_differences(run.pk)
         except CannotOpen as error:
             faults.append(f"run {run.name}: {error}")
             continue
-        faults += found
-        if found and not check:
+        faults += run_faults
+        if run_faults and not check:
             group_commit.execute(RestoreCards(run.pk))
     return faults
 
 
 def _confirm_differences(pk: int) -> list[str]:
-    """Look again, under the run's lock: what a server wrote between our readings is no difference."""
+    """Compare again under the run's lock, because a server may have written between the reads."""
     with transaction.atomic():
         run = Run.objects.select_for_update().filter(pk=pk).first()
         return list(find_differences(run)) if run else []
 
 
 def fold_log(run: Run) -> tuple[RunState, int]:
-    """Return the run's board as its log has it, and the log's last position."""
+    """Return the run's board according to its log, and the log's last position."""
     board, seq = RunState(), 0
     for event in Event.objects.after(run, 0).iterator(chunk_size=2_000):
         board.record(event.ordinal, event.decoded_fact, event.seq)
@@ -51,7 +51,7 @@ def fold_log(run: Run) -> tuple[RunState, int]:
 
 
 def find_differences(run: Run) -> Iterator[str]:
-    """Say where the stored cards of the run are not what its log adds up to; raises CannotOpen where it is sealed."""
+    """Yield a line per difference between the stored cards and the log; raises CannotOpen if the log is unreadable."""
     board, seq = fold_log(run)
     if seq != run.seq:
         yield f"run {run.name}: the log ends at {seq}, the run says {run.seq}"
@@ -60,15 +60,15 @@ def find_differences(run: Run) -> Iterator[str]:
     counts = Counter(str(card.state) for card in board.cards.values() if card.state and not card.removed)
     if counts != Counter(json.loads(run.counts)):
         yield f"run {run.name}: the log has {dict(counts)}, the run counts {run.counts}"
-    stored = {call.ordinal: call for call in ToolCall.objects.filter(run=run)}
-    for ordinal in sorted(board.cards.keys() | stored.keys()):
-        told, call = board.cards.get(ordinal), stored.get(ordinal)
-        if told is None or call is None:
-            yield f"run {run.name}, call {ordinal}: {'not in the log' if told is None else 'not stored'}"
-        elif told != call.as_card():
-            yield f"run {run.name}, call {told.call_id}: stored otherwise than its log adds up to"
-        elif wrong := [name for name, value in _iterate_search_values(told) if getattr(call, name) != value]:
-            yield f"run {run.name}, call {told.call_id}: found by what it is not ({', '.join(wrong)})"
+    stored_calls = {call.ordinal: call for call in ToolCall.objects.filter(run=run)}
+    for ordinal in sorted(board.cards.keys() | stored_calls.keys()):
+        card, call = board.cards.get(ordinal), stored_calls.get(ordinal)
+        if card is None or call is None:
+            yield f"run {run.name}, call {ordinal}: {'not in the log' if card is None else 'not stored'}"
+        elif card != call.as_card():
+            yield f"run {run.name}, call {card.call_id}: stored otherwise than its log adds up to"
+        elif wrong := [name for name, value in _iterate_search_values(card) if getattr(call, name) != value]:
+            yield f"run {run.name}, call {card.call_id}: found by what it is not ({', '.join(wrong)})"
 
 
 def _iterate_search_values(card: Card) -> Iterator[tuple[str, Any]]:
@@ -76,7 +76,7 @@ def _iterate_search_values(card: Card) -> Iterator[tuple[str, Any]]:
 
 
 class RestoreCards(Command):
-    """Write a run's cards and status as the log has them."""
+    """Write a run's cards and status according to its log."""
 
     def __init__(self, run: int) -> None:
         super().__init__()
@@ -88,13 +88,13 @@ class RestoreCards(Command):
         board, row.seq = fold_log(row)
         run_cache.discard(row.pk)
         ToolCall.objects.filter(run=row).exclude(ordinal__in=board.cards).delete()
-        mended = run_cache.RunMemory(
+        memory = run_cache.RunMemory(
             row=row, board=board, seq=row.seq, numbers=json.loads(row.numbers), counts=run_cache.Counter(), states={},
             waiting=set(), asks={o: card.approval for o, card in board.cards.items() if card.approval}, touched=True,
             skipped=row.skipped_frames,
         )  # fmt: skip
-        mended.dirty = set(board.cards)
+        memory.dirty = set(board.cards)
         for card in board.cards.values():
-            mended.update_counts(card)
-        tx.runs[row.pk] = mended
+            memory.update_counts(card)
+        tx.runs[row.pk] = memory
         tx.after_write.append(lambda: run_cache.discard(row.pk))

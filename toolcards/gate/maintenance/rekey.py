@@ -1,7 +1,7 @@
-"""Seals anew, under today's key, what is kept under older ones or in the clear: the other door to the log.
+"""Encrypt stored texts with the current key, if they use an older key or none.
 
-What is said stays the same. Each batch is a transaction of its own that replaces a text only if it is still the one
-that was read; where it got to is noted in the data directory, so that whoever is interrupted goes on from there.
+The content does not change. Each batch is a transaction of its own and replaces a text only if it is still the one that
+was read. Progress is stored in the data directory, so an interrupted run continues where it stopped.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ProgressCallback = Callable[[str, Counter[str]], None]
 
 @dataclass(frozen=True, slots=True)
 class SealedColumn:
-    """A sealed column, as SQL names it."""
+    """An encrypted column with its SQL names."""
 
     table: str
     pk: str
@@ -39,11 +39,11 @@ class SealedColumn:
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """The name for people."""
         return self.field.place
 
     def read(self, after: Any, most: int) -> list[tuple[Any, str]]:
-        """Return the next texts, as they are kept, in the order of their rows."""
+        """Return the next rows (key, stored text), ordered by key."""
         name = connection.ops.quote_name
         where, values = (f"{name(self.pk)} > %s AND ", [after]) if after is not None else ("", [])
         with connection.cursor() as cursor:
@@ -56,7 +56,7 @@ class SealedColumn:
 
 
 def list_columns() -> list[SealedColumn]:
-    """Return every sealed column of the engine."""
+    """Return all encrypted columns."""
     models = apps.get_app_config("toolcards").get_models()
     return [
         SealedColumn(model._meta.db_table, str(model._meta.pk.column), field)  # type: ignore[union-attr]
@@ -67,11 +67,11 @@ def list_columns() -> list[SealedColumn]:
 
 
 def reseal(
-    *, check: bool = False, batch: int = BATCH, watch: ProgressCallback = lambda name, seen: None
+    *, check: bool = False, batch: int = BATCH, watch: ProgressCallback = lambda name, counts: None
 ) -> Counter[str]:
-    """Seal anew what is not sealed under today's key, or with `check` only look; return how many were kept how.
+    """Encrypt what does not use the current key, or only count with `check`; return the number of texts per status.
 
-    `watch` is told after each batch how a column stands. What no key opens stays as it is (`closed`).
+    `watch` is called after each batch with the counts of a column. Texts that no key opens stay (`closed`).
     """
     total: Counter[str] = Counter()
     place = {} if check else _read_progress()
@@ -87,23 +87,23 @@ def reseal(
 def _reseal_column(
     column: SealedColumn, place: dict[str, Any], check: bool, batch: int, watch: ProgressCallback
 ) -> Counter[str]:
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     after = place.get(column.name)
     while rows := column.read(after, batch):
         how = {pk: encryption.kept(text, column.field.place, column.field.head) for pk, text in rows}
-        seen.update(how.values())
+        counts.update(how.values())
         stale = [(pk, text) for pk, text in rows if how[pk] in {"old", "plain"}]
         if stale and not check:
             group_commit.execute(ReplaceTexts(column, stale))
         after = place[column.name] = rows[-1][0]
         if not check:
             _write_progress(place)
-        watch(column.name, seen)
-    return seen
+        watch(column.name, counts)
+    return counts
 
 
 class ReplaceTexts(Command):
-    """Put newly sealed texts in place of those that were read; what somebody has written since stays."""
+    """Replace texts by newly encrypted ones, unless they have changed since they were read."""
 
     def __init__(self, column: SealedColumn, rows: list[tuple[Any, str]]) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ class ReplaceTexts(Command):
             )
 
 
-# ---------------------------------------------------------------- where it got to
+# ---------------------------------------------------------------- progress
 
 
 def _get_progress_file() -> Path:
@@ -129,10 +129,10 @@ def _get_progress_file() -> Path:
 
 
 def _read_progress() -> dict[str, Any]:
-    """Return the last row of each column that was done, where it was done under today's key."""
+    """Return the last finished row of each column, if the progress belongs to the current key."""
     try:
-        said = json.loads(_get_progress_file().read_text())
-        return dict(said["rows"]) if said["key_id"] == key_id() else {}
+        progress = json.loads(_get_progress_file().read_text())
+        return dict(progress["rows"]) if progress["key_id"] == key_id() else {}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
 

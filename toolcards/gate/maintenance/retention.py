@@ -1,8 +1,7 @@
-"""Retention's own door: the only place where the log is changed. Secrets of runs long ended are masked for good,
-and, where that is wanted, old runs are deleted.
+"""Retention: mask secrets of ended runs permanently, and delete old runs if configured. Only this changes the log.
 
-A run is read, masked and folded outside of any transaction; the writing then holds the lock for as short as can be,
-and does nothing if the run has moved on meanwhile. Everything is done in small rounds.
+A run is read, masked and folded outside of a transaction. The write then holds the lock only briefly, and does nothing
+if the run has changed in the meantime. Everything happens in small rounds.
 """
 
 from __future__ import annotations
@@ -38,20 +37,18 @@ from toolcards.models.write_guard import allow_event_changes
 log = logging.getLogger(__name__)
 CHUNK = 1_000  # rows that one transaction deletes
 CALLS = 250  # calls that one transaction deletes, with their approvals and votes
-ROUND = 50  # runs looked at in one round
-SECONDS = 2.0  # after which a round begins nothing more
+ROUND = 50  # runs per round
+SECONDS = 2.0  # after which a round starts no further run
 
 _DELETE_EVENTS = (
     "DELETE FROM toolcards_event WHERE id IN (SELECT id FROM toolcards_event WHERE run_id = %s ORDER BY seq LIMIT %s)"
 )
-_refused_runs: dict[
-    int, int
-] = {}  # run -> its seq when its masking was refused; it is tried again when it has moved on
+_refused_runs: dict[int, int] = {}  # run -> its seq when masking was refused; retried after new events
 
 
 @dataclass
 class RetentionReport:
-    """What a round did, or with `dry_run` would do. `more`: there is work left for the next one."""
+    """What a round did, or would do with `dry_run`. `more`: work is left for the next round."""
 
     scrubbed: int = 0
     refused: int = 0
@@ -60,21 +57,21 @@ class RetentionReport:
 
 
 def run_retention(now: float | None = None, *, dry_run: bool = False, seconds: float = SECONDS) -> RetentionReport:
-    """Mask and delete what is due at `now` (epoch seconds), for about so many seconds."""
+    """Mask and delete what is due at `now` (epoch seconds), for about `seconds`."""
     moment = datetime.fromtimestamp(time.time() if now is None else now, UTC)
-    until, done = time.monotonic() + seconds, RetentionReport()
-    _delete_receipts(moment, done, dry_run)
-    for pk in _list_deletable(moment, done):
+    until, report = time.monotonic() + seconds, RetentionReport()
+    _delete_receipts(moment, report, dry_run)
+    for pk in _list_deletable(moment, report):
         if not dry_run and time.monotonic() > until:
-            done.more = True
-            return done
-        done.deleted += _count_rows(pk) if dry_run else _delete_run(pk, _get_deletion_cutoff(moment))
-    for run in _list_maskable(moment, done):
+            report.more = True
+            return report
+        report.deleted += _count_rows(pk) if dry_run else _delete_run(pk, _get_deletion_cutoff(moment))
+    for run in _list_maskable(moment, report):
         if not dry_run and time.monotonic() > until:
-            done.more = True
-            return done
-        _mask_run(run, done, dry_run)
-    return done
+            report.more = True
+            return report
+        _mask_run(run, report, dry_run)
+    return report
 
 
 def _get_deletion_cutoff(moment: datetime) -> datetime:
@@ -85,45 +82,45 @@ def _find_ended(before: datetime) -> Any:
     return Run.objects.exclude(status__in=("running", "waiting")).filter(ended_at__lt=before).order_by("ended_at", "pk")
 
 
-def _list_deletable(moment: datetime, done: RetentionReport) -> list[int]:
+def _list_deletable(moment: datetime, report: RetentionReport) -> list[int]:
     if not settings.TOOLCARDS.retention_days:
         return []
-    return _take_round(_find_ended(_get_deletion_cutoff(moment)).values_list("pk", flat=True), done)
+    return _take_round(_find_ended(_get_deletion_cutoff(moment)).values_list("pk", flat=True), report)
 
 
-def _list_maskable(moment: datetime, done: RetentionReport) -> list[Run]:
-    due = _find_ended(moment - timedelta(seconds=settings.TOOLCARDS.secrets_ttl)).filter(scrubbed_at=None)
+def _list_maskable(moment: datetime, report: RetentionReport) -> list[Run]:
+    runs = _find_ended(moment - timedelta(seconds=settings.TOOLCARDS.secrets_ttl)).filter(scrubbed_at=None)
     for pk, seq in _refused_runs.items():
-        due = due.exclude(pk=pk, seq=seq)
-    return _take_round(due, done)
+        runs = runs.exclude(pk=pk, seq=seq)
+    return _take_round(runs, report)
 
 
-def _take_round(due: Any, done: RetentionReport) -> list[Any]:
-    found = list(due[: ROUND + 1])
-    done.more = done.more or len(found) > ROUND
-    return found[:ROUND]
+def _take_round(runs: Any, report: RetentionReport) -> list[Any]:
+    batch = list(runs[: ROUND + 1])
+    report.more = report.more or len(batch) > ROUND
+    return batch[:ROUND]
 
 
 # ---------------------------------------------------------------- masking for good
 
 
-def _mask_run(run: Run, done: RetentionReport, dry_run: bool) -> None:
+def _mask_run(run: Run, report: RetentionReport, dry_run: bool) -> None:
     try:
         plan, fault = _plan_rewrite(run, redactor())
-    except ValueError as error:  # a fact that this version does not know, or that no key opens
+    except ValueError as error:  # a fact that is unknown to this version, or cannot be decrypted
         plan, fault = None, str(error)
     if plan is None or fault:
-        done.refused += 1
+        report.refused += 1
         if not dry_run:
             _refused_runs[run.pk] = run.seq
             log.error("retention: run %s stays as it is: %s", run.pk, fault)
             group_commit.execute(RecordRefusal(run, fault))
     elif dry_run or group_commit.execute(plan):
-        done.scrubbed += 1
+        report.scrubbed += 1
 
 
 def _plan_rewrite(run: Run, hide: Redactor) -> tuple[RewriteRun | None, str]:
-    """Read the run's log and mask it; return what is to be written, or why nothing may be."""
+    """Read and mask the run's log; return the command that writes it, or the reason against it."""
     scrub, places, old = Scrub(hide), [], []
     for event in Event.objects.after(run, 0).iterator(chunk_size=2_000):
         scrub.read(event.ordinal, event.decoded_fact, event.seq)
@@ -131,12 +128,12 @@ def _plan_rewrite(run: Run, hide: Redactor) -> tuple[RewriteRun | None, str]:
         old.append((event.fact, event.applied))
     if (places[-1][1] if places else 0) != run.seq:
         return None, "its log is not whole"
-    told = scrub.masked()
-    board, applied = fold(places, told)
+    masked_facts = scrub.masked()
+    board, applied = fold(places, masked_facts)
     fault = differs(scrub.before, board) or _compare_stored(run, board)
     if fault:
         return None, fault
-    new = ((dump(fact), is_applied) for fact, is_applied in zip(told, applied, strict=True))
+    new = ((dump(fact), is_applied) for fact, is_applied in zip(masked_facts, applied, strict=True))
     updates = [
         FactUpdate(*masked, run.pk, seq)
         for masked, stored, (_, seq) in zip(new, old, places, strict=True)
@@ -146,14 +143,14 @@ def _plan_rewrite(run: Run, hide: Redactor) -> tuple[RewriteRun | None, str]:
 
 
 def _compare_stored(run: Run, board: RunState) -> str:
-    """Compare with the rows, too: a run whose log adds up to something else is `replay`'s matter, not ours."""
+    """Return "" if the stored calls match the board; `replay` repairs those that do not."""
     stored = dict(ToolCall.objects.filter(run=run).values_list("ordinal", "state"))
     states = {ordinal: str(card.state or "") for ordinal, card in board.cards.items()}
     return "" if stored == states and run.status == board.status else "its cards are not what its log adds up to"
 
 
 class RewriteRun(Command):
-    """Write a run's masked log, and all that was made of it. The answer is whether that was done."""
+    """Write a run's masked log and the cards made from it. The answer is whether that was done."""
 
     def __init__(self, run: Run, board: RunState, updates: list[FactUpdate], hide: Redactor) -> None:
         super().__init__()
@@ -164,7 +161,7 @@ class RewriteRun(Command):
         self.answer = False
         row: Any = Run.objects.select_for_update().filter(pk=self.run.pk).first()
         if row is None or row.seq != self.run.seq or row.ended_at is None or row.scrubbed_at is not None:
-            return  # it has moved on meanwhile, or another process was here
+            return  # it has changed, or another process has masked it
         if self.updates:
             with allow_event_changes(), connection.cursor() as cursor:
                 update_facts(cursor, self.updates)
@@ -183,19 +180,19 @@ class RewriteRun(Command):
         self.answer = True
 
     def _write_cards(self, tx: Transaction, row: Any) -> None:
-        """All cards of the run and the run's own row, as the masked log has them."""
+        """Write the run and its cards according to the masked log."""
         run_cache.discard(row.pk)
         row.agent = self.hide.text(row.agent)
         numbers, cards = json.loads(row.numbers), self.board.cards
-        written = run_cache.RunMemory(
+        memory = run_cache.RunMemory(
             row=row, board=self.board, seq=row.seq, numbers=numbers, counts=Counter(), states={}, waiting=set(),
             asks={ordinal: card.approval for ordinal, card in cards.items() if card.approval}, touched=True,
             skipped=row.skipped_frames,
         )  # fmt: skip
-        written.dirty = set(cards)
+        memory.dirty = set(cards)
         for card in cards.values():
-            written.update_counts(card)
-        tx.runs[row.pk] = written
+            memory.update_counts(card)
+        tx.runs[row.pk] = memory
 
     def _write_texts(self, row: Any) -> int:
         """What people wrote about the run's calls, and answers that its sender may ask for again."""
@@ -221,7 +218,7 @@ class RewriteRun(Command):
 
 
 class RecordRefusal(Command):
-    """Say, once, that the run's secrets could not be masked without changing what happened."""
+    """Record once in the audit trail that the run's secrets could not be masked without changing its outcome."""
 
     def __init__(self, run: Run, why: str) -> None:
         super().__init__()
@@ -247,15 +244,15 @@ def _mask_text(hide: Redactor, text: str) -> str:
 # ---------------------------------------------------------------- deleting
 
 
-def _delete_receipts(moment: datetime, done: RetentionReport, dry_run: bool) -> None:
+def _delete_receipts(moment: datetime, report: RetentionReport, dry_run: bool) -> None:
     before = idempotency.find_cutoff(moment)
     oldest = Receipt.objects.order_by("pk").values_list("created_at", flat=True).first()
     if before is None or oldest is None or oldest >= before:
         return
     old = Receipt.objects.filter(created_at__lt=before)
-    gone = old.count() if dry_run else group_commit.execute(idempotency.DeleteReceipts(before, CHUNK))
-    done.deleted["receipts"] += gone
-    done.more = done.more or gone >= CHUNK
+    deleted = old.count() if dry_run else group_commit.execute(idempotency.DeleteReceipts(before, CHUNK))
+    report.deleted["receipts"] += deleted
+    report.more = report.more or deleted >= CHUNK
 
 
 def _count_rows(pk: int) -> Counter[str]:
@@ -268,20 +265,20 @@ def _count_rows(pk: int) -> Counter[str]:
 
 
 def _delete_run(pk: int, before: datetime) -> Counter[str]:
-    """Delete the run in as many small transactions as it takes; stop if it has come alive meanwhile."""
-    counted = _count_rows(pk)
-    while (gone := group_commit.execute(DeleteRun(pk, before, counted))) is not None:
-        if gone:
-            return counted
+    """Delete the run in small transactions; stop if it has become active again."""
+    counts = _count_rows(pk)
+    while (is_deleted := group_commit.execute(DeleteRun(pk, before, counts))) is not None:
+        if is_deleted:
+            return counts
     return Counter()
 
 
 class DeleteRun(Command):
-    """Delete the next rows of the run. The answer is whether it is gone, None where it must stay."""
+    """Delete the next rows of the run. The answer is whether it is deleted, None if it must stay."""
 
-    def __init__(self, run: int, before: datetime, counted: Counter[str]) -> None:
+    def __init__(self, run: int, before: datetime, counts: Counter[str]) -> None:
         super().__init__()
-        self.run, self.before, self.counted = run, before, counted
+        self.run, self.before, self.counts = run, before, counts
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
@@ -296,7 +293,7 @@ class DeleteRun(Command):
             ToolCall.objects.filter(pk__in=calls).delete()
         elif not self._events():
             row.delete()
-            detail = {"deleted": dict(self.counted), "ended_at": row.ended_at.isoformat()}
+            detail = {"deleted": dict(self.counts), "ended_at": row.ended_at.isoformat()}
             tx.audit_acts.append(Act("retention", "timeout", run=row.name, detail=detail, at=tx.now))
             self.answer = True
 
