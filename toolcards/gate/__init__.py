@@ -76,12 +76,12 @@ def count_backlog() -> int:
 
 
 def get_oldest_wait() -> float:
-    """Return how many seconds this process's oldest work has waited, 0 for none."""
+    """Return how many seconds the oldest work has waited, 0 for none."""
     return group_commit.WRITER.oldest_wait
 
 
 async def arecord_pulse() -> float | None:
-    """Write the pulse of the installation; return the time of the previous one, None for the first."""
+    """Write the pulse; return the time of the previous one, if any."""
     previous: float | None = await group_commit.submit(timekeeping.AdvancePulse())
     return previous
 
@@ -93,13 +93,13 @@ def vote(person: Any, ballot: Ballot) -> Card:
 
 
 def revoke_approval(person: Any, approval: str) -> Card:
-    """Revoke an approval that the agent has not received; return the updated card."""
+    """Revoke an undelivered approval; return the updated card."""
     card: Card = group_commit.execute(revocation.RevokeApproval(person, approval))
     return card
 
 
 def record_manual_outcome(person: Any, outcome: ManualOutcome) -> Card:
-    """Record the outcome of a call without a result; return the updated card."""
+    """Record the outcome of a lost call; return the updated card."""
     card: Card = group_commit.execute(manual_outcome.RecordManualOutcome(person, outcome))
     return card
 
@@ -123,7 +123,7 @@ def reevaluate_waiting(actor: str) -> dict[str, int]:
 
 
 def decide(source: Source, request: DecisionRequest) -> dict[str, Any]:
-    """Decide on a call before it runs; return the decision object of docs/api.md."""
+    """Decide on a call before it runs; return the decision object."""
     answer = group_commit.execute(DecideCall(source, request))
     if isinstance(answer, PluginInquiry):
         plugin_result = plugins.start_inquiry(answer).result()
@@ -132,7 +132,7 @@ def decide(source: Source, request: DecisionRequest) -> dict[str, Any]:
 
 
 async def adecide(source: Source, request: DecisionRequest) -> dict[str, Any]:
-    """Decide on a call before it runs; return the decision object of docs/api.md.
+    """Decide on a call before it runs; return the decision object.
 
     Plug-ins are consulted between two commits.
     """
@@ -151,7 +151,7 @@ def _require_decision(answer: dict[str, Any] | PluginInquiry) -> dict[str, Any]:
 
 
 async def aget_decision(source: Source, approval: str) -> dict[str, Any]:
-    """Return the current decision object of an approval, with its permit if available."""
+    """Return the decision object of an approval, with its permit if available."""
     return dict(await group_commit.submit(run_commands.FetchDecision(source, approval)))
 
 
@@ -166,22 +166,25 @@ async def areserve_key(source: Source, key: str, request: dict[str, str]) -> Hel
 
 
 async def arenew_key(key: HeldKey) -> None:
-    """Renew the lease of a held key; raises RequestRefused if another request holds it now."""
+    """Renew the lease of a held key; raises RequestRefused if it was lost."""
     await group_commit.submit(idempotency.UpdateKey(key.renew))
 
 
 async def astore_answer(key: HeldKey, answer: str) -> None:
-    """Store the answer of a held key; raises RequestRefused if another request holds it now."""
+    """Store the answer of a held key; raises RequestRefused if it was lost."""
     await group_commit.submit(idempotency.UpdateKey(lambda tx: key.answer(answer)))
 
 
 async def arelease_key(key: HeldKey, *, forget: bool) -> None:
-    """Release a held key. The next request continues its body, or with `forget` starts again."""
+    """Release a held key.
+
+    The next request continues its body, or with `forget` starts again.
+    """
     await group_commit.submit(idempotency.UpdateKey(lambda tx: key.release(forget=forget)))
 
 
 def rebuild(check: bool = False) -> list[str]:
-    """Rebuild the cards from the log, or only compare; return one line per difference."""
+    """Rebuild (or check) the cards from the log; return the differences."""
     return rebuilding.rebuild(check=check)
 
 
@@ -229,7 +232,7 @@ async def arelease_delivery(approval: str) -> None:
 
 
 async def aexpire_approval(approval: str) -> None:
-    """Expire the approval if it is overdue and the sweep has not done so yet."""
+    """Expire the approval if it is overdue."""
     await group_commit.submit(expiry.ExpireApproval(approval))
 
 

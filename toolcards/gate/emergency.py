@@ -28,19 +28,19 @@ def is_kill_switch_on() -> bool:
 
 
 def get_active_kill_switch() -> KillSwitch | None:
-    """Return the row that turned the kill switch on; None while it is off."""
+    """Return the row that turned the kill switch on, None while off."""
     row = KillSwitch.objects.order_by("-id").first()
     return row if row and row.on else None
 
 
 def get_active_break_glass(now: float | None = None) -> BreakGlass | None:
-    """Return the break-glass in effect, None without one. `now`: epoch seconds, the current time by default."""
+    """Return the break-glass in effect, None without one (`now`: epoch seconds)."""
     now = time.time() if now is None else now
     return BreakGlass.objects.filter(ended_at=None, until__gt=now).order_by("-id").first()
 
 
 def get_emergency_state() -> dict[str, Any]:
-    """Return the active kill switch and break-glass (or None) for the banner of every page."""
+    """Return the active kill switch and break-glass for the banner of pages."""
     return {"killed": get_active_kill_switch(), "glass": get_active_break_glass()}
 
 

@@ -1,17 +1,11 @@
-"""Policy's own door: the active version, compiled once; the draft; and the only way to a new version.
-
-A little longer than most modules: the draft and what becomes active go through the same checks.
-"""
+"""Policy versions and the draft: reads the active version, edits the draft, activates new versions."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from django.contrib.auth import get_user_model
-from django.contrib.auth.models import Group
 from django.db import transaction
 
 from toolcards.audit.trail import Act, write
@@ -33,11 +27,11 @@ _COLUMN_FIELDS = frozenset({"id", "effect", "enabled"})  # of a draft rule; the 
 
 
 class NoActivePolicy(Exception):
-    """There is no active policy; every gated call is denied."""
+    """No policy version is active; every gated call is denied."""
 
 
 class UnreadablePolicy(NoActivePolicy):
-    """The active version's document is none any more; every gated call is denied. `number` says which."""
+    """The document of version `number` is invalid; while it is active, every gated call is denied."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"version {number} cannot be read")
@@ -45,10 +39,10 @@ class UnreadablePolicy(NoActivePolicy):
 
 
 class VersionConflict(Exception):
-    """Somebody else activated a version meanwhile; `active` is its number."""
+    """Another version was activated in the meantime; `active` is its number."""
 
     def __init__(self, active: int) -> None:
-        super().__init__(f"version {active} is active by now")
+        super().__init__(f"version {active} is active now")
         self.active = active
 
 
@@ -58,7 +52,10 @@ _compiled: dict[tuple[int, str], RuleSet] = {}
 
 
 def get_active_policy() -> RuleSet:
-    """Return the active policy, looked up in the database each time; raises NobodyActivated or Unreadable."""
+    """Return the active policy; raises NoActivePolicy or UnreadablePolicy.
+
+    The version is read from the database each time; its compiled policy is cached.
+    """
     row = PolicyVersion.objects.filter(active=True).values_list("number", "sha256").first()
     if row is None:
         raise NoActivePolicy
@@ -75,7 +72,7 @@ def get_active_version_number() -> int:
 
 
 def compile_version(version: PolicyVersion) -> RuleSet:
-    """Return a version's policy, ready to judge; raises Unreadable."""
+    """Return the compiled policy of a version; raises UnreadablePolicy."""
     try:
         return documents.parse(json.loads(version.document), version=version.number)
     except Exception as error:  # changed by hand in the database, or written by a release with other rules
@@ -83,30 +80,33 @@ def compile_version(version: PolicyVersion) -> RuleSet:
 
 
 def load_document(version: PolicyVersion) -> dict[str, Any]:
-    """Return a version's document; raises Unreadable where it is no policy."""
+    """Return the document of a version; raises UnreadablePolicy."""
     compile_version(version)
     document: dict[str, Any] = json.loads(version.document)
     return document
 
 
 def check_document(document: Any) -> list[PolicyFinding]:
-    """Return what deserves a second look; raise PolicyError for what is wrong, or could be answered by nobody."""
+    """Return the warnings about a document; raises PolicyError.
+
+    An error is an invalid document, or a rule that asks but that no one may answer.
+    """
     policy = documents.parse(document)
-    known = ToolCall.objects.order_by().values_list("tool", flat=True).distinct()[:2000]
-    tools = {*known, *tool_kinds.own_tools()} if known else ()
-    found = lint(
-        policy, known_tools=tools, groups=_count_voters_by_name(), people=_list_all_identities(),
-        voters=_list_voter_identities(),
+    tool_names = ToolCall.objects.order_by().values_list("tool", flat=True).distinct()[:2000]
+    tools = {*tool_names, *tool_kinds.own_tools()} if tool_names else ()
+    findings = lint(
+        policy, known_tools=tools, groups=eligibility.count_voters_by_name(), people=eligibility.list_all_identities(),
+        voters=eligibility.list_voter_identities(),
         owners=set(Source.objects.exclude(owner=None).values_list("owner__username", flat=True)),
     )  # fmt: skip
-    grave = [finding for finding in found if finding.grave]
+    grave = [finding for finding in findings if finding.grave]
     if grave:
         raise PolicyError(grave)
-    return found
+    return findings
 
 
 def is_default_unanswerable(source: Source) -> bool:
-    """Return whether calls of the source that the policy's default asks about are denied, since nobody may answer."""
+    """Return whether the default asks and no one may answer."""
     try:
         policy = get_active_policy()
     except NoActivePolicy:
@@ -115,36 +115,17 @@ def is_default_unanswerable(source: Source) -> bool:
     return asks and eligibility.count_eligible_voters(policy.ask, source) < policy.ask.quorum
 
 
-def _count_voters_by_name() -> dict[str, int]:
-    """How many people each approver's name stands for: the person, or everybody in the group."""
-    return Counter(name for names in _list_voter_identities() for name in names)
-
-
-def _list_voter_identities() -> list[tuple[str, ...]]:
-    """Who may answer at all, each with the name first and then the groups."""
-    return [
-        (person.get_username(), *(f"group:{group.name}" for group in person.groups.all()))
-        for person in eligibility.list_voters()
-    ]
-
-
-def _list_all_identities() -> set[str]:
-    """The names of all active people, and of all groups."""
-    names = get_user_model().objects.filter(is_active=True).values_list("username", flat=True)
-    return {*names, *(f"group:{name}" for name in Group.objects.values_list("name", flat=True))}
-
-
 @transaction.atomic
 def activate(
     document: dict[str, Any], *, author: str, note: str = "", expected_active: int | None = None
 ) -> PolicyVersion:
-    """Make the document the active policy, as a new version; raises PolicyError or Superseded.
+    """Activate the document as a new version; raises PolicyError or VersionConflict.
 
-    People's doors `check` the document first: this one is also the first run's, when nobody can answer yet.
+    This does not run `check_document`, since at the first start no one can answer yet: callers do.
     """
     documents.parse(document)
     current = PolicyVersion.objects.select_for_update().filter(active=True).first()
-    # Whoever waited for the lock finds the row inactive, so the number is read anew.
+    # After waiting for the lock the row can be inactive, so read the number again.
     number = current.number if current else get_active_version_number()
     if expected_active is not None and expected_active != number:
         raise VersionConflict(number)
@@ -166,7 +147,7 @@ def activate(
 
 @transaction.atomic
 def ensure_first_version(default: str | None = None) -> PolicyVersion | None:
-    """Activate the starter policy where there is no version at all, and begin the draft as its copy."""
+    """Activate the starter policy on the first start, with its draft."""
     if PolicyVersion.objects.exists():
         return None
     pack = PRESETS[STARTER_PRESET]
@@ -180,7 +161,7 @@ def ensure_first_version(default: str | None = None) -> PolicyVersion | None:
 
 
 def load_draft() -> dict[str, Any]:
-    """Return the policy being written as a document."""
+    """Return the draft as a policy document."""
     head = Draft.objects.first()
     document: dict[str, Any] = json.loads(head.head) if head else dict(EMPTY_DOCUMENT)
     document["rules"] = [build_rule_document(rule) for rule in DraftRule.objects.all()]
@@ -188,19 +169,19 @@ def load_draft() -> dict[str, Any]:
 
 
 def build_rule_document(rule: DraftRule) -> dict[str, Any]:
-    """Return the draft rule as it stands in the document."""
+    """Return the draft rule as an object of the policy document."""
     body: dict[str, Any] = json.loads(rule.body) | {"id": rule.rule_id, "effect": rule.effect}
     return body if rule.enabled else body | {"enabled": False}
 
 
 def describe_rule(rule: DraftRule) -> str:
-    """Return the draft rule in words."""
+    """Return the draft rule as an English sentence."""
     return documents.parse({"v": 1, "rules": [build_rule_document(rule)]}).rules[0].sentence
 
 
 @transaction.atomic
 def replace_draft(document: dict[str, Any], *, author: str) -> None:
-    """Make the document the draft; raises PolicyError."""
+    """Replace the draft by the document; raises PolicyError."""
     names = [rule.id for rule in documents.parse(document).rules]
     head = {name: value for name, value in document.items() if name != "rules"}
     Draft.objects.all().delete()
@@ -212,13 +193,16 @@ def replace_draft(document: dict[str, Any], *, author: str) -> None:
 
 
 def _audit(act: str, author: str, **detail: Any) -> None:
-    """Write what was done to the draft, in the transaction that does it; who is at work, where nobody is named."""
+    """Add a change of the draft to the audit trail, in the same transaction."""
     write(Act(act, "human" if author else "", author, detail=detail))
 
 
 @transaction.atomic
 def update_draft_head(changes: dict[str, Any], *, author: str) -> None:
-    """Change what the draft says beside its rules; None takes a field out. Raises PolicyError."""
+    """Change fields of the draft other than its rules; raises PolicyError.
+
+    None removes a field.
+    """
     document = {name: value for name, value in (load_draft() | changes).items() if value is not None}
     documents.parse(document)
     head = {name: value for name, value in document.items() if name != "rules"}
@@ -228,13 +212,13 @@ def update_draft_head(changes: dict[str, Any], *, author: str) -> None:
     row.save()
     changed = {name for name in {*was, *head} if was.get(name) != head.get(name)}
     if changed:
-        said = {name: {"was": was.get(name), "is": head.get(name)} for name in sorted(changed)}
-        _audit("policy.draft.head", author, **said)
+        changes_by_field = {name: {"was": was.get(name), "is": head.get(name)} for name in sorted(changed)}
+        _audit("policy.draft.head", author, **changes_by_field)
 
 
 @transaction.atomic
 def save_rule(rule: dict[str, Any], *, author: str, instead_of: str = "") -> DraftRule:
-    """Put the rule into the draft, new or in place of another; raises PolicyError about this rule alone."""
+    """Add or replace (`instead_of`) a rule of the draft; raises PolicyError."""
     rule = {name: value for name, value in rule.items() if value is not None}
     rule["id"] = check_rule(rule, instead_of=instead_of)
     row = DraftRule.objects.select_for_update().filter(rule_id=instead_of).first() if instead_of else None
@@ -245,9 +229,10 @@ def save_rule(rule: dict[str, Any], *, author: str, instead_of: str = "") -> Dra
     for column, value in _build_columns(rule, author).items():
         setattr(row, column, value)
     row.save()
-    named = {"rule": row.rule_id} | ({"before": instead_of} if instead_of not in {"", row.rule_id} else {})
-    what = {"effect": row.effect, "enabled": row.enabled, "sha256": _digest_rule(row)} | ({"was": was} if was else {})
-    _audit(f"policy.draft.{'changed' if was else 'added'}", author, **named, **what)
+    names = {"rule": row.rule_id} | ({"before": instead_of} if instead_of not in {"", row.rule_id} else {})
+    state = {"effect": row.effect, "enabled": row.enabled, "sha256": _digest_rule(row)}
+    previous = {"was": was} if was else {}
+    _audit(f"policy.draft.{'changed' if was else 'added'}", author, **names, **state, **previous)
     return row
 
 
@@ -256,33 +241,35 @@ def _digest_rule(rule: DraftRule) -> str:
 
 
 def check_rule(rule: dict[str, Any], *, instead_of: str = "") -> str:
-    """Return the name that the rule has or is given in the draft; raise PolicyError if it does not belong there.
+    """Check a rule of the draft and return its id; raises PolicyError.
 
-    Pointers of the findings begin at the rule.
+    The pointers of its findings are relative to the rule.
     """
-    others = [build_rule_document(row) for row in DraftRule.objects.exclude(rule_id=instead_of)]
+    other_rules = [build_rule_document(row) for row in DraftRule.objects.exclude(rule_id=instead_of)]
     if "id" not in rule and instead_of:
         rule = rule | {"id": instead_of}
-    at = f"/rules/{len(others)}"
+    pointer = f"/rules/{len(other_rules)}"
     try:
-        policy = documents.parse(load_draft() | {"rules": [*others, rule]})
+        policy = documents.parse(load_draft() | {"rules": [*other_rules, rule]})
     except PolicyError as wrong:
-        raise PolicyError(_select_findings_below(at, wrong.findings) or wrong.findings) from None
-    grave = _select_findings_below(at, [found for found in lint(policy, groups=_count_voters_by_name()) if found.grave])
+        raise PolicyError(_select_findings_below(pointer, wrong.findings) or wrong.findings) from None
+    grave = _select_findings_below(
+        pointer, [finding for finding in lint(policy, groups=eligibility.count_voters_by_name()) if finding.grave]
+    )
     if grave:
         raise PolicyError(grave)
     return policy.rules[-1].id
 
 
-def _select_findings_below(at: str, findings: list[PolicyFinding]) -> list[PolicyFinding]:
-    """The findings about what stands at that pointer, with pointers that begin there."""
-    ours = (found for found in findings if found.pointer == at or found.pointer.startswith(at + "/"))
-    return [replace(found, pointer=found.pointer.removeprefix(at)) for found in ours]
+def _select_findings_below(pointer: str, findings: list[PolicyFinding]) -> list[PolicyFinding]:
+    """Return the findings below a JSON Pointer, with pointers relative to it."""
+    below = (finding for finding in findings if f"{finding.pointer}/".startswith(f"{pointer}/"))
+    return [replace(finding, pointer=finding.pointer.removeprefix(pointer)) for finding in below]
 
 
 @transaction.atomic
 def set_rule_enabled(rule_id: str, enabled: bool, *, author: str) -> bool:
-    """Turn a draft rule on or off; False if there is none."""
+    """Turn a draft rule on or off; return whether it exists."""
     row = DraftRule.objects.select_for_update().filter(rule_id=rule_id).first()
     if row is None:
         return False
@@ -294,7 +281,7 @@ def set_rule_enabled(rule_id: str, enabled: bool, *, author: str) -> bool:
 
 @transaction.atomic
 def remove_rule(rule_id: str, *, author: str = "") -> bool:
-    """Take a rule out of the draft; False if there is none."""
+    """Remove a rule from the draft; return whether it existed."""
     row = DraftRule.objects.select_for_update().filter(rule_id=rule_id).first()
     if row is None:
         return False

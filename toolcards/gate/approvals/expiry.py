@@ -136,7 +136,7 @@ def is_past_deadline(tx: Transaction, row: Approval) -> bool:
 
 
 def expire_if_overdue(tx: Transaction, memory: RunMemory, row: Approval) -> bool:
-    """Expire the approval if it is pending and overdue in steady time; return whether it was."""
+    """Expire a pending approval that is overdue; return whether it was."""
     if row.state != "pending" or not row.is_overdue(tx.steady):
         return False
     card = memory.board.cards[row.call.ordinal]

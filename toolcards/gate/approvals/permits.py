@@ -119,7 +119,7 @@ def _build_claim(memory: RunMemory, row: Approval, card: Card) -> dict[str, Any]
 
 
 def build_permit_columns(row: Approval, working: float) -> dict[str, Any]:
-    """Return the permit columns of a row that is approved at that working time.
+    """Return the permit columns of a row approved at that working time.
 
     Over HTTP the agent claims a permit. On other channels the delivered decision is the permit, claimed on delivery.
     An approval that the agent itself opened has no expiry here.
@@ -131,7 +131,7 @@ def build_permit_columns(row: Approval, working: float) -> dict[str, Any]:
 
 
 def expire_permit(tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> None:
-    """Expire a permit that was not used in time, and close its call."""
+    """Expire a permit that was not used in time; close its call."""
     Approval.objects.filter(id=row.id).update(state="expired")
     if card.approval and card.approval.id == row.id:
         tx.record(memory, f.ApprovalChanged(card.call_id, "expired", id=row.id, at=tx.now), card)
@@ -148,12 +148,12 @@ def has_expired_unused(row: Approval, working: float) -> bool:
 
 
 def generate_permit_id() -> str:
-    """Return a random permit id. It is a secret: it allows one execution."""
+    """Return a random permit id, a secret that allows one execution."""
     return f"prm_{secrets.token_urlsafe(24)}"
 
 
 def build_permit(row: Approval) -> dict[str, Any] | None:
-    """Return the permit object of an approved, unclaimed row; None if there is nothing to hand over."""
+    """Return the permit object of an approved row, None if unavailable."""
     if row.state != "approved" or row.claimed_at or not row.permit or _is_held_back(row):
         return None
     return {"id": row.permit, "expires_at": format_time(clock.to_wall(row.permit_expires_at))}
@@ -173,6 +173,6 @@ def build_decision_with_permit(memory: RunMemory, card: Card, *, attempt: int = 
 
 
 def _is_held_back(row: Approval) -> bool:
-    """Return whether a person's approval can still be revoked, so the agent does not receive it yet."""
+    """Return whether a person's approval is still held back for revocation."""
     is_undelivered = row.asked and row.delivered_at is None
     return is_undelivered and clock.is_recent(row.decided_at, settings.TOOLCARDS.handover_seconds)

@@ -27,7 +27,7 @@ REVOKED_REASON = "A person approved this call and took the approval back."
 
 
 def get_undo_deadline(decided_at: float) -> float:
-    """Return until when an approval can be revoked, in epoch seconds; 0 if it cannot."""
+    """Return until when an approval can be revoked (epoch seconds, 0: never)."""
     handover = settings.TOOLCARDS.handover_seconds
     return decided_at + handover - UNDO_MARGIN if handover > UNDO_MARGIN and decided_at else 0.0
 
@@ -65,7 +65,7 @@ class RevokeApproval(Command):
             raise NotAllowed("This rule requires a different approver.")
         is_current = card.approval is not None and card.approval.id == row.id
         if row.state != "approved" or row.by_kind != "human" or not is_current:
-            raise TooLate(f"Nothing to take back: this approval is {row.state}.", code="used")
+            raise TooLate(f"Nothing to revoke: this approval is {row.state}.", code="used")
         is_held_back = clock.is_recent(row.decided_at, settings.TOOLCARDS.handover_seconds - UNDO_MARGIN)
         if row.claimed_at or row.delivered_at or not is_held_back:
             raise TooLate("Too late to take it back: the agent has the answer.", code="used")

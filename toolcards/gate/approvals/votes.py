@@ -262,7 +262,7 @@ def _clean_id(name: str) -> str:
 
 
 def format_age(seconds: float) -> str:
-    """Return a number of seconds as "30 s ago" or "5 min ago"."""
+    """Return an age (seconds) in words: "30 s ago"."""
     if seconds < 90:
         return f"{max(0, round(seconds))} s ago"
     return f"{round(seconds / 60)} min ago"

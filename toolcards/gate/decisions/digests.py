@@ -21,8 +21,9 @@ def digest_input(card: Card) -> str:
 
 
 def digest_call(card: Card) -> str:
-    """Return the digest that binds a permit to a call: tool, server, schema and input.
+    """Return the digest that binds a permit to a call.
 
+    It covers tool, server, schema and input.
     Lower-case hex SHA-256 over the RFC 8785 form of `{"args", "schema_sha256", "tool": {"name", "source"}}`.
     """
     schema_sha256 = card.decision.schema_sha256 if card.decision else ""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
 from django.db.models import Q
 
 from toolcards.core.policy.decision import AskTerms, PolicyDecision
@@ -13,7 +15,7 @@ from toolcards.models import Approval, Source
 
 
 def list_identities(person: Any) -> tuple[str, ...]:
-    """Return the names by which rules refer to a person: the username, and `group:…` per group."""
+    """Return the names of a person in rules: username and `group:…` names."""
     return (person.get_username(), *(f"group:{name}" for name in person.groups.values_list("name", flat=True)))
 
 
@@ -37,6 +39,24 @@ def count_eligible_voters(terms: AskTerms, source: Source) -> int:
     )
 
 
+def count_voters_by_name() -> dict[str, int]:
+    """Return the number of voters per username and `group:…` name."""
+    return Counter(name for names in list_voter_identities() for name in names)
+
+
+def list_voter_identities() -> list[tuple[str, ...]]:
+    """Return the names of each voter: the username, then the groups."""
+    return [
+        (person.get_username(), *(f"group:{group.name}" for group in person.groups.all())) for person in list_voters()
+    ]
+
+
+def list_all_identities() -> set[str]:
+    """Return the names of all active people and all groups."""
+    names = get_user_model().objects.filter(is_active=True).values_list("username", flat=True)
+    return {*names, *(f"group:{name}" for name in Group.objects.values_list("name", flat=True))}
+
+
 # ---------------------------------------------------------------- the terms of an approval
 
 
@@ -54,7 +74,7 @@ def _to_tuples(value: Any) -> Any:
 
 
 def list_asking_rules(decision: PolicyDecision) -> tuple[str, ...]:
-    """Return the ids of the rules that ask, or the built-in reason (`default`, `unknown_tool`, …)."""
+    """Return the ids of the asking rules, or the built-in reason."""
     return decision.rules or (decision.code,)
 
 

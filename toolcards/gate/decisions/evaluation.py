@@ -89,7 +89,10 @@ class ToolSnapshot:
 def build_decision_fact(
     card: Card, decision: PolicyDecision, args_sha256: str, now: float, tool_snapshot: ToolSnapshot | None = None
 ) -> f.PolicyDecided:
-    """Return the fact that records a decision; without `tool_snapshot`, with the frozen one."""
+    """Return the fact that records a decision.
+
+    `tool_snapshot`: the frozen one by default.
+    """
     tool_snapshot = tool_snapshot or get_frozen_tool(card)
     return f.PolicyDecided(
         card.call_id, decision.effect, decision.code, decision.reason, decision.rule, decision.version, decision.by,
@@ -99,7 +102,7 @@ def build_decision_fact(
 
 
 def get_frozen_tool(card: Card) -> ToolSnapshot:
-    """Return the tool snapshot of the card's decision, an empty one without a decision."""
+    """Return the tool snapshot of the card's decision, or an empty one."""
     verdict = card.decision
     return ToolSnapshot(verdict.schema_sha256, verdict.known, verdict.changed) if verdict else ToolSnapshot()
 
@@ -180,7 +183,10 @@ def _get_announced_schema_digest(memory: RunMemory, card: Card) -> str:
 
 
 def _apply_break_glass(decision: PolicyDecision, now: float) -> PolicyDecision:
-    """Turn an ask into an allow while break-glass is active; never lift a deny or an incomplete evaluation."""
+    """Turn an ask into an allow while break-glass is active.
+
+    A deny or an incomplete evaluation is never lifted.
+    """
     if not decision.liftable:
         return decision
     break_glass = emergency.get_active_break_glass(now)
@@ -195,8 +201,8 @@ def _count_recent_calls(policy: RuleSet, memory: RunMemory, card: Card, now: flo
     """Return the number of earlier calls of the tool per rate window of the policy (scope, seconds)."""
     counts = {}
     for scope, seconds in policy.rates:
-        since = datetime.fromtimestamp(now - seconds, UTC)
-        calls = ToolCall.objects.filter(tool=fit_text(card.tool.name, 300), started_at__gte=since).exclude(
+        window_start = datetime.fromtimestamp(now - seconds, UTC)
+        calls = ToolCall.objects.filter(tool=fit_text(card.tool.name, 300), started_at__gte=window_start).exclude(
             run_id=memory.row.pk, ordinal=card.ordinal
         )
         if scope == "run":
@@ -255,12 +261,12 @@ def build_card_terms(terms: AskTerms | None) -> dict[str, Any]:
 
 
 def reevaluate_call(memory: RunMemory, card: Card, now: float) -> PolicyDecision:
-    """Return the active policy's decision on a decided call, with its frozen tool; record nothing."""
+    """Return the active policy's decision on a decided call; record nothing."""
     return _decide(memory, card, get_frozen_tool(card), can_wait=True, now=now)
 
 
 def start_next_attempt(tx: Transaction, memory: RunMemory, card: Card, ready: f.InputReady) -> Card:
-    """Start the next attempt of a call whose run was lost; return the new card."""
+    """Start the next attempt after a lost run; return the new card."""
     fact = replace(
         ready, tool=ready.tool or card.tool.name, source=ready.source or card.tool.source, lane=card.lane,
         attempt=card.attempt, again=True,

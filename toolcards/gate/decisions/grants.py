@@ -28,7 +28,7 @@ MAX_MINUTES = 8 * 60
 
 
 def find_grants(question: policy.PolicyRequest, run: Run, now: float) -> list[policy.PolicyGrant]:
-    """Return the live grants that may apply to the call, newest first, at most 500."""
+    """Return the live grants that may apply, newest first (at most 500)."""
     in_scope = models.Q(run=None) | models.Q(run=run)
     same_input = models.Q(args_sha256=_digest_request(question)) | ~models.Q(pattern="")
     live = Grant.objects.live(now)
@@ -65,7 +65,7 @@ def count_use(ids: tuple[str, ...]) -> None:
 
 
 def name_grantor(decision: policy.PolicyDecision) -> policy.PolicyDecision:
-    """Return the decision with the grantor's name in its reason, if a grant allowed the call."""
+    """Name the grantor in the reason of a decision by a grant."""
     row = Grant.objects.select_related("created_by").filter(id=decision.by.name).first() if decision.grants else None
     if row is None:
         return decision

@@ -41,7 +41,7 @@ def prepare_call(
     args_sha256: str,
     plugin_result: PluginResult | None = None,
 ) -> Card | PluginInquiry:
-    """Return the call that policy is to decide on, or the inquiry that plug-ins must answer first.
+    """Return the call to decide on, or the inquiry for plug-ins.
 
     After an inquiry, call again with its `plugin_result`. A call that cannot be used is ended and returned.
     `args_sha256`: digest of the input as the agent sent it.
@@ -61,12 +61,12 @@ def is_stopped(card: Card) -> bool:
 
 
 def get_stopper(card: Card) -> f.Actor:
-    """Return who ended a call before policy decided: a plug-in, or the check of its tool and input."""
+    """Return who ended a call before policy decided: plug-in or validation."""
     return f.Actor("plugin" if card.error is not None and card.error.authority == "plugin" else "validation")
 
 
 def get_offered_tools(memory: RunMemory) -> dict[str, Offer]:
-    """Return the tools that the run announced, by name; cached with the run."""
+    """Return the tools that the run announced, by name (cached)."""
     if not memory.board.context.kinds:
         return {}
     if memory.offers is None or memory.offers[0] != len(memory.board.context.kinds):

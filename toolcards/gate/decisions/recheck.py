@@ -22,7 +22,9 @@ from toolcards.models import Approval
 def recheck_approval(
     tx: Transaction, memory: RunMemory, row: Approval, card: Card, *, can_wait: bool = True
 ) -> CallChanged | None:
-    """Return why the answer is no longer valid, None if it is; record the consequences.
+    """Return why the answer is no longer valid, None if it is.
+
+    The consequences are recorded.
 
     `can_wait` False: the agent cannot wait for another answer, so a stricter policy denies the call.
     """

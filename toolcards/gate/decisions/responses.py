@@ -47,7 +47,7 @@ def get_effect(card: Card) -> str:
 
 
 def get_approval_effect(card: Card) -> str:
-    """Return the effect of the call's approval: ask while pending, allow once approved, else deny."""
+    """Return the effect of the approval: ask, allow or deny."""
     ask = card.approval
     if ask is None or card.state is S.OUTPUT_DENIED:
         return "deny"
@@ -62,7 +62,7 @@ _VOID_PERMIT_STATES = frozenset({"void", "expired", "revoked", "superseded"})
 
 
 def build_decision(memory: RunMemory, card: Card, **more: Any) -> dict[str, Any]:
-    """Return the decision object of docs/api.md for the call; `more` adds permit and attempt."""
+    """Return the decision object (docs/api.md); `more` adds permit and attempt."""
     verdict, ask = card.decision, card.approval
     decider = _find_decider(card)
     return (
@@ -112,7 +112,7 @@ def _describe_schema_errors(memory: RunMemory, card: Card) -> dict[str, Any]:
 
 
 def build_approval(card: Card) -> dict[str, Any] | None:
-    """Return the approval part of a decision: its state, and the URL to poll."""
+    """Return the approval part of a decision object."""
     ask = card.approval
     if ask is None:
         return None
@@ -123,7 +123,7 @@ def build_approval(card: Card) -> dict[str, Any] | None:
 
 
 def format_time(seconds: float) -> str | None:
-    """Return epoch seconds as ISO 8601 in UTC with milliseconds, None for 0."""
+    """Return epoch seconds as ISO 8601 (UTC, milliseconds), None for 0."""
     if not seconds:
         return None
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

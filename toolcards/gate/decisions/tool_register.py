@@ -34,7 +34,9 @@ def digest_schema(schema: Any) -> str:
 
 
 def check_tool(source_id: int, name: str, presented: Iterable[tuple[str, str]], server: str | None = None) -> bool:
-    """Return whether the tool has an unaccepted schema or another server; register what is new.
+    """Return whether the tool has an unaccepted schema or another server.
+
+    New schemas and servers are registered.
 
     `presented`: pairs of ANNOUNCED or ASKED and a schema digest, "" for none. The same name from two servers is two
     tools: what a rule allows for the first does not hold for the second.
@@ -92,7 +94,7 @@ def is_tool_announced(name: str) -> bool:
 
 
 def accept_tool(pk: int, actor: str) -> SeenTool | None:
-    """Accept the changed tool; return its row, None if it does not exist."""
+    """Accept the changed tool; return its row, None if missing."""
     with transaction.atomic():
         row = SeenTool.objects.select_for_update(of=("self",)).select_related("source").filter(pk=pk).first()
         if row is not None and row.accepted_at is None:
