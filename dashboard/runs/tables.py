@@ -102,7 +102,7 @@ def list_filter_names() -> dict[str, list[str]]:
 def find_newest_call(run: Run) -> dict[str, Any] | None:
     """Return the run's newest call in one line, None without any."""
     call = ToolCall.objects.not_removed().filter(run=run).order_by("-ordinal").first()
-    return {"call": call, "summarize": summarize(call.as_shown_card())} if call else None
+    return {"call": call, "summary": summarize(call.as_shown_card())} if call else None
 
 
 def build_run_header(run: Run) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from dashboard.sources import checklist, proving
 from tests.conftest import Say
-from tests.dashboard.test_live import signed_in, text_with, watching
+from tests.support.browser_sockets import text_with, watching
 from toolcards.connect import RECIPES
 from toolcards.connect.probe import OFFLINE_TOOL, RUN_PREFIX
 from toolcards.core.calls import facts as f
@@ -26,7 +26,6 @@ from toolcards.models import AgentKey, Proof, Run, Source, ToolCall
 from toolcards.models.write_guard import allow_log_writes
 from toolcards.sources import badges, capabilities
 
-__all__ = ["signed_in"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 

@@ -16,8 +16,8 @@ from django.test import Client
 
 from dashboard.cards import rendering
 from tests.conftest import Say, ballot_for
-from tests.dashboard.test_cards import a_card, call_of
-from tests.dashboard.test_live import close_code, socket, text_with, watching
+from tests.support.browser_sockets import close_code, socket, text_with, watching
+from tests.support.cards import a_card, call_of
 from toolcards import gate
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import ToolCallState

@@ -19,7 +19,7 @@ from tests.serving import PATIENCE, with_curl
 from toolcards.connect import RECIPES, recipes
 from toolcards.models import AgentKey, Source
 
-CLIENT = Path(__file__).parents[2] / "toolcards" / "client"
+CLIENT = Path(__file__).parents[3] / "toolcards" / "client"
 
 
 @pytest.fixture

@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
-from channels.testing import WebsocketCommunicator
-from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.db import OperationalError
 from django.test import Client
@@ -29,6 +26,7 @@ from dashboard.live.frames import MAX_PARTS, Frame, FrameSlot, Pacer, join_frame
 from dashboard.live.origin import is_own_origin
 from tests.conftest import Say, ballot_for
 from tests.serving import PATIENCE
+from tests.support.browser_sockets import ORIGIN, close_code, socket, text_with, until_true, watching
 from toolcards import doorbell, gate
 from toolcards.core.calls import facts as f
 from toolcards.gate.writer import group_commit
@@ -38,64 +36,11 @@ from toolcards.models.write_guard import allow_log_writes
 from toolcards.transports import shutdown
 
 pytestmark = pytest.mark.django_db(transaction=True)
-ORIGIN = b"http://testserver"
 
 
 @pytest.fixture(autouse=True)
 def _nothing_rendered() -> None:
     rendering.card_cache.clear()
-
-
-@pytest.fixture
-def signed_in(a_person: Callable[..., Any]) -> Client:
-    client = Client()
-    client.force_login(a_person("approver", "eve"))
-    return client
-
-
-def socket(client: Client | None, path: str, origin: bytes = ORIGIN) -> WebsocketCommunicator:
-    cookie = client.cookies[settings.SESSION_COOKIE_NAME].value if client else ""
-    headers = [(b"origin", origin), (b"host", b"testserver")]
-    headers += [(b"cookie", f"{settings.SESSION_COOKIE_NAME}={cookie}".encode())] if client else []
-    return WebsocketCommunicator(application, path, headers=headers)
-
-
-@asynccontextmanager
-async def watching(client: Client | None, path: str) -> AsyncIterator[WebsocketCommunicator]:
-    opened = socket(client, path)
-    assert (await opened.connect(timeout=PATIENCE))[0]
-    try:
-        yield opened
-    finally:
-        await opened.disconnect(timeout=PATIENCE)
-        await asyncio.sleep(0.05)
-
-
-async def text_with(opened: WebsocketCommunicator, wanted: str, seconds: float = PATIENCE) -> str:
-    """Read frames until one holds that text."""
-    until = asyncio.get_running_loop().time() + seconds
-    seen = ""
-    while asyncio.get_running_loop().time() < until:
-        seen = await opened.receive_from(timeout=seconds)
-        if wanted in seen:
-            return seen
-    raise AssertionError(f"{wanted} did not come; last was {seen[:300]}")
-
-
-async def until_true(found: Callable[[], Any], seconds: float = PATIENCE) -> None:
-    until = asyncio.get_running_loop().time() + seconds
-    while not found():
-        assert asyncio.get_running_loop().time() < until, "it did not come true in time"
-        await asyncio.sleep(0.02)
-
-
-async def close_code(opened: WebsocketCommunicator, seconds: float = PATIENCE) -> int:
-    until = asyncio.get_running_loop().time() + seconds
-    while asyncio.get_running_loop().time() < until:
-        said = await opened.receive_output(timeout=seconds)
-        if said["type"] == "websocket.close":
-            return int(said["code"])
-    raise AssertionError("it was not closed")
 
 
 piece = f.InputDelta

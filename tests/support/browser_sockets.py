@@ -1,0 +1,62 @@
+"""Open the dashboard's live sockets in a test, and wait for what they send."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from channels.testing import WebsocketCommunicator
+from django.conf import settings
+from django.test import Client
+
+from dashboard.asgi import application
+from tests.serving import PATIENCE
+
+ORIGIN = b"http://testserver"
+
+
+def socket(client: Client | None, path: str, origin: bytes = ORIGIN) -> WebsocketCommunicator:
+    cookie = client.cookies[settings.SESSION_COOKIE_NAME].value if client else ""
+    headers = [(b"origin", origin), (b"host", b"testserver")]
+    headers += [(b"cookie", f"{settings.SESSION_COOKIE_NAME}={cookie}".encode())] if client else []
+    return WebsocketCommunicator(application, path, headers=headers)
+
+
+@asynccontextmanager
+async def watching(client: Client | None, path: str) -> AsyncIterator[WebsocketCommunicator]:
+    opened = socket(client, path)
+    assert (await opened.connect(timeout=PATIENCE))[0]
+    try:
+        yield opened
+    finally:
+        await opened.disconnect(timeout=PATIENCE)
+        await asyncio.sleep(0.05)
+
+
+async def text_with(opened: WebsocketCommunicator, wanted: str, seconds: float = PATIENCE) -> str:
+    """Read frames until one holds that text."""
+    until = asyncio.get_running_loop().time() + seconds
+    seen = ""
+    while asyncio.get_running_loop().time() < until:
+        seen = await opened.receive_from(timeout=seconds)
+        if wanted in seen:
+            return seen
+    raise AssertionError(f"{wanted} did not come; last was {seen[:300]}")
+
+
+async def until_true(found: Callable[[], Any], seconds: float = PATIENCE) -> None:
+    until = asyncio.get_running_loop().time() + seconds
+    while not found():
+        assert asyncio.get_running_loop().time() < until, "it did not come true in time"
+        await asyncio.sleep(0.02)
+
+
+async def close_code(opened: WebsocketCommunicator, seconds: float = PATIENCE) -> int:
+    until = asyncio.get_running_loop().time() + seconds
+    while asyncio.get_running_loop().time() < until:
+        said = await opened.receive_output(timeout=seconds)
+        if said["type"] == "websocket.close":
+            return int(said["code"])
+    raise AssertionError("it was not closed")
