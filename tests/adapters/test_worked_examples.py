@@ -9,7 +9,7 @@ import pytest
 from playing import Player
 
 from toolcards.adapters import ADAPTERS, ApprovalAnswer
-from toolcards.adapters.ai_sdk import INTERRUPTED
+from toolcards.adapters.ai_sdk_chunks import INTERRUPTED
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 

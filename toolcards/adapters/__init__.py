@@ -1,4 +1,4 @@
-"""The protocols we understand. To add one: a module with an `ADAPTER`, a line here, recorded frames in tests/traces."""
+"""Adapters: decode the frames of each protocol into facts, and encode approval answers."""
 
 from toolcards.adapters.acp import ADAPTER as ACP
 from toolcards.adapters.ag_ui import ADAPTER as AG_UI

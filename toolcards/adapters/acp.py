@@ -1,4 +1,4 @@
-"""The Agent Client Protocol, as both sides of its stdio speak it: what `toolcards acp` mirrors.
+"""The Agent Client Protocol, both sides of its stdio as `toolcards acp` mirrors them.
 
 Read from protocol version 1 and tested with recordings of opencode-ai 1.18.33. One frame is one message with its
 direction, `{"dir": "<" from the agent or ">" from the editor, "msg": {JSON-RPC}}`; where the sender knows more than
@@ -29,7 +29,7 @@ _ENDS: dict[str, f.Outcome] = {"cancelled": "aborted"}
 
 
 def decode(text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
-    """Return the facts of one message; Skipped for a method or an update that is not known here."""
+    """Return the facts of one message; SkippedFrame for an unknown method or update."""
     frame = strict.loads(text, depth + 1)
     if not isinstance(frame, dict) or not isinstance(frame.get("msg"), dict):
         raise BadFrame("a frame is {dir, msg}", "not_object")
@@ -56,7 +56,7 @@ def find_run_id(text: str) -> str:
 
 
 def encode(answer: ApprovalAnswer) -> Payload:
-    """Return the result of the permission request. A yes is for this time only; without such an option it is a no."""
+    """Return the response to the permission request; without a one-time option it denies."""
     reply_to = answer.reply_to if isinstance(answer.reply_to, dict) else {}
     options = [each for each in reply_to.get("options") or () if isinstance(each, dict)]
     option_ids = {_get_text(each, "kind"): _get_text(each, "optionId") for each in options}
@@ -74,12 +74,12 @@ def _read_prompt(msg: Payload) -> Facts:
 
 
 def _read_cancel(msg: Payload) -> Facts:
-    """The person stops the turn: what is open ends with it, questions too."""
+    """Read a cancellation of the turn, which ends open calls and approvals."""
     return [f.CallClosed("", "aborted", reason="The turn was cancelled.")]
 
 
 def _read_permission_response(frame: Payload, msg: Payload) -> Facts:
-    """The editor's answer to a permission request. `cancelled` is no answer: the turn was stopped before one."""
+    """Read the editor's answer to a permission request; `cancelled` is not an answer."""
     outcome = _get_object(_get_object(msg, "result"), "outcome")
     if _get_text(outcome, "outcome") != "selected" or "id" not in msg:
         return []
@@ -88,7 +88,7 @@ def _read_permission_response(frame: Payload, msg: Payload) -> Facts:
 
 
 def _is_approval(kind: str, option: str) -> bool | None:
-    """By the kind of the option where it is told, else by its name; None where neither says."""
+    """Decide by the option's kind, else by its name; None if both are unclear."""
     if kind in ALLOWING_KINDS or kind in REFUSING_KINDS:
         return kind in ALLOWING_KINDS
     return False if _NO.match(option) else True if _YES.match(option) else None
@@ -98,7 +98,7 @@ def _is_approval(kind: str, option: str) -> bool | None:
 
 
 def _read_response(frame: Payload, msg: Payload) -> Facts:
-    """The answer to a prompt ends the turn; other answers teach nothing."""
+    """Read the response to a prompt, which ends the turn; other responses have no facts."""
     reason = _get_text(_get_object(msg, "result"), "stopReason")
     if reason:
         outcome, details = _ENDS.get(reason, "ok"), "" if reason == "end_turn" else reason
@@ -130,7 +130,7 @@ def _read_update(msg: Payload) -> Facts | SkippedFrame:
 
 
 def _mark_cancelled(msg: Payload) -> None:
-    """In a cancelled turn no call fails by itself: version 1 has no other word for it, version 2 has."""
+    """Mark failed calls of a cancelled turn as cancelled; version 1 has no status for it."""
     update = _get_object(_get_object(msg, "params"), "update")
     if update.get("status") == "failed":
         update["status"] = "cancelled"
@@ -152,7 +152,7 @@ def _read_tool_call(update: Payload) -> Facts:
 
 
 def find_tool_name(update: Payload) -> str:
-    """Return the tool's name: as it is told, as Claude's agent tells it aside, else the first title."""
+    """Return the tool's name: `name`, the name in Claude's `_meta`, else the title."""
     claude_name = _get_text(_get_object(_get_object(update, "_meta"), "claudeCode"), "toolName")
     return _get_text(update, "name") or claude_name or _get_text(update, "title") or "tool"
 
@@ -189,7 +189,7 @@ def _read_result(update: Payload) -> Facts:
 
 
 def _read_exit_error(update: Payload) -> Facts:
-    """A program that ended with an error, so it did run."""
+    """Read the exit code of a program that ran and failed."""
     code = _get_object(_get_object(update, "rawOutput"), "metadata").get("exit")
     if type(code) is not int or code == 0:
         return []
@@ -197,7 +197,7 @@ def _read_exit_error(update: Payload) -> Facts:
 
 
 def _read_failure(update: Payload) -> Facts:
-    """Refused, failed or stopped: a snapshot, so that what is known better stands."""
+    """Read a denied, failed or stopped call as a snapshot, which keeps better known outcomes."""
     call = update["toolCallId"]
     if _get_object(_get_object(update, "rawOutput"), "metadata").get("interrupted") is True:
         return [f.CallClosed(call, "aborted")]

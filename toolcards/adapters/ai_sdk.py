@@ -1,294 +1,44 @@
-"""Vercel AI SDK UI message stream: the chunks of versions 5, 6 and 7, and Pydantic AI's dialect of them.
+"""Vercel AI SDK UI message stream: versions 5, 6 and 7, and Pydantic AI's dialect.
 
-Read from `ai` 7.0.173 and 6.0.326 (npm) and `pydantic-ai-slim` 2.68.0 `VercelAIAdapter` (PyPI).
-What real producers do beyond the schema: a `None` result comes without `output`, an error text may be
-empty, version 6 reports a bad call twice, Pydantic AI closes a cancelled run's calls as results.
-Frames of the WebSocket transport (`{type: "chunk", requestId, sequence, chunk}`) are unwrapped, and told once: that
-transport drops a number of a request that it has seen. What is resumed over HTTP has none and is replayed whole.
-One class a chunk, in the schema's order: long, but read side by side with it.
+Source: `ai` 7.0.173 and 6.0.326 (npm), `VercelAIAdapter` of `pydantic-ai-slim` 2.68.0 (PyPI).
+Real producers deviate from the schema: a `None` result comes without `output`, an error text may be empty, version 6
+reports an invalid call twice, Pydantic AI closes the calls of a cancelled run as results.
+Frames of the WebSocket transport (`{type: "chunk", requestId, sequence, chunk}`) are unwrapped and applied once: the
+transport drops a repeated number of a request. A stream resumed over HTTP has no numbers and is replayed in full.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 
 from toolcards.adapters import strict
+from toolcards.adapters.ai_sdk_chunks import (
+    AbortChunk,
+    ApprovalRequestChunk,
+    ApprovalResponseChunk,
+    Chunk,
+    ErrorChunk,
+    FinishChunk,
+    IgnoredChunk,
+    InputAvailableChunk,
+    InputDeltaChunk,
+    InputErrorChunk,
+    InputStartChunk,
+    OutputAvailableChunk,
+    OutputDeniedChunk,
+    OutputErrorChunk,
+    ReasoningDeltaChunk,
+    StartChunk,
+    StepEndChunk,
+    StepResetChunk,
+    StepStartChunk,
+    TextDeltaChunk,
+)
 from toolcards.adapters.base import Adapter, ApprovalAnswer, BadFrame, Facts
-from toolcards.adapters.frames import Decoder, ProtocolFrame
-from toolcards.core.calls import facts as f
+from toolcards.adapters.frames import Decoder
 from toolcards.core.runs.skipped_frames import SkippedFrame
-
-INTERRUPTED = "The tool call was interrupted before a result was produced."  # Pydantic AI's word for aborted
-_OUTCOMES: dict[str, f.Outcome] = {"stop": "ok", "tool-calls": "ok", "error": "error"}
-
-
-class Chunk(ProtocolFrame):
-    """A chunk; the wire's names are in camel case."""
-
-    model_config = ConfigDict(alias_generator=to_camel)
-
-
-class ToolCallChunk(Chunk):
-    """A chunk about one call."""
-
-    tool_call_id: str = Field(min_length=1)
-
-
-class ToolInputChunk(ToolCallChunk):
-    """What chunks about a call's input have in common."""
-
-    tool_name: str
-    title: str | None = None
-    provider_executed: bool | None = None
-    tool_metadata: dict[str, Any] | None = None
-    dynamic: bool | None = None
-
-    def identity(self) -> dict[str, Any]:
-        """What the chunk says of the call, in the facts' words."""
-        kind = (self.tool_metadata or {}).get("kind")
-        return {
-            "title": self.title or "",
-            "kind": kind if isinstance(kind, str) else "",
-            "per_step": True,
-            "provider_executed": bool(self.provider_executed),
-        }
-
-
-class StartChunk(Chunk):
-    """An assistant message begins, or goes on after an approval; on a socket, the stream's own start."""
-
-    type: Literal["start"]
-    message_id: str | None = None
-    request_id: str | None = None
-
-    def facts(self) -> Facts:
-        """The message."""
-        return [] if self.request_id is not None else [f.MessageStarted(message_id=self.message_id or "")]
-
-
-class StepStartChunk(Chunk):
-    """A step begins."""
-
-    type: Literal["start-step"]
-
-    def facts(self) -> Facts:
-        """The step."""
-        return [f.StepStarted()]
-
-
-class StepEndChunk(Chunk):
-    """A step ends."""
-
-    type: Literal["finish-step"]
-
-    def facts(self) -> Facts:
-        """The step's end."""
-        return [f.StepFinished()]
-
-
-class StepResetChunk(Chunk):
-    """The step will be tried again (version 7)."""
-
-    type: Literal["reset-step"]
-
-    def facts(self) -> Facts:
-        """The reset."""
-        return [f.StepReset()]
-
-
-class FinishChunk(Chunk):
-    """The message is whole. Reasons other than these two mean that no tool was run (table 6.2)."""
-
-    type: Literal["finish"]
-    finish_reason: str | None = None
-
-    def facts(self) -> Facts:
-        """The end."""
-        reason = self.finish_reason or "stop"
-        outcome = _OUTCOMES.get(reason, "not-executed")
-        return [f.RunEnded(outcome=outcome, reason="" if outcome != "not-executed" else f"The model stopped: {reason}")]
-
-
-class AbortChunk(Chunk):
-    """The run was stopped."""
-
-    type: Literal["abort"]
-    reason: str | None = None
-
-    def facts(self) -> Facts:
-        """The end."""
-        return [f.RunEnded(outcome="aborted", reason=self.reason or "")]
-
-
-class ErrorChunk(Chunk):
-    """Something failed; merged streams may go on, so it ends nothing by itself (rule 17)."""
-
-    type: Literal["error"]
-    error_text: str | None = None
-    request_id: str | None = None
-
-    def facts(self) -> Facts:
-        """The error."""
-        if self.error_text is None and self.request_id is None:
-            raise BadFrame("error: errorText: Field required", "missing_field")
-        return [f.ErrorReported(message=self.error_text or "")]
-
-
-class TextDeltaChunk(Chunk):
-    """A piece of text."""
-
-    texts: ClassVar[int] = 3
-    type: Literal["text-delta"]
-    id: str
-    delta: str
-
-    def facts(self) -> Facts:
-        """The text."""
-        return [f.TextDelta(text=self.delta)]
-
-
-class ReasoningDeltaChunk(Chunk):
-    """A piece of reasoning."""
-
-    texts: ClassVar[int] = 3
-    type: Literal["reasoning-delta"]
-    id: str
-    delta: str
-
-    def facts(self) -> Facts:
-        """The reasoning."""
-        return [f.TextDelta(text=self.delta, channel="reasoning")]
-
-
-class InputStartChunk(ToolInputChunk):
-    """The model begins to write a call."""
-
-    type: Literal["tool-input-start"]
-    input_encoding: Literal["json", "text"] | None = None
-
-    def facts(self) -> Facts:
-        """The call."""
-        return [f.InputStarted(self.tool_call_id, self.tool_name, dynamic=bool(self.dynamic), **self.identity())]
-
-
-class InputDeltaChunk(ToolCallChunk):
-    """A piece of the input."""
-
-    texts: ClassVar[int] = 3
-    type: Literal["tool-input-delta"]
-    input_text_delta: str
-
-    def facts(self) -> Facts:
-        """The piece."""
-        return [f.InputDelta(self.tool_call_id, self.input_text_delta)]
-
-
-class InputAvailableChunk(ToolInputChunk):
-    """The input is whole, perhaps repaired: name and input may differ from what streamed."""
-
-    type: Literal["tool-input-available"]
-    input: Any
-
-    def facts(self) -> Facts:
-        """The input."""
-        return [f.InputReady(self.tool_call_id, self.tool_name, self.input, has_input=True, **self.identity())]
-
-
-class InputErrorChunk(ToolInputChunk):
-    """The tool is unknown or the input unusable; nothing ran."""
-
-    type: Literal["tool-input-error"]
-    input: Any = None
-    error_text: str
-
-    def facts(self) -> Facts:
-        """The failure."""
-        return [
-            f.InputInvalid(
-                self.tool_call_id, self.tool_name, self.input, self.error_text,
-                per_step=True, dynamic=bool(self.dynamic),
-            )
-        ]  # fmt: skip
-
-
-class ApprovalRequestChunk(ToolCallChunk):
-    """A person is asked, or a policy has asked itself (`isAutomatic`)."""
-
-    type: Literal["tool-approval-request"]
-    approval_id: str
-    reason: str | None = None
-    is_automatic: bool | None = None
-    signature: str | None = None
-
-    def facts(self) -> Facts:
-        """The question."""
-        reply = {"signature": self.signature} if self.signature else None
-        return [
-            f.ApprovalRequested(
-                self.tool_call_id, self.approval_id, reason=self.reason or "",
-                automatic=bool(self.is_automatic), reply_to=reply,
-            )
-        ]  # fmt: skip
-
-
-class ApprovalResponseChunk(Chunk):
-    """The question was answered (version 7); names the approval, not the call."""
-
-    type: Literal["tool-approval-response"]
-    approval_id: str
-    approved: bool
-    reason: str | None = None
-
-    def facts(self) -> Facts:
-        """The answer."""
-        return [f.ApprovalAnswered("", self.approved, self.approval_id, reason=self.reason or "")]
-
-
-class OutputAvailableChunk(ToolCallChunk):
-    """A result, preliminary or final."""
-
-    type: Literal["tool-output-available"]
-    output: Any = None
-    preliminary: bool | None = None
-
-    def facts(self) -> Facts:
-        """The result, or the news that there will be none."""
-        if self.output == INTERRUPTED:
-            return [f.CallClosed(self.tool_call_id, "aborted", INTERRUPTED)]
-        return [(f.OutputPartial if self.preliminary else f.OutputReady)(self.tool_call_id, self.output)]
-
-
-class OutputErrorChunk(ToolCallChunk):
-    """The tool failed."""
-
-    type: Literal["tool-output-error"]
-    error_text: str
-
-    def facts(self) -> Facts:
-        """The failure."""
-        return [f.OutputFailed(self.tool_call_id, self.error_text)]
-
-
-class OutputDeniedChunk(ToolCallChunk):
-    """Somebody said no."""
-
-    type: Literal["tool-output-denied"]
-
-    def facts(self) -> Facts:
-        """The denial."""
-        return [f.OutputDenied(self.tool_call_id)]
-
-
-class IgnoredChunk(Chunk):
-    """Chunks that say nothing of runs and calls; the last three are the socket's."""
-
-    type: Literal[
-        "message-metadata", "text-start", "text-end", "reasoning-start", "reasoning-end", "source-url",
-        "source-document", "file", "reasoning-file", "custom", "steering-message", "end", "no-active",
-    ]  # fmt: skip
 
 
 class WrappedChunk(Chunk):
@@ -299,8 +49,7 @@ class WrappedChunk(Chunk):
     sequence: int
     chunk: dict[str, Any]
 
-    def facts(self) -> Facts | SkippedFrame:
-        """What the chunk teaches."""
+    def to_facts(self) -> Facts | SkippedFrame:
         return DECODER.decode_value(self.chunk)
 
 
@@ -314,7 +63,7 @@ Chunks = Annotated[
 
 
 def encode(answer: ApprovalAnswer) -> dict[str, Any] | None:
-    """Return the `tool-approval-response` that the next request carries; None for edits, which it cannot carry."""
+    """Return the `tool-approval-response` for the next request; None for edits."""
     if answer.edited_input is not None:
         return None
     reply = {"type": "tool-approval-response", "approvalId": answer.source_id, "approved": answer.approved}
@@ -326,7 +75,7 @@ def encode(answer: ApprovalAnswer) -> dict[str, Any] | None:
 
 
 def find_number(text: str) -> tuple[str, int] | None:
-    """Return the request and the number in it of a chunk as the WebSocket transport wraps it."""
+    """Return request id and sequence number of a wrapped chunk."""
     if '"sequence"' not in text:
         return None
     try:

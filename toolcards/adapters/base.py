@@ -1,8 +1,8 @@
-"""What an adapter is: a name and two pure functions, `decode` and `encode`.
+"""The interface of adapters: a name and two pure functions, `decode` and `encode`.
 
-`decode(text)` turns one frame, exactly as it came, into facts: `[]` where a known frame teaches nothing,
-`Skipped(kind)` where the frame's kind is unknown (skipped and counted), `BadFrame` where it is broken.
-`encode(answer)` turns an answer into the object that the protocol itself wants back, or None where it has none.
+`decode(text)` turns one frame, exactly as received, into facts: `[]` if a known frame has no facts,
+`SkippedFrame(kind)` if the frame's kind is unknown (skipped and counted), `BadFrame` if it is invalid.
+`encode(answer)` turns an answer into the object that the protocol expects, or None if it has none.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Facts = list[AnyFact | InputChunk]
 
 
 class BadFrame(ValueError):
-    """A frame that cannot be used; `code` is a word of docs/api.md, the message is for the sender.
+    """An invalid frame; `code` is listed in docs/api.md, the message is for the sender.
 
     Codes: not_json, not_object, duplicate_key, too_deep, too_large, missing_field, bad_field.
     """
@@ -32,7 +32,7 @@ class BadFrame(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ApprovalAnswer:
-    """An approval's answer on its way to the agent that announced it; `reply_to` is what its adapter kept."""
+    """The answer to an approval, for the agent; `reply_to` is the adapter's data from the request."""
 
     call_id: str
     source_id: str
@@ -43,7 +43,7 @@ class ApprovalAnswer:
 
 
 class DecodeFrame(Protocol):
-    """`decode`: the facts of one frame; `depth` is how deep its values may be nested."""
+    """The signature of `decode`; `depth` is the maximum nesting of values."""
 
     def __call__(self, text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
         """Return the facts of the frame; raises BadFrame."""
@@ -51,14 +51,14 @@ class DecodeFrame(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """A protocol. `body_is_stream`: the end of an HTTP body is the end of the stream; `gated`: our decisions
+    """A protocol. `body_is_stream`: the end of an HTTP body ends the stream; `gated`: decisions
     are sent on its socket unless the connection says otherwise; `find_run_id` finds the run's id in a frame,
     `find_number` the sender's own sequence number: of the run, from 1, or (stream, number in that stream, in order).
 
-    `find_piece` reads the hot frame alone, at once: its piece of input and its number (0 for none), or None for any
-    other frame. It says what `decode` and `find_number` say.
+    `find_piece` reads hot frames only, fast: their piece of input and number (0 for none), or None for any
+    other frame. It agrees with `decode` and `find_number`.
 
-    `encode_all` answers all questions of a run at once, where the protocol takes no answer alone.
+    `encode_all` answers all approvals of a run together, if the protocol needs that.
     """
 
     name: str

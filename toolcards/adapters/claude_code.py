@@ -1,8 +1,8 @@
-"""Claude Code's hooks: what it posts to an HTTP hook, or writes to a command hook's standard input.
+"""Claude Code's hook inputs, from an HTTP hook or a command hook's standard input.
 
 Read from and tested with @anthropic-ai/claude-code 2.1.329. One frame is one hook input; the run is its
-`session_id`. Unknown tools, invalid input and denials are told by PostToolBatch alone, a question of the
-program's own by PermissionRequest, which names no call: the board finds it by tool and input.
+`session_id`. Only PostToolBatch reports unknown tools, invalid input and denials. A permission request of the
+program itself (PermissionRequest) names no call: the router finds it by tool and input.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Payload = dict[str, Any]
 
 
 def decode(text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
-    """Return the facts of one hook input; Skipped for an event that is not known here."""
+    """Return the facts of one hook input; SkippedFrame for an unknown event."""
     hook_input = strict.loads(text, depth)
     if not isinstance(hook_input, dict):
         raise BadFrame("a hook input is one JSON object", "not_object")
@@ -38,7 +38,7 @@ def decode(text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
 
 
 def find_run_id(text: str) -> str:
-    """Return the session."""
+    """Return the session id."""
     try:
         hook_input = strict.loads(text)
     except BadFrame:
@@ -64,9 +64,9 @@ def _read_session_start(hook_input: Payload) -> Facts:
 
 
 def _read_prompt(hook_input: Payload) -> Facts:
-    """What a person typed. A call that still runs by then was interrupted; nothing else tells."""
+    """Read a prompt; calls that still run were interrupted, which no other event reports."""
     prompt = _get_text(hook_input, "prompt")
-    if prompt.startswith("<task-notification>"):  # the program tells itself that a sub-agent is done
+    if prompt.startswith("<task-notification>"):  # the program reports the end of a sub-agent to itself
         return []
     return [f.CallClosed("", "aborted", reason=INTERRUPTED), f.RunStarted(title=prompt[:200])]
 
@@ -85,7 +85,7 @@ def _read_permission_request(hook_input: Payload) -> Facts:
 
 
 def _read_result(hook_input: Payload) -> Facts:
-    """The result; name and input only fill in what no PreToolUse told."""
+    """Read the result; name and input fill in what PreToolUse did not report."""
     ready = _read_input(hook_input)
     facts: Facts = [f.OutputReady(ready.call_id, hook_input.get("tool_response")), ready]
     response = hook_input.get("tool_response")
@@ -114,7 +114,7 @@ def _read_denial(hook_input: Payload) -> Facts:
 
 
 def _read_batch(hook_input: Payload) -> Facts:
-    """All calls of a turn with what the model was told: what is still open never ran."""
+    """Read all calls of a turn with their results; calls that are still open never ran."""
     facts: Facts = []
     calls = hook_input.get("tool_calls")
     for call in calls if isinstance(calls, list) else ():
@@ -149,7 +149,7 @@ def _read_stop(hook_input: Payload) -> Facts:
 
 
 def _read_session_end(hook_input: Payload) -> Facts:
-    """The session is over; what was still open was interrupted (SIGINT and Esc tell nothing else)."""
+    """Read the end of the session; open calls were interrupted (SIGINT and Esc send nothing else)."""
     return [f.RunEnded(outcome="ok", if_open="aborted", reason=_get_text(hook_input, "reason"))]
 
 

@@ -1,8 +1,8 @@
-"""How every adapter reads: one pydantic model per frame type, each of which knows its facts.
+"""The base of pydantic adapters: one model per frame type, which returns its facts.
 
-The hot frames (a few characters of text, ten thousand a second) are validated straight from their text and
-read once. Frames that carry values of the agent are read a second time by `strict`, which finds what
-pydantic lets pass: keys that occur twice, NaN, endless nesting.
+Hot frames (a few characters of text, ten thousand per second) are validated directly from their text and
+read once. Frames with values of the agent are read a second time by `strict`, which finds what
+pydantic accepts: duplicate keys, NaN, deep nesting.
 """
 
 from __future__ import annotations
@@ -18,22 +18,21 @@ from toolcards.core.runs.skipped_frames import SkippedFrame
 
 
 class ProtocolFrame(BaseModel):
-    """A frame of a protocol. Unknown fields pass; `texts` counts the required text fields of a flat hot frame.
+    """A frame of a protocol. Unknown fields are allowed; `texts` counts the required text fields of a hot frame.
 
-    A hot frame's other fields must be optional and numbers: then its count of quotes proves that it says
-    nothing twice.
+    The other fields of a hot frame must be optional numbers: then the count of quotes proves that no key is repeated.
     """
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
     texts: ClassVar[int] = 0
 
-    def facts(self) -> Facts | SkippedFrame:
-        """Return what the frame teaches; nothing, unless the type says more."""
+    def to_facts(self) -> Facts | SkippedFrame:
+        """Return the facts of the frame; none by default."""
         return []
 
 
 class Decoder:
-    """Reads a protocol: the frames of a discriminated union, by their `type`."""
+    """Decodes the frames of a discriminated union by their `type`."""
 
     def __init__(self, union: Any, quiet_prefix: str = "\0") -> None:
         validator = TypeAdapter(union).validator
@@ -42,7 +41,7 @@ class Decoder:
         self._quiet_prefix = quiet_prefix
 
     def decode(self, text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
-        """Return the frame's facts, Skipped for an unknown type; raises BadFrame."""
+        """Return the frame's facts, SkippedFrame for an unknown type; raises BadFrame."""
         try:
             frame = self._from_text(text)
         except (ValidationError, UnicodeError):
@@ -53,15 +52,15 @@ class Decoder:
         expected = 2 * (frame.texts + len(frame.__pydantic_fields_set__))
         if not frame.texts or quotes != expected or '\\\\"' in text:
             strict.loads(text, depth)
-        facts: Facts | SkippedFrame = frame.facts()
+        facts: Facts | SkippedFrame = frame.to_facts()
         return facts
 
     def _decode_slowly(self, text: str, depth: int) -> Facts | SkippedFrame:
-        """The slow way: for what is broken, unknown, or holds half an emoji."""
+        """Decode a frame that is invalid, unknown, or contains a lone surrogate."""
         return self.decode_value(strict.loads(text, depth))
 
     def decode_value(self, value: Any) -> Facts | SkippedFrame:
-        """Return the facts of a frame that was already read; raises BadFrame."""
+        """Return the facts of a parsed frame; raises BadFrame."""
         if not isinstance(value, dict):
             raise BadFrame("a frame is one JSON object", "not_object")
         if not isinstance(value.get("type"), str):
@@ -75,7 +74,7 @@ class Decoder:
 
     def _validate(self, value: dict[str, Any]) -> Facts | SkippedFrame:
         try:
-            facts: Facts | SkippedFrame = self._from_value(value).facts()
+            facts: Facts | SkippedFrame = self._from_value(value).to_facts()
             return facts
         except ValidationError as error:
             problem = error.errors(include_url=False, include_context=False, include_input=False)[0]

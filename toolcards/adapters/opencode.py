@@ -1,4 +1,4 @@
-"""opencode's event bus: what `GET /event` streams, or its plug-in hook `event` is told.
+"""opencode's event bus: the stream of `GET /event`, and the input of its plug-in hook `event`.
 
 Read from and tested with opencode-ai 1.18.33. One frame is one event `{type, properties}`. A session without
 parent is the run itself, its sub-sessions are lanes; arguments do not stream, shell output does. What failed is
@@ -24,7 +24,7 @@ _NO_TOOL = "unavailable tool"
 
 
 def decode(text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
-    """Return the facts of one bus event; Skipped for a type that is not known here."""
+    """Return the facts of one bus event; SkippedFrame for an unknown type."""
     event = strict.loads(text, depth)
     if not isinstance(event, dict):
         raise BadFrame("an event is one JSON object", "not_object")
@@ -49,7 +49,7 @@ def find_run_id(text: str) -> str:
 
 
 def encode(answer: ApprovalAnswer) -> Payload:
-    """Return the body for the permission's reply endpoint. A reason lets the run go on after a no."""
+    """Return the body for the permission's reply endpoint. With a reason, a denied run continues."""
     if answer.approved:
         return {"reply": "once"}
     return {"reply": "reject", "message": answer.reason or "A person declined."}
@@ -67,7 +67,7 @@ def _read_session_created(properties: Payload) -> Facts:
 
 
 def _read_session_idle(properties: Payload) -> Facts:
-    """A session rests: the run is over, unless an error has said so before."""
+    """Read an idle session: the run ended, unless an error already ended it."""
     session = _get_text(properties, "sessionID")
     lane_end = f.RunEnded(outcome="not-executed", lane=session, again=True)
     return [lane_end, f.RunEnded(outcome="ok", scope=session, if_open="aborted", again=True)] if session else []
@@ -97,7 +97,7 @@ def _read_text_delta(properties: Payload) -> Facts:
 
 
 def _read_permission_request(properties: Payload) -> Facts:
-    """The program's own question; v2 names the call in `source`."""
+    """Read a permission request of the program; v2 names the call in `source`."""
     source = _get_object(properties, "tool") or _get_object(properties, "source")
     action = _get_text(properties, "permission") or _get_text(properties, "action")
     patterns = properties.get("patterns") or properties.get("resources") or []
@@ -166,7 +166,7 @@ def _read_completed(part: Payload, state: Payload) -> Facts:
 
 
 def _build_invalid_input(call: str, tool_input: Payload) -> f.InputInvalid:
-    """What the model named or wrote could not be used: the program calls its tool `invalid` instead."""
+    """Build the fact of an invalid call: the program runs its tool `invalid` instead."""
     message = _get_text(tool_input, "error")
     return f.InputInvalid(
         call, _get_text(tool_input, "tool"), None, message, "no_such_tool" if _NO_TOOL in message else "invalid_input"

@@ -1,7 +1,7 @@
-"""Frames out of a byte stream, whatever pieces it comes in.
+"""Incremental splitting of byte streams into frames.
 
-`Splitter` reads server-sent events as the HTML standard says (section 9.2.6) and gives the `data` of each;
-`event`, `id`, `retry` and comments are not ours. It forgives what our senders do: a last event without its
+`EventSplitter` reads server-sent events (HTML standard, section 9.2.6) and returns the `data` of each;
+`event`, `id`, `retry` and comments are ignored. It tolerates what senders do: a last event without its
 blank line counts, `[DONE]` does not. `LineSplitter` does the same for newline-delimited JSON.
 """
 
@@ -17,7 +17,7 @@ _LINE = re.compile(r"\r\n|\r|\n")
 
 
 class LineReader:
-    """Lines out of bytes; CRLF, CR and LF end one, and a pair cut in two is still one end."""
+    """Splits bytes into lines at CRLF, CR or LF; a CRLF split over two pieces ends one line."""
 
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit
@@ -27,7 +27,7 @@ class LineReader:
         self._after_cr = False
 
     def feed(self, data: bytes, final: bool = False) -> list[str]:
-        """Return the lines that are whole now; with `final` the rest counts as one. Raises BadFrame(too_large)."""
+        """Return the complete lines; `final` adds the rest. Raises BadFrame (too_large)."""
         text = self._text.decode(data, final)
         if self._after_cr and text:
             text, self._after_cr = text.removeprefix("\n"), False
@@ -53,7 +53,7 @@ class LineReader:
 
 
 class EventSplitter:
-    """The `data` of server-sent events, incrementally."""
+    """Splits server-sent events into their `data`."""
 
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit
@@ -62,11 +62,11 @@ class EventSplitter:
         self._size = 0
 
     def feed(self, data: bytes) -> list[str]:
-        """Return the frames that are whole now; raises BadFrame with code too_large."""
+        """Return the complete frames; raises BadFrame (too_large)."""
         return self._frames(self._lines.feed(data))
 
     def end(self) -> list[str]:
-        """Return what was still waiting for its blank line."""
+        """Return the last frame if its blank line is missing."""
         return self._frames([*self._lines.feed(b"", final=True), ""])
 
     def _frames(self, lines: list[str]) -> list[str]:
@@ -90,15 +90,15 @@ class EventSplitter:
 
 
 class LineSplitter:
-    """The lines of newline-delimited JSON, incrementally; blank ones are dropped."""
+    """Splits newline-delimited JSON into lines; drops blank lines."""
 
     def __init__(self, limit: int = LIMIT) -> None:
         self._lines = LineReader(limit)
 
     def feed(self, data: bytes) -> list[str]:
-        """Return the frames that are whole now; raises BadFrame with code too_large."""
+        """Return the complete frames; raises BadFrame (too_large)."""
         return [line for line in self._lines.feed(data) if line.strip()]
 
     def end(self) -> list[str]:
-        """Return the last line where it has no end."""
+        """Return the last line if its line end is missing."""
         return [line for line in self._lines.feed(b"", final=True) if line.strip()]

@@ -1,7 +1,6 @@
-"""JSON as RFC 8259 means it: no key twice, no NaN, no endless nesting.
+"""Strict JSON (RFC 8259): no duplicate keys, no NaN, bounded nesting.
 
-Two readers of one text must agree on what it says. A duplicate key is where they do not: a policy could
-judge the first value and the tool run with the second.
+Parsers disagree about duplicate keys: policy could decide about the first value and the tool run with the second.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _TO_MARK = dict.fromkeys(_TO_SHELTER, "\ufffd")
 
 
 def loads(text: str, depth: int = MAX_DEPTH) -> Any:
-    """Return the value of the text; raises BadFrame with a code that says what is wrong with it."""
+    """Return the value of the text; raises BadFrame with a code."""
     try:
         value = _DECODER.decode(text)
     except BadFrame:
@@ -35,10 +34,9 @@ def loads(text: str, depth: int = MAX_DEPTH) -> Any:
 
 
 def build_error(text: str, error: Exception, depth: int = MAX_DEPTH) -> BadFrame:
-    """Return what to raise for a text that json could not read.
+    """Return the BadFrame for a text that `json` could not parse.
 
-    How deep json reads before it gives up differs between Pythons: what is nested too deep is too deep on all of them,
-    whatever else is wrong with it further on.
+    The depth at which `json` gives up differs between Python versions, so the depth is checked first.
     """
     if isinstance(error, RecursionError) or _count_open_brackets(text[: getattr(error, "pos", None)]) > depth:
         return BadFrame(f"nested deeper than {depth} levels", "too_deep")
@@ -46,7 +44,7 @@ def build_error(text: str, error: Exception, depth: int = MAX_DEPTH) -> BadFrame
 
 
 def parse_or_keep(text: str) -> Any:
-    """Return the value of a text that may be a JSON object or array, else the text itself."""
+    """Return the value of a JSON object or array, else the text itself."""
     if text[:1] not in {"{", "["}:
         return text
     try:
@@ -56,10 +54,10 @@ def parse_or_keep(text: str) -> Any:
 
 
 def shelter_surrogates(value: Any) -> tuple[Any, bool]:
-    """Return the value with lone surrogates moved to private characters, which pydantic takes, and whether any were.
+    """Return the value with lone surrogates as private characters, and whether any were found.
 
     JavaScript splits emoji over two deltas. A text that uses those private characters itself gets U+FFFD
-    instead, so that `restored` never invents anything.
+    instead, so that `restore_surrogates` never adds surrogates.
     """
     text = json.dumps(value, ensure_ascii=False)
     if not _SURROGATE.search(text):
@@ -70,7 +68,7 @@ def shelter_surrogates(value: Any) -> tuple[Any, bool]:
 
 
 def restore_surrogates(value: Any) -> Any:
-    """Return the value with the surrogates where `sheltered` found them."""
+    """Return the value with the surrogates that `shelter_surrogates` moved."""
     return _translate(value, _FROM_SHELTER)
 
 
@@ -85,7 +83,7 @@ def _translate(value: Any, table: dict[int, Any]) -> Any:
 
 
 def _count_open_brackets(text: str) -> int:
-    """Return how many brackets are open at once, at most, in the text's beginning."""
+    """Return the maximum number of open brackets in the text."""
     level = deepest = 0
     for match in _BRACKETS.finditer(text):
         bracket = match[0]
@@ -95,7 +93,7 @@ def _count_open_brackets(text: str) -> int:
 
 
 def is_deeper_than(value: Any, depth: int) -> bool:
-    """Return whether the value is nested deeper than so many levels."""
+    """Return whether the value is nested deeper than `depth` levels."""
     level = [value]
     for _ in range(depth):
         level = [inner for outer in level for inner in _list_children(outer) if isinstance(inner, (dict, list))]

@@ -1,6 +1,6 @@
 """TanStack AI: AG-UI events with extras in `metadata.tanstack`, bare or wrapped as `{id, chunk}`.
 
-Read from `@tanstack/ai` 0.58.0 and `@tanstack/ai-client` 0.33.2 (npm). The extras
+Source: `@tanstack/ai` 0.58.0 and `@tanstack/ai-client` 0.33.2 (npm). The extras
 (failed results, whole inputs, turns that are no ends, its interrupts) are read by `ag_ui` already, since its
 servers are spoken to through AG-UI clients too. Results may come before RUN_STARTED, a continuation may repeat
 START, ARGS and END, and a denial is never told: our own decision closes that card.
@@ -15,7 +15,7 @@ from toolcards.core.runs.skipped_frames import SkippedFrame
 
 
 def decode(text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
-    """Return the event's facts, Skipped for an unknown type; raises BadFrame."""
+    """Return the event's facts, SkippedFrame for an unknown type; raises BadFrame."""
     if '"chunk"' in text:
         frame = strict.loads(text, depth)
         if isinstance(frame, dict) and "type" not in frame and isinstance(frame.get("chunk"), dict):

@@ -11,30 +11,30 @@ from toolcards.adapters.frames import ProtocolFrame
 
 
 class TimestampedEvent(ProtocolFrame):
-    """An event with its time, which is the sender's and orders nothing."""
+    """An event with the sender's time, which is not used for order."""
 
     model_config = ConfigDict(alias_generator=to_camel)
     timestamp: float | None = None
 
 
 class AgUiEvent(TimestampedEvent):
-    """What every event may carry."""
+    """The common fields of all events."""
 
     metadata: dict[str, Any] | None = None
     subagent_run_id: str | None = None
 
     @property
     def lane(self) -> str:
-        """The sub-agent that speaks."""
+        """Return the id of the sub-agent."""
         return self.subagent_run_id or ""
 
     @property
     def tanstack(self) -> dict[str, Any]:
-        """TanStack's extras; nobody else uses this place."""
+        """Return TanStack's extras from the metadata."""
         extras = (self.metadata or {}).get("tanstack")
         return extras if isinstance(extras, dict) else {}
 
 
 def to_text(value: Any) -> str:
-    """Return the value if it is a text, else nothing."""
+    """Return the value if it is a string, else an empty string."""
     return value if isinstance(value, str) else ""

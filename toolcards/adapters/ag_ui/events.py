@@ -1,8 +1,8 @@
-"""AG-UI 1.0: all 31 events, the legacy ones still seen on the wire, and what its producers add to them.
+"""AG-UI 1.0: all 31 events, legacy events still in use, and the extensions of its producers.
 
-Read from `@ag-ui/core` 1.0.0 (npm), `ag-ui-protocol` 1.0.0 (PyPI), `pydantic-ai-slim` 2.68.0, `ag-ui-langgraph` 0.0.47
-and `@tanstack/ai` 0.58.0. How a call fails is in `events`, how a run asks in
-`interrupts`. A result that is a JSON object or array in a text is taken as that value; other texts stay texts.
+Source: `@ag-ui/core` 1.0.0 (npm), `ag-ui-protocol` 1.0.0 (PyPI), `pydantic-ai-slim` 2.68.0, `ag-ui-langgraph` 0.0.47
+and `@tanstack/ai` 0.58.0. A result text that is a JSON object or array
+is parsed; other texts are kept.
 """
 
 from __future__ import annotations
@@ -29,34 +29,32 @@ class RunStartedEvent(AgUiEvent):
     thread_id: str
     run_id: str
 
-    def facts(self) -> Facts:
-        """The run; its calls are its own (rule 20)."""
+    def to_facts(self) -> Facts:
         return [f.RunStarted(scope=self.run_id)]
 
 
 class RunOutcome(ProtocolFrame):
-    """How a run finished; types we do not know count as success."""
+    """The outcome of a run; unknown types count as success."""
 
     type: str = "success"
     interrupts: list[Interrupt] = []
 
 
 class RunFinishedEvent(AgUiEvent):
-    """The run ends, perhaps with questions. In TanStack's stream every turn ends so; only the last is the end."""
+    """The run ends, perhaps with interrupts. TanStack sends it after each turn; only the last one counts."""
 
     type: Literal["RUN_FINISHED"]
     thread_id: str = ""
     run_id: str = ""
     outcome: RunOutcome | None = None
 
-    def facts(self) -> Facts:
-        """The questions, then the end."""
+    def to_facts(self) -> Facts:
         if self.outcome is None and self.tanstack.get("finishReason") == "tool_calls":
             return []
         outcome = self.outcome or RunOutcome()
         outcome_kind: f.Outcome = _OUTCOMES.get(outcome.type, "ok")
         interrupts = outcome.interrupts if outcome_kind == "interrupt" else []
-        requests = [fact for interrupt in interrupts for fact in interrupt.facts()]
+        requests = [fact for interrupt in interrupts for fact in interrupt.to_facts()]
         return [*requests, f.RunEnded(outcome=outcome_kind, scope=self.run_id, close_open_input=True)]
 
 
@@ -66,8 +64,7 @@ class RunErrorEvent(AgUiEvent):
     type: Literal["RUN_ERROR"]
     message: str
 
-    def facts(self) -> Facts:
-        """The end."""
+    def to_facts(self) -> Facts:
         return [f.RunEnded(outcome="error", reason=self.message)]
 
 
@@ -77,8 +74,7 @@ class RunCancelledEvent(AgUiEvent):
     type: Literal["RUN_CANCELLED"]
     run_id: str | None = None
 
-    def facts(self) -> Facts:
-        """The end."""
+    def to_facts(self) -> Facts:
         return [f.RunEnded(outcome="aborted", scope=self.run_id or "")]
 
 
@@ -88,8 +84,7 @@ class StepStartedEvent(AgUiEvent):
     type: Literal["STEP_STARTED"]
     step_name: str
 
-    def facts(self) -> Facts:
-        """The step."""
+    def to_facts(self) -> Facts:
         return [f.StepStarted(name=self.step_name)]
 
 
@@ -99,8 +94,7 @@ class StepFinishedEvent(AgUiEvent):
     type: Literal["STEP_FINISHED"]
     step_name: str
 
-    def facts(self) -> Facts:
-        """The step's end."""
+    def to_facts(self) -> Facts:
         return [f.StepFinished(name=self.step_name)]
 
 
@@ -112,8 +106,7 @@ class MessageContentEvent(AgUiEvent):
     message_id: str
     delta: str
 
-    def facts(self) -> Facts:
-        """The text."""
+    def to_facts(self) -> Facts:
         return [f.TextDelta(text=self.delta, channel="text" if self.type[0] == "T" else "reasoning", lane=self.lane)]
 
 
@@ -123,8 +116,7 @@ class MessageChunkEvent(AgUiEvent):
     type: Literal["TEXT_MESSAGE_CHUNK", "REASONING_MESSAGE_CHUNK", "THINKING_TEXT_MESSAGE_CONTENT"]
     delta: str | None = None
 
-    def facts(self) -> Facts:
-        """The text, if any."""
+    def to_facts(self) -> Facts:
         channel: Literal["text", "reasoning"] = "text" if self.type == "TEXT_MESSAGE_CHUNK" else "reasoning"
         return [f.TextDelta(text=self.delta, channel=channel, lane=self.lane)] if self.delta else []
 
@@ -136,8 +128,7 @@ class ToolCallStartEvent(AgUiEvent):
     tool_call_id: str = Field(min_length=1)
     tool_call_name: str
 
-    def facts(self) -> Facts:
-        """The call."""
+    def to_facts(self) -> Facts:
         return [f.InputStarted(self.tool_call_id, self.tool_call_name, lane=self.lane)]
 
 
@@ -149,20 +140,18 @@ class ToolCallArgsEvent(TimestampedEvent):
     tool_call_id: str = Field(min_length=1)
     delta: str
 
-    def facts(self) -> Facts:
-        """The piece."""
+    def to_facts(self) -> Facts:
         return [f.InputDelta(self.tool_call_id, self.delta)]
 
 
 class ToolCallEndEvent(AgUiEvent):
-    """The input is whole, which does not say that it is valid. TanStack adds it as a value."""
+    """The input is complete, but not necessarily valid. TanStack adds it as a value."""
 
     type: Literal["TOOL_CALL_END"]
     tool_call_id: str = Field(min_length=1)
     input: Any = None
 
-    def facts(self) -> Facts:
-        """The input."""
+    def to_facts(self) -> Facts:
         extras = self.tanstack
         has_input = "input" in extras or "input" in self.model_fields_set
         value = extras.get("input", self.input)
@@ -177,21 +166,19 @@ class ToolCallChunkEvent(AgUiEvent):
     tool_call_name: str | None = None
     delta: str | None = None
 
-    def facts(self) -> Facts:
-        """The chunk; the board takes it apart."""
+    def to_facts(self) -> Facts:
         return [f.InputChunk(self.tool_call_id or "", self.tool_call_name or "", self.delta or "", self.lane)]
 
 
 class CustomEvent(AgUiEvent):
-    """Events with names of the producers' own; LangGraph and TanStack once asked for approvals so."""
+    """Custom events of producers; older LangGraph and TanStack versions request approvals with them."""
 
     type: Literal["CUSTOM"]
     name: str
     value: Any = None
     raw_event: Any = None
 
-    def facts(self) -> Facts:
-        """The questions, or an input for the client's own tool."""
+    def to_facts(self) -> Facts:
         if self.name == "on_interrupt":
             event_id = self.raw_event.get("id") if isinstance(self.raw_event, dict) else ""
             return interrupts.read_legacy(self.value, to_text(event_id))
@@ -208,8 +195,7 @@ class SubagentStartedEvent(AgUiEvent):
     parent_subagent_run_id: str | None = None
     parent_tool_call_id: str | None = None
 
-    def facts(self) -> Facts:
-        """The lane."""
+    def to_facts(self) -> Facts:
         parent_lane, call = self.parent_subagent_run_id or "", self.parent_tool_call_id or ""
         return [f.LaneStarted(lane=self.lane, name=self.name, parent_lane=parent_lane, parent_call=call)]
 
@@ -221,8 +207,7 @@ class SubagentFinishedEvent(AgUiEvent):
     subagent_run_id: str
     outcome: RunOutcome | None = None
 
-    def facts(self) -> Facts:
-        """The lane's end."""
+    def to_facts(self) -> Facts:
         outcome_kind: f.Outcome = _OUTCOMES.get(self.outcome.type if self.outcome else "", "ok")
         return [f.RunEnded(outcome=outcome_kind, lane=self.lane, close_open_input=True)]
 
@@ -234,13 +219,12 @@ class SubagentErrorEvent(AgUiEvent):
     subagent_run_id: str
     message: str
 
-    def facts(self) -> Facts:
-        """The lane's end."""
+    def to_facts(self) -> Facts:
         return [f.RunEnded(outcome="error", reason=self.message, lane=self.lane)]
 
 
 class IgnoredEvent(AgUiEvent):
-    """Events that say nothing of runs and calls; THINKING_* are those of before 1.0."""
+    """Events without facts about runs and calls; THINKING_* are from before 1.0."""
 
     type: Literal[
         "TEXT_MESSAGE_START", "TEXT_MESSAGE_END", "REASONING_START", "REASONING_END", "REASONING_MESSAGE_START",
@@ -261,7 +245,7 @@ _OUTCOMES: dict[str, f.Outcome] = {"interrupt": "interrupt", "suspended": "inter
 
 
 def find_run_id(text: str) -> str:
-    """Return the frame's threadId, which is the run's id here; "" where the frame does not name it."""
+    """Return the frame's threadId, which is the run's id; "" if it is missing."""
     if '"threadId"' not in text:
         return ""
     try:
@@ -273,7 +257,7 @@ def find_run_id(text: str) -> str:
 
 
 def _read_approval_request(value: dict[str, Any]) -> Facts:
-    """TanStack's own event of before its interrupts."""
+    """Read the approval request of TanStack versions before interrupts."""
     call_id, approval = to_text(value.get("toolCallId")), value.get("approval")
     source_id = to_text(approval.get("id")) if isinstance(approval, dict) else ""
     if not call_id:
@@ -293,7 +277,7 @@ def _read_input_available(value: dict[str, Any]) -> Facts:
 _TANSTACK: dict[str, Callable[[dict[str, Any]], Facts]] = {
     "approval-requested": _read_approval_request,
     "tool-input-available": _read_input_available,
-    "toolcards.request": resume_entries.read_answers,  # what our module for JavaScript tells of a request
+    "toolcards.request": resume_entries.read_answers,  # sent by our JavaScript module for each request
 }
 
 DECODER = Decoder(Events)

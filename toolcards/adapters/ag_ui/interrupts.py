@@ -1,4 +1,4 @@
-"""AG-UI's questions: a run ends with interrupts, the answers ride on the next run's `resume`.
+"""AG-UI interrupts: a run ends with them, and the next run's `resume` answers them.
 
 Source: AG-UI 1.0 concept "interrupts", and its three producers as recorded: Pydantic AI 2.68 (`{"approved": …}`),
 LangGraph 0.0.47 (LangChain decisions, one interrupt for one call or for a batch without call ids) and
@@ -31,8 +31,7 @@ class Interrupt(ProtocolFrame):
     expires_at: str | None = None
     metadata: dict[str, Any] | None = None
 
-    def facts(self) -> Facts:
-        """The questions it asks; none where it is not about a call, and a client's own tool is no question."""
+    def to_facts(self) -> Facts:
         if self._is_client_tool():
             return [f.CallClosed(self.tool_call_id, "ok")] if self.tool_call_id else []
         requests = _read_langchain(self._get_langgraph_request(), self.id)
@@ -63,12 +62,12 @@ class Interrupt(ProtocolFrame):
 
 
 def read_legacy(value: Any, interrupt_id: str = "") -> Facts:
-    """Return the questions of LangGraph's `CUSTOM on_interrupt`, whose value is a JSON text."""
+    """Return the approval requests of LangGraph's `CUSTOM on_interrupt` (JSON text)."""
     if isinstance(value, str):
         try:
             value = loads(value)
         except BadFrame:
-            return []  # an interrupt() of the program's own, not about a call
+            return []  # an interrupt() of the program itself, not about a call
     return list(_read_langchain(value, interrupt_id) or [])
 
 
@@ -80,7 +79,7 @@ def encode(answer: ApprovalAnswer) -> dict[str, Any]:
 
 
 def encode_all(answers: Sequence[ApprovalAnswer]) -> list[dict[str, Any]]:
-    """Return one `resume` array for all questions of a run; a batch's decisions stand in the asked order."""
+    """Return one `resume` array for all approvals of a run, batches in order."""
     entries: dict[str, dict[str, Any]] = {}
     for answer in sorted(answers, key=_get_place):
         entry = encode(answer)
@@ -96,7 +95,7 @@ def _get_place(answer: ApprovalAnswer) -> int:
 
 
 def _read_langchain(raw: Any, interrupt_id: str) -> list[f.ApprovalRequested] | None:
-    """The questions of a LangChain `HITLRequest`, batched or per call; None where it is something else."""
+    """Return the approval requests of a LangChain `HITLRequest`; None for other values."""
     if not isinstance(raw, dict):
         return None
     if isinstance(raw.get("action_requests"), list):
@@ -129,7 +128,7 @@ def _build_payload(answer: ApprovalAnswer, reply_to: dict[str, Any]) -> dict[str
 
 
 def _build_bare_payload(answer: ApprovalAnswer, reply_to: dict[str, Any]) -> dict[str, Any]:
-    """TanStack's schema takes no other field; a denial is `{"approved": false}` alone."""
+    """Return the payload that TanStack's schema accepts; a denial has no reason."""
     payload: dict[str, Any] = {"approved": answer.approved}
     if answer.approved and answer.edited_input is not None:
         payload["editedArgs"] = answer.edited_input

@@ -1,7 +1,8 @@
 """Events that report the outcome of a call.
 
-AG-UI 1.0 has no event for a failed call. `Result` reads the conventions of its producers, the most reliable first.
-Pydantic AI reports the outcome one frame later (`Encrypted`), LangGraph in a snapshot (`Messages`).
+AG-UI 1.0 has no event for a failed call. `ToolCallResultEvent` reads the conventions of its producers, the most
+reliable first. Pydantic AI reports the outcome one frame later (`EncryptedValueEvent`), LangGraph in a snapshot
+(`MessagesSnapshotEvent`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _CAUSES = {"unknown_tool": "no_such_tool", "validation_error": "invalid_input"}
 
 
 class ToolCallResultEvent(AgUiEvent):
-    """A call's result; whether it is a failure is said in four ways, or later."""
+    """The result of a call; a failure is marked in one of four ways, or in a later event."""
 
     type: Literal["TOOL_CALL_RESULT"]
     message_id: str = ""
@@ -32,8 +33,7 @@ class ToolCallResultEvent(AgUiEvent):
     state: Any = None
     mcp_result: Any = None
 
-    def facts(self) -> Facts:
-        """The result or the failure; never guessed from the content alone."""
+    def to_facts(self) -> Facts:
         if isinstance(self.error, str):
             return [f.OutputFailed(self.tool_call_id, self.error or _get_message(self.content))]
         mcp_result = self.mcp_result or (self.metadata or {}).get("mcpResult")
@@ -46,15 +46,14 @@ class ToolCallResultEvent(AgUiEvent):
 
 
 class EncryptedValueEvent(AgUiEvent):
-    """Where Pydantic AI says how a result really ended; despite its name it is plain JSON."""
+    """The outcome of a result as Pydantic AI reports it; the value is plain JSON."""
 
     type: Literal["REASONING_ENCRYPTED_VALUE"]
     subtype: str
     entity_id: str
     encrypted_value: str
 
-    def facts(self) -> Facts:
-        """The mark, where there is one."""
+    def to_facts(self) -> Facts:
         payload = strict.parse_or_keep(self.encrypted_value)
         marks = payload.get("pydantic_ai") if isinstance(payload, dict) else None
         outcome = marks.get("outcome") if isinstance(marks, dict) else None
@@ -67,13 +66,12 @@ class EncryptedValueEvent(AgUiEvent):
 
 
 class MessagesSnapshotEvent(AgUiEvent):
-    """All messages so far; proves results that no event told (LangGraph)."""
+    """All messages so far, with results that no event reported (LangGraph)."""
 
     type: Literal["MESSAGES_SNAPSHOT"]
     messages: list[dict[str, Any]]
 
-    def facts(self) -> Facts:
-        """One fact for each tool message."""
+    def to_facts(self) -> Facts:
         return [
             f.SnapshotReceived(message["toolCallId"], message.get("content"), _get_text(message.get("error")))
             for message in self.messages
@@ -82,7 +80,7 @@ class MessagesSnapshotEvent(AgUiEvent):
 
 
 def _get_message(content: str | list[Any]) -> str:
-    """A failure's message: `{"error": …}` is how TanStack and others wrap it."""
+    """Return the message of a failure; TanStack and others wrap it as `{"error": …}`."""
     if isinstance(content, list):
         return "".join(to_text(part.get("text")) for part in content if isinstance(part, dict))
     payload = strict.parse_or_keep(content)

@@ -1,4 +1,4 @@
-"""How the next AG-UI request answers the questions of the last run: what it says, and how to say it.
+"""The answers of an AG-UI request to the interrupts of the previous run.
 
 A `RunAgentInput` carries `resume[]`, and to LangGraph also `forwardedProps.command.resume`; payloads are as
 `interrupts` encodes them. Source: AG-UI 1.0, and `ag-ui-langgraph` 0.0.47, which refuses several entries in
@@ -15,18 +15,18 @@ from toolcards.core.calls import facts as f
 
 _APPROVING = frozenset({"approve", "edit", "respond", "accept"})
 _DENYING = frozenset({"reject", "ignore"})
-_CALL_PREFIX = "approval_"  # how the ids of TanStack AI's interrupts begin; their call's id follows
+_CALL_PREFIX = "approval_"  # prefix of the ids of TanStack AI's interrupts; the call id follows
 
 
 def read_answers(request: dict[str, Any], batch: list[str] | None = None) -> Facts:
-    """Return the answers that a request carries; `batch` are the questions, in order, of decisions without ids."""
+    """Return a request's answers; `batch`: approval ids for decisions without ids."""
     return [
         fact for source_id, payload in _list_entries(request, batch or []) if (fact := _read_answer(source_id, payload))
     ]
 
 
 def add_entries(request: dict[str, Any], entries: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the request with these entries in place of its own for the same questions."""
+    """Return the request with these entries instead of its own for the same interrupts."""
     if not entries:
         return request
     replaced_ids = {entry["interruptId"] for entry in entries}
@@ -41,7 +41,7 @@ def add_entries(request: dict[str, Any], entries: list[dict[str, Any]]) -> dict[
 
 
 def _add_command(request: dict[str, Any], resume: dict[str, Any]) -> dict[str, Any]:
-    """LangGraph's own way; both ways at once it would take for two answers."""
+    """Add the answer as LangGraph's command; both forms together would count as two answers."""
     forwarded = _as_dict(request.get("forwardedProps"))
     command = _as_dict(forwarded.get("command")) | {"resume": resume}
     remaining = {name: value for name, value in request.items() if name != "resume"}
@@ -63,7 +63,7 @@ def _list_entries(request: dict[str, Any], batch: list[str]) -> Iterator[tuple[s
 
 
 def _split_batch(source_id: str, payload: Any, batch: list[str]) -> Iterator[tuple[str, Any]]:
-    """One entry may hold the decisions of a whole batch, in the asked order."""
+    """Yield each decision of an entry; one entry may hold those of a batch, in order."""
     decisions = _as_dict(payload).get("decisions")
     if not isinstance(decisions, list):
         yield source_id, payload
@@ -75,10 +75,8 @@ def _split_batch(source_id: str, payload: Any, batch: list[str]) -> Iterator[tup
 
 
 def _read_answer(source_id: str, payload: Any) -> f.ApprovalAnswered | f.CallClosed | None:
-    """The answer that a payload means; None for what is no yes and no no (the agent will refuse it)."""
-    if payload is False and source_id.startswith(
-        _CALL_PREFIX
-    ):  # TanStack AI: neither yes nor no, and its server says so
+    """Return the answer in a payload; None if it neither approves nor denies."""
+    if payload is False and source_id.startswith(_CALL_PREFIX):  # TanStack AI: neither approved nor denied
         return f.CallClosed(source_id.removeprefix(_CALL_PREFIX), "cancelled", reason="Cancelled where the agent runs.")
     if payload is False:
         return f.ApprovalAnswered("", False, source_id, reason="Cancelled where the agent runs.")
