@@ -1,4 +1,4 @@
-"""Causes: what kind of trouble an error of the system or of a database driver reports, in words for people.
+"""Causes: classify errors of the system and of database drivers, with texts for people.
 
 Drivers word the same trouble in many ways, and some texts hold addresses: pages and `/readyz` show the words from
 here, the log has the driver's own.
@@ -51,18 +51,18 @@ _PHRASES = {
 
 
 def find_cause(error: BaseException | str) -> Cause:
-    """Return what kind of trouble the error reports."""
+    """Return the cause of the error."""
     if isinstance(error, str):
         return _match_wording(error) or UNKNOWN
-    for one in _iterate_chain(error):
-        cause = _match_error(one)
+    for link in _iterate_chain(error):
+        cause = _match_error(link)
         if cause is not None:
             return cause
     return UNKNOWN
 
 
 def is_system_fault(error: BaseException) -> bool:
-    """Return whether the disk, the database or the system is at fault, and the same may work later."""
+    """Return whether the disk, the database or the system failed, so that a retry can succeed later."""
     return find_cause(error) is not UNKNOWN
 
 

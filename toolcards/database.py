@@ -1,7 +1,7 @@
-"""A database that is away for a while: which errors say so, and reading again until it is back.
+"""Temporary database failures: recognize their errors, and retry reads.
 
-Connections look after themselves (`toolcards.postgresql`). What is left are the statements that were under way, and
-the time in between: reads are tried again for a few seconds, writes by the journal, and then the answer is 503.
+Connections recover by themselves (`toolcards.postgresql`). Statements that fail in the meantime are retried for a few
+seconds: reads here, writes by the group commit. After that, the response is 503.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _READ_ONLY = "25006"  # PostgreSQL's code on a server that has become a standby
 
 def is_transient(error: BaseException | None) -> bool:
     """Return whether the error says that the database is away, full, locked or read-only for now."""
-    if isinstance(error, TransactionManagementError):  # what follows in a transaction that has failed
+    if isinstance(error, TransactionManagementError):  # raised by statements after a failure in the same transaction
         return is_transient(error.__cause__)
     if isinstance(error, InterfaceError):  # "the connection is closed"
         return True
@@ -45,7 +45,7 @@ def is_transient(error: BaseException | None) -> bool:
 
 
 def report_outage(error: BaseException, part: str = outages.READING) -> bool:
-    """Note the error as an outage of the part, if it is transient; return whether it is."""
+    """Report the error as an outage of the part if it is transient; return whether it is."""
     transient = is_transient(error)
     if transient:
         outages.report_failure(part, error)
@@ -54,7 +54,7 @@ def report_outage(error: BaseException, part: str = outages.READING) -> bool:
 
 @contextmanager
 def limit_lock_waits(seconds: float) -> Iterator[None]:
-    """Let this thread's statements wait no longer than that for the lock of an SQLite database."""
+    """Limit how many seconds this thread waits for the lock of an SQLite database."""
     if connection.vendor != "sqlite":
         yield
         return
@@ -71,7 +71,7 @@ def _set_lock_wait(seconds: float) -> None:
 
 
 async def read_with_retries(read: Callable[[], Awaitable[T]], seconds: float = PATIENCE) -> T:
-    """Return what `read` finds, tried again for so many seconds while the database is away."""
+    """Return the result of `read`, retried for `seconds` while the database is unavailable."""
     until, pause = time.monotonic() + seconds, FIRST_PAUSE
     while True:
         try:
@@ -87,7 +87,7 @@ async def read_with_retries(read: Callable[[], Awaitable[T]], seconds: float = P
 
 
 def retry_reads(function: Callable[..., T]) -> Callable[..., Awaitable[T]]:
-    """Make a function that reads in a thread of the pool, tried again like `keep_reading`."""
+    """Make an asynchronous function that reads in a pool thread, with the retries of `read_with_retries`."""
     once = database_sync_to_async(function, thread_sensitive=False)
 
     @functools.wraps(function)

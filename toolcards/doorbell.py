@@ -1,4 +1,4 @@
-"""A bell per run: "this run has news". It carries no news itself, so a lost ring costs only a heartbeat.
+"""A bell per run: "this run has news". It carries no data, so a lost ring only delays followers by a heartbeat.
 
 Rings reach listeners of this process directly, and those of other processes through the relay.
 """
@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterable
 
 from toolcards.relay import Relay
 
-EVERY_RUN = 0  # what a listener of all runs listens to; rung by itself, something holds for all of them (a switch)
+EVERY_RUN = 0  # listen to this for all runs; ring it when all runs change (a switch)
 
 
 def get_approvals_bell(run: int) -> int:
@@ -26,7 +26,7 @@ _relay = Relay(lambda runs: _ring_locally(runs))
 
 
 class Listener:
-    """One follower: wakes when one of its runs has rung, and says which ones did."""
+    """A follower: wakes when one of its runs rings, and returns which ones did."""
 
     def __init__(self, runs: Iterable[int]) -> None:
         self.runs = frozenset(runs)
@@ -35,14 +35,14 @@ class Listener:
         self._woken = asyncio.Event()
 
     def select(self, runs: Iterable[int]) -> set[int]:
-        """Return those of these runs that it listens to."""
+        """Return those of the runs that this listener follows."""
         if EVERY_RUN in self.runs:
             return {run for run in runs if run >= 0}
         return self.runs.intersection(runs)
 
     def wake(self, runs: set[int]) -> None:
-        """From any thread."""
-        with contextlib.suppress(RuntimeError):  # its loop has closed: nobody listens any more
+        """Wake the listener, from any thread."""
+        with contextlib.suppress(RuntimeError):  # its loop has closed
             self._loop.call_soon_threadsafe(self._hear, runs)
 
     def _hear(self, runs: set[int]) -> None:
@@ -60,7 +60,7 @@ class Listener:
 
 
 def ring(runs: Iterable[int]) -> None:
-    """Say that these runs have news; from any thread, never waits, never raises."""
+    """Ring for these runs. Can be called from any thread, never waits and never raises."""
     rung = set(runs)
     if rung:
         _ring_locally(rung)

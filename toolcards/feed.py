@@ -1,6 +1,6 @@
-"""Following: look, then wait for the bell, then look again. Reads only, and never holds a thread.
+"""Follow runs: read, wait for the bell, read again. Never writes and never blocks a thread.
 
-A lost ring costs one heartbeat; a slow follower sees the latest state instead of every state.
+A lost ring delays a follower by one heartbeat; a slow follower sees the latest state instead of every state.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from toolcards.database import PATIENCE, read_with_retries, report_outage
 from toolcards.doorbell import EVERY_RUN, get_approvals_bell, listen
 from toolcards.models import Approval, Event, ToolCall
 
-HEARTBEAT = 2.0  # seconds after which a follower looks without a ring
+HEARTBEAT = 2.0  # seconds after which a follower reads without a ring
 PAGE = 500
 
 
 async def follow_events(run: int, after: int = 0) -> AsyncIterator[list[Event]]:
-    """Yield the run's events after that position, in order, in batches, for ever; an empty batch is a heartbeat."""
+    """Yield the run's events after that position, in order, in batches, forever; an empty batch is a heartbeat."""
     async with listen(run) as bell:
         while True:
             try:
@@ -35,7 +35,7 @@ async def follow_events(run: int, after: int = 0) -> AsyncIterator[list[Event]]:
             except Exception as error:
                 if not report_outage(error):
                     raise
-                batch = []  # the heartbeat comes, and the next look
+                batch = []  # a heartbeat follows, then the next read
             if batch:
                 after = batch[-1].seq
                 yield batch
@@ -61,7 +61,7 @@ async def changes(run: int, after: int = 0) -> list[ToolCall]:
 
 
 async def list_undelivered(run: int, channel: str = "socket") -> list[str]:
-    """Return the ids of the answers that the run's agent is owed over such a socket and may have by now."""
+    """Return the ids of the answers to deliver now to the run's agent on that channel."""
     rows = Approval.objects.undelivered(run, channel=channel).values_list("id", "state", "decided_at", "opener")
     found = [(pk, opener) async for pk, state, at, opener in rows if not _is_held_back(state, at)]
     if any(opener == "agent" for _, opener in found) and await _is_batch_incomplete(run):
@@ -70,41 +70,41 @@ async def list_undelivered(run: int, channel: str = "socket") -> list[str]:
 
 
 async def _is_batch_incomplete(run: int) -> bool:
-    """Whether the agent must get all its answers at once (AG-UI) and some of them are still missing."""
+    """Return whether the agent needs all answers at once (AG-UI) and some are missing."""
     asked = Approval.objects.filter(run=run, opener="agent", state="pending").select_related("run")
     pending = await asked.afirst()
     return pending is not None and ADAPTERS[pending.run.protocol].encode_all is not None
 
 
 async def follow_answers(run: int, channel: str = "socket") -> AsyncIterator[str]:
-    """Yield the id of each answer the run's agent is owed on that channel, as soon as it may be told, for ever."""
-    with _watch_run(run, channel) as look:
+    """Yield the id of each answer to the run's agent on that channel, as soon as it can be delivered, forever."""
+    with _watch_run(run, channel) as watch:
         async with listen(get_approvals_bell(run)) as bell:
             while True:
                 for approval in await read_with_retries(lambda: list_undelivered(run, channel), math.inf):
                     yield approval
-                while not await bell.wait(_get_pause()) and run not in await look.owing(_get_pause() / 2):
+                while not await bell.wait(_get_pause()) and run not in await watch.find_runs(_get_pause() / 2):
                     pass
 
 
 def _get_pause() -> float:
-    """Seconds after which an answer is looked for without a ring: one that is held back may be told by then."""
+    """Return after how many seconds to read without a ring, because an answer that was held back can be due."""
     return min(HEARTBEAT, max(0.2, settings.TOOLCARDS.handover_seconds or HEARTBEAT))
 
 
 class _UndeliveredWatch:
-    """Which of the runs that sockets of an event loop follow are owed an answer: one query for all of them."""
+    """Finds the runs with undelivered answers among those that an event loop's sockets follow, in one query."""
 
     def __init__(self, channel: str) -> None:
         self.runs: Counter[int] = Counter()
         self._channel, self._at = channel, 0.0
         self._task: asyncio.Task[set[int]] | None = None
 
-    async def owing(self, age: float) -> set[int]:
-        """Return those that are owed one, as it was at most `age` seconds ago."""
+    async def find_runs(self, age: float) -> set[int]:
+        """Return the runs with undelivered answers, as of at most `age` seconds ago."""
         if self._task is None or time.monotonic() - self._at > age:
             self._at, self._task = time.monotonic(), asyncio.create_task(self._find())
-        return await asyncio.shield(self._task)  # who stops waiting does not stop it for the others
+        return await asyncio.shield(self._task)  # a canceled caller does not cancel the query for others
 
     async def _find(self) -> set[int]:
         rows = Approval.objects.undelivered(*self.runs, channel=self._channel).values_list("run_id", flat=True)
@@ -113,7 +113,7 @@ class _UndeliveredWatch:
         except Exception as error:
             if not report_outage(error):
                 raise
-            return set(self.runs)  # each looks for itself, until the database is back
+            return set(self.runs)  # each follower reads for itself until the database is back
 
 
 _watches: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _UndeliveredWatch]] = WeakKeyDictionary()
@@ -152,7 +152,7 @@ def _is_ready(row: Approval) -> bool:
 
 
 def _is_held_back(state: str, decided_at: float) -> bool:
-    """Return whether the answer is an approval that may still be taken back."""
+    """Return whether the answer is an approval that can still be revoked."""
     return state == "approved" and clock.is_recent(decided_at, settings.TOOLCARDS.handover_seconds)
 
 

@@ -1,4 +1,4 @@
-"""Small files that are replaced as a whole: what was there stays until what follows it is safe on the disk."""
+"""Replace small files atomically: the old content stays until the new one is safe on disk."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ def replace_file(target: Path, text: str) -> None:
     draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        with os.fdopen(handle, "w") as opened:
-            opened.write(text)
-            opened.flush()
-            os.fsync(opened.fileno())  # a power cut must not leave an empty file behind
+        with os.fdopen(handle, "w") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())  # a power cut must not leave an empty file behind
         draft.replace(target)
     except OSError:
         draft.unlink(missing_ok=True)

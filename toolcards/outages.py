@@ -1,4 +1,4 @@
-"""Outages: which parts of this process do not work now. The log has one line when each begins, and one at its end.
+"""Outages: the parts of this process that do not work now. Each one is logged once at its start and at its end.
 
 Parts are what the server must be able to do: read, write, send notifications, ring the bell between processes, and so
 on. Code that does one of these reports each outcome here, from any thread; readiness and the pages read from here.
@@ -21,7 +21,7 @@ READING, WRITING, SENDING, BELL = "reading", "writing", "sending", "bell"
 ANCHORING = "anchoring"  # keeping the end of the audit trail in its file; the server is ready without it
 CONNECTING = "connecting"  # taking new connections
 PARTS = (READING, WRITING, SENDING, BELL, CONNECTING, ANCHORING)
-SOON = 10.0  # seconds after an outage in which the next one counts as the same
+SOON = 10.0  # seconds after an outage within which another one counts as the same
 CALM, LONGEST_CALM = 2.0, 60.0  # seconds without a failure until an outage that came back counts as over
 
 
@@ -54,7 +54,7 @@ _last_success: dict[str, float] = {}
 
 
 def report_success(part: str) -> None:
-    """Note that the part has just worked; ends its outage."""
+    """Report that the part has just worked, which ends its outage."""
     now = _last_success[part] = time.monotonic()
     if part not in _outages:  # nearly always
         return
@@ -68,9 +68,9 @@ def report_success(part: str) -> None:
 
 
 def report_failure(part: str, error: BaseException | str) -> None:
-    """Note that the part has just failed; only the first failure of an outage is logged.
+    """Report that the part has just failed. Only the first failure of an outage is logged.
 
-    Readers report all that reaches them. What another part has reported, or what hinders writers only, is not theirs.
+    Readers report every error. Errors reported by another part, or that affect only writes, do not count as theirs.
     """
     why, cause, now = _shorten(error), find_cause(error), time.monotonic()
     if part == READING and cause.spares_readers:

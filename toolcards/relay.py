@@ -1,4 +1,4 @@
-"""The bell between processes: a thread that passes rings on over the channel layer, and hears those of the others.
+"""The bell between processes: a thread that sends rings over the channel layer and receives those of others.
 
 The thread does nothing else, so ringing never waits for Redis. Each connection has an event loop of its own, and what
 a broken connection leaves behind ends with that loop. A process also hears its own messages: this echo shows that the
@@ -28,11 +28,11 @@ ECHO = 2.0  # seconds within which a message must be back
 IDLE = 2.0  # seconds between two messages when nothing rings
 GAP = 0.02  # seconds between two messages, at least: what rings meanwhile goes into the next one
 PAUSE = 1.0  # seconds between two connections
-MOST = 5_000  # runs that wait to be sent, and in one message: more are lost, which costs them a heartbeat
+MOST = 5_000  # runs that can wait, and runs in one message; more are lost and delayed by a heartbeat
 
 
 class Relay:
-    """Passes rings on to the other processes, and theirs to `hear`."""
+    """Sends rings to the other processes, and passes theirs to `hear`."""
 
     def __init__(self, hear: Callable[[set[int]], None]) -> None:
         self._hear = hear
@@ -55,7 +55,7 @@ class Relay:
                 return False
             with self._lock:
                 if self._thread is None:
-                    thread = threading.Thread(target=self._keep, args=(layer,), name="bell", daemon=True)
+                    thread = threading.Thread(target=self._keep_connected, args=(layer,), name="bell", daemon=True)
                     thread.start()
                     self._thread = thread
                     atexit.register(self.close)
@@ -65,7 +65,7 @@ class Relay:
         return True
 
     def send(self, runs: set[int]) -> None:
-        """Have these runs rung in the other processes; returns at once, and never raises."""
+        """Ring for these runs in the other processes; returns at once and never raises."""
         if not self.start():
             return
         with self._lock:
@@ -83,7 +83,7 @@ class Relay:
 
     # ------------------------------------------------------------ in its thread
 
-    def _keep(self, layer: Any) -> None:
+    def _keep_connected(self, layer: Any) -> None:
         while not self._closing.is_set():
             try:
                 asyncio.run(self._connect(layer))
@@ -105,11 +105,11 @@ class Relay:
         async with asyncio.timeout(CONNECT):
             channel = await layer.new_channel()
             await layer.group_add(GROUP, channel)
-            await self._say(layer, [])  # over a second connection, which it opens
+            await self._send(layer, [])  # over a second connection, which it opens
         listening = asyncio.create_task(self._listen(layer, channel, echo))
         self._wake = wake
         try:
-            await self._speak(layer, news, echo)
+            await self._keep_sending(layer, news, echo)
         finally:
             listening.cancel()
             # Before the task notices: it would try to unsubscribe, from a server that may not answer.
@@ -117,12 +117,12 @@ class Relay:
                 async with asyncio.timeout(ECHO):
                     await layer.flush()
 
-    async def _speak(self, layer: Any, news: asyncio.Event, echo: asyncio.Event) -> None:
+    async def _keep_sending(self, layer: Any, news: asyncio.Event, echo: asyncio.Event) -> None:
         while True:
             news.clear()
             echo.clear()
             async with asyncio.timeout(ECHO):
-                await self._say(layer, self._taken())
+                await self._send(layer, self._take_pending())
             await _wait_for_echo(echo)
             outages.report_success(outages.BELL)
             if self._pending:
@@ -134,10 +134,10 @@ class Relay:
                 async with asyncio.timeout(IDLE):
                     await news.wait()
 
-    async def _say(self, layer: Any, runs: list[int]) -> None:
+    async def _send(self, layer: Any, runs: list[int]) -> None:
         await layer.group_send(GROUP, {"type": "ring", "process": self._process, "runs": runs})
 
-    def _taken(self) -> list[int]:
+    def _take_pending(self) -> list[int]:
         with self._lock:
             runs = list(islice(self._pending, MOST))
             self._pending.difference_update(runs)

@@ -1,4 +1,4 @@
-"""The file that a backup is: a tar archive whose first part says what the others are."""
+"""The backup file: a tar archive whose first member is the manifest of the others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class BackupError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a backup says of itself."""
+    """The description of a backup."""
 
     version: str  # of Toolcards
     made_at: float  # epoch seconds
@@ -79,7 +79,7 @@ def hash_file(path: Path) -> str:
 
 @contextmanager
 def replace_when_complete(path: Path) -> Iterator[Path]:
-    """Give an empty file next to the path, for its owner alone; it takes the path's place if all goes well."""
+    """Yield an empty file next to the path, for its owner alone; it replaces the path if the block succeeds."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))

@@ -25,7 +25,7 @@ LOCK = "server.lock"
 
 @dataclass(frozen=True, slots=True)
 class RestoreReport:
-    """What came of a restore."""
+    """The result of a restore."""
 
     manifest: Manifest
     kept: str

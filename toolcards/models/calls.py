@@ -24,7 +24,7 @@ class ToolCallQuerySet(LogQuerySet["ToolCall"]):
     """Calls, by what is wanted of them."""
 
     def not_removed(self) -> ToolCallQuerySet:
-        """Calls that still exist (a reset step takes its calls with it)."""
+        """Return the calls that were not removed by a step reset."""
         return self.filter(removed=False)
 
     def waiting(self) -> ToolCallQuerySet:

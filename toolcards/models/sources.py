@@ -37,17 +37,17 @@ class Source(models.Model):
     def __str__(self) -> str:
         return self.name
 
-    def change(self, **said: Any) -> None:
-        """Say whom it works for (`owner`), where (`env`), or what it is called; the trail has what was and what is."""
+    def change(self, **fields: Any) -> None:
+        """Change `owner`, `env` or `name`; the audit trail gets the old and new values."""
         with transaction.atomic():
             stored = Source.objects.select_for_update(of=("self",)).get(pk=self.pk)
-            was = {name: getattr(stored, name) for name in said}
-            for name, value in said.items():
+            was = {name: getattr(stored, name) for name in fields}
+            for name, value in fields.items():
                 setattr(self, name, value)
-            self.save(update_fields=list(said))
+            self.save(update_fields=list(fields))
             changed = {
                 name: {"was": str(was[name] or ""), "is": str(value or "")}
-                for name, value in said.items()
+                for name, value in fields.items()
                 if was[name] != value
             }
             if changed:
@@ -123,7 +123,7 @@ class AgentKeyQuerySet(models.QuerySet["AgentKey"]):
         return changed
 
     def ensure(self, secret: str, name: str = "automation") -> AgentKey:
-        """Return the key with exactly this secret and all scopes, making or mending it as needed."""
+        """Return the key with exactly this secret and all scopes, creating or updating it if necessary."""
         key = self.filter(digest=hash_secret(secret)).first()
         if key is None:
             return self.issue(name, SCOPES, secret)[0]
@@ -133,7 +133,7 @@ class AgentKeyQuerySet(models.QuerySet["AgentKey"]):
         return key
 
     def live(self) -> AgentKeyQuerySet:
-        """Keys that open doors today."""
+        """Return the keys that are valid now."""
         now = timezone.now()
         return self.filter(revoked_at=None).filter(models.Q(expires_at=None) | models.Q(expires_at__gt=now))
 
@@ -164,7 +164,7 @@ class AgentKey(models.Model):
         return Act("key.revoked" if ended else "key.reopened", detail=detail)
 
     def has_scope(self, scope: str) -> bool:
-        """Whether the key has the scope."""
+        """Return whether the key has the scope."""
         return scope in self.scopes.split()
 
 
