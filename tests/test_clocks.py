@@ -13,8 +13,8 @@ from channels.db import database_sync_to_async as in_thread
 from django.core import mail as outbox
 from django.test import Client
 
+from tests.gate.decisions.test_recheck import ASK, PUSH, approved
 from tests.serving import PATIENCE
-from tests.test_approval_life import ASK, PUSH, approved
 from tests.transports.conftest import admitted, agent, call  # noqa: F401 - fixtures
 from toolcards import doorbell, feed, gate
 from toolcards.audit.trail import AuditRow

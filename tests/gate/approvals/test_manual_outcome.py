@@ -1,4 +1,4 @@
-"""Settling by hand: of a call that began and was never heard of again a person says how it ended, once, as found."""
+"""Manual outcome: a person records how a call without a result ended; a late result overrides it."""
 
 from __future__ import annotations
 

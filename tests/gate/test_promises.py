@@ -13,7 +13,7 @@ from channels.db import database_sync_to_async as in_thread
 from django.db import DatabaseError, connection
 from django.test import Client
 
-from tests.test_approval_life import ALLOW, ASK, DECIDE, PUSH, QUESTION, approved, let_time_pass
+from tests.gate.decisions.test_recheck import ALLOW, ASK, DECIDE, PUSH, QUESTION, approved, let_time_pass
 from tests.transports.conftest import agent, call  # noqa: F401 - fixtures
 from toolcards import gate
 from toolcards.core.runs import sequence_set

@@ -1,4 +1,4 @@
-"""Plug-ins are asked beside the writer: whoever thinks slowly holds up their own call, and nobody else's commit."""
+"""Plug-ins are consulted outside the writer: a slow plug-in delays its own call and no other commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Broken calls at the gate: mended before anything is decided, or ended at once with what may be used instead."""
+"""Broken calls are repaired before the decision, or ended at once with what can be used instead."""
 
 # ruff: noqa: E501 - tables are read across
 from __future__ import annotations

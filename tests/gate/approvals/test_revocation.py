@@ -1,4 +1,4 @@
-"""Undo: a yes that is held back can be taken back, by one person, once, and nothing of it can be used afterwards."""
+"""Revocation: an approval that is held back can be revoked once, by a person, and then cannot be used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gate: one writer, one winner, one answer, and nothing that the log does not say."""
+"""Entry points of the gate: one writer, one decision per approval, and a log that explains every change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A grant covers what was shown when it was given: these bytes, of this tool, server and schema, for this agent."""
+"""A grant covers what was shown: these arguments, tool, server and schema, for this agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulation and "why" ask the same question again: with what was known when the call was judged."""
+"""Simulation and "why" evaluate a call again with what was known when it was decided."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An answer counts for what was asked, under the policy of the moment when it is used, and for no longer."""
+"""An answer is rechecked against the policy that is active when it is used, and expires."""
 
 # ruff: noqa: E501, F811 - tables read better in long lines; fixtures come from next door
 from __future__ import annotations
