@@ -82,8 +82,9 @@ def a_story() -> list[Any]:
 CLEAR = {
     "AuditRow": {"detail"}, "Run": {"reason", "counts", "numbers", "skipped_kinds"},
     "Approval": {"terms", "rules", "reason"},
-    "Grant": {"pattern"}, "KillSwitch": {"reason"}, "BreakGlass": {"reason"}, "PolicyVersion": {"document", "note"},
-    "DraftRule": {"body"}, "Draft": {"head"}, "Webhook": {"events", "sources", "escalated_to"},
+    "Grant": {"pattern"}, "KillSwitch": {"reason"}, "BreakGlass": {"reason"},
+    "PolicyVersion": {"document", "text", "note"},
+    "DraftRule": {"body"}, "Draft": {"head", "text"}, "Webhook": {"events", "sources", "escalated_to"},
 }  # fmt: skip
 
 

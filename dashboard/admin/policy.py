@@ -115,7 +115,8 @@ class PolicyVersionAdmin(ReadOnlyAdmin):
             return
         version = chosen.get()
         try:
-            policy_store.replace_draft(policy_store.load_document(version), author=request.user.get_username())
+            document = policy_store.load_document(version)
+            policy_store.replace_draft(document, author=request.user.get_username(), text=version.text)
         except policy_store.UnreadablePolicy as error:
             self.message_user(request, f"Version {error.number} cannot be read by this release.", messages.WARNING)
             return

@@ -43,7 +43,8 @@ def draft(request: HttpRequest) -> HttpResponse:
     if request.method == "PUT":
         document = _read_document(body_of(request))
         policy_store.check_document(document)
-        policy_store.replace_draft(document, author=request.user.get_username())
+        text = policy_store.load_draft_text()  # the comments stay with the rules that stay
+        policy_store.replace_draft(document, author=request.user.get_username(), text=text)
     return JsonResponse(policy_store.load_draft())
 
 

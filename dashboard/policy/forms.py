@@ -77,7 +77,7 @@ class ImportForm(forms.Form):
     )
 
     def clean(self) -> dict[str, Any]:
-        """Return the document under `read`."""
+        """Return the document under `read`, and its text if that is YAML under `text`."""
         form_data = super().clean() or self.cleaned_data
         file = form_data.get("file")
         try:
@@ -86,7 +86,9 @@ class ImportForm(forms.Form):
             raise forms.ValidationError("This file is not UTF-8 text.") from None
         if not text.strip():
             raise forms.ValidationError("Choose a file or paste a document.")
-        form_data["read"] = read_json(text) if text.lstrip().startswith("{") else _read_yaml(text)
+        is_json = text.lstrip().startswith("{")
+        form_data["read"] = read_json(text) if is_json else _read_yaml(text)
+        form_data["text"] = "" if is_json else text
         return form_data
 
 

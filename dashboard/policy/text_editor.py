@@ -12,6 +12,7 @@ from django.views.decorators.http import require_http_methods
 from dashboard.accounts.access import EDIT_POLICY, needs
 from dashboard.policy import yaml_io
 from dashboard.policy.forms import TextForm
+from dashboard.policy.yaml_comments import write_with_comments
 from toolcards.client.common.canonical_json import digest
 from toolcards.core.policy.language.document import PolicyError, PolicyFinding
 from toolcards.gate import policy_store
@@ -23,7 +24,8 @@ def edit_text(request: HttpRequest) -> HttpResponse:
     """Show the draft as YAML, and take it back: `save` writes it, `check` only looks."""
     draft = policy_store.load_draft()
     if request.method == "GET":
-        return _render_editor(request, {"text": yaml_io.write_yaml(draft), "based_on": digest(draft)}, [])
+        text = write_with_comments(draft, policy_store.load_draft_text())
+        return _render_editor(request, {"text": text, "based_on": digest(draft)}, [])
     form = TextForm(request.POST)
     if form.is_valid():
         return _handle_text(request, form.cleaned_data, digest(draft))
@@ -46,7 +48,7 @@ def _handle_text(request: HttpRequest, form_data: dict[str, Any], current: str) 
     if form_data["based_on"] != current:
         message = "The draft has changed since you opened this text. Save again to put yours in its place."
         return _render_editor(request, context | {"based_on": current, "told": message}, [], 409)
-    policy_store.replace_draft(read.value, author=request.user.get_username())
+    policy_store.replace_draft(read.value, author=request.user.get_username(), text=form_data["text"])
     messages.success(request, "The draft says what the text says. It counts once you activate it.")
     return redirect("policy-draft")
 

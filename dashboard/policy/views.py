@@ -13,10 +13,11 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from dashboard import url_helpers
 from dashboard.accounts.access import EDIT_POLICY, needs
-from dashboard.policy import dry_run_views, suggestions, view_models, yaml_io
+from dashboard.policy import dry_run_views, suggestions, view_models
 from dashboard.policy.forms import ActivateForm, DefaultForm, ImportForm, SimulationForm, TryForm
 from dashboard.policy.rule_form import RuleForm, rule_to_fields
 from dashboard.policy.simulation import impact, jobs
+from dashboard.policy.yaml_comments import write_with_comments
 from toolcards import gate
 from toolcards.core.policy.language.diff import compare_documents
 from toolcards.core.policy.language.document import PolicyError
@@ -106,17 +107,17 @@ def export(request: HttpRequest) -> HttpResponse:
     if version_text == "draft":
         if not request.user.has_perm(EDIT_POLICY):
             raise Http404
-        document, name = policy_store.load_draft(), "draft"
+        document, text, name = policy_store.load_draft(), policy_store.load_draft_text(), "draft"
     else:
         number = url_helpers.read_number(version_text)
         if version_text and number is None:
             raise Http404
         chosen = {"active": True} if number is None else {"number": number}
         row = get_object_or_404(PolicyVersion, **chosen)
-        document, name = policy_store.load_document(row), f"v{row.number}"
+        document, text, name = policy_store.load_document(row), row.text, f"v{row.number}"
     form = "yaml" if request.GET.get("as") == "yaml" else "json"
     if form == "yaml":
-        answer = HttpResponse(yaml_io.write_yaml(document), content_type="application/yaml; charset=utf-8")
+        answer = HttpResponse(write_with_comments(document, text), content_type="application/yaml; charset=utf-8")
     else:
         answer = JsonResponse(document, json_dumps_params={"indent": 2, "ensure_ascii": False})
     answer["Content-Disposition"] = f'attachment; filename="toolcards-policy-{name}.{form}"'
@@ -218,7 +219,8 @@ def take_pack(request: HttpRequest, name: str) -> HttpResponse:
 def copy_version(request: HttpRequest, number: int) -> HttpResponse:
     """Make an older version the draft: the way back leads through the same review."""
     row = get_object_or_404(PolicyVersion, number=number)
-    return _replace_draft(request, policy_store.load_document(row), f"The draft is a copy of version {number}.")
+    document = policy_store.load_document(row)
+    return _replace_draft(request, document, f"The draft is a copy of version {number}.", row.text)
 
 
 @require_POST
@@ -228,15 +230,16 @@ def import_document(request: HttpRequest) -> HttpResponse:
     form = ImportForm(request.POST, request.FILES)
     if form.is_valid():
         try:
-            return _replace_draft(request, form.cleaned_data["read"], "The draft is the imported document.")
+            text = form.cleaned_data["text"]
+            return _replace_draft(request, form.cleaned_data["read"], "The draft is the imported document.", text)
         except PolicyError as refused:
             for finding in refused.findings[:20]:
                 form.add_error(None, f"{finding.pointer or 'The document'}: {finding.message}")
     return _render_draft(request, form=form, status=422)
 
 
-def _replace_draft(request: HttpRequest, document: dict[str, Any], message: str) -> HttpResponse:
-    policy_store.replace_draft(document, author=request.user.get_username())
+def _replace_draft(request: HttpRequest, document: dict[str, Any], message: str, text: str = "") -> HttpResponse:
+    policy_store.replace_draft(document, author=request.user.get_username(), text=text)
     messages.info(request, f"{message} Nothing changes until you activate it.")
     return redirect("policy-draft")
 

@@ -134,6 +134,7 @@ def activate(
     version = PolicyVersion.objects.create(
         number=newest + 1,
         document=json.dumps(document),
+        text=load_draft_text(),
         sha256=digest(document),
         author=author,
         note=fit_text(note, 2000),
@@ -179,13 +180,19 @@ def describe_rule(rule: DraftRule) -> str:
     return documents.parse({"v": 1, "rules": [build_rule_document(rule)]}).rules[0].sentence
 
 
+def load_draft_text() -> str:
+    """Return the YAML that a person wrote last for the draft, "" if there is none. It may be older than the draft."""
+    return Draft.objects.values_list("text", flat=True).first() or ""
+
+
 @transaction.atomic
-def replace_draft(document: dict[str, Any], *, author: str) -> None:
-    """Replace the draft by the document; raises PolicyError."""
+def replace_draft(document: dict[str, Any], *, author: str, text: str = "") -> None:
+    """Replace the draft by the document; `text` is its YAML with comments. Raises PolicyError."""
     names = [rule.id for rule in documents.parse(document).rules]
     head = {name: value for name, value in document.items() if name != "rules"}
     Draft.objects.all().delete()
-    Draft.objects.create(head=json.dumps(head), based_on=get_active_version_number(), updated_by=author)
+    text = text.replace("\r\n", "\n")  # browsers send it so
+    Draft.objects.create(head=json.dumps(head), text=text, based_on=get_active_version_number(), updated_by=author)
     DraftRule.objects.all().delete()
     for name, rule in zip(names, document.get("rules", ()), strict=True):
         DraftRule.objects.create(rule_id=name, **_build_columns(rule, author))

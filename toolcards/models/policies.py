@@ -40,6 +40,9 @@ class PolicyVersion(models.Model):
 
     number = models.IntegerField(unique=True)
     document = models.TextField()
+    text = models.TextField(
+        default="", db_default="", blank=True
+    )  # YAML as a person wrote it, with comments; not always up to date
     sha256 = models.CharField(max_length=64)
     author = models.CharField(max_length=200, blank=True)
     note = models.TextField(blank=True)
@@ -77,6 +80,7 @@ class Draft(models.Model):
     """What the policy being written says beside its rules; there is one row."""
 
     head = models.TextField(default="{}")  # the document without `rules`
+    text = models.TextField(default="", db_default="", blank=True)  # as in PolicyVersion
     based_on = models.IntegerField(default=0)
     updated_at = models.DateTimeField(auto_now=True)
     updated_by = models.CharField(max_length=200, blank=True)

@@ -1,0 +1,95 @@
+"""Comments of policy documents: the YAML that a person wrote last, brought up to date without losing its comments."""
+
+from __future__ import annotations
+
+from io import StringIO
+from itertools import pairwise
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import YAMLError
+
+from dashboard.policy.yaml_io import NotYaml, read_yaml, write_yaml
+from toolcards.client.common.canonical_json import digest
+
+
+def write_with_comments(document: dict[str, Any], earlier: str) -> str:
+    """Return the document as YAML, with the comments and the layout of the earlier text where that is possible."""
+    if not earlier:
+        return write_yaml(document)
+    try:
+        if digest(read_yaml(earlier).value) == digest(document):
+            return earlier
+        text = _rewrite(document, earlier)
+        if digest(read_yaml(text).value) == digest(document):
+            return text
+    except (NotYaml, YAMLError, ValueError, TypeError, AttributeError, IndexError, KeyError, AssertionError):
+        pass  # the comments are lost rather than the policy: the library does not read all that people write
+    return write_yaml(document)
+
+
+def _rewrite(document: dict[str, Any], earlier: str) -> str:
+    yaml = YAML()
+    yaml.preserve_quotes, yaml.width = True, 100
+    yaml.indent(mapping=2, sequence=_sequence_indent(earlier), offset=_sequence_indent(earlier) - 2)
+    tree = yaml.load(earlier)
+    # New parts come from the module that knows how values of the document are written in YAML.
+    wanted = yaml.load(write_yaml(document))
+    result = StringIO()
+    yaml.dump(_update(tree, wanted), result)
+    return result.getvalue()
+
+
+def _sequence_indent(text: str) -> int:
+    """Return 4 if lists are indented below their name, else 2."""
+    lines = text.splitlines()
+    following = next((line for before, line in pairwise(lines) if before == "rules:"), "")
+    return 4 if following.startswith("  -") else 2
+
+
+def _update(node: Any, wanted: Any) -> Any:
+    """Return the node with the wanted content; parts that are the same stay as they are written."""
+    if isinstance(node, CommentedMap) and isinstance(wanted, CommentedMap):
+        for name in [name for name in node if name not in wanted]:
+            del node[name]
+        for name, value in wanted.items():
+            node[name] = _update(node[name], value) if name in node else value
+        return node
+    if isinstance(node, CommentedSeq) and isinstance(wanted, CommentedSeq):
+        return _update_list(node, wanted)
+    return node if type(node) is type(wanted) and node == wanted else wanted
+
+
+def _update_list(node: CommentedSeq, wanted: CommentedSeq) -> CommentedSeq:
+    """Update a list item by item; rules keep their comments when others are added, removed or moved."""
+    names = [_name_of(item) for item in wanted]
+    for position in reversed(range(len(node))):
+        if _name_of(node[position]) not in names:
+            del node[position]
+    for position, value in enumerate(wanted):
+        present = [_name_of(item) for item in node]
+        if names[position] in present[position:]:
+            found = present.index(names[position], position)
+            if found != position:
+                node.insert(position, node.pop(found))
+            node[position] = _update(node[position], value)
+        else:
+            node.insert(position, value)
+    del node[len(wanted) :]
+    return node
+
+
+def _name_of(item: Any) -> Any:
+    """Return what makes an item of a list the same item: the id of a rule, else its content."""
+    if isinstance(item, CommentedMap):
+        return ("id", item["id"]) if "id" in item else ("content", digest(_plain(item)))
+    return ("value", repr(item))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    return value
