@@ -1,13 +1,13 @@
-"""LangChain and LangGraph: a callback handler that shows a run live, and a middleware that asks before a tool runs.
+"""LangChain and LangGraph: a callback handler that shows a run live, and a middleware that gates tools.
 
     agent = create_agent(model, tools, middleware=[Gate()])
     with Toolcards().run(agent="scribe") as run:
         agent.invoke({"messages": […]}, config=watched(run))
 
-Several middlewares compose, ours belongs first. Without a `with` block `Gate` opens a run for each thread with its
-first call, and ends it after a minute without one, so that a graph may be imported by a platform. An agent that pauses
-with LangChain's own `HumanInTheLoopMiddleware` is answered by `resume(result, run)`. Without a `Gate`, open the run
-with `gate=False`. Read from and tested with langchain 1.4.7, langgraph 1.2.22, langchain-core 1.7.2.
+Put our middleware first. Without a `with` block `Gate` opens a run for each thread with its first call, and ends it
+after a minute without calls, so that a platform can import the graph. `resume(result, run)` answers an agent that
+pauses with LangChain's own `HumanInTheLoopMiddleware`. Without a `Gate`, open the run with `gate=False`. Read from and
+tested with langchain 1.4.7, langgraph 1.2.22, langchain-core 1.7.2.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ __all__ = ["Gate", "Watch", "aresume", "resume", "watched"]
 
 
 def watched(run: Run, config: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return the config of `invoke`, `stream` and their like with our callbacks in it."""
-    mine = dict(config or {})
-    mine["callbacks"] = [*(mine.get("callbacks") or []), Watch(run)]
-    return mine
+    """Return a config for `invoke`, `stream` and so on with our callbacks added."""
+    extended = dict(config or {})
+    extended["callbacks"] = [*(extended.get("callbacks") or []), Watch(run)]
+    return extended
 
 
 class Gate(AgentMiddleware):  # type: ignore[misc]  # unknown where the library is not installed
-    """Asks before each tool call: in the run given, in the one whose `with` block the agent runs in, or in its own.
+    """Gates each tool call: in the given run, the run of the surrounding `with` block, or a run of its own.
 
     A denied call is answered with an error message for the model. `seconds`: how long a call waits for a person.
     Runs of its own, one for each thread, are of `agent` at `cards` (the environment's, unless given); they end after
@@ -68,36 +68,36 @@ class Gate(AgentMiddleware):  # type: ignore[misc]  # unknown where the library 
         self._runs.close()
 
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """Ask, run with what was allowed, tell what came of it."""
-        wanted = request.tool_call
-        registry = require_registry(self._run or current() or self._runs.run(_thread(request)))
+        """Ask, run with the allowed arguments, report the result."""
+        tool_call = request.tool_call
+        registry = require_registry(self._run or current() or self._runs.run(_find_thread_id(request)))
         if request.tool is None:
-            return _unknown(registry, wanted, handler(request))
-        call = registry.enter(wanted["id"], wanted["name"], wanted["args"])
-        decision = call.ask_now(wanted["args"], seconds=self._seconds)
+            return _report_unknown_tool(registry, tool_call, handler(request))
+        call = registry.enter(tool_call["id"], tool_call["name"], tool_call["args"])
+        decision = call.ask_now(tool_call["args"], seconds=self._seconds)
         if not decision.allowed:
-            return _message(wanted, decision)
-        with _telling(call):
-            return _told(call, handler(_edited(request, decision)))
+            return _format_tool_message(tool_call, decision)
+        with _report_exceptions(call):
+            return _report_answer(call, handler(_apply_edits(request, decision)))
 
     async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        """The same, awaiting."""
-        wanted = request.tool_call
-        registry = require_registry(self._run or current() or await self._runs.arun(_thread(request)))
+        """Do the same in async code."""
+        tool_call = request.tool_call
+        registry = require_registry(self._run or current() or await self._runs.arun(_find_thread_id(request)))
         if request.tool is None:
-            return _unknown(registry, wanted, await handler(request))
-        call = registry.enter(wanted["id"], wanted["name"], wanted["args"])
-        decision = await call.ask(wanted["args"], seconds=self._seconds)
+            return _report_unknown_tool(registry, tool_call, await handler(request))
+        call = registry.enter(tool_call["id"], tool_call["name"], tool_call["args"])
+        decision = await call.ask(tool_call["args"], seconds=self._seconds)
         if not decision.allowed:
-            return _message(wanted, decision)
-        with _telling(call):
-            return _told(call, await handler(_edited(request, decision)))
+            return _format_tool_message(tool_call, decision)
+        with _report_exceptions(call):
+            return _report_answer(call, await handler(_apply_edits(request, decision)))
 
 
 class Watch(BaseCallbackHandler):  # type: ignore[misc]  # unknown where the library is not installed
-    """Shows what the model writes and what tools answer. Nothing in here waits or raises."""
+    """Shows model output and tool results. Nothing here waits or raises."""
 
-    run_inline = True  # tokens in their order
+    run_inline = True  # keeps tokens in order
 
     def __init__(self, run: Run) -> None:
         self._registry = require_registry(run)
@@ -105,15 +105,15 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # unknown where the lib
         self._tools: dict[UUID, TrackedCall] = {}
 
     def on_llm_new_token(self, token: Any, *, chunk: Any = None, run_id: UUID, **more: Any) -> None:
-        """A piece of text, or of a call's arguments."""
+        """Report a piece of text or of a call's arguments."""
         with contextlib.suppress(Exception):
             message = getattr(chunk, "message", None)
             for piece in getattr(message, "tool_call_chunks", None) or ():
-                self._piece(run_id, piece)
+                self._report_piece(run_id, piece)
             if isinstance(token, str) and token:
                 self._registry.run.text(token)
 
-    def _piece(self, run_id: UUID, piece: Any) -> None:
+    def _report_piece(self, run_id: UUID, piece: Any) -> None:
         place = (run_id, piece.get("index"))
         if piece.get("id") and piece.get("name"):
             self._writing[place] = self._registry.begin(piece["id"], piece["name"])
@@ -122,15 +122,15 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # unknown where the lib
             call.delta(piece.get("args") or "")
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **more: Any) -> None:
-        """The model has spoken: its calls are whole."""
+        """Report the complete calls of the model's answer."""
         with contextlib.suppress(Exception):
             for place in [place for place in self._writing if place[0] == run_id]:
                 del self._writing[place]
             for generations in response.generations:
                 for generation in generations:
-                    self._calls(getattr(generation, "message", None))
+                    self._report_calls(getattr(generation, "message", None))
 
-    def _calls(self, message: Any) -> None:
+    def _report_calls(self, message: Any) -> None:
         for call in getattr(message, "tool_calls", None) or ():
             self._registry.complete(call["id"], call["name"], call["args"])
         for call in getattr(message, "invalid_tool_calls", None) or ():
@@ -138,25 +138,25 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # unknown where the lib
             self._registry.invalid(call["id"], call["name"] or "", call.get("args"), words)
 
     def on_tool_start(self, serialized: Any, input_str: str, *, run_id: UUID, **more: Any) -> None:
-        """A tool begins; without a call's id it was not a model that called it."""
+        """Record that a tool starts; without a call id, no model called it."""
         name, tool = more.get("tool_call_id"), (serialized or {}).get("name", "")
         if isinstance(name, str):
-            gated = current_call.get()  # what `Gate` lets run here
-            ours = gated is not None and (gated.name, gated.tool) == (name, tool)
-            call = gated if ours else self._registry.find_pending(name, tool)
+            gated_call = current_call.get()  # set by `Gate`
+            is_gated = gated_call is not None and (gated_call.name, gated_call.tool) == (name, tool)
+            call = gated_call if is_gated else self._registry.find_pending(name, tool)
             if call is not None:
                 call.is_running = True
                 self._tools[run_id] = call
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **more: Any) -> None:
-        """A tool answered."""
+        """Report a tool's answer."""
         call = self._tools.pop(run_id, None)
         with contextlib.suppress(Exception):
             if call is not None:
-                _told(call, output)
+                _report_answer(call, output)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **more: Any) -> None:
-        """A tool raised."""
+        """Report a tool's exception."""
         call = self._tools.pop(run_id, None)
         if call is not None and isinstance(error, GraphBubbleUp):
             call.pause()
@@ -164,65 +164,67 @@ class Watch(BaseCallbackHandler):  # type: ignore[misc]  # unknown where the lib
             call.failed(error)
 
     def on_chain_error(self, error: BaseException, *, parent_run_id: UUID | None = None, **more: Any) -> None:
-        """The graph ends; one that was stopped is told apart here, where the interruption is not yet a time-out."""
+        """Record that the graph was canceled, before the cancellation turns into a timeout."""
         if parent_run_id is None and is_cancellation(error):
             self._registry.run.interrupted = True
 
     def on_chain_end(self, outputs: Any, **more: Any) -> None:
-        """A node of the graph is done: its messages tell of calls that no tool ever saw."""
+        """Report calls that reached no tool, from the messages of a finished node."""
         with contextlib.suppress(Exception):
-            found = outputs.get("messages", ()) if isinstance(outputs, dict) else outputs
-            for message in found if isinstance(found, (list, tuple)) else ():
+            messages = outputs.get("messages", ()) if isinstance(outputs, dict) else outputs
+            for message in messages if isinstance(messages, (list, tuple)) else ():
                 if isinstance(message, ToolMessage) and message.status == "error":
-                    self._unrun(message)
+                    self._report_not_run(message)
 
-    def _unrun(self, message: ToolMessage) -> None:
-        """An error message for a call that nobody ran: its arguments did not fit, or somebody said no."""
+    def _report_not_run(self, message: ToolMessage) -> None:
+        """Report the error of a call that did not run: invalid arguments, or a denial."""
         call = self._registry.find_pending(message.tool_call_id, message.name or "")
         if call is not None:
-            call.error(_words(message), code="tool_reported", retryable=False)
+            call.error(_get_text(message), code="tool_reported", retryable=False)
 
 
-# ---------------------------------------------------------------- words between us and LangChain
+# ---------------------------------------------------------------- conversions
 
 
-def _thread(request: Any) -> str:
-    """The conversation that a call belongs to, "" where LangGraph keeps none."""
+def _find_thread_id(request: Any) -> str:
+    """Return the thread id of a call, "" if LangGraph has none."""
     config = getattr(getattr(request, "runtime", None), "config", None) or {}
     return str((config.get("configurable") or {}).get("thread_id") or "")
 
 
-def _edited(request: Any, decision: Decision) -> Any:
+def _apply_edits(request: Any, decision: Decision) -> Any:
     if not decision.edited:
         return request
     return request.override(tool_call={**request.tool_call, "args": decision.args})
 
 
-def _message(call: Any, decision: Decision) -> ToolMessage:
+def _format_tool_message(call: Any, decision: Decision) -> ToolMessage:
     return ToolMessage(content=format_denial(decision), name=call["name"], tool_call_id=call["id"], status="error")
 
 
-def _unknown(registry: CallRegistry, wanted: Any, answer: Any) -> Any:
-    registry.invalid(wanted["id"], wanted["name"], to_jsonable(wanted["args"]), _words(answer), "no_such_tool")
+def _report_unknown_tool(registry: CallRegistry, tool_call: Any, answer: Any) -> Any:
+    registry.invalid(
+        tool_call["id"], tool_call["name"], to_jsonable(tool_call["args"]), _get_text(answer), "no_such_tool"
+    )
     return answer
 
 
-def _told(call: TrackedCall, answer: Any) -> Any:
-    """Tell a tool's answer; an error message means that it did not work."""
+def _report_answer(call: TrackedCall, answer: Any) -> Any:
+    """Report a tool's answer; an error message is a failure."""
     if isinstance(answer, ToolMessage) and answer.status == "error":
-        call.error(_words(answer), code="tool_reported", retryable=False)
+        call.error(_get_text(answer), code="tool_reported", retryable=False)
     else:
         call.output(answer.content if isinstance(answer, ToolMessage) else answer)
     return answer
 
 
 @contextlib.contextmanager
-def _telling(call: TrackedCall) -> Any:
+def _report_exceptions(call: TrackedCall) -> Any:
     token = current_call.set(call)
     try:
         yield
     except GraphBubbleUp:
-        call.pause()  # no error: the call goes on later
+        call.pause()  # not an error: the call continues later
         raise
     except BaseException as error:
         call.failed(error)
@@ -231,6 +233,6 @@ def _telling(call: TrackedCall) -> Any:
         current_call.reset(token)
 
 
-def _words(message: Any) -> str:
+def _get_text(message: Any) -> str:
     content = getattr(message, "content", message)
     return content if isinstance(content, str) else str(content)

@@ -1,4 +1,4 @@
-"""OpenAI Agents SDK: tools that ask before they run, hooks that show, and answers to the SDK's own approvals.
+"""OpenAI Agents SDK: gated tools, hooks that show, and answers to the SDK's own approvals.
 
     agent = Agent(name="scribe", tools=[gated(delete_file), gated(get_weather)])
     async with Toolcards().run(agent="scribe") as run:
@@ -31,73 +31,73 @@ MARK = "__toolcards_gated__"
 
 
 def gated(tool: FunctionTool, run: Run | None = None, *, seconds: float | None = None) -> FunctionTool:
-    """Return a copy of the tool that asks first, in `run` or in the one whose `with` block the agent runs in.
+    """Return a copy of the tool that asks first, in `run` or in the run of the surrounding `with` block.
 
     A denial is the tool's answer, so the model reads the reason; edited arguments are the ones it runs with.
     """
     invoke = tool.on_invoke_tool
 
-    async def guarded(context: Any, given: str) -> Any:
+    async def guarded(context: Any, text: str) -> Any:
         registry = find_registry(run or current())
         if registry is None:
             return format_denial(deny_without_run())
-        args = _parsed(given)
-        if args is _BROKEN:
-            return await _broken(registry.find_or_begin(context.tool_call_id, tool.name), invoke, context, given)
+        args = _parse_arguments(text)
+        if args is _NOT_JSON:
+            return await _report_broken(registry.find_or_begin(context.tool_call_id, tool.name), invoke, context, text)
         call = registry.enter(context.tool_call_id, tool.name, args)
         decision = await call.ask(args, seconds=seconds)
         if not decision.allowed:
             return format_denial(decision)
         if decision.edited:
-            given = json.dumps(decision.args)
-            context = _with_arguments(context, given)
-        return await _invoked(call, invoke, context, given)
+            text = json.dumps(decision.args)
+            context = _with_arguments(context, text)
+        return await _invoke(call, invoke, context, text)
 
     setattr(guarded, MARK, True)
     return dataclasses.replace(tool, on_invoke_tool=guarded)
 
 
-async def _invoked(call: TrackedCall, invoke: Callable[..., Any], context: Any, given: str) -> Any:
+async def _invoke(call: TrackedCall, invoke: Callable[..., Any], context: Any, text: str) -> Any:
     try:
-        output = await invoke(context, given)
+        output = await invoke(context, text)
     except BaseException as error:
         call.failed(error)
         raise
-    call.output(output)  # unless `config`'s formatter has told an error
+    call.output(output)  # unless the formatter of `config` reported an error
     return output
 
 
-async def _broken(call: TrackedCall, invoke: Any, context: Any, given: str) -> Any:
-    """Arguments that are no JSON: nobody can judge them, and the SDK itself refuses them."""
+async def _report_broken(call: TrackedCall, invoke: Any, context: Any, text: str) -> Any:
+    """Report arguments that are not JSON, which the SDK itself refuses."""
     try:
-        output = await invoke(context, given)
+        output = await invoke(context, text)
     except Exception as error:
-        call.invalid(given, str(error))
+        call.invalid(text, str(error))
         raise
-    call.invalid(given, str(output))
+    call.invalid(text, str(output))
     return output
 
 
 def config(run: Run, base: RunConfig | None = None) -> RunConfig:
-    """Return the run's configuration with our ear in it: it hears errors that the SDK keeps from everybody else.
+    """Return a run configuration that reports errors which the SDK reports to nothing else.
 
-    Only where a tool has no `failure_error_function` of its own. What the model is told stays as it was.
+    Only for tools without their own `failure_error_function`. The message for the model does not change.
     """
     registry = require_registry(run)
     base = base or RunConfig()
     before = base.tool_error_formatter
 
-    async def heard(args: Any) -> str | None:
+    async def format_and_report(args: Any) -> str | None:
         with contextlib.suppress(Exception):
-            _error(registry, args)
-        said = before(args) if before is not None else None
-        words: str | None = await said if inspect.isawaitable(said) else said
-        return words
+            _report_error(registry, args)
+        result = before(args) if before is not None else None
+        message: str | None = await result if inspect.isawaitable(result) else result
+        return message
 
-    return dataclasses.replace(base, tool_error_formatter=heard)
+    return dataclasses.replace(base, tool_error_formatter=format_and_report)
 
 
-def _error(registry: CallRegistry, args: Any) -> None:
+def _report_error(registry: CallRegistry, args: Any) -> None:
     if args.kind == "tool_not_found":
         registry.invalid(args.call_id, args.tool_name, None, args.default_message, "no_such_tool")
         return
@@ -106,46 +106,46 @@ def _error(registry: CallRegistry, args: Any) -> None:
         return
     if args.kind == "approval_rejected":
         call.denied(args.default_message)
-    elif _is_input(args.error):
+    elif _is_invalid_input(args.error):
         call.error(str(args.error), code="invalid_input", retryable=False)
     elif args.error is not None:
         call.failed(args.error)
 
 
-def _is_input(error: Any) -> bool:
-    """The SDK's word for arguments that do not fit; it raises nothing else of this kind around a tool."""
+def _is_invalid_input(error: Any) -> bool:
+    """Return whether the SDK found invalid arguments (its only error of this kind around a tool)."""
     return type(error).__name__ == "ModelBehaviorError"
 
 
 class Watch(RunHooks[Any]):  # type: ignore[misc]  # unknown where the library is not installed
-    """Shows the calls of a run: pass as `hooks=`. Nothing in here waits or raises."""
+    """Shows the calls of a run: pass as `hooks=`. Nothing here waits or raises."""
 
     def __init__(self, run: Run) -> None:
         self._registry = require_registry(run)
 
     async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:
-        """The model has spoken: its calls are whole."""
+        """Report the complete calls of the model's answer."""
         with contextlib.suppress(Exception):
             for item in response.output:
                 if getattr(item, "type", "") == "function_call":
-                    self._called(item)
+                    self._report_call(item)
 
-    def _called(self, item: Any) -> None:
-        args = _parsed(item.arguments)
-        if args is _BROKEN:
+    def _report_call(self, item: Any) -> None:
+        args = _parse_arguments(item.arguments)
+        if args is _NOT_JSON:
             self._registry.find_or_begin(item.call_id, item.name)
         else:
             self._registry.complete(item.call_id, item.name, args)
 
     async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: Any) -> None:
-        """A tool answered; of a gated one that was told before."""
+        """Report a tool's answer; a gated tool has reported it already."""
         call = self._registry.find(getattr(context, "tool_call_id", ""), getattr(tool, "name", ""))
-        if call is not None and not hasattr(_invoker(tool), MARK):
+        if call is not None and not hasattr(_get_invoker(tool), MARK):
             call.output(result)
 
 
 async def streamed(result: Any, run: Run) -> AsyncIterator[Any]:
-    """Pass a streamed result's events on, and show text, arguments as they are written, and outputs."""
+    """Yield a streamed result's events, and report text, arguments and outputs."""
     registry = require_registry(run)
     writing: dict[str, TrackedCall] = {}
     if run.finished:
@@ -153,18 +153,18 @@ async def streamed(result: Any, run: Run) -> AsyncIterator[Any]:
     try:
         async for event in result.stream_events():
             with contextlib.suppress(Exception):
-                _event(registry, event, writing)
+                _report_event(registry, event, writing)
             yield event
     except asyncio.CancelledError:
         run.interrupted = True
         raise
-    if _cancelled(result):
+    if _is_cancelled(result):
         run.finish("aborted", "The result was cancelled.")
 
 
-def _event(registry: CallRegistry, event: Any, writing: dict[str, TrackedCall]) -> None:
+def _report_event(registry: CallRegistry, event: Any, writing: dict[str, TrackedCall]) -> None:
     if event.type == "raw_response_event":
-        _raw(registry, event.data, writing)
+        _report_raw_event(registry, event.data, writing)
     elif event.type == "run_item_stream_event" and event.name == "tool_output" and not registry.run.gate:
         raw = event.item.raw_item
         call = registry.find(str(raw.get("call_id") if isinstance(raw, dict) else raw.call_id))
@@ -172,15 +172,15 @@ def _event(registry: CallRegistry, event: Any, writing: dict[str, TrackedCall]) 
             call.output(event.item.output)
 
 
-def _cancelled(result: Any) -> bool:
-    """Whether `result.cancel()` cut the run off; its events just end."""
+def _is_cancelled(result: Any) -> bool:
+    """Return whether `result.cancel()` ended the run; its events just stop."""
     with contextlib.suppress(Exception):
-        cut: bool = getattr(result, "_cancel_mode", "") == "immediate"
-        return cut and result.final_output is None and not result.interruptions
+        is_cut: bool = getattr(result, "_cancel_mode", "") == "immediate"
+        return is_cut and result.final_output is None and not result.interruptions
     return False
 
 
-def _raw(registry: CallRegistry, data: Any, writing: dict[str, TrackedCall]) -> None:
+def _report_raw_event(registry: CallRegistry, data: Any, writing: dict[str, TrackedCall]) -> None:
     if data.type == "response.output_text.delta":
         registry.run.text(data.delta)
     elif data.type == "response.output_item.added" and data.item.type == "function_call":
@@ -193,60 +193,62 @@ def _raw(registry: CallRegistry, data: Any, writing: dict[str, TrackedCall]) -> 
 
 
 async def answered(result: Any, run: Run, *, seconds: float | None = None) -> Any:
-    """Ask the gate about every approval the run has paused for; return the state to run on with.
+    """Ask the gate about every approval that the run waits for; return the state to continue with.
 
-    The SDK takes no edited arguments: a tool that is `gated` runs with them, for another one the call is refused
-    with the arguments in words, so that the model can call again.
+    The SDK accepts no edited arguments: a `gated` tool runs with them; for other tools the call is rejected with the
+    edited arguments in the message, so that the model can call again.
     """
     registry = require_registry(run)
     state, items = result.to_state(), list(result.interruptions)
-    calls = [registry.enter(item.call_id, item.name, _arguments(item)) for item in items]
-    asked = (call.ask(_arguments(item), seconds=seconds, take=False) for call, item in zip(calls, items, strict=True))
-    for call, item, decision in zip(calls, items, await asyncio.gather(*asked), strict=True):
+    calls = [registry.enter(item.call_id, item.name, _get_arguments(item)) for item in items]
+    decisions = (
+        call.ask(_get_arguments(item), seconds=seconds, take=False) for call, item in zip(calls, items, strict=True)
+    )
+    for call, item, decision in zip(calls, items, await asyncio.gather(*decisions), strict=True):
         if not decision.allowed:
             state.reject(item, rejection_message=decision.text or "This call was denied.")
         elif decision.edited and not _takes_edits(item):
-            words = f"A person changed the arguments: call again with {json.dumps(decision.args)}"
-            call.denied(words)
-            state.reject(item, rejection_message=words)
+            message = f"A person changed the arguments: call again with {json.dumps(decision.args)}"
+            call.denied(message)
+            state.reject(item, rejection_message=message)
         else:
             state.approve(item)
     return state
 
 
-def _arguments(item: Any) -> Any:
-    args = _parsed(item.arguments or "{}")
-    return item.arguments if args is _BROKEN else args
+def _get_arguments(item: Any) -> Any:
+    args = _parse_arguments(item.arguments or "{}")
+    return item.arguments if args is _NOT_JSON else args
 
 
 def _takes_edits(item: Any) -> bool:
     agent = getattr(item, "agent", None)
     tools = agent.tools if isinstance(agent, Agent) else ()
-    return any(getattr(tool, "name", "") == item.name and hasattr(_invoker(tool), MARK) for tool in tools)
+    return any(getattr(tool, "name", "") == item.name and hasattr(_get_invoker(tool), MARK) for tool in tools)
 
 
-def _invoker(tool: Any) -> Any:
+def _get_invoker(tool: Any) -> Any:
     return getattr(tool, "on_invoke_tool", None)
 
 
-# ---------------------------------------------------------------- words between us and the SDK
+# ---------------------------------------------------------------- conversions
 
-_BROKEN = object()
+_NOT_JSON = object()
 
 
-def _parsed(given: str) -> Any:
+def _parse_arguments(text: str) -> Any:
     try:
-        return json.loads(given) if given else {}
+        return json.loads(text) if text else {}
     except ValueError:
-        return _BROKEN
+        return _NOT_JSON
 
 
-def _with_arguments(context: Any, given: str) -> Any:
-    """The call's context with the edited arguments, for a tool that reads them there."""
+def _with_arguments(context: Any, text: str) -> Any:
+    """Return the context with the edited arguments, for tools that read them there."""
     with contextlib.suppress(Exception):
         changed = context.__class__.__new__(context.__class__)
         changed.__dict__.update(context.__dict__)
-        changed.tool_arguments = given
-        changed._function_tool_arguments = None  # what was prepared from the old ones
+        changed.tool_arguments = text
+        changed._function_tool_arguments = None  # cached from the old ones
         return changed
     return context

@@ -1,7 +1,7 @@
 """RFC 8785 (JCS) bytes of a JSON value and their digest: one spelling for one value, so that people approve bytes.
 
 The server and the Python client share this module; `static/clients/toolcards.mjs` says the same in JavaScript, and
-tests/client/test_canonical.py holds both to one table.
+tests/client/test_canonical_json.py holds both to one table.
 """
 
 from __future__ import annotations

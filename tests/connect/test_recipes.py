@@ -24,7 +24,7 @@ from toolcards.connect import probe as probing
 from toolcards.connect.claude_code import HOLD, KEY, TIMEOUT
 from toolcards.models import AgentKey
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CLAUDE, OPENCODE = connect.get_recipe("claude-code"), connect.get_recipe("opencode")
 OTHERS = {
     "model": "opus",
