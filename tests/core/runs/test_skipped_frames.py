@@ -1,4 +1,4 @@
-"""The count of skipped frames stays bounded and adds up, whatever the kinds are called."""
+"""The count of skipped frames: bounded, and equal to the sum of its kinds."""
 
 from __future__ import annotations
 

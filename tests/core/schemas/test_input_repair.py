@@ -1,4 +1,4 @@
-"""Mending broken calls: one way or none, only where it failed, never onto something worse."""
+"""Input repair: one unambiguous repair or none, and never to a more dangerous call."""
 
 # ruff: noqa: E501 - tables are read across
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A judged call is frozen: what contradicts it begins a new attempt, what repeats it changes nothing."""
+"""The identity of a decided call: contradicting facts start a new attempt, repeated ones change nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ropes, JSON comparison, stored cards, the catalogue: the small values the core stands on."""
+"""Ropes, JSON comparison, stored cards and the catalog of tool kinds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Call object of the contract's section 4, and the one line for people."""
+"""The Call object of the contract's section 4, and the one-line summary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must be true of every board, whatever happens to it in whatever order."""
+"""Laws of a run: what holds for every order of facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a host says again of what our gate has decided makes no second story."""
+"""Routing: a host that repeats a decision of our gate adds nothing to the log."""
 
 from __future__ import annotations
 

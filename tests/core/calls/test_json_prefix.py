@@ -1,4 +1,4 @@
-"""Late text of a judged input: every piece of any spelling of it is fine, and nothing else is."""
+"""Late text of a decided input: each prefix of each spelling is accepted, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sender's numbers: each is new once, in whatever order they come, and gaps do not grow without end."""
+"""Sequence numbers: each is new once, in any order, and gaps are bounded."""
 
 import random
 

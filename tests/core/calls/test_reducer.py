@@ -1,4 +1,4 @@
-"""The twenty rules of the state machine, one by one, and worked examples at fact level."""
+"""The reducer: the twenty rules of the state machine, and worked examples with facts."""
 
 from __future__ import annotations
 
