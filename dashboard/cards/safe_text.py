@@ -8,23 +8,23 @@ import re
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
-from toolcards.core.redaction.invisible_characters import UNSEEN, name, replaced
+from toolcards.core.redaction.invisible_characters import INVISIBLE, name_character, replace_invisible
 
 
 def mark_html(text: str) -> SafeString:
     """Return the text as HTML: escaped, and what cannot be seen written out as `U+202E`."""
-    marked = replaced(escape(text.replace("\r\n", "\n")), _render_mark)
+    marked = replace_invisible(escape(text.replace("\r\n", "\n")), _render_mark)
     return mark_safe(marked)  # noqa: S308 - escaped one line above
 
 
 def mark_text(text: str) -> str:
     """Return the text for attributes and titles: the same marks, without elements."""
-    return replaced(text.replace("\r\n", "\n"))
+    return replace_invisible(text.replace("\r\n", "\n"))
 
 
 def escape_in_json(text: str) -> str:
     """Return JSON text with the hidden characters in its strings written as escapes: it means the same."""
-    return replaced(text, lambda character: json.dumps(character)[1:-1])
+    return replace_invisible(text, lambda character: json.dumps(character)[1:-1])
 
 
 # What an input or a text area holds is sent back as it stands: marks in it would be saved.
@@ -42,15 +42,15 @@ def mark_page(html: str) -> str:
 
 def _build_field_note(field: str) -> str:
     """Return the note that is drawn next to a field whose text holds such characters."""
-    if replaced(field) == field or 'type="hidden"' in field:
+    if replace_invisible(field) == field or 'type="hidden"' in field:
         return ""
-    names = sorted({name(sign) for sign in UNSEEN.findall(field) if sign != "\r"})
+    names = sorted({name_character(sign) for sign in INVISIBLE.findall(field) if sign != "\r"})
     return f' <strong class="mark">contains {", ".join(names)}</strong>' if names else ""
 
 
 def _mark_rendered_html(html: str) -> str:
-    return replaced(html.replace("\r\n", "\n"))
+    return replace_invisible(html.replace("\r\n", "\n"))
 
 
 def _render_mark(character: str) -> str:
-    return f'<span class="mark">{name(character)}</span>'
+    return f'<span class="mark">{name_character(character)}</span>'

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from toolcards.core.calls.card import Card, CardApproval, CardError, CardTool
 from toolcards.core.calls.text_rope import Rope
-from toolcards.core.redaction.redactor import Redactor, Stream, masked
-from toolcards.core.redaction.sensitive_names import tells
+from toolcards.core.redaction.redactor import Redactor, StreamRedactor, has_mask
+from toolcards.core.redaction.sensitive_names import classify_name
 
 HIDE = Redactor(b"a key of the tests")
 S = "Zx9vK3qLm7"  # the planted secret
@@ -117,7 +117,7 @@ PLAIN_NAMES = (
 
 @pytest.mark.parametrize("name", SECRET_NAMES.split())
 def test_these_names_tell(name: str) -> None:
-    assert tells(name)
+    assert classify_name(name)
     assert S not in json.dumps(HIDE.value({name: S, "more": [{name: {"deep": [S]}}]}))
 
 
@@ -169,7 +169,7 @@ def test_a_card_is_hidden_everywhere_and_is_the_same_card_without_secrets() -> N
 
 def test_a_secret_in_pieces_is_hidden_in_every_piece() -> None:
     text = f"hello PASSWORD={S} and ghp_{LONG} bye"
-    stream = Stream(HIDE)
+    stream = StreamRedactor(HIDE)
     shown = "".join(stream.text(text[at : at + 4]) for at in range(0, len(text), 4))
     assert S[4:] not in shown and LONG[4:] not in shown
     assert shown.startswith("hello PASSWORD=") and shown.endswith(" bye")
@@ -180,7 +180,7 @@ def test_what_a_person_edits_gets_its_secrets_back() -> None:
     shown = HIDE.value(original)
     edited = {**shown, "command": shown["command"] + " -la", "n": [2, shown["n"][1]]}
     assert HIDE.restored(edited, original) == {**original, "command": f"PASSWORD={S} ls -la", "n": [2, {"token": S}]}
-    assert masked(HIDE.restored({**shown, "elsewhere": shown["password"]}, original))
+    assert has_mask(HIDE.restored({**shown, "elsewhere": shown["password"]}, original))
 
 
 @pytest.mark.parametrize(

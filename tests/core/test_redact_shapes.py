@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from toolcards.core.redaction import detectors
-from toolcards.core.redaction.redactor import Redactor, Stream
+from toolcards.core.redaction.redactor import Redactor, StreamRedactor
 from toolcards.core.redaction.token_patterns import SHAPES
 
 HIDE = Redactor(b"a key of the tests")
@@ -273,7 +273,7 @@ def _pieces(text: str, cuts: list[int]) -> Iterator[str]:
 
 
 def _streamed(text: str, cuts: list[int]) -> str:
-    stream = Stream(HIDE)
+    stream = StreamRedactor(HIDE)
     return "".join([*map(stream.text, _pieces(text, cuts)), stream.rest()])
 
 
@@ -355,7 +355,7 @@ def test_work_grows_as_the_text_does(unit: str, monkeypatch: pytest.MonkeyPatch)
         work = text.encode()
         counting = Counting(detectors.FIND)
         monkeypatch.setattr(detectors, "FIND", counting)
-        list(detectors.find(work, work.decode("latin-1"), growing=True))
+        list(detectors.find_secrets(work, work.decode("latin-1"), growing=True))
         monkeypatch.undo()
         counts.append(counting.read)
         assert counting.read <= 12 * len(work) and counting.looks <= len(work)

@@ -12,7 +12,7 @@ from django.conf import settings
 
 from toolcards.client.common import error_codes
 from toolcards.core.calls import tool_events as h
-from toolcards.core.redaction.invisible_characters import name, replaced
+from toolcards.core.redaction.invisible_characters import name_character, replace_invisible
 
 TITLE_MOST, TEXT_MOST = 150, 800
 _RETRY = {True: "Trying again makes sense.", False: "Trying again does not help.", None: ""}
@@ -131,7 +131,7 @@ _DESCRIPTIONS: dict[str, Callable[[dict[str, Any], str, str], tuple[str, str]]] 
 
 def _clean(text: Any, most: int) -> str:
     """Text from agents without what cannot be seen, and short."""
-    shown = replaced(str(text), lambda sign: f"[{name(sign)}]")
+    shown = replace_invisible(str(text), lambda sign: f"[{name_character(sign)}]")
     return shown if len(shown) <= most else shown[: most - 1] + "…"
 
 

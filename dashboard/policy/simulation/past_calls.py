@@ -17,7 +17,7 @@ from toolcards.core.calls.card import Card
 from toolcards.core.policy.decision import PolicyRequest
 from toolcards.core.policy.request import read_moment
 from toolcards.core.redaction.detectors import OPEN
-from toolcards.core.redaction.redactor import masked
+from toolcards.core.redaction.redactor import has_mask
 from toolcards.gate import list_identities
 from toolcards.models import Run, ToolCall, ToolCallQuerySet
 
@@ -128,7 +128,7 @@ def _build_request(
     card_data: dict[str, Any], is_marked: bool, source: str, whose: dict[str, Any]
 ) -> PolicyRequest | None:
     arguments = card_data.get("original_input") if card_data.get("repair") == "edited" else card_data.get("input")
-    if not card_data.get("has_input") or (is_marked and masked(arguments)):
+    if not card_data.get("has_input") or (is_marked and has_mask(arguments)):
         return None
     tool, times = card_data.get("tool") or {}, card_data.get("times") or {}
     verdict = card_data.get("decision") or {}
@@ -168,7 +168,7 @@ def request_for_call(call: ToolCall, card: Card) -> PolicyRequest:
         claimed=card.tool.kind,
         agent_path=card.agent_path or (source.name,),
         input=arguments,
-        has_input=card.has_input and not masked(arguments),
+        has_input=card.has_input and not has_mask(arguments),
         run=call.run.name,
         known=verdict.known if verdict else True,
         changed=verdict.changed if verdict else False,

@@ -22,8 +22,8 @@ from tests.conftest import Say, ballot_for
 from toolcards import encryption, gate
 from toolcards.client.common.canonical_json import digest
 from toolcards.core.calls import facts as f
-from toolcards.core.redaction.log_masking import Scrub, differs, fold
-from toolcards.core.redaction.redactor import Redactor, masked
+from toolcards.core.redaction.log_masking import LogMasker, find_difference, fold_facts
+from toolcards.core.redaction.redactor import Redactor, has_mask
 from toolcards.gate.agents.idempotency import ReserveKey, UpdateKey
 from toolcards.gate.maintenance import rebuild, retention
 from toolcards.gate.writer import group_commit, run_cache
@@ -124,7 +124,7 @@ def test_no_secret_is_left_and_nothing_else_has_changed(leaky: Run) -> None:
     assert WORD[9:] not in left
     assert told() == before
     assert list(rebuild.find_differences(leaky)) == []
-    assert masked(ToolCall.objects.get(call_id="twice").as_card().input)
+    assert has_mask(ToolCall.objects.get(call_id="twice").as_card().input)
 
 
 def test_the_second_time_there_is_nothing_to_do(leaky: Run) -> None:
@@ -195,7 +195,7 @@ def test_equal_secrets_stay_equal_and_pieces_without_any_stay_as_they_were(a_run
     aged(run)
     gate.run_retention()
     a, b = (ToolCall.objects.get(call_id=name).as_card().input for name in "ab")
-    assert a == b and masked(a)
+    assert a == b and has_mask(a)
     said = [event.decoded_fact for event in Event.objects.after(run, 0)]
     assert [fact.text for fact in said if isinstance(fact, f.InputDelta)] == [piece.text for piece in plain]
 
@@ -219,7 +219,7 @@ def test_votes_and_edited_approvals_are_masked_and_their_digests_stay(
     before = told()
     assert gate.run_retention().scrubbed == 1
     row = Approval.objects.get()
-    assert masked(json.loads(row.edited)) and masked(row.reason) and masked(row.note)
+    assert has_mask(json.loads(row.edited)) and has_mask(row.reason) and has_mask(row.note)
     assert row.args_sha256 == digest({"command": f"deploy --password {WORD}"})
     left = everything()
     assert [secret for secret in PLANTED if secret in left] == []
@@ -364,15 +364,15 @@ FACTS = st.one_of(
 @given(st.lists(FACTS, max_size=25))
 def test_whatever_happened_every_state_stays(story: list[Any]) -> None:
     hide = Redactor(b"key")
-    scrub, places = Scrub(hide), []
+    scrub, places = LogMasker(hide), []
     for fact in story:
         for ordinal, routed in scrub.before.route(fact):
             scrub.read(ordinal, routed, len(places) + 1)
             places.append((ordinal, len(places) + 1))
     told = scrub.masked()
-    after, _ = fold(places, told)
-    assert differs(scrub.before, after) == ""
-    again = Scrub(hide)
+    after, _ = fold_facts(places, told)
+    assert find_difference(scrub.before, after) == ""
+    again = LogMasker(hide)
     for (ordinal, seq), fact in zip(places, told, strict=True):
         again.read(ordinal, fact, seq)
     assert list(map(f.dump, again.masked())) == list(map(f.dump, told))
@@ -381,7 +381,7 @@ def test_whatever_happened_every_state_stays(story: list[Any]) -> None:
 
 
 def test_reading_a_long_run_is_quick() -> None:
-    scrub, begun = Scrub(Redactor(b"key")), time.perf_counter()
+    scrub, begun = LogMasker(Redactor(b"key")), time.perf_counter()
     scrub.read(1, f.InputStarted("a", "bash"), 1)
     for seq in range(2, 20_000):
         scrub.read(1, f.InputDelta("a", "password"), seq)

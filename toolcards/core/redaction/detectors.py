@@ -16,50 +16,50 @@ import re2
 from toolcards.core.redaction import named_secrets, placed_secrets
 from toolcards.core.redaction.sensitive_names import ABOUT
 from toolcards.core.redaction.spans import B_OPEN, CLOSE, DOT, MASK, OPEN, UNDECIDED, Span, odd
-from toolcards.core.redaction.token_patterns import BEGINNING, PREFIXES, kind_of, look
+from toolcards.core.redaction.token_patterns import BEGINNING, PREFIXES, match_token, name_kind
 
-MOST = 2_000
-LONGEST_TAIL = 200  # characters of a word at the end of a text that goes on
+MAX_SECRETS = 2_000
+MAX_TAIL = 200  # characters of a word at the end of a text that goes on
 _WINDOW = 1_024  # of the end of a text that goes on, in which something may be undecided
 
 
-def _compiled(pattern: str) -> re2._Regexp:
+def _compile_re2(pattern: str) -> re2._Regexp:
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
     options.max_mem = 64 << 20
     return re2.compile(pattern.replace(r"\Z", r"\z").encode("latin-1"), options=options)
 
 
-_TOKEN = _compiled(PREFIXES)  # asked before Python's patterns, of which there are a hundred
-FIND = _compiled(rf"{B_OPEN}secret |{PREFIXES}|{placed_secrets.BEGINS}|{named_secrets.BEGINS}")
+_TOKEN = _compile_re2(PREFIXES)  # asked before Python's patterns, of which there are a hundred
+FIND = _compile_re2(rf"{B_OPEN}secret |{PREFIXES}|{placed_secrets.BEGINS}|{named_secrets.BEGINS}")
 _AT_END = re.compile(r"(?:\\*[\"'`][ \t]*)?\Z")  # after a closing quote, a colon makes the text the next name
 
 
-def find(work: bytes, hay: str, *, growing: bool = False) -> Iterator[Span]:
+def find_secrets(work: bytes, hay: str, *, growing: bool = False) -> Iterator[Span]:
     """Yield the secrets of the text in order, without overlaps; `hay` is `work` as Latin-1.
 
     Of a text that goes on (`growing`) the last span may be UNDECIDED: what comes next will tell.
     """
     place, told, seen = 0, 0, 0
-    settled = _settled(hay) if growing else len(hay)
+    settled = _find_decided_end(hay) if growing else len(hay)
     while (found := FIND.search(work, place)) is not None:
         start, end = found.span()
-        span = _look(work, hay, start, end, place)
+        span = _read_candidate(work, hay, start, end, place)
         if not isinstance(span, Span):
             place = span
             continue
-        if growing and span.kind and _AT_END.match(hay, span.end) and span.end - span.start <= LONGEST_TAIL:
+        if growing and span.kind and _AT_END.match(hay, span.end) and span.end - span.start <= MAX_TAIL:
             span = span._replace(kind=UNDECIDED)
         if span.kind == UNDECIDED:
             settled, place = min(settled, span.start), max(span.start, start + 1)
             continue
-        span = _clear_of_masks(hay, span)
+        span = _trim_masks(hay, span)
         if span.kind and span.start >= settled:
             break
         if span.end > span.start:
             yield span
         seen += bool(span.kind)  # masks do not count: hiding twice changes nothing
-        if seen >= MOST and span.end < len(hay):
+        if seen >= MAX_SECRETS and span.end < len(hay):
             yield Span(span.end, len(hay), "rest")
             return
         place = told = span.end
@@ -67,19 +67,21 @@ def find(work: bytes, hay: str, *, growing: bool = False) -> Iterator[Span]:
         yield Span(max(settled, told), len(hay), UNDECIDED)
 
 
-def _look(work: bytes, hay: str, start: int, end: int, floor: int) -> Span | int:
+def _read_candidate(work: bytes, hay: str, start: int, end: int, floor: int) -> Span | int:
     """Return the secret that begins here, or where to go on if it is none."""
     if hay[start] == B_OPEN[0]:
         mask = MASK.match(hay, start)
         return Span(start, mask.end(), "") if mask else start + len(B_OPEN)
-    if _TOKEN.match(work, start) and (token := look(hay, start)):
-        if _begins(hay, start):
-            return Span(start, token.end(), kind_of(token))
+    if _TOKEN.match(work, start) and (token := match_token(hay, start)):
+        if _starts_word(hay, start):
+            return Span(start, token.end(), name_kind(token))
         return max(start + 1, floor)
-    return placed_secrets.read(hay, start, end, floor) or named_secrets.read(hay, start, end, floor)
+    return placed_secrets.read_placed_secret(hay, start, end, floor) or named_secrets.read_named_secret(
+        hay, start, end, floor
+    )
 
 
-def _clear_of_masks(hay: str, span: Span) -> Span:
+def _trim_masks(hay: str, span: Span) -> Span:
     """A mask is never hidden again, nor cut."""
     mask = MASK.search(hay, span.start, span.end + 60) if span.kind and B_OPEN in hay[span.start : span.end] else None
     if mask is None or mask.start() >= span.end:
@@ -89,7 +91,7 @@ def _clear_of_masks(hay: str, span: Span) -> Span:
     )
 
 
-def _begins(hay: str, start: int) -> bool:
+def _starts_word(hay: str, start: int) -> bool:
     """A word begins here; after `\\n` in JSON text one does too."""
     if start == 0 or not (hay[start - 1].isascii() and hay[start - 1].isalnum()):
         return True
@@ -108,16 +110,16 @@ _TAILS = (
 _WORD_SIGNS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.+/=~"
 
 
-def _settled(hay: str) -> int:
+def _find_decided_end(hay: str) -> int:
     """Return up to where nothing that may follow can make a secret of the text."""
     size, base = len(hay), max(0, len(hay) - _WINDOW)
     tail = hay[base:]
     starts = [base + found.start(1) for pattern in _TAILS if (found := pattern.search(tail))]
-    word = tail[len(tail.rstrip(_WORD_SIGNS)) :][-LONGEST_TAIL:]
+    word = tail[len(tail.rstrip(_WORD_SIGNS)) :][-MAX_TAIL:]
     plain = word.islower() or word.isupper() or word.istitle() or word.isdigit()
     if word and (not plain or BEGINNING.match(word[word.rfind("=") + 1 :])):
         starts.append(size - len(word))
     return min(starts, default=size)
 
 
-__all__ = ["ABOUT", "CLOSE", "DOT", "FIND", "MASK", "OPEN", "UNDECIDED", "Span", "find", "odd"]
+__all__ = ["ABOUT", "CLOSE", "DOT", "FIND", "MASK", "OPEN", "UNDECIDED", "Span", "find_secrets", "odd"]

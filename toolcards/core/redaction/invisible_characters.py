@@ -19,20 +19,22 @@ _SIGNS = (
     "\U00013430-\U00013440\U00016fe4\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a"
     + "".join(f"{chr(plane << 16 | 0xFFFE)}{chr(plane << 16 | 0xFFFF)}" for plane in range(1, 17))
 )
-UNSEEN = re.compile(f"[{_SIGNS}]")
+INVISIBLE = re.compile(f"[{_SIGNS}]")
 # A joiner between two emoji, and the selector that makes a sign one, are seen: they make another picture.
 _EMOJI = "\u00a9\u00ae\u203c\u2049\u2100-\u27bf\u2900-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
-SEEN = re.compile(f"(?<=[{_EMOJI}\ufe0f])\u200d(?=[{_EMOJI}])|(?<=[{_EMOJI}])\ufe0f|(?<=[0-9#*])\ufe0f(?=\u20e3)")
+VISIBLE_JOINERS = re.compile(
+    f"(?<=[{_EMOJI}\ufe0f])\u200d(?=[{_EMOJI}])|(?<=[{_EMOJI}])\ufe0f|(?<=[0-9#*])\ufe0f(?=\u20e3)"
+)
 
 
-def name(character: str) -> str:
+def name_character(character: str) -> str:
     """Return the code point as Unicode writes it."""
     return f"U+{ord(character):04X}"
 
 
-def replaced(text: str, mark: Callable[[str], str] = name) -> str:
+def replace_invisible(text: str, mark: Callable[[str], str] = name_character) -> str:
     """Return the text with a mark in place of each such character, the very same text if there is none."""
     if text.isascii() and text.isprintable():
         return text
-    kept = {found.start() for found in SEEN.finditer(text)}
-    return UNSEEN.sub(lambda found: found[0] if found.start() in kept else mark(found[0]), text)
+    kept = {found.start() for found in VISIBLE_JOINERS.finditer(text)}
+    return INVISIBLE.sub(lambda found: found[0] if found.start() in kept else mark(found[0]), text)

@@ -15,16 +15,18 @@ from toolcards.client.common.json_text import parse, same
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.core.redaction.redactor import Redactor
-from toolcards.core.redaction.sensitive_names import tells
+from toolcards.core.redaction.sensitive_names import classify_name
 from toolcards.core.runs.run_state import RunState
 
 # Names by which facts find their card, digests, and words of ours: masking them would change what happened.
-_KEPT = frozenset({
+_UNMASKED_FIELDS = frozenset({
     "at", "call_id", "id", "source_id", "lane", "scope", "parent_lane", "parent_call", "message_id", "kind",
     "source", "method", "code", "rule", "effect", "state", "how", "outcome", "channel", "opener", "authority",
     "phase", "args_sha256", "schema_sha256", "by",
 })  # fmt: skip
-_OURS = frozenset({"terms", "would", "tools"})  # policy's words and tools' schemas: names in them are no values
+_POLICY_FIELDS = frozenset(
+    {"terms", "would", "tools"}
+)  # policy's words and tools' schemas: names in them are no values
 _VALUES = frozenset({"default", "const", "examples", "example", "enum"})  # where a schema holds values
 
 
@@ -36,7 +38,7 @@ class _Pieces:
     needed: list[int] = field(default_factory=list)
 
 
-class Scrub:
+class LogMasker:
     """Reads a log in its order, then gives it back masked."""
 
     def __init__(self, redactor: Redactor) -> None:
@@ -133,10 +135,10 @@ class Scrub:
     def _whole(self, fact: f.AnyFact) -> f.AnyFact:
         changes: dict[str, Any] = {}
         for each in fields(fact):
-            if each.name in _KEPT:
+            if each.name in _UNMASKED_FIELDS:
                 continue
             value = getattr(fact, each.name)
-            new = self._words(value) if each.name in _OURS else self._hide.value(value)
+            new = self._words(value) if each.name in _POLICY_FIELDS else self._hide.value(value)
             if new is not value and new != value:
                 changes[each.name] = new
         return replace(fact, **changes) if changes else fact
@@ -150,7 +152,7 @@ class Scrub:
         if not isinstance(value, dict):
             return value
         return {
-            name: self._hide.value({within: item})[within] if name in _VALUES and tells(within) else
+            name: self._hide.value({within: item})[within] if name in _VALUES and classify_name(within) else
             self._words(item, within if name in _VALUES else name) for name, item in value.items()
         }  # fmt: skip
 
@@ -159,32 +161,34 @@ def _is_piece(fact: f.AnyFact) -> bool:
     return isinstance(fact, (f.InputDelta, f.TextDelta))
 
 
-def differs(before: RunState, after: RunState) -> str:
+def find_difference(before: RunState, after: RunState) -> str:
     """Say what would no longer be as it was: states, answers, decisions, times, order; "" where all is."""
     if before.status != after.status:
         return f"the run would be {after.status}, not {before.status}"
     if list(before.cards) != list(after.cards):
         return "the calls would stand in another order"
     for ordinal, card in before.cards.items():
-        told = _unlike(card, after.cards[ordinal])
+        told = _compare_cards(card, after.cards[ordinal])
         if told:
             return f"call {ordinal}: {told} would change"
     return ""
 
 
-_SAME = (
+_EQUAL_FIELDS = (
     "call_id", "state", "soft", "preliminary", "cause", "removed", "has_output", "attempt", "permit", "step", "times",
 )  # fmt: skip
-_ASK = (
+_APPROVAL_FIELDS = (
     "id", "source_id", "state", "opener", "automatic", "requested_at", "expires_at", "decided_at", "by", "args_sha256",
 )  # fmt: skip
-_VERDICT = ("effect", "code", "rule", "version", "by", "args_sha256", "schema_sha256", "known", "changed")
+_DECISION_FIELDS = ("effect", "code", "rule", "version", "by", "args_sha256", "schema_sha256", "known", "changed")
 
 
-def _unlike(card: Card, after: Card) -> str:
+def _compare_cards(card: Card, after: Card) -> str:
     pairs: tuple[tuple[tuple[str, ...], Any, Any], ...] = (
-        (_SAME, card, after), (_ASK, card.approval, after.approval), (_VERDICT, card.decision, after.decision),
-    )  # fmt: skip
+        (_EQUAL_FIELDS, card, after),
+        (_APPROVAL_FIELDS, card.approval, after.approval),
+        (_DECISION_FIELDS, card.decision, after.decision),
+    )
     for names, old, new in pairs:
         if (old is None) != (new is None):
             return "its approval or decision"
@@ -195,7 +199,7 @@ def _unlike(card: Card, after: Card) -> str:
     return ""
 
 
-def fold(log: Iterable[tuple[int, int]], told: Iterable[f.AnyFact]) -> tuple[RunState, list[bool]]:
+def fold_facts(log: Iterable[tuple[int, int]], told: Iterable[f.AnyFact]) -> tuple[RunState, list[bool]]:
     """Return the board that the facts add up to, and which were applied; `log` has (ordinal, seq) of each."""
     board, applied = RunState(), []
     for (ordinal, seq), fact in zip(log, told, strict=True):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from toolcards.core.redaction.sensitive_names import tells, words_of
+from toolcards.core.redaction.sensitive_names import classify_name, split_name
 from toolcards.core.redaction.spans import MASK, NO_VALUE, UNDECIDED, Span, odd
-from toolcards.core.redaction.token_patterns import LOOK, kind_of
+from toolcards.core.redaction.token_patterns import LOOK, name_kind
 
 _A, _AI = re.ASCII, re.ASCII | re.IGNORECASE
 _CORE = (
@@ -52,7 +52,7 @@ _ENDS = re.compile(r"\}|\\?\n[ \t]*-[ \t]|\n[ \t]*\n")
 _PAIR_MOST = 600
 
 
-def read(hay: str, start: int, end: int, floor: int) -> Span | int:
+def read_named_secret(hay: str, start: int, end: int, floor: int) -> Span | int:
     """Read what separates a telling name from its value, then the value; return where to go on if there is none."""
     at = _NAME_AT.match(hay, start)
     if at is None:
@@ -62,36 +62,36 @@ def read(hay: str, start: int, end: int, floor: int) -> Span | int:
     if lead and start > len(lead) and hay[start - len(lead) - 1] == "\\" and lead[0] in "nrtbf":
         lead = lead[1:]  # `\npassword` in JSON text
     name = lead + at.group()
-    told = tells(name.lstrip("-."))
+    told = classify_name(name.lstrip("-."))
     if not told:
         return at.end()
-    pair = _paired(hay, start - len(lead), at.end(), floor, name)
-    return pair or _value(hay, at.end(), name, told) or at.end()
+    pair = _read_pair(hay, start - len(lead), at.end(), floor, name)
+    return pair or _read_separated_value(hay, at.end(), name, told) or at.end()
 
 
-def _value(hay: str, place: int, name: str, told: str) -> Span | None:
+def _read_separated_value(hay: str, place: int, name: str, told: str) -> Span | None:
     separator = _SEPARATOR.match(hay, place)
     if separator:
         quoted = bool(separator.group("quote"))
         prose = not quoted and separator.group().endswith((" ", "\t")) and told == "weak"
         tag = separator.group().rstrip().endswith(">")
-        return _read(hay, separator.end(), name, quote=separator.group("quote") or "", prose=prose, tag=tag)
+        return _read_value(hay, separator.end(), name, quote=separator.group("quote") or "", prose=prose, tag=tag)
     if blank := _BLANK_LINE.match(hay, place):
-        return _read(hay, blank.end(), name, quote="", prose=False)
+        return _read_value(hay, blank.end(), name, quote="", prose=False)
     if name.startswith("-") or hay[place : place + 2] in ('",', "',"):
         space = _SPACE.match(hay, place)
-        if name.startswith("-") and (words_of(name)[0] in _NOT_GIVEN or (space and hay.startswith("-", space.end()))):
+        if name.startswith("-") and (split_name(name)[0] in _NOT_GIVEN or (space and hay.startswith("-", space.end()))):
             return None
-        flag = name.startswith("-") or words_of(name)[-1] in _HEADERS
+        flag = name.startswith("-") or split_name(name)[-1] in _HEADERS
         if space and not _KEY_NEXT.match(hay, space.end()) and (flag or not _WORD.match(hay, space.end())):
-            return _read(hay, space.end(), name, quote="", prose=False)
+            return _read_value(hay, space.end(), name, quote="", prose=False)
     gap = _IS.match(hay, place) or _SPACE.match(hay, place)
     if gap is None or _KEY_NEXT.match(hay, gap.end()) or (hay[place] == '"' and _WORD.match(hay, gap.end())):
         return None
-    return _read(hay, gap.end(), name, quote="", prose=True)
+    return _read_value(hay, gap.end(), name, quote="", prose=True)
 
 
-def _paired(hay: str, start: int, end: int, floor: int, name: str) -> Span | None:
+def _read_pair(hay: str, start: int, end: int, floor: int, name: str) -> Span | None:
     """The name is the value of `name` in an object: return the value of its `value`, before or after it."""
     edge = max(floor, start - 40)
     key = _PAIR_KEY.search(hay[edge:start])
@@ -100,61 +100,65 @@ def _paired(hay: str, start: int, end: int, floor: int, name: str) -> Span | Non
     close = _ENDS.search(hay, end, end + _PAIR_MOST)
     ahead = _PAIR_VALUE.search(hay, end, close.start() if close else end + _PAIR_MOST)
     if ahead:
-        return _read(hay, ahead.end(), name, quote=ahead.group("quote") or "", prose=False)
+        return _read_value(hay, ahead.end(), name, quote=ahead.group("quote") or "", prose=False)
     first = max(floor, start - _PAIR_MOST)
     behind = hay[first : edge + key.start(1)]
     opened = max(behind.rfind("{"), behind.rfind("- "))
     values = list(_PAIR_VALUE.finditer(behind, opened + 1)) if opened >= 0 else []
     if not values:
         return None
-    span = _read(hay, first + values[0].end(), name, quote=values[0].group("quote") or "", prose=False)
+    span = _read_value(hay, first + values[0].end(), name, quote=values[0].group("quote") or "", prose=False)
     return span if span and span.end <= start and span.kind != UNDECIDED else None
 
 
-def _read(hay: str, place: int, name: str, *, quote: str, prose: bool, tag: bool = False) -> Span | None:
+def _read_value(hay: str, place: int, name: str, *, quote: str, prose: bool, tag: bool = False) -> Span | None:
     """Return the value that begins here as a secret, None if there is none to hide."""
     if MASK.match(hay, place) or place >= len(hay):
         return None
     opened = _QUOTE.match(hay, place)
     if opened:
-        start, end = opened.end(), _closing(hay, opened.end(), opened.group(1), opened.group(2))
+        start, end = opened.end(), _find_closing_quote(hay, opened.end(), opened.group(1), opened.group(2))
     elif quote and hay[place] in "{[":
-        start, end = place, _balanced(hay, place, quote)
+        start, end = place, _find_balanced_end(hay, place, quote)
     elif tag:
-        start, end = place, _end_of(_TAG, hay, place)
-    elif (words_of(name) or [""])[-1] in _HEADERS:
-        start, end = place, _end_of(_HEADER, hay, place)
-    elif hay[place - 1] == "=" and (braced := _BRACED.match(hay, place)) and not tells(braced.group().strip("{}")):
+        start, end = place, _find_match_end(_TAG, hay, place)
+    elif (split_name(name) or [""])[-1] in _HEADERS:
+        start, end = place, _find_match_end(_HEADER, hay, place)
+    elif (
+        hay[place - 1] == "="
+        and (braced := _BRACED.match(hay, place))
+        and not classify_name(braced.group().strip("{}"))
+    ):
         start, end = place, braced.end()
     else:
         inserted = _PLACEHOLDER.match(hay, place)
-        if inserted and tells(inserted.group(1).rpartition(".")[2]):
+        if inserted and classify_name(inserted.group(1).rpartition(".")[2]):
             return None
-        start, end = place, _end_of(_BARE, hay, place)
+        start, end = place, _find_match_end(_BARE, hay, place)
         if not quote:
             end -= len(hay[start:end]) - len(hay[start:end].rstrip(",.:)]}"))
     if scheme := _SCHEME.match(hay, start, end):
         start = scheme.end()
         parameters = _PARAMETERS.match(hay, start) if not opened else None
         end = max(end, parameters.end()) if parameters else end
-    return _worth(hay, start, end, prose=prose and not opened and not scheme)
+    return _check_value(hay, start, end, prose=prose and not opened and not scheme)
 
 
-def _worth(hay: str, start: int, end: int, *, prose: bool) -> Span | None:
+def _check_value(hay: str, start: int, end: int, *, prose: bool) -> Span | None:
     text = hay[start:end]
     if not text.strip() or MASK.match(hay, start):
         return None
     if NO_VALUE.fullmatch(text) or (prose and not (len(text) >= 8 and odd(text))):
         return Span(start, end, UNDECIDED) if end == len(hay) else None
-    return Span(start, end, kind_of(token) if (token := LOOK.fullmatch(text)) else "value")
+    return Span(start, end, name_kind(token) if (token := LOOK.fullmatch(text)) else "value")
 
 
-def _end_of(pattern: re.Pattern[str], hay: str, place: int) -> int:
+def _find_match_end(pattern: re.Pattern[str], hay: str, place: int) -> int:
     found = pattern.match(hay, place)
     return found.end() if found else place
 
 
-def _closing(hay: str, place: int, slashes: str, sign: str) -> int:
+def _find_closing_quote(hay: str, place: int, slashes: str, sign: str) -> int:
     """Return where the quoted text ends: at its quote with as many backslashes as it began with, else at the end."""
     at = hay.find(sign, place)
     while at >= 0:
@@ -172,7 +176,7 @@ def _closing(hay: str, place: int, slashes: str, sign: str) -> int:
 _BRACKETS = re.compile(r"\\*\"|[{}\[\]]")
 
 
-def _balanced(hay: str, place: int, quote: str) -> int:
+def _find_balanced_end(hay: str, place: int, quote: str) -> int:
     """Return where the object or array that begins here ends; brackets inside its texts do not count."""
     depth, inside = 0, False
     for found in _BRACKETS.finditer(hay, place):

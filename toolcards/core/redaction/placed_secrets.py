@@ -59,9 +59,9 @@ _BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\\ \
 _OBJECT = 4_096  # characters around a member in which the object says what it is
 
 
-def read(hay: str, start: int, end: int, floor: int) -> Span | None:
+def read_placed_secret(hay: str, start: int, end: int, floor: int) -> Span | None:
     """Return the secret that begins at this place, None if this is no such place."""
-    if hay[start] == "-" and (span := _armoured(hay, start, end, floor)):
+    if hay[start] == "-" and (span := _read_armored_key(hay, start, end, floor)):
         return span
     for reader in _READERS.get(hay[start].lower(), ()):
         if span := reader(hay, start):
@@ -72,7 +72,7 @@ def read(hay: str, start: int, end: int, floor: int) -> Span | None:
 # ---------------------------------------------------------------- keys
 
 
-def _armoured(hay: str, start: int, end: int, floor: int) -> Span | None:
+def _read_armored_key(hay: str, start: int, end: int, floor: int) -> Span | None:
     sign = hay.find("BEGIN ", start, end)
     if sign >= 0:
         tail = hay.find("END ", end)
@@ -86,14 +86,14 @@ def _armoured(hay: str, start: int, end: int, floor: int) -> Span | None:
     return None
 
 
-def _putty(hay: str, start: int) -> Span | None:
+def _read_putty_key(hay: str, start: int) -> Span | None:
     if not hay.startswith("Private-Lines:", start):
         return None
     close = hay.find("Private-MAC:", start)
     return Span(start + len("Private-Lines:"), close if close >= 0 else len(hay), "private-key")
 
 
-def _jwk(hay: str, start: int) -> Span | None:
+def _read_jwk_member(hay: str, start: int) -> Span | None:
     """A private member of a JSON Web Key: its object has a `kty`, or the member says enough."""
     found = _MEMBER.match(hay, start)
     if not found:
@@ -107,7 +107,7 @@ def _jwk(hay: str, start: int) -> Span | None:
 # ---------------------------------------------------------------- URLs
 
 
-def _userinfo(hay: str, start: int) -> Span | None:
+def _read_userinfo(hay: str, start: int) -> Span | None:
     found = _USERINFO.match(hay, start)
     if not found or MASK.match(hay, found.start(3)):
         return None
@@ -117,12 +117,12 @@ def _userinfo(hay: str, start: int) -> Span | None:
     return Span(found.start(1), found.end(3), "url-password") if len(alone) >= 16 and odd(alone) else None
 
 
-def _query(hay: str, start: int) -> Span | None:
+def _read_query_value(hay: str, start: int) -> Span | None:
     found = _QUERY.match(hay, start)
     return Span(*found.span(1), "value") if found and len(found.group(1)) >= 8 and odd(found.group(1)) else None
 
 
-def _group(pattern: re.Pattern[str], number: int, kind: str) -> Callable[[str, int], Span | None]:
+def _make_group_reader(pattern: re.Pattern[str], number: int, kind: str) -> Callable[[str, int], Span | None]:
     """Return a reader of one group of the pattern."""
 
     def reader(hay: str, start: int) -> Span | None:
@@ -137,36 +137,40 @@ def _group(pattern: re.Pattern[str], number: int, kind: str) -> Callable[[str, i
 # ---------------------------------------------------------------- commands and statements
 
 
-def _login(hay: str, start: int) -> Span | None:
+def _read_login(hay: str, start: int) -> Span | None:
     found = _LOGIN.match(hay, start)
     if not found or NO_VALUE.fullmatch(found.group(2)) or found.group(1).isdigit() or MASK.match(hay, found.start(2)):
         return None
     return Span(*found.span(2), "password")
 
 
-def _mysql(hay: str, start: int) -> Span | None:
+def _read_mysql_password(hay: str, start: int) -> Span | None:
     found = _MYSQL.match(hay, start)
     if not found or MASK.match(hay, found.start(1)):
         return None
     return Span(*found.span(1), "password") if "://" not in hay[start : found.start(1)] else None
 
 
-_database, _oracle = _group(_DATABASE, 1, "url-password"), _group(_ORACLE, 1, "password")
-_sshpass, _registry = _group(_SSHPASS, 1, "password"), _group(_REGISTRY, 1, "password")
-_flags = tuple(_group(pattern, 1, "password") for pattern in _FLAGS)
-_piped = _group(_PIPED, 1, "password")
-_by, _secure, _literal = _group(_BY, 2, "password"), _group(_SECURE, 2, "password"), _group(_LITERAL, 1, "value")
+_database, _oracle = _make_group_reader(_DATABASE, 1, "url-password"), _make_group_reader(_ORACLE, 1, "password")
+_sshpass, _registry = _make_group_reader(_SSHPASS, 1, "password"), _make_group_reader(_REGISTRY, 1, "password")
+_flags = tuple(_make_group_reader(pattern, 1, "password") for pattern in _FLAGS)
+_piped = _make_group_reader(_PIPED, 1, "password")
+_by, _secure, _literal = (
+    _make_group_reader(_BY, 2, "password"),
+    _make_group_reader(_SECURE, 2, "password"),
+    _make_group_reader(_LITERAL, 1, "value"),
+)
 _READERS: dict[str, tuple[Callable[[str, int], Span | None], ...]] = {
-    ":": (_userinfo,),
-    " ": (_login,),
-    "'": (_login, _jwk),
-    '"': (_login, _jwk),
-    "?": (_query,),
-    "&": (_query,),
+    ":": (_read_userinfo,),
+    " ": (_read_login,),
+    "'": (_read_login, _read_jwk_member),
+    '"': (_read_login, _read_jwk_member),
+    "?": (_read_query_value,),
+    "&": (_read_query_value,),
     "-": (_literal,),
-    "p": (_putty, _database, _by, _registry, _piped),
+    "p": (_read_putty_key, _database, _by, _registry, _piped),
     "d": (_registry,),
-    "m": (_database, _mysql),
+    "m": (_database, _read_mysql_password),
     "j": (_oracle,),
     "s": (_sshpass, _oracle, _database, *_flags),
     "i": (_by,),

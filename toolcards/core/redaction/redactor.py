@@ -12,9 +12,9 @@ from typing import Any
 
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.text_rope import Rope
-from toolcards.core.redaction.detectors import CLOSE, DOT, FIND, OPEN, UNDECIDED, find, odd
-from toolcards.core.redaction.sensitive_names import keeps, names_a_value, tells
-from toolcards.core.redaction.token_patterns import LOOK, kind_of
+from toolcards.core.redaction.detectors import CLOSE, DOT, FIND, OPEN, UNDECIDED, find_secrets, odd
+from toolcards.core.redaction.sensitive_names import classify_name, classify_value_member, is_secret_value
+from toolcards.core.redaction.token_patterns import LOOK, name_kind
 
 MAX_DEPTH = 64
 MEMORY = 4_096  # characters of a text in pieces that are looked at again with the next one
@@ -25,7 +25,9 @@ _PAIR_MOST = 24  # members of an object that is a pair of a name and a value, an
 _KEY_MOST = 12  # a name below a telling one is hidden from this length on, where it looks random
 # What a JSON Web Key keeps to its owner; `k` is the whole of a symmetric one.
 _JWK = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
-_SENT = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key", "x-auth-token"})
+_SECRET_HEADERS = frozenset(
+    {"authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key", "x-auth-token"}
+)
 
 
 class Redactor:
@@ -51,13 +53,13 @@ class Redactor:
         hay = text if plain else work.decode("latin-1")
         pieces: list[str] = []
         place = 0
-        for start, end, kind in find(work, hay):
+        for start, end, kind in find_secrets(work, hay):
             if kind:
-                pieces += (_back(hay[place:start], plain), self.mask(_back(hay[start:end], plain), kind))
+                pieces += (_decode_text(hay[place:start], plain), self.mask(_decode_text(hay[start:end], plain), kind))
                 place = end
         if not place:
             return text
-        pieces.append(_back(hay[place:], plain))
+        pieces.append(_decode_text(hay[place:], plain))
         return "".join(pieces)
 
     def value(self, value: Any) -> Any:
@@ -71,7 +73,7 @@ class Redactor:
 
     def growing(self, text: str) -> str:
         """Return a text that goes on with its secrets masked, without an end that may turn out to be one."""
-        stream = Stream(self)
+        stream = StreamRedactor(self)
         return stream.text(text)
 
     def card(self, card: Card) -> Card:
@@ -108,7 +110,7 @@ class Redactor:
                 else self.restored(part, original[at] if at < len(original) else None) for at, part in enumerate(edited)
             ]  # fmt: skip
         if isinstance(edited, str) and isinstance(original, str) and OPEN in edited:
-            return _put_back(edited, original, self.text(original))
+            return _restore_text(edited, original, self.text(original))
         return edited
 
     def _inner(self, inner: Any, fields: tuple[str, ...]) -> Any:
@@ -129,15 +131,15 @@ class Redactor:
 
     def _object(self, given: dict[str, Any], depth: int) -> dict[str, Any]:
         shown: dict[str, Any] = {}
-        hidden = _hidden_members(given)
+        hidden = _list_secret_members(given)
         for name, value in given.items():
             said = self.text(name) if len(name) > 8 else name
-            if name in hidden or said is not name or OPEN in name or keeps(name, value):
-                weak = name not in hidden and said is name and tells(name) == "weak"
+            if name in hidden or said is not name or OPEN in name or is_secret_value(name, value):
+                weak = name not in hidden and said is name and classify_name(name) == "weak"
                 new = self._all(value, depth, numbers=not weak)  # a name that holds a secret itself tells, too
             else:
                 new = self._value(value, depth)
-            shown[_free(said, shown)] = new
+            shown[_find_free_name(said, shown)] = new
         same = all(map(lambda old, new: old is new, given.values(), shown.values()))
         return given if same and len(given) == len(shown) and given.keys() == shown.keys() else shown
 
@@ -146,7 +148,7 @@ class Redactor:
         for index, value in enumerate(given):
             new = self._all(value, depth) if secret else self._value(value, depth)
             shown.append(new)
-            secret = type(value) is str and _calls_for(value, index, given)
+            secret = type(value) is str and _announces_secret(value, index, given)
         return given if all(map(lambda old, new: old is new, given, shown)) else shown
 
     def _all(self, value: Any, depth: int, *, numbers: bool = True) -> Any:
@@ -165,7 +167,7 @@ class Redactor:
         else:
             shown = {}
             for name, item in value.items():
-                shown[_free(self._member(name), shown)] = self._all(item, depth - 1, numbers=numbers)
+                shown[_find_free_name(self._member(name), shown)] = self._all(item, depth - 1, numbers=numbers)
         return value if shown == value else shown
 
     def _member(self, name: str) -> str:
@@ -176,10 +178,10 @@ class Redactor:
 
     def _whole(self, text: str) -> str:
         token = LOOK.fullmatch(text)
-        return self.mask(text, kind_of(token) if token else "value")
+        return self.mask(text, name_kind(token) if token else "value")
 
 
-class Stream:
+class StreamRedactor:
     """Hides secrets in a text that comes in pieces, wherever it is cut.
 
     What began in an earlier piece is hidden in the next one too. The end of a piece that may turn out to be the
@@ -206,16 +208,16 @@ class Stream:
         hay = whole if plain else work.decode("latin-1")
         place = len(self._before) if plain else len(self._before.encode("utf-8", "surrogatepass"))
         begun, pieces, end, hiding = place, [], len(hay), False
-        for start, stop, kind in find(work, hay, growing=growing):
+        for start, stop, kind in find_secrets(work, hay, growing=growing):
             if kind == UNDECIDED:
                 end = max(start, place)
             elif kind and stop > place:
-                pieces.append(_back(hay[place : max(place, start)], plain))
+                pieces.append(_decode_text(hay[place : max(place, start)], plain))
                 shown_before = start < begun and self._hiding
-                pieces.append("" if shown_before else self._redactor.mask(_back(hay[start:stop], plain), kind))
+                pieces.append("" if shown_before else self._redactor.mask(_decode_text(hay[start:stop], plain), kind))
                 place, hiding = stop, stop == len(hay)
-        rest = _back(hay[place:end], plain) if not plain or pieces or end < len(hay) or self._before else new
-        self._held = _back(hay[end:], plain) if end < len(hay) else ""
+        rest = _decode_text(hay[place:end], plain) if not plain or pieces or end < len(hay) or self._before else new
+        self._held = _decode_text(hay[end:], plain) if end < len(hay) else ""
         self._hiding = hiding
         self._before = whole[: len(whole) - len(self._held)][-MEMORY:]
         return "".join([*pieces, rest]) if pieces else rest
@@ -231,16 +233,16 @@ _INNER = {
 }
 
 
-def masked(value: Any) -> bool:
+def has_mask(value: Any) -> bool:
     """Whether a mask stands somewhere in the value."""
     if isinstance(value, str):
         return _MASK.search(value) is not None
     if isinstance(value, dict):
-        return any(masked(name) or masked(part) for name, part in value.items())
-    return isinstance(value, list) and any(map(masked, value))
+        return any(has_mask(name) or has_mask(part) for name, part in value.items())
+    return isinstance(value, list) and any(map(has_mask, value))
 
 
-def _put_back(edited: str, original: str, shown: str) -> str:
+def _restore_text(edited: str, original: str, shown: str) -> str:
     """Put each secret of the original text back in place of its mask."""
     at = 0
     plain = _MASK.split(shown)
@@ -255,18 +257,18 @@ def _put_back(edited: str, original: str, shown: str) -> str:
     return edited
 
 
-def _back(text: str, plain: bool) -> str:
+def _decode_text(text: str, plain: bool) -> str:
     return text if plain else text.encode("latin-1").decode("utf-8", "surrogatepass")
 
 
-def _free(name: str, taken: dict[str, Any]) -> str:
+def _find_free_name(name: str, taken: dict[str, Any]) -> str:
     """Return the name, or one like it that is not taken: two secrets may look alike once they are masked."""
     while name in taken:
         name += "\u2032"
     return name
 
 
-def _hidden_members(given: dict[str, Any]) -> tuple[str, ...]:
+def _list_secret_members(given: dict[str, Any]) -> tuple[str, ...]:
     """Return the members whose values are secret by what the whole object is.
 
     A pair such as `{"name": "Authorization", "value": …}`, a JSON Web Key, or a Secret of Kubernetes.
@@ -277,24 +279,24 @@ def _hidden_members(given: dict[str, Any]) -> tuple[str, ...]:
         return ("data", "stringData")
     if not 1 < len(given) <= _PAIR_MOST:
         return ()
-    spelled = {name: names_a_value(name) for name in given if len(name) <= 20}
+    spelled = {name: classify_value_member(name) for name in given if len(name) <= 20}
     names = [given[name] for name, what in spelled.items() if what == "name" and type(given[name]) is str]
-    if not any(len(name) < 80 and tells(name) for name in names):
+    if not any(len(name) < 80 and classify_name(name) for name in names):
         return ()
-    strong = any(tells(name) == "strong" for name in names)
+    strong = any(classify_name(name) == "strong" for name in names)
     values = [name for name, what in spelled.items() if what == "value" or (what == "words" and strong)]
-    return tuple(name for name in values if any(keeps(said, given[name]) for said in names))
+    return tuple(name for name in values if any(is_secret_value(said, given[name]) for said in names))
 
 
-def _calls_for(word: str, index: int, given: list[Any]) -> bool:
+def _announces_secret(word: str, index: int, given: list[Any]) -> bool:
     """The next item is a secret: `["--password", …]` in a command, `["Cookie", …]` in a list of headers."""
     if not 2 < len(word) < 80 or "=" in word or " " in word:
         return False
     if word.startswith("-"):
-        return bool(tells(word.lstrip("-")))
+        return bool(classify_name(word.lstrip("-")))
     following = given[index + 1] if index + 1 < len(given) else None
-    if type(following) is not str or following.lower() in _SENT:
+    if type(following) is not str or following.lower() in _SECRET_HEADERS:
         return False
-    if word.lower() in _SENT:  # a list of names and values in turn, or [name, value, …]
+    if word.lower() in _SECRET_HEADERS:  # a list of names and values in turn, or [name, value, …]
         return index == 0 or (index % 2 == 0 and len(given) % 2 == 0)
-    return len(given) == 2 and index == 0 and bool(tells(word))
+    return len(given) == 2 and index == 0 and bool(classify_name(word))

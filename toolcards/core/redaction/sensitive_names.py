@@ -62,15 +62,15 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", re.ASCII)
 LONGEST = 120
 
 
-def words_of(name: str) -> list[str]:
+def split_name(name: str) -> list[str]:
     """Return the name's words in lower case: `nextPageToken` is next, page, token."""
     return [word.lower() for word in _WORD.findall(name[-LONGEST:])]
 
 
 @lru_cache(maxsize=8_192)
-def tells(name: str) -> str:
+def classify_name(name: str) -> str:
     """Return `strong`, `weak` or `` for how surely something of that name is secret."""
-    words = [word for word in words_of(name) if not word.isdigit()]
+    words = [word for word in split_name(name) if not word.isdigit()]
     while len(words) > 1 and words[-1] in FORMS and "-".join(words[-2:]) not in PAIRS:
         words.pop()
     if not words:
@@ -85,9 +85,9 @@ def tells(name: str) -> str:
     return "weak" if len(words) > 1 and (STRONG.intersection(words[-2:]) or "-".join(words[-3:-1]) in PAIRS) else ""
 
 
-def keeps(name: str, value: Any) -> bool:
+def is_secret_value(name: str, value: Any) -> bool:
     """Return whether the value of that name is to be hidden, by the name alone."""
-    told = tells(name)
+    told = classify_name(name)
     if not told or value is None or isinstance(value, bool) or value == "":
         return False
     return told == "strong" or not isinstance(value, (int, float))
@@ -106,7 +106,7 @@ _TEXTS = _words("default content text data body")  # of other things as well
 
 
 @lru_cache(maxsize=1_024)
-def names_a_value(member: str) -> str:
+def classify_value_member(member: str) -> str:
     """Return `name`, `value` or `words` for what the member of an object holds in a pair, else ``."""
     plain = member.replace("_", "").replace("-", "").lower()
     if plain in _NAMES:

@@ -141,7 +141,7 @@ PEM = r"-----?-?(?: )?(?:BEGIN|END) [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)? ?----"
 _CUT, _CUT_PLAIN = 1, 8
 
 
-def _spelled() -> str:
+def _list_spellings() -> str:
     spelled = []
     for number, shape in enumerate(SHAPES):
         cut = _CUT_PLAIN if shape.plain else _CUT
@@ -150,14 +150,14 @@ def _spelled() -> str:
     return "|".join(spelled)
 
 
-LOOK = re.compile(_spelled(), re.ASCII)
+LOOK = re.compile(_list_spellings(), re.ASCII)
 # The beginning of a token at the end of a text that goes on: too little yet to tell.
 BEGINNING = re.compile(
     "|".join(rf"{shape.prefix}{shape.body}{{0,{shape.enough}}}\Z" for shape in SHAPES if shape.plain), re.ASCII
 )
 
 
-def look(hay: str, start: int) -> re.Match[str] | None:
+def match_token(hay: str, start: int) -> re.Match[str] | None:
     """Return the token that begins there, if one does; a word in small letters with a plain prefix is none."""
     found = LOOK.match(hay, start)
     if found is None or found.group().startswith("/"):
@@ -171,6 +171,6 @@ _WORDS = re.compile(r"[a-z_.\-]+|[a-z]+(?:[A-Z][a-z]+){1,4}", re.ASCII)
 _SEPARATOR = re.compile(r"[_.\-]")
 
 
-def kind_of(found: re.Match[str]) -> str:
+def name_kind(found: re.Match[str]) -> str:
     """Return the kind of secret that LOOK has matched."""
     return SHAPES[int(str(found.lastgroup)[1:])].kind

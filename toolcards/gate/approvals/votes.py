@@ -18,7 +18,7 @@ from toolcards.core.calls import facts as f
 from toolcards.core.calls.call_json import compute_view_sha256
 from toolcards.core.calls.card import Card, CardApproval
 from toolcards.core.policy.decision import AskTerms, Effect
-from toolcards.core.redaction.redactor import masked
+from toolcards.core.redaction.redactor import has_mask
 from toolcards.core.schemas import input_repair
 from toolcards.gate.approvals.expiry import is_past_deadline
 from toolcards.gate.approvals.permits import build_permit_columns
@@ -222,7 +222,7 @@ class CastVote(Command):
     def _edit(self, memory: RunMemory, row: Approval, card: Card, terms: AskTerms, now: float) -> None:
         """Accept the edited input if only editable parts changed and policy does not deny the edited call."""
         edited = redactor().restored(self.ballot.edited_args, card.input)  # the person saw masks
-        if masked(edited) and not masked(card.input):
+        if has_mask(edited) and not has_mask(card.input):
             raise InvalidRequest("A masked value cannot be moved to another place.", code="invalid_edit")
         try:
             sha256 = digest(edited)

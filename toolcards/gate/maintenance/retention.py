@@ -22,7 +22,7 @@ from django.db.models import Model
 from toolcards.audit.trail import Act, AuditRow, redactor
 from toolcards.client.common.json_text import parse
 from toolcards.core.calls.facts import dump
-from toolcards.core.redaction.log_masking import Scrub, differs, fold
+from toolcards.core.redaction.log_masking import LogMasker, find_difference, fold_facts
 from toolcards.core.redaction.redactor import Redactor
 from toolcards.core.runs.run_state import RunState
 from toolcards.encryption import Closed
@@ -121,7 +121,7 @@ def _mask_run(run: Run, report: RetentionReport, dry_run: bool) -> None:
 
 def _plan_rewrite(run: Run, hide: Redactor) -> tuple[RewriteRun | None, str]:
     """Read and mask the run's log; return the command that writes it, or the reason against it."""
-    scrub, places, old = Scrub(hide), [], []
+    scrub, places, old = LogMasker(hide), [], []
     for event in Event.objects.after(run, 0).iterator(chunk_size=2_000):
         scrub.read(event.ordinal, event.decoded_fact, event.seq)
         places.append((event.ordinal, event.seq))
@@ -129,8 +129,8 @@ def _plan_rewrite(run: Run, hide: Redactor) -> tuple[RewriteRun | None, str]:
     if (places[-1][1] if places else 0) != run.seq:
         return None, "its log is not whole"
     masked_facts = scrub.masked()
-    board, applied = fold(places, masked_facts)
-    fault = differs(scrub.before, board) or _compare_stored(run, board)
+    board, applied = fold_facts(places, masked_facts)
+    fault = find_difference(scrub.before, board) or _compare_stored(run, board)
     if fault:
         return None, fault
     new = ((dump(fact), is_applied) for fact, is_applied in zip(masked_facts, applied, strict=True))

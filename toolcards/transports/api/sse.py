@@ -18,7 +18,7 @@ from toolcards.core.calls import tool_events as h
 from toolcards.core.calls.call_json import build_call_json, drop_large_bodies, format_time
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.tool_events import END_EVENTS, PendingEnd, ToolEventSequencer
-from toolcards.core.redaction.redactor import Stream
+from toolcards.core.redaction.redactor import StreamRedactor
 from toolcards.core.runs.run_state import RunState
 from toolcards.models import Event, Run
 from toolcards.transports import shutdown
@@ -43,7 +43,7 @@ class EventReplay:
         self._run, self._name = run.pk, run.name
         self._board, self._sequencer = RunState(), ToolEventSequencer()
         self._hide = redactor()
-        self._texts: dict[tuple[str, str], Stream] = {}  # what agents write, a secret may come in pieces
+        self._texts: dict[tuple[str, str], StreamRedactor] = {}  # what agents write, a secret may come in pieces
 
     def skip(self, event: Event) -> None:
         """Take the event in without telling it."""
@@ -122,7 +122,7 @@ class EventReplay:
         """A piece of the agent's own text without secrets, also without those that began in the piece before."""
         if not isinstance(fact, f.TextDelta):
             return None
-        return self._texts.setdefault((fact.lane, fact.channel), Stream(self._hide)).text(fact.text)
+        return self._texts.setdefault((fact.lane, fact.channel), StreamRedactor(self._hide)).text(fact.text)
 
     def _rest_of_texts(self, fact: f.AnyFact) -> list[dict[str, Any]]:
         """Return what was held back of texts that end with this fact, as nothing continues them."""
