@@ -238,7 +238,7 @@ def test_the_inbox_and_the_history_lead_to_what_nobody_heard_the_end_of(
     ann: Client, lost: Any, an_approver: Any
 ) -> None:
     call = lost()
-    assert "Of 1 call that began since yesterday" in ann.get("/approvals/").content.decode()
+    assert "1 call since yesterday never reported a result" in ann.get("/approvals/").content.decode()
     page = ann.get("/approvals/history/").content.decode()
     assert "No result reported" in page and f'href="/calls/{call.public_id}/"' in page
     assert f"of {call.run.source.name}</span>" in page
