@@ -34,7 +34,7 @@ def nothing_waits(server: Server) -> Iterator[None]:
     person = Voter(server)
     for call in server.get("/api/v1/approvals?state=waiting&limit=200")["approvals"]:
         server.request("POST", f"/api/v1/approvals/{call['id']}/withdraw", {})
-    assert "Nothing waits for you" in person.get("/approvals/") and not waiting(server)
+    assert "Nothing is waiting for you" in person.get("/approvals/") and not waiting(server)
 
 
 def edits(server: Server, run: str, count: int) -> list[dict[str, Any]]:

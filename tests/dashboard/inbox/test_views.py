@@ -48,7 +48,7 @@ def test_every_waiting_call_is_an_article_with_its_form(ann: Client, a_call: Any
 
 
 def test_an_empty_inbox_says_what_was_decided_last(ann: Client, a_call: Any) -> None:
-    assert "Nothing waits for you" in ann.get("/approvals/").content.decode()
+    assert "Nothing is waiting for you" in ann.get("/approvals/").content.decode()
     a_call("output-denied")
     page = ann.get("/approvals/").content.decode()
     assert "Last decision" in page and "by ann" in page and "<article" not in page
@@ -157,7 +157,7 @@ def test_a_viewer_looks_and_does_not_answer(client: Client, a_person: Any, a_cal
     call = a_call("approval-requested")
     client.force_login(a_person("viewer"))
     page = client.get("/approvals/").content.decode()
-    assert "<article" in page and "You may look" in page and 'data-can=""' in page
+    assert "<article" in page and "View only" in page and 'data-can=""' in page
     assert client.post(address(call), form(call)).status_code == 403
     assert Approval.objects.get().state == "pending"
 
