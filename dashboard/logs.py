@@ -30,9 +30,9 @@ def _mask_links(logger: object, name: str, event: structlog.types.EventDict) -> 
 def _mask_secrets(logger: object, name: str, line: str) -> str:
     """Mask what looks like a secret in the finished line, tracebacks included."""
     try:
-        from toolcards.showing import redactor
+        from toolcards.encryption import get_redactor
 
-        return redactor().text(line)
+        return get_redactor().text(line)
     except ImproperlyConfigured:  # settings are being read
         return Redactor(b"").text(line)
 

@@ -137,8 +137,8 @@ def _nothing_remembered() -> Iterator[None]:
     from toolcards.transports.api import auth
     from toolcards.transports.background import connections as presence
 
-    anchor.forget()
-    verification.path().unlink(missing_ok=True)
+    anchor.reset()
+    verification.get_path().unlink(missing_ok=True)
     run_cache.clear()
     subscriptions.clear_cache()
     clock.reset()

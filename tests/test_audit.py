@@ -16,7 +16,7 @@ from dashboard.policy import dry_run
 from toolcards import gate
 from toolcards.audit import anchor
 from toolcards.audit import verification as verifying
-from toolcards.audit.trail import Act, AuditHead, AuditRow, TrailIsFinal, write
+from toolcards.audit.trail import Act, AuditHead, AuditRow, TrailIsFinal, write_acts
 from toolcards.audit.verification import verify
 from toolcards.core.policy.decision import decide
 from toolcards.core.policy.language import document
@@ -168,22 +168,22 @@ def _fields(ballot: gate.Ballot) -> dict[str, Any]:
 
 
 def test_what_is_rolled_back_was_never_told() -> None:
-    write(Act("first"))
+    write_acts(Act("first"))
     with pytest.raises(ZeroDivisionError), transaction.atomic():
-        write(Act("never"))
+        write_acts(Act("never"))
         raise ZeroDivisionError
-    write(Act("second"))
+    write_acts(Act("second"))
     assert [(row.seq, row.act) for row in AuditRow.objects.all()] == [(1, "first"), (2, "second")]
     assert verify().fault == ""
 
 
 def test_details_are_redacted() -> None:
-    write(Act("x", detail={"reason": f"PASSWORD={SECRET}", "token": SECRET}))
+    write_acts(Act("x", detail={"reason": f"PASSWORD={SECRET}", "token": SECRET}))
     assert SECRET not in last("x").detail
 
 
 def test_rows_are_appended_and_nothing_else() -> None:
-    write(Act("x"))
+    write_acts(Act("x"))
     row = last("x")
     for tampering in (
         lambda: AuditRow.objects.update(act="y"), lambda: AuditRow.objects.all().delete(), row.save, row.delete,
@@ -227,8 +227,8 @@ TAMPERING: list[tuple[list[str], str]] = [
 @pytest.mark.parametrize(("statements", "fault"), TAMPERING, ids=[" ; ".join(said)[:50] for said, _ in TAMPERING])
 def test_tampering_shows(statements: list[str], fault: str) -> None:
     for number in range(5):
-        write(Act(f"act {number}", detail={"n": number}))
-    anchor.note(5, AuditRow.objects.get(seq=5).hash)
+        write_acts(Act(f"act {number}", detail={"n": number}))
+    anchor.note_end(5, AuditRow.objects.get(seq=5).hash)
     anchor.write()
     assert verify().fault == "" and verify().rows == 5
     sql(*statements)
@@ -240,37 +240,37 @@ def test_tampering_shows(statements: list[str], fault: str) -> None:
 
 def test_a_trail_written_anew_does_not_fit_the_anchor(settings: Any) -> None:
     for number in range(3):
-        write(Act(f"act {number}"))
-    anchor.note(3, AuditRow.objects.get(seq=3).hash)
+        write_acts(Act(f"act {number}"))
+    anchor.note_end(3, AuditRow.objects.get(seq=3).hash)
     anchor.write()
     sql("DELETE FROM toolcards_auditrow", "DELETE FROM toolcards_audithead")
     for number in range(3):
-        write(Act(f"forged {number}"))
+        write_acts(Act(f"forged {number}"))
     assert "row 3 is bad" in verify().fault
 
 
 def test_the_anchor_is_its_owners_alone_and_never_goes_back() -> None:
-    write(*(Act(f"act {number}") for number in range(5)))
+    write_acts(*(Act(f"act {number}") for number in range(5)))
     ends = list(AuditRow.objects.values_list("seq", "hash"))
     for end in (ends[4], ends[2]):
-        anchor.note(*end)
+        anchor.note_end(*end)
         anchor.write()
         assert anchor.read().end == ends[4]  # type: ignore[union-attr]
-    assert anchor.path().stat().st_mode & 0o777 == 0o600
+    assert anchor.get_path().stat().st_mode & 0o777 == 0o600
 
 
 def test_a_new_key_goes_on_with_the_old_chain(settings: Any) -> None:
-    write(Act("old"))
+    write_acts(Act("old"))
     settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY]
     settings.SECRET_KEY = "another key"
-    write(Act("new"))
+    write_acts(Act("new"))
     assert verify().fault == "" and len({row.key for row in AuditRow.objects.all()}) == 2
     settings.SECRET_KEY_FALLBACKS = []
     assert "row 1 is bad: it was signed with a key" in verify().fault
 
 
 def test_the_export_has_every_row(capsys: pytest.CaptureFixture[str]) -> None:
-    write(Act("one", detail={"a": 1}), Act("two"))
+    write_acts(Act("one", detail={"a": 1}), Act("two"))
     call_command("audit", "export")
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(row["seq"], row["act"], row["detail"]) for row in rows] == [(1, "one", {"a": 1}), (2, "two", {})]
@@ -312,7 +312,9 @@ def test_the_page_finds_acts_by_person_and_call(signed_in: Any, a_call: Any) -> 
 
 
 def test_the_page_finds_acts_by_what_their_details_say(signed_in: Any) -> None:
-    write(Act("person.changed", detail={"person": "zoë", "groups": {"was": [], "is": ["sre", "ops"]}}), Act("other"))
+    write_acts(
+        Act("person.changed", detail={"person": "zoë", "groups": {"was": [], "is": ["sre", "ops"]}}), Act("other")
+    )
     admin = signed_in("admin")
     page = admin.get("/settings/audit/", {"act": "person.", "about": "zoë"}).content.decode()
     assert page.count("data-seq=") == 1 and "— → sre, ops" in page
@@ -323,15 +325,15 @@ def test_the_page_finds_acts_by_what_their_details_say(signed_in: Any) -> None:
 @pytest.fixture
 def five() -> None:
     """Five rows, and their end noted outside."""
-    write(*(Act(f"act {number}", detail={"n": number}) for number in range(5)))
+    write_acts(*(Act(f"act {number}", detail={"n": number}) for number in range(5)))
     anchor.write()
 
 
 @pytest.fixture
 def never_verified() -> Iterator[None]:
-    verifying.path().unlink(missing_ok=True)
+    verifying.get_path().unlink(missing_ok=True)
     yield
-    verifying.path().unlink(missing_ok=True)
+    verifying.get_path().unlink(missing_ok=True)
 
 
 def test_the_page_says_when_the_trail_was_verified_and_what_came_of_it(
@@ -339,8 +341,8 @@ def test_the_page_says_when_the_trail_was_verified_and_what_came_of_it(
 ) -> None:
     client.force_login(a_person("admin"))
     assert 'data-verified="never"' in client.get("/settings/audit/").content.decode()
-    rows = verifying.check().rows
-    write(Act("later"))
+    rows = verifying.verify_and_store().rows
+    write_acts(Act("later"))
     page = client.get("/settings/audit/").content.decode()
     assert 'data-verified="yes"' in page and f"{rows} rows, verified" in page and "; 1 came since" in page
     sql("UPDATE toolcards_auditrow SET actor = 'eve' WHERE seq = 3")
@@ -353,18 +355,18 @@ def test_the_page_says_when_the_trail_was_verified_and_what_came_of_it(
 def test_the_clock_verifies_once_an_hour_and_complains(
     five: None, never_verified: None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert scheduler.verify_if_due() and verifying.last()
+    assert scheduler.verify_if_due() and verifying.get_last_result()
     assert scheduler.verify_if_due() is None
     sql("DELETE FROM toolcards_auditrow WHERE seq = 2")
     found = scheduler.verify_if_due(time.time() + scheduler.VERIFICATION_SECONDS + 1)
     assert found and found.fault and "row 2 is missing" in caplog.text
-    assert verifying.last() and verifying.last().finding == found
+    assert verifying.get_last_result() and verifying.get_last_result().finding == found
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"at": "x", "finding": {}}', '{"at": 1, "finding": {"seq": 1}}'])
 def test_a_note_that_cannot_be_read_is_none(never_verified: None, text: str) -> None:
-    verifying.path().write_text(text)
-    assert verifying.last() is None
+    verifying.get_path().write_text(text)
+    assert verifying.get_last_result() is None
 
 
 def test_signing_in_is_told_and_to_vote_too(client: Client, a_person: Any) -> None:

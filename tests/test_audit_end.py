@@ -21,7 +21,7 @@ from tests.serving import Server
 from tests.test_audit_histories import reset_counters
 from toolcards import gate
 from toolcards.audit import anchor, anchor_line, trail, verification, witnesses
-from toolcards.audit.trail import Act, AuditHead, AuditRow, write
+from toolcards.audit.trail import Act, AuditHead, AuditRow, write_acts
 from toolcards.clocks import clock
 from toolcards.core.calls import tool_events as h
 from toolcards.models import AgentKey, Delivery, Source, Vote, Webhook
@@ -51,9 +51,9 @@ def cut(keep: int) -> None:
 
 def restarted() -> None:
     """Nothing that this process has seen is remembered, as after a start."""
-    if anchor._here.timer is not None:
-        anchor._here.timer.cancel()
-    anchor._here = anchor._Process()
+    if anchor._process.timer is not None:
+        anchor._process.timer.cancel()
+    anchor._process = anchor._Process()
 
 
 def row_hash(seq: int) -> str:
@@ -63,14 +63,14 @@ def row_hash(seq: int) -> str:
 def committed() -> None:
     """What `on_commit` does, which never comes in a test's transaction."""
     head = AuditHead.objects.get(pk=1)
-    anchor.note(head.seq, head.hash)
+    anchor.note_end(head.seq, head.hash)
 
 
 @pytest.fixture
 def five() -> None:
     """Five rows, and the anchor at the fifth; the process has started again since."""
     for number in range(5):
-        write(Act(f"act {number}"))
+        write_acts(Act(f"act {number}"))
     committed()
     anchor.write()
     restarted()
@@ -80,14 +80,14 @@ def five() -> None:
 
 
 def test_a_first_start_is_whole_and_a_trail_without_rows_is_too() -> None:
-    assert verification.check() == verification.Finding(0, 0)
-    write(Act("first"))
-    assert verification.check().kind == "whole" and anchor.read().seq == 1  # type: ignore[union-attr]
+    assert verification.verify_and_store() == verification.TrailFinding(0, 0)
+    write_acts(Act("first"))
+    assert verification.verify_and_store().kind == "whole" and anchor.read().seq == 1  # type: ignore[union-attr]
 
 
 def test_the_anchor_moves_along_rows_that_exist_and_never_back(five: None) -> None:
     for seq, row_hash in ((9, "a" * 64), (3, AuditRow.objects.get(seq=3).hash)):
-        anchor.note(seq, row_hash)
+        anchor.note_end(seq, row_hash)
         anchor.write()
         assert anchor.read().seq == 5  # type: ignore[union-attr]
         restarted()
@@ -115,84 +115,86 @@ BROKEN: list[tuple[str, Callable[[dict[str, Any]], str], str]] = [
 def test_a_rewritten_anchor_is_a_finding_and_stays_one(
     five: None, rewritten: Callable[[dict[str, Any]], str], fault: str
 ) -> None:
-    anchor.path().write_text(rewritten(json.loads(anchor.path().read_text())))
+    anchor.get_path().write_text(rewritten(json.loads(anchor.get_path().read_text())))
     cut(3)
-    assert fault in verification.check().fault
-    write(Act("goes on"))
+    assert fault in verification.verify_and_store().fault
+    write_acts(Act("goes on"))
     committed()
-    assert fault in verification.check().fault and verification.check().kind == "unanchored"
+    assert fault in verification.verify_and_store().fault and verification.verify_and_store().kind == "unanchored"
 
 
 def test_a_missing_anchor_is_a_finding_and_is_not_made_again(five: None) -> None:
-    anchor.path().unlink()
+    anchor.get_path().unlink()
     for _ in range(2):
-        finding = verification.check()
+        finding = verification.verify_and_store()
         assert finding.kind == "unanchored" and "is missing" in finding.fault
-        write(Act("goes on"))
+        write_acts(Act("goes on"))
         committed()
-    assert not anchor.path().exists()
+    assert not anchor.get_path().exists()
 
 
 def test_the_anchor_is_not_moved_over_rows_that_contradict_it(five: None) -> None:
     cut(2)
     for number in range(9):
-        write(Act(f"forged {number}"))
+        write_acts(Act(f"forged {number}"))
         committed()
         anchor.write()
         restarted()
-    assert anchor.read().seq == 5 and "row 5 is bad: the anchor saw another row" in verification.check().fault  # type: ignore[union-attr]
+    assert (
+        anchor.read().seq == 5 and "row 5 is bad: the anchor saw another row" in verification.verify_and_store().fault
+    )  # type: ignore[union-attr]
 
 
 def test_a_process_remembers_what_it_wrote(five: None) -> None:
-    write(Act("one"), Act("more"))
+    write_acts(Act("one"), Act("more"))
     committed()
     cut(5)
-    anchor.path().unlink()
+    anchor.get_path().unlink()
     finding = verification.verify()
     assert finding.kind == "behind" and "rows 6 to 7 are missing at the end" in finding.fault
-    write(Act("goes on"), Act("goes on"), Act("goes on"))
+    write_acts(Act("goes on"), Act("goes on"), Act("goes on"))
     committed()
     assert "row 7 is bad: this server saw another row" in verification.verify().fault
 
 
 def test_an_older_anchor_that_was_put_back_shows(five: None) -> None:
-    older = anchor.path().read_text()
-    write(Act("six"))
-    verification.check()
-    anchor.path().write_text(older)
+    older = anchor.get_path().read_text()
+    write_acts(Act("six"))
+    verification.verify_and_store()
+    anchor.get_path().write_text(older)
     restarted()
     finding = verification.verify()
     assert finding.fault == "the anchor was set back: it ends at row 5, and the last verification saw row 6"
 
 
 def test_a_note_of_the_last_verification_that_nobody_signed_is_none(five: None) -> None:
-    verification.check()
-    kept = json.loads(verification.path().read_text())
-    verification.path().write_text(json.dumps(kept | {"text": kept["text"].replace("whole", "Whole")}))
-    assert verification.last() is None
+    verification.verify_and_store()
+    kept = json.loads(verification.get_path().read_text())
+    verification.get_path().write_text(json.dumps(kept | {"text": kept["text"].replace("whole", "Whole")}))
+    assert verification.get_last_result() is None
 
 
 def test_a_new_key_signs_the_anchor_and_the_old_one_still_counts(settings: Any, five: None) -> None:
     settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY]
     settings.SECRET_KEY = "another key"
-    assert verification.check().fault == ""
-    write(Act("six"))
-    assert verification.check().fault == ""
+    assert verification.verify_and_store().fault == ""
+    write_acts(Act("six"))
+    assert verification.verify_and_store().fault == ""
     settings.SECRET_KEY_FALLBACKS = []
     settings.SECRET_KEY = "a third key"
-    assert verification.check().fault
+    assert verification.verify_and_store().fault
 
 
 def test_an_anchor_that_cannot_be_written_is_a_finding(five: None, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(made: anchor_line.Anchor) -> None:
         raise OSError(28, "No space left on device")
 
-    write(Act("six"))
-    monkeypatch.setattr(anchor, "_put", full)
-    finding = verification.check()
+    write_acts(Act("six"))
+    monkeypatch.setattr(anchor, "_replace", full)
+    finding = verification.verify_and_store()
     assert finding.kind == "unanchored" and "No space left" in finding.fault
     committed()
-    assert "No space left" in verification.check().fault
+    assert "No space left" in verification.verify_and_store().fault
 
 
 # ---------------------------------------------------------------- what the rest of the database knows
@@ -201,31 +203,31 @@ def test_an_anchor_that_cannot_be_written_is_a_finding(five: None, monkeypatch: 
 def test_an_emptied_trail_shows_by_what_took_place(key: AgentKey, policy: Any) -> None:
     policy({"default": "ask"})
     cut(0)
-    anchor.path().unlink()
+    anchor.get_path().unlink()
     finding = verification.verify()
     assert finding.kind == "behind" and "1 agent key, 1 policy version without a row" in finding.fault
 
 
 def test_a_trail_that_is_begun_again_says_so_for_ever(key: AgentKey, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(witnesses, "RECENT", 0.0)
+    monkeypatch.setattr(witnesses, "RECENT_SECONDS", 0.0)
     sql("DELETE FROM toolcards_auditrow", "DELETE FROM toolcards_audithead")
-    anchor.path().unlink()
+    anchor.get_path().unlink()
     restarted()
-    write(Act("a start"))
+    write_acts(Act("a start"))
     committed()
     for _ in range(2):
-        finding = verification.check()
+        finding = verification.verify_and_store()
         assert finding.kind == "unanchored" and "begun again in a database that was in use: it had 1 agent key" in (
             finding.fault
         )
         restarted()
-    write(Act("goes on"))
-    assert "begun again" in verification.check().fault
+    write_acts(Act("goes on"))
+    assert "begun again" in verification.verify_and_store().fault
 
 
 def test_a_counter_remembers_rows_that_are_gone(key: AgentKey) -> None:
     cut(0)
-    anchor.path().unlink()
+    anchor.get_path().unlink()
     sql("DELETE FROM toolcards_agentkey", "DELETE FROM toolcards_source")
     assert "1 agent key" in verification.verify().fault
 
@@ -233,10 +235,10 @@ def test_a_counter_remembers_rows_that_are_gone(key: AgentKey) -> None:
 def test_a_vote_whose_row_is_gone_shows(a_call: Any) -> None:
     a_call("approval-responded")
     rows = AuditRow.objects.count()
-    anchor.forget()
+    anchor.reset()
     assert Vote.objects.count() == 1 and AuditRow.objects.filter(act="vote").exists()
     cut(AuditRow.objects.get(act="vote").seq - 1)
-    anchor.accept(verification._end(AuditRow.objects.count()))
+    anchor.accept_end(verification._find_end(AuditRow.objects.count()))
     sql("UPDATE toolcards_vote SET at = at + 60")
     finding = verification.verify()
     assert finding.kind == "behind" and "the database has 1 vote without a row in the trail" in finding.fault
@@ -250,8 +252,8 @@ def test_a_decision_whose_row_is_gone_shows_by_the_log_of_events(
     moment = int(time.time()) + 0.0007  # both are in the same millisecond, past its half
     monkeypatch.setattr(anchor.time, "time", lambda: moment)
     monkeypatch.setattr(clock, "wall", lambda: moment)
-    anchor.forget()
-    anchor.accept(verification._end(AuditRow.objects.count()))
+    anchor.reset()
+    anchor.accept_end(verification._find_end(AuditRow.objects.count()))
     gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={"command": "ls"}))
     assert verification.verify().fault == ""
     row = AuditRow.objects.get(act="decision")
@@ -266,12 +268,12 @@ def test_a_decision_whose_row_is_gone_shows_by_the_log_of_events(
 def of_version_one() -> Iterator[None]:
     """Write rows as the version before signed anchors did."""
     purpose, trail._PURPOSE = trail._PURPOSE, trail._FIRST_PURPOSE
-    trail._all_keys.cache_clear()
+    trail._build_keys.cache_clear()
     try:
         yield
     finally:
         trail._PURPOSE = purpose
-        trail._all_keys.cache_clear()
+        trail._build_keys.cache_clear()
 
 
 @pytest.fixture
@@ -279,39 +281,39 @@ def older_version() -> None:
     """Five rows and an anchor of the version before; nothing of it was signed."""
     with of_version_one():
         for number in range(5):
-            write(Act(f"act {number}"))
-    anchor.forget()
-    anchor.path().write_text(json.dumps({"seq": 4, "hash": AuditRow.objects.get(seq=4).hash}) + "\n")
+            write_acts(Act(f"act {number}"))
+    anchor.reset()
+    anchor.get_path().write_text(json.dumps({"seq": 4, "hash": AuditRow.objects.get(seq=4).hash}) + "\n")
 
 
 @pytest.mark.parametrize("first", ["a row", "a look"])
 def test_an_upgrade_signs_the_older_anchor_without_an_alarm(older_version: None, first: str) -> None:
     if first == "a row":
-        write(Act("six"))
-    assert verification.check().fault == ""
+        write_acts(Act("six"))
+    assert verification.verify_and_store().fault == ""
     current = anchor.read()
     assert current is not None and current.signed and current.seq == AuditRow.objects.count()
-    write(Act("goes on"))
-    assert verification.check().fault == ""
+    write_acts(Act("goes on"))
+    assert verification.verify_and_store().fault == ""
 
 
 def test_an_upgrade_of_a_cut_trail_is_no_way_out(older_version: None) -> None:
     cut(3)
-    write(Act("goes on"))
-    assert verification.check().fault
+    write_acts(Act("goes on"))
+    assert verification.verify_and_store().fault
 
 
 def test_after_an_upgrade_no_unsigned_anchor_counts(older_version: None) -> None:
-    write(Act("six"))
-    write(Act("seven"))
-    verification.check()
+    write_acts(Act("six"))
+    write_acts(Act("seven"))
+    verification.verify_and_store()
     cut(6)
-    anchor.path().write_text(json.dumps({"seq": 6, "hash": AuditRow.objects.get(seq=6).hash}))
-    verification.path().unlink()
+    anchor.get_path().write_text(json.dumps({"seq": 6, "hash": AuditRow.objects.get(seq=6).hash}))
+    verification.get_path().unlink()
     restarted()
-    assert "is not signed" in verification.check().fault
-    write(Act("goes on"))
-    assert "is not signed" in verification.check().fault
+    assert "is not signed" in verification.verify_and_store().fault
+    write_acts(Act("goes on"))
+    assert "is not signed" in verification.verify_and_store().fault
 
 
 def test_accepting_a_restored_database_is_a_row_that_says_what_was_accepted(five: None) -> None:
@@ -323,43 +325,43 @@ def test_accepting_a_restored_database_is_a_row_that_says_what_was_accepted(five
     accepted = AuditRow.objects.latest("seq")
     assert accepted.act == "trail.reanchored" and accepted.details["row"] == 3
     assert "rows 4 to 5 are missing" in accepted.details["fault"] and accepted.details["anchor_was"]["seq"] == 5
-    assert verification.check().fault == "" and anchor.read().line == 2  # type: ignore[union-attr]
+    assert verification.verify_and_store().fault == "" and anchor.read().line == 2  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("lost", ["the anchor", "the trail", "its head", "the anchor and the trail"])
 def test_whatever_was_lost_can_be_accepted(five: None, key: AgentKey, lost: str) -> None:
-    verification.check()
+    verification.verify_and_store()
     if "anchor" in lost:
-        anchor.path().unlink()
+        anchor.get_path().unlink()
     if "trail" in lost:
         sql("DELETE FROM toolcards_auditrow", "DELETE FROM toolcards_audithead")
     if "head" in lost:
         AuditHead.objects.filter(pk=1).update(seq=2)
     restarted()
-    assert verification.check().fault
+    assert verification.verify_and_store().fault
     call_command("audit", "reanchor")
-    write(Act("goes on"))
-    assert verification.check().fault == ""
+    write_acts(Act("goes on"))
+    assert verification.verify_and_store().fault == ""
 
 
 def test_a_running_server_accepts_what_a_command_accepted(five: None) -> None:
-    write(Act("six"))
+    write_acts(Act("six"))
     committed()
     cut(3)
-    assert verification.check().kind == "behind"
-    here, anchor._here = anchor._here, anchor._Process()  # the command is another process
+    assert verification.verify_and_store().kind == "behind"
+    here, anchor._process = anchor._process, anchor._Process()  # the command is another process
     call_command("audit", "reanchor")
-    anchor._here = here
-    assert verification.check().fault == ""
+    anchor._process = here
+    assert verification.verify_and_store().fault == ""
 
 
 def test_an_anchor_of_an_earlier_line_that_was_put_back_shows(five: None) -> None:
-    older = anchor.path().read_text()
+    older = anchor.get_path().read_text()
     call_command("audit", "reanchor")
-    anchor.path().write_text(older)
-    assert verification.check().fault.startswith("the anchor was set back")
+    anchor.get_path().write_text(older)
+    assert verification.verify_and_store().fault.startswith("the anchor was set back")
     restarted()
-    assert verification.check().fault.startswith("the anchor was set back")
+    assert verification.verify_and_store().fault.startswith("the anchor was set back")
 
 
 # ---------------------------------------------------------------- copies outside
@@ -378,13 +380,13 @@ def copied(limits: Any, tmp_path: Path) -> Iterator[Path]:
 def test_a_copy_is_sent_after_so_many_rows_or_so_long(five: None, copied: Path) -> None:
     assert anchor_copies.send_due(1_000.0) == 1  # five rows
     assert anchor_copies.send_due(1_001.0) == 0
-    write(Act("six"))
+    write_acts(Act("six"))
     committed()
     assert anchor_copies.send_due(1_002.0) == 0 and anchor_copies.send_due(1_061.0) == 1  # one row, a minute later
-    write(Act("seven"))
+    write_acts(Act("seven"))
     committed()
     assert anchor_copies.send_due(1_062.0, all_of_it=True) == 1  # the server ends
-    sent = [anchor.parse(line).seq for line in copied.read_text().splitlines()]
+    sent = [anchor.parse_anchor(line).seq for line in copied.read_text().splitlines()]
     assert sent == [5, 6, 7] and copied.stat().st_mode & 0o777 == 0o600
 
 
@@ -401,13 +403,13 @@ def test_a_place_that_fails_is_tried_again_and_holds_up_no_other(
 def test_a_copy_on_standard_output_is_one_line(five: None, copied: Path, limits: Any, capsys: Any) -> None:
     limits(audit_copy=("stdout",), audit_copy_rows=1)
     assert anchor_copies.send_due() == 1
-    assert anchor.parse(capsys.readouterr().out.strip()).seq == 5
+    assert anchor.parse_anchor(capsys.readouterr().out.strip()).seq == 5
 
 
 def test_without_an_anchor_nothing_is_copied_and_the_log_says_so(
     five: None, copied: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    anchor.path().write_text("{}")
+    anchor.get_path().write_text("{}")
     assert anchor_copies.send_due() == 0 and "no anchor to copy" in caplog.text and not copied.exists()
 
 
@@ -444,32 +446,34 @@ def test_a_copy_shows_what_nothing_here_knows_any_more(five: None, copied: Path,
     anchor_copies.send_due()
     rows = exported(tmp_path / "rows")
     cut(3)
-    verification.path().unlink(missing_ok=True)
-    anchor.accept(verification._end(3))
-    assert verification.check().fault == ""
+    verification.get_path().unlink(missing_ok=True)
+    anchor.accept_end(verification._find_end(3))
+    assert verification.verify_and_store().fault == ""
     assert compared(copied).startswith("1 The copy and the audit trail differ: row 5, which line 1 of the copy saw, is")
     assert "row 4, which line 4 of the copy saw, is missing here" in compared(rows)
-    write(Act("four"), Act("five"))
+    write_acts(Act("four"), Act("five"))
     assert "row 5, which line 1 of the copy saw, is another one here" in compared(copied)
 
 
 def test_an_anchor_that_was_set_back_shows_by_its_copy(five: None, copied: Path) -> None:
-    older = anchor.path().read_text()
-    write(Act("six"))
+    older = anchor.get_path().read_text()
+    write_acts(Act("six"))
     committed()
     anchor_copies.send_due()
-    anchor.path().write_text(older)
+    anchor.get_path().write_text(older)
     restarted()
-    verification.path().unlink(missing_ok=True)
-    anchor.path().write_text(anchor.line_of(anchor.parse(older).moved(verification._end(6), 0)))
+    verification.get_path().unlink(missing_ok=True)
+    anchor.get_path().write_text(
+        anchor.serialize_anchor(anchor.parse_anchor(older).moved(verification._find_end(6), 0))
+    )
     assert "differ" not in compared(copied)
-    anchor.path().write_text(older)
-    verification.path().unlink(missing_ok=True)
+    anchor.get_path().write_text(older)
+    verification.get_path().unlink(missing_ok=True)
     finding = verification.verify()
     assert finding.fault == ""
     from toolcards.audit import copies
 
-    assert "was set back" in copies.compare(copied.read_text().splitlines()).faults[0]
+    assert "was set back" in copies.compare_copies(copied.read_text().splitlines()).faults[0]
 
 
 ROW = dict.fromkeys(("act", "actor_kind", "actor", "run", "call", "approval", "key", "prev", "hash"), "x") | {
@@ -521,9 +525,9 @@ def test_the_page_shows_a_cut_end_as_what_it_is(five: None, signed_in: Client) -
 def test_the_clock_looks_at_the_end_every_minute_and_tells_once(five: None, caplog: pytest.LogCaptureFixture) -> None:
     subscriptions.clear_cache()
     Webhook.objects.create(name="w", url="https://example.com/", events=json.dumps([h.AUDIT_BROKEN]))
-    verification.check()
+    verification.verify_and_store()
     assert scheduler.verify_if_due() is None and "audit" not in caplog.text
-    anchor.path().unlink()
+    anchor.get_path().unlink()
     finding = scheduler.verify_if_due()
     assert finding and finding.kind == "unanchored" and "is missing" in caplog.text
     assert scheduler.verify_if_due() is None
@@ -534,19 +538,19 @@ def test_the_clock_looks_at_the_end_every_minute_and_tells_once(five: None, capl
 
 
 def test_a_glance_moves_the_anchor_up_to_rows_that_other_machines_wrote(five: None) -> None:
-    write(Act("six"))
-    assert anchor.read().seq == 5 and verification.glance().fault == "" and anchor.read().seq == 6  # type: ignore[union-attr]
+    write_acts(Act("six"))
+    assert anchor.read().seq == 5 and verification.check_end().fault == "" and anchor.read().seq == 6  # type: ignore[union-attr]
 
 
 def test_metrics_say_whether_the_trail_is_whole(five: None, client: Client) -> None:
     def shown() -> str:
         return client.get("/metrics").content.decode()
 
-    verification.path().unlink(missing_ok=True)
+    verification.get_path().unlink(missing_ok=True)
     cases = []
     for keep in (5, 3):
         cut(keep)
-        verification.check()
+        verification.verify_and_store()
         from toolcards.transports import health
 
         cases.append(health._render_metrics().decode())

@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from toolcards.audit import anchor, copies, verification, witnesses
-from toolcards.audit.trail import Act, AuditHead, AuditRow, write
+from toolcards.audit.trail import Act, AuditHead, AuditRow, write_acts
 from toolcards.models import AgentKey, KillSwitch
 
 pytestmark = pytest.mark.django_db
@@ -66,14 +66,14 @@ class Story:
             if model.memory:
                 model.anchored = max(model.anchored or 0, model.memory)
         elif name == "verify":
-            assert verification.check().fault == ""
+            assert verification.verify_and_store().fault == ""
             model.noted = model.rows
             model.anchored = model.rows if model.rows else model.anchored
         elif name == "restart":
             self.forget()
-        elif model.rows and anchor.path().exists():
-            kept = verification.path().read_text() if verification.path().exists() else None
-            model.saved.append((model.anchored or 0, anchor.path().read_text(), kept, model.noted))
+        elif model.rows and anchor.get_path().exists():
+            kept = verification.get_path().read_text() if verification.get_path().exists() else None
+            model.saved.append((model.anchored or 0, anchor.get_path().read_text(), kept, model.noted))
 
     def _happen(self, name: str) -> None:
         model = self.model
@@ -83,22 +83,22 @@ class Story:
         elif name == "switch":
             with transaction.atomic():
                 KillSwitch.objects.create(on=True, by="ann", at=verification.time.time())
-                write(Act("killswitch.on"))
+                write_acts(Act("killswitch.on"))
         else:
-            write(Act(name))
+            write_acts(Act(name))
         model.rows += 1
         if name in ("key", "switch"):
             model.evidence.append(model.rows)
         if name != "another machine":
             end = AuditHead.objects.get(pk=1)
-            anchor.note(end.seq, end.hash)
+            anchor.note_end(end.seq, end.hash)
             model.memory = model.rows
 
     def forget(self) -> None:
         """A restart that had no time to write the anchor."""
-        if anchor._here.timer is not None:
-            anchor._here.timer.cancel()
-        anchor._here = anchor._Process()
+        if anchor._process.timer is not None:
+            anchor._process.timer.cancel()
+        anchor._process = anchor._Process()
         self.model.memory = 0
 
     # ------------------------------------------------------------ attacks
@@ -115,7 +115,7 @@ class Story:
             _sql(f"DELETE FROM toolcards_auditrow WHERE seq = {keep}")
             return Cut(keep - 1, model.anchored, model.noted, always=True)
         if name == "no anchor":
-            anchor.path().unlink()
+            anchor.get_path().unlink()
             return Cut(model.rows, None, model.noted, always=True)
         if name == "head":
             _sql("UPDATE toolcards_audithead SET seq = 0, hash = 'x'")
@@ -139,23 +139,23 @@ class Story:
         row_hash = AuditRow.objects.filter(seq=keep).values_list("hash", flat=True).first() or anchor.GENESIS
         current = anchor.read()
         assert current is not None
-        line = anchor.line_of(current)
+        line = anchor.serialize_anchor(current)
         if name == "old format":
             line = f'{{"seq": {keep}, "hash": "{row_hash}"}}'
         else:
             line = line.replace(f'"seq":{current.seq},', f'"seq":{keep},').replace(current.hash, row_hash)
-        anchor.path().write_text(line)
+        anchor.get_path().write_text(line)
         self._cut(keep)
         untouched = name == "forged" and keep == current.seq
         return Cut(keep, current.seq if untouched else None, self.model.noted, always=not untouched)
 
     def _rolled_back(self, keep: int, *, note_too: bool) -> Cut:
         rows, line, kept, noted = self.model.saved[keep % len(self.model.saved)]
-        anchor.path().write_text(line)
+        anchor.get_path().write_text(line)
         if note_too:
-            verification.path().unlink(missing_ok=True)
+            verification.get_path().unlink(missing_ok=True)
             if kept is not None:
-                verification.path().write_text(kept)
+                verification.get_path().write_text(kept)
         self._cut(rows)
         return Cut(rows, rows, noted if note_too else self.model.noted)
 
@@ -165,8 +165,8 @@ class Story:
             AuditHead.objects.filter(pk=1).update(seq=0, hash=anchor.GENESIS)
         else:
             _sql("DELETE FROM toolcards_audithead")
-        anchor.path().unlink()
-        verification.path().unlink(missing_ok=True)
+        anchor.get_path().unlink()
+        verification.get_path().unlink(missing_ok=True)
         if name.startswith("everything"):
             _sql("DELETE FROM toolcards_agentkey", "DELETE FROM toolcards_source", "DELETE FROM toolcards_killswitch")
         if name.endswith("too"):
@@ -219,10 +219,10 @@ _histories = st.lists(st.sampled_from(STEPS), min_size=1, max_size=14)
 def test_a_cut_is_reported_wherever_anything_has_seen_more(
     history: list[str], attack: str, keep: int, restarts: bool, goes_on: int
 ) -> None:
-    with transaction.atomic(), mock.patch.object(witnesses, "RECENT", 0.0):
+    with transaction.atomic(), mock.patch.object(witnesses, "RECENT_SECONDS", 0.0):
         story = Story()
-        anchor.forget()
-        verification.path().unlink(missing_ok=True)
+        anchor.reset()
+        verification.get_path().unlink(missing_ok=True)
         _sql("DELETE FROM toolcards_auditrow", "DELETE FROM toolcards_audithead")
         reset_counters()
         for step in ("act", "save", *history):
@@ -233,8 +233,8 @@ def test_a_cut_is_reported_wherever_anything_has_seen_more(
         expected = story.expected(cut)
         outcomes = [verification.verify()]
         for _ in range(goes_on if attack != "head" else 0):
-            write(Act("goes on"))
-            outcomes.append(verification.check())
+            write_acts(Act("goes on"))
+            outcomes.append(verification.verify_and_store())
         reported = [finding.fault for finding in outcomes]
         assert all(reported) if expected else not any(reported), (story.model, cut, reported)
         transaction.set_rollback(True)
@@ -246,19 +246,19 @@ def test_a_copy_outside_reports_what_the_key_itself_has_hidden(history: list[str
     """The attacker signs what they want: only a copy that they cannot reach shows what is gone."""
     with transaction.atomic():
         story = Story()
-        anchor.forget()
-        verification.path().unlink(missing_ok=True)
+        anchor.reset()
+        verification.get_path().unlink(missing_ok=True)
         reset_counters()
         for step in ("act", *history, "verify"):
             story.step(step)
         current = anchor.read()
         assert current is not None
-        copy = [anchor.line_of(current)]
-        assert copies.compare(copy).faults == []
+        copy = [anchor.serialize_anchor(current)]
+        assert copies.compare_copies(copy).faults == []
         keep = min(keep, story.model.rows - 1)
         story._cut(keep)
-        anchor.accept(verification._end(keep))
+        anchor.accept_end(verification._find_end(keep))
         for _ in range(goes_on):
-            write(Act("goes on"))
-        assert copies.compare(copy).faults != []
+            write_acts(Act("goes on"))
+        assert copies.compare_copies(copy).faults != []
         transaction.set_rollback(True)

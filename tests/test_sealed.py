@@ -226,10 +226,10 @@ def test_a_text_opens_only_where_it_was_sealed() -> None:
     (sealed,) = column(Event, "fact").seal([fact])
     assert sealed.startswith('{"type":"input-delta"sealed:1:') and column(Event, "fact").open(sealed) == fact
     for wrong in (sealed.replace("input-delta", "text-delta"), sealed[:-4] + "AAAA", sealed[:-3]):
-        with pytest.raises(encryption.CannotOpen):
+        with pytest.raises(encryption.DecryptionError):
             column(Event, "fact").open(wrong)
     (card,) = column(ToolCall, "card").seal(['{"call_id":"c"}'])
-    with pytest.raises(encryption.CannotOpen):
+    with pytest.raises(encryption.DecryptionError):
         column(ToolCall, "text").open(card)
 
 
@@ -439,5 +439,5 @@ def test_many_texts_open_at_once_as_they_do_one_by_one(settings: Any) -> None:
     texts = [*new, *old, "never sealed", "", *elsewhere, *lost, *broken, new[0]]
     assert encryption.open_all(texts, "t.c")[:5] == ["one", "\ud800 two", "three", "never sealed", ""]
     closed = encryption.open_all(texts, "t.c")[5:-1]
-    assert closed == [*elsewhere, *lost, *broken] and {type(text) for text in closed} == {encryption.Closed}
+    assert closed == [*elsewhere, *lost, *broken] and {type(text) for text in closed} == {encryption.UnreadableText}
     assert encryption.open_all(texts, "t.c")[-1] == "one"

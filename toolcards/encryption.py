@@ -10,6 +10,7 @@ changed is for the audit trail to tell.
 from __future__ import annotations
 
 import binascii
+import hmac
 import os
 import time
 from collections.abc import Iterable
@@ -23,16 +24,18 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 from django.conf import settings
 from django.db import models
 
+from toolcards.core.redaction.redactor import Redactor
+
 MARK = "sealed:1:"
 _STAMP, _NONCE = 3, 12  # bytes: the hour since 1970, then the nonce, then what was sealed with its tag
 _HOUR = 3_600
 
 
-class CannotOpen(ValueError):
+class DecryptionError(ValueError):
     """None of our keys opens this, or it was changed."""
 
 
-class Closed(str):
+class UnreadableText(str):
     """What no key of ours opens, as it stands in the database. It is no JSON, and is written back as it came."""
 
     __slots__ = ()
@@ -45,34 +48,34 @@ def seal(texts: Iterable[str], place: str, head: str = "") -> list[str]:
     """
     known = list(texts)
     hour = int(time.time()) // _HOUR
-    stamp, encrypt = hour.to_bytes(_STAMP, "big"), _cipher(settings.SECRET_KEY, hour).encrypt
+    stamp, encrypt = hour.to_bytes(_STAMP, "big"), _get_cipher(settings.SECRET_KEY, hour).encrypt
     fresh, sealed = os.urandom(_NONCE * len(known)), []
     for number, text in enumerate(known):
-        if not text or type(text) is Closed:
+        if not text or type(text) is UnreadableText:
             sealed.append(text)
             continue
-        clear = _clear(text, head) if head else ""
+        clear = _split_clear_head(text, head) if head else ""
         nonce = fresh[number * _NONCE : (number + 1) * _NONCE]
         plain = (text[len(clear) :] if clear else text).encode("utf-8", "surrogatepass")
-        raw = stamp + nonce + encrypt(nonce, plain, _bound(place, clear))
+        raw = stamp + nonce + encrypt(nonce, plain, _build_associated_data(place, clear))
         sealed.append(clear + MARK + binascii.b2a_base64(raw, newline=False).decode("ascii"))
     return sealed
 
 
 def open(text: str, place: str, head: str = "") -> str:  # noqa: A001 - the word for it
-    """Return what was sealed for that place; a text that never was is itself. Raises CannotOpen."""
-    clear = _clear(text, head) if head else ""
+    """Return what was sealed for that place; a text that never was is itself. Raises DecryptionError."""
+    clear = _split_clear_head(text, head) if head else ""
     if not text.startswith(MARK, len(clear)):
         return text
-    raw, bound = _raw(text[len(clear) + len(MARK) :]), _bound(place, clear)
+    raw, bound = _decode(text[len(clear) + len(MARK) :]), _build_associated_data(place, clear)
     hour, nonce, body = raw[:_STAMP], raw[_STAMP : _STAMP + _NONCE], raw[_STAMP + _NONCE :]
-    for secret in _secrets():
+    for secret in _list_secrets():
         try:
-            cipher = _cipher(secret, int.from_bytes(hour, "big"))
+            cipher = _get_cipher(secret, int.from_bytes(hour, "big"))
             return clear + cipher.decrypt(nonce, body, bound).decode("utf-8", "surrogatepass")
         except (InvalidTag, ValueError):
             continue
-    raise CannotOpen("no key of ours opens this")
+    raise DecryptionError("no key of ours opens this")
 
 
 def open_all(texts: Iterable[str], place: str) -> list[str]:
@@ -80,7 +83,7 @@ def open_all(texts: Iterable[str], place: str) -> list[str]:
 
     A third cheaper than one by one: rows that were written together were sealed under one key.
     """
-    bound, start, opened = _bound(place, ""), len(MARK), []
+    bound, start, opened = _build_associated_data(place, ""), len(MARK), []
     hour, decrypt = b"", None
     for text in texts:
         try:
@@ -88,31 +91,33 @@ def open_all(texts: Iterable[str], place: str) -> list[str]:
                 raw = binascii.a2b_base64(text[start:], strict_mode=True)
                 if decrypt is None or raw[:_STAMP] != hour:
                     hour = raw[:_STAMP]
-                    decrypt = _cipher(settings.SECRET_KEY, int.from_bytes(hour, "big")).decrypt
+                    decrypt = _get_cipher(settings.SECRET_KEY, int.from_bytes(hour, "big")).decrypt
                 plain = decrypt(raw[_STAMP : _STAMP + _NONCE], raw[_STAMP + _NONCE :], bound)
                 text = plain.decode("utf-8", "surrogatepass")
         except (InvalidTag, ValueError):  # an older key, or none
             try:
                 text = open(text, place)
-            except CannotOpen:
-                text = Closed(text)
+            except DecryptionError:
+                text = UnreadableText(text)
         opened.append(text)
     return opened
 
 
-def kept(text: str, place: str, head: str = "") -> str:
+def classify(text: str, place: str, head: str = "") -> str:
     """Return how a text is kept there: `new` under today's key, `old` under an older one, `plain` or `closed`."""
-    clear = _clear(text, head) if head else ""
+    clear = _split_clear_head(text, head) if head else ""
     if not text.startswith(MARK, len(clear)):
         return "plain" if text else "new"
     try:
-        raw = _raw(text[len(clear) + len(MARK) :])
+        raw = _decode(text[len(clear) + len(MARK) :])
         hour, nonce, body = raw[:_STAMP], raw[_STAMP : _STAMP + _NONCE], raw[_STAMP + _NONCE :]
-        _cipher(settings.SECRET_KEY, int.from_bytes(hour, "big")).decrypt(nonce, body, _bound(place, clear))
+        _get_cipher(settings.SECRET_KEY, int.from_bytes(hour, "big")).decrypt(
+            nonce, body, _build_associated_data(place, clear)
+        )
     except (InvalidTag, ValueError):
         try:
             open(text, place, head)
-        except CannotOpen:
+        except DecryptionError:
             return "closed"
         return "old"
     return "new"
@@ -138,7 +143,7 @@ class SealedText(models.TextField):
         return seal(texts, self.place, self.head)
 
     def open(self, text: str) -> str:
-        """Return a text as it was before this column sealed it; raises CannotOpen."""
+        """Return a text as it was before this column sealed it; raises DecryptionError."""
         return open(text, self.place, self.head)
 
     def open_all(self, texts: Iterable[str]) -> list[str]:
@@ -147,15 +152,15 @@ class SealedText(models.TextField):
 
     def get_prep_value(self, value: Any) -> Any:
         """Seal what is written."""
-        prepared = value if type(value) is Closed else super().get_prep_value(value)
+        prepared = value if type(value) is UnreadableText else super().get_prep_value(value)
         return self.seal([prepared])[0] if prepared else prepared
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
         """Open what is read; what no key opens is `Closed`, so nobody can take it for what was said."""
         try:
             return self.open(value) if value else value
-        except CannotOpen:
-            return Closed(value)
+        except DecryptionError:
+            return UnreadableText(value)
 
     def get_lookup(self, lookup_name: str) -> Any:
         """Refuse to look into what is sealed."""
@@ -168,33 +173,53 @@ class SealedText(models.TextField):
         return name, "django.db.models.TextField", args, kwargs
 
 
-def _clear(text: str, head: str) -> str:
+def _split_clear_head(text: str, head: str) -> str:
     """The beginning of the text that stays readable."""
     return text[: text.find('"', len(head)) + 1] if text.startswith(head) else ""
 
 
 @lru_cache(maxsize=1_024)
-def _bound(place: str, clear: str) -> bytes:
+def _build_associated_data(place: str, clear: str) -> bytes:
     """What comes with a sealed text: moved elsewhere, or begun otherwise, it does not open."""
     return f"{MARK}{place}{clear}".encode()
 
 
-def _raw(text: str) -> bytes:
+def _decode(text: str) -> bytes:
     try:
         return binascii.a2b_base64(text, strict_mode=True)
     except ValueError:
-        raise CannotOpen("this is not whole") from None
+        raise DecryptionError("this is not whole") from None
 
 
-def _secrets() -> tuple[str, ...]:
+def _list_secrets() -> tuple[str, ...]:
     return (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
 
 
 @lru_cache(maxsize=8)
-def _root(secret: str) -> bytes:
+def _derive_root_key(secret: str) -> bytes:
     return HKDF(SHA256(), 32, salt=None, info=b"toolcards.encryption").derive(secret.encode())
 
 
 @lru_cache(maxsize=4_096)
-def _cipher(secret: str, hour: int) -> AESGCM:
-    return AESGCM(HKDFExpand(SHA256(), 32, info=b"toolcards.encryption.hour %d" % hour).derive(_root(secret)))
+def _get_cipher(secret: str, hour: int) -> AESGCM:
+    return AESGCM(
+        HKDFExpand(SHA256(), 32, info=b"toolcards.encryption.hour %d" % hour).derive(_derive_root_key(secret))
+    )
+
+
+# ---------------------------------------------------------------- other keys from the same secret
+
+
+def derive_key(secret: str, purpose: str) -> bytes:
+    """Return a 32-byte key for one purpose only: HMAC-SHA256 of the purpose under the secret."""
+    return hmac.digest(secret.encode(), f"toolcards.{purpose}".encode(), "sha256")
+
+
+def get_redactor() -> Redactor:
+    """Return the redactor with this server's key."""
+    return _build_redactor(settings.SECRET_KEY)
+
+
+@lru_cache(maxsize=2)
+def _build_redactor(secret: str) -> Redactor:
+    return Redactor(derive_key(secret, "redact"))

@@ -16,7 +16,7 @@ from django.db import transaction
 from django.db.models.signals import m2m_changed, post_save, pre_delete, pre_save
 from django.dispatch import receiver
 
-from toolcards.audit.trail import Act, write
+from toolcards.audit.trail import Act, write_acts
 
 FLAGS = {"username": "name", "is_active": "active", "is_staff": "staff", "is_superuser": "superuser"}
 _grouped_person: ContextVar[str] = ContextVar("told", default="")  # whose changes somebody further out tells
@@ -39,7 +39,7 @@ def record_as_one_act(act: str, name: str) -> Iterator[None]:
             _grouped_person.reset(token)
         after = _read_state(name)
         if before != after:
-            write(
+            write_acts(
                 Act(
                     act,
                     detail={"person": name} | (_find_differences(before, after) if before else _without_name(after)),
@@ -97,7 +97,7 @@ def record_person_saved(sender: Any, instance: User, created: bool, **rest: Any)
     if name == _grouped_person.get():
         return
     if created:
-        write(
+        write_acts(
             Act(
                 "person.created",
                 detail={"person": name, "signs_in": _describe_sign_in_method(instance)}
@@ -107,9 +107,9 @@ def record_person_saved(sender: Any, instance: User, created: bool, **rest: Any)
     elif before is not None:
         changed = _find_differences(_read_flags(before), _read_flags(instance))
         if changed:
-            write(Act("person.changed", detail={"person": before.get_username()} | changed))
+            write_acts(Act("person.changed", detail={"person": before.get_username()} | changed))
         if before.password != instance.password:
-            write(Act("person.password", detail={"person": name, "how": _describe_password_change(instance)}))
+            write_acts(Act("person.password", detail={"person": name, "how": _describe_password_change(instance)}))
 
 
 def _describe_password_change(person: User) -> str:
@@ -132,16 +132,16 @@ def record_group_saved(sender: Any, instance: Group, created: bool, **rest: Any)
     """A group is new, or has another name: rules name it."""
     before = instance._before  # type: ignore[attr-defined]
     if created:
-        write(Act("group.created", detail={"group": instance.name}))
+        write_acts(Act("group.created", detail={"group": instance.name}))
     elif before is not None and before.name != instance.name:
-        write(Act("group.renamed", detail={"group": before.name, "is": instance.name}))
+        write_acts(Act("group.renamed", detail={"group": before.name, "is": instance.name}))
 
 
 @receiver(pre_delete, sender=Group)
 def record_group_deleted(sender: Any, instance: Group, **rest: Any) -> None:
     """A group is gone, and with it what its members might do."""
     members = sorted(instance.user_set.values_list("username", flat=True))
-    write(Act("group.deleted", detail={"group": instance.name, "members": members}))
+    write_acts(Act("group.deleted", detail={"group": instance.name, "members": members}))
 
 
 # ---------------------------------------------------------------- who is in which group, and what it may do
@@ -172,7 +172,7 @@ def record_membership_change(
         if word == "person" and str(owner) == _grouped_person.get():
             continue
         changed = set(_sort_names(other_model.objects.filter(pk__in=changed_pks[owner.pk])))
-        write(
+        write_acts(
             Act(
                 act,
                 detail={word: str(owner)}

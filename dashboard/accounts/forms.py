@@ -11,7 +11,7 @@ from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
 from django.core.exceptions import ValidationError
 
 from dashboard.accounts import devices, throttle
-from toolcards.audit.trail import Act, write
+from toolcards.audit.trail import Act, write_acts
 
 MAX_PASSWORD = 4096  # characters
 TOO_MANY_ATTEMPTS_TEXT = "Too many failed attempts. Try again in {} seconds."
@@ -40,7 +40,9 @@ class SignInForm(AuthenticationForm):
         except throttle.TooManyAttempts as refused:
             if refused.first:
                 detail = {"typed": name} if person else {}
-                write(Act("signin.throttled", "nobody", detail=detail | {"from": address, "seconds": refused.wait}))
+                write_acts(
+                    Act("signin.throttled", "nobody", detail=detail | {"from": address, "seconds": refused.wait})
+                )
             raise
 
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.crypto import constant_time_compare, salted_hmac
 from django.utils.http import base36_to_int, int_to_base36
 
-from toolcards.audit.trail import Act, write
+from toolcards.audit.trail import Act, write_acts
 
 SALT = "toolcards.signin"
 VIEW = "toolcards.view_toolcall"
@@ -27,7 +27,7 @@ def make_link(user: AbstractBaseUser, base: str, life: int = LINK_SECONDS) -> st
     """
     if user.last_login is None:
         void_links(user)
-    write(Act("person.link", detail={"person": user.get_username(), "minutes": life // 60}))
+    write_acts(Act("person.link", detail={"person": user.get_username(), "minutes": life // 60}))
     deadline = int(time.time()) + life
     return f"{base}/login/link/{user.pk}.{int_to_base36(deadline)}.{_signature(user, deadline)}/"
 

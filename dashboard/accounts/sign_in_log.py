@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.dispatch import receiver
 from django.http import HttpRequest
 
-from toolcards.audit.trail import Act, write
+from toolcards.audit.trail import Act, write_acts
 
 MAX_NAME = 150  # characters
 SIGN_IN_TIME_KEY = "signed_in_at"  # in a session: epoch seconds of the sign-in that began it
@@ -29,14 +29,16 @@ def record_sign_in(sender: Any, request: HttpRequest | None, user: Any, **rest: 
         request.session[SIGN_IN_TIME_KEY] = time.time()
     target = _read_target(request)
     act = "signin.vote" if target.startswith("/approvals/") else "signin"
-    write(Act(act, "human", user.get_username(), detail=_read_address(request) | ({"next": target} if target else {})))
+    write_acts(
+        Act(act, "human", user.get_username(), detail=_read_address(request) | ({"next": target} if target else {}))
+    )
 
 
 @receiver(signals.user_logged_out)
 def record_sign_out(sender: Any, request: HttpRequest | None, user: Any, **rest: Any) -> None:
     """A person went."""
     if user is not None:
-        write(Act("signout", "human", user.get_username(), detail=_read_address(request)))
+        write_acts(Act("signout", "human", user.get_username(), detail=_read_address(request)))
 
 
 @receiver(signals.user_login_failed)
@@ -46,7 +48,7 @@ def record_failed_sign_in(
     """A sign-in failed. What was typed as a name is kept only if it is one: it may be a password."""
     name = User.normalize_username(str(credentials.get("username", ""))[:MAX_NAME])
     detail = {"typed": name} if User.objects.filter(username=name).exists() else {}
-    write(Act("signin.refused", "nobody", detail=detail | _read_address(request)))
+    write_acts(Act("signin.refused", "nobody", detail=detail | _read_address(request)))
 
 
 def _read_target(request: HttpRequest | None) -> str:

@@ -15,9 +15,9 @@ from dashboard.admin.log import ReadOnlyAdmin, format_time, indent_json
 from dashboard.cards import safe_text
 from toolcards import gate
 from toolcards.core.calls.call_json import build_call_json
+from toolcards.encryption import get_redactor
 from toolcards.gate import Ballot, RequestRefused
 from toolcards.models import Approval
-from toolcards.showing import redactor
 
 
 @admin.register(Approval)
@@ -77,12 +77,12 @@ class ApprovalAdmin(ReadOnlyAdmin):
     @admin.display(description="reason")
     def shown_reason(self, approval: Approval) -> str:
         """The reason, without secrets."""
-        return safe_text.mark_html(redactor().text(approval.reason))
+        return safe_text.mark_html(get_redactor().text(approval.reason))
 
     @admin.display(description="note")
     def shown_note(self, approval: Approval) -> str:
         """The note, without secrets."""
-        return safe_text.mark_html(redactor().text(approval.note))
+        return safe_text.mark_html(get_redactor().text(approval.note))
 
     @admin.display(description="card")
     def shown_card(self, approval: Approval) -> str:

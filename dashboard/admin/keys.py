@@ -12,7 +12,7 @@ from django.template.response import TemplateResponse
 from django.utils import timezone
 
 from dashboard.sources.forms import KeyForm
-from toolcards.audit.trail import Act, write
+from toolcards.audit.trail import Act, write_acts
 from toolcards.models import AgentKey, Source
 
 
@@ -35,7 +35,9 @@ class SourceAdmin(admin.ModelAdmin):
             obj.change(**{name: form.cleaned_data[name] for name in form.changed_data})
         else:
             obj.save()
-            write(Act("source.created", detail={"source": obj.name, "env": obj.env, "owner": str(obj.owner or "")}))
+            write_acts(
+                Act("source.created", detail={"source": obj.name, "env": obj.env, "owner": str(obj.owner or "")})
+            )
 
     @admin.display(description="runs", ordering="run_count")
     def run_count(self, source: Any) -> int:

@@ -14,10 +14,9 @@ from django.utils.html import format_html
 
 from dashboard.cards import safe_text
 from toolcards.core.calls.call_json import build_call_json
-from toolcards.encryption import Closed
+from toolcards.encryption import UnreadableText, get_redactor
 from toolcards.models import Event, Run, ToolCall
 from toolcards.models.runs import FACT_HEAD
-from toolcards.showing import redactor
 
 
 def format_time(seconds: float) -> str:
@@ -47,8 +46,8 @@ def _mask_json(text: str) -> str:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        return redactor().text(text)
-    return redactor().text(json.dumps(redactor().value(value), ensure_ascii=False))
+        return get_redactor().text(text)
+    return get_redactor().text(json.dumps(get_redactor().value(value), ensure_ascii=False))
 
 
 def _is_detail_page(request: HttpRequest) -> bool:
@@ -97,7 +96,7 @@ class RunAdmin(ReadOnlyAdmin):
     @admin.display(description="context")
     def shown_context(self, run: Run) -> str:
         """Where the run stands."""
-        if type(run.context) is Closed:
+        if type(run.context) is UnreadableText:
             return "It cannot be opened: the key that sealed it is not here."
         return indent_json(_mask_json(run.context))
 
@@ -183,6 +182,6 @@ class EventAdmin(ReadOnlyAdmin):
     @admin.display(description="fact")
     def shown_fact(self, event: Event) -> str:
         """The whole fact."""
-        if type(event.fact) is Closed:
+        if type(event.fact) is UnreadableText:
             return "It cannot be opened: the key that sealed it is not here."
         return indent_json(_mask_fact(event.fact))

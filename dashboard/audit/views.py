@@ -17,7 +17,7 @@ from dashboard import url_helpers
 from dashboard.accounts.access import needs
 from dashboard.cards import rendering
 from toolcards.audit import verification
-from toolcards.audit.trail import Act, AuditQuerySet, AuditRow, write
+from toolcards.audit.trail import Act, AuditQuerySet, AuditRow, write_acts
 from toolcards.models import Run, ToolCall
 from toolcards.transports.background import anchor_copies
 
@@ -39,8 +39,8 @@ def audit(request: HttpRequest) -> HttpResponse:
         "rows": [(row, sources.get(row.call.partition("-")[0], "")) for row in rows[:PAGE]],
         "next": rows[PAGE - 1].seq if len(rows) > PAGE else None,
         "given": filters,
-        "verified": verification.last(),
-        "since": _count_new_rows(verification.last()),
+        "verified": verification.get_last_result(),
+        "since": _count_new_rows(verification.get_last_result()),
         "copies": _list_copies(),
         "acts": AuditRow.objects.order_by("act").values_list("act", flat=True).distinct(),
     }
@@ -70,7 +70,7 @@ def _find_source_names(rows: list[AuditRow]) -> dict[str, str]:
     return {str(pk): name for pk, name in Run.objects.filter(pk__in=numbers).values_list("pk", "source__name")}
 
 
-def _count_new_rows(verified: verification.Verified | None) -> int:
+def _count_new_rows(verified: verification.VerificationResult | None) -> int:
     """Return how many rows came after the last look, as far as it went."""
     return AuditRow.objects.filter(seq__gt=verified.finding.seq).count() if verified else 0
 
@@ -103,14 +103,14 @@ def _parse_time(text: str) -> int | None:
 @needs(READ)
 def verify_trail(request: HttpRequest) -> HttpResponse:
     """Walk the whole chain and say whether it holds."""
-    return render(request, "audit/verified.html", {"finding": verification.check()})
+    return render(request, "audit/verified.html", {"finding": verification.verify_and_store()})
 
 
 @require_GET
 @needs(READ)
 def export_trail(request: HttpRequest) -> StreamingHttpResponse:
     """All rows as JSON Lines, as `manage.py audit export` gives them."""
-    write(Act("audit.exported"))
+    write_acts(Act("audit.exported"))
     answer = StreamingHttpResponse(_stream_lines(), content_type="application/x-ndjson")
     answer["Content-Disposition"] = 'attachment; filename="toolcards-audit.jsonl"'
     return answer
@@ -134,7 +134,7 @@ def reveal_call(request: HttpRequest, public_id: str) -> HttpResponse:
     if call is None:
         raise Http404
     detail = {"call_id": call.call_id, "tool": call.tool}
-    write(Act("reveal", "human", request.user.get_username(), call.run.name, call.public_id, detail=detail))
+    write_acts(Act("reveal", "human", request.user.get_username(), call.run.name, call.public_id, detail=detail))
     html = mark_safe(rendering.render_uncached(call, full=True, masked=False))  # noqa: S308 - our own template's output
     answer = render(request, "audit/revealed.html", {"call": call, "card": html})
     answer["Cache-Control"] = "no-store, private"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dashboard.cards import labels, payload_view
-from toolcards.audit.trail import redactor
 from toolcards.core.calls import facts as f
+from toolcards.encryption import get_redactor
 from toolcards.models import Event, ToolCall
 
 MAX_EVENTS = 500
@@ -50,7 +50,7 @@ def list_event_lines(call: ToolCall) -> list[EventLine]:
 def _build_line(event: Event, fact: Any) -> EventLine:
     tell = _DESCRIBE.get(type(fact), _describe_by_type)
     text, quote, st = tell(fact)
-    return EventLine(event.at, event.seq, text, redactor().text(quote)[:400], st, event.applied)
+    return EventLine(event.at, event.seq, text, get_redactor().text(quote)[:400], st, event.applied)
 
 
 Description = tuple[str, str, str]
@@ -103,10 +103,10 @@ _DESCRIBE: dict[type, Callable[[Any], Description]] = {
     f.ApprovalChanged: lambda fact: (f"The approval was {fact.state}", "", "ok"),
     f.OutputPartial: lambda fact: (
         "Partial output received",
-        payload_view.format_value(redactor().value(fact.output)),
+        payload_view.format_value(get_redactor().value(fact.output)),
         "run",
     ),
-    f.OutputReady: lambda fact: ("Result received", payload_view.format_value(redactor().value(fact.output)), "ok"),
+    f.OutputReady: lambda fact: ("Result received", payload_view.format_value(get_redactor().value(fact.output)), "ok"),
     f.OutputFailed: _describe_failure,
     f.OutputDenied: lambda fact: (f"Denied by {labels.describe_actor(fact.by)}", fact.reason, "deny"),
     f.OutcomeReported: lambda fact: (f"A later message said that it {fact.outcome}", "", ""),

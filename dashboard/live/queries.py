@@ -14,7 +14,7 @@ from django.db import connection, models
 
 from toolcards.core.calls.card import ToolCallState
 from toolcards.core.calls.facts import InputDelta, load
-from toolcards.encryption import Closed
+from toolcards.encryption import UnreadableText
 from toolcards.models import Event, ToolCall
 from toolcards.models.runs import FACT_HEAD
 
@@ -102,7 +102,7 @@ class StreamingInputs:
 
 def _read_delta(fact: str) -> str:
     """What the piece says; nothing where no key of ours opens it."""
-    fact_read = "" if type(fact) is Closed else load(fact)
+    fact_read = "" if type(fact) is UnreadableText else load(fact)
     return fact_read.text if isinstance(fact_read, InputDelta) else ""
 
 

@@ -16,8 +16,8 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from dashboard.accounts.access import needs
 from dashboard.notifications.forms import WebhookForm, get_initial_values
-from toolcards.audit.trail import Act, write
-from toolcards.encryption import CannotOpen
+from toolcards.audit.trail import Act, write_acts
+from toolcards.encryption import DecryptionError
 from toolcards.ids import new_id
 from toolcards.models import Delivery, Webhook
 from toolcards.notifications import subscriptions
@@ -92,7 +92,7 @@ def delivery(request: HttpRequest, pk: int) -> HttpResponse:
     delivery_row = get_object_or_404(Delivery.objects.exclude(webhook=None).select_related("webhook"), pk=pk)
     try:
         body = json.dumps(delivery_row.said, indent=2, ensure_ascii=False)
-    except CannotOpen:
+    except DecryptionError:
         body = "This cannot be opened: the key that sealed it is not here."
     return render(request, "notify/delivery.html", {"delivery": delivery_row, "payload": body})
 
@@ -119,7 +119,7 @@ def _record_change(request: HttpRequest, webhook_row: Webhook, act: str, was: di
     now = _describe_settings(webhook_row)
     changed = {name: {"was": was[name], "is": now[name]} for name in now if was[name] != now[name]} if was else now
     state = {"name": webhook_row.name, "format": webhook_row.format, "enabled": webhook_row.enabled}
-    write(Act(act, "human", request.user.get_username(), detail=state | changed))
+    write_acts(Act(act, "human", request.user.get_username(), detail=state | changed))
 
 
 def _describe_settings(webhook_row: Webhook) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolcards.audit.trail import redactor
 from toolcards.client.common import tool_kinds
 from toolcards.core.policy.decision import PolicyDecision, PolicyRequest, RuleSet, decide
+from toolcards.encryption import get_redactor
 from toolcards.gate import is_tool_announced
 from toolcards.models import ToolCall
 
@@ -141,7 +141,7 @@ def _find_nearest(missed: list[RuleTrial]) -> RuleTrial | None:
 def _mask_value(path: str, value: Any) -> str:
     """The value that was looked at, without secrets; the name it stands under may tell that it is one."""
     name = path.rsplit("/", 1)[-1].split(" ")[0]
-    value = next(iter(redactor().value({name: value}).values()))
+    value = next(iter(get_redactor().value({name: value}).values()))
     if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
         value = ", ".join(value)
     text = value if isinstance(value, str) else repr(value) if value is not None else "nothing"

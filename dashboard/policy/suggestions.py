@@ -12,7 +12,6 @@ from posixpath import dirname
 from typing import Any
 
 from dashboard.policy.simulation.past_calls import Span, iterate_past_calls
-from toolcards.audit.trail import redactor
 from toolcards.client.common import tool_kinds
 from toolcards.core.calls.card import Card
 from toolcards.core.policy.decision import RuleSet, decide
@@ -22,6 +21,7 @@ from toolcards.core.policy.matching.hosts import parse_url
 from toolcards.core.policy.shell.command_prefix import explain_partial_allow, parse_prefix
 from toolcards.core.policy.shell.script import read_line
 from toolcards.core.redaction.redactor import has_mask
+from toolcards.encryption import get_redactor
 from toolcards.models import ToolCall
 
 COMMANDS = ("command", "cmd", "script")
@@ -151,7 +151,7 @@ def _suggest_for_url(path: str, place: str, has_others: bool) -> Iterator[_Told]
 
 def _holds_secret(value: Any) -> bool:
     """A rule must not spell out a secret, nor a mask, which no call will ever hold."""
-    return bool(has_mask(value) or redactor().value(value) != value)
+    return bool(has_mask(value) or get_redactor().value(value) != value)
 
 
 def _is_valid(rung: Suggestion) -> bool:

@@ -18,7 +18,7 @@ from toolcards.core.policy.language import document as documents
 from toolcards.core.policy.language.diff import PolicyDifference, compare_documents
 from toolcards.core.policy.language.document import PolicyError, PolicyFinding
 from toolcards.core.policy.rule import Rule
-from toolcards.encryption import Closed
+from toolcards.encryption import UnreadableText
 from toolcards.gate import policy_store
 from toolcards.models import DraftRule, Event, PolicyVersion
 
@@ -134,7 +134,7 @@ def count_recent_hits() -> RuleHits:
     newest = Event.objects.aggregate(newest=Max("id"))["newest"] or 0
     part = Event.objects.filter(id__gt=newest - LOOKED_AT)
     rows = list(part.of_type(PolicyDecided.type).values_list("fact", "at"))
-    facts = [json.loads(fact) for fact, _ in rows if type(fact) is not Closed]
+    facts = [json.loads(fact) for fact, _ in rows if type(fact) is not UnreadableText]
     since = min((event_time for _, event_time in rows), default=0.0)
     return RuleHits(
         answers=Counter(rule for fact in facts if (rule := fact.get("rule"))),

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from toolcards.models import AgentKey, Approval, Run
-from toolcards.sources.capabilities import handed_over
+from toolcards.sources.capabilities import build_handed_over_filter
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ def list_steps(source: str) -> list[ChecklistStep]:
     run = Run.objects.filter(source__name=source).select_related("source").order_by("-id").first()
     approvals = Approval.objects.filter(run__source__name=source, asked=True).order_by("-requested_at")
     approvals = approvals.select_related("run__source")
-    first_held, first_released = approvals.first(), approvals.filter(handed_over()).first()
+    first_held, first_released = approvals.first(), approvals.filter(build_handed_over_filter()).first()
     return [
         ChecklistStep("key", "Key made", key and key.created_at, "Make one here, or let the command make it."),
         ChecklistStep(

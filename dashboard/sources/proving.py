@@ -36,7 +36,7 @@ _ROWS = (
 
 def list_abilities(source: Source) -> list[AbilityRow]:
     """Return the rows of the source; what is new in the log is written down on the way."""
-    all_proofs = proofs.of(source)
+    all_proofs = proofs.list_proofs(source)
     return [AbilityRow(name, word, how, all_proofs[name]) for name, word, how in _ROWS]
 
 

@@ -181,9 +181,9 @@ def _list_rows(pk: int | None = None) -> list[SourceRow]:
         row.last_run = max(filter(None, (row.last_run, kind["last"])), default=None)
     for pk_, calls, failed in _count_recent_calls(rows):
         rows[pk_].calls, rows[pk_].failed = calls, failed
-    for pk_ in capabilities.held(rows):
+    for pk_ in capabilities.find_gating_sources(rows):
         rows[pk_].held = True
-    for pk_, badges in health.badges(rows).items():
+    for pk_, badges in health.list_badges(rows).items():
         rows[pk_].health = badges
     return list(rows.values())
 

@@ -25,7 +25,7 @@ from dashboard.live.boards import StatusBoard
 from tests.serving import PASSWORD, PATIENCE, Server, until
 from toolcards import outages
 from toolcards.audit import anchor
-from toolcards.audit.trail import Act, write
+from toolcards.audit.trail import Act, write_acts
 from toolcards.gate.writer import group_commit
 from toolcards.outages import ANCHORING, BELL, READING, SENDING, WRITING
 from toolcards.transports.background import readiness
@@ -138,22 +138,22 @@ def test_pages_that_are_open_hear_of_an_outage_and_of_its_end() -> None:
 def test_the_anchor_follows_by_itself_once_there_is_room_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    write(Act("one"))
+    write_acts(Act("one"))
     anchor.write()
-    before, put = anchor.path().read_text(), anchor._put
+    before, put = anchor.get_path().read_text(), anchor._replace
     monkeypatch.setattr(anchor, "RETRY_SECONDS", 0.02)
 
     def full(made: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(anchor, "_put", full)
-    write(Act("two"))
-    anchor._write_soon()
+    monkeypatch.setattr(anchor, "_replace", full)
+    write_acts(Act("two"))
+    anchor._write_until_it_works()
     outage = outages.get_outage(ANCHORING)
     assert outage is not None and outage.cause.code == "disk_full"
     until(lambda: outage.tries > 2)
-    assert anchor.path().read_text() == before and caplog.text.count("No space left") == 1
-    monkeypatch.setattr(anchor, "_put", put)
+    assert anchor.get_path().read_text() == before and caplog.text.count("No space left") == 1
+    monkeypatch.setattr(anchor, "_replace", put)
     until(lambda: outages.get_outage(ANCHORING) is None)
     current = anchor.read()
     assert current is not None and current.seq == 2

@@ -19,7 +19,7 @@ GENESIS = "0" * 64
 End = tuple[int, str]  # number and hash of a row
 
 
-class NotOurs(ValueError):
+class InvalidAnchor(ValueError):
     """An anchor that cannot be read, or that none of the keys signed; the message says which."""
 
 
@@ -52,40 +52,40 @@ class Anchor:
 
     def text(self, name: str, key: bytes) -> str:
         """Return it as one line of JSON, signed with the key of that name."""
-        values = {field: value for field, value in asdict(self).items() if field in _SIGNED}
+        values = {field: value for field, value in asdict(self).items() if field in _SIGNED_FIELDS}
         content = {"type": TYPE, "v": VERSION} | values | {"key": name}
-        return json.dumps(content | {"sig": _signature(key, content)}, separators=(",", ":"))
+        return json.dumps(content | {"sig": _sign(key, content)}, separators=(",", ":"))
 
 
-_SIGNED = ("seq", "hash", "number", "line", "at", "since", "doubts")
+_SIGNED_FIELDS = ("seq", "hash", "number", "line", "at", "since", "doubts")
 
 
-def parse(text: str, keys: Mapping[str, bytes]) -> Anchor:
+def parse_anchor(text: str, keys: Mapping[str, bytes]) -> Anchor:
     """Return the anchor that the text holds; raises NotOurs."""
     try:
         content = json.loads(text)
         if isinstance(content, dict) and content.keys() == {"seq", "hash"}:
             return Anchor(int(content["seq"]), str(content["hash"]), 0, 0, signed=False)
         signature, name = content.pop("sig"), content["key"]
-        values = {field: content[field] for field in _SIGNED}
+        values = {field: content[field] for field in _SIGNED_FIELDS}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise NotOurs("cannot be read") from None
+        raise InvalidAnchor("cannot be read") from None
     key = keys.get(name) if isinstance(name, str) else None
     if key is None:
-        raise NotOurs("was signed with a key that this server does not have (see SECRET_KEY_FALLBACKS)")
-    if not _is_signature(key, content, signature):
-        raise NotOurs("was not signed by this server, or was changed")
+        raise InvalidAnchor("was signed with a key that this server does not have (see SECRET_KEY_FALLBACKS)")
+    if not _is_valid_signature(key, content, signature):
+        raise InvalidAnchor("was not signed by this server, or was changed")
     return Anchor(**values)
 
 
-def _is_signature(key: bytes, content: dict[str, Any], signature: object) -> bool:
+def _is_valid_signature(key: bytes, content: dict[str, Any], signature: object) -> bool:
     try:
         return isinstance(signature, str) and hmac.compare_digest(
-            _signature(key, content).encode(), signature.encode("utf-8", "replace")
+            _sign(key, content).encode(), signature.encode("utf-8", "replace")
         )
     except ValueError:  # content without one canonical spelling was never signed
         return False
 
 
-def _signature(key: bytes, content: dict[str, Any]) -> str:
+def _sign(key: bytes, content: dict[str, Any]) -> str:
     return hmac.digest(key, canonical(content), "sha256").hex()

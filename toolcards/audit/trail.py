@@ -24,7 +24,7 @@ from toolcards import encryption
 from toolcards.audit import anchor
 from toolcards.audit.anchor import GENESIS
 from toolcards.client.common.canonical_json import canonical
-from toolcards.showing import derived, redactor
+from toolcards.encryption import derive_key, get_redactor
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +63,14 @@ class AuditQuerySet(models.QuerySet["AuditRow"]):
     def append(self, acts: Iterable[Act]) -> tuple[int, str]:
         """Write the acts at the end of the chain, in the transaction that is open; return the new end."""
         with connection.cursor() as cursor:
-            seq, prev = _locked_head(cursor)
+            seq, prev = _lock_head(cursor)
             anchor.prepare(seq)
             rows = []
             for act in acts:
                 seq += 1
-                row = _row(act, seq)
-                prev_before, prev = prev, hash_of(row, prev, key_id())
-                rows.append((*(row[name] for name in _SAID), key_id(), prev_before, prev))
+                row = _build_row(act, seq)
+                prev_before, prev = prev, hash_row(row, prev, get_key_id())
+                rows.append((*(row[name] for name in _HASHED_COLUMNS), get_key_id(), prev_before, prev))
             cursor.executemany(_INSERT, rows)
             cursor.execute("UPDATE toolcards_audithead SET seq = %s, hash = %s WHERE id = 1", [seq, prev])
         return seq, prev
@@ -116,7 +116,7 @@ class AuditRow(models.Model):
     @property
     def said(self) -> dict[str, Any]:
         """The row without its place in the chain, as it is hashed and exported."""
-        return {name: getattr(self, name) for name in _SAID}
+        return {name: getattr(self, name) for name in _HASHED_COLUMNS}
 
     @property
     def details(self) -> dict[str, Any]:
@@ -130,7 +130,7 @@ class AuditRow(models.Model):
     @property
     def readable(self) -> dict[str, Any]:
         """The details with sealed words opened, for people who may read the trail."""
-        return {name: _opened(value) for name, value in self.details.items()}
+        return {name: _unseal(value) for name, value in self.details.items()}
 
 
 class AuditHead(models.Model):
@@ -143,66 +143,66 @@ class AuditHead(models.Model):
         return f"{self.seq} {self.hash[:8]}"
 
 
-_WORDS = "toolcards_auditrow.words"  # the place that words in details are sealed for
-_SAID = ("seq", "at", "act", "actor_kind", "actor", "run", "call", "approval", "detail")
-_HEAD = "SELECT seq, hash FROM toolcards_audithead WHERE id = 1"
-_COLUMNS = (*_SAID, "key", "prev", "hash")
+_SEALED_PLACE = "toolcards_auditrow.words"  # the place that words in details are sealed for
+_HASHED_COLUMNS = ("seq", "at", "act", "actor_kind", "actor", "run", "call", "approval", "detail")
+_SELECT_HEAD = "SELECT seq, hash FROM toolcards_audithead WHERE id = 1"
+_COLUMNS = (*_HASHED_COLUMNS, "key", "prev", "hash")
 _INSERT = (
     f"INSERT INTO toolcards_auditrow ({', '.join(_COLUMNS)}) "  # noqa: S608 - names of ours
     f"VALUES ({', '.join(['%s'] * len(_COLUMNS))})"
 )
 
 
-def sealed_words(text: str) -> str:
+def seal_words(text: str) -> str:
     """Return what a person wrote for other people as a row keeps it: masked, then sealed; it is exported sealed."""
-    return encryption.seal([redactor().text(text)], _WORDS)[0]
+    return encryption.seal([get_redactor().text(text)], _SEALED_PLACE)[0]
 
 
-def _opened(value: Any) -> Any:
+def _unseal(value: Any) -> Any:
     if not isinstance(value, str) or not value.startswith(encryption.MARK):
         return value
     try:
-        return encryption.open(value, _WORDS)
-    except encryption.CannotOpen:
+        return encryption.open(value, _SEALED_PLACE)
+    except encryption.DecryptionError:
         return "(cannot be opened: the key that sealed it is not here)"
 
 
-def write(*acts: Act) -> None:
+def write_acts(*acts: Act) -> None:
     """Append the acts to the trail: with the open transaction, or in one of their own."""
     if not acts:
         return
     with transaction.atomic():
         end = AuditRow.objects.append(acts)
-        transaction.on_commit(lambda: anchor.note(*end), robust=True)
+        transaction.on_commit(lambda: anchor.note_end(*end), robust=True)
 
 
-def mend_head() -> int:
+def repair_head() -> int:
     """Make the head name the last row there is, whose number is returned; in the transaction that is open."""
     with connection.cursor() as cursor:
-        _locked_head(cursor)
+        _lock_head(cursor)
         end = AuditRow.objects.order_by("-seq").values_list("seq", "hash").first() or (0, GENESIS)
         cursor.execute("UPDATE toolcards_audithead SET seq = %s, hash = %s WHERE id = 1", end)
     return end[0]
 
 
-def hash_of(row: dict[str, Any], prev: str, key: str) -> str:
+def hash_row(row: dict[str, Any], prev: str, key: str) -> str:
     """Return the HMAC over number, the hash before, and the row; raises KeyError for a key we do not have."""
     said = f"{row['seq']}|{prev}|".encode() + canonical(row)
-    return hmac.digest(_keys()[key], said, "sha256").hex()
+    return hmac.digest(_get_keys()[key], said, "sha256").hex()
 
 
-def key_id() -> str:
+def get_key_id() -> str:
     """Return the name of the key that signs today."""
-    return next(iter(_keys()))
+    return next(iter(_get_keys()))
 
 
-def key_ids() -> set[str]:
+def list_key_ids() -> set[str]:
     """Return the names of the keys that can verify here."""
-    return set(_keys())
+    return set(_get_keys())
 
 
-def _keys() -> dict[str, bytes]:
-    return _all_keys(settings.SECRET_KEY, tuple(settings.SECRET_KEY_FALLBACKS))
+def _get_keys() -> dict[str, bytes]:
+    return _build_keys(settings.SECRET_KEY, tuple(settings.SECRET_KEY_FALLBACKS))
 
 
 # Rows written since anchors are signed have keys of their own, so that nothing unsigned counts beside them.
@@ -212,36 +212,36 @@ _PURPOSE, _FIRST_PURPOSE = "audit.2", "audit"
 def is_of_first_version() -> bool:
     """Return whether the trail's last row is of the time before anchors were signed."""
     last = AuditRow.objects.order_by("-seq").values_list("key", flat=True).first()
-    older = _named_keys((settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS), _FIRST_PURPOSE)
+    older = _derive_keys((settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS), _FIRST_PURPOSE)
     return last in older
 
 
 @lru_cache(maxsize=4)
-def _all_keys(secret: str, older: tuple[str, ...]) -> dict[str, bytes]:
-    return _named_keys((secret, *older), _PURPOSE) | _named_keys((secret, *older), _FIRST_PURPOSE)
+def _build_keys(secret: str, older: tuple[str, ...]) -> dict[str, bytes]:
+    return _derive_keys((secret, *older), _PURPOSE) | _derive_keys((secret, *older), _FIRST_PURPOSE)
 
 
-def _named_keys(secrets: tuple[str, ...], purpose: str) -> dict[str, bytes]:
-    keys = [derived(secret, purpose) for secret in secrets]
+def _derive_keys(secrets: tuple[str, ...], purpose: str) -> dict[str, bytes]:
+    keys = [derive_key(secret, purpose) for secret in secrets]
     return {hashlib.sha256(key).hexdigest()[:8]: key for key in keys}
 
 
-def _locked_head(cursor: Any) -> tuple[int, str]:
+def _lock_head(cursor: Any) -> tuple[int, str]:
     lock = " FOR UPDATE" if connection.features.has_select_for_update else ""
-    cursor.execute(_HEAD + lock)
+    cursor.execute(_SELECT_HEAD + lock)
     head = cursor.fetchone()
     if head is None:  # the very first row; of two who come at once, one makes it and both lock it
         last = AuditRow.objects.order_by("-seq").values_list("seq", "hash").first() or (0, GENESIS)
         cursor.execute(
             "INSERT INTO toolcards_audithead (id, seq, hash) VALUES (1, %s, %s) ON CONFLICT (id) DO NOTHING", last
         )
-        cursor.execute(_HEAD + lock)
+        cursor.execute(_SELECT_HEAD + lock)
         head = cursor.fetchone()
     return head[0], head[1]
 
 
-def _row(act: Act, seq: int) -> dict[str, Any]:
-    hide = redactor()
+def _build_row(act: Act, seq: int) -> dict[str, Any]:
+    hide = get_redactor()
     kind, name = (act.kind, act.name) if act.kind else ACTOR.get()()
     detail = json.dumps(hide.value(act.detail), separators=(",", ":"), sort_keys=True, default=str)
     return {
@@ -249,15 +249,15 @@ def _row(act: Act, seq: int) -> dict[str, Any]:
         "at": round((act.at or time.time()) * 1000),
         "act": act.act[:40],
         "actor_kind": kind[:20],
-        "actor": _plain(hide.text(name), 200),
-        "run": _plain(act.run, 200),
+        "actor": _clean(hide.text(name), 200),
+        "run": _clean(act.run, 200),
         "call": act.call[:40],
         "approval": act.approval[:40],
         "detail": detail,
     }
 
 
-def _plain(text: str, size: int) -> str:
+def _clean(text: str, size: int) -> str:
     if text.isascii() and "\0" not in text:
         return text[:size]
     return text.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")[:size]
@@ -271,12 +271,11 @@ __all__ = [
     "AuditQuerySet",
     "AuditRow",
     "TrailIsFinal",
-    "hash_of",
+    "get_key_id",
+    "hash_row",
     "is_of_first_version",
-    "key_id",
-    "key_ids",
-    "mend_head",
-    "redactor",
-    "sealed_words",
-    "write",
+    "list_key_ids",
+    "repair_head",
+    "seal_words",
+    "write_acts",
 ]

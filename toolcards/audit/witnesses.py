@@ -20,13 +20,13 @@ from django.utils import timezone
 from toolcards.audit.trail import AuditRow
 from toolcards.core.calls.facts import PolicyDecided
 
-LOOKED_AT = 200  # of the oldest, and of the newest, of each kind
-EVENTS_READ = 20_000  # of the oldest, and of the newest
-RECENT = 60.0  # seconds: rows of the transaction that writes the first act
+MAX_ROWS = 200  # of the oldest, and of the newest, of each kind
+MAX_EVENTS = 20_000  # of the oldest, and of the newest
+RECENT_SECONDS = 60.0  # seconds: rows of the transaction that writes the first act
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class WitnessTable:
     """A table, where it keeps the time of an act (a date, or epoch seconds), the act's name and a word for people."""
 
     model: str
@@ -35,82 +35,93 @@ class Kind:
     word: str
 
 
-COUNTED = (
-    Kind("AgentKey", "created_at", "key.created", "agent key"),
-    Kind("PolicyVersion", "created_at", "policy.activated", "policy version"),
-    Kind("KillSwitch", "at", "killswitch.", "kill switch change"),
-    Kind("BreakGlass", "at", "breakglass.on", "break-glass use"),
+COUNTED_TABLES = (
+    WitnessTable("AgentKey", "created_at", "key.created", "agent key"),
+    WitnessTable("PolicyVersion", "created_at", "policy.activated", "policy version"),
+    WitnessTable("KillSwitch", "at", "killswitch.", "kill switch change"),
+    WitnessTable("BreakGlass", "at", "breakglass.on", "break-glass use"),
 )
-VOTES = Kind("Vote", "at", "vote", "vote")
+VOTES = WitnessTable("Vote", "at", "vote", "vote")
 
 
-def earlier_use(recent: float) -> str:
+def find_earlier_use(recent: float) -> str:
     """Return what shows that the database was in use earlier than the last `recent` seconds, "" for nothing."""
-    return ", ".join(filter(None, (_used(kind, recent) for kind in (*COUNTED, VOTES))))
+    return ", ".join(filter(None, (_count_earlier_use(kind, recent) for kind in (*COUNTED_TABLES, VOTES))))
 
 
-def _used(kind: Kind, recent: float) -> str:
-    rows = _rows(kind)
-    here, young = rows.count(), rows.filter(**_since(kind, timezone.now().timestamp() - recent)).count()
-    numbered = _counter(rows.model)
+def _count_earlier_use(kind: WitnessTable, recent: float) -> str:
+    rows = _get_rows(kind)
+    here, young = rows.count(), rows.filter(**_build_time_filter(kind, timezone.now().timestamp() - recent)).count()
+    numbered = _read_counter(rows.model)
     if here == young and numbered <= here:
         return ""
-    return _plural(max(here, numbered), kind.word)
+    return _format_count(max(here, numbered), kind.word)
 
 
-def unrecorded(since: float) -> str:
+def find_unrecorded_acts(since: float) -> str:
     """Return which acts since then (epoch seconds) have no row in the trail, "" if all have one."""
-    return ", ".join(filter(None, (*(_uncounted(kind, since) for kind in COUNTED), _votes(since), _decisions(since))))
+    return ", ".join(
+        filter(
+            None,
+            (
+                *(_count_missing_rows(kind, since) for kind in COUNTED_TABLES),
+                _count_unrecorded_votes(since),
+                _count_unrecorded_decisions(since),
+            ),
+        )
+    )
 
 
-def _uncounted(kind: Kind, since: float) -> str:
+def _count_missing_rows(kind: WitnessTable, since: float) -> str:
     """There are more of them than rows about them: none is made without a row, and rows are never deleted."""
-    here = _rows(kind).filter(**_since(kind, since)).count()
+    here = _get_rows(kind).filter(**_build_time_filter(kind, since)).count()
     recorded = AuditRow.objects.filter(act__startswith=kind.act, at__gte=(since - 1) * 1000)
-    return _plural(max(0, here - recorded.count()), kind.word) if here else ""
+    return _format_count(max(0, here - recorded.count()), kind.word) if here else ""
 
 
-def _votes(since: float) -> str:
-    voted = _rows(VOTES).filter(**_since(VOTES, since)).order_by("id")
-    wanted = {approval for (approval,) in _both_ends(voted, "approval_id")}
+def _count_unrecorded_votes(since: float) -> str:
+    voted = _get_rows(VOTES).filter(**_build_time_filter(VOTES, since)).order_by("id")
+    wanted = {approval for (approval,) in _list_both_ends(voted, "approval_id")}
     recorded = AuditRow.objects.filter(act="vote", approval__in=wanted).values_list("approval", flat=True)
-    return _plural(len(wanted.difference(recorded)), "vote")
+    return _format_count(len(wanted.difference(recorded)), "vote")
 
 
-def _decisions(since: float) -> str:
+def _count_unrecorded_decisions(since: float) -> str:
     """Every call that the gate judged was decided: the log says so, and so does what the gate owes an answer for."""
     asked = apps.get_model("toolcards", "Approval").objects.filter(opener="gate", requested_at__gte=since)
-    judged = chain(_both_ends(asked.order_by("requested_at", "id"), "run_id", "call__ordinal"), _decided(since))
+    judged = chain(
+        _list_both_ends(asked.order_by("requested_at", "id"), "run_id", "call__ordinal"), _list_decided_calls(since)
+    )
     wanted = {f"{run}-{ordinal}" for run, ordinal in judged}
     recorded = AuditRow.objects.filter(act="decision", call__in=wanted).values_list("call", flat=True)
-    return _plural(len(wanted.difference(recorded)), "decision")
+    return _format_count(len(wanted.difference(recorded)), "decision")
 
 
-def _decided(since: float) -> Iterator[tuple[int, int]]:
+def _list_decided_calls(since: float) -> Iterator[tuple[int, int]]:
     """Decisions among the oldest and the newest events; all of a long log would take too long."""
     events = apps.get_model("toolcards", "Event").objects
     ends = events.aggregate(first=Min("id"), last=Max("id"))
     if ends["last"] is None:
         return
-    at_an_end = Q(id__lt=ends["first"] + EVENTS_READ) | Q(id__gt=ends["last"] - EVENTS_READ)
+    at_an_end = Q(id__lt=ends["first"] + MAX_EVENTS) | Q(id__gt=ends["last"] - MAX_EVENTS)
     decided = events.of_type(PolicyDecided.type).filter(at_an_end, applied=True, at__gte=since).order_by("id")
-    yield from _both_ends(decided, "run_id", "ordinal")
+    yield from _list_both_ends(decided, "run_id", "ordinal")
 
 
-def _both_ends(rows: Any, *columns: str) -> Iterator[tuple[Any, ...]]:
-    return chain(rows.values_list(*columns)[:LOOKED_AT], rows.reverse().values_list(*columns)[:LOOKED_AT])
+def _list_both_ends(rows: Any, *columns: str) -> Iterator[tuple[Any, ...]]:
+    return chain(rows.values_list(*columns)[:MAX_ROWS], rows.reverse().values_list(*columns)[:MAX_ROWS])
 
 
-def _rows(kind: Kind) -> Any:
+def _get_rows(kind: WitnessTable) -> Any:
     return apps.get_model("toolcards", kind.model).objects.all()
 
 
-def _since(kind: Kind, moment: float) -> dict[str, Any]:
+def _build_time_filter(kind: WitnessTable, moment: float) -> dict[str, Any]:
     dated = kind.moment == "created_at"
     return {f"{kind.moment}__gte": datetime.fromtimestamp(moment, UTC) if dated else moment}
 
 
-def _counter(model: Any) -> int:
+def _read_counter(model: Any) -> int:
     """Return the highest number that the table's counter has given out; rows that were deleted count too."""
     table = model._meta.db_table
     with connection.cursor() as cursor:
@@ -126,5 +137,5 @@ def _counter(model: Any) -> int:
     return int(row[0]) if row and row[0] is not None else 0
 
 
-def _plural(number: int, word: str) -> str:
+def _format_count(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}" if number else ""

@@ -13,7 +13,7 @@ from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
 from toolcards.audit import anchor
-from toolcards.audit.trail import key_id
+from toolcards.audit.trail import get_key_id
 from toolcards.backup import archive, stores
 from toolcards.backup.archive import BackupError, Manifest
 
@@ -32,7 +32,7 @@ def make(path: Path, *, with_key: bool = False) -> Path:
         with tempfile.TemporaryDirectory(prefix=".toolcards-backup-", dir=path.parent) as folder:
             parts = _write_parts(store, Path(folder), with_key=with_key)
             digests = {name: archive.hash_file(part) for name, part in parts.items()}
-            manifest = Manifest(get_version(), made_at, store.name, list_migrations(), key_id(), digests)
+            manifest = Manifest(get_version(), made_at, store.name, list_migrations(), get_key_id(), digests)
             return archive.write(path, manifest, parts)
     except OSError as error:
         raise BackupError(f"{path} cannot be written: {error.strerror or error}.") from error
@@ -57,7 +57,7 @@ def _write_parts(store: stores.Store, folder: Path, *, with_key: bool) -> dict[s
     """Write the parts into the folder. The anchor comes first: it must not name rows that the copy does not have."""
     parts = {archive.DATABASE: folder / archive.DATABASE}
     with suppress(FileNotFoundError):
-        text = anchor.path().read_bytes()
+        text = anchor.get_path().read_bytes()
         parts[archive.ANCHOR] = folder / archive.ANCHOR
         parts[archive.ANCHOR].write_bytes(text)
     if with_key:

@@ -15,8 +15,8 @@ from django.db import transaction
 from django.db.migrations.loader import MigrationLoader
 
 from toolcards.audit import anchor, trail, verification
-from toolcards.audit.anchor import Anchor, NotOurs
-from toolcards.audit.trail import Act, AuditRow, mend_head, write
+from toolcards.audit.anchor import Anchor, InvalidAnchor
+from toolcards.audit.trail import Act, AuditRow, repair_head, write_acts
 from toolcards.backup import archive, stores
 from toolcards.backup.archive import BackupError, Manifest
 
@@ -51,7 +51,7 @@ def restore(path: Path, *, by: str, force: bool = False, with_key: bool = False)
             kept = store.replace(source)
         call_command("migrate", interactive=False, verbosity=0)
         fault = _record_restore(manifest, before, by=by)
-        return RestoreReport(manifest, kept, fault, verification.check().rows)
+        return RestoreReport(manifest, kept, fault, verification.verify_and_store().rows)
 
 
 @contextmanager
@@ -98,7 +98,7 @@ def _take_key(path: Path, manifest: Manifest, scratch: Path, folder: Path, *, wi
             target.replace(target.with_name("secret_key.before-restore"))
         (scratch / archive.KEY).replace(target)
         settings.SECRET_KEY = target.read_text().strip()
-    if manifest.key not in trail.key_ids():
+    if manifest.key not in trail.list_key_ids():
         hint = "Restore it with --with-key." if archive.KEY in manifest.parts else "Set TOOLCARDS_SECRET_KEY to it."
         raise BackupError(f"The secret key that {path} was made with is not here; it opens everything. {hint}")
 
@@ -108,8 +108,8 @@ def _read_anchor(path: Path, manifest: Manifest, scratch: Path) -> Anchor | None
     if archive.ANCHOR not in manifest.parts:
         return None
     archive.unpack(path, archive.ANCHOR, scratch / archive.ANCHOR)
-    with suppress(NotOurs, UnicodeDecodeError):
-        return anchor.parse((scratch / archive.ANCHOR).read_text())
+    with suppress(InvalidAnchor, UnicodeDecodeError):
+        return anchor.parse_anchor((scratch / archive.ANCHOR).read_text())
     return None
 
 
@@ -117,19 +117,19 @@ def _record_restore(manifest: Manifest, before: Anchor | None, *, by: str) -> st
     """Write into the trail that it was restored, and begin a new line of anchors; returns what was wrong with it."""
     fault = _find_fault(before)
     replaced: dict[str, object] = {}
-    with suppress(NotOurs):
+    with suppress(InvalidAnchor):
         here = anchor.read()
         replaced = {"seq": here.seq, "hash": here.hash, "line": here.line} if here else {}
     with transaction.atomic():
-        row = mend_head()
+        row = repair_head()
         detail = {
             "backup_made_at": round(manifest.made_at * 1000), "backup_version": manifest.version, "row": row,
             "anchor_was": replaced, "fault": fault,
         }  # fmt: skip
-        write(Act("trail.restored", kind="command", name=by, detail=detail))
+        write_acts(Act("trail.restored", kind="command", name=by, detail=detail))
     line = before.line if before else 0
     anchor.follow_line(line)  # copies outside may know the backup's line: the new one comes after both
-    anchor.accept(AuditRow.objects.order_by("-seq").values_list("seq", "hash")[0])
+    anchor.accept_end(AuditRow.objects.order_by("-seq").values_list("seq", "hash")[0])
     return fault
 
 

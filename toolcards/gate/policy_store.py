@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db import transaction
 
-from toolcards.audit.trail import Act, write
+from toolcards.audit.trail import Act, write_acts
 from toolcards.client.common import tool_kinds
 from toolcards.client.common.canonical_json import digest
 from toolcards.core.policy.decision import Effect, RuleSet
@@ -142,7 +142,9 @@ def activate(
     )
     Draft.objects.update(based_on=version.number)
     detail = {"version": version.number, "sha256": version.sha256, "was": number, "note": note}
-    write(Act("policy.activated", "command" if author in {"", FIRST_RUN_AUTHOR} else "human", author, detail=detail))
+    write_acts(
+        Act("policy.activated", "command" if author in {"", FIRST_RUN_AUTHOR} else "human", author, detail=detail)
+    )
     return version
 
 
@@ -201,7 +203,7 @@ def replace_draft(document: dict[str, Any], *, author: str, text: str = "") -> N
 
 def _audit(act: str, author: str, **detail: Any) -> None:
     """Add a change of the draft to the audit trail, in the same transaction."""
-    write(Act(act, "human" if author else "", author, detail=detail))
+    write_acts(Act(act, "human" if author else "", author, detail=detail))
 
 
 @transaction.atomic

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Iterator
 
 from django.db import models
 
-from toolcards.audit.trail import redactor
 from toolcards.core.calls.card import Card, CardTool, Milestones, ToolCallState
 from toolcards.core.calls.card_codec import load_card
 from toolcards.core.calls.facts import InputDelta
 from toolcards.core.calls.text_rope import Rope
-from toolcards.encryption import Closed, SealedText
+from toolcards.encryption import SealedText, UnreadableText, get_redactor
 from toolcards.models.runs import CLOSED, UNREADABLE, Event, Run
 from toolcards.models.write_guard import LogModel, LogQuerySet
 
@@ -96,7 +95,7 @@ class ToolCall(LogModel):
         return card.replace(text=Rope(text), rev=self.rev, seq=self.seq)
 
     def _stored(self) -> Card | None:
-        if type(self.card) is Closed or type(self.text) is Closed:
+        if type(self.card) is UnreadableText or type(self.text) is UnreadableText:
             return None
         try:
             return load_card(self.card)
@@ -127,7 +126,7 @@ class ToolCall(LogModel):
         key = (self.run_id, self.ordinal, self.rev, self.seq)
         card = _shown_cards.get(key)
         if card is None:
-            card = redactor().card(self.as_card())
+            card = get_redactor().card(self.as_card())
             if len(_shown_cards) >= MAX_SHOWN_CARDS:
                 _shown_cards.clear()
             if len(self.card) + len(self.text) < 20_000:

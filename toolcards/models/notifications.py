@@ -16,7 +16,7 @@ from typing import Any
 from django.db import models
 from django.utils import timezone
 
-from toolcards.encryption import CannotOpen, Closed, SealedText
+from toolcards.encryption import DecryptionError, SealedText, UnreadableText
 
 FORMATS = ("webhook", "ntfy", "slack", "discord", "email")
 SEVERITIES = ("low", "medium", "high", "critical")
@@ -139,9 +139,9 @@ class Delivery(models.Model):
 
     @property
     def said(self) -> dict[str, Any]:
-        """The payload; raises CannotOpen where the key that sealed it is not here."""
-        if type(self.payload) is Closed:
-            raise CannotOpen("no key of ours opens what was to be told")
+        """The payload; raises DecryptionError where the key that sealed it is not here."""
+        if type(self.payload) is UnreadableText:
+            raise DecryptionError("no key of ours opens what was to be told")
         told: dict[str, Any] = json.loads(self.payload)
         return told
 

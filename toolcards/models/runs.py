@@ -15,7 +15,7 @@ from django.utils import timezone
 from toolcards.core.calls.facts import AnomalyRecorded, AnyFact, load
 from toolcards.core.runs import skipped_frames
 from toolcards.core.runs.skipped_frames import SkippedFrames
-from toolcards.encryption import CannotOpen, Closed, SealedText
+from toolcards.encryption import DecryptionError, SealedText, UnreadableText
 from toolcards.models.sources import Source
 from toolcards.models.write_guard import LogModel, LogQuerySet
 
@@ -179,18 +179,18 @@ class Event(LogModel):
 
     @property
     def decoded_fact(self) -> AnyFact:
-        """The fact itself; raises CannotOpen where its key is not here, or this version cannot read it."""
-        if type(self.fact) is Closed:
-            raise CannotOpen(f"no key of ours opens position {self.seq} of the log")
+        """The fact itself; raises DecryptionError where its key is not here, or this version cannot read it."""
+        if type(self.fact) is UnreadableText:
+            raise DecryptionError(f"no key of ours opens position {self.seq} of the log")
         try:
             return load(self.fact, self.at)
         except UNREADABLE as error:
-            raise CannotOpen(f"this version cannot read position {self.seq} of the log") from error
+            raise DecryptionError(f"this version cannot read position {self.seq} of the log") from error
 
     @property
     def readable_fact(self) -> AnyFact:
         """The fact for readers; one that cannot be opened is an oddity that says so."""
         try:
             return self.decoded_fact
-        except CannotOpen:
+        except DecryptionError:
             return AnomalyRecorded("", CLOSED, at=self.at)

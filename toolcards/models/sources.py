@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import models, transaction
 from django.utils import timezone
 
-from toolcards.audit.trail import Act, write
+from toolcards.audit.trail import Act, write_acts
 from toolcards.encryption import SealedText
 
 SCOPES = ("ingest", "decide", "result", "read")  # what a key gets unless it is created with others
@@ -51,7 +51,7 @@ class Source(models.Model):
                 if was[name] != value
             }
             if changed:
-                write(Act("source.changed", detail={"source": stored.name} | changed))
+                write_acts(Act("source.changed", detail={"source": stored.name} | changed))
 
 
 class SeenTool(models.Model):
@@ -109,7 +109,7 @@ class AgentKeyQuerySet(models.QuerySet["AgentKey"]):
         with transaction.atomic():
             source, _ = Source.objects.get_or_create(name=name)
             key = self.create(source=source, prefix=secret[:8], digest=hash_secret(secret), scopes=" ".join(scopes))
-            write(Act("key.created", detail={"source": name, "prefix": f"{key.prefix}…", "scopes": key.scopes}))
+            write_acts(Act("key.created", detail={"source": name, "prefix": f"{key.prefix}…", "scopes": key.scopes}))
         return key, secret
 
     def update(self, **columns: Any) -> int:
@@ -119,7 +119,7 @@ class AgentKeyQuerySet(models.QuerySet["AgentKey"]):
         with transaction.atomic():
             keys = list(self.select_for_update(of=("self",)).select_related("source"))
             changed = super().update(**columns)
-            write(*(key.build_revocation_act(bool(columns["revoked_at"])) for key in keys))
+            write_acts(*(key.build_revocation_act(bool(columns["revoked_at"])) for key in keys))
         return changed
 
     def ensure(self, secret: str, name: str = "automation") -> AgentKey:

@@ -22,7 +22,7 @@ from channels.db import database_sync_to_async
 from django.db import connections, transaction
 
 from toolcards import hooks, outages
-from toolcards.audit.trail import Act, write
+from toolcards.audit.trail import Act, write_acts
 from toolcards.core.calls import tool_events as h
 from toolcards.database import is_transient, report_outage
 from toolcards.doorbell import EVERY_RUN, listen
@@ -202,7 +202,7 @@ def _handle_failure(delivery: Delivery, webhook: Webhook, error: NotDelivered, n
     if error.status == _HTTP_GONE:
         with transaction.atomic():
             Webhook.objects.filter(pk=webhook.pk).update(enabled=False, trouble="It answered 410: it is gone.")
-            write(Act("notify.gone", "gate", detail={"name": webhook.name, "enabled": {"was": True, "is": False}}))
+            write_acts(Act("notify.gone", "gate", detail={"name": webhook.name, "enabled": {"was": True, "is": False}}))
         return _finish(delivery, "failed", now, error=str(error), status=error.status)
     return _retry(delivery, str(error), error.status, error.retry_after, now)
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from toolcards.audit.verification import Finding
+from toolcards.audit.verification import TrailFinding
 from toolcards.core.calls import tool_events as h
 from toolcards.core.calls.call_json import format_time
 from toolcards.models import Source
@@ -36,7 +36,7 @@ def write_source_alerts(now: float | None = None) -> int:
     return _write_deliveries(_find_changes(now), now)
 
 
-def write_audit_alert(finding: Finding, now: float | None = None) -> int:
+def write_audit_alert(finding: TrailFinding, now: float | None = None) -> int:
     """Write down, once per fault, that the audit trail is not whole; return how many deliveries that is."""
     now = time.time() if now is None else now
     event_id = f"evt_audit-{hashlib.sha256(finding.fault.encode()).hexdigest()[:16]}"
@@ -62,7 +62,7 @@ def _write_deliveries(news: Iterable[tuple[int, str, dict[str, Any]]], now: floa
 def _find_changes(now: float) -> Iterator[tuple[int, str, dict[str, Any]]]:
     """Every change since it was last told: the source, how much it matters, and the payload."""
     told, names = _load_latest_alerts(), dict(Source.objects.values_list("pk", "name"))
-    for source, badges in health.badges(now=now).items():
+    for source, badges in health.list_badges(now=now).items():
         why = {badge.code: badge.why for badge in badges}
         for code, (event, severity, ends) in _ALERTS.items():
             count, over = told.get((source, code), (0, True))

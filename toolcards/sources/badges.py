@@ -13,8 +13,8 @@ from toolcards.connect.probe import OFFLINE_TOOL
 from toolcards.models import Proof, Run, Source, ToolCall
 
 SILENT = timedelta(minutes=10)  # a run that is open and says nothing for so long
-LATELY = timedelta(hours=1)
-MOST_FAIL, FEWEST = 0.5, 5  # of at least this many calls, this share failed
+RECENT = timedelta(hours=1)
+FAILING_SHARE, FAILING_MINIMUM = 0.5, 5  # of at least this many calls, this share failed
 # Whose program runs its calls while this server is away, unless it is set up not to, as `connect` does.
 FAILS_OPEN = frozenset({"claude-code", "opencode"})
 
@@ -46,35 +46,39 @@ _UNGOVERNED = Badge(
 )
 
 
-def badges(sources: Iterable[int] | None = None, now: float | None = None) -> dict[int, list[Badge]]:
+def list_badges(sources: Iterable[int] | None = None, now: float | None = None) -> dict[int, list[Badge]]:
     """Return what is to be known of these sources (all of them by default), the worst first."""
     at = datetime.fromtimestamp(time.time() if now is None else now, UTC)
-    wanted = list(Source.objects.values_list("pk", flat=True)) if sources is None else list(sources)
-    found: dict[int, list[Badge]] = {pk: [] for pk in wanted}
-    for badge, which in (
-        (_UNGOVERNED, _ungoverned(wanted, at)), (_FAILING, _failing(wanted, at)), (_SILENT, _silent(wanted, at)),
-        (_OPEN, _fails_open(wanted)),
-    ):  # fmt: skip
-        for pk in which:
-            found[pk].append(badge)
-    return found
+    ids = list(Source.objects.values_list("pk", flat=True)) if sources is None else list(sources)
+    badges: dict[int, list[Badge]] = {pk: [] for pk in ids}
+    for badge, matches in (
+        (_UNGOVERNED, _find_ungoverned(ids, at)),
+        (_FAILING, _find_failing(ids, at)),
+        (_SILENT, _find_silent(ids, at)),
+        (_OPEN, _find_failing_open(ids)),
+    ):
+        for pk in matches:
+            badges[pk].append(badge)
+    return badges
 
 
-def _silent(wanted: list[int], at: datetime) -> set[int]:
+def _find_silent(wanted: list[int], at: datetime) -> set[int]:
     """Runs that wait for a person are not silent: we are."""
     quiet = Run.objects.filter(source__in=wanted, status="running", updated_at__lt=at - SILENT)
     return set(quiet.values_list("source", flat=True))
 
 
-def _failing(wanted: list[int], at: datetime) -> set[int]:
-    ended = ToolCall.objects.filter(run__source__in=wanted, finished_at__gte=at - LATELY).order_by()
+def _find_failing(wanted: list[int], at: datetime) -> set[int]:
+    ended = ToolCall.objects.filter(run__source__in=wanted, finished_at__gte=at - RECENT).order_by()
     counts = ended.values("run__source").annotate(
         n=Count("id"), bad=Count("id", filter=Q(state="output-error", soft=False))
     )
-    return {row["run__source"] for row in counts if row["n"] >= FEWEST and row["bad"] >= MOST_FAIL * row["n"]}
+    return {
+        row["run__source"] for row in counts if row["n"] >= FAILING_MINIMUM and row["bad"] >= FAILING_SHARE * row["n"]
+    }
 
 
-def _fails_open(wanted: list[int]) -> set[int]:
+def _find_failing_open(wanted: list[int]) -> set[int]:
     gated = Run.objects.filter(source__in=wanted, protocol__in=FAILS_OPEN)
     stopped = ToolCall.objects.filter(run__source__in=wanted, tool=OFFLINE_TOOL, state="output-denied")
     proven = Proof.objects.filter(source__in=wanted, ability="fails", by="probe")  # stays when the call is deleted
@@ -82,7 +86,7 @@ def _fails_open(wanted: list[int]) -> set[int]:
     return set(gated.values_list("source", flat=True).distinct()) - seen
 
 
-def _ungoverned(wanted: list[int], at: datetime) -> set[int]:
+def _find_ungoverned(wanted: list[int], at: datetime) -> set[int]:
     """The run must be one that should gate."""
     calls = ToolCall.objects.filter(
         beyond_control=True, run__source__in=wanted, run__mode="gate", finished_at__gte=at - timedelta(days=1)
@@ -90,4 +94,4 @@ def _ungoverned(wanted: list[int], at: datetime) -> set[int]:
     return set(calls.values_list("run__source", flat=True).distinct())
 
 
-__all__ = ["Badge", "badges"]
+__all__ = ["Badge", "list_badges"]

@@ -86,7 +86,7 @@ class MetricsCollector:
         )
         yield _build_gauge("toolcards_events", "Events in the log", Run.objects.aggregate(all=Sum("seq"))["all"] or 0)
         yield _build_gauge("toolcards_journal_backlog", "Frames taken in and not yet committed", gate.count_backlog())
-        verified = verification.last()
+        verified = verification.get_last_result()
         if verified is not None:
             whole = "1 if the audit trail was whole when it was last verified, else 0"
             yield _build_gauge("toolcards_audit_whole", whole, 0 if verified.finding.fault else 1)

@@ -130,7 +130,9 @@ def test_a_source_is_said_to_gate_once_it_has(source: Source, admin: Client, a_c
     a_call("output-denied", call_id="denied", run="run-2")
     for page in ("/sources/", f"/sources/{source.pk}/"):
         assert "gates, not proven yet" not in admin.get(page).content.decode()
-    assert capabilities.held([source.pk]) == {source.pk} and capabilities.held([]) == set()
+    assert (
+        capabilities.find_gating_sources([source.pk]) == {source.pk} and capabilities.find_gating_sources([]) == set()
+    )
 
 
 def test_each_ability_is_proven_by_a_call(source: Source, a_call: Callable[..., ToolCall], an_approver: Any) -> None:
@@ -173,7 +175,7 @@ def test_what_it_does_without_a_server_is_told_by_the_probe(source: Source, admi
 def test_a_call_that_ran_without_a_decision_proves_that_it_fails_open(source: Source) -> None:
     asked = f.ApprovalRequested("c", "a", opener="agent")
     group_commit.execute(Say(source, "run-9", [f.InputReady("c", "bash", {}, True), asked, f.OutputReady("c", 1)]))
-    (found,) = capabilities.of(source)["fails"]
+    (found,) = capabilities.list_proofs(source)["fails"]
     assert (found.by, found.words.startswith("Open")) == ("traffic", True)
 
 
@@ -181,13 +183,13 @@ def test_a_proof_outlives_the_call_and_only_a_newer_one_replaces_it(
     source: Source, a_call: Callable[..., ToolCall]
 ) -> None:
     a_call("output-denied", run="old")
-    (first,) = capabilities.of(source)["gate"]
+    (first,) = capabilities.list_proofs(source)["gate"]
     a_call("output-denied", run="new")
-    (second,) = capabilities.of(source)["gate"]
+    (second,) = capabilities.list_proofs(source)["gate"]
     assert (first.run, second.run, Proof.objects.filter(ability="gate").count()) == ("old", "new", 1)
     with allow_log_writes():
         Run.objects.filter(name="new").update(name="renamed")
-    assert capabilities.of(source)["gate"] == [second]
+    assert capabilities.list_proofs(source)["gate"] == [second]
 
 
 def test_what_retention_deletes_is_written_down_before(
@@ -197,12 +199,12 @@ def test_what_retention_deletes_is_written_down_before(
     group_commit.execute(Say(source, "old", [f.RunEnded()]))
     with allow_log_writes():
         Run.objects.filter(name="old").update(ended_at=timezone.now() - timedelta(days=3))
-    capabilities.keep()
+    capabilities.gather_expiring()
     assert not Proof.objects.exists()  # nothing is deleted by default
     limits(retention_days=2)
     call_command("retention", stdout=io.StringIO())
     assert not Run.objects.filter(name="old").exists()
-    assert {proof.run for proof in capabilities.of(source)["gate"]} == {"old"}
+    assert {proof.run for proof in capabilities.list_proofs(source)["gate"]} == {"old"}
 
 
 def test_the_command_that_probes_is_that_of_the_sources_recipe(source: Source) -> None:
@@ -226,16 +228,16 @@ def test_hostile_words_in_a_proof_are_escaped(source: Source, admin: Client) -> 
 def test_a_program_that_was_seen_to_stop_is_not_said_to_fail_open(source: Source, a_run: Callable[..., Run]) -> None:
     with allow_log_writes():
         Run.objects.filter(pk=a_run("r").pk).update(protocol="claude-code")
-    assert [badge.code for badge in badges.badges([source.pk])[source.pk]] == ["fails-open"]
+    assert [badge.code for badge in badges.list_badges([source.pk])[source.pk]] == ["fails-open"]
     told = [
         f.InputReady("away", OFFLINE_TOOL, {"checked": "its settings were read"}, True),
         f.OutputDenied("away", "no"),
     ]
     group_commit.execute(Say(source, f"{RUN_PREFIX}3", told))
-    assert badges.badges([source.pk])[source.pk] == []
-    capabilities.gather(source)
+    assert badges.list_badges([source.pk])[source.pk] == []
+    capabilities.gather_proofs(source)
     with allow_log_writes():
         ToolCall.objects.filter(tool=OFFLINE_TOOL).update(tool="forgotten")
-    assert badges.badges([source.pk])[source.pk] == []
+    assert badges.list_badges([source.pk])[source.pk] == []
     with allow_log_writes():
         ToolCall.objects.filter(tool="forgotten").update(tool=OFFLINE_TOOL)

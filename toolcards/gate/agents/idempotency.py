@@ -18,7 +18,7 @@ from typing import Any
 from django.conf import settings
 
 from toolcards.audit.trail import Act
-from toolcards.encryption import Closed
+from toolcards.encryption import UnreadableText
 from toolcards.gate.refusals import KeyReuse, RequestRefused, Undecryptable
 from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.transaction import Transaction
@@ -115,7 +115,7 @@ class ReserveKey(Command):
         )
         if not is_new and not self._is_free(row, tx.now):
             return
-        if type(row.answer) is Closed:
+        if type(row.answer) is UnreadableText:
             raise Undecryptable("The stored answer cannot be decrypted: its encryption key is missing.")
         self.answer = row.answer or self._hold(row, tx.now)
 
@@ -130,7 +130,7 @@ class ReserveKey(Command):
         row.holder, row.held_until, row.request = secrets.token_hex(16), now + LEASE, self.request
         row.save(update_fields=["holder", "held_until", "request"])
         bodies = list(ReceiptPart.objects.filter(receipt=row).order_by("pk").values_list("body", flat=True))
-        if any(type(body) is Closed for body in bodies):
+        if any(type(body) is UnreadableText for body in bodies):
             raise Undecryptable("The stored parts of this body cannot be decrypted: their encryption key is missing.")
         return HeldKey(row, row.holder, [json.loads(body) for body in bodies])
 

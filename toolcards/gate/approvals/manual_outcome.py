@@ -92,7 +92,7 @@ class RecordManualOutcome(Command):
         outcome, note = self.manual_outcome.outcome, clean_comment(self.manual_outcome.note).strip()
         actor = f.Actor("human", self.person.get_username())
         approval = card.approval.id if card.approval else ""
-        details = {"outcome": outcome, "note": trail.sealed_words(note)}
+        details = {"outcome": outcome, "note": trail.seal_words(note)}
         tx.audit_acts.append(
             audit_entries.build_call_act(memory, card, "settled", actor.kind, actor.name, tx.now, approval, **details)
         )

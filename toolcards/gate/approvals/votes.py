@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from toolcards.audit import trail
-from toolcards.audit.trail import Act, redactor
+from toolcards.audit.trail import Act
 from toolcards.client.common.canonical_json import NotCanonical, digest
 from toolcards.client.common.json_diff import diff
 from toolcards.core.calls import facts as f
@@ -20,6 +20,7 @@ from toolcards.core.calls.card import Card, CardApproval
 from toolcards.core.policy.decision import AskTerms, Effect
 from toolcards.core.redaction.redactor import has_mask
 from toolcards.core.schemas import input_repair
+from toolcards.encryption import get_redactor
 from toolcards.gate.approvals.expiry import is_past_deadline
 from toolcards.gate.approvals.permits import build_permit_columns
 from toolcards.gate.decisions import grants
@@ -122,7 +123,7 @@ class CastVote(Command):
         if ballot.args_sha256 != _digest_shown_input(card):
             raise CallChanged("These are not the arguments you saw. Review them again.", code="args_mismatch")
         unmasked_sha256 = compute_view_sha256(card)  # for people who may see secrets
-        views = (compute_view_sha256(redactor().card(card)), unmasked_sha256)
+        views = (compute_view_sha256(get_redactor().card(card)), unmasked_sha256)
         if ballot.view_sha256 and ballot.view_sha256 not in views:
             raise CallChanged("This is not what you were shown. Review it again.", code="view_stale")
 
@@ -172,7 +173,7 @@ class CastVote(Command):
         return audit_entries.build_call_act(
             memory, card, "vote", "human", self.person.get_username(), now, row.id, decision=ballot.decision,
             rev=ballot.rev, args_sha256=ballot.args_sha256, reason=ballot.reason,
-            note=trail.sealed_words(ballot.note), grant=ballot.grant,
+            note=trail.seal_words(ballot.note), grant=ballot.grant,
             edited_sha256=digest(json.loads(row.edited)) if ballot.decision == "edit" else "",
             client_decision_id=ballot.client_decision_id,
         )  # fmt: skip
@@ -221,7 +222,7 @@ class CastVote(Command):
 
     def _edit(self, memory: RunMemory, row: Approval, card: Card, terms: AskTerms, now: float) -> None:
         """Accept the edited input if only editable parts changed and policy does not deny the edited call."""
-        edited = redactor().restored(self.ballot.edited_args, card.input)  # the person saw masks
+        edited = get_redactor().restored(self.ballot.edited_args, card.input)  # the person saw masks
         if has_mask(edited) and not has_mask(card.input):
             raise InvalidRequest("A masked value cannot be moved to another place.", code="invalid_edit")
         try:

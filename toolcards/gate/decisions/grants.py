@@ -10,7 +10,7 @@ from typing import Any
 from django.db import models, transaction
 from django.db.models import F
 
-from toolcards.audit.trail import Act, write
+from toolcards.audit.trail import Act, write_acts
 from toolcards.client.common.canonical_json import NotCanonical, digest
 from toolcards.core.calls.card import Card
 from toolcards.core.policy import decision as policy
@@ -145,5 +145,5 @@ def revoke_grant(pk: str, actor: str = "") -> Grant:
         with transaction.atomic():
             row.save(update_fields=["revoked_at"])
             detail = {"grant": row.id, "rule": row.rule, "tool": row.tool}
-            write(Act("grant.revoked", "human" if actor else "", actor, detail=detail))
+            write_acts(Act("grant.revoked", "human" if actor else "", actor, detail=detail))
     return row

@@ -14,7 +14,7 @@ from typing import Any
 
 from django.db import transaction
 
-from toolcards.audit.trail import Act, write
+from toolcards.audit.trail import Act, write_acts
 from toolcards.client.common.canonical_json import NotCanonical, digest
 from toolcards.core.schemas.input_repair import Offer
 from toolcards.models import SeenTool
@@ -77,7 +77,7 @@ def _register(source_id: int, name: str, how: str, sha256: str, *, first: bool) 
         defaults={"first_seen": now, "accepted_at": now if first else None},
     )  # fmt: skip
     if is_new and not first:
-        write(Act("tool.changed", "gate", detail={"tool": name[:300], "schema_sha256": sha256}))
+        write_acts(Act("tool.changed", "gate", detail={"tool": name[:300], "schema_sha256": sha256}))
 
 
 def register_announced_tools(source_id: int, tools: Iterable[Any]) -> None:
@@ -101,5 +101,5 @@ def accept_tool(pk: int, actor: str) -> SeenTool | None:
             row.accepted_at, row.accepted_by = time.time(), actor
             row.save(update_fields=["accepted_at", "accepted_by"])
             detail = {"source": row.source.name, "tool": row.name, "schema_sha256": row.schema_sha256}
-            write(Act("tool.accepted", "human", actor, detail=detail))
+            write_acts(Act("tool.accepted", "human", actor, detail=detail))
     return row

@@ -11,7 +11,7 @@ from django.db import transaction
 
 from toolcards.core.calls.card import Card
 from toolcards.core.runs.run_state import RunState
-from toolcards.encryption import CannotOpen
+from toolcards.encryption import DecryptionError
 from toolcards.gate.writer import group_commit, run_cache
 from toolcards.gate.writer.bulk_sql import SEARCH_COLUMNS, get_search_values
 from toolcards.gate.writer.command import Command
@@ -25,7 +25,7 @@ def rebuild(*, check: bool = False) -> list[str]:
     for run in Run.objects.order_by("pk").iterator():
         try:
             run_faults = list(find_differences(run)) and _confirm_differences(run.pk)
-        except CannotOpen as error:
+        except DecryptionError as error:
             faults.append(f"run {run.name}: {error}")
             continue
         faults += run_faults
@@ -51,7 +51,7 @@ def fold_log(run: Run) -> tuple[RunState, int]:
 
 
 def find_differences(run: Run) -> Iterator[str]:
-    """Yield a line per difference between the stored cards and the log; raises CannotOpen if the log is unreadable."""
+    """Yield a line per difference between the stored cards and the log; raises DecryptionError if the log is unreadable."""
     board, seq = fold_log(run)
     if seq != run.seq:
         yield f"run {run.name}: the log ends at {seq}, the run says {run.seq}"

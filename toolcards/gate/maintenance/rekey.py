@@ -18,7 +18,7 @@ from django.conf import settings
 from django.db import connection
 
 from toolcards import encryption
-from toolcards.audit.trail import Act, key_id, write
+from toolcards.audit.trail import Act, get_key_id, write_acts
 from toolcards.encryption import SealedText
 from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.command import Command
@@ -80,7 +80,7 @@ def reseal(
     if not check:
         _get_progress_file().unlink(missing_ok=True)
         if total["old"] or total["plain"]:
-            write(Act("resealed", detail={"texts": dict(total), "key_id": key_id()}))
+            write_acts(Act("resealed", detail={"texts": dict(total), "key_id": get_key_id()}))
     return total
 
 
@@ -90,7 +90,7 @@ def _reseal_column(
     counts: Counter[str] = Counter()
     after = place.get(column.name)
     while rows := column.read(after, batch):
-        how = {pk: encryption.kept(text, column.field.place, column.field.head) for pk, text in rows}
+        how = {pk: encryption.classify(text, column.field.place, column.field.head) for pk, text in rows}
         counts.update(how.values())
         stale = [(pk, text) for pk, text in rows if how[pk] in {"old", "plain"}]
         if stale and not check:
@@ -132,12 +132,12 @@ def _read_progress() -> dict[str, Any]:
     """Return the last finished row of each column, if the progress belongs to the current key."""
     try:
         progress = json.loads(_get_progress_file().read_text())
-        return dict(progress["rows"]) if progress["key_id"] == key_id() else {}
+        return dict(progress["rows"]) if progress["key_id"] == get_key_id() else {}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
 
 
 def _write_progress(place: dict[str, Any]) -> None:
     draft = _get_progress_file().with_suffix(".new")
-    draft.write_text(json.dumps({"key_id": key_id(), "rows": place}))
+    draft.write_text(json.dumps({"key_id": get_key_id(), "rows": place}))
     draft.replace(_get_progress_file())

@@ -19,13 +19,13 @@ from django.conf import settings
 from django.db import connection
 from django.db.models import Model
 
-from toolcards.audit.trail import Act, AuditRow, redactor
+from toolcards.audit.trail import Act, AuditRow
 from toolcards.client.common.json_text import parse
 from toolcards.core.calls.facts import dump
 from toolcards.core.redaction.log_masking import LogMasker, find_difference, fold_facts
 from toolcards.core.redaction.redactor import Redactor
 from toolcards.core.runs.run_state import RunState
-from toolcards.encryption import Closed
+from toolcards.encryption import UnreadableText, get_redactor
 from toolcards.gate.agents import idempotency
 from toolcards.gate.writer import group_commit, run_cache
 from toolcards.gate.writer.bulk_sql import FactUpdate, clean_text, update_facts
@@ -106,7 +106,7 @@ def _take_round(runs: Any, report: RetentionReport) -> list[Any]:
 
 def _mask_run(run: Run, report: RetentionReport, dry_run: bool) -> None:
     try:
-        plan, fault = _plan_rewrite(run, redactor())
+        plan, fault = _plan_rewrite(run, get_redactor())
     except ValueError as error:  # a fact that is unknown to this version, or cannot be decrypted
         plan, fault = None, str(error)
     if plan is None or fault:
@@ -210,7 +210,7 @@ class RewriteRun(Command):
 
     def _mask(self, row: Model, names: Iterable[str]) -> int:
         said = {name: getattr(row, name) for name in names}
-        readable = {name: text for name, text in said.items() if type(text) is not Closed}
+        readable = {name: text for name, text in said.items() if type(text) is not UnreadableText}
         new = {name: shown for name, text in readable.items() if (shown := _mask_text(self.hide, text)) != text}
         if new:
             type(row)._default_manager.filter(pk=row.pk).update(**new)

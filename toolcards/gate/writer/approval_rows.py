@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolcards.audit.trail import redactor
 from toolcards.core.calls.card import Card, CardApproval
 from toolcards.core.calls.facts import Actor
+from toolcards.encryption import get_redactor
 from toolcards.gate.writer.bulk_sql import clean_text, fit_text
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.models import Approval, ToolCall
@@ -53,7 +53,7 @@ def _columns(ask: CardApproval) -> dict[str, Any]:
     actor = ask.by or Actor("")
     return {
         "state": ask.state, "by_kind": actor.kind, "by_name": fit_text(actor.name, 200), "decided_at": ask.decided_at,
-        "reason": clean_text(redactor().text(ask.reason)), "expires_at": ask.expires_at,
+        "reason": clean_text(get_redactor().text(ask.reason)), "expires_at": ask.expires_at,
         "args_sha256": ask.args_sha256,
     }  # fmt: skip
 

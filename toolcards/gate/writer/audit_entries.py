@@ -14,7 +14,7 @@ from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, CardApproval
 from toolcards.gate.writer.run_cache import RunMemory
 
-write = trail.write
+write = trail.write_acts
 
 # An approval's new state -> the act. States that report the tool's outcome are not acts of the gate.
 _APPROVAL_ACTS = {

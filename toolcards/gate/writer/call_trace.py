@@ -21,7 +21,7 @@ from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.tool_events import get_attempt, get_outcome
 from toolcards.core.runs.run_state import RunState
-from toolcards.showing import redactor
+from toolcards.encryption import get_redactor
 
 log = structlog.get_logger("toolcards.steps")
 _logger = logging.getLogger("toolcards.steps")
@@ -107,7 +107,7 @@ def _build_call_step(
 
 def _trace_input(before: Card | None, card: Card, fact: Any) -> TraceStep:
     text = as_text(card.shown_input)
-    hidden = len(diff(card.shown_input, redactor().value(card.shown_input)))
+    hidden = len(diff(card.shown_input, get_redactor().value(card.shown_input)))
     repair = {"method": card.repair} if card.repair else None
     phase = "repair" if isinstance(fact, f.InputRepaired) else "resolve"
     return _build_call_step(

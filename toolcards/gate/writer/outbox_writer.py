@@ -18,10 +18,10 @@ from toolcards.core.calls.card import Card
 from toolcards.core.calls.summary import summarize
 from toolcards.core.calls.tool_events import END_EVENTS, PendingEnd
 from toolcards.database import is_transient
+from toolcards.encryption import get_redactor
 from toolcards.gate.writer.run_cache import RunMemory
 from toolcards.models.notifications import PLUGIN, Delivery
 from toolcards.notifications import subscriptions
-from toolcards.showing import redactor
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,8 @@ def build_payload(
     said: dict[str, Any] = _build_head(event, memory, f"{call}-{attempt}", position, at) | {
         "call": call, "call_id": card.call_id, "attempt": attempt, "agent_path": list(card.agent_path),
         "tool": {"name": card.tool.name, "source": card.tool.source, "kind": card.tool.kind},
-        "state": str(card.state), "summary": redactor().text(summarize(redactor().card(card))), "phase": "execute",
+        "state": str(card.state), "phase": "execute",
+        "summary": get_redactor().text(summarize(get_redactor().card(card))),
         "duration_ms": round((times.finished - (times.decided or times.available)) * 1000)
         if times.finished and (times.decided or times.available) else None,
         "decision_id": f"dec_{call}" if card.decision else None,
@@ -93,7 +94,7 @@ def build_payload(
 def build_run_payload(memory: RunMemory, fact: f.RunEnded) -> dict[str, Any]:
     """Return what is told of a run that ended badly."""
     head = _build_head(h.RUN_FAILED, memory, f"{memory.row.pk}", memory.seq, fact.at)
-    error = {"code": fact.outcome, "message": redactor().text(fact.reason[: h.MAX_MESSAGE_LENGTH])}
+    error = {"code": fact.outcome, "message": get_redactor().text(fact.reason[: h.MAX_MESSAGE_LENGTH])}
     return head | {"call": "", "outcome": fact.outcome, "error": error}
 
 
@@ -129,7 +130,7 @@ def _build_details(event: str, card: Card, before: Card | None) -> dict[str, Any
     if event == h.ERROR:
         told = h.build_error(card, before) or {}
         if told:
-            told["error"]["message"] = redactor().text(told["error"]["message"])
+            told["error"]["message"] = get_redactor().text(told["error"]["message"])
         return told
     if event == h.SETTLED:
         return {"outcome": h.get_outcome(card, before)}
@@ -140,7 +141,7 @@ def _build_details(event: str, card: Card, before: Card | None) -> dict[str, Any
         return {
             "approval": {"id": ask.id, "state": ask.state, "expires_at": format_time(ask.expires_at)},
             "severity": ask.terms.get("severity", "medium"), "url": "/approvals/",
-            "reason": redactor().text(ask.request_reason[:500]),
+            "reason": get_redactor().text(ask.request_reason[:500]),
         } | ({"escalated_to": h.list_escalated(before, card)} if event == h.APPROVAL_ESCALATED else {})  # fmt: skip
     if event == h.UNGOVERNED:
         return {"anomalies": [code for code, _ in card.anomalies]}

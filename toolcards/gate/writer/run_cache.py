@@ -13,13 +13,12 @@ from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolcards.audit.trail import redactor
 from toolcards.core.calls.card import Card, CardApproval
 from toolcards.core.calls.tool_events import TAIL_LENGTH, LoggedFact, ToolEventSequencer
 from toolcards.core.runs import sequence_set
 from toolcards.core.runs.run_state import RunContext, RunState
 from toolcards.core.runs.skipped_frames import SkippedFrames
-from toolcards.encryption import Closed
+from toolcards.encryption import UnreadableText, get_redactor
 from toolcards.gate.refusals import Undecryptable
 from toolcards.gate.writer.bulk_sql import EventRow, fit_text
 from toolcards.models import Event, Run, ToolCall
@@ -77,7 +76,7 @@ class RunMemory:
         """Count a frame of a kind unknown to its adapter."""
         self.touched = True
         self.skipped.count(
-            kind if kind in self.skipped.kinds else fit_text(redactor().text(kind[:KIND_LIMIT]), KIND_LIMIT)
+            kind if kind in self.skipped.kinds else fit_text(get_redactor().text(kind[:KIND_LIMIT]), KIND_LIMIT)
         )
 
     @property
@@ -144,7 +143,7 @@ def load_memory(row: Run) -> RunMemory:
     """Load a run from its rows; raises Undecryptable if they cannot be read, because nothing may be added then."""
     calls = list(ToolCall.objects.filter(run=row).order_by("ordinal"))
     cards = [call.as_card() for call in calls]
-    if type(row.context) is Closed or any(kind == CLOSED for card in cards for kind, _ in card.anomalies):
+    if type(row.context) is UnreadableText or any(kind == CLOSED for card in cards for kind, _ in card.anomalies):
         raise Undecryptable(_UNREADABLE_RUN)
     try:
         board = RunState(RunContext(**json.loads(row.context)), cards)

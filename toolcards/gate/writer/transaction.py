@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from toolcards import doorbell
 from toolcards.audit import anchor
-from toolcards.audit.trail import Act, AuditRow, redactor
+from toolcards.audit.trail import Act, AuditRow
 from toolcards.clocks import clock
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.facts import (
@@ -31,6 +31,7 @@ from toolcards.core.calls.facts import (
     dump,
 )
 from toolcards.core.calls.tool_events import may_have_events
+from toolcards.encryption import get_redactor
 from toolcards.gate.decisions import tool_register
 from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.writer import approval_rows, audit_entries, bulk_sql, call_trace, outbox_writer, run_cache
@@ -224,7 +225,7 @@ class Transaction:
         self.outbox.write(self.now)
         if self.audit_acts:  # last, because this locks the end of the trail until the commit
             end = AuditRow.objects.append(self.audit_acts)
-            transaction.on_commit(lambda: anchor.note(*end), robust=True)
+            transaction.on_commit(lambda: anchor.note_end(*end), robust=True)
 
     def forget(self) -> None:
         """Drop the cached runs after a rollback."""
@@ -265,7 +266,7 @@ class Transaction:
     def _build_run_row(self, memory: RunMemory) -> RunRow:
         row, context = memory.row, memory.board.context
         row.agent = fit_text(context.agent, 200) or row.agent
-        row.title, row.reason = (redactor().text(text) if text else "" for text in (row.title, row.reason))
+        row.title, row.reason = (get_redactor().text(text) if text else "" for text in (row.title, row.reason))
         status = memory.status
         if status not in ("running", "waiting"):
             row.ended_at = row.ended_at or datetime.fromtimestamp(self.now, UTC)

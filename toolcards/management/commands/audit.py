@@ -10,8 +10,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
 from toolcards.audit import anchor, copies, verification
-from toolcards.audit.anchor import NotOurs
-from toolcards.audit.trail import Act, AuditRow, mend_head, write
+from toolcards.audit.anchor import InvalidAnchor
+from toolcards.audit.trail import Act, AuditRow, repair_head, write_acts
 
 
 class Command(BaseCommand):
@@ -36,7 +36,7 @@ class Command(BaseCommand):
         getattr(self, f"_{action}")(**options)
 
     def _verify(self, *, against: str | None = None, **options: object) -> None:
-        finding = verification.check()
+        finding = verification.verify_and_store()
         if finding.fault:
             raise CommandError(f"{finding.title}: {finding.fault}.", returncode=1)
         self.stdout.write(f"{finding.title}: {finding.rows} rows.")
@@ -48,7 +48,7 @@ class Command(BaseCommand):
             lines = (sys.stdin.read() if against == "-" else Path(against).read_text(errors="replace")).splitlines()
         except OSError as error:
             raise CommandError(f"The copy {against} cannot be read: {error.strerror}.", returncode=2) from error
-        outcome = copies.compare(lines)
+        outcome = copies.compare_copies(lines)
         if outcome.faults:
             raise CommandError("The copy and the audit trail differ: " + "; ".join(outcome.faults) + ".", returncode=1)
         if not outcome.copies:
@@ -65,23 +65,23 @@ class Command(BaseCommand):
     def _anchor(self, **options: object) -> None:
         try:
             current = anchor.read()
-        except NotOurs as wrong:
-            raise CommandError(f"The anchor {anchor.path()} {wrong}.", returncode=1) from wrong
+        except InvalidAnchor as wrong:
+            raise CommandError(f"The anchor {anchor.get_path()} {wrong}.", returncode=1) from wrong
         if current is None or not current.signed:
             raise CommandError("There is no signed anchor yet.", returncode=1)
-        self.stdout.write(anchor.line_of(current))
+        self.stdout.write(anchor.serialize_anchor(current))
 
     def _reanchor(self, **options: object) -> None:
         """The row that this leaves names what was accepted; copies outside show the new line of anchors."""
         finding, was = verification.verify(), {}
-        with suppress(NotOurs):
+        with suppress(InvalidAnchor):
             before = anchor.read()
             was = {"seq": before.seq, "hash": before.hash, "line": before.line} if before else {}
         with transaction.atomic():
-            row = mend_head()
-            write(Act("trail.reanchored", detail={"fault": finding.fault, "row": row, "anchor_was": was}))
-        anchor.accept(AuditRow.objects.order_by("-seq").values_list("seq", "hash")[0])
-        finding = verification.check()
+            row = repair_head()
+            write_acts(Act("trail.reanchored", detail={"fault": finding.fault, "row": row, "anchor_was": was}))
+        anchor.accept_end(AuditRow.objects.order_by("-seq").values_list("seq", "hash")[0])
+        finding = verification.verify_and_store()
         if finding.fault:
             raise CommandError(f"Accepted, but {finding.title.lower()}: {finding.fault}.", returncode=1)
         self.stdout.write(f"The anchor is at row {finding.rows}.")

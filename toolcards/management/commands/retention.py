@@ -25,7 +25,7 @@ class Command(BaseCommand):
         """Go on round by round, and say how much that was."""
         scrubbed, refused, deleted, more = 0, 0, Counter[str](), True
         if not dry_run:
-            capabilities.keep()
+            capabilities.gather_expiring()
         while more:
             done = gate.run_retention(dry_run=dry_run)
             scrubbed, refused, deleted = scrubbed + done.scrubbed, refused + done.refused, deleted + done.deleted

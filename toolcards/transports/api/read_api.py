@@ -12,11 +12,11 @@ from typing import Any
 from django.db.models import Q
 from django.http import StreamingHttpResponse
 
-from toolcards.audit.trail import redactor
 from toolcards.core.calls.call_json import build_call_json, format_time
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.calls.facts import InputDelta
 from toolcards.database import retry_reads
+from toolcards.encryption import get_redactor
 from toolcards.models import AmbiguousRun, Approval, Event, Run, ToolCall
 from toolcards.transports.api import sse
 from toolcards.transports.api.api_errors import Problem, build_not_found
@@ -103,10 +103,10 @@ def serialize_run(run: Run) -> dict[str, Any]:
         "counts": run.count_by_state,
         "skipped": serialize_skipped_frames(run),
         "url": run.url,
-        "title": redactor().text(run.title),
+        "title": get_redactor().text(run.title),
         "source": run.source.name,
         "mode": run.mode,
-        "reason": redactor().text(run.reason) or None,
+        "reason": get_redactor().text(run.reason) or None,
         "seq": run.seq,
     }
 
@@ -167,7 +167,7 @@ def load_cards(calls: list[ToolCall]) -> list[Card]:
         for event in Event.objects.filter(wanted).of_type(InputDelta.type).order_by("seq"):
             if isinstance(fact := event.readable_fact, InputDelta):
                 texts[event.run_id, event.ordinal].append(fact.text)
-    hide = redactor()
+    hide = get_redactor()
     return [hide.card(call.as_card(texts[call.run_id, call.ordinal])) for call in calls]
 
 
@@ -208,7 +208,7 @@ def serialize_approval(row: Approval, card: Card) -> dict[str, Any]:
         "expires_at": format_time(row.expires_at),
         "decided_at": format_time(row.decided_at),
         "by": {"kind": row.by_kind, "name": row.by_name} if row.by_kind else None,
-        "reason": redactor().text(row.reason) or None,
+        "reason": get_redactor().text(row.reason) or None,
         "args_sha256": row.args_sha256,
         "attempt": row.attempt,
         "source": row.run.source.name,

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolcards import feed
-from toolcards.audit.trail import redactor
 from toolcards.core.calls import facts as f
 from toolcards.core.calls import tool_events as h
 from toolcards.core.calls.call_json import build_call_json, drop_large_bodies, format_time
@@ -20,6 +19,7 @@ from toolcards.core.calls.card import Card
 from toolcards.core.calls.tool_events import END_EVENTS, PendingEnd, ToolEventSequencer
 from toolcards.core.redaction.redactor import StreamRedactor
 from toolcards.core.runs.run_state import RunState
+from toolcards.encryption import get_redactor
 from toolcards.models import Event, Run
 from toolcards.transports import shutdown
 
@@ -42,7 +42,7 @@ class EventReplay:
     def __init__(self, run: Run) -> None:
         self._run, self._name = run.pk, run.name
         self._board, self._sequencer = RunState(), ToolEventSequencer()
-        self._hide = redactor()
+        self._hide = get_redactor()
         self._texts: dict[tuple[str, str], StreamRedactor] = {}  # what agents write, a secret may come in pieces
 
     def skip(self, event: Event) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from django.conf import settings
 
 from toolcards.audit import anchor
-from toolcards.audit.anchor import Anchor, NotOurs
+from toolcards.audit.anchor import Anchor, InvalidAnchor
 from toolcards.notifications import webhooks
 
 log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ def _read_anchor(now: float) -> Anchor | None:
     try:
         anchor.write()
         current = anchor.read()
-    except (NotOurs, OSError):
+    except (InvalidAnchor, OSError):
         current = None
     if current is None or not current.signed:
         if now - _last_complaint > settings.TOOLCARDS.audit_copy_seconds:
@@ -84,7 +84,7 @@ def _is_due(place: Destination, current: Anchor, now: float, all_of_it: bool) ->
 
 def _try_send(name: str, place: Destination, current: Anchor, now: float) -> bool:
     try:
-        _send(name, anchor.line_of(current), f"anchor_{current.line}_{current.number}")
+        _send(name, anchor.serialize_anchor(current), f"anchor_{current.line}_{current.number}")
     except (OSError, webhooks.UnsafeUrl, webhooks.NotDelivered) as error:
         place.trouble, place.not_before = str(error), now + RETRY_SECONDS
         log.warning("audit: %s did not take a copy of the anchor: %s", describe_destination(name), error)

@@ -25,7 +25,7 @@ _sweep = database_sync_to_async(gate.sweep, thread_sensitive=False)
 VERIFICATION_SECONDS = 3600.0  # seconds after which the whole audit trail is verified again
 GLANCE_SECONDS = 60.0  # seconds between two looks at its end
 _look = database_sync_to_async(source_alerts.write_source_alerts, thread_sensitive=False)
-_keep = database_sync_to_async(capabilities.keep, thread_sensitive=False)
+_keep = database_sync_to_async(capabilities.gather_expiring, thread_sensitive=False)
 _retain = database_sync_to_async(gate.run_retention, thread_sensitive=False)
 
 
@@ -114,27 +114,27 @@ async def _run_anchor_copies() -> None:
                 log.exception("audit: the anchor could not be copied")
 
 
-def verify_if_due(now: float | None = None) -> verification.Finding | None:
+def verify_if_due(now: float | None = None) -> verification.TrailFinding | None:
     """Verify the trail if that was last done an hour ago, or its end looks wrong now; a fault is logged, and sent."""
-    last = verification.last()
+    last = verification.get_last_result()
     recent = last is not None and (time.time() if now is None else now) - last.at < VERIFICATION_SECONDS
     if last is not None and recent and _is_unchanged(last.finding):
         return None
-    finding = verification.check()
+    finding = verification.verify_and_store()
     if finding.fault:
         log.error("audit: %s: %s", finding.title, finding.fault)
         source_alerts.write_audit_alert(finding)
     return finding
 
 
-def _is_unchanged(finding: verification.Finding) -> bool:
+def _is_unchanged(finding: verification.TrailFinding) -> bool:
     """Whether a look at the end of the trail gives no reason to verify it again.
 
     An anchor that could not be written, on a full disk, can be once there is room; no other fault goes by itself.
     """
     if finding.fault and finding.kind != "unanchored":
         return True
-    return bool(finding.fault) == bool(verification.glance().fault)
+    return bool(finding.fault) == bool(verification.check_end().fault)
 
 
 _copy = database_sync_to_async(anchor_copies.send_due, thread_sensitive=False)
