@@ -78,7 +78,7 @@ class _RequestBody:
         if self._scope["path"].startswith("/api/"):
             if not self.known:
                 return build_error_response(Problem(401, "signed_out", "Sign in first."))
-            return build_error_response(Problem(413, "too_large", f"A body has at most {self._most} bytes here."))
+            return build_error_response(Problem(413, "too_large", f"The body must have at most {self._most} bytes."))
         page = HttpResponse(render_to_string("413.html", {"most": self._most}), status=413)
         return with_headers(ASGIRequest(self._scope, io.BytesIO()), page)
 

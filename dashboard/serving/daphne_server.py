@@ -79,7 +79,7 @@ class DaphneRequest(WebRequest):
         if self.channel._path.startswith(b"/api/") and not self._claims_identity():
             refusal = Refusal(401, "unauthorized", "Send an agent key, or sign in.")
         else:
-            refusal = Refusal(413, "too_large", f"A body has at most {self._most} bytes here.")
+            refusal = Refusal(413, "too_large", f"The body must have at most {self._most} bytes.")
         transport = self.channel.transport
         transport.write(refusal.response)
         transport.loseWriteConnection()  # reads on for a moment, so that the sender sees the answer

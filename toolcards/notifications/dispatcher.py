@@ -201,7 +201,7 @@ def _send_to_webhook(delivery: Delivery, webhook: Webhook, now: float) -> None:
 def _handle_failure(delivery: Delivery, webhook: Webhook, error: NotDelivered, now: float) -> None:
     if error.status == _HTTP_GONE:
         with transaction.atomic():
-            Webhook.objects.filter(pk=webhook.pk).update(enabled=False, trouble="It answered 410: it is gone.")
+            Webhook.objects.filter(pk=webhook.pk).update(enabled=False, trouble="The receiver answered 410 Gone.")
             write_acts(Act("notify.gone", "gate", detail={"name": webhook.name, "enabled": {"was": True, "is": False}}))
         return _finish(delivery, "failed", now, error=str(error), status=error.status)
     return _retry(delivery, str(error), error.status, error.retry_after, now)

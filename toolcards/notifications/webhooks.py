@@ -1,4 +1,4 @@
-"""Webhooks out, by the Standard Webhooks convention: signed, and sent to nobody inside our own network.
+"""Outgoing webhooks: signed as Standard Webhooks says, and never sent into a private network.
 
 A URL is vetted and resolved once, and the connection goes to exactly that address, so a name that points elsewhere a
 moment later helps nobody. No redirects, 5 seconds in all, at most 64 KiB are read and nothing of it is shown.
@@ -65,7 +65,7 @@ def resolve_url(url: str) -> Target:
     if not secure and not private:
         raise UnsafeUrl("Use https.")
     if port not in _PORTS and port < 1024:
-        raise UnsafeUrl(f"Port {port} is not for webhooks.")
+        raise UnsafeUrl(f"Port {port} is not allowed for webhooks.")
     return Target(secure, host, port, _resolve_address(host, port, private), path)
 
 
@@ -85,19 +85,19 @@ _INSIDE = "This address is inside a private network. Its host can be allowed in 
 
 def _parse_url(url: str) -> tuple[bool, str, int, str]:
     if len(url) > MAX_URL or not url.isascii() or any(ord(sign) <= 32 or sign in '\\"<>^`{|}' for sign in url):
-        raise UnsafeUrl("This is no URL.")
+        raise UnsafeUrl("This is not a valid URL.")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise UnsafeUrl("This is no URL.") from error
+        raise UnsafeUrl("This is not a valid URL.") from error
     if parts.scheme not in ("https", "http"):
         raise UnsafeUrl("Use https.")
     if "@" in parts.netloc:
-        raise UnsafeUrl("No user names or passwords in the URL.")
+        raise UnsafeUrl("The URL must not contain a user name or password.")
     host = (parts.hostname or "").rstrip(".")
     if not host or "%" in host:
-        raise UnsafeUrl("The URL names no host.")
+        raise UnsafeUrl("The URL has no host.")
     if ":" not in host and _NUMBERS.fullmatch(host.rpartition(".")[2]):
         _check_dotted(host)
     secure = parts.scheme == "https"
@@ -131,10 +131,10 @@ def _resolve_address(host: str, port: int, private: bool) -> str:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise NotDelivered("The host's name is not known.") from error
+        raise NotDelivered("The host name cannot be resolved.") from error
     addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
     if not addresses:
-        raise NotDelivered("The host's name is not known.")
+        raise NotDelivered("The host name cannot be resolved.")
     if not private and not all(map(is_public, addresses)):
         raise UnsafeUrl(_INSIDE)
     return str(addresses[0])
@@ -180,7 +180,11 @@ def post(url: str, body: bytes, headers: Mapping[str, str], seconds: float | Non
         link.close()
     if 200 <= status < 300:
         return status
-    why = "It redirects, which is not followed." if 300 <= status < 400 else f"It answered {status}."
+    why = (
+        "The receiver redirects; redirects are not followed."
+        if 300 <= status < 400
+        else f"The receiver answered {status}."
+    )
     raise NotDelivered(why, status, _parse_retry_after(after))
 
 

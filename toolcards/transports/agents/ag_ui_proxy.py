@@ -79,7 +79,7 @@ async def run(request: Any, caller: Caller, upstream: str) -> Any:
     except upstreams.Unreachable as error:
         await mirror.give_back()
         await mirror.close(f.RunEnded(outcome="error", reason=f"The agent: {error}."))
-        raise Problem(502, "upstream", f"The agent {upstream} gave no answer: {error}.") from None
+        raise Problem(502, "upstream", f"The agent {upstream} did not answer: {error}.") from None
     except BaseException:
         if exchange is not None:
             exchange.close()
@@ -280,7 +280,7 @@ def _parse_body(body: bytes) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise Problem(400, "not_json", "The body is not UTF-8.") from None
     if not isinstance(value, dict):
-        raise Problem(400, "not_object", "The body is one JSON object.")
+        raise Problem(400, "not_object", "The body must be one JSON object.")
     return value
 
 
@@ -300,5 +300,5 @@ def _parse_wait(text: str) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < math.inf:
-        raise Problem(400, "bad_wait", "wait is a number of seconds.")
+        raise Problem(400, "bad_wait", "wait must be a number of seconds.")
     return min(seconds, MAX_WAIT)

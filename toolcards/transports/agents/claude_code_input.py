@@ -1,4 +1,4 @@
-"""What a Claude Code hook posted, read so that nothing which may be a gating hook passes for something else.
+"""Inputs of Claude Code hooks, parsed so that a gating hook is never mistaken for another.
 
 Claude Code (read from and tested with 2.1.329) runs the tool when a hook answers anything but a 2xx status. So an
 input that cannot be read must still show whether it is of a gating event: then it is denied in that event's own words.
@@ -121,5 +121,5 @@ def _parse_limit(given: str) -> float:
     except ValueError:
         seconds = float("nan")
     if seconds != seconds:
-        raise Problem(400, "bad_limit", "limit is a number of seconds.")
+        raise Problem(400, "bad_limit", "limit must be a number of seconds.")
     return min(max(seconds, 1.0), 86_400.0)

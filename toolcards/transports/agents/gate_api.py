@@ -1,4 +1,4 @@
-"""What agents ask over HTTP: may I, is it answered, I do it now, this came of it, never mind, I am here, I am done."""
+"""The gate's HTTP API for agents: decide, approval, claim, result, withdraw, heartbeat and end."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ class AskedTool(BaseModel):
 
 
 class Labels(BaseModel):
-    """What the agent says of its surroundings; rules may look at it."""
+    """What the agent reports about its environment, for rules."""
 
     model_config = ConfigDict(strict=True)
     env: str = ""
 
 
 class DecideBody(Body):
-    """May this call run?"""
+    """The body of `decide`: the call to judge."""
 
     idempotency_key: str = Field("", max_length=300)
     call_id: str = Field(min_length=1)
@@ -76,7 +76,7 @@ class DecideBody(Body):
 
 
 class ClaimBody(BaseModel):
-    """The permit is used now, for this."""
+    """The body of `claim`: the call that uses the permit."""
 
     model_config = ConfigDict(strict=True)
     call_id: str
@@ -112,7 +112,7 @@ class ResultError(BaseModel):
 
 
 class ResultBody(Body):
-    """What came of the call."""
+    """The body of `result`: how the call ended."""
 
     attempt: Attempt = 1
     outcome: Literal["ok", "error", "aborted", "unknown"]
@@ -125,7 +125,7 @@ class ResultBody(Body):
 
 
 class EndBody(Body):
-    """The run is over."""
+    """The body of `end`: how the run ended."""
 
     outcome: Literal["success", "aborted", "error", "truncated"] = "success"
     reason: str = Field("", max_length=2000)
@@ -136,7 +136,7 @@ async def decide(request: Any, caller: Caller) -> Any:
     """Judge a call before it runs; hold the answer for up to `wait_ms` while a person is asked."""
     body = _parse_body(request, DecideBody)
     if _size(request) > settings.TOOLCARDS.max_args and len(encode_json(body.args)) > settings.TOOLCARDS.max_args:
-        raise Problem(413, "too_large", f"Arguments have at most {settings.TOOLCARDS.max_args} bytes.")
+        raise Problem(413, "too_large", f"Arguments must have at most {settings.TOOLCARDS.max_args} bytes.")
     tool = body.tool if isinstance(body.tool, AskedTool) else AskedTool(name=body.tool)
     asking = gate.DecisionRequest(
         run=body.run_name, call_id=body.call_id, tool=tool.name, args=body.args, attempt=body.attempt,
@@ -174,7 +174,7 @@ async def claim(request: Any, caller: Caller, permit: str) -> Any:
 
 @endpoint("POST", "result")
 async def result(request: Any, caller: Caller, call_id: str) -> Any:
-    """Write down what came of a call; saying it again changes nothing."""
+    """Record the result of a call; a repeated request changes nothing."""
     body = _parse_body(request, ResultBody, READABLE_DEPTH)
     told = body.model_dump(exclude_unset=True, exclude_none=True)
     return await gate.arecord_result(caller.agent, body.run_name, call_id, _limit_result(told))
@@ -182,13 +182,13 @@ async def result(request: Any, caller: Caller, call_id: str) -> Any:
 
 @endpoint("POST", "decide")
 async def withdraw(request: Any, caller: Caller, approval: str) -> Any:
-    """Take a question back."""
+    """Withdraw an approval request."""
     return await gate.awithdraw_approval(caller.agent, approval)
 
 
 @endpoint("POST", "ingest", "decide")
 async def beat(request: Any, caller: Caller, run: str) -> Any:
-    """Say that the agent is alive."""
+    """Record a heartbeat of the agent."""
     return await gate.arecord_heartbeat(caller.agent, run)
 
 
@@ -238,7 +238,7 @@ def _parse_body(request: Any, model: Any, depth: int = 0) -> Any:
         raise Problem(400, "not_json", "The body is not UTF-8.") from None
     value = strict.loads(text, depth or settings.TOOLCARDS.max_depth + 1)
     if not isinstance(value, dict):
-        raise Problem(400, "not_object", "The body is one JSON object.")
+        raise Problem(400, "not_object", "The body must be one JSON object.")
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -253,5 +253,5 @@ def _parse_wait(text: str) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < float("inf"):
-        raise Problem(400, "bad_wait", "wait is a number of seconds.")
+        raise Problem(400, "bad_wait", "wait must be a number of seconds.")
     return min(seconds, MAX_WAIT)

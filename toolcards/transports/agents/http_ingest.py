@@ -44,7 +44,7 @@ SECONDS_AT_SHUTDOWN = 1.0  # seconds of a shutdown in which a body may still end
 
 
 class SenderDisconnected(Exception):
-    """The sender hung up in the middle of its body."""
+    """Raised when the sender disconnects before the end of its body."""
 
 
 class JsonBodySplitter:
@@ -73,7 +73,7 @@ class JsonBodySplitter:
 
 
 class SseBodySplitter(EventSplitter):
-    """Server-sent events; a body without a single line of any says so."""
+    """Splits server-sent events; refuses a body without a single SSE line."""
 
     FIELDS = ("data", "event", "id", "retry", ":")
 
@@ -112,7 +112,7 @@ class IngestConsumer(AsyncConsumer):
     """One POST to /api/v1/ingest."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """See ASGI; everything happens in here."""
+        """Handle one request (ASGI)."""
         scheduler.start()
         self._receive, self._scope = receive, scope
         self._more = True
@@ -140,7 +140,7 @@ class IngestConsumer(AsyncConsumer):
     @staticmethod
     def _broken(error: Exception) -> Problem:
         log.error("ingest failed", exc_info=error)
-        return Problem(500, "internal", "Something went wrong here; send it again.")
+        return Problem(500, "internal", "Internal error. Send the request again.")
 
     async def _asked(self, method: str, headers: dict[str, str], given: dict[str, str]) -> tuple[Any, ...]:
         if method != "POST":
@@ -154,7 +154,7 @@ class IngestConsumer(AsyncConsumer):
         run, mode = check_run_name(given.get("run", "")), parse_mode(given.get("mode", ""), "observe", caller)
         key = headers.get("idempotency-key", "")
         if len(key) > 200:
-            raise Problem(400, "bad_key", "An Idempotency-Key has at most 200 characters.")
+            raise Problem(400, "bad_key", "Idempotency-Key must have at most 200 characters.")
 
         async def work(make: Callable[..., Intake] = Intake) -> dict[str, Any]:
             connection = Connection(caller)

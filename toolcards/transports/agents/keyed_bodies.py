@@ -84,7 +84,7 @@ async def _reserve(caller: Caller, key: str, request: dict[str, str]) -> gate.He
     while (reserved := await gate.areserve_key(caller.agent, key, request)) is None:
         if time.monotonic() > until:
             raise Problem(
-                409, "in_progress", "A request with this Idempotency-Key is still being read.",
+                409, "in_progress", "Another request with this Idempotency-Key is still in progress.",
                 headers={"Retry-After": "5"},
             )  # fmt: skip
         await asyncio.sleep(pause)

@@ -1,4 +1,4 @@
-"""What machines are told when the answer is no: a status and `{"error": {"code", "message", "detail"?}}`."""
+"""Errors of the API: a status and `{"error": {"code", "message", "detail"?}}`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LIMIT_CODES = frozenset({"too_large", "too_deep"})
 
 
 class Problem(Exception):
-    """Raised anywhere in a transport, answered once at its edge. `close` is the code for sockets."""
+    """An error answer, raised anywhere in a transport and sent at its edge. `close` is the WebSocket close code."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Problem(Exception):
 
 
 def convert_refusal(refused: RequestRefused) -> Problem:
-    """Return the gate's no as a problem."""
+    """Return the gate's refusal as a problem."""
     told = dict(refused.details)
     detail = told.pop("detail", None)
     return Problem(
@@ -51,12 +51,12 @@ def convert_refusal(refused: RequestRefused) -> Problem:
 
 
 def convert_bad_frame(bad: BadFrame) -> Problem:
-    """Return a broken body as a problem: beyond a limit 413, else 400."""
+    """Return a bad frame as a problem: 413 for a limit, else 400."""
     return Problem(413 if bad.code in LIMIT_CODES else 400, bad.code, bad.message)
 
 
 def convert_outage(error: Exception) -> Problem | None:
-    """Return the problem that the database is away, and note it; None for errors that say something else."""
+    """Return a 503 for an unavailable database and record the outage; None for other errors."""
     if not report_outage(error):
         return None
     unknown = isinstance(
@@ -67,10 +67,10 @@ def convert_outage(error: Exception) -> Problem | None:
 
 
 def build_not_found() -> Problem:
-    """No such thing, or not yours."""
-    return Problem(404, "not_found", "There is no such thing here, or it is not yours to see.")
+    """Return the 404 for missing things and for those of other sources."""
+    return Problem(404, "not_found", "Not found, or you do not have access.")
 
 
 def build_restarting() -> Problem:
-    """Return the refusal of a request that the end of this process cuts off."""
+    """Return the 503 for a request that the shutdown interrupts."""
     return Problem(503, "restarting", MESSAGE, headers={"Retry-After": "1"})

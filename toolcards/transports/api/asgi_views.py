@@ -70,7 +70,7 @@ def endpoint(method: str, *scopes: str, people: bool = False, anybody: bool = Fa
                 if "\0" in "".join(named.values()):  # nothing is called so, and not every database can be asked for it
                     raise build_not_found()
                 if any("\0" in given for values in request.GET.lists() for given in values[1]):
-                    raise Problem(400, "bad_query", "No value here has a NUL.")
+                    raise Problem(400, "bad_query", "Query values must not contain NUL.")
                 said = await function(request, caller, **named)
             except Problem as problem:
                 return build_error_response(problem)
@@ -195,7 +195,7 @@ def _build_internal_problem(request: Any, error: Exception) -> Problem:
     if (away := convert_outage(error)) is not None:
         return away
     log.error("%s %s failed", request.method, request.path, exc_info=error)
-    return Problem(500, "internal", "Something went wrong here; it is in the server's log.")
+    return Problem(500, "internal", "Internal error. See the server's log.")
 
 
 async def respond(send: Any, response: Any) -> None:
@@ -254,7 +254,7 @@ async def read_body(scope: Any, receive: Any, *, begin: bool = False) -> bytes:
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise Problem(400, "bad_request", "The body broke off.")
+                    raise Problem(400, "bad_request", "The body ended early.")
                 piece = message.get("body", b"")
                 size += len(piece)
                 if size > limit:
@@ -268,7 +268,7 @@ async def read_body(scope: Any, receive: Any, *, begin: bool = False) -> bytes:
 
 class _TooLarge(Problem):
     def __init__(self, limit: int, begun: bytes = b"") -> None:
-        super().__init__(413, "too_large", f"A body has at most {limit} bytes.")
+        super().__init__(413, "too_large", f"The body must have at most {limit} bytes.")
         self.begun = begun
 
 

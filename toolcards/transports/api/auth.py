@@ -1,7 +1,7 @@
 """Who is calling: an agent with its key, or a signed-in person where people may read too.
 
-Keys come in the `Authorization` header only, never in a URL. What a key may is remembered for a few
-seconds, so that no frame and no poll costs a query; a revoked key is forgotten as fast.
+Keys come in the `Authorization` header only, never in a URL. A key's scopes are cached for a few seconds, so that
+frames and polls need no query; a revoked key stops working as fast.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ _failures: deque[float] = deque(maxlen=FAILURES)
 
 
 async def authenticate_agent(authorization: str, *scopes: str) -> Caller:
-    """Return who has this key; raises Problem 401, or 403 where it has none of the scopes."""
+    """Return the caller with this key; raises Problem 401, or 403 without any of the scopes."""
     kind, _, secret = authorization.partition(" ")
     if kind.lower() != "bearer" or not secret.strip():
-        raise _build_unauthorized("An agent key is needed: Authorization: Bearer <key>.")
+        raise _build_unauthorized("Agent key required: Authorization: Bearer <key>.")
     caller = await _get_caller(hash_secret(secret.strip()))
     if caller is None:
         raise _count_failure()
@@ -74,12 +74,12 @@ async def authenticate_reader(request: Any, *scopes: str) -> Caller:
     if person is None:
         raise _build_unauthorized("Sign in, or send an agent key.")
     if not may:
-        raise Problem(403, "scope", "Your account has no role that may read.", close=4403)
+        raise Problem(403, "scope", "Your account has no role that can read.", close=4403)
     return Caller(None, person=person)
 
 
 def clear_cache() -> None:
-    """Forget what keys may (tests)."""
+    """Clear the cache of keys and failures (tests)."""
     _callers.clear()
     _use_times.clear()
     _failures.clear()
@@ -100,7 +100,7 @@ def _count_failure() -> Problem:
     _failures.append(now)
     if many:
         return Problem(429, "slow_down", "Too many wrong keys.", close=4401, headers={"Retry-After": "10"})
-    return _build_unauthorized("This agent key is not known here, was revoked, or has expired.")
+    return _build_unauthorized("Unknown, revoked or expired agent key.")
 
 
 async def _get_caller(digest: str) -> Caller | None:
@@ -128,7 +128,7 @@ def _find_caller(digest: str) -> Caller | None:
 
 
 def _record_use(key: AgentKey) -> None:
-    """Write down that the key was used. Where the database is too busy for that, its owner comes in all the same."""
+    """Record that the key was used. A busy database does not keep its owner out."""
     try:
         AgentKey.objects.filter(pk=key.pk).update(used_at=timezone.now())
         Source.objects.filter(pk=key.source_id).update(seen_at=timezone.now())

@@ -40,7 +40,7 @@ def parse_limit(given: Any, default: int = 50) -> int:
     try:
         return max(1, min(MAX_LIMIT, int(text)))
     except ValueError:
-        raise Problem(400, "bad_limit", "limit is a whole number.") from None
+        raise Problem(400, "bad_limit", "limit must be a whole number.") from None
 
 
 def parse_cursor(given: Any, parts: int = 1) -> tuple[float, ...] | None:
@@ -54,7 +54,7 @@ def parse_cursor(given: Any, parts: int = 1) -> tuple[float, ...] | None:
             return numbers
     except ValueError:
         pass
-    raise Problem(400, "bad_cursor", "This cursor is none of ours; take `next` of the page before.")
+    raise Problem(400, "bad_cursor", "Invalid cursor. Use `next` from the previous page.")
 
 
 def parse_choice(given: Any, name: str, words: Iterable[str]) -> str:
@@ -184,7 +184,7 @@ def list_approvals(caller: Caller, given: Any) -> dict[str, Any]:
     if text := given.get("cursor", ""):
         last = Approval.objects.filter(id=text).values("requested_at", "call").first()
         if last is None:
-            raise Problem(400, "bad_cursor", "This cursor is none of ours; take `next` of the page before.")
+            raise Problem(400, "bad_cursor", "Invalid cursor. Use `next` from the previous page.")
         at, call = last["requested_at"], last["call"]
         rows = rows.filter(Q(**{f"requested_at__{later}": at}) | Q(requested_at=at, **{f"call__{later}": call}))
     page = list(rows[: limit + 1])
@@ -262,5 +262,5 @@ def _parse_last_event_id(request: Any) -> int:
     """The position after which the stream begins: 0 without `Last-Event-ID`."""
     given = request.headers.get("Last-Event-ID", "").strip()
     if given and not (given.isascii() and given.isdigit() and len(given) < 19):
-        raise Problem(400, "bad_event_id", "Last-Event-ID is none of ours.")
+        raise Problem(400, "bad_event_id", "Invalid Last-Event-ID. Use an id from the event stream.")
     return int(given or 0)
