@@ -531,7 +531,7 @@ def test_the_clock_looks_at_the_end_every_minute_and_tells_once(five: None, capl
     finding = scheduler.verify_if_due()
     assert finding and finding.kind == "unanchored" and "is missing" in caplog.text
     assert scheduler.verify_if_due() is None
-    scheduler.alerting.trail(finding)
+    scheduler.source_alerts.write_audit_alert(finding)
     told = Delivery.objects.get()
     assert (told.event, told.severity, told.said["url"]) == ("audit.broken", "critical", "/settings/audit/")
     subscriptions.clear_cache()
