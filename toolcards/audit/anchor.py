@@ -35,7 +35,7 @@ RETRY_SECONDS = 5.0  # after the file could not be written
 
 
 def parse_anchor(text: str) -> Anchor:
-    """Return the anchor that the text holds; raises NotOurs."""
+    """Return the anchor that the text holds; raises InvalidAnchor."""
     return anchor_line.parse_anchor(text, _get_keys())
 
 
@@ -67,7 +67,7 @@ def get_path() -> Path:
 
 
 def read() -> Anchor | None:
-    """Return the anchor in the file, None without a file; raises NotOurs."""
+    """Return the anchor in the file, None without a file; raises InvalidAnchor."""
     try:
         return parse_anchor(get_path().read_text())
     except FileNotFoundError:
@@ -158,7 +158,7 @@ def prepare(seq: int) -> None:
 
 
 def write() -> None:
-    """Write the newest end that was noted here; raises NotOurs or OSError where the file cannot follow."""
+    """Write the newest end that was noted here; raises InvalidAnchor or OSError where the file cannot follow."""
     current = read()
     if current is not None:
         follow_line(current.line)

@@ -61,7 +61,7 @@ _SIGNED_FIELDS = ("seq", "hash", "number", "line", "at", "since", "doubts")
 
 
 def parse_anchor(text: str, keys: Mapping[str, bytes]) -> Anchor:
-    """Return the anchor that the text holds; raises NotOurs."""
+    """Return the anchor that the text holds; raises InvalidAnchor."""
     try:
         content = json.loads(text)
         if isinstance(content, dict) and content.keys() == {"seq", "hash"}:

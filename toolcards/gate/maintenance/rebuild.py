@@ -51,7 +51,7 @@ def fold_log(run: Run) -> tuple[RunState, int]:
 
 
 def find_differences(run: Run) -> Iterator[str]:
-    """Yield a line per difference between the stored cards and the log; raises DecryptionError if the log is unreadable."""
+    """Yield a line per difference between cards and log; raises DecryptionError if the log is unreadable."""
     board, seq = fold_log(run)
     if seq != run.seq:
         yield f"run {run.name}: the log ends at {seq}, the run says {run.seq}"
