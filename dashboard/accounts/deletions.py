@@ -11,7 +11,7 @@ from django.contrib.auth import get_user_model
 from django.db.models.signals import post_delete
 from django.dispatch import receiver
 
-from toolcards.audit.trail import Act, write
+from toolcards.audit.trail import Act, write_acts
 from toolcards.models import AgentKey, Source
 
 
@@ -20,16 +20,16 @@ def record_key_deleted(sender: Any, instance: AgentKey, **rest: Any) -> None:
     """A key is gone; its source may be gone with it."""
     source = Source.objects.filter(pk=instance.source_id).values_list("name", flat=True).first()
     detail = {"source": source or str(instance.source_id), "prefix": f"{instance.prefix}…", "scopes": instance.scopes}
-    write(Act("key.deleted", detail=detail))
+    write_acts(Act("key.deleted", detail=detail))
 
 
 @receiver(post_delete, sender=Source)
 def record_source_deleted(sender: Any, instance: Source, **rest: Any) -> None:
     """A source is gone, with its runs and keys."""
-    write(Act("source.deleted", detail={"source": instance.name, "env": instance.env}))
+    write_acts(Act("source.deleted", detail={"source": instance.name, "env": instance.env}))
 
 
 @receiver(post_delete, sender=get_user_model())
 def record_person_deleted(sender: Any, instance: Any, **rest: Any) -> None:
     """A person is gone."""
-    write(Act("person.deleted", detail={"person": instance.get_username()}))
+    write_acts(Act("person.deleted", detail={"person": instance.get_username()}))
