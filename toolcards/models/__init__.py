@@ -1,7 +1,7 @@
 """The tables: sources and their keys, runs, the event log, calls as last known, approvals, policy versions.
 
 Only `gate` writes runs, events, calls and approvals (a test keeps it so). The log is never changed, but for
-secrets in it, which `gate.retention` masks for good once a run has ended long ago.
+secrets in it, which `gate/maintenance/retention.py` masks after a run has ended.
 JSON lives in text columns as ASCII, so that NUL and lone surrogates in agents' text survive any database.
 """
 

@@ -52,7 +52,7 @@ class Approval(LogModel):
     schema_sha256 = models.CharField(max_length=64, blank=True)
     idempotency_key = models.CharField(max_length=300, blank=True)
     decision_id = models.CharField(max_length=40, blank=True)
-    terms = models.TextField(default="{}")  # core.rules.AskTerms: who must answer, how many, what may be edited
+    terms = models.TextField(default="{}")  # AskTerms: who must answer, how many, what may be edited
     rules = models.TextField(default="[]")  # ids of the rules that asked; a grant satisfies one of them
     version = models.IntegerField(default=0)  # the policy version that asked
     edited = SealedText(blank=True)  # the input as a person changed it, while more votes are needed

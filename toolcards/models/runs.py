@@ -1,6 +1,6 @@
 """Streams of work and the log of what happened in them.
 
-The log is never changed, but for secrets in it, which `gate.retention` masks for good once a run has ended long ago.
+The log is never changed, but for secrets in it, which `gate/maintenance/retention.py` masks after a run has ended.
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ class Run(LogModel):
     calls = models.IntegerField(default=0)
     counts = models.TextField(default="{}")  # state -> number of calls
     skipped = models.BigIntegerField(default=0)  # frames of kinds that the adapter does not know
-    skipped_kinds = models.TextField(default="{}")  # kind -> number of frames (core.skipped_frames)
-    context = SealedText(default="{}")  # core.board.Context
+    skipped_kinds = models.TextField(default="{}")  # kind -> number of frames (core/runs/skipped_frames.py)
+    context = SealedText(default="{}")  # RunContext, as JSON
     scrubbed_at = models.DateTimeField(null=True, blank=True)  # secrets masked for good; whatever is written unsets it
-    # The sender's own frame numbers seen: the highest without a gap, then ranges ahead of it (core.numbers).
+    # Frame numbers of the sender: the highest without a gap, then ranges ahead of it (core/runs/sequence_set.py).
     numbers = models.TextField(default="[0]")
     objects = RunQuerySet.as_manager()
 
@@ -130,7 +130,7 @@ class LogIsFinal(Exception):
     """The event log is append-only."""
 
 
-FACT_HEAD = '{"type":"'  # how `core.facts.dump` begins
+FACT_HEAD = '{"type":"'  # how `core.calls.facts.dump` begins
 
 
 class EventQuerySet(LogQuerySet["Event"]):

@@ -134,11 +134,8 @@ def _plan_rewrite(run: Run, hide: Redactor) -> tuple[RewriteRun | None, str]:
     if fault:
         return None, fault
     new = ((dump(fact), is_applied) for fact, is_applied in zip(masked_facts, applied, strict=True))
-    updates = [
-        FactUpdate(*masked, run.pk, seq)
-        for masked, stored, (_, seq) in zip(new, old, places, strict=True)
-        if masked != stored
-    ]
+    triples = zip(new, old, places, strict=True)
+    updates = [FactUpdate(*masked, run.pk, seq) for masked, stored, (_, seq) in triples if masked != stored]
     return RewriteRun(run, board, updates, hide), ""
 
 
