@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from django.urls import reverse
+from django.utils.safestring import SafeString, mark_safe
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
@@ -27,7 +28,7 @@ class Document:
 
     name: str
     title: str
-    html: str
+    html: SafeString
     sections: tuple[tuple[str, str], ...]
 
 
@@ -57,7 +58,8 @@ def load_document(name: str) -> Document:
                 sections.append((_slug(heading), heading))
     for token in tokens:
         _keep_links_inside(token)
-    return Document(name, title, markdown.renderer.render(tokens, markdown.options, {}), tuple(sections))
+    html = mark_safe(markdown.renderer.render(tokens, markdown.options, {}))  # noqa: S308 - our own text, and without HTML
+    return Document(name, title, html, tuple(sections))
 
 
 def _plain_text(token: Token) -> str:
