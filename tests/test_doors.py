@@ -127,12 +127,12 @@ PAGES: dict[str, tuple[str, str]] = {
     "settings/audit/export/": (ADMIN, NO),
     "settings/notify/": (ADMIN, ADMIN),
     "settings/notify/<number:pk>/": (ADMIN, ADMIN),
-    "settings/notify/<number:pk>/<str:what>/": (NO, ADMIN),
+    "settings/notify/<number:pk>/<str:action>/": (NO, ADMIN),
     "settings/notify/deliveries/<number:pk>/": (ADMIN, NO),
     "settings/notify/deliveries/<number:pk>/again/": (NO, ADMIN),
     "settings/people/": (ADMIN, ADMIN),
     "settings/people/<number:pk>/": (ADMIN, ADMIN),
-    "settings/people/<number:pk>/<str:what>/": (NO, ADMIN),
+    "settings/people/<number:pk>/<str:action>/": (NO, ADMIN),
     "settings/password/": (VIEWER, VIEWER),
     "sources/": (VIEWER, NO),
     "sources/unknown-frames/": (VIEWER, NO),
@@ -244,7 +244,7 @@ def furnished(a_call: Any, key: AgentKey, a_person: Any) -> dict[str, str]:
     return {
         "<path:name>": call.run.name, "<number:run>": str(call.run_id), "<number:ordinal>": "1",
         "<str:public_id>": call.public_id, "<number:pk>": "1", "<number:number>": "1", "<slug:name>": "watch",
-        "<slug:slug>": "curl", "<str:rule_id>": "r", "<str:what>": "off", "<str:token>": "x",
+        "<slug:slug>": "curl", "<str:rule_id>": "r", "<str:action>": "off", "<str:token>": "x",
         "<str:pk>": Approval.objects.get().pk, "<path:object_id>": "1", "<path:content_type_id>": "1", "<id>": "1",
         "^(?P<app_label>toolcards|auth)/$": "toolcards/", "(?P<url>.*)$": "nowhere",
     }  # fmt: skip
@@ -293,7 +293,9 @@ def test_each_page_lets_in_whom_its_row_names_and_nobody_else(furnished: dict[st
     clients = {role: somebody(role) for role in ROLES}
     wrong = []
     for address, method, lowest in CASES:
-        if lowest == ALL or (method != "GET" and lowest != NO and address == "settings/people/<number:pk>/<str:what>/"):
+        if lowest == ALL or (
+            method != "GET" and lowest != NO and address == "settings/people/<number:pk>/<str:action>/"
+        ):
             continue
         before = state()
         outcomes = {None: asked(Client(), method, address, furnished)}
