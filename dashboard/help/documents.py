@@ -58,6 +58,8 @@ def load_document(name: str) -> Document:
                 sections.append((_slug(heading), heading))
     for token in tokens:
         _keep_links_inside(token)
+        if token.type == "table_open":
+            token.attrSet("tabindex", "0")  # wide tables scroll, also by keyboard
     html = mark_safe(markdown.renderer.render(tokens, markdown.options, {}))  # noqa: S308 - our own text, and without HTML
     return Document(name, title, html, tuple(sections))
 

@@ -162,13 +162,16 @@ def match_token(hay: str, start: int) -> re.Match[str] | None:
     found = LOOK.match(hay, start)
     if found is None or found.group().startswith("/"):
         return found
-    shape = SHAPES[int(str(found.lastgroup)[1:])]
-    return None if shape.plain and _WORDS.fullmatch(_SEPARATOR.split(found.group(), maxsplit=1)[-1]) else found
+    number = int(str(found.lastgroup)[1:])
+    if not SHAPES[number].plain:
+        return found
+    prefix = _PREFIXES[number].match(hay, start)
+    return None if prefix and _WORDS.fullmatch(hay, prefix.end(), found.end()) else found
 
 
 # What programs call things: small letters, or words with capitals where it is cut off anyway.
 _WORDS = re.compile(r"[a-z_.\-]+|[a-z]+(?:[A-Z][a-z]+){1,4}", re.ASCII)
-_SEPARATOR = re.compile(r"[_.\-]")
+_PREFIXES = [re.compile(shape.prefix, re.ASCII) for shape in SHAPES]
 
 
 def name_kind(found: re.Match[str]) -> str:
