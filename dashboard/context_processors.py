@@ -8,12 +8,14 @@ from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
 from dashboard import status_banner
+from dashboard.environment import PROGRAM
 from dashboard.live import waiting_badge
 
 
 def add_site_status(request: HttpRequest) -> dict[str, Any]:
-    """Return `waiting`, the count of waiting calls, and `standing`, what the banner says."""
+    """Return `waiting` (the count of waiting calls), `standing` (the banner) and `program` (what people type)."""
     return {
+        "program": PROGRAM,
         "waiting": SimpleLazyObject(waiting_badge.read_badge),
         "standing": SimpleLazyObject(status_banner.read_banner),
     }

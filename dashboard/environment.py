@@ -18,6 +18,7 @@ PACKAGE = Path(__file__).resolve().parent
 BASE_DIR = PACKAGE.parent
 # Installed by pip there is no checkout around us: data goes home, pages and scripts travel in the package.
 CHECKOUT = (BASE_DIR / "manage.py").exists()
+PROGRAM = "python3 manage.py" if CHECKOUT else "toolcards"  # what people type before the name of a command
 DATA_HOME = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "toolcards"
 
 Names = Annotated[tuple[str, ...], NoDecode]

@@ -20,7 +20,7 @@ from django.db import connection, connections
 
 from dashboard import checks, first_run, serving
 from dashboard.accounts import sign_in_links
-from dashboard.environment import BASE_DIR, CHECKOUT, Environment
+from dashboard.environment import BASE_DIR, PROGRAM, Environment
 from dashboard.serving import occupancy
 
 SERVERS = {"uvicorn": serving.run_uvicorn, "daphne": serving.run_daphne}
@@ -107,18 +107,17 @@ class Command(BaseCommand):
 
     def _banner(self, base: str, link: str, agent_key: str) -> None:
         """Say where Toolcards is, and what is said only once."""
-        program = "python3 manage.py" if CHECKOUT else "toolcards"
         lines = [f"Toolcards is up at {base}", ""]
         if _get_public_url(base) != base:
             lines.append(f"  People       {_get_public_url(base)}")
         if link:
             lines.append(f"  Sign in      {link}")
             lines.append(
-                f"               once, within {sign_in_links.LINK_SECONDS // 60} minutes; later: {program} person link"
+                f"               once, within {sign_in_links.LINK_SECONDS // 60} minutes; later: {PROGRAM} person link"
             )
         if agent_key:
             lines.append(f"  Agent key    {agent_key}  (shown once; agents connect with it)")
-        lines.append(f"  Connect      {program} connect claude-code  (`connect list` names others)")
+        lines.append(f"  Connect      {PROGRAM} connect claude-code  (`connect list` names others)")
         lines += [f"  Data         {settings.TOOLCARDS.data_dir}", "  Stop         Ctrl+C", ""]
         self.stdout.write("\n".join(lines))
         self.stdout.flush()
