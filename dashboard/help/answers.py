@@ -1,4 +1,7 @@
-"""The answers of the API as models: what the OpenAPI document says about them. Tests compare them with real answers."""
+"""The answers of the API as models: what the OpenAPI document says about them. Tests compare them with real answers.
+
+Longer than most modules: it is one list of small models, which refer to each other.
+"""
 
 from __future__ import annotations
 

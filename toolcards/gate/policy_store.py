@@ -1,4 +1,7 @@
-"""Policy versions and the draft: reads the active version, edits the draft, activates new versions."""
+"""Policy versions and the draft: reads the active version, edits the draft, activates new versions.
+
+A little longer than most modules: the draft and what becomes active pass the same checks.
+"""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def simulate(request: HttpRequest) -> JsonResponse:
     if call is not None:
         return JsonResponse(_compare_call(old, new, require_object(call, "/call")))
     span = _read_span(filters)
-    return JsonResponse(_PastComparison(old, new, explain, everything).told(span))
+    return JsonResponse(_PastComparison(old, new, explain, everything).summarize(span))
 
 
 def _load_active_policy() -> RuleSet:
@@ -129,7 +129,7 @@ class _PastComparison:
     unknown: int = 0
     partial: bool = False
 
-    def told(self, span: Span) -> dict[str, Any]:
+    def summarize(self, span: Span) -> dict[str, Any]:
         """Return the summary, and each call that changes (or every one)."""
         listed = list(self._listed(span))
         rows = ToolCall.objects.select_related("run__source").defer("card", "text")

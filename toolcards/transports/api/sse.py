@@ -175,10 +175,10 @@ def _has_new_outcome(before: Card, after: Card) -> bool:
 
 
 def _describe_step(phase: str) -> Callable[[Any, RunState], tuple[str, dict[str, Any]]]:
-    def told(fact: Any, board: RunState) -> tuple[str, dict[str, Any]]:
+    def describe(fact: Any, board: RunState) -> tuple[str, dict[str, Any]]:
         return "step", {"step": board.context.step, "name": getattr(fact, "name", ""), "phase": phase}
 
-    return told
+    return describe
 
 
 def _describe_run_end(fact: f.RunEnded, board: RunState) -> tuple[str, dict[str, Any]] | None:
