@@ -160,8 +160,8 @@ def test_a_failure_says_whose_it_is_and_whether_again_makes_sense(a_run: Any, so
     said = Delivery.objects.get(event=h.ERROR).said
     assert (said["authority"], said["retryable"], said["error"]["code"]) == ("tool", True, "rate_limited")
     assert said["phase"] == "execute" and said["side_effects"] == "none" and said["retry"]["safe"] == "yes"
-    assert said["error"]["fingerprint"] == error_codes.fingerprint("bash", "rate_limited", "execute")
-    assert said["error"]["fingerprint"] != error_codes.fingerprint("sh", "rate_limited", "execute")
+    assert said["error"]["fingerprint"] == error_codes.make_fingerprint("bash", "rate_limited", "execute")
+    assert said["error"]["fingerprint"] != error_codes.make_fingerprint("sh", "rate_limited", "execute")
     assert secret not in Delivery.objects.get(event=h.ERROR).payload
     assert Delivery.objects.get(event=h.SETTLED).said["outcome"] == "error"
 

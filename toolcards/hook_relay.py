@@ -21,7 +21,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from toolcards.client.common.canonical_json import call_digest, digest
-from toolcards.client.common.json_text import strict_object
+from toolcards.client.common.json_text import parse_strict_object
 from toolcards.client.http_client import HttpClient, Unreachable
 
 PATH = "/api/v1/hooks/claude-code"
@@ -53,7 +53,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         if len(data) > LONGEST:
             raise ValueError("it is too long")
-        hook = strict_object(data)
+        hook = parse_strict_object(data)
         output = relay(options, data, hook)
     except Exception as error:
         print(f"Toolcards could not read this hook input ({error}), so nothing was run.", file=sys.stderr)  # noqa: T201

@@ -58,7 +58,10 @@ def _describe_details(step: TraceStep) -> list[tuple[str, str]]:
     details: list[tuple[str, str]] = []
     if step.code:
         details.append(
-            ("code", f"{step.code} ({error_codes.title(step.code)})" if error_codes.title(step.code) else step.code)
+            (
+                "code",
+                f"{step.code} ({error_codes.get_title(step.code)})" if error_codes.get_title(step.code) else step.code,
+            )
         )
     for name, value in (step.more or {}).items():
         if value in (None, "", 0, []) and name not in {"results"}:

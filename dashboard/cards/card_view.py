@@ -16,7 +16,7 @@ from dashboard.cards import duration_bar, labels, payload_view, safe_text
 from dashboard.cards import risk as risks
 from dashboard.cards.payload_view import PayloadView
 from toolcards.client.common import error_codes
-from toolcards.client.common.json_text import same
+from toolcards.client.common.json_text import is_same_json
 from toolcards.core.calls.call_json import compute_view_sha256, summarize
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.gate import get_undo_deadline
@@ -113,7 +113,7 @@ class CardView:
         if not card.repair:
             return []
         tool_names = [("-", card.original_tool), ("+", card.tool.name)] if card.original_tool else []
-        if card.original_input is None or same(card.original_input, card.shown_input):
+        if card.original_input is None or is_same_json(card.original_input, card.shown_input):
             return tool_names
         return [*tool_names, *payload_view.diff_lines(card.original_input, card.shown_input)]
 
@@ -206,7 +206,7 @@ class CardView:
     @property
     def error_title(self) -> str:
         """What went wrong, in a few words."""
-        return error_codes.title(self.card.error.code) if self.card.error else ""
+        return error_codes.get_title(self.card.error.code) if self.card.error else ""
 
     @property
     def similar(self) -> str:

@@ -47,7 +47,7 @@ class Risk:
 def assess_risk(card: Card) -> Risk:
     """Return the risk: high where the rule that asks says so or the tool deletes, low where the rule says so."""
     severity = str(card.approval.terms.get("severity", "")) if card.approval else ""
-    deletes = "delete" in (card.tool.kind, tool_kinds.kind_of(card.tool.name, card.tool.source))
+    deletes = "delete" in (card.tool.kind, tool_kinds.find_kind(card.tool.name, card.tool.source))
     level = "high" if severity in ("high", "critical") or deletes else "low" if severity == "low" else "medium"
     return Risk(level, tuple(dict.fromkeys(_find_reasons(card, severity, deletes)))[:MAX_REASONS])
 

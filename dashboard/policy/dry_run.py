@@ -39,7 +39,7 @@ def build_request(
 
 def _is_known(tool: str, source: str) -> bool:
     """Return whether the tool is known: listed, known last time, or announced."""
-    if tool_kinds.knows(tool, source):
+    if tool_kinds.is_known_tool(tool, source):
         return True
     newest = ToolCall.objects.not_removed().filter(tool=tool[:300]).order_by("-id").first()
     verdict = newest.as_card().decision if newest else None

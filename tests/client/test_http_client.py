@@ -14,7 +14,7 @@ import pytest
 from tests.client.gatekeeper import Answer, Gate, plain, response
 from tests.serving import PATIENCE
 from toolcards.client import Toolcards
-from toolcards.client.http_client import MOST_IDLE, HttpClient, Unreachable
+from toolcards.client.http_client import MAX_IDLE, HttpClient, Unreachable
 
 Tamper = Callable[[str, Any], Answer | None]
 
@@ -152,7 +152,7 @@ def test_threads_share_a_client_and_each_gets_its_own_answer() -> None:
         for thread in threads:
             thread.join()
     assert right == [True] * 160
-    assert len(cards._http._idle._links) <= MOST_IDLE
+    assert len(cards._http._idle._links) <= MAX_IDLE
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -32,7 +32,7 @@ WEATHER: dict[str, Any] = {
     },
 }  # fmt: skip
 MAIL: dict[str, Any] = {"name": "send_mail", "input_schema": {"type": "object"}}
-OFFERS = input_repair.offers([WEATHER, MAIL])
+OFFERS = input_repair.parse_offers([WEATHER, MAIL])
 CITY, DAYS = {"city": "Rome"}, {"city": "Rome", "days": "three"}
 
 
@@ -111,7 +111,7 @@ def rewritten(answer: Any, args: Any = None) -> Any:
 
 
 READER = {**WEATHER, "name": "read_file"}
-READERS = input_repair.offers(
+READERS = input_repair.parse_offers(
     [READER, WEATHER, MAIL, {"name": "Read", "input_schema": {"required": ["path"]}}, {"name": "list_users"}]
 )
 
@@ -132,7 +132,9 @@ def test_a_tool_is_chosen_again_only_among_those_that_read_and_take_the_argument
     refused = Decision("deny", call_id="c", code="no_such_tool")
     assert repair_loop.choose_other_tool(reask, refused, CITY, READERS) == chosen
     assert told == [["read_file", "Read"]]
-    assert repair_loop.choose_other_tool(reask, refused, CITY, input_repair.offers([MAIL])) == "" and len(told) == 1
+    assert (
+        repair_loop.choose_other_tool(reask, refused, CITY, input_repair.parse_offers([MAIL])) == "" and len(told) == 1
+    )
 
 
 def test_only_what_failed_may_come_out_changed() -> None:
@@ -155,7 +157,7 @@ def test_an_unknown_name_is_never_asked_about() -> None:
 
 
 def test_who_takes_too_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repair_loop, "SECONDS", 0.05)
+    monkeypatch.setattr(repair_loop, "REASK_SECONDS", 0.05)
     late = threading.Event()
 
     def reask(refused: Decision) -> Any:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcards.client.common.canonical_json import NotCanonical, canonical, digest
+from toolcards.client.common.canonical_json import NotCanonical, canonicalize, digest
 
 # RFC 8785, appendix B
 NUMBERS = [
@@ -27,7 +27,7 @@ NUMBERS = [
 
 @pytest.mark.parametrize(("bits", "text"), NUMBERS)
 def test_numbers_are_spelled_as_ecmascript_does(bits, text):
-    assert canonical(struct.unpack(">d", bytes.fromhex(bits))[0]).decode() == text
+    assert canonicalize(struct.unpack(">d", bytes.fromhex(bits))[0]).decode() == text
 
 
 def test_the_example_of_the_rfc():
@@ -36,7 +36,7 @@ def test_the_example_of_the_rfc():
         "string": '\u20ac$\u000f\nA\'B"\\\\"/',
         "literals": [None, True, False],
     }
-    assert canonical(value).decode() == (
+    assert canonicalize(value).decode() == (
         '{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],'
         '"string":"€$\\u000f\\nA\'B\\"\\\\\\\\\\"/"}'
     )
@@ -44,7 +44,7 @@ def test_the_example_of_the_rfc():
 
 def test_keys_are_sorted_by_utf16():
     value = {"\u20ac": 1, "\r": 2, "\ufb33": 3, "1": 4, "\U0001f600": 5, "\x80": 6, "\xf6": 7}
-    assert list(json.loads(canonical(value))) == ["\r", "1", "\x80", "\xf6", "\u20ac", "\U0001f600", "\ufb33"]
+    assert list(json.loads(canonicalize(value))) == ["\r", "1", "\x80", "\xf6", "\u20ac", "\U0001f600", "\ufb33"]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_keys_are_sorted_by_utf16():
 )  # fmt: skip
 def test_what_has_no_single_spelling_is_refused(value, pointer):
     with pytest.raises(NotCanonical) as refused:
-        canonical(value)
+        canonicalize(value)
     assert refused.value.pointer == pointer
 
 
@@ -65,19 +65,19 @@ def test_depth_and_size_are_bounded():
     deep = []
     for _ in range(31):
         deep = [deep]
-    canonical(deep)
+    canonicalize(deep)
     for value in ([deep], list(range(10_000))):
         with pytest.raises(NotCanonical):
-            canonical(value)
+            canonicalize(value)
     circle = []
     circle.append(circle)
     with pytest.raises(NotCanonical):
-        canonical(circle)
+        canonicalize(circle)
 
 
 def test_types_are_told_apart_and_numbers_are_not():
-    assert canonical(1) == canonical(1.0) != canonical(True)
-    assert canonical("1") != canonical(1)
+    assert canonicalize(1) == canonicalize(1.0) != canonicalize(True)
+    assert canonicalize("1") != canonicalize(1)
     assert digest({"b": 1, "a": 2}) == digest({"a": 2, "b": 1.0})
     assert digest({}) == "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
 
@@ -97,6 +97,6 @@ values = st.recursive(
 @settings(deadline=None)
 @given(values)
 def test_canonical_bytes_say_the_same_and_say_it_once(value):
-    told = canonical(value)
+    told = canonicalize(value)
     assert json.loads(told, parse_int=float) == value
-    assert canonical(json.loads(told, parse_int=float)) == told
+    assert canonicalize(json.loads(told, parse_int=float)) == told

@@ -190,7 +190,7 @@ def test_the_table_is_the_page(row: list[str]) -> None:
         "yes": (True, True, True), "no": (False, False, False), "?": (False, True, False), "-": (False, False, True),
     }[again]  # fmt: skip
     told = ({}, {"idempotent": True}, {"unwritten": True})
-    assert tuple(error_codes.fault(code, **more).retryable for more in told) == retryable  # type: ignore[arg-type]
+    assert tuple(error_codes.make_fault(code, **more).retryable for more in told) == retryable  # type: ignore[arg-type]
 
 
 def test_the_table_has_nothing_that_the_page_has_not() -> None:
@@ -199,15 +199,15 @@ def test_the_table_has_nothing_that_the_page_has_not() -> None:
 
 @pytest.mark.parametrize(("number", "status"), [(number, status) for number, found in HTTP.items() for status in found])
 def test_every_status_finds_its_row(number: int, status: int) -> None:
-    assert error_codes.TABLE[exception_codes.of_status(status)].number == number
-    assert exception_codes.of_exception(HTTPStatusError(status)).code == exception_codes.of_status(status)
+    assert error_codes.TABLE[exception_codes.classify_status(status)].number == number
+    assert exception_codes.classify_exception(HTTPStatusError(status)).code == exception_codes.classify_status(status)
 
 
 @pytest.mark.parametrize(
     ("error", "code", "authority", "retryable"), CASES, ids=lambda value: str(type(value).__name__)
 )
 def test_an_exception_finds_its_row(error: BaseException, code: str, authority: str, retryable: bool) -> None:
-    fault = exception_codes.of_exception(error)
+    fault = exception_codes.classify_exception(error)
     assert fault is not None
     assert (fault.code, fault.authority, fault.retryable) == (code, authority, retryable)
 
@@ -220,15 +220,17 @@ def test_an_exception_finds_its_row(error: BaseException, code: str, authority: 
     while_handling(BaseExceptionGroup("", [asyncio.CancelledError()]), KeyError("was being handled")),
 ])  # fmt: skip
 def test_interruptions_and_control_flow_are_no_errors(error: BaseException) -> None:
-    assert exception_codes.of_exception(error) is None
+    assert exception_codes.classify_exception(error) is None
 
 
 def test_a_mixture_of_interruption_and_failure_is_an_error() -> None:
     mixed = BaseExceptionGroup("", [asyncio.CancelledError(), FileNotFoundError()])
-    assert exception_codes.of_exception(mixed).code == "tool_failed"
-    assert exception_codes.of_exception(caused(asyncio.CancelledError(), FileNotFoundError())).code == "tool_failed"
+    assert exception_codes.classify_exception(mixed).code == "tool_failed"
     assert (
-        exception_codes.of_exception(while_handling(RuntimeError("cleaning up"), asyncio.CancelledError())).code
+        exception_codes.classify_exception(caused(asyncio.CancelledError(), FileNotFoundError())).code == "tool_failed"
+    )
+    assert (
+        exception_codes.classify_exception(while_handling(RuntimeError("cleaning up"), asyncio.CancelledError())).code
         == "internal"
     )
 
@@ -240,43 +242,45 @@ def test_asyncio_timeouts_are_no_cancellations() -> None:
 
     with pytest.raises(TimeoutError) as caught:
         asyncio.run(slow())
-    assert exception_codes.of_exception(caught.value).code == "timeout"
+    assert exception_codes.classify_exception(caught.value).code == "timeout"
 
 
 def test_a_group_is_as_retryable_as_its_least_retryable_part() -> None:
     group = ExceptionGroup("", [ConnectionRefusedError(), ExceptionGroup("", [TimeoutError(), HTTPStatusError(401)])])
-    assert exception_codes.of_exception(group).code == "upstream_auth"
+    assert exception_codes.classify_exception(group).code == "upstream_auth"
     assert (
-        exception_codes.of_exception(ExceptionGroup("", [ConnectionRefusedError(), TimeoutError()])).code == "timeout"
+        exception_codes.classify_exception(ExceptionGroup("", [ConnectionRefusedError(), TimeoutError()])).code
+        == "timeout"
     )
 
 
 def test_parts_of_a_group_may_share_a_cause() -> None:
     shared = ConnectionRefusedError()
     group = ExceptionGroup("", [caused(RuntimeError(), shared), caused(RuntimeError(), shared)])
-    assert exception_codes.of_exception(group).code == "connect_failed"
+    assert exception_codes.classify_exception(group).code == "connect_failed"
 
 
 def test_the_cause_tells_what_a_wrapper_hides_and_the_wrapper_wins_where_it_tells() -> None:
     assert (
-        exception_codes.of_exception(caused(RuntimeError("wrapped"), ConnectionRefusedError())).code == "connect_failed"
+        exception_codes.classify_exception(caused(RuntimeError("wrapped"), ConnectionRefusedError())).code
+        == "connect_failed"
     )
-    assert exception_codes.of_exception(caused(HTTPStatusError(500), ConnectionRefusedError())).code == "upstream"
+    assert exception_codes.classify_exception(caused(HTTPStatusError(500), ConnectionRefusedError())).code == "upstream"
 
 
 def test_suppressed_context_is_not_looked_at() -> None:
     error = while_handling(RuntimeError(), ConnectionRefusedError())
     error.__suppress_context__ = True
-    assert exception_codes.of_exception(error).code == "internal"
+    assert exception_codes.classify_exception(error).code == "internal"
 
 
 def test_cycles_of_causes_end() -> None:
     one, two = RuntimeError(), RuntimeError()
     one.__cause__, two.__cause__ = two, one
-    assert exception_codes.of_exception(one).code == "internal"
+    assert exception_codes.classify_exception(one).code == "internal"
     group = ExceptionGroup("", [two])
     two.__cause__ = group
-    assert exception_codes.of_exception(group).code == "internal"
+    assert exception_codes.classify_exception(group).code == "internal"
 
 
 def test_causes_are_followed_ten_deep_and_no_deeper() -> None:
@@ -284,71 +288,77 @@ def test_causes_are_followed_ten_deep_and_no_deeper() -> None:
     error: BaseException = near
     for _ in range(9):
         error = caused(RuntimeError(), error)
-    assert exception_codes.of_exception(error).code == "connect_failed"
+    assert exception_codes.classify_exception(error).code == "connect_failed"
     error = far
     for _ in range(10):
         error = caused(RuntimeError(), error)
-    assert exception_codes.of_exception(error).code == "internal"
+    assert exception_codes.classify_exception(error).code == "internal"
 
 
 def test_an_exception_without_words_can_be_told() -> None:
-    assert exception_codes.message_of(Unspeakable()) == "(Unspeakable cannot be shown)"
-    assert len(exception_codes.message_of(ValueError("x" * 9000))) == 2000
+    assert exception_codes.get_message(Unspeakable()) == "(Unspeakable cannot be shown)"
+    assert len(exception_codes.get_message(ValueError("x" * 9000))) == 2000
 
 
 def test_repeating_is_safe_only_where_nothing_was_sent_or_it_changes_nothing() -> None:
-    assert exception_codes.of_exception(TimeoutError(), idempotent=True).retryable
-    assert exception_codes.of_exception(TimeoutError()).safe == "unknown"
-    assert exception_codes.of_exception(TimeoutError(), idempotent=False).safe == "no"
-    assert exception_codes.of_exception(ConnectionRefusedError()).safe == "yes"
-    assert exception_codes.of_exception(TimeoutError()).effects == "possible"
-    assert exception_codes.of_exception(OSError(errno.EBUSY, ""), unwritten=True).retryable
+    assert exception_codes.classify_exception(TimeoutError(), idempotent=True).retryable
+    assert exception_codes.classify_exception(TimeoutError()).safe == "unknown"
+    assert exception_codes.classify_exception(TimeoutError(), idempotent=False).safe == "no"
+    assert exception_codes.classify_exception(ConnectionRefusedError()).safe == "yes"
+    assert exception_codes.classify_exception(TimeoutError()).effects == "possible"
+    assert exception_codes.classify_exception(OSError(errno.EBUSY, ""), unwritten=True).retryable
 
 
 def test_our_own_deadline_is_told_by_us_and_not_guessed() -> None:
-    fault = exception_codes.of_exception(asyncio.CancelledError(), deadline=True)
+    fault = exception_codes.classify_exception(asyncio.CancelledError(), deadline=True)
     assert (fault.code, fault.authority) == ("deadline", "runtime")
 
 
 def test_retry_after_is_honoured_up_to_a_minute() -> None:
-    assert exception_codes.of_exception(HTTPStatusError(429, Retry_After="2")).after_ms == 2000
-    assert exception_codes.of_exception(HTTPStatusError(429, Retry_After="86400")).after_ms == 60_000
-    assert exception_codes.of_exception(HTTPStatusError(503, Retry_After="3")).after_ms == 3000
-    assert exception_codes.of_exception(HTTPStatusError(401, Retry_After="3")).after_ms is None
+    assert exception_codes.classify_exception(HTTPStatusError(429, Retry_After="2")).after_ms == 2000
+    assert exception_codes.classify_exception(HTTPStatusError(429, Retry_After="86400")).after_ms == 60_000
+    assert exception_codes.classify_exception(HTTPStatusError(503, Retry_After="3")).after_ms == 3000
+    assert exception_codes.classify_exception(HTTPStatusError(401, Retry_After="3")).after_ms is None
     for odd in ("soon", "inf", "nan", ""):
-        assert exception_codes.of_exception(HTTPStatusError(429, Retry_After=odd)).after_ms is None
-    assert exception_codes.of_exception(HTTPStatusError(429)).http_status == 429
+        assert exception_codes.classify_exception(HTTPStatusError(429, Retry_After=odd)).after_ms is None
+    assert exception_codes.classify_exception(HTTPStatusError(429)).http_status == 429
 
 
 def test_the_phase_tells_bad_input_from_bad_output() -> None:
-    assert exception_codes.of_exception(ValueError(), phase="validate").code == "invalid_input"
-    assert exception_codes.of_exception(TypeError(), phase="output").code == "bad_output"
-    assert exception_codes.of_exception(ValueError(), phase="output").effects == "confirmed"
+    assert exception_codes.classify_exception(ValueError(), phase="validate").code == "invalid_input"
+    assert exception_codes.classify_exception(TypeError(), phase="output").code == "bad_output"
+    assert exception_codes.classify_exception(ValueError(), phase="output").effects == "confirmed"
 
 
 def test_a_veto_and_a_crash_of_a_plugin_are_different_things() -> None:
-    assert exception_codes.of_hook(Veto()).code == "plugin_veto"
-    assert exception_codes.of_hook(KeyError()).code == "plugin_crash"
-    assert exception_codes.of_hook(KeyError(), after=True).code == "after_hook_crash"
-    assert exception_codes.of_hook(KeyError()).authority == "plugin"
+    assert exception_codes.classify_hook_exception(Veto()).code == "plugin_veto"
+    assert exception_codes.classify_hook_exception(KeyError()).code == "plugin_crash"
+    assert exception_codes.classify_hook_exception(KeyError(), after=True).code == "after_hook_crash"
+    assert exception_codes.classify_hook_exception(KeyError()).authority == "plugin"
 
 
 def test_what_an_agent_said_stands_and_the_table_fills_in_the_rest() -> None:
-    assert error_codes.stated() == error_codes.Stated("tool_failed", "tool", None, "execute")
-    assert error_codes.stated("timeout", kind="read").retryable is True
-    assert error_codes.stated("timeout", kind="execute").retryable is False
-    assert error_codes.stated("timeout").retryable is error_codes.stated("timeout", kind="other").retryable is None
-    assert error_codes.stated("no_such_tool").phase == "resolve"
-    assert error_codes.stated("rate_limited", retryable=False).retryable is False
-    assert error_codes.stated("ENOENT", authority="plugin") == error_codes.Stated("ENOENT", "plugin", None, "execute")
-    assert error_codes.stated("x", authority="<b>").authority == "tool"
+    assert error_codes.complete_failure() == error_codes.StatedFailure("tool_failed", "tool", None, "execute")
+    assert error_codes.complete_failure("timeout", kind="read").retryable is True
+    assert error_codes.complete_failure("timeout", kind="execute").retryable is False
+    assert (
+        error_codes.complete_failure("timeout").retryable
+        is error_codes.complete_failure("timeout", kind="other").retryable
+        is None
+    )
+    assert error_codes.complete_failure("no_such_tool").phase == "resolve"
+    assert error_codes.complete_failure("rate_limited", retryable=False).retryable is False
+    assert error_codes.complete_failure("ENOENT", authority="plugin") == error_codes.StatedFailure(
+        "ENOENT", "plugin", None, "execute"
+    )
+    assert error_codes.complete_failure("x", authority="<b>").authority == "tool"
 
 
 def test_every_row_has_words_and_known_values() -> None:
     assert len(error_codes.TABLE) == 37
     for row in error_codes.TABLE.values():
         assert row.authority in error_codes.AUTHORITIES
-        assert row.again in {"yes", "no", "idempotent", "unwritten"}
+        assert row.retry in {"yes", "no", "idempotent", "unwritten"}
         assert row.effects in {"none", "possible", "confirmed"}
         assert row.title[0].isupper()
 
@@ -364,5 +374,5 @@ def test_a_thousand_random_causes_always_get_an_answer() -> None:
             outer = BaseExceptionGroup("", dice.sample(known, 2)) if dice.random() < 0.4 else RuntimeError()
             setattr(outer, dice.choice(["__cause__", "__context__"]), dice.choice(known))
             known.append(outer)
-        fault = exception_codes.of_exception(known[-1], phase=dice.choice(["execute", "validate", "output"]))
+        fault = exception_codes.classify_exception(known[-1], phase=dice.choice(["execute", "validate", "output"]))
         assert fault is None or fault.code in error_codes.TABLE

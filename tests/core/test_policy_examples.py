@@ -45,13 +45,13 @@ def policies() -> dict[str, Any]:
 @pytest.mark.parametrize(("name", "cells"), list(tables("answers")))
 def test_an_example_is_answered_as_the_page_says(name: str, cells: list[str]) -> None:
     tool, given, answer, _ = spelled(cells[0]), json.loads(cells[1]), cells[2], cells[3]
-    question = PolicyRequest.for_tool(tool, input=given, known=tool_kinds.knows(tool))
+    question = PolicyRequest.for_tool(tool, input=given, known=tool_kinds.is_known_tool(tool))
     assert decide(parse(policies()[name]), question).effect == answer
 
 
 @pytest.mark.parametrize(("name", "cells"), list(tables("starter")))
 def test_a_starter_policy_answers_as_the_page_says(name: str, cells: list[str]) -> None:
-    question = PolicyRequest.for_tool(cells[0], input=json.loads(cells[1]), known=tool_kinds.knows(cells[0]))
+    question = PolicyRequest.for_tool(cells[0], input=json.loads(cells[1]), known=tool_kinds.is_known_tool(cells[0]))
     assert decide(parse(PRESETS[name].document), question).effect == cells[2]
 
 
@@ -64,7 +64,7 @@ def test_an_operator_answers_as_the_page_says(cells: list[str]) -> None:
 
 @pytest.mark.parametrize("cells", [cells for _, cells in tables("kinds")])
 def test_a_tool_is_of_the_kinds_that_the_page_says(cells: list[str]) -> None:
-    assert ", ".join(tool_kinds.kinds_of(cells[0], cells[1], claimed=cells[2])) == cells[3]
+    assert ", ".join(tool_kinds.find_kinds(cells[0], cells[1], claimed_kind=cells[2])) == cells[3]
 
 
 def test_the_page_speaks_of_every_operator_pack_and_limit() -> None:

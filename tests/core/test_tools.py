@@ -6,7 +6,7 @@ A row is the name as an agent sends it, with the server where the wire tells it 
 import pytest
 
 from toolcards.client.common import tool_kinds
-from toolcards.client.common.tool_kinds import DANGER, KINDS, kinds_of, knows
+from toolcards.client.common.tool_kinds import DANGER, KINDS, find_kinds, is_known_tool
 from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.language.presets import PRESETS
@@ -144,7 +144,8 @@ CHANGES, LOOKINGS = list(rows(CHANGING)), list(rows(LOOKING))
 
 def effect(policy, tool, server="", **more):
     return decide(
-        POLICIES[policy], PolicyRequest.for_tool(tool, source=server, known=knows(tool, server), input={}, **more)
+        POLICIES[policy],
+        PolicyRequest.for_tool(tool, source=server, known=is_known_tool(tool, server), input={}, **more),
     ).effect
 
 
@@ -155,14 +156,14 @@ def test_there_are_enough_of_them():
 
 @pytest.mark.parametrize(("tool", "server", "kind"), CHANGES)
 def test_policies_that_ask_about_changes_ask_about_what_changes(tool, server, kind):
-    assert kinds_of(tool, server) == (kind,)
+    assert find_kinds(tool, server) == (kind,)
     for policy in ("ask-on-writes", "locked-down"):
         assert effect(policy, tool, server) is not Effect.ALLOW, policy
 
 
 @pytest.mark.parametrize(("tool", "server", "kind"), LOOKINGS)
 def test_tools_that_are_known_to_look_run_unasked(tool, server, kind):
-    assert kinds_of(tool, server) == (kind,)
+    assert find_kinds(tool, server) == (kind,)
     assert effect("ask-on-writes", tool, server) is Effect.ALLOW
     assert effect("locked-down", tool, server) is (Effect.ASK if kind == "fetch" else Effect.ALLOW)
 
@@ -183,7 +184,7 @@ UNKNOWN = [
 
 @pytest.mark.parametrize(("tool", "server"), UNKNOWN)
 def test_a_tool_that_nobody_knows_is_asked_about_whatever_its_name_promises(tool, server):
-    assert "other" in kinds_of(tool, server) and not knows(tool, server)
+    assert "other" in find_kinds(tool, server) and not is_known_tool(tool, server)
     for policy in ("ask-on-writes", "locked-down"):
         assert effect(policy, tool, server) is not Effect.ALLOW, policy
 
@@ -191,9 +192,9 @@ def test_a_tool_that_nobody_knows_is_asked_about_whatever_its_name_promises(tool
 @pytest.mark.parametrize("tool", [name for name, server, _ in CHANGES if not server and not name.startswith("mcp__")])
 def test_a_look_alike_or_a_strange_server_lowers_no_risk(tool):
     for other in (tool.upper(), f" {tool}", f"{tool}\u200b", tool.replace("e", "\u0435", 1), f"mcp__evil__{tool}"):
-        known = tool_kinds.kind_of(tool)
-        assert DANGER[tool_kinds.kind_of(other)] >= min(DANGER[known], DANGER["other"])
-        assert not set(kinds_of(other)) & LOOKS or knows(other)
+        known = tool_kinds.find_kind(tool)
+        assert DANGER[tool_kinds.find_kind(other)] >= min(DANGER[known], DANGER["other"])
+        assert not set(find_kinds(other)) & LOOKS or is_known_tool(other)
 
 
 @pytest.mark.parametrize(("claimed", "kinds"), [
@@ -202,10 +203,10 @@ def test_a_look_alike_or_a_strange_server_lowers_no_risk(tool):
     ("delete", ("delete", "read")), ("fetch", ("fetch", "read")),
 ])  # fmt: skip
 def test_what_an_agent_says_of_its_tool_adds_doubt_only(claimed, kinds):
-    assert kinds_of("Read", claimed=claimed) == kinds
+    assert find_kinds("Read", claimed_kind=claimed) == kinds
     for kind in KINDS:
-        assert "other" in kinds_of("frob", claimed=kind)
-        assert DANGER[kinds_of("frob", claimed=kind)[0]] >= DANGER["other"]
+        assert "other" in find_kinds("frob", claimed_kind=kind)
+        assert DANGER[find_kinds("frob", claimed_kind=kind)[0]] >= DANGER["other"]
 
 
 @pytest.mark.parametrize(("tool", "kinds"), [
@@ -215,14 +216,14 @@ def test_what_an_agent_says_of_its_tool_adds_doubt_only(claimed, kinds):
     ("running", ("other",)), ("get_weather", ("other",)),
 ])  # fmt: skip
 def test_a_name_that_looks_dangerous_is_of_that_kind_too(tool, kinds):
-    assert kinds_of(tool) == kinds
+    assert find_kinds(tool) == kinds
 
 
 def test_a_program_has_only_its_own_tools():
-    assert kinds_of("view", program="claude-code") == ("other",) and kinds_of("view") == ("read",)
-    assert kinds_of("create", program="github-copilot") == ("edit",)
-    assert kinds_of("mcp__github__get_issue", program="claude-code") == ("read",)
-    assert kinds_of("github_get_issue", program="opencode") == ("read",)
+    assert find_kinds("view", program="claude-code") == ("other",) and find_kinds("view") == ("read",)
+    assert find_kinds("create", program="github-copilot") == ("edit",)
+    assert find_kinds("mcp__github__get_issue", program="claude-code") == ("read",)
+    assert find_kinds("github_get_issue", program="opencode") == ("read",)
 
 
 def test_a_rule_that_denies_a_kind_holds_for_every_kind_that_a_tool_may_be():
@@ -250,7 +251,7 @@ OTHER_TOOLS = "KillShell python_repl run_sql wget deploy send_mail browser_close
 
 @pytest.mark.parametrize("tool", OTHER_TOOLS.split())
 def test_a_harmless_command_in_an_extra_argument_lets_no_other_tool_run(tool):
-    assert kinds_of(tool)[0] == "execute"
+    assert find_kinds(tool)[0] == "execute"
     for key in ("command", "cmd", "commands", "CommandLine"):
         assert decide(POLICIES["ask-on-writes"], PolicyRequest.for_tool(tool, input={key: "ls"})).effect is Effect.ASK
 

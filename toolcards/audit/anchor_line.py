@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from toolcards.client.common.canonical_json import canonical
+from toolcards.client.common.canonical_json import canonicalize
 
 TYPE = "toolcards.audit.anchor"
 VERSION = 2
@@ -88,4 +88,4 @@ def _is_valid_signature(key: bytes, content: dict[str, Any], signature: object) 
 
 
 def _sign(key: bytes, content: dict[str, Any]) -> str:
-    return hmac.digest(key, canonical(content), "sha256").hex()
+    return hmac.digest(key, canonicalize(content), "sha256").hex()

@@ -23,7 +23,7 @@ from django.db import connection, models, transaction
 from toolcards import encryption
 from toolcards.audit import anchor
 from toolcards.audit.anchor import GENESIS
-from toolcards.client.common.canonical_json import canonical
+from toolcards.client.common.canonical_json import canonicalize
 from toolcards.encryption import derive_key, get_redactor
 
 
@@ -187,7 +187,7 @@ def repair_head() -> int:
 
 def hash_row(row: dict[str, Any], prev: str, key: str) -> str:
     """Return the HMAC over number, the hash before, and the row; raises KeyError for a key we do not have."""
-    said = f"{row['seq']}|{prev}|".encode() + canonical(row)
+    said = f"{row['seq']}|{prev}|".encode() + canonicalize(row)
     return hmac.digest(_get_keys()[key], said, "sha256").hex()
 
 

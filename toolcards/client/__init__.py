@@ -19,6 +19,17 @@ from .gate_client import Toolcards, Unreachable
 from .gated import gated
 from .outputs import BadOutput
 from .stream import Run, current
-from .websocket import Closed
+from .websocket import ConnectionClosed
 
-__all__ = ["BadOutput", "Call", "Closed", "Decision", "Denied", "Run", "Toolcards", "Unreachable", "current", "gated"]
+__all__ = [
+    "BadOutput",
+    "Call",
+    "ConnectionClosed",
+    "Decision",
+    "Denied",
+    "Run",
+    "Toolcards",
+    "Unreachable",
+    "current",
+    "gated",
+]

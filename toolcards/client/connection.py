@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import websocket
-from .common.json_text import strict_object
+from .common.json_text import parse_strict_object
 from .outbox import Outbox
 from .pending import PendingQuestions
 
@@ -44,7 +44,7 @@ class Connection:
         self.count = 0  # connections so far
         self.down_since: float | None = None  # loop time of the first failed attempt
         self.trouble = ""
-        self.dead: websocket.Closed | None = None  # why the server refused this run for good
+        self.dead: websocket.ConnectionClosed | None = None  # why the server refused this run for good
 
     async def keep_connected(self) -> None:
         """Connect repeatedly until the run ends or the server refuses it."""
@@ -70,19 +70,19 @@ class Connection:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.hurry.wait(), seconds)
 
-    async def _connect_once(self) -> websocket.Closed:
+    async def _connect_once(self) -> websocket.ConnectionClosed:
         """Connect once and serve the connection; return why it ended."""
         try:
             socket = await websocket.connect(self._url, headers={"Authorization": f"Bearer {self._key}"})
             return await self._serve(socket)
-        except websocket.Closed as closed:
+        except websocket.ConnectionClosed as closed:
             return closed
         except (OSError, TimeoutError) as error:
-            return websocket.Closed(1006, str(error))
+            return websocket.ConnectionClosed(1006, str(error))
         except Exception as error:  # a bug of ours: no call may wait forever because of it
-            return websocket.Closed(FAULT, f"{type(error).__name__}: {error}")
+            return websocket.ConnectionClosed(FAULT, f"{type(error).__name__}: {error}")
 
-    async def _serve(self, socket: websocket.Socket) -> websocket.Closed:
+    async def _serve(self, socket: websocket.Socket) -> websocket.ConnectionClosed:
         """Send everything unacknowledged, then new frames; return why the connection ended."""
         self._outbox.rewind()
         self.down_since = None
@@ -100,10 +100,10 @@ class Connection:
             await asyncio.gather(*tasks, return_exceptions=True)
             socket.abort()
         error = next((e for task in finished if (e := task.exception())), None)
-        if isinstance(error, websocket.Closed):
+        if isinstance(error, websocket.ConnectionClosed):
             return error
         if isinstance(error, OSError):
-            return websocket.Closed(1006, str(error))
+            return websocket.ConnectionClosed(1006, str(error))
         raise error or RuntimeError("a connection ended without a reason")
 
     async def _write(self, socket: websocket.Socket) -> None:
@@ -116,14 +116,14 @@ class Connection:
     async def _read(self, socket: websocket.Socket) -> None:
         while True:
             with contextlib.suppress(ValueError):  # not a decision, whatever it was
-                self._receive(strict_object((await socket.recv()).encode()))
+                self._receive(parse_strict_object((await socket.recv()).encode()))
 
     async def _watch(self, socket: websocket.Socket) -> None:
         """Detect a server that disappeared without closing."""
         while True:
             await asyncio.sleep(PATIENCE / 2)
-            if asyncio.get_running_loop().time() - socket.heard > PATIENCE:
-                raise websocket.Closed(1006, "the server is silent")
+            if asyncio.get_running_loop().time() - socket.last_received_at > PATIENCE:
+                raise websocket.ConnectionClosed(1006, "the server is silent")
             await socket.ping()
 
     def _receive(self, message: dict[str, Any]) -> None:
@@ -134,7 +134,7 @@ class Connection:
             self.empty.set()
         return None
 
-    def _give_up(self, why: websocket.Closed) -> None:
+    def _give_up(self, why: websocket.ConnectionClosed) -> None:
         self.dead = why
         self.empty.set()
         self._pending.deny_all(f"The gate refused this run: {why.reason or why.code}")

@@ -20,7 +20,7 @@ _MARK = "toolcards_told"
 
 def is_interruption(error: BaseException) -> bool:
     """Return whether this is an interruption or a framework's own signal, not a failure."""
-    return exception_codes.of_exception(error) is None
+    return exception_codes.classify_exception(error) is None
 
 
 def is_cancellation(error: BaseException) -> bool:
@@ -51,12 +51,12 @@ def classify_run_end(error: BaseException | None, interrupted: bool) -> tuple[st
 
 def format_error(error: BaseException) -> dict[str, Any]:
     """Return the `error` object of a native frame: message, code, authority; retryable and after_ms where known."""
-    code = exception_codes.of_exception(error)
+    code = exception_codes.classify_exception(error)
     details: dict[str, Any] = {"message": _format_message(error), "code": code.code if code else "internal"}
     if code is None:
         return details
     details["authority"] = code.authority
-    if error_codes.TABLE[code.code].again in {"yes", "no"}:
+    if error_codes.TABLE[code.code].retry in {"yes", "no"}:
         details["retryable"] = code.retryable
     if code.after_ms is not None:
         details["after_ms"] = code.after_ms
@@ -65,5 +65,5 @@ def format_error(error: BaseException) -> dict[str, Any]:
 
 def _format_message(error: BaseException) -> str:
     """Return the exception's message; for a KeyError, which has only a key, with its name."""
-    text = exception_codes.message_of(error, MESSAGE)
+    text = exception_codes.get_message(error, MESSAGE)
     return f"{type(error).__name__}: {text}"[:MESSAGE] if isinstance(error, KeyError) else text

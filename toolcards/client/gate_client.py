@@ -62,7 +62,7 @@ class Toolcards:
         `tool` is its name, or an object with `name` and optionally source, title, kind.
         """
         try:
-            offers = input_repair.offers(more.get("tools") or ())
+            offers = input_repair.parse_offers(more.get("tools") or ())
             question = Question.about(run, call_id, tool, args, attempt=attempt, offered=offers)
         except (TypeError, ValueError, RecursionError) as error:  # not JSON: cannot be evaluated
             return make_denial(f"The gate could not be asked: {error}", call_id)
@@ -260,7 +260,9 @@ class Toolcards:
             return decision if rewritten is None else self.decide(run, call_id, tool, rewritten, **next_attempt)
         chosen = ""
         if decision.code == "no_such_tool":
-            chosen = repair_loop.choose_other_tool(reask, decision, args, input_repair.offers(more.get("tools") or ()))
+            chosen = repair_loop.choose_other_tool(
+                reask, decision, args, input_repair.parse_offers(more.get("tools") or ())
+            )
         if not chosen:
             return decision
         repeated = self.decide(

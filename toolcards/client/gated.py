@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from .answers import Decision, Denied
-from .common.json_text import same
+from .common.json_text import is_same_json
 from .failures import format_error, is_interruption
 from .gate_client import Toolcards
 from .hooks import Attempt
@@ -131,7 +131,7 @@ class _Guard:
 
     def _bind_allowed(self, decision: Decision, inputs: Any, args: Any, kwargs: Any) -> inspect.BoundArguments:
         """Return the passed arguments, or the allowed ones if they differ; raises TypeError if those do not fit."""
-        if same(decision.args, json.loads(json.dumps(inputs))):
+        if is_same_json(decision.args, json.loads(json.dumps(inputs))):
             return self.signature.bind(*args, **kwargs)
         return _bind_edited(self.signature, decision.args)
 

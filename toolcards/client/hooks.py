@@ -104,8 +104,8 @@ class Attempt:
                 except Exception as bad:
                     error = bad
             if error is not None:
-                fault = exception_codes.of_hook(error)
-                reason = exception_codes.message_of(error) if fault.code == "plugin_veto" else fault.title
+                fault = exception_codes.classify_hook_exception(error)
+                reason = exception_codes.get_message(error) if fault.code == "plugin_veto" else fault.title
                 self._emit("error", **_format_fault(fault, reason, self.tool))
                 self.settle("denied" if fault.code == "plugin_veto" else "error")
                 raise Denied(
@@ -115,13 +115,13 @@ class Attempt:
 
     def deny(self, code: str, reason: str) -> None:
         """Report a denial by the gate; an invalid call counts as an error."""
-        fault = error_codes.fault(code if code in error_codes.TABLE else "policy_denied")
+        fault = error_codes.make_fault(code if code in error_codes.TABLE else "policy_denied")
         self._emit("error", **_format_fault(fault, reason, self.tool))
         self.settle("error" if fault.phase in _UNUSABLE else "denied")
 
     def report_error(self, code: str, message: str) -> None:
         """Report an error message of the tool or of its runtime."""
-        fault = error_codes.fault(code if code in error_codes.TABLE else "tool_reported")
+        fault = error_codes.make_fault(code if code in error_codes.TABLE else "tool_reported")
         self._emit("error", **_format_fault(fault, message, self.tool))
         self.settle("error")
 
@@ -132,10 +132,10 @@ class Attempt:
 
     def fail(self, error: BaseException, idempotent: bool | None = None) -> None:
         """Report an exception; an interruption is not an error."""
-        fault = exception_codes.of_exception(error, idempotent=idempotent)
+        fault = exception_codes.classify_exception(error, idempotent=idempotent)
         if fault is None:
             return self.settle("aborted")
-        self._emit("error", **_format_fault(fault, exception_codes.message_of(error), self.tool))
+        self._emit("error", **_format_fault(fault, exception_codes.get_message(error), self.tool))
         return self.settle("error")
 
     @property
@@ -162,11 +162,12 @@ class Attempt:
         return self._base_payload | ident | {"duration_ms": took} | more
 
 
-def _format_fault(fault: error_codes.Fault, message: str, tool: str) -> dict[str, Any]:
+def _format_fault(fault: error_codes.ClassifiedError, message: str, tool: str) -> dict[str, Any]:
     return {
         "error": {
             "code": fault.code, "type": fault.type, "message": message[:2000], "title": fault.title,
-            "http_status": fault.http_status, "fingerprint": error_codes.fingerprint(tool, fault.code, fault.phase),
+            "http_status": fault.http_status,
+            "fingerprint": error_codes.make_fingerprint(tool, fault.code, fault.phase),
         },
         "retryable": fault.retryable, "authority": fault.authority, "phase": fault.phase,
         "retry": {"safe": fault.safe, "after_ms": fault.after_ms}, "side_effects": fault.effects,

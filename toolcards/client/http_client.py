@@ -1,8 +1,8 @@
-"""HTTP/1.1 for questions to the gate: one whole JSON object, in bounded size and time, or Unreachable.
+"""HTTP/1.1 requests to the gate: one complete JSON object of bounded size and time, or Unreachable.
 
 Standard library; `http.client` reads the protocol. Only a 200 with `application/json`, a declared length (or chunks
-with their end), no content encoding and at most LONGEST_ANSWER bytes counts. Redirects are never followed, proxies of
-the environment are not used.
+with their end), no content encoding and at most LONGEST_ANSWER bytes counts. Redirects and the proxies of the
+environment are not used.
 
 Idle connections are kept and reused. A request is sent a second time in one case only: its connection had been used
 before and was closed without a single byte of the answer. The server treats both as one request: `decide` by call id
@@ -25,19 +25,19 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from .common.json_text import strict_object
+from .common.json_text import parse_strict_object
 
 __all__ = ["LONGEST_ANSWER", "HttpClient", "Unreachable"]
 
 LONGEST_ANSWER = 2 << 20  # bytes of one answer, its head included
 IDLE = 30.0  # seconds that an unused connection is kept
-MOST_IDLE = 8  # connections
+MAX_IDLE = 8  # connections
 _JSON = re.compile(r"application/json\s*(;\s*charset\s*=\s*\"?utf-8\"?\s*)?", re.IGNORECASE)
-_CLOSED = (ConnectionError, http.client.RemoteDisconnected, ssl.SSLEOFError, ssl.SSLZeroReturnError)
+_CLOSED_ERRORS = (ConnectionError, http.client.RemoteDisconnected, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 
 
 class Unreachable(Exception):
-    """The server did not give a clear answer; for a gate that means deny. `status` is 0 where there was none."""
+    """The server did not give a clear answer; for a gate that means deny. `status` is 0 without one."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
@@ -50,56 +50,56 @@ class HttpClient:
     def __init__(self, url: str, headers: dict[str, str], *, keep_alive: bool) -> None:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ValueError(f"{url!r} is no address like http://127.0.0.1:8000")
+            raise ValueError(f"{url!r} is not an address like http://127.0.0.1:8000")
         self._secure, self._host, self._port = parts.scheme == "https", parts.hostname, parts.port
         self._path, self._keep_alive = parts.path, keep_alive
         self._headers = {"Accept": "application/json", "Connection": "keep-alive" if keep_alive else "close", **headers}
-        self._idle = _Idle()
+        self._idle = _IdleConnections()
 
     def request(self, method: str, path: str, body: bytes | None, seconds: float) -> dict[str, Any]:
-        """Return the JSON object of a 200, all of it within `seconds`; raises Unreachable for everything else."""
+        """Return the JSON object of a 200 within `seconds`; raises Unreachable otherwise."""
         request = _Request(method, self._path + path, body, self._headers, time.monotonic() + seconds)
         try:
             connection = self._idle.take()
             if connection is None:
-                return self._sent(self._connected(request.left), request)
+                return self._exchange(self._open(request.remaining), request)
             try:
-                return self._sent(connection, request)
-            except _CLOSED:
+                return self._exchange(connection, request)
+            except _CLOSED_ERRORS:
                 if request.received:
                     raise
-            return self._sent(self._connected(request.left), request)
+            return self._exchange(self._open(request.remaining), request)
         except (OSError, http.client.HTTPException, UnicodeError, ValueError) as error:
             raise Unreachable(str(error) or type(error).__name__) from error
 
-    def _sent(self, connection: http.client.HTTPConnection, request: _Request) -> dict[str, Any]:
-        """Send the request and read the answer; the connection is kept if both ends are done with the exchange."""
+    def _exchange(self, connection: http.client.HTTPConnection, request: _Request) -> dict[str, Any]:
+        """Send the request and read the answer; keep the connection if both sides allow it."""
         streams: list[_Stream] = []
 
-        def received(sock: socket.socket, method: str) -> http.client.HTTPResponse:
+        def make_response(sock: socket.socket, method: str) -> http.client.HTTPResponse:
             streams.append(_Stream(sock, request))
             return http.client.HTTPResponse(streams[0], method=method)  # type: ignore[arg-type]
 
-        again = False
+        is_reusable = False
         try:
             assert connection.sock is not None
-            connection.sock.settimeout(request.left)
-            connection.response_class = received  # type: ignore[assignment]
+            connection.sock.settimeout(request.remaining)
+            connection.response_class = make_response  # type: ignore[assignment]
             connection.request(request.method, request.path, request.body, request.headers)
             answer = connection.getresponse()
-            said = _read(answer)
-            again = self._keep_alive and not answer.will_close and not streams[0].rest()
-            return said
+            payload = _read(answer)
+            is_reusable = self._keep_alive and not answer.will_close and not streams[0].read_rest()
+            return payload
         finally:
             connection.response_class = http.client.HTTPResponse
             for stream in streams:
                 stream.release()
-            if again:
+            if is_reusable:
                 self._idle.give(connection)
             else:
                 connection.close()
 
-    def _connected(self, seconds: float) -> http.client.HTTPConnection:
+    def _open(self, seconds: float) -> http.client.HTTPConnection:
         link: http.client.HTTPConnection
         if self._secure:
             context = ssl.create_default_context()
@@ -112,7 +112,7 @@ class HttpClient:
 
 @dataclass
 class _Request:
-    """One request, the moment by which its answer must be whole, and how many bytes of the answer came."""
+    """One request, the deadline of its answer, and how many bytes of the answer were received."""
 
     method: str
     path: str
@@ -126,24 +126,24 @@ class _Request:
         self.headers = self.common | ({"Content-Type": "application/json"} if self.body is not None else {})
 
     @property
-    def left(self) -> float:
-        """Return the seconds that are left; raises TimeoutError."""
-        left = self.deadline - time.monotonic()
-        if left <= 0:
+    def remaining(self) -> float:
+        """Return the remaining seconds; raises TimeoutError."""
+        remaining = self.deadline - time.monotonic()
+        if remaining <= 0:
             raise TimeoutError("timed out")
-        return left
+        return remaining
 
 
 class _Stream(io.RawIOBase):
-    """The bytes of one answer as `http.client` wants them: no more than allowed, none after the deadline."""
+    """The bytes of one answer for `http.client`: limited in size, none after the deadline."""
 
     def __init__(self, sock: socket.socket, request: _Request) -> None:
         super().__init__()
         self._sock, self._request, self._over = sock, request, False
         self._file = sock.makefile("rb", buffering=0)  # keeps the socket open until `release`
-        self._reader = _Reader(self)
+        self._reader = _UnclosedReader(self)
 
-    def makefile(self, mode: str) -> _Reader:
+    def makefile(self, mode: str) -> _UnclosedReader:
         """Return the buffered bytes, as a socket does."""
         return self._reader
 
@@ -155,32 +155,32 @@ class _Stream(io.RawIOBase):
         """See io.RawIOBase; raises TimeoutError, or ValueError for too long an answer."""
         if self._over:
             return 0
-        self._sock.settimeout(self._request.left)
+        self._sock.settimeout(self._request.remaining)
         count = self._file.readinto(buffer) or 0
         self._request.received += count
         if self._request.received > LONGEST_ANSWER:
             raise ValueError("the answer is too long")
         return count
 
-    def rest(self) -> bytes:
-        """Return what came behind the answer; it belongs to no request of ours."""
+    def read_rest(self) -> bytes:
+        """Return the bytes after the answer; they belong to no request."""
         self._over = True
         return self._reader.read()
 
     def release(self) -> None:
-        """Let go of the socket."""
+        """Release the socket."""
         self._file.close()
 
 
-class _Reader(io.BufferedReader):
-    """Stays open when `http.client` closes it, so that what came behind the answer can be seen."""
+class _UnclosedReader(io.BufferedReader):
+    """Stays open when `http.client` closes it, so that bytes after the answer can be read."""
 
     def close(self) -> None:
         """Do nothing: the connection owns the socket."""
 
 
-class _Idle:
-    """Connections that wait for the next request, the newest first."""
+class _IdleConnections:
+    """Connections kept for the next request, the newest first."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -192,13 +192,13 @@ class _Idle:
             link.close()
 
     def take(self) -> http.client.HTTPConnection | None:
-        """Return a connection that is still open and silent, if there is one."""
+        """Return a connection that is open and silent, if there is one."""
         while True:
             with self._lock:
                 if not self._links:
                     return None
-                link, since = self._links.pop()
-            if time.monotonic() - since < IDLE and _silent(link):
+                link, kept_at = self._links.pop()
+            if time.monotonic() - kept_at < IDLE and _is_silent(link):
                 return link
             link.close()
 
@@ -206,12 +206,12 @@ class _Idle:
         """Keep the connection for the next request."""
         with self._lock:
             self._links.append((link, time.monotonic()))
-            old = self._links.pop(0)[0] if len(self._links) > MOST_IDLE else None
+            old = self._links.pop(0)[0] if len(self._links) > MAX_IDLE else None
         if old is not None:
             old.close()
 
     def forget(self) -> None:
-        """Leave the parent's connections to the parent: two processes on one socket read each other's answers."""
+        """Close our copies of the parent process's connections, which two processes must not share."""
         self._lock = threading.Lock()
         links, self._links = self._links, []
         for link, _ in links:
@@ -219,20 +219,20 @@ class _Idle:
                 link.close()  # this process's copy only
 
 
-_pools: weakref.WeakSet[_Idle] = weakref.WeakSet()
+_pools: weakref.WeakSet[_IdleConnections] = weakref.WeakSet()
 
 
-def _in_child() -> None:
+def _forget_connections() -> None:
     for pool in list(_pools):
         pool.forget()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
+    os.register_at_fork(after_in_child=_forget_connections)
 
 
-def _silent(link: http.client.HTTPConnection) -> bool:
-    """Return whether nothing came since the last answer: neither the connection's end nor unasked bytes."""
+def _is_silent(link: http.client.HTTPConnection) -> bool:
+    """Return whether nothing was received since the last answer: neither its end nor stray bytes."""
     sock = link.sock
     if sock is None or (isinstance(sock, ssl.SSLSocket) and sock.pending()):
         return False
@@ -247,37 +247,37 @@ def _silent(link: http.client.HTTPConnection) -> bool:
 
 
 def _read(answer: http.client.HTTPResponse) -> dict[str, Any]:
-    """Return the answer's object; raises Unreachable with the server's own words where the status is not 200."""
+    """Return the answer's object; raises Unreachable with the server's message for other statuses."""
     if answer.status != 200:
-        raise Unreachable(_words(answer), answer.status)
+        raise Unreachable(_format_error(answer), answer.status)
     _check(answer)
-    return strict_object(answer.read())
+    return parse_strict_object(answer.read())
 
 
 def _check(answer: http.client.HTTPResponse) -> None:
-    """Raise ValueError for a head after which nobody can know whether the body is whole."""
+    """Raise ValueError for headers that do not determine whether the body is complete."""
     lengths = answer.headers.get_all("Content-Length") or []
     codings = answer.headers.get_all("Transfer-Encoding") or []
-    counted = len(lengths) == 1 and re.fullmatch(r"[0-9]{1,9}", lengths[0]) is not None and not codings
-    chunked = [coding.lower() for coding in codings] == ["chunked"] and not lengths
-    if not counted and not chunked:
+    has_length = len(lengths) == 1 and re.fullmatch(r"[0-9]{1,9}", lengths[0]) is not None and not codings
+    is_chunked = [coding.lower() for coding in codings] == ["chunked"] and not lengths
+    if not has_length and not is_chunked:
         raise ValueError("the answer does not say how long it is")
-    if counted and int(lengths[0]) > LONGEST_ANSWER:
+    if has_length and int(lengths[0]) > LONGEST_ANSWER:
         raise ValueError("the answer is too long")
     if answer.headers.defects:
         raise ValueError("the answer's head is broken")
     if (answer.headers.get("Content-Encoding") or "identity").lower() != "identity":
-        raise ValueError("the answer is compressed, though nobody asked for that")
+        raise ValueError("the answer is compressed, which was not requested")
     kinds = answer.headers.get_all("Content-Type") or []
     if len(kinds) != 1 or not _JSON.fullmatch(kinds[0].strip()):
         raise ValueError("the answer is not JSON")
 
 
-def _words(answer: http.client.HTTPResponse) -> str:
-    """Return what an error answer says, or its status."""
+def _format_error(answer: http.client.HTTPResponse) -> str:
+    """Return the message of an error answer, or its status."""
     with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
         _check(answer)
-        error = strict_object(answer.read()).get("error")
+        error = parse_strict_object(answer.read()).get("error")
         if isinstance(error, dict) and isinstance(error.get("message"), str):
             return str(error["message"])[:2000]
     return f"the server answered {answer.status}"

@@ -20,7 +20,7 @@ from .answers import Decision
 from .call_registry import CallRegistry, deny_without_run, find_registry, format_denial
 from .common.input_repair import Offer, Repair
 from .common.json_text import parse
-from .common.tool_kinds import kind_of
+from .common.tool_kinds import find_kind
 from .failures import is_interruption
 from .jsonable import to_jsonable
 from .outputs import BadOutput, find_output_trouble
@@ -170,7 +170,7 @@ def _describe_function(name: str, function: Callable[..., Any]) -> Offer:
     }
     if not any(each.kind is each.VAR_KEYWORD for each in parameters):
         schema["additionalProperties"] = False
-    return Offer(name, kind_of(name), schema)
+    return Offer(name, find_kind(name), schema)
 
 
 def _answer_denied(decision: Decision) -> Answer:

@@ -71,7 +71,7 @@ class Run:
         base = url.rstrip("/")
         address = f"{base}/ws/agent/?{urlencode({k: v for k, v in query.items() if v})}"
         self._hello = {k: v for k, v in {"agent": agent, "title": title, "tools": list(tools)}.items() if v}
-        self.offers = input_repair.offers(tools)
+        self.offers = input_repair.parse_offers(tools)
         self._outbox, self._pending, self._wire_ids = Outbox(), PendingQuestions(), WireIds()
         self._link = Connection(address, key, self._outbox, self._pending, self._receive)
         self._finished = False
@@ -84,7 +84,7 @@ class Run:
         self.refused: list[dict[str, Any]] = []  # error messages for frames that the server refused
 
     @property
-    def dead(self) -> websocket.Closed | None:
+    def dead(self) -> websocket.ConnectionClosed | None:
         """Why the server refused this run for good, None if it did not."""
         return self._link.dead
 

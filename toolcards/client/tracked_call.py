@@ -189,7 +189,7 @@ class TrackedCall:
         if decision.code == "plugin_veto":
             self.call.denied(decision.text)
         else:
-            fault = error_codes.fault(decision.code if decision.code in error_codes.TABLE else "plugin_crash")
+            fault = error_codes.make_fault(decision.code if decision.code in error_codes.TABLE else "plugin_crash")
             self.call.error(decision.text, code=fault.code, authority=fault.authority, retryable=fault.retryable)
         self.decision, self.over, self._is_waiting = decision, True, False
         return decision

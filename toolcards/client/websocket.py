@@ -13,18 +13,18 @@ import struct
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-__all__ = ["Closed", "Socket", "connect", "masked"]
+__all__ = ["ConnectionClosed", "Socket", "connect", "make_masked_frame"]
 
 _GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _CONTINUATION, _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0, 1, 2, 8, 9, 10
 _CONTROL = {_CLOSE, _PING, _PONG}
 LONGEST_HEADER = 16 << 10
 LONGEST_MESSAGE = 2 << 20  # bytes
-MOST_PARTS = 1_000  # frames of one message
+MAX_PARTS = 1_000  # frames of one message
 
 
-class Closed(ConnectionError):
-    """The connection is over. `code` is the close code; 1006 where there was none, 400 and up for an HTTP refusal."""
+class ConnectionClosed(ConnectionError):
+    """The connection is closed. `code` is the close code, 1006 without one, 400 and above for an HTTP refusal."""
 
     def __init__(self, code: int, reason: str = "") -> None:
         super().__init__(f"closed: {code} {reason}".rstrip())
@@ -32,11 +32,14 @@ class Closed(ConnectionError):
 
 
 async def connect(url: str, *, headers: Mapping[str, str] | None = None, timeout: float = 10) -> Socket:  # noqa: ASYNC109
-    """Open a socket to a ws, wss, http or https URL; raises Closed or OSError, TimeoutError after `timeout` seconds."""
+    """Open a socket to a ws, wss, http or https URL.
+
+    Raises ConnectionClosed or OSError, and TimeoutError after `timeout` seconds.
+    """
     parts = urlsplit(url)
     secure = parts.scheme in {"wss", "https"}
     if parts.scheme not in {"ws", "http", "wss", "https"} or not parts.hostname:
-        raise ValueError(f"{url!r} is no WebSocket address")
+        raise ValueError(f"{url!r} is not a WebSocket address")
     async with asyncio.timeout(timeout):
         reader, writer = await asyncio.open_connection(
             parts.hostname,
@@ -58,7 +61,7 @@ async def _handshake(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, path: str, host: str, headers: Mapping[str, str]
 ) -> None:
     key = base64.b64encode(os.urandom(16)).decode()
-    wanted = {
+    request_headers = {
         "Host": host,
         "Upgrade": "websocket",
         "Connection": "Upgrade",
@@ -66,25 +69,23 @@ async def _handshake(
         "Sec-WebSocket-Version": "13",
         **headers,
     }
-    if any(sign in text for pair in (*wanted.items(), (path, "")) for text in pair for sign in "\r\n"):
+    if any(sign in text for pair in (*request_headers.items(), (path, "")) for text in pair for sign in "\r\n"):
         raise ValueError("a header or path may not hold a line break")
-    lines = [f"GET {path} HTTP/1.1", *(f"{name}: {value}" for name, value in wanted.items())]
+    lines = [f"GET {path} HTTP/1.1", *(f"{name}: {value}" for name, value in request_headers.items())]
     writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
     try:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
-        raise Closed(1006, "no answer to the handshake") from error
+        raise ConnectionClosed(1006, "no answer to the handshake") from error
     status = head[0].split(" ")
-    answered = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])}
+    answer = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])}
     if len(status) < 2 or status[1] != "101":
         code = int(status[1]) if len(status) > 1 and re.fullmatch("[0-9]{3}", status[1]) else 1006
-        raise Closed(code, "the server refused the socket")
+        raise ConnectionClosed(code, "the server refused the socket")
     expected = base64.b64encode(hashlib.sha1(f"{key}{_GUID}".encode()).digest()).decode()  # noqa: S324 - the RFC's
-    upgraded = (
-        answered.get("upgrade", "").lower() == "websocket" and "upgrade" in answered.get("connection", "").lower()
-    )
-    if not upgraded or answered.get("sec-websocket-accept") != expected or "sec-websocket-extensions" in answered:
-        raise Closed(1002, "this is not a WebSocket server")
+    is_upgraded = answer.get("upgrade", "").lower() == "websocket" and "upgrade" in answer.get("connection", "").lower()
+    if not is_upgraded or answer.get("sec-websocket-accept") != expected or "sec-websocket-extensions" in answer:
+        raise ConnectionClosed(1002, "this is not a WebSocket server")
 
 
 class Socket:
@@ -92,20 +93,20 @@ class Socket:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
-        self._ended: Closed | None = None
-        self._said_goodbye = False
-        self.heard = asyncio.get_running_loop().time()  # when the last frame came, of whatever kind
+        self._closed: ConnectionClosed | None = None
+        self._has_sent_close = False
+        self.last_received_at = asyncio.get_running_loop().time()  # any frame
 
     async def send(self, text: str) -> None:
-        """Send one text message; waits while the server does not read. Raises Closed."""
+        """Send one text message; waits while the server does not read. Raises ConnectionClosed."""
         await self._write(_TEXT, text.encode())
 
     async def ping(self) -> None:
-        """Ask for a sign of life; `heard` tells when one came."""
+        """Send a ping; `last_received_at` changes when its answer arrives."""
         await self._write(_PING, b"")
 
     async def recv(self) -> str:
-        """Return the next text message; raises Closed when there are no more."""
+        """Return the next text message; raises ConnectionClosed when there are no more."""
         parts: list[bytes] = []
         size = 0
         while True:
@@ -114,35 +115,35 @@ class Socket:
                 await self._control(opcode, payload)
                 continue
             if opcode == _BINARY:
-                raise await self._fail(1003, "text is spoken here")
+                raise await self._fail(1003, "only text messages are supported")
             if (opcode == _CONTINUATION) != bool(parts):
-                raise await self._fail(1002, "a message began or went on at the wrong time")
+                raise await self._fail(1002, "unexpected start or continuation of a message")
             size += len(payload)
-            if size > LONGEST_MESSAGE or len(parts) >= MOST_PARTS:
+            if size > LONGEST_MESSAGE or len(parts) >= MAX_PARTS:
                 raise await self._fail(1009, "too long")
             parts.append(payload)
             if final:
                 return await self._text(b"".join(parts))
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
-        """Say goodbye, wait a moment for the answer, and let go."""
+        """Send a close frame, wait up to two seconds for the answer, and close."""
         with contextlib.suppress(OSError, TimeoutError):
-            await self._goodbye(code, reason)
+            await self._send_close(code, reason)
             async with asyncio.timeout(2):
-                while self._ended is None:
+                while self._closed is None:
                     await self.recv()
         self.abort()
 
     def abort(self) -> None:
-        """Let go at once."""
-        self._ended = self._ended or Closed(1006, "let go")
+        """Close at once."""
+        self._closed = self._closed or ConnectionClosed(1006, "aborted")
         self._writer.close()
 
     # ------------------------------------------------------------ frames
 
     async def _frame(self) -> tuple[bool, int, bytes]:
-        if self._ended is not None:
-            raise self._ended
+        if self._closed is not None:
+            raise self._closed
         try:
             first, second = await self._reader.readexactly(2)
             opcode, length = first & 0x0F, second & 0x7F
@@ -158,11 +159,11 @@ class Socket:
                 raise await self._fail(1009, "too long")
             payload = await self._reader.readexactly(length)
         except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError) as error:
-            if isinstance(error, Closed):
+            if isinstance(error, ConnectionClosed):
                 raise
-            self._ended = self._ended or Closed(1006, "the connection broke")
-            raise self._ended from error
-        self.heard = asyncio.get_running_loop().time()
+            self._closed = self._closed or ConnectionClosed(1006, "the connection broke")
+            raise self._closed from error
+        self.last_received_at = asyncio.get_running_loop().time()
         return bool(first & 0x80), opcode, payload
 
     async def _control(self, opcode: int, payload: bytes) -> None:
@@ -173,10 +174,10 @@ class Socket:
                 raise await self._fail(1002, "half a close code")
             code = struct.unpack("!H", payload[:2])[0] if payload else 1005
             with contextlib.suppress(OSError):
-                await self._goodbye(code if code != 1005 else 1000, "")
-            self._ended = Closed(code, payload[2:].decode("utf-8", "replace"))
+                await self._send_close(code if code != 1005 else 1000, "")
+            self._closed = ConnectionClosed(code, payload[2:].decode("utf-8", "replace"))
             self._writer.close()
-            raise self._ended
+            raise self._closed
 
     async def _text(self, data: bytes) -> str:
         try:
@@ -184,31 +185,31 @@ class Socket:
         except UnicodeDecodeError:
             raise await self._fail(1007, "not UTF-8") from None
 
-    async def _fail(self, code: int, reason: str) -> Closed:
+    async def _fail(self, code: int, reason: str) -> ConnectionClosed:
         with contextlib.suppress(OSError):
-            await self._goodbye(code, reason)
-        self._ended = Closed(code, reason)
+            await self._send_close(code, reason)
+        self._closed = ConnectionClosed(code, reason)
         self._writer.close()
-        return self._ended
+        return self._closed
 
-    async def _goodbye(self, code: int, reason: str) -> None:
-        if not self._said_goodbye:
+    async def _send_close(self, code: int, reason: str) -> None:
+        if not self._has_sent_close:
             await self._write(_CLOSE, struct.pack("!H", code) + reason.encode()[:123])
-            self._said_goodbye = True
+            self._has_sent_close = True
 
     async def _write(self, opcode: int, payload: bytes) -> None:
-        if self._ended is not None or self._said_goodbye:
-            raise self._ended or Closed(1000, "said goodbye")
+        if self._closed is not None or self._has_sent_close:
+            raise self._closed or ConnectionClosed(1000, "closed by the client")
         try:
-            self._writer.write(masked(opcode, payload))
+            self._writer.write(make_masked_frame(opcode, payload))
             await self._writer.drain()
         except (ConnectionError, RuntimeError) as error:
-            self._ended = self._ended or Closed(1006, "the connection broke")
-            raise self._ended from error
+            self._closed = self._closed or ConnectionClosed(1006, "the connection broke")
+            raise self._closed from error
 
 
-def masked(opcode: int, payload: bytes, mask: bytes | None = None) -> bytes:
-    """Return one whole frame as a client sends it."""
+def make_masked_frame(opcode: int, payload: bytes, mask: bytes | None = None) -> bytes:
+    """Return one masked frame as a client sends it."""
     mask = mask or os.urandom(4)
     size = len(payload)
     if size < 126:

@@ -14,7 +14,7 @@ from urllib.error import HTTPError
 from urllib.parse import quote, urlencode
 from urllib.request import urlopen
 
-from toolcards.client import Closed, Decision, Run, Toolcards, websocket
+from toolcards.client import ConnectionClosed, Decision, Run, Toolcards, websocket
 from toolcards.client.question import Question
 from toolcards.demo.recordings import AGENTS, Recording
 
@@ -151,7 +151,7 @@ class Player:
             finally:
                 await socket.close()
         except (OSError, TimeoutError) as error:
-            if isinstance(error, Closed) and (error.code in {401, 403, 404} or error.code >= 4400):
+            if isinstance(error, ConnectionClosed) and (error.code in {401, 403, 404} or error.code >= 4400):
                 raise PlayRefused(str(error)) from error
             self._report(recording, f"lost the server: {str(error) or type(error).__name__}")
             return

@@ -96,7 +96,7 @@ def check_document(document: Any) -> list[PolicyFinding]:
     """
     policy = documents.parse(document)
     tool_names = ToolCall.objects.order_by().values_list("tool", flat=True).distinct()[:2000]
-    tools = {*tool_names, *tool_kinds.own_tools()} if tool_names else ()
+    tools = {*tool_names, *tool_kinds.list_own_tools()} if tool_names else ()
     findings = lint(
         policy, known_tools=tools, groups=eligibility.count_voters_by_name(), people=eligibility.list_all_identities(),
         voters=eligibility.list_voter_identities(),

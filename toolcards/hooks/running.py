@@ -39,7 +39,7 @@ class BadVerdict(Exception):
 class Verdict:
     """What the plug-ins say before a call: a fault (with who said it and why), or a new input, or neither."""
 
-    fault: error_codes.Fault | None = None
+    fault: error_codes.ClassifiedError | None = None
     reason: str = ""
     suggest: str = ""
     plugin: str = ""
@@ -69,7 +69,7 @@ def observe(plugin: Plugin, payload: dict[str, Any]) -> str:
     try:
         _call(plugin, str(payload["event"]), payload)
     except BaseException as error:
-        code = exception_codes.of_hook(error, after=payload["event"] == tool_events.AFTER).code
+        code = exception_codes.classify_hook_exception(error, after=payload["event"] == tool_events.AFTER).code
         code = "plugin_crash" if code == "plugin_veto" else code  # nobody was asked
         log.warning("hooks: %s failed at %s: %s (%s)", plugin.name, payload["event"], code, type(error).__name__)
         return code
@@ -79,24 +79,24 @@ def observe(plugin: Plugin, payload: dict[str, Any]) -> str:
 def build_missing_verdict(status: Status) -> Verdict:
     """Return the denial for a guard that cannot be asked."""
     log.error("hooks: a call is denied, since the guard %s is %s", status.name, status.state)
-    fault = error_codes.fault("plugin_missing")
+    fault = error_codes.make_fault("plugin_missing")
     return Verdict(fault, f"{fault.title}: {status.name}. {status.why} Nothing ran.", "", status.name)
 
 
 def build_timeout_verdict() -> Verdict:
     """Return the no where nobody could be asked in time."""
-    fault = error_codes.fault("plugin_timeout")
+    fault = error_codes.make_fault("plugin_timeout")
     return Verdict(fault, "The plug-ins are too busy to be asked. Nothing ran.")
 
 
 def build_crash_verdict(error: BaseException) -> Verdict:
     """Return the no where asking itself went wrong."""
-    fault = error_codes.fault("plugin_crash", type=type(error).__name__)
+    fault = error_codes.make_fault("plugin_crash", type=type(error).__name__)
     return Verdict(fault, f"The plug-ins could not be asked ({type(error).__name__}). Nothing ran.")
 
 
 def _build_refusal(plugin: Plugin, error: BaseException) -> Verdict:
-    fault = exception_codes.of_hook(error)
+    fault = exception_codes.classify_hook_exception(error)
     if isinstance(error, Veto):
         return Verdict(fault, str(error.reason)[:2000], str(error.suggest)[:2000], plugin.name)
     log.warning("hooks: %s failed before a call: %s (%s)", plugin.name, fault.code, type(error).__name__)

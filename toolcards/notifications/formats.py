@@ -59,7 +59,7 @@ def _describe_escalation(said: dict[str, Any], tool: str, who: str) -> tuple[str
 
 def _describe_failure(said: dict[str, Any], tool: str, who: str) -> tuple[str, str]:
     error = said.get("error", {})
-    title = error_codes.title(str(error.get("code"))) or "It failed"
+    title = error_codes.get_title(str(error.get("code"))) or "It failed"
     told = (
         _FAULTS.get(str(said.get("authority")), ""),
         _describe_retry(str(error.get("code")), said.get("retryable")),
@@ -74,7 +74,7 @@ def _describe_correction(said: dict[str, Any], tool: str, who: str) -> tuple[str
 
 def _describe_retry(code: str, retryable: bool | None) -> str:
     row = error_codes.TABLE.get(code)
-    if retryable is False and row is not None and (row.again in ("idempotent", "unwritten") or code == "lost"):
+    if retryable is False and row is not None and (row.retry in ("idempotent", "unwritten") or code == "lost"):
         return "Look before trying again: it may have taken effect."
     return _RETRY.get(retryable, "")
 

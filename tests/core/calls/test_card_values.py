@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.samples import WAYS, play
-from toolcards.client.common.json_text import as_text, parse, same
-from toolcards.client.common.tool_kinds import display_kind, kind_of, own_tools
+from toolcards.client.common.json_text import format_text, is_same_json, parse
+from toolcards.client.common.tool_kinds import display_kind, find_kind, list_own_tools
 from toolcards.core.calls import card as lifecycle
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import KINDS
@@ -50,7 +50,7 @@ def test_what_is_not_json_is_not_parsed(text: str) -> None:
      ("", None, False)],
 )  # fmt: skip
 def test_same_is_same_as_json(a: Any, b: Any, equal: bool) -> None:
-    assert same(a, b) is equal
+    assert is_same_json(a, b) is equal
 
 
 def test_bottomless_values_are_handled() -> None:
@@ -58,8 +58,8 @@ def test_bottomless_values_are_handled() -> None:
     two: Any = []
     for _ in range(50_000):
         one, two = [one], [two]
-    assert same(one, two) is False
-    assert isinstance(as_text(one), str)
+    assert is_same_json(one, two) is False
+    assert isinstance(format_text(one), str)
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way != "none"])
@@ -76,11 +76,11 @@ def test_an_unknown_fact_type_is_refused() -> None:
 
 
 def test_a_name_can_make_a_call_more_dangerous_but_never_less() -> None:
-    assert kind_of("get_and_delete_user") == "delete"
+    assert find_kind("get_and_delete_user") == "delete"
     assert display_kind("delete_user", "read") == "delete"
-    assert (kind_of("get_user"), display_kind("get_user")) == ("other", "read")
+    assert (find_kind("get_user"), display_kind("get_user")) == ("other", "read")
     assert display_kind("frobnicate", "nonsense") == "other"
-    assert {kind_of(tool) for tool in own_tools()} <= set(KINDS)
+    assert {find_kind(tool) for tool in list_own_tools()} <= set(KINDS)
 
 
 @pytest.fixture

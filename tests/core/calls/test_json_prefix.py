@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcards.client.common.json_text import same
+from toolcards.client.common.json_text import is_same_json
 from toolcards.core.calls.json_prefix import is_json_prefix
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
@@ -46,7 +46,7 @@ def test_every_beginning_of_every_spelling_is_a_beginning(value: Any, chance: ra
 @given(values, values, st.randoms(use_true_random=False))
 def test_the_whole_text_of_another_value_is_not(value: Any, other: Any, chance: random.Random) -> None:
     text = spelled(other, chance)
-    if not same(value, other) and not isinstance(other, (int, float)):  # a number may go on
+    if not is_same_json(value, other) and not isinstance(other, (int, float)):  # a number may go on
         assert not is_json_prefix(text, value)
 
 

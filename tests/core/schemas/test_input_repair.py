@@ -14,7 +14,7 @@ from toolcards.core.schemas import input_repair, json_schema
 
 WEATHER = {"type": "object", "properties": {"city": {"type": "string"}, "opts": {"type": "object"}}, "required": ["city"],
            "additionalProperties": False}  # fmt: skip
-OFFERED = input_repair.offers([
+OFFERED = input_repair.parse_offers([
     {"name": "get_weather", "input_schema": WEATHER},
     {"name": "delete_file", "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}}},
     {"name": "clean-up", "kind": "delete"}, {"name": "purge_cache"},
@@ -83,7 +83,7 @@ def test_nothing_is_checked_where_the_run_offered_nothing() -> None:
 
 
 def test_a_broken_or_distant_schema_refuses_nothing() -> None:
-    offered = input_repair.offers([
+    offered = input_repair.parse_offers([
         {"name": "a", "input_schema": {"type": "no such type"}}, {"name": "b", "input_schema": {"$ref": "https://example.invalid/x"}},
         {"name": "c", "input_schema": ["no object"]}, {"name": "d"}, {"nameless": 1}, "no object",
     ])  # fmt: skip
@@ -132,7 +132,7 @@ SCHEMAS = st.recursive(
 @settings(max_examples=300, deadline=None)
 @given(SCHEMAS, JSON)
 def test_a_mended_input_fits_and_differs_only_where_it_failed(against: Any, value: Any) -> None:
-    offered = input_repair.offers([{"name": "t", "input_schema": against}])
+    offered = input_repair.parse_offers([{"name": "t", "input_schema": against}])
     trouble, repaired = input_repair.check("t", value, offered), input_repair.repair("t", value, offered)
     if repaired is None:
         return

@@ -80,13 +80,13 @@ FAILED = {  # code: whose fault, and whether again makes sense, as a person read
 
 @pytest.mark.parametrize("code", list(error_codes.TABLE))
 def test_a_failed_card_says_what_failed_whose_fault_and_whether_to_try_again(code: str) -> None:
-    fault = error_codes.fault(code)
+    fault = error_codes.make_fault(code)
     error = CardError("words", code, fault.retryable, fault.authority, fault.phase)
     html = text_of(html_of(a_card(S.OUTPUT_ERROR, error=error))).replace("&#x27;", "'")
     whose, again = FAILED.get(code, ("", ""))
-    assert error_codes.title(code) in html and "words" in html
+    assert error_codes.get_title(code) in html and "words" in html
     assert whose in html and again in html and "Not stated" not in html
-    if fault.retryable is False and error_codes.TABLE[code].again in {"idempotent", "unwritten"}:
+    if fault.retryable is False and error_codes.TABLE[code].retry in {"idempotent", "unwritten"}:
         assert "it may have run" in html
 
 

@@ -1,7 +1,7 @@
-"""RFC 8785 (JCS) bytes of a JSON value and their digest: one spelling for one value, so that people approve bytes.
+"""RFC 8785 (JCS) form of a JSON value and its digest: one spelling per value, so that people approve bytes.
 
-The server and the Python client share this module; `static/clients/toolcards.mjs` says the same in JavaScript, and
-tests/client/test_canonical_json.py holds both to one table.
+The server and the Python client share this module; `static/clients/toolcards.mjs` is the same in JavaScript, and
+tests/client/test_canonical_json.py checks both against one table.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class NotCanonical(ValueError):
         self.why = why
 
 
-def canonical(value: object, *, max_nodes: int = MAX_NODES, max_depth: int = MAX_DEPTH) -> bytes:
-    """Return the value as RFC 8785 bytes; raise NotCanonical for what JSON cannot say in one way.
+def canonicalize(value: object, *, max_nodes: int = MAX_NODES, max_depth: int = MAX_DEPTH) -> bytes:
+    """Return the value as RFC 8785 bytes; raises NotCanonical.
 
     Refused: NaN and infinities, integers beyond 2^53-1, lone surrogates, U+0000, more than 32 levels (`max_depth`) or
     10,000 values (`max_nodes`), and everything that is not plain JSON.
@@ -41,17 +41,17 @@ def canonical(value: object, *, max_nodes: int = MAX_NODES, max_depth: int = MAX
 
 def digest(value: object, *, max_nodes: int = MAX_NODES) -> str:
     """Return the lower-case hex SHA-256 over the canonical bytes."""
-    return hashlib.sha256(canonical(value, max_nodes=max_nodes)).hexdigest()
+    return hashlib.sha256(canonicalize(value, max_nodes=max_nodes)).hexdigest()
 
 
 def call_digest(args: object, *, name: str, source: str = "", schema_sha256: str = "") -> str:
-    """Return `call_sha256`: the digest of a call's arguments, tool, server and schema together.
+    """Return `call_sha256`, the digest of arguments, tool, server and schema together.
 
     Lower-case hex SHA-256 over the RFC 8785 form of `{"args", "schema_sha256", "tool": {"name", "source"}}`. The
-    limits hold for the arguments alone, so what can be judged can be bound.
+    limits apply to the arguments alone.
     """
-    tool = canonical({"name": name, "source": source})
-    parts = b'{"args":', canonical(args), b',"schema_sha256":', canonical(schema_sha256), b',"tool":', tool, b"}"
+    tool = canonicalize({"name": name, "source": source})
+    parts = b'{"args":', canonicalize(args), b',"schema_sha256":', canonicalize(schema_sha256), b',"tool":', tool, b"}"
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
@@ -64,9 +64,9 @@ def _check(value: object, max_nodes: int, max_depth: int) -> bool:
     """Raise NotCanonical, or return True where json.dumps would spell it differently from RFC 8785."""
     special = False
     nodes = 0
-    rest: list[tuple[Any, str, int]] = [(value, "", 1)]
-    while rest:
-        item, pointer, depth = rest.pop()
+    pending: list[tuple[Any, str, int]] = [(value, "", 1)]
+    while pending:
+        item, pointer, depth = pending.pop()
         nodes += 1
         if nodes > max_nodes:
             raise NotCanonical("", f"more than {max_nodes} values")
@@ -84,7 +84,7 @@ def _check(value: object, max_nodes: int, max_depth: int) -> bool:
             if depth > max_depth:
                 raise NotCanonical(pointer, f"more than {max_depth} levels deep")
             if kind is list:
-                rest.extend((child, f"{pointer}/{index}", depth + 1) for index, child in enumerate(item))
+                pending.extend((child, f"{pointer}/{index}", depth + 1) for index, child in enumerate(item))
                 continue
             for key, child in item.items():
                 if type(key) is not str:
@@ -92,7 +92,7 @@ def _check(value: object, max_nodes: int, max_depth: int) -> bool:
                 below = f"{pointer}/{escape(key)}"
                 _check_text(key, below)
                 special = special or not key.isascii()
-                rest.append((child, below, depth + 1))
+                pending.append((child, below, depth + 1))
         elif item is not None and kind is not bool:
             raise NotCanonical(pointer, f"{kind.__name__} is not a JSON type")
     return special
@@ -135,10 +135,10 @@ def _number(value: float) -> str:
         return "0"  # -0 too
     sign = "-" if value < 0 else ""
     mantissa, _, exponent = repr(abs(value)).partition("e")
-    whole, _, fraction = mantissa.partition(".")
+    integer, _, fraction = mantissa.partition(".")
     fraction = "" if fraction == "0" else fraction
-    digits = (whole + fraction).lstrip("0")
-    point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))  # 0.digits × 10^point
+    digits = (integer + fraction).lstrip("0")
+    point = len(integer) + int(exponent or 0) - (len(integer + fraction) - len(digits))  # 0.digits × 10^point
     digits = digits.rstrip("0")
     if 0 < point <= 21:
         return sign + (digits.ljust(point, "0") if len(digits) <= point else f"{digits[:point]}.{digits[point:]}")

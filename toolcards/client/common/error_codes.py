@@ -1,8 +1,8 @@
-"""Whose fault an error is, and whether trying again makes sense: one table, and the ways to find a row in it.
+"""The table of error codes: who causes each error, and whether a retry makes sense.
 
-`raised.of_exception` finds the row of a raised exception (our client, plug-ins),
-`stated` fills in what the wire of an agent left unsaid, `of_denial` and `of_cause` name why a call was not run or
-never ended. Nothing here ever reads the text of a message. Standard library only: our client carries a copy.
+`exception_codes.classify_exception` finds the row of an exception, `complete_failure` adds what an agent did not
+report, `get_denial_code` and `get_cause_failure` name why a call did not run or never ended. The text of a message is
+never read. Standard library only: the client has a copy.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any
 
-# again: yes, no, or idempotent (only if repeating is safe); unwritten: only if nothing was written.
-# effects: what the tool may have done all the same. phase "": where it happened.
+# retry: yes, no, idempotent (only if repeating is safe) or unwritten (only if nothing was written).
+# effects: what the tool may have done nevertheless. phase "": the phase in which it failed.
 _TABLE = """
-row code              authority again      phase    effects   title
+row code              authority retry      phase    effects   title
 3   plugin_veto       plugin    no         before   none      A plug-in said no
 4   plugin_crash      plugin    no         before   none      A plug-in crashed before the call
 5   plugin_timeout    plugin    yes        before   none      A plug-in took too long
@@ -56,32 +56,32 @@ row code              authority again      phase    effects   title
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """A line of the table."""
+class ErrorCodeRow:
+    """One row of the table."""
 
     number: int
     code: str
     authority: str
-    again: str
+    retry: str
     phase: str
     effects: str
     title: str
 
 
-def _read(text: str) -> dict[str, Row]:
+def _parse_table(text: str) -> dict[str, ErrorCodeRow]:
     lines = (line.split(None, 6) for line in text.strip().splitlines()[1:])
     return {
-        code: Row(int(number), code, who, again, "" if phase == "-" else phase, effects, title)
-        for number, code, who, again, phase, effects, title in lines
+        code: ErrorCodeRow(int(number), code, authority, retry, "" if phase == "-" else phase, effects, title)
+        for number, code, authority, retry, phase, effects, title in lines
     }
 
 
-TABLE: dict[str, Row] = _read(_TABLE)
-RETRY_AFTER_MOST = 60_000  # milliseconds
+TABLE: dict[str, ErrorCodeRow] = _parse_table(_TABLE)
+MAX_RETRY_AFTER = 60_000  # milliseconds
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ClassifiedError:
     """One classified error. `safe` says whether repeating is safe: yes, no or unknown."""
 
     code: str
@@ -97,33 +97,33 @@ class Fault:
     @property
     def title(self) -> str:
         """What happened, for a person."""
-        return title(self.code)
+        return get_title(self.code)
 
 
-def title(code: str) -> str:
-    """Return the code in words, "" for a code that is not ours."""
+def get_title(code: str) -> str:
+    """Return the title of a code, "" for an unknown one."""
     return TABLE[code].title if code in TABLE else ""
 
 
-def waiting_time(after_ms: int | None) -> int | None:
-    """Return the time to wait before the next try as we tell it: at most a minute; None where nobody said."""
-    return None if after_ms is None else max(0, min(RETRY_AFTER_MOST, after_ms))
+def limit_wait(after_ms: int | None) -> int | None:
+    """Return the wait before a retry in milliseconds, at most a minute."""
+    return None if after_ms is None else max(0, min(MAX_RETRY_AFTER, after_ms))
 
 
-def fingerprint(tool: str, code: str, phase: str) -> str:
-    """Return what failures of the same tool, for the same cause, have in common; it tells nothing of the input."""
+def make_fingerprint(tool: str, code: str, phase: str) -> str:
+    """Return a hash of tool, code and phase; it reveals nothing of the input."""
     return hashlib.sha256("\0".join((tool, code, phase)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def fault(
-    code: str, *, phase: str = "execute", idempotent: bool | None = None, unwritten: bool = False, **seen: Any
-) -> Fault:
-    """Return the row as a fault; `idempotent` None: not known, which counts as no."""
+def make_fault(
+    code: str, *, phase: str = "execute", idempotent: bool | None = None, unwritten: bool = False, **details: Any
+) -> ClassifiedError:
+    """Return the classified error of a code; `idempotent` None means unknown, like no."""
     row = TABLE[code]
-    nothing_done = row.effects == "none" or (row.again == "unwritten" and unwritten)
+    nothing_done = row.effects == "none" or (row.retry == "unwritten" and unwritten)
     safe = "yes" if nothing_done or idempotent else "unknown" if idempotent is None else "no"
-    retryable = {"yes": True, "no": False, "idempotent": bool(idempotent), "unwritten": unwritten}[row.again]
-    return Fault(code, row.authority, retryable, row.phase or phase, row.effects, safe, **seen)
+    retryable = {"yes": True, "no": False, "idempotent": bool(idempotent), "unwritten": unwritten}[row.retry]
+    return ClassifiedError(code, row.authority, retryable, row.phase or phase, row.effects, safe, **details)
 
 
 # ---------------------------------------------------------------- from the wire
@@ -133,8 +133,8 @@ AUTHORITIES = frozenset({"tool", "runtime", "plugin"})
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
-    """A failure as a card shows it: what the agent said, and what follows from its code. None: not stated."""
+class StatedFailure:
+    """A failure as a card shows it: what the agent reported, and what its code implies. None: not stated."""
 
     code: str
     authority: str
@@ -142,36 +142,36 @@ class Stated:
     phase: str
 
 
-def stated(
+def complete_failure(
     code: str = "", *, authority: str = "", retryable: bool | None = None, phase: str = "", kind: str = ""
-) -> Stated:
-    """Fill in what an agent left unsaid about a failed call. What it did say stands.
+) -> StatedFailure:
+    """Add what the agent did not report about a failed call.
 
-    Without a code only one thing is known: the tool failed, and nobody says whether again would help. Where that
-    depends on the tool, and its `kind` (as policy knows it) says nothing, it stays unsaid.
+    Without a code, all that is known is that the tool failed. `retryable` stays None if it depends on the tool and its
+    `kind` (as policy knows it) is unknown.
     """
     row = TABLE.get(code)
     if row is None:
-        who = authority if authority in AUTHORITIES else "tool"
-        return Stated(code or "tool_failed", who, retryable, phase or "execute")
-    if retryable is None and (row.again in {"yes", "no"} or kind not in {"", "other"}):
-        retryable = fault(code, idempotent=kind in HARMLESS).retryable
-    who = authority if authority in AUTHORITIES else row.authority
-    return Stated(code, who, retryable, phase or row.phase or "execute")
+        responsible = authority if authority in AUTHORITIES else "tool"
+        return StatedFailure(code or "tool_failed", responsible, retryable, phase or "execute")
+    if retryable is None and (row.retry in {"yes", "no"} or kind not in {"", "other"}):
+        retryable = make_fault(code, idempotent=kind in HARMLESS).retryable
+    responsible = authority if authority in AUTHORITIES else row.authority
+    return StatedFailure(code, responsible, retryable, phase or row.phase or "execute")
 
 
 _DENIALS = {
     "human": "approval_denied", "timeout": "approval_expired", "kill_switch": "kill_switch", "host": "approval_denied",
     "plugin": "plugin_veto",
 }  # fmt: skip
-_CAUSES = {"truncated": Stated("lost", "runtime", False, "execute")}
+_CAUSES = {"truncated": StatedFailure("lost", "runtime", False, "execute")}
 
 
-def of_denial(by_kind: str) -> str:
-    """Return the code of a call that was not allowed, by who or what said no (the contract's `by.kind`)."""
+def get_denial_code(by_kind: str) -> str:
+    """Return the code of a denied call by the contract's `by.kind`."""
     return _DENIALS.get(by_kind, "policy_denied")
 
 
-def of_cause(cause: str) -> Stated:
-    """Return what is known of a call whose surroundings ended: the run was stopped, broke off, or failed."""
-    return _CAUSES.get(cause, Stated(cause.replace("-", "_"), "runtime", None, ""))
+def get_cause_failure(cause: str) -> StatedFailure:
+    """Return the failure of a call whose run was stopped, cut off, or failed."""
+    return _CAUSES.get(cause, StatedFailure(cause.replace("-", "_"), "runtime", None, ""))

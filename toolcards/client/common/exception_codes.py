@@ -1,7 +1,7 @@
-"""Which row of the table an exception belongs to: by its type, its numbers and its causes, never by its words.
+"""Finds the error code of an exception by its type, its numbers and its causes, never by its message.
 
-The causes are walked as a traceback shows them, groups are taken apart, interruptions are no errors.
-Standard library only, as `errors` is.
+Causes are followed in the order of a traceback, groups are split, and interruptions are not errors.
+Standard library only, like `error_codes`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import ssl
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .error_codes import TABLE, Fault, fault, waiting_time
+from .error_codes import TABLE, ClassifiedError, limit_wait, make_fault
 
-DEEPEST = 10  # causes looked at
+MAX_CAUSES = 10
 _LEAST_RETRYABLE = ("no", "unwritten", "idempotent", "yes")
 
 # 1 and 2: not errors. By name, since none of these packages need be here; subclasses count too.
@@ -25,7 +25,7 @@ _CONTROL = {
 }  # fmt: skip
 _INTERRUPTIONS = (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit)
 
-# What exceptions of packages that need not be here are called: the package, then the class. The first that fits.
+# Exceptions of optional packages by name: the package, then the class. The first match counts.
 _NAMES = """
 gate_unavailable toolcards.Unreachable
 connect_failed   httpx.ConnectError httpx.ConnectTimeout httpx.PoolTimeout
@@ -79,220 +79,229 @@ _MYSQL_LOCKS = (1205, 1213)
 _IN_PHASE = {"validate": "invalid_input", "output": "bad_output"}
 
 
-def of_exception(
+def classify_exception(
     error: BaseException,
     *,
     phase: str = "execute",
     idempotent: bool | None = None,
     deadline: bool = False,
     unwritten: bool = False,
-) -> Fault | None:
-    """Return what the exception is, or None where it is no error: an interruption, or a framework's control flow.
+) -> ClassifiedError | None:
+    """Return the classified exception; None for an interruption or a framework's control flow.
 
-    `deadline`: our own clock stopped the tool, whatever was raised. Never raises, whatever the exception does.
+    `deadline`: our own time limit stopped the tool, whatever was raised. Never raises.
     """
     if deadline:
-        return fault("deadline", phase=phase, idempotent=idempotent, type=_name(error))
-    found = _classified(error, phase, frozenset(), 0)
-    if found is None:
+        return make_fault("deadline", phase=phase, idempotent=idempotent, type=_get_type_name(error))
+    classified = _classify(error, phase, frozenset(), 0)
+    if classified is None:
         return None
-    code, culprit = found
-    wait = _retry_after(culprit) if TABLE[code].again != "no" else None
-    return fault(
-        code, phase=phase, idempotent=idempotent, unwritten=unwritten, type=_name(culprit),
-        http_status=_status(culprit), after_ms=waiting_time(wait),
+    code, culprit = classified
+    wait = _find_retry_after(culprit) if TABLE[code].retry != "no" else None
+    return make_fault(
+        code, phase=phase, idempotent=idempotent, unwritten=unwritten, type=_get_type_name(culprit),
+        http_status=_find_status(culprit), after_ms=limit_wait(wait),
     )  # fmt: skip
 
 
-def of_hook(error: BaseException, *, after: bool = False) -> Fault:
-    """Return what a plug-in's exception is: a typed veto, a time-out of ours, or a crash."""
-    stated = _attribute(error, "toolcards_code")
+def classify_hook_exception(error: BaseException, *, after: bool = False) -> ClassifiedError:
+    """Return a plug-in's exception as a veto, a timeout or a crash."""
+    stated = _get_attribute(error, "toolcards_code")
     if after and stated != "plugin_timeout":
         code = "after_hook_crash"
     elif stated in {"plugin_veto", "plugin_timeout"}:
         code = stated
     else:
         code = "plugin_crash"
-    return fault(code, type=_name(error))
+    return make_fault(code, type=_get_type_name(error))
 
 
-def of_status(status: int) -> str:
-    """Return the code of an HTTP answer's status."""
+def classify_status(status: int) -> str:
+    """Return the error code of an HTTP status."""
     if status in _STATUSES:
         return _STATUSES[status]
     return "upstream" if status >= 500 else "upstream_rejected"
 
 
-def _classified(error: BaseException, phase: str, seen: frozenset[int], depth: int) -> tuple[str, BaseException] | None:
-    """The code and the exception that it was found at; None for interruptions only."""
-    if _pure(error) and error.__cause__ is None:
+def _classify(
+    error: BaseException, phase: str, visited: frozenset[int], depth: int
+) -> tuple[str, BaseException] | None:
+    """Return the code and the exception that it comes from; None if there are only interruptions."""
+    if _is_interruption(error) and error.__cause__ is None:
         return None
     unknown: BaseException | None = None
-    for cause in _chain(error, seen):
-        if _pure(cause):
+    for cause in _iterate_causes(error, visited):
+        if _is_interruption(cause):
             continue
-        parts = _group(cause)
-        code = _code(cause, phase) if parts is None else ""
+        parts = _get_group(cause)
+        code = _find_code(cause, phase) if parts is None else ""
         if code:
-            return ("tls_invalid" if code == "connect_failed" and _untrusted(cause, seen) else code), cause
-        if parts is not None and depth < DEEPEST:
-            within = [_classified(part, phase, seen | {id(cause)}, depth + 1) for part in parts]
-            return min((part for part in within if part is not None), key=_retryability, default=None)
+            return (
+                "tls_invalid" if code == "connect_failed" and _has_untrusted_certificate(cause, visited) else code
+            ), cause
+        if parts is not None and depth < MAX_CAUSES:
+            candidates = [_classify(part, phase, visited | {id(cause)}, depth + 1) for part in parts]
+            return min((part for part in candidates if part is not None), key=_retryability, default=None)
         unknown = unknown or cause
     if unknown is None:
         return None
     return ("tool_failed" if isinstance(unknown, OSError) else "internal"), unknown
 
 
-def _untrusted(error: BaseException, seen: frozenset[int]) -> bool:
-    """Whether there was no connection because of the other side's certificate: trying again will not mend that."""
-    return any(isinstance(cause, ssl.SSLCertVerificationError) for cause in _chain(error, seen))
+def _has_untrusted_certificate(error: BaseException, visited: frozenset[int]) -> bool:
+    """Return whether the peer's certificate was rejected, which a retry cannot fix."""
+    return any(isinstance(cause, ssl.SSLCertVerificationError) for cause in _iterate_causes(error, visited))
 
 
-def _retryability(found: tuple[str, BaseException]) -> tuple[int, int]:
-    row = TABLE[found[0]]
-    return _LEAST_RETRYABLE.index(row.again), row.number
+def _retryability(classified: tuple[str, BaseException]) -> tuple[int, int]:
+    row = TABLE[classified[0]]
+    return _LEAST_RETRYABLE.index(row.retry), row.number
 
 
-def _chain(error: BaseException, seen: frozenset[int]) -> Iterator[BaseException]:
-    """The exception and what caused it, outermost first, as a traceback shows them; cycles end it."""
-    known, current = set(seen), error
-    for _ in range(DEEPEST):
-        if id(current) in known:
+def _iterate_causes(error: BaseException, visited_before: frozenset[int]) -> Iterator[BaseException]:
+    """Yield the exception and its causes, outermost first, in the order of a traceback."""
+    visited, current = set(visited_before), error
+    for _ in range(MAX_CAUSES):
+        if id(current) in visited:
             return
-        known.add(id(current))
+        visited.add(id(current))
         yield current
         # What an interruption interrupted was being handled: only an explicit cause belongs to it.
-        hidden = current.__suppress_context__ or _pure(current)
+        hidden = current.__suppress_context__ or _is_interruption(current)
         cause = current.__cause__ if current.__cause__ is not None else None if hidden else current.__context__
         if cause is None:
             return
         current = cause
 
 
-def _group(error: BaseException) -> tuple[BaseException, ...] | None:
-    """The exceptions of a group; by shape, so that Python 3.10's backport counts."""
-    parts = _attribute(error, "exceptions")
+def _get_group(error: BaseException) -> tuple[BaseException, ...] | None:
+    """Return the exceptions of a group, detected by its shape so that the backport counts."""
+    parts = _get_attribute(error, "exceptions")
     if isinstance(parts, (tuple, list)) and parts and all(isinstance(part, BaseException) for part in parts):
         return tuple(parts)
     return None
 
 
-def _pure(error: BaseException, depth: int = 0) -> bool:
-    """Nothing but interruptions and control flow."""
-    parts = _group(error)
+def _is_interruption(error: BaseException, depth: int = 0) -> bool:
+    """Return whether it holds only interruptions and control flow."""
+    parts = _get_group(error)
     if parts is not None:
-        return depth < DEEPEST and all(_pure(part, depth + 1) for part in parts)
-    names = set(_names(type(error)))
+        return depth < MAX_CAUSES and all(_is_interruption(part, depth + 1) for part in parts)
+    names = set(_iterate_type_names(type(error)))
     return isinstance(error, _INTERRUPTIONS) or not names.isdisjoint(_CONTROL)
 
 
-def _code(error: BaseException, phase: str) -> str:
-    """The row's code for this one exception, "" where only the last row is left."""
-    stated = _attribute(error, "toolcards_code")
+def _find_code(error: BaseException, phase: str) -> str:
+    """Return the code of this one exception, "" if only the last row fits."""
+    stated = _get_attribute(error, "toolcards_code")
     if isinstance(stated, str) and stated in TABLE:
         return stated
-    looks: tuple[Callable[[BaseException], str], ...] = (_by_status, _by_name, _by_number, _by_type)
-    for look in looks:
-        code = look(error)
+    finders: tuple[Callable[[BaseException], str], ...] = (
+        _find_code_by_status,
+        _find_code_by_name,
+        _find_code_by_number,
+        _find_code_by_type,
+    )
+    for find in finders:
+        code = find(error)
         if code:
             return code
     for code, types in _LAST:
-        if isinstance(error, types) and not _wrapper(error):
+        if isinstance(error, types) and not _is_wrapper(error):
             return _IN_PHASE.get(phase, code) if not isinstance(error, OSError) else code
     return ""
 
 
-def _wrapper(error: BaseException) -> bool:
-    """A package's own kind of OSError (requests has one for everything) says less than what caused it."""
+def _is_wrapper(error: BaseException) -> bool:
+    """Return whether this is a package's generic OSError, which says less than its cause."""
     return isinstance(error, OSError) and error.errno is None and type(error).__module__ != "builtins"
 
 
-def _by_status(error: BaseException) -> str:
-    status = _status(error)
-    return of_status(status) if status is not None else ""
+def _find_code_by_status(error: BaseException) -> str:
+    status = _find_status(error)
+    return classify_status(status) if status is not None else ""
 
 
-def _by_name(error: BaseException) -> str:
-    return next((_BY_NAME[name] for name in _names(type(error)) if name in _BY_NAME), "")
+def _find_code_by_name(error: BaseException) -> str:
+    return next((_BY_NAME[name] for name in _iterate_type_names(type(error)) if name in _BY_NAME), "")
 
 
-def _by_number(error: BaseException) -> str:
-    """Numbers that drivers and protocols put on their exceptions."""
-    if isinstance(error, ssl.SSLError) and _attribute(error, "reason") in _HANDSHAKE:
+def _find_code_by_number(error: BaseException) -> str:
+    """Return the code by a number that a driver or protocol sets on the exception."""
+    if isinstance(error, ssl.SSLError) and _get_attribute(error, "reason") in _HANDSHAKE:
         return "connect_failed"
-    state = _attribute(error, "sqlstate") or _attribute(error, "pgcode")
+    state = _get_attribute(error, "sqlstate") or _get_attribute(error, "pgcode")
     if isinstance(state, str) and state in _SQLSTATES:
         return _SQLSTATES[state]
-    lite = _attribute(error, "sqlite_errorcode")
+    lite = _get_attribute(error, "sqlite_errorcode")
     if isinstance(lite, int) and lite & 0xFF in _SQLITE_BUSY:
         return "tx_conflict"
-    spoken = _attribute(_attribute(error, "error"), "code")
-    if isinstance(spoken, int) and spoken in _JSON_RPC:
-        return _JSON_RPC[spoken]
+    rpc_code = _get_attribute(_get_attribute(error, "error"), "code")
+    if isinstance(rpc_code, int) and rpc_code in _JSON_RPC:
+        return _JSON_RPC[rpc_code]
     module = type(error).__module__.partition(".")[0]
     if module in {"pymysql", "MySQLdb", "mysql"} and error.args and error.args[0] in _MYSQL_LOCKS:
         return "tx_conflict"
     return ""
 
 
-def _by_type(error: BaseException) -> str:
+def _find_code_by_type(error: BaseException) -> str:
     for code, types in _TYPES:
         if isinstance(error, types):
             return code
     return _ERRNOS.get(error.errno or 0, "") if isinstance(error, OSError) else ""
 
 
-def _names(cls: type) -> Iterator[str]:
-    """The class and its parents, each after its package: where in the package they live is the package's affair."""
+def _iterate_type_names(cls: type) -> Iterator[str]:
+    """Yield the class and its parents as `package.Class`, without submodules."""
     for parent in cls.__mro__:
         package = str(getattr(parent, "__module__", "")).partition(".")[0]
         yield f"{package}.{parent.__name__}"
 
 
-def _status(error: BaseException) -> int | None:
-    """The HTTP status on an exception or on its response."""
-    response = _attribute(error, "response")
+def _find_status(error: BaseException) -> int | None:
+    """Return the HTTP status of an exception or of its response."""
+    response = _get_attribute(error, "response")
     web = ("http", "urllib", "requests", "httpx", "aiohttp", "urllib3")
-    named = ("status_code", "http_status", "status") + (
+    own_names = ("status_code", "http_status", "status") + (
         ("code",) if type(error).__module__.partition(".")[0] in web else ()
     )
-    for holder, names in ((error, named), (response, ("status_code", "status"))):
+    for holder, names in ((error, own_names), (response, ("status_code", "status"))):
         for name in names:
-            value = _attribute(holder, name)
+            value = _get_attribute(holder, name)
             if type(value) is int and 400 <= value <= 599:
                 return value
     return None
 
 
-def _retry_after(error: BaseException) -> int | None:
-    """What `Retry-After` asks for, in milliseconds; dates are not read."""
-    for holder in (error, _attribute(error, "response")):
-        headers = _attribute(holder, "headers")
+def _find_retry_after(error: BaseException) -> int | None:
+    """Return `Retry-After` in milliseconds; dates are not supported."""
+    for holder in (error, _get_attribute(error, "response")):
+        headers = _get_attribute(holder, "headers")
         try:
             value = headers.get("Retry-After") if headers is not None else None
             if value is not None:
                 return int(float(value) * 1000)
-        except Exception:  # noqa: S112 - somebody else's headers
+        except Exception:  # noqa: S112 - foreign headers
             continue
     return None
 
 
-def _attribute(holder: Any, name: str) -> Any:
-    """The attribute, None where it is missing or raises."""
+def _get_attribute(holder: Any, name: str) -> Any:
+    """Return the attribute, None if it is missing or raises."""
     try:
         return getattr(holder, name, None)
     except Exception:
         return None
 
 
-def _name(error: BaseException) -> str:
+def _get_type_name(error: BaseException) -> str:
     return type(error).__name__[:200]
 
 
-def message_of(error: BaseException, most: int = 2000) -> str:
-    """Return the exception's own words, which are for people only; never raises."""
+def get_message(error: BaseException, most: int = 2000) -> str:
+    """Return the exception's message, which is for people only; never raises."""
     try:
         return str(error)[:most]
     except Exception:
-        return f"({_name(error)} cannot be shown)"
+        return f"({_get_type_name(error)} cannot be shown)"

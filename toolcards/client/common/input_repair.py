@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from .json_diff import diff
-from .json_text import same
-from .schema_errors import Finding, Findings, escaped
+from .json_text import is_same_json
+from .schema_errors import FindSchemaErrors, SchemaError, format_pointer
 from .tool_kinds import DANGER as DANGER
-from .tool_kinds import KINDS, kind_of
+from .tool_kinds import KINDS, find_kind
 
 _MAX_ROUNDS = 3  # a text that holds an object with an extra key takes two
 _MAX_NAMES = 30
@@ -37,12 +37,12 @@ class Offer:
 
     @classmethod
     def parse(cls, announcement: Mapping[str, Any]) -> Offer | None:
-        """Return the tool from an MCP, AG-UI or native announcement; None without a name."""
+        """Return the tool of an MCP, AG-UI or native announcement, if it has a name."""
         name = announcement.get("name")
         if not isinstance(name, str) or not name:
             return None
         claimed_kind = announcement.get("kind")
-        kinds = [kind_of(name), *([claimed_kind] if claimed_kind in KINDS else [])]
+        kinds = [find_kind(name), *([claimed_kind] if claimed_kind in KINDS else [])]
         fields = ("input_schema", "inputSchema", "parameters")
         schema = next((announcement[field] for field in fields if announcement.get(field)), None)
         return cls(name, max(kinds, key=lambda kind: DANGER[kind]), schema, announcement.get("output_schema"))
@@ -57,19 +57,19 @@ class Trouble:
 
     code: str
     tool: str
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[SchemaError, ...] = ()
 
     @property
     def fingerprint(self) -> tuple[str, str, tuple[tuple[str, str], ...]]:
         """A key that is equal for two calls with the same mistake."""
-        return self.code, self.tool, tuple(sorted((found.pointer, found.keyword) for found in self.findings))
+        return self.code, self.tool, tuple(sorted((error.pointer, error.keyword) for error in self.findings))
 
     def message(self, offers: Offers) -> str:
-        """Return the message for the model: the code, each place with its fault, and the allowed tools."""
+        """Return the message for the model: code, errors by place, and allowed tools."""
         if self.code == "no_such_tool":
             text = f"no_such_tool: there is no tool named “{self.tool[:200]}”."
         else:
-            places = "; ".join(f"{found.pointer or '(the whole input)'}: {found.message}" for found in self.findings)
+            places = "; ".join(f"{error.pointer or '(the whole input)'}: {error.message}" for error in self.findings)
             text = f"invalid_input: the input of {self.tool[:200]} does not fit its schema. {places}."
         names = list(offers)
         more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
@@ -86,48 +86,52 @@ class Repair:
     method: str
 
 
-def offers(announced: Iterable[Any]) -> dict[str, Offer]:
-    """Return the announced tools by name; a repeated name replaces the earlier tool."""
+def parse_offers(announced: Iterable[Any]) -> dict[str, Offer]:
+    """Return the announced tools by name; of two with one name, the later."""
     parsed = (Offer.parse(each) for each in announced if isinstance(each, dict))
     return {offer.name: offer for offer in parsed if offer is not None}
 
 
-def check(tool: str, value: Any, offered: Offers, *, findings: Findings, has_input: bool = True) -> Trouble | None:
-    """Return what is wrong with the call; None if nothing is, or if the run announced no tools."""
-    if not offered:
+def check(
+    tool: str, value: Any, offers: Offers, *, findings: FindSchemaErrors, has_input: bool = True
+) -> Trouble | None:
+    """Return why the call cannot run; None if it can, or without announced tools."""
+    if not offers:
         return None
-    offer = offered.get(tool)
+    offer = offers.get(tool)
     if offer is None:
         return Trouble("no_such_tool", tool)
     if not has_input:
-        return Trouble("invalid_input", tool, (Finding("", "json", "the input is not valid JSON"),))
+        return Trouble("invalid_input", tool, (SchemaError("", "json", "the input is not valid JSON"),))
     errors = findings(offer.schema, value)
     return Trouble("invalid_input", tool, tuple(errors)) if errors else None
 
 
-def repair(tool: str, value: Any, offered: Offers, *, findings: Findings, has_input: bool = True) -> Repair | None:
-    """Return the only possible repair; None if there is none, or more than one."""
+def repair(
+    tool: str, value: Any, offers: Offers, *, findings: FindSchemaErrors, has_input: bool = True
+) -> Repair | None:
+    """Return the repair, None unless exactly one is possible."""
     methods: list[str] = []
-    trouble = check(tool, value, offered, findings=findings, has_input=has_input)
+    trouble = check(tool, value, offers, findings=findings, has_input=has_input)
     if trouble is not None and trouble.code == "no_such_tool":
-        intended = _find_intended_tool(tool, offered)
+        intended = _find_intended_tool(tool, offers)
         if intended is None:
             return None
         methods.append("tool name")
-        tool, trouble = intended, check(intended, value, offered, findings=findings, has_input=has_input)
+        tool, trouble = intended, check(intended, value, offers, findings=findings, has_input=has_input)
     if trouble is not None:
-        repaired = _repair_input(value, trouble.findings, offered[tool].schema, findings) if has_input else None
-        if repaired is None:
+        result = _repair_input(value, trouble.findings, offers[tool].schema, findings) if has_input else None
+        if result is None:
             return None
-        value, steps = repaired
+        value, steps = result
         methods += steps
     return Repair(tool, value, ", ".join(methods)) if methods else None
 
 
-def fits(original: Any, result: Any, failed: Iterable[Finding]) -> bool:
-    """Return whether the two differ only under the places that failed (also for a model's rewrite)."""
+def fits(original: Any, result: Any, errors: Iterable[SchemaError]) -> bool:
+    """Return whether the two differ only at the invalid places."""
     changes = diff(original, result)
-    allowed = [place for finding in failed for place in _places(finding)]
+    allowed = [place for error in errors for place in _places(error)]
     return bool(changes) and all(
         any(change.pointer == place or change.pointer.startswith(f"{place}/") for place in allowed)
         for change in changes
@@ -137,15 +141,18 @@ def fits(original: Any, result: Any, failed: Iterable[Finding]) -> bool:
 # ---------------------------------------------------------------- names
 
 
-def _find_intended_tool(tool: str, offered: Offers) -> str | None:
-    """Return the only offered tool of that name, ignoring case, - and _ and a prefix; never a more dangerous one."""
+def _find_intended_tool(tool: str, offers: Offers) -> str | None:
+    """Return the only offered tool with a similar name that is not more dangerous.
+
+    Case, - and _, and a prefix are ignored.
+    """
     spellings = _fold_name(tool)
     if not spellings:
         return None
-    matches = [name for name in offered if spellings & _fold_name(name)]
+    matches = [name for name in offers if spellings & _fold_name(name)]
     if len(matches) != 1:
         return None
-    return matches[0] if DANGER[offered[matches[0]].kind] <= DANGER[kind_of(tool)] else None
+    return matches[0] if DANGER[offers[matches[0]].kind] <= DANGER[find_kind(tool)] else None
 
 
 def _fold_name(name: str) -> set[str]:
@@ -167,9 +174,9 @@ def _strip_separators(name: str) -> str:
 
 
 def _repair_input(
-    value: Any, failed: tuple[Finding, ...], against: Any, findings: Findings
+    value: Any, failed: tuple[SchemaError, ...], against: Any, findings: FindSchemaErrors
 ) -> tuple[Any, list[str]] | None:
-    """Return the repaired value and the repair steps; None if it still does not fit."""
+    """Return the result value and the repair steps; None if it still does not fit."""
     current, steps, open_findings = value, list[str](), list(failed)
     for _ in range(_MAX_ROUNDS):
         before = current
@@ -181,12 +188,12 @@ def _repair_input(
         open_findings = findings(against, current)
         if not open_findings:
             return (current, steps) if fits(value, current, failed) else None
-        if same(before, current):
+        if is_same_json(before, current):
             return None
     return None
 
 
-def _parse_nested(value: Any, finding: Finding) -> tuple[Any, str]:
+def _parse_nested(value: Any, finding: SchemaError) -> tuple[Any, str]:
     """Replace a text by the object or list that it contains, and an empty text by {}."""
     text = _find_value(value, finding.pointer)
     if not isinstance(text, str):
@@ -218,7 +225,7 @@ def _refuse_constant(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
 
 
-def _drop_unknown(value: Any, finding: Finding) -> tuple[Any, str]:
+def _drop_unknown(value: Any, finding: SchemaError) -> tuple[Any, str]:
     """Remove the names that the schema does not allow."""
     container = _find_value(value, finding.pointer)
     if not isinstance(container, dict):
@@ -230,11 +237,11 @@ def _drop_unknown(value: Any, finding: Finding) -> tuple[Any, str]:
 _FIXES = {"type": _parse_nested, "additionalProperties": _drop_unknown}
 
 
-def _places(finding: Finding) -> list[str]:
+def _places(finding: SchemaError) -> list[str]:
     names = {"additionalProperties": finding.unexpected, "required": finding.missing}.get(finding.keyword)
     if names is None:
         return [finding.pointer]
-    return [finding.pointer + escaped([name]) for name in names]
+    return [finding.pointer + format_pointer([name]) for name in names]
 
 
 def _steps(pointer: str) -> list[str]:

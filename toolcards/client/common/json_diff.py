@@ -1,6 +1,6 @@
-"""Where two JSON values differ, by JSON Pointer (RFC 6901): for repairs, for edits by people, for their display.
+"""Finds where two JSON values differ, by JSON Pointer (RFC 6901), for repairs and for edits by people.
 
-Standard library only: our client carries a copy.
+Standard library only: the client has a copy.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .json_text import same
+from .json_text import is_same_json
 
 ABSENT = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class JsonChange:
     """One place: `sign` is + (added), - (removed) or ~ (changed)."""
 
     pointer: str
@@ -24,34 +24,34 @@ class Change:
     after: Any = None
 
 
-def diff(before: Any, after: Any) -> list[Change]:
-    """Return the smallest places at which `after` differs from `before`, in reading order."""
+def diff(before: Any, after: Any) -> list[JsonChange]:
+    """Return the smallest places that differ, in reading order."""
     return list(_diff("", before, after))
 
 
-def _diff(pointer: str, before: Any, after: Any) -> Iterator[Change]:
+def _diff(pointer: str, before: Any, after: Any) -> Iterator[JsonChange]:
     if isinstance(before, dict) and isinstance(after, dict):
         for name in {**before, **after}:
-            yield from _place(f"{pointer}/{_escaped(name)}", before.get(name, ABSENT), after.get(name, ABSENT))
+            yield from _diff_place(f"{pointer}/{_escape(name)}", before.get(name, ABSENT), after.get(name, ABSENT))
     elif isinstance(before, list) and isinstance(after, list):
         for index in range(max(len(before), len(after))):
-            yield from _place(f"{pointer}/{index}", _at(before, index), _at(after, index))
-    elif not same(before, after):
-        yield Change(pointer, "~", before, after)
+            yield from _diff_place(f"{pointer}/{index}", _find_value(before, index), _find_value(after, index))
+    elif not is_same_json(before, after):
+        yield JsonChange(pointer, "~", before, after)
 
 
-def _place(pointer: str, before: Any, after: Any) -> Iterator[Change]:
+def _diff_place(pointer: str, before: Any, after: Any) -> Iterator[JsonChange]:
     if before is ABSENT:
-        yield Change(pointer, "+", after=after)
+        yield JsonChange(pointer, "+", after=after)
     elif after is ABSENT:
-        yield Change(pointer, "-", before=before)
+        yield JsonChange(pointer, "-", before=before)
     else:
         yield from _diff(pointer, before, after)
 
 
-def _at(values: list[Any], index: int) -> Any:
+def _find_value(values: list[Any], index: int) -> Any:
     return values[index] if index < len(values) else ABSENT
 
 
-def _escaped(name: str) -> str:
+def _escape(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")

@@ -1,7 +1,4 @@
-"""JSON as agents write it: strict to read, careful to compare, plain to show.
-
-Standard library only: our client carries a copy.
-"""
+"""Strict parsing, comparison and display of JSON. Standard library only: the client has a copy."""
 
 from __future__ import annotations
 
@@ -11,22 +8,25 @@ from typing import Any
 
 
 def parse(text: str) -> tuple[bool, Any]:
-    """Return whether the text is one whole JSON value, and the value; NaN and endless numbers are not JSON."""
+    """Return whether the text is one JSON value, and the value."""
     try:
-        return True, json.loads(text, parse_constant=_refuse, parse_float=_finite)
+        return True, json.loads(text, parse_constant=_refuse, parse_float=_parse_finite)
     except (ValueError, RecursionError):
         return False, None
 
 
-def strict_object(data: bytes) -> dict[str, Any]:
-    """Return the JSON object that these bytes are, in one reading only; raises ValueError for everything else.
+def parse_strict_object(data: bytes) -> dict[str, Any]:
+    """Return the JSON object in these bytes; raises ValueError if it is ambiguous.
 
-    Refused: bytes that are not UTF-8, a key that comes twice, NaN, numbers out of range, half a surrogate pair,
-    and nesting too deep to read.
+    Refused: bytes that are not UTF-8, a duplicate key, NaN, numbers out of range, half a surrogate pair,
+    and nesting that is too deep.
     """
     try:
         value = json.loads(
-            data.decode("utf-8"), parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_distinct
+            data.decode("utf-8"),
+            parse_constant=_refuse,
+            parse_float=_parse_finite,
+            object_pairs_hook=_refuse_duplicates,
         )
         json.dumps(value, ensure_ascii=False).encode("utf-8")  # raises UnicodeEncodeError for half a pair
     except RecursionError:
@@ -36,16 +36,16 @@ def strict_object(data: bytes) -> dict[str, Any]:
     return value
 
 
-def same(a: Any, b: Any) -> bool:
-    """Return whether two JSON values are equal in RFC 8785's sense: 1 is 1.0, but true is not 1."""
+def is_same_json(a: Any, b: Any) -> bool:
+    """Return whether two JSON values are equal as in RFC 8785: 1 is 1.0, true is not 1."""
     try:
-        return a is b or _equal(a, b)
+        return a is b or _is_equal(a, b)
     except RecursionError:
         return False
 
 
-def as_text(value: Any) -> str:
-    """Return a string as it is, nothing as nothing, everything else as ASCII JSON."""
+def format_text(value: Any) -> str:
+    """Return a string unchanged, None as "", and other values as ASCII JSON."""
     if value is None or isinstance(value, str):
         return value or ""
     try:
@@ -54,17 +54,17 @@ def as_text(value: Any) -> str:
         return str(type(value).__name__)
 
 
-def _equal(a: Any, b: Any) -> bool:
+def _is_equal(a: Any, b: Any) -> bool:
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     if isinstance(a, dict) and isinstance(b, dict):
-        return len(a) == len(b) and all(key in b and _equal(value, b[key]) for key, value in a.items())
+        return len(a) == len(b) and all(key in b and _is_equal(value, b[key]) for key, value in a.items())
     if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(_equal, a, b))
+        return len(a) == len(b) and all(map(_is_equal, a, b))
     return bool(a == b)
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
         raise ValueError("a key comes twice in one object")
@@ -75,7 +75,7 @@ def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
 
 
-def _finite(number: str) -> float:
+def _parse_finite(number: str) -> float:
     value = float(number)
     if math.isinf(value):
         raise ValueError("out of range")

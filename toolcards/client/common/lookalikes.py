@@ -1,7 +1,7 @@
-"""Skeletons of names: names that look alike have the same one.
+"""Skeletons of names: names that look alike have the same skeleton.
 
-A skeleton only ever widens: rules that ask and deny, and the kinds of tools, hold for whatever looks like what they
-name. Nothing is allowed for its skeleton. Standard library only: our client carries a copy.
+Skeletons only make rules stricter: asks, denies and the kinds of tools apply to all names that look alike, an allow
+never does. Standard library only: the client has a copy.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import lru_cache
 
 # What looks like Latin letters and decomposes to nothing else: Unicode's confusables.txt (UTS #39), and the small
 # Cyrillic and Greek letters that look like capitals.
-_ALIKE = {
+_LOOKALIKES = {
     "_": "˗‐‒–⁃−➖Ⲻ",
     "a": "ɑΑαАаᎪᗅ⍺ꓮ𐊠𖽀",
     "aa": "Ꜳꜳ",
@@ -64,48 +64,48 @@ _ALIKE = {
     "y": "ƳɣʏΥγУуҮүყᎩᎽᶌỿⲨꓬꭚ𐊲𑢤𑣜𖽃",
     "z": "ΖᏃᴢꓜꮓ𐋵𑢩𑣄𑣥",
 }
-_LETTERS = {char: letter for letter, chars in _ALIKE.items() for char in chars}
-_LETTERS = {other: letter for char, letter in _LETTERS.items() for other in (char.lower(), char.upper())} | _LETTERS
+_LETTERS = {char: letter for letter, chars in _LOOKALIKES.items() for char in chars}
+_LETTERS = {variant: letter for char, letter in _LETTERS.items() for variant in (char.lower(), char.upper())} | _LETTERS
 # I, l, 1 and | are one letter, and so are O and 0; programs write - and _ for one another.
 _SAME = str.maketrans({"i": "l", "1": "l", "|": "l", "0": "o", "-": "_"})
-_UNSEEN = frozenset({"Mn", "Me", "Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"})
-_BLANK = dict.fromkeys([*range(33), 127])  # ASCII that is not seen
-LONGEST_LETTER = 18  # one character may stand for so many (U+FDFA is a whole sentence)
+_INVISIBLE = frozenset({"Mn", "Me", "Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"})
+_BLANK = dict.fromkeys([*range(33), 127])  # invisible ASCII
+LONGEST_LETTER = 18  # characters that one may become (U+FDFA is a whole sentence)
 _LONGEST = 400  # characters of ordinary names
 
 
-def skeleton(name: str) -> str:
+def make_skeleton(name: str) -> str:
     """Return what the name looks like, letter by letter.
 
-    The skeleton of a name begins with the skeleton of what the name begins with.
+    The skeleton of a prefix is a prefix of the skeleton.
     """
-    return _short(name) if len(name) <= _LONGEST else _long(name)
+    return _make_short_skeleton(name) if len(name) <= _LONGEST else _make_long_skeleton(name)
 
 
 @lru_cache(maxsize=4_096)
-def _short(name: str) -> str:
-    return _read(name)
+def _make_short_skeleton(name: str) -> str:
+    return _make_skeleton(name)
 
 
 @lru_cache(maxsize=32)
-def _long(name: str) -> str:
-    return _read(name)
+def _make_long_skeleton(name: str) -> str:
+    return _make_skeleton(name)
 
 
-def _read(name: str) -> str:
-    return latin(name).lower().translate(_SAME)
+def _make_skeleton(name: str) -> str:
+    return to_latin(name).lower().translate(_SAME)
 
 
-def latin(name: str) -> str:
+def to_latin(name: str) -> str:
     """Return the name in plain letters, without accents, blanks and invisible characters."""
     if name.isascii():
         return name.translate(_BLANK)
-    return "".join([char if "!" <= char <= "~" else _plain(char) for char in name])
+    return "".join([char if "!" <= char <= "~" else _to_latin_character(char) for char in name])
 
 
 @lru_cache(maxsize=4_096)
-def _plain(char: str) -> str:
-    parts = (part for part in unicodedata.normalize("NFKD", char) if unicodedata.category(part) not in _UNSEEN)
+def _to_latin_character(char: str) -> str:
+    parts = (part for part in unicodedata.normalize("NFKD", char) if unicodedata.category(part) not in _INVISIBLE)
     letters = "".join(_LETTERS.get(part, part) for part in parts)
-    shown = "".join(_LETTERS.get(part, part) for part in letters.casefold())
-    return shown.upper() if char.isupper() and len(shown) == 1 else shown
+    folded = "".join(_LETTERS.get(part, part) for part in letters.casefold())
+    return folded.upper() if char.isupper() and len(folded) == 1 else folded

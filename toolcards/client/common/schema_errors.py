@@ -1,4 +1,4 @@
-"""Where an input does not fit its schema: what the readers of schemas find, ours and the server's."""
+"""Schema errors: the places where an input does not match its schema, as client and server report them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One place that does not fit: `pointer` into the input, the schema's `keyword`, and words without values.
+class SchemaError:
+    """One place that does not match: `pointer` into the input, the schema's `keyword`, and a message without values.
 
-    `unexpected` are the property names that the schema closes out there, `missing` those that it wants.
+    `unexpected` are the property names that the schema does not allow there, `missing` those that it requires.
     """
 
     pointer: str
@@ -21,9 +21,9 @@ class Finding:
     missing: tuple[str, ...] = ()
 
 
-Findings = Callable[[Any, Any], list[Finding]]  # of a schema and a value; none where the schema cannot be used
+FindSchemaErrors = Callable[[Any, Any], list[SchemaError]]  # of a schema and a value; none if the schema cannot be used
 
 
-def escaped(names: Iterable[Any]) -> str:
+def format_pointer(names: Iterable[Any]) -> str:
     """Return the JSON Pointer of the path."""
     return "".join("/" + str(name).replace("~", "~0").replace("/", "~1") for name in names)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolcards.client.common.json_text import parse, same
+from toolcards.client.common.json_text import is_same_json, parse
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.json_prefix import is_json_prefix
@@ -52,11 +52,11 @@ def late_text(card: Card) -> str:
 def is_input(card: Card, value: Any) -> bool:
     """Return whether the value is the decided input, also as JSON text."""
     for judged in _list_inputs(card):
-        if same(judged, value):
+        if is_same_json(judged, value):
             return True
         if isinstance(value, str) and not isinstance(judged, str):
             is_json, parsed = parse(value)
-            if is_json and same(judged, parsed):
+            if is_json and is_same_json(judged, parsed):
                 return True
     return False
 
@@ -66,7 +66,7 @@ def extends(card: Card, value: Any) -> bool:
     judged = card.shown_input
     if not isinstance(judged, dict) or not isinstance(value, dict):
         return False
-    return all(name in value and same(value[name], member) for name, member in judged.items())
+    return all(name in value and is_same_json(value[name], member) for name, member in judged.items())
 
 
 def _names_tool(card: Card, fact: Any) -> bool:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection
 from typing import Any
 
-from toolcards.client.common.json_text import same
+from toolcards.client.common.json_text import is_same_json
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _SCALAR = re.compile(r"[-+.0-9A-Za-z]*")
@@ -131,7 +131,7 @@ def _match_scalar(text: str, position: int, value: Any) -> int:
     end = match.end() if match else position
     word = text[position:end]
     try:
-        if word and same(json.loads(word), value):
+        if word and is_same_json(json.loads(word), value):
             return end
     except ValueError:
         pass

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-from toolcards.client.common.json_text import as_text
+from toolcards.client.common.json_text import format_text
 from toolcards.core.calls.card import Card
 
 MAX_LENGTH = 200
@@ -27,7 +27,7 @@ def _summarize_input(card: Card) -> str:
     if not card.has_input:
         return card.text.head(_MAX_INPUT)
     if not isinstance(card.input, dict):
-        return as_text(card.input) if _is_scalar(card.input) else ""
+        return format_text(card.input) if _is_scalar(card.input) else ""
     return _LINES.get(card.tool.kind, _summarize_scalars)(card.input) or _summarize_scalars(card.input)
 
 
@@ -76,7 +76,7 @@ def _summarize_url(arguments: dict[str, Any]) -> str:
 
 def _summarize_scalars(arguments: dict[str, Any]) -> str:
     """Return the first two scalar arguments with their names."""
-    plain = [f"{name}: {as_text(value)}" for name, value in arguments.items() if _is_scalar(value)]
+    plain = [f"{name}: {format_text(value)}" for name, value in arguments.items() if _is_scalar(value)]
     return ", ".join(plain[:2])
 
 

@@ -177,20 +177,22 @@ def build_error(card: Card, before: Card | None = None) -> dict[str, Any] | None
     if outcome == "denied":
         actor = card.denied_by
         code = card.decision.code if card.decision and card.decision.effect == "deny" else ""
-        code = code if code in error_codes.TABLE else error_codes.of_denial(actor.kind if actor else "")
-        fault, message = error_codes.stated(code), card.denied
+        code = code if code in error_codes.TABLE else error_codes.get_denial_code(actor.kind if actor else "")
+        fault, message = error_codes.complete_failure(code), card.denied
     elif outcome == "unknown":
-        fault, message = error_codes.stated("lost"), card.error.message if card.error else ""
+        fault, message = error_codes.complete_failure("lost"), card.error.message if card.error else ""
     elif outcome == "error" and card.error is not None:
         error = card.error
-        fault = error_codes.stated(error.code, authority=error.authority, retryable=error.retryable, phase=error.phase)
+        fault = error_codes.complete_failure(
+            error.code, authority=error.authority, retryable=error.retryable, phase=error.phase
+        )
         message, after_ms = error.message, error.after_ms
     else:
         return None
     return {
         "error": {
-            "code": fault.code, "message": message[:MAX_MESSAGE_LENGTH], "title": error_codes.title(fault.code),
-            "fingerprint": error_codes.fingerprint(card.tool.name, fault.code, fault.phase),
+            "code": fault.code, "message": message[:MAX_MESSAGE_LENGTH], "title": error_codes.get_title(fault.code),
+            "fingerprint": error_codes.make_fingerprint(card.tool.name, fault.code, fault.phase),
         },
         "retryable": fault.retryable, "authority": fault.authority, "phase": fault.phase,
         "retry": {"safe": _rate_retry(fault.code, fault.retryable), "after_ms": after_ms},

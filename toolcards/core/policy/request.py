@@ -45,8 +45,8 @@ class PolicyRequest:
 
         `program`: the agent program, if known. `claimed`: the kind that the agent states; it can only add kinds.
         """
-        kind, *also = tool_kinds.kinds_of(tool, source, program, claimed)
-        return cls(tool, source=source or tool_kinds.server_of(tool), kind=kind, also=tuple(also), **fields)
+        kind, *also = tool_kinds.find_kinds(tool, source, program, claimed)
+        return cls(tool, source=source or tool_kinds.parse_server(tool), kind=kind, also=tuple(also), **fields)
 
     @property
     def kinds(self) -> tuple[str, ...]:

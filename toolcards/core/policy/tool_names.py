@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from toolcards.client.common.lookalikes import skeleton
+from toolcards.client.common.lookalikes import make_skeleton
 from toolcards.client.common.tool_kinds import OWN
 
 _JOINTS = re.compile(r"_{2,3}|[./:]")
@@ -54,7 +54,7 @@ def _read_names(tool: str, source: str) -> ToolNames:
         exact=(qualified,),
         exact_with_source=tuple(dict.fromkeys((tool, qualified))),
         skeletons=_list_skeletons(tool, qualified),
-        source_skeletons=(skeleton(source),) if source else (),
+        source_skeletons=(make_skeleton(source),) if source else (),
     )
 
 
@@ -63,20 +63,20 @@ def _list_skeletons(tool: str, qualified: str) -> tuple[str, ...]:
 
     `mcp__files__bash`, `files__bash`, `mcp_files_bash` and `files.bash` may all be taken for `bash`.
     """
-    shape = skeleton(tool)
+    shape = make_skeleton(tool)
     starts = [joint.end() for joint in _JOINTS.finditer(shape)]
     if shape.startswith("mcp_"):
         starts += [at + 1 for at, char in enumerate(shape) if char == "_"]
     if len(shape) > _LONGEST:
         starts = starts[-1:]
-    return tuple(dict.fromkeys((shape, skeleton(qualified), *(shape[start:] for start in starts))))
+    return tuple(dict.fromkeys((shape, make_skeleton(qualified), *(shape[start:] for start in starts))))
 
 
 def list_agent_skeletons(path: tuple[str, ...]) -> tuple[str, ...]:
     """Return the skeletons of the agents in a path."""
-    return tuple([skeleton(name) for name in path])
+    return tuple([make_skeleton(name) for name in path])
 
 
 def make_skeleton_pattern(text: str) -> str:
     """Return the skeleton of a name in a rule, in which only `*` is special."""
-    return "*".join(skeleton(part).replace("*", "") for part in text.split("*"))
+    return "*".join(make_skeleton(part).replace("*", "") for part in text.split("*"))

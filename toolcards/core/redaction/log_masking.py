@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from toolcards.client.common.json_text import parse, same
+from toolcards.client.common.json_text import is_same_json, parse
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.core.redaction.redactor import Redactor
@@ -126,7 +126,7 @@ class LogMasker:
             return shown
         hidden = self._hide.value(value)
         readable, again = parse(shown)
-        if readable and same(again, hidden):
+        if readable and is_same_json(again, hidden):
             return shown
         return json.dumps(hidden, ensure_ascii=False)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from toolcards.client.common.json_text import same
+from toolcards.client.common.json_text import is_same_json
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.runs.input_routing import INPUT_FACTS, InputRouter, Routed
@@ -69,7 +69,7 @@ class Router(InputRouter):
         LangGraph can send one batch twice, the second time with its id: then an approval without an id is meant.
         """
         candidates = [card for card in self._state.cards.values() if card.tool.name == fact.tool and not card.removed]
-        candidates = [card for card in candidates if not card.has_input or same(card.input, fact.input)]
+        candidates = [card for card in candidates if not card.has_input or is_same_json(card.input, fact.input)]
         running = (card for card in candidates if card.state is S.INPUT_AVAILABLE)
         nameless = (card for card in candidates if card.waiting and card.approval and not card.approval.source_id)
         return next(running, None) or (next(nameless, None) if fact.source_id else None)

@@ -8,19 +8,19 @@ from typing import Any
 
 import jsonschema_rs
 
-from toolcards.client.common.schema_errors import Finding, escaped
+from toolcards.client.common.schema_errors import SchemaError, format_pointer
 
 MAX_SCHEMA_LENGTH = 64_000  # characters; larger schemas are not read
 MAX_FINDINGS = 20  # findings per value
 _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000, size_limit=1_000_000, dfa_size_limit=1_000_000)
 
 
-def find_errors(schema: Any, value: Any) -> list[Finding]:
+def find_errors(schema: Any, value: Any) -> list[SchemaError]:
     """Return up to `MAX_FINDINGS` errors; none if the schema itself is unusable."""
     validator = _compile(_dump_schema(schema))
     if validator is None:
         return []
-    findings: list[Finding] = []
+    findings: list[SchemaError] = []
     try:
         for error in validator.iter_errors(value):
             findings.append(_build_finding(error))
@@ -58,10 +58,10 @@ def _compile(text: str) -> Any:
         return None
 
 
-def _build_finding(error: Any) -> Finding:
+def _build_finding(error: Any) -> SchemaError:
     unexpected = getattr(error.kind, "unexpected", ()) if error.kind.name == "additionalProperties" else ()
-    return Finding(
-        escaped(error.instance_path), str(error.kind.name), str(error.message)[:300],
+    return SchemaError(
+        format_pointer(error.instance_path), str(error.kind.name), str(error.message)[:300],
         tuple(name for name in unexpected if isinstance(name, str)),
         (str(error.kind.property),) if error.kind.name == "required" else (),
     )  # fmt: skip

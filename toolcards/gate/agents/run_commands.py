@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from toolcards.client.common.json_text import same
+from toolcards.client.common.json_text import is_same_json
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import ToolCallState
 from toolcards.gate.agents.liveness import BEAT_LEASE, POLL_LEASE, REQUEST_LEASE, note_request, resume_run, void_permits
@@ -69,7 +69,7 @@ class FindDecision(RunCommand):
         """See group_commit.Work."""
         memory = self._run(tx)
         for card in reversed(memory.board.cards.values()):
-            if card.tool.name == self.tool and not card.removed and same(card.input, self.tool_input):
+            if card.tool.name == self.tool and not card.removed and is_same_json(card.input, self.tool_input):
                 if card.state in _DECIDED_STATES:
                     self.answer = build_decision_with_permit(memory, card)
                 return

@@ -109,7 +109,9 @@ def get_frozen_tool(card: Card) -> ToolSnapshot:
 
 def _snapshot_tool(memory: RunMemory, card: Card, schema_sha256: str) -> ToolSnapshot:
     tool = card.tool
-    is_known = tool.name in memory.board.context.kinds or tool_kinds.knows(tool.name, tool.source, memory.row.protocol)
+    is_known = tool.name in memory.board.context.kinds or tool_kinds.is_known_tool(
+        tool.name, tool.source, memory.row.protocol
+    )
     return ToolSnapshot(schema_sha256, is_known, _has_tool_changed(memory, card, schema_sha256))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from django.conf import settings
 
 from toolcards import hooks
-from toolcards.client.common.canonical_json import NotCanonical, canonical
+from toolcards.client.common.canonical_json import NotCanonical, canonicalize
 from toolcards.core.calls import facts as f
 from toolcards.core.calls import tool_events
 from toolcards.core.calls.card import BY_SOURCE, Card
@@ -74,7 +74,7 @@ def get_offered_tools(memory: RunMemory) -> dict[str, Offer]:
         tool_lists = [fact.tools for event in events if isinstance(fact := event.readable_fact, f.RunStarted)]
         unwritten = (row[4] for row in memory.events if not row[3] and row[4].startswith(_RUN_STARTED_PREFIX))
         tool_lists += [json.loads(fact).get("tools", []) for fact in unwritten]
-        offers = input_repair.offers(tool for tools in tool_lists for tool in tools)
+        offers = input_repair.parse_offers(tool for tools in tool_lists for tool in tools)
         memory.offers = len(memory.board.context.kinds), offers
     return memory.offers[1]
 
@@ -181,7 +181,7 @@ def _find_exceeded_limit(value: Any) -> str:
     """Return which limit on inputs the value exceeds as half a sentence, "" for none."""
     limits = settings.TOOLCARDS
     try:
-        size = len(canonical(value, max_depth=limits.max_depth))
+        size = len(canonicalize(value, max_depth=limits.max_depth))
     except NotCanonical as error:
         return f"it cannot be judged ({error})"
     return f"it has more than {limits.max_args} bytes" if size > limits.max_args else ""

@@ -16,7 +16,7 @@ import structlog
 
 from toolcards.client.common import error_codes
 from toolcards.client.common.json_diff import diff
-from toolcards.client.common.json_text import as_text
+from toolcards.client.common.json_text import format_text
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.tool_events import get_attempt, get_outcome
@@ -106,7 +106,7 @@ def _build_call_step(
 
 
 def _trace_input(before: Card | None, card: Card, fact: Any) -> TraceStep:
-    text = as_text(card.shown_input)
+    text = format_text(card.shown_input)
     hidden = len(diff(card.shown_input, get_redactor().value(card.shown_input)))
     repair = {"method": card.repair} if card.repair else None
     phase = "repair" if isinstance(fact, f.InputRepaired) else "resolve"
@@ -165,13 +165,13 @@ def _trace_claim(before: Card | None, card: Card, fact: f.ApprovalChanged) -> Tr
 
 
 def _trace_output(before: Card | None, card: Card, fact: f.OutputReady) -> TraceStep:
-    text = as_text(fact.output)
+    text = format_text(fact.output)
     since = card.times.decided or card.times.available
     return _build_call_step(card, "execute", fact.at, "ok", since=since, out_sha=hash_text(text), bytes=len(text))
 
 
 def _trace_denial(before: Card | None, card: Card, fact: f.OutputDenied) -> TraceStep:
-    code = card.decision.code if card.decision else error_codes.of_denial(fact.by.kind)
+    code = card.decision.code if card.decision else error_codes.get_denial_code(fact.by.kind)
     return _build_call_step(
         card, "settled", fact.at, "denied", since=card.times.started, code=code, by={"kind": fact.by.kind}
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from toolcards.client.common.json_text import parse, same
+from toolcards.client.common.json_text import is_same_json, parse
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import BY_SOURCE, EDITED, UNKNOWN_TOOL, Card, CardTool, ToolCallState
 from toolcards.core.calls.identity import is_frozen
@@ -48,7 +48,7 @@ def update_input(card: Card, fact: Any) -> Card:
 def _repeats_original(card: Card, fact: Any) -> bool:
     """Return whether the sender repeats the input from before the repair."""
     is_same_tool = fact.tool in {"", card.tool.name, card.original_tool}
-    return is_same_tool and fact.has_input and same(fact.input, card.original_input)
+    return is_same_tool and fact.has_input and is_same_json(fact.input, card.original_input)
 
 
 def fill_missing(card: Card, fact: Any) -> Card:
@@ -111,7 +111,9 @@ def set_input(card: Card, fact: Any) -> Card:
     """Set the input from the fact, or from the streamed text if it is valid JSON."""
     text, is_json, value = read_streamed_input(card)
     # some tools take plain text, not JSON
-    is_streamed = (is_json and same(value, fact.input)) or (isinstance(fact.input, str) and fact.input == str(text))
+    is_streamed = (is_json and is_same_json(value, fact.input)) or (
+        isinstance(fact.input, str) and fact.input == str(text)
+    )
     was_changed = fact.has_input and not card.has_input and bool(text) and not is_streamed
     was_rewritten = bool(card.segment)
     if fact.has_input:
@@ -120,7 +122,7 @@ def set_input(card: Card, fact: Any) -> Card:
         is_json, new_input = True, card.input
     else:
         new_input = value
-    if (card.has_input and is_json and same(card.input, new_input)) or not (is_json or was_rewritten):
+    if (card.has_input and is_json and is_same_json(card.input, new_input)) or not (is_json or was_rewritten):
         return card if card.segment is None else card.replace(segment=None)
     after = card.replace(input=new_input if is_json else None, has_input=is_json, text=text, segment=None)
     if was_changed:  # the producer changed what the model wrote
@@ -188,7 +190,7 @@ def _fill_error(card: Card, fact: Any) -> Card:
 def _fill_output(card: Card, fact: f.OutputReady) -> Card:
     if card.output in (None, "") and fact.output not in (None, ""):
         return card.replace(output=fact.output)
-    return card if same(card.output, fact.output) else card.with_anomaly("duplicate-terminal", fact.at)
+    return card if is_same_json(card.output, fact.output) else card.with_anomaly("duplicate-terminal", fact.at)
 
 
 def _fill_denied(card: Card, fact: f.OutputDenied) -> Card:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from toolcards.client.common import error_codes
-from toolcards.client.common.json_text import as_text
-from toolcards.client.common.tool_kinds import kind_of
+from toolcards.client.common.json_text import format_text
+from toolcards.client.common.tool_kinds import find_kind
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, CardApproval, CardError, CardManualOutcome, ToolCallState
 from toolcards.core.calls.identity import is_frozen
@@ -47,10 +47,10 @@ def build_error(card: Card, message: str, code: str = "", report: f.OutputFailed
     if not code and not card.has_input and str(card.text).lstrip()[:1] in _JSON_BEGINS:
         code = "invalid_input"  # the input is not JSON: the tool cannot have run
     authority, retryable, phase = (report.authority, report.retryable, report.phase) if report else ("", None, "")
-    fault = error_codes.stated(
-        code, authority=authority, retryable=retryable, phase=phase, kind=kind_of(card.tool.name, card.tool.source)
+    fault = error_codes.complete_failure(
+        code, authority=authority, retryable=retryable, phase=phase, kind=find_kind(card.tool.name, card.tool.source)
     )
-    after_ms = error_codes.waiting_time(report.after_ms) if report else None
+    after_ms = error_codes.limit_wait(report.after_ms) if report else None
     return CardError(message, fault.code, fault.retryable, fault.authority, fault.phase, after_ms)
 
 
@@ -69,7 +69,7 @@ def apply_reported_outcome(card: Card, fact: f.OutcomeReported) -> Card:
     """Apply the outcome of a named result that a later frame reports (Pydantic AI)."""
     if fact.outcome == "success" or (fact.message_id and fact.message_id != card.output_message):
         return card
-    text = as_text(card.output)
+    text = format_text(card.output)
     card = card.replace(output=None, has_output=False)
     if fact.outcome == "denied":
         return _end(_deny_host_approval(card), fact.at, S.OUTPUT_DENIED, denied=text, denied_by=f.Actor("host"))
@@ -90,10 +90,10 @@ def _deny_host_approval(card: Card) -> Card:
 def apply_snapshot(card: Card, fact: f.SnapshotReceived) -> Card:
     """Apply a snapshot; it corrects a finished card only from done to failed."""
     if fact.denied:
-        return card if card.hard else deny(card, f.OutputDenied(card.call_id, as_text(fact.text), at=fact.at))
+        return card if card.hard else deny(card, f.OutputDenied(card.call_id, format_text(fact.text), at=fact.at))
     if fact.error is None:
         return card if card.hard else set_output(card, f.OutputReady(card.call_id, output=fact.text, at=fact.at))
-    text = as_text(fact.text) or fact.error
+    text = format_text(fact.text) or fact.error
     if card.hard:
         corrected = _fail(card.replace(output=None, has_output=False), fact.at, build_error(card, text))
         return corrected.with_anomaly("corrected-by-snapshot", fact.at)
@@ -109,7 +109,7 @@ def build_soft_end(cause: str) -> Callable[[Card, Any], Card]:
 
 def end_softly(card: Card, timestamp: float, cause: str, reason: str) -> Card:
     """End the card with its run or step; a partial output is kept."""
-    fault = error_codes.of_cause(cause)
+    fault = error_codes.get_cause_failure(cause)
     return card.replace(
         state=S.OUTPUT_ERROR, soft=True, cause=cause, preliminary=False, awaiting_client=False, segment=None,
         approval=_close_approval(card.approval, "superseded" if cause == "superseded" else "cancelled"),

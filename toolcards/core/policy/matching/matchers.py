@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from json.encoder import encode_basestring as quoted
 from typing import Any, TypeAlias
 
-from toolcards.client.common.canonical_json import MAX_INTEGER, NotCanonical, canonical
+from toolcards.client.common.canonical_json import MAX_INTEGER, NotCanonical, canonicalize
 from toolcards.core.policy.evaluation_context import CHARACTERS, UNREADABLE, Reader, Readings
 from toolcards.core.policy.matching import operands
 from toolcards.core.policy.matching.hosts import (
@@ -65,7 +65,7 @@ def _read_canonical(value: Value) -> Any:
     if type(value) is int and -MAX_INTEGER <= value <= MAX_INTEGER:
         return b"%d" % value
     try:
-        return canonical(value)
+        return canonicalize(value)
     except NotCanonical:
         return UNREADABLE
 

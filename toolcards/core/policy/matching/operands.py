@@ -8,7 +8,7 @@ from typing import Any
 
 import re2
 
-from toolcards.client.common.canonical_json import NotCanonical, canonical
+from toolcards.client.common.canonical_json import NotCanonical, canonicalize
 
 MAX_PATTERN = 1_000
 
@@ -35,7 +35,7 @@ def build_text_type(prepare: Callable[[str], Any], collect: Callable[[Any], Any]
 
 def _canonicalize(given: Any) -> bytes:
     try:
-        return canonical(given)
+        return canonicalize(given)
     except NotCanonical as wrong:
         raise ValueError(str(wrong)) from None
 
