@@ -38,7 +38,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as examples
 
 from dashboard.accounts import roles
-from tests.serving import Server
+from tests.support.server import Server
 from toolcards import gate
 from toolcards.clocks import clock
 from toolcards.core.calls import facts as f

@@ -24,9 +24,9 @@ CHECKS = {
     "language": ["python", "scripts/lint_language.py"],
     "types": ["python", "-m", "mypy"],
     "style": ["python", "-m", "ruff", "check", "."],
-    "layers": ["python", *PYTEST, "tests/test_layers.py"],
+    "layers": ["python", *PYTEST, "tests/repository/test_layers.py"],
     "log": ["python", *PYTEST, "tests/models/test_write_guard.py", "-m", "not postgres"],
-    "pages": ["python", *PYTEST, "tests/test_doors.py", "-k", "names_its_permission or without_a_guard"],
+    "pages": ["python", *PYTEST, "tests/repository/test_doors.py", "-k", "names_its_permission or without_a_guard"],
 }
 
 

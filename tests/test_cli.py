@@ -10,7 +10,7 @@ import pytest
 from django.core.management import ManagementUtility
 from django.test import Client
 
-from tests.serving import PATIENCE, ROOT
+from tests.support.server import PATIENCE, ROOT
 from toolcards import __version__, cli
 
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from tests.client.bad_answers import BadAnswer, rows
-from tests.client.gatekeeper import Answer, Gate, plain
-from tests.clients.hole import Hole
-from tests.serving import PATIENCE
+from tests.support.bad_answers import BadAnswer, rows
+from tests.support.fake_gate import Answer, Gate, plain
+from tests.support.server import PATIENCE
+from tests.support.silent_server import Hole
 from toolcards import hook_relay
 from toolcards.hook_relay import relay
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from redis import Redis as Client
 
-from tests.services import Redis
-from tests.serving import until
+from tests.support.server import until
+from tests.support.services import Redis
 from toolcards import outages, relay
 from toolcards.relay import GROUP, MOST, Relay
 

@@ -47,7 +47,7 @@ def needs(right: str = VIEW) -> Callable[[View], View]:
 
 
 def allow_anyone(view: View) -> View:
-    """Mark a view that is open without signing in; `tests/test_doors.py` lists them."""
+    """Mark a view that is open without signing in; `tests/repository/test_doors.py` lists them."""
     view.permission = ANYONE  # type: ignore[attr-defined]
     return view
 

@@ -2,7 +2,7 @@
  * Answers of Toolcards' gate, checked against the question: whatever is not plainly an allow for it is a deny.
  *
  * Pure functions; `asking.mjs` sends and receives. The digests are SHA-256 over the RFC 8785 form (JCS), the same as the
- * server's and the Python client's: tests/client/test_canonical_json.py holds all three to one table.
+ * server's and the Python client's: tests/client/common/test_digest_agreement.py holds all three to one table.
  *
  * @typedef {{ name: string, source: string, schema_sha256: string }} Tool
  * @typedef {object} Question

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.acp.editor import Editor
-from tests.serving import PATIENCE
+from tests.support.acp_editor import Editor
+from tests.support.server import PATIENCE
 from toolcards.acp.lines import sift
 from toolcards.acp.permission_requests import select_option
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.client.bad_answers import BadAnswer, rows
-from tests.client.gatekeeper import Gate
 from tests.client.test_bad_answers import tampering
-from tests.clients.hole import Hole
-from tests.serving import PATIENCE, until
+from tests.support.bad_answers import BadAnswer, rows
+from tests.support.fake_gate import Gate
+from tests.support.server import PATIENCE, until
+from tests.support.silent_server import Hole
 from toolcards.acp.permission_requests import PermissionRequests
 from toolcards.acp.sessions import Sessions
 from toolcards.client import Toolcards, gate_client, question_wait

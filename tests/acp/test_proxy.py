@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from tests.acp.editor import Editor
-from tests.clients import gating
-from tests.serving import PATIENCE, Server, until
+from tests.support import gating
+from tests.support.acp_editor import Editor
+from tests.support.server import PATIENCE, Server, until
 
 pytestmark = pytest.mark.slow
-AGENT = Path(__file__).parent / "an_agent.py"
+AGENT = ROOT / "tests/support/acp_agent.py"
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ import json
 from typing import Any
 
 import pytest
-from playing import TRACES, Player, bodies, texts_of
 
+from tests.support.trace_player import TRACES, Player, bodies, texts_of
 from toolcards.adapters import ADAPTERS
 from toolcards.adapters.base import BadFrame
 from toolcards.client.common import error_codes

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from playing import Player, bodies, texts_of
 
+from tests.support.trace_player import Player, bodies, texts_of
 from toolcards.adapters import ADAPTERS, BadFrame, ag_ui, ai_sdk, native, strict
 from toolcards.adapters.base import Adapter
 from toolcards.core.calls import facts as f

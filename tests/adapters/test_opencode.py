@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from playing import Player
 
+from tests.support.trace_player import Player
 from toolcards.adapters import ADAPTERS, ApprovalAnswer, BadFrame
 from toolcards.core.calls import facts as f
 

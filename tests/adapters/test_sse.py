@@ -7,8 +7,8 @@ import itertools
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from playing import TRACES
 
+from tests.support.trace_player import TRACES
 from toolcards.adapters import BadFrame
 from toolcards.adapters.sse import EventSplitter, LineSplitter
 

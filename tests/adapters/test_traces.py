@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import TRACES, Player, bodies, texts_of
 
+from tests.support.trace_player import TRACES, Player, bodies, texts_of
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card_codec import dump_card
 from toolcards.core.runs.run_state import RunState

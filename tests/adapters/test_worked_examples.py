@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from playing import Player
 
+from tests.support.trace_player import Player
 from toolcards.adapters import ADAPTERS, ApprovalAnswer
 from toolcards.adapters.ai_sdk_chunks import INTERRUPTED
 from toolcards.core.calls import facts as f

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.services import postgres
-from tests.serving import ROOT, Server, migrated
+from tests.support.server import ROOT, Server, migrated
+from tests.support.services import postgres
 from toolcards.backup import BackupError, check
 
 PAGE = (ROOT / "docs/operations.md").read_text()

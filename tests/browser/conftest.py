@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.browsing import BROWSER, QUIET, Open, patient
-from tests.serving import Server
+from tests.support.browser_pages import BROWSER, QUIET, Open, patient
+from tests.support.server import Server
 
 _runs = (f"live/{number}" for number in itertools.count(1))
 

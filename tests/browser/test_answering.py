@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.browsing import NEEDS_BROWSER, Open, armed, ask, card, in_state, path_of
-from tests.serving import Server, until
+from tests.support.browser_pages import NEEDS_BROWSER, Open, armed, ask, card, in_state, path_of
+from tests.support.server import Server, until
 
 pytestmark = NEEDS_BROWSER
 TWICE = "button => { button.click(); button.click(); return button.innerText; }"  # as fast as a double click can be

@@ -12,9 +12,20 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.browsing import GO_ON, NEEDS_BROWSER, STOP_THE_CLOCK, Open, armed, ask, card, in_state, path_of, waiting
-from tests.serving import PATIENCE, Server, until
-from tests.voting import Voter
+from tests.support.browser_pages import (
+    GO_ON,
+    NEEDS_BROWSER,
+    STOP_THE_CLOCK,
+    Open,
+    armed,
+    ask,
+    card,
+    in_state,
+    path_of,
+    waiting,
+)
+from tests.support.server import PATIENCE, Server, until
+from tests.support.voter import Voter
 
 pytestmark = NEEDS_BROWSER
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.browsing import NEEDS_BROWSER, Open
-from tests.serving import PATIENCE, Server
+from tests.support.browser_pages import NEEDS_BROWSER, Open
+from tests.support.server import PATIENCE, Server
 from toolcards.connect import probe as probing
 
 pytestmark = NEEDS_BROWSER

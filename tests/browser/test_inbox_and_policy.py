@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.browsing import NEEDS_BROWSER, patient
-from tests.serving import until
+from tests.support.browser_pages import NEEDS_BROWSER, patient
+from tests.support.server import until
 
 pytestmark = NEEDS_BROWSER
 _numbers = itertools.count(1)

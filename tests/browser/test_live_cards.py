@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.browsing import (
+from tests.support.browser_pages import (
     NEEDS_BROWSER,
     STOP_THE_CLOCK,
     Open,
@@ -21,7 +21,7 @@ from tests.browsing import (
     tell,
     waiting,
 )
-from tests.serving import Server, until
+from tests.support.server import Server, until
 
 pytestmark = NEEDS_BROWSER
 

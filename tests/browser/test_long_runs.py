@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.browsing import GO_ON, NEEDS_BROWSER, STOP_THE_CLOCK, Open, card, in_state, path_of, tell, waiting
-from tests.serving import Server, until
+from tests.support.browser_pages import (
+    GO_ON,
+    NEEDS_BROWSER,
+    STOP_THE_CLOCK,
+    Open,
+    card,
+    in_state,
+    path_of,
+    tell,
+    waiting,
+)
+from tests.support.server import Server, until
 
 pytestmark = NEEDS_BROWSER
 THOUSAND = 1_000

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.browsing import NEEDS_BROWSER, Open, patient
-from tests.serving import Server
+from tests.support.browser_pages import NEEDS_BROWSER, Open, patient
+from tests.support.server import Server
 
 pytestmark = NEEDS_BROWSER
 

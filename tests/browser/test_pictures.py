@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.browsing import NEEDS_BROWSER, Open, path_of, tell
-from tests.serving import Server
+from tests.support.browser_pages import NEEDS_BROWSER, Open, path_of, tell
+from tests.support.server import Server
 
 pytestmark = NEEDS_BROWSER
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.browsing import NEEDS_BROWSER, Open
-from tests.serving import KEY, Server
+from tests.support.browser_pages import NEEDS_BROWSER, Open
+from tests.support.server import KEY, Server
 
 pytestmark = NEEDS_BROWSER
 

@@ -8,7 +8,7 @@ import re
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from tests.serving import KEY, Server
+from tests.support.server import KEY, Server
 
 LOST = (OSError, http.client.HTTPException)
 """No answer came: the connection broke, or could not be opened."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 
 from tests.chaos.ledger import Ledger
-from tests.serving import Server
+from tests.support.server import Server
 
 FINISH = 25.0  # seconds that clients have to get their last answers
 CALM = 2.0  # seconds of load behind a recovery: what is late shows up in them

@@ -11,8 +11,8 @@ from typing import Any
 
 import psycopg
 
-from tests import services
-from tests.serving import ROOT
+from tests.support import services
+from tests.support.server import ROOT
 
 
 class Postgres(services.Postgres):

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.chaos.machines import Postgres, Redis
-from tests.cutting import Cutter
-from tests.serving import Server, until
+from tests.support.commit_cutter import Cutter
+from tests.support.server import Server, until
 
 
 @dataclass(frozen=True)

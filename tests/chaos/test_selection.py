@@ -11,7 +11,7 @@ from tests.chaos.load import Client
 from tests.chaos.scenarios import SCENARIOS
 from tests.chaos.stage import Machines, Setup
 from tests.chaos.streams import NumberedStreamer, SlowKeyedPoster, Streamer
-from tests.services import find_program
+from tests.support.services import find_program
 
 FEW: list[type[Client]] = [Streamer, NumberedStreamer, SlowKeyedPoster, Gated, Poller, Voter]
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.client.bad_answers import BRIEF, BadAnswer, rows
-from tests.client.gatekeeper import Answer, Gate
-from tests.clients.hole import Hole
-from tests.serving import PATIENCE
+from tests.support.bad_answers import BRIEF, BadAnswer, rows
+from tests.support.fake_gate import Answer, Gate
+from tests.support.server import PATIENCE
+from tests.support.silent_server import Hole
 from toolcards.client import Denied, Toolcards, gate_client, gated, question_wait
 from toolcards.client.plain import Tools
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.client.bad_answers import BRIEF, BadAnswer, rows
-from tests.client.gatekeeper import Gate
-from tests.client.javascript import CLIENTS, NODE, Node
 from tests.client.test_bad_answers import tampering
-from tests.clients.hole import Hole
+from tests.support.bad_answers import BRIEF, BadAnswer, rows
+from tests.support.fake_gate import Gate
+from tests.support.javascript import CLIENTS, NODE, Node
+from tests.support.silent_server import Hole
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(NODE is None, reason="not here: Node.js")]
 ARGS = {"command": "ls"}

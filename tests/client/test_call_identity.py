@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.client.gatekeeper import Gate
-from tests.serving import PATIENCE
+from tests.support.fake_gate import Gate
+from tests.support.server import PATIENCE
 from toolcards.client import Denied, Run, Toolcards, gated
 from toolcards.client.call_registry import CallRegistry, find_registry
 from toolcards.client.pending import WireIds

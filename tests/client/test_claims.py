@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.client.gatekeeper import Answer, Gate, plain
 from tests.client.test_fail_closed import AWAY, first
-from tests.serving import PATIENCE
+from tests.support.fake_gate import Answer, Gate, plain
+from tests.support.server import PATIENCE
 from toolcards.client import Toolcards, gate_client, gated
 
 LOST = [Answer([]), Answer([b"HTTP/1.1 200 OK\r\nContent-Le"]), AWAY, plain({}, status="429 Slow Down")]

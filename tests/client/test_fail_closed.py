@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.client.gatekeeper import Answer, Gate, plain
-from tests.clients.hole import Hole
-from tests.serving import PATIENCE
+from tests.support.fake_gate import Answer, Gate, plain
+from tests.support.server import PATIENCE
+from tests.support.silent_server import Hole
 from toolcards.client import Denied, Toolcards, gate_client, gated, question_wait
 from toolcards.client.plain import Tools
 

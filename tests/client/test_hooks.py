@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.serving import PATIENCE
+from tests.support.server import PATIENCE
 from toolcards.client import failures, gated, hooks
 from toolcards.client.answers import Decision, Denied
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.client.gatekeeper import Answer, Gate, plain, response
-from tests.serving import PATIENCE
+from tests.support.fake_gate import Answer, Gate, plain, response
+from tests.support.server import PATIENCE
 from toolcards.client import Toolcards
 from toolcards.client.http_client import MAX_IDLE, HttpClient, Unreachable
 

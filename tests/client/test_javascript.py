@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.client.gatekeeper import Answer, Gate, plain
-from tests.client.javascript import CLIENTS, NODE, Node
-from tests.serving import PATIENCE, until
+from tests.support.fake_gate import Answer, Gate, plain
+from tests.support.javascript import CLIENTS, NODE, Node
+from tests.support.server import PATIENCE, until
 
 pytestmark = pytest.mark.skipif(NODE is None, reason="not here: Node.js")
 EDITING = ["runs", "gated", "tanstack", "opencode"]  # those that can run other arguments than the model's

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.clients import gating
-from tests.serving import PATIENCE, Server, until
+from tests.support import gating
+from tests.support.server import PATIENCE, Server, until
 from toolcards.client import BadOutput, Toolcards, gated, hooks
 from toolcards.client.jsonable import LONGEST
 from toolcards.client.outputs import find_output_trouble

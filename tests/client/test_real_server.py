@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.serving import PATIENCE, Server
-from tests.voting import Voter
+from tests.support.server import PATIENCE, Server
+from tests.support.voter import Voter
 from toolcards.client import Denied, Toolcards, gated
 
 pytestmark = pytest.mark.slow

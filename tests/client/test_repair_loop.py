@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.clients import gating
-from tests.serving import Server
+from tests.support import gating
+from tests.support.server import Server
 from toolcards.client import Toolcards, hooks, repair_loop
 from toolcards.client import schema as part
 from toolcards.client.answers import Decision

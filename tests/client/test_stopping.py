@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.client.gatekeeper import Answer, Gate, frame
-from tests.serving import PATIENCE, until
+from tests.support.fake_gate import Answer, Gate, frame
+from tests.support.server import PATIENCE, until
 from toolcards.client import Toolcards, gated
 from toolcards.client.auto_runs import AutoRuns
 from toolcards.client.call_registry import find_registry

@@ -8,7 +8,7 @@ import pytest
 from websockets.asyncio.server import serve
 from websockets.exceptions import ConnectionClosed
 
-from tests.serving import PATIENCE
+from tests.support.server import PATIENCE
 from toolcards.client import Denied, Toolcards, stream
 from toolcards.client.common.canonical_json import call_digest, digest
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.clients import gating
-from tests.serving import PATIENCE, Server, until
+from tests.support import gating
+from tests.support.server import PATIENCE, Server, until
 from toolcards.client import Denied, Toolcards, current, gated
 from toolcards.client.plain import Tools
 

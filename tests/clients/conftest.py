@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.serving import Server
+from tests.support.server import Server
 
 _reported: set[str] = set()  # runs, so that one run fails one test
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.clients import npm
-from tests.serving import PATIENCE
+from tests.support.server import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 ZOD = "4.6.7"

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from tests.acp.editor import Editor
-from tests.clients import gating, models, npm
+from tests.clients import models, npm
 from tests.clients.models import Call
-from tests.serving import PATIENCE, Server, until
+from tests.support import gating
+from tests.support.acp_editor import Editor
+from tests.support.server import PATIENCE, Server, until
 from toolcards.connect import snippets
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]

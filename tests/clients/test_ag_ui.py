@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
-from tests.clients import gating, npm, pip
+from tests.clients import npm, pip
 from tests.clients.nodeapp import App
-from tests.serving import PATIENCE, Server, held_port, until
-from tests.voting import Voter
+from tests.support import gating
+from tests.support.server import PATIENCE, Server, held_port, until
+from tests.support.voter import Voter
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 PRODUCERS = ("pydantic-ai", "langgraph")

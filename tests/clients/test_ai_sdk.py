@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.clients import gating, npm
-from tests.clients.hole import Hole
+from tests.clients import npm
 from tests.clients.nodeapp import ZOD, App
-from tests.serving import Server, until
+from tests.support import gating
+from tests.support.server import Server, until
+from tests.support.silent_server import Hole
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 VERSIONS = {"7": "7.0.173", "6": "6.0.326"}

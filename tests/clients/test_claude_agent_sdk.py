@@ -18,9 +18,10 @@ from typing import Any
 import pytest
 
 from tests.clients import claude as claude_code
-from tests.clients import gating, npm, pip
+from tests.clients import npm, pip
 from tests.clients.nodeapp import ZOD
-from tests.serving import Server, until
+from tests.support import gating
+from tests.support.server import Server, until
 from toolcards.connect import snippets
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]

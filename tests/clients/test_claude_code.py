@@ -17,12 +17,13 @@ from typing import Any
 
 import pytest
 
-from tests.client.bad_answers import TABLE
-from tests.client.gatekeeper import Gate
 from tests.clients import claude as claude_code
-from tests.clients import gating, models
-from tests.clients.hole import Hole
-from tests.serving import PATIENCE, Server, until
+from tests.clients import models
+from tests.support import gating
+from tests.support.bad_answers import TABLE
+from tests.support.fake_gate import Gate
+from tests.support.server import PATIENCE, Server, until
+from tests.support.silent_server import Hole
 from toolcards import connect
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]

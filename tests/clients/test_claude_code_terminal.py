@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from tests.clients import claude as claude_code
-from tests.clients import gating
-from tests.clients.hole import Hole
 from tests.clients.terminal import Terminal
-from tests.serving import Server, until
+from tests.support import gating
+from tests.support.server import Server, until
+from tests.support.silent_server import Hole
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 ESC, ENTER = "\x1b", "\r"

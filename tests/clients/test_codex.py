@@ -17,11 +17,12 @@ from typing import Any
 
 import pytest
 
-from tests.client.bad_answers import TABLE
-from tests.client.gatekeeper import Gate
-from tests.clients import gating, npm
-from tests.clients.hole import Hole
-from tests.serving import PATIENCE, Server, until
+from tests.clients import npm
+from tests.support import gating
+from tests.support.bad_answers import TABLE
+from tests.support.fake_gate import Gate
+from tests.support.server import PATIENCE, Server, until
+from tests.support.silent_server import Hole
 from toolcards import connect
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from tests.clients import claude as claude_code
-from tests.clients import gating, models
+from tests.clients import models
 from tests.clients.test_claude_code import Claude
-from tests.serving import PATIENCE, ROOT, Server, until
+from tests.support import gating
+from tests.support.server import PATIENCE, ROOT, Server, until
 from toolcards.connect.probe import RUN_PREFIX
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]

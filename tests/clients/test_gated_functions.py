@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests.clients import gating, pip
-from tests.serving import PATIENCE, Server
+from tests.clients import pip
+from tests.support import gating
+from tests.support.server import PATIENCE, Server
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 PROGRAM = Path(__file__).parent / "agents" / "gated_function.py"

@@ -16,13 +16,14 @@ from typing import Any
 
 import pytest
 
-from tests.client.bad_answers import rows
-from tests.client.gatekeeper import Gate
 from tests.client.test_bad_answers import tampering
-from tests.clients import gating, models, npm
-from tests.clients.hole import Hole
+from tests.clients import models, npm
 from tests.clients.models import Call
-from tests.serving import PATIENCE, Server, told_address, until
+from tests.support import gating
+from tests.support.bad_answers import rows
+from tests.support.fake_gate import Gate
+from tests.support.server import PATIENCE, Server, told_address, until
+from tests.support.silent_server import Hole
 from toolcards import connect
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]

@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 
-from tests.clients import gating, models, pip
-from tests.clients.hole import Hole
-from tests.serving import Server, until
+from tests.clients import models, pip
+from tests.support import gating
+from tests.support.server import Server, until
+from tests.support.silent_server import Hole
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 AGENTS = Path(__file__).parent / "agents"

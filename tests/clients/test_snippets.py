@@ -19,9 +19,10 @@ from typing import Any
 
 import pytest
 
-from tests.clients import gating, models, npm, pip
+from tests.clients import models, npm, pip
 from tests.clients.nodeapp import ZOD
-from tests.serving import KEY, PATIENCE, ROOT, Server, held_port, told_address, until
+from tests.support import gating
+from tests.support.server import KEY, PATIENCE, ROOT, Server, held_port, told_address, until
 from toolcards import connect
 from toolcards.connect import snippets
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.clients import gating, npm
-from tests.clients.hole import Hole
+from tests.clients import npm
 from tests.clients.nodeapp import ZOD, App
-from tests.serving import Server, until
+from tests.support import gating
+from tests.support.server import Server, until
+from tests.support.silent_server import Hole
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 Starts = Callable[..., App]

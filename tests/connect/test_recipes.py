@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from tests.serving import PATIENCE, Server, with_curl
+from tests.support.server import PATIENCE, Server, with_curl
 from toolcards import connect
 from toolcards.connect import probe as probing
 from toolcards.connect.claude_code import HOLD, KEY, TIMEOUT
@@ -225,14 +225,14 @@ def ran(*words: str) -> str:
 
 @pytest.mark.django_db
 def test_the_command_ends_when_its_probe_was_held_and_released(server: Server, at_home: Path) -> None:
-    from tests.clients import gating
+    from tests.support import gating
 
     def approve() -> None:
         (run,) = [run["run"] for run in waited() if run["run"].startswith("toolcards-probe-")]
         gating.vote(server, run, "approve")
 
     def waited() -> Any:
-        from tests.serving import until
+        from tests.support.server import until
 
         return until(lambda: server.get("/api/v1/runs?status=waiting")["runs"])
 
@@ -287,8 +287,8 @@ def test_a_key_the_server_does_not_know_is_said(server: Server, at_home: Path) -
 
 def voted(server: Server, decision: str) -> threading.Thread:
     """Somebody who answers the probe as soon as it waits."""
-    from tests.clients import gating
-    from tests.serving import until
+    from tests.support import gating
+    from tests.support.server import until
 
     def look() -> Any:
         runs = server.get("/api/v1/runs?status=waiting")["runs"]
@@ -467,10 +467,10 @@ def test_editor_settings_that_are_not_understood_are_not_touched(target: connect
 def test_the_agent_in_the_editors_settings_starts_anywhere_and_is_gated(
     server: Server, target: connect.Target, tmp_path: Path
 ) -> None:
-    from tests.clients import gating
+    from tests.support import gating
 
     name, ran = "editor", tmp_path / "ran"
-    agent = (sys.executable, str(ROOT / "tests/acp/an_agent.py"), name)
+    agent = (sys.executable, str(ROOT / "tests/support/acp_agent.py"), name)
     connect.write_changes(ACP.plan(replace(target, url=server.base, key=server.key, agent=agent)))
     (entry,) = loose(zed(target).read_text())["agent_servers"].values()
     editor = subprocess.Popen(
@@ -550,7 +550,7 @@ def test_the_printed_code_runs_once_it_is_pasted(server: Server, tmp_path: Path)
     running = subprocess.Popen(
         ["bash", "-c", program], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    from tests.clients import gating
+    from tests.support import gating
 
     gating.vote(server, "try-4", "approve")
     out, wrong = running.communicate(timeout=2 * PATIENCE)

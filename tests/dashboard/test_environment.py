@@ -8,7 +8,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from dashboard import environment
-from tests.serving import Server
+from tests.support.server import Server
 
 
 @pytest.fixture(autouse=True)

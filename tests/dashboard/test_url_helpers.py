@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 
 from dashboard import url_helpers
-from tests.test_doors import PAGES, READ_BY_PEOPLE
+from tests.repository.test_doors import PAGES, READ_BY_PEOPLE
 from toolcards import gate
 from toolcards.models import ToolCall
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.serving import KEY, PATIENCE, ROOT, Server, until
-from tests.voting import Voter
+from tests.support.server import KEY, PATIENCE, ROOT, Server, until
+from tests.support.voter import Voter
 from toolcards.demo.player import Player, PlayRefused
 from toolcards.demo.recordings import AGENTS, RUNS
 

@@ -10,7 +10,7 @@ import pytest
 from django.db import connection, connections
 
 from tests.conftest import Say
-from tests.serving import PATIENCE
+from tests.support.server import PATIENCE
 from toolcards import gate
 from toolcards.core.calls import facts as f
 from toolcards.gate.maintenance import rebuild

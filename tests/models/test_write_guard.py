@@ -12,8 +12,8 @@ import psycopg
 import pytest
 from django.db import DatabaseError, connection, transaction
 
-from tests.services import postgres_server
-from tests.serving import Server
+from tests.support.server import Server
+from tests.support.services import postgres_server
 from toolcards.models import Approval, Event, LogIsFinal, Run, ToolCall
 from toolcards.models.write_guard import WriteRefused, allow_event_changes, allow_log_writes
 

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.test import Client
 
 from dashboard.asgi import application
-from tests.serving import PATIENCE
+from tests.support.server import PATIENCE
 
 ORIGIN = b"http://testserver"
 

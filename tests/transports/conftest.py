@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import pytest
 from channels.testing import HttpCommunicator, WebsocketCommunicator
 
-from tests.serving import PATIENCE
+from tests.support.server import PATIENCE
 from toolcards.transports.background import connections
 
 

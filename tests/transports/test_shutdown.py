@@ -17,8 +17,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection
 
-from tests.serving import KEY, PATIENCE, Server, until
-from tests.wires import INGEST, WITH_KEY, Wire, post
+from tests.support.raw_connection import INGEST, WITH_KEY, Wire, post
+from tests.support.server import KEY, PATIENCE, Server, until
 
 HELD = 50.0  # seconds that the polls and streams below would stay open
 CHUNKED = (b"Transfer-Encoding: chunked", b"Content-Type: application/x-ndjson", b"Idempotency-Key: the-body")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.core.samples import ALICE, WAYS, card_after
+from tests.support.fact_samples import ALICE, WAYS, card_after
 from toolcards.client.common.tool_kinds import display_kind
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.call_json import build_call_json, drop_large_bodies, format_time, summarize

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.samples import WAYS, play
+from tests.support.fact_samples import WAYS, play
 from toolcards.client.common.json_text import format_text, is_same_json, parse
 from toolcards.client.common.tool_kinds import display_kind, find_kind, list_own_tools
 from toolcards.core.calls import card as lifecycle

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.core.samples import play
+from tests.support.fact_samples import play
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.core.runs.run_state import RunState

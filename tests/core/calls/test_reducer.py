@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from tests.core.samples import ALICE, SAMPLES, WAYS, card_after, play, seen_states
+from tests.support.fact_samples import ALICE, SAMPLES, WAYS, card_after, play, seen_states
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.runs.run_state import RunState

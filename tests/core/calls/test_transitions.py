@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.core.samples import SAMPLES, WAYS, play
+from tests.support.fact_samples import SAMPLES, WAYS, play
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.calls.reducer import advance, find_row

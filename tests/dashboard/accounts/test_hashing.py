@@ -11,7 +11,7 @@ from django.test import Client
 
 from dashboard.accounts import hashing
 from dashboard.accounts.hashing import HashingBusy, HashingSlots
-from tests.serving import PATIENCE
+from tests.support.server import PATIENCE
 
 PASSWORD = "a password for tests"
 

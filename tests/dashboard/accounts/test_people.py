@@ -18,7 +18,7 @@ from django.utils import timezone
 from dashboard import first_run
 from dashboard.accounts import roles, sign_in_links
 from dashboard.environment import Environment
-from tests.serving import PATIENCE
+from tests.support.server import PATIENCE
 from toolcards.audit.trail import ACTOR, AuditRow
 from toolcards.gate.decisions.eligibility import list_identities
 from toolcards.models import Source, Webhook

@@ -25,8 +25,8 @@ from dashboard.live.changes import ChangeReader
 from dashboard.live.frames import MAX_PARTS, Frame, FrameSlot, Pacer, join_frames
 from dashboard.live.origin import is_own_origin
 from tests.conftest import Say, ballot_for
-from tests.serving import PATIENCE
 from tests.support.browser_sockets import ORIGIN, close_code, socket, text_with, until_true, watching
+from tests.support.server import PATIENCE
 from toolcards import doorbell, gate
 from toolcards.core.calls import facts as f
 from toolcards.gate.writer import group_commit

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.serving import Server
+from tests.support.server import Server
 
 MOST = 40  # connections that are not known, of one address
 

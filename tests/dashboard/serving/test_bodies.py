@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving import PATIENCE, Server
-from tests.wires import DECIDE, HEAD, INGEST, LOGIN, WITH_KEY, Wire, lives, post
+from tests.support.raw_connection import DECIDE, HEAD, INGEST, LOGIN, WITH_KEY, Wire, lives, post
+from tests.support.server import PATIENCE, Server
 
 # ---------------------------------------------------------------- keys before bodies
 
@@ -75,7 +75,7 @@ def test_a_form_of_a_stranger_is_small(server: Server, path: bytes) -> None:
 
 
 def test_a_form_of_a_person_may_be_larger_and_a_policy_even_more(server: Server) -> None:
-    from tests.voting import Voter
+    from tests.support.voter import Voter
 
     voter = Voter(server)
     reason = "x" * 300_000

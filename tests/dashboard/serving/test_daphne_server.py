@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.serving import Server
-from tests.wires import DECIDE, HEAD, LOGIN, WITH_KEY, Wire, lives, post
+from tests.support.raw_connection import DECIDE, HEAD, LOGIN, WITH_KEY, Wire, lives, post
+from tests.support.server import Server
 
 
 @pytest.fixture(scope="module")

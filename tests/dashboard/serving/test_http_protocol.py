@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.dashboard.serving.conftest import MOST
-from tests.serving import PATIENCE, Server, until
-from tests.wires import DECIDE, HEAD, INGEST, KEY, LOGIN, UPGRADE, WITH_KEY, Wire, lives, post
+from tests.support.raw_connection import DECIDE, HEAD, INGEST, KEY, LOGIN, UPGRADE, WITH_KEY, Wire, lives, post
+from tests.support.server import PATIENCE, Server, until
 
 # ---------------------------------------------------------------- time
 

@@ -17,7 +17,7 @@ from websockets.frames import apply_mask
 
 from dashboard.serving.peers import Peer
 from dashboard.serving.ws_protocol import WebSocketProtocol
-from tests.serving import PATIENCE, ROOT
+from tests.support.server import PATIENCE, ROOT
 from toolcards.transports.api.admission import admit
 
 MOST = 70_000

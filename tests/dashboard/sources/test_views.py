@@ -15,7 +15,7 @@ import pytest
 from django.test import Client
 
 from dashboard.sources import connect
-from tests.serving import PATIENCE, with_curl
+from tests.support.server import PATIENCE, with_curl
 from toolcards.connect import RECIPES, recipes
 from toolcards.models import AgentKey, Source
 

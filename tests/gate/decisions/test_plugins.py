@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 
-from tests.serving import PATIENCE
+from tests.support.server import PATIENCE
 from toolcards import gate, hooks
 from toolcards.core.calls import facts as f
 from toolcards.gate.decisions import plugins as consulting

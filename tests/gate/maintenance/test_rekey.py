@@ -12,8 +12,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 
-from tests.services import postgres
-from tests.serving import Server
+from tests.support.server import Server
+from tests.support.services import postgres
 from toolcards import encryption
 from toolcards.audit.trail import AuditRow
 from toolcards.core.calls import facts as f

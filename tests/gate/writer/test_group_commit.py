@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.serving import PATIENCE
+from tests.support.server import PATIENCE
 from toolcards import gate
 from toolcards.core.calls import facts as f
 from toolcards.gate.refusals import NotFound

@@ -11,7 +11,7 @@ import pytest
 from django.db import IntegrityError, InterfaceError, InternalError, OperationalError, connection
 from django.db.transaction import TransactionManagementError
 
-from tests.serving import PATIENCE
+from tests.support.server import PATIENCE
 from toolcards import gate, outages
 from toolcards.core.calls import facts as f
 from toolcards.database import is_transient

@@ -1,7 +1,7 @@
 """RFC 8785 (JCS) form of a JSON value and its digest: one spelling per value, so that people approve bytes.
 
 The server and the Python client share this module; `static/clients/toolcards.mjs` is the same in JavaScript, and
-tests/client/test_canonical_json.py checks both against one table.
+tests/client/common/test_digest_agreement.py checks both against one table.
 """
 
 from __future__ import annotations

@@ -1,0 +1,633 @@
+"""The audit trail knows when its end was cut: whatever is removed, rewritten or put back, it does not read as whole."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.test import Client
+
+from tests.audit.test_verification import reset_counters
+from tests.support.server import Server
+from tests.support.services import postgres
+from toolcards import gate
+from toolcards.audit import anchor, anchor_line, trail, verification, witnesses
+from toolcards.audit.trail import Act, AuditHead, AuditRow, write_acts
+from toolcards.clocks import clock
+from toolcards.core.calls import tool_events as h
+from toolcards.models import AgentKey, Delivery, Source, Vote, Webhook
+from toolcards.notifications import subscriptions
+from toolcards.transports.background import anchor_copies, scheduler
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def nothing_was_ever_there(db: None) -> None:
+    reset_counters()
+
+
+def sql(*statements: str) -> None:
+    with connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+def cut(keep: int) -> None:
+    """Remove the rows after that one, and set the head back, as somebody would who knows the tables."""
+    sql(f"DELETE FROM toolcards_auditrow WHERE seq > {keep}")
+    end = AuditRow.objects.filter(seq=keep).values_list("seq", "hash").first() or (0, anchor.GENESIS)
+    AuditHead.objects.filter(pk=1).update(seq=end[0], hash=end[1])
+
+
+def restarted() -> None:
+    """Nothing that this process has seen is remembered, as after a start."""
+    if anchor._process.timer is not None:
+        anchor._process.timer.cancel()
+    anchor._process = anchor._Process()
+
+
+def row_hash(seq: int) -> str:
+    return AuditRow.objects.get(seq=seq).hash
+
+
+def committed() -> None:
+    """What `on_commit` does, which never comes in a test's transaction."""
+    head = AuditHead.objects.get(pk=1)
+    anchor.note_end(head.seq, head.hash)
+
+
+@pytest.fixture
+def five() -> None:
+    """Five rows, and the anchor at the fifth; the process has started again since."""
+    for number in range(5):
+        write_acts(Act(f"act {number}"))
+    committed()
+    anchor.write()
+    restarted()
+
+
+# ---------------------------------------------------------------- the anchor
+
+
+def test_a_first_start_is_whole_and_a_trail_without_rows_is_too() -> None:
+    assert verification.verify_and_store() == verification.TrailFinding(0, 0)
+    write_acts(Act("first"))
+    assert verification.verify_and_store().kind == "whole" and anchor.read().seq == 1  # type: ignore[union-attr]
+
+
+def test_the_anchor_moves_along_rows_that_exist_and_never_back(five: None) -> None:
+    for seq, row_hash in ((9, "a" * 64), (3, AuditRow.objects.get(seq=3).hash)):
+        anchor.note_end(seq, row_hash)
+        anchor.write()
+        assert anchor.read().seq == 5  # type: ignore[union-attr]
+        restarted()
+
+
+BROKEN: list[tuple[str, Callable[[dict[str, Any]], str], str]] = [
+    ("unsigned, as version 1 was", lambda said: json.dumps({"seq": 3, "hash": row_hash(3)}), "is not signed"),
+    ("another row", lambda said: json.dumps(said | {"seq": 3}), "not signed by this server"),
+    ("another time", lambda said: json.dumps(said | {"since": 0}), "not signed by this server"),
+    ("no signature", lambda said: json.dumps(said | {"sig": ""}), "not signed by this server"),
+    ("an odd signature", lambda said: json.dumps(said | {"sig": "ü" * 64}), "not signed by this server"),
+    ("a signature of another kind", lambda said: json.dumps(said | {"sig": 7}), "not signed by this server"),
+    ("a field more", lambda said: json.dumps(said | {"more": 1}), "not signed by this server"),
+    ("a number without one spelling", lambda said: json.dumps(said | {"more": 2**70}), "not signed by this server"),
+    ("another key", lambda said: json.dumps(said | {"key": "12345678"}), "a key that this server does not have"),
+    ("an odd key", lambda said: json.dumps(said | {"key": ["x"]}), "a key that this server does not have"),
+    ("nothing", lambda said: "", "cannot be read"),
+    ("a list", lambda said: "[]", "cannot be read"),
+    ("a depth", lambda said: "[" * 100_000, "cannot be read"),
+    ("half of it", lambda said: json.dumps(said)[:40], "cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("rewritten", "fault"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN])
+def test_a_rewritten_anchor_is_a_finding_and_stays_one(
+    five: None, rewritten: Callable[[dict[str, Any]], str], fault: str
+) -> None:
+    anchor.get_path().write_text(rewritten(json.loads(anchor.get_path().read_text())))
+    cut(3)
+    assert fault in verification.verify_and_store().fault
+    write_acts(Act("goes on"))
+    committed()
+    assert fault in verification.verify_and_store().fault and verification.verify_and_store().kind == "unanchored"
+
+
+def test_a_missing_anchor_is_a_finding_and_is_not_made_again(five: None) -> None:
+    anchor.get_path().unlink()
+    for _ in range(2):
+        finding = verification.verify_and_store()
+        assert finding.kind == "unanchored" and "is missing" in finding.fault
+        write_acts(Act("goes on"))
+        committed()
+    assert not anchor.get_path().exists()
+
+
+def test_the_anchor_is_not_moved_over_rows_that_contradict_it(five: None) -> None:
+    cut(2)
+    for number in range(9):
+        write_acts(Act(f"forged {number}"))
+        committed()
+        anchor.write()
+        restarted()
+    assert (
+        anchor.read().seq == 5 and "row 5 is bad: the anchor saw another row" in verification.verify_and_store().fault
+    )  # type: ignore[union-attr]
+
+
+def test_a_process_remembers_what_it_wrote(five: None) -> None:
+    write_acts(Act("one"), Act("more"))
+    committed()
+    cut(5)
+    anchor.get_path().unlink()
+    finding = verification.verify()
+    assert finding.kind == "behind" and "rows 6 to 7 are missing at the end" in finding.fault
+    write_acts(Act("goes on"), Act("goes on"), Act("goes on"))
+    committed()
+    assert "row 7 is bad: this server saw another row" in verification.verify().fault
+
+
+def test_an_older_anchor_that_was_put_back_shows(five: None) -> None:
+    older = anchor.get_path().read_text()
+    write_acts(Act("six"))
+    verification.verify_and_store()
+    anchor.get_path().write_text(older)
+    restarted()
+    finding = verification.verify()
+    assert finding.fault == "the anchor was set back: it ends at row 5, and the last verification saw row 6"
+
+
+def test_a_note_of_the_last_verification_that_nobody_signed_is_none(five: None) -> None:
+    verification.verify_and_store()
+    kept = json.loads(verification.get_path().read_text())
+    verification.get_path().write_text(json.dumps(kept | {"text": kept["text"].replace("whole", "Whole")}))
+    assert verification.get_last_result() is None
+
+
+def test_a_new_key_signs_the_anchor_and_the_old_one_still_counts(settings: Any, five: None) -> None:
+    settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY]
+    settings.SECRET_KEY = "another key"
+    assert verification.verify_and_store().fault == ""
+    write_acts(Act("six"))
+    assert verification.verify_and_store().fault == ""
+    settings.SECRET_KEY_FALLBACKS = []
+    settings.SECRET_KEY = "a third key"
+    assert verification.verify_and_store().fault
+
+
+def test_an_anchor_that_cannot_be_written_is_a_finding(five: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(made: anchor_line.Anchor) -> None:
+        raise OSError(28, "No space left on device")
+
+    write_acts(Act("six"))
+    monkeypatch.setattr(anchor, "_replace", full)
+    finding = verification.verify_and_store()
+    assert finding.kind == "unanchored" and "No space left" in finding.fault
+    committed()
+    assert "No space left" in verification.verify_and_store().fault
+
+
+# ---------------------------------------------------------------- what the rest of the database knows
+
+
+def test_an_emptied_trail_shows_by_what_took_place(key: AgentKey, policy: Any) -> None:
+    policy({"default": "ask"})
+    cut(0)
+    anchor.get_path().unlink()
+    finding = verification.verify()
+    assert finding.kind == "behind" and "1 agent key, 1 policy version without a row" in finding.fault
+
+
+def test_a_trail_that_is_begun_again_says_so_for_ever(key: AgentKey, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(witnesses, "RECENT_SECONDS", 0.0)
+    sql("DELETE FROM toolcards_auditrow", "DELETE FROM toolcards_audithead")
+    anchor.get_path().unlink()
+    restarted()
+    write_acts(Act("a start"))
+    committed()
+    for _ in range(2):
+        finding = verification.verify_and_store()
+        assert finding.kind == "unanchored" and "begun again in a database that was in use: it had 1 agent key" in (
+            finding.fault
+        )
+        restarted()
+    write_acts(Act("goes on"))
+    assert "begun again" in verification.verify_and_store().fault
+
+
+def test_a_counter_remembers_rows_that_are_gone(key: AgentKey) -> None:
+    cut(0)
+    anchor.get_path().unlink()
+    sql("DELETE FROM toolcards_agentkey", "DELETE FROM toolcards_source")
+    assert "1 agent key" in verification.verify().fault
+
+
+def test_a_vote_whose_row_is_gone_shows(a_call: Any) -> None:
+    a_call("approval-responded")
+    rows = AuditRow.objects.count()
+    anchor.reset()
+    assert Vote.objects.count() == 1 and AuditRow.objects.filter(act="vote").exists()
+    cut(AuditRow.objects.get(act="vote").seq - 1)
+    anchor.accept_end(verification._find_end(AuditRow.objects.count()))
+    sql("UPDATE toolcards_vote SET at = at + 60")
+    finding = verification.verify()
+    assert finding.kind == "behind" and "the database has 1 vote without a row in the trail" in finding.fault
+    assert rows > AuditRow.objects.count()
+
+
+def test_a_decision_whose_row_is_gone_shows_by_the_log_of_events(
+    source: Source, policy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy({"default": "deny"})
+    moment = int(time.time()) + 0.0007  # both are in the same millisecond, past its half
+    monkeypatch.setattr(anchor.time, "time", lambda: moment)
+    monkeypatch.setattr(clock, "wall", lambda: moment)
+    anchor.reset()
+    anchor.accept_end(verification._find_end(AuditRow.objects.count()))
+    gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={"command": "ls"}))
+    assert verification.verify().fault == ""
+    row = AuditRow.objects.get(act="decision")
+    cut(row.seq - 1)
+    assert "the database has 1 decision without a row in the trail" in verification.verify().fault
+
+
+# ---------------------------------------------------------------- upgrades, restores, and acceptance
+
+
+@contextmanager
+def of_version_one() -> Iterator[None]:
+    """Write rows as the version before signed anchors did."""
+    purpose, trail._PURPOSE = trail._PURPOSE, trail._FIRST_PURPOSE
+    trail._build_keys.cache_clear()
+    try:
+        yield
+    finally:
+        trail._PURPOSE = purpose
+        trail._build_keys.cache_clear()
+
+
+@pytest.fixture
+def older_version() -> None:
+    """Five rows and an anchor of the version before; nothing of it was signed."""
+    with of_version_one():
+        for number in range(5):
+            write_acts(Act(f"act {number}"))
+    anchor.reset()
+    anchor.get_path().write_text(json.dumps({"seq": 4, "hash": AuditRow.objects.get(seq=4).hash}) + "\n")
+
+
+@pytest.mark.parametrize("first", ["a row", "a look"])
+def test_an_upgrade_signs_the_older_anchor_without_an_alarm(older_version: None, first: str) -> None:
+    if first == "a row":
+        write_acts(Act("six"))
+    assert verification.verify_and_store().fault == ""
+    current = anchor.read()
+    assert current is not None and current.signed and current.seq == AuditRow.objects.count()
+    write_acts(Act("goes on"))
+    assert verification.verify_and_store().fault == ""
+
+
+def test_an_upgrade_of_a_cut_trail_is_no_way_out(older_version: None) -> None:
+    cut(3)
+    write_acts(Act("goes on"))
+    assert verification.verify_and_store().fault
+
+
+def test_after_an_upgrade_no_unsigned_anchor_counts(older_version: None) -> None:
+    write_acts(Act("six"))
+    write_acts(Act("seven"))
+    verification.verify_and_store()
+    cut(6)
+    anchor.get_path().write_text(json.dumps({"seq": 6, "hash": AuditRow.objects.get(seq=6).hash}))
+    verification.get_path().unlink()
+    restarted()
+    assert "is not signed" in verification.verify_and_store().fault
+    write_acts(Act("goes on"))
+    assert "is not signed" in verification.verify_and_store().fault
+
+
+def test_accepting_a_restored_database_is_a_row_that_says_what_was_accepted(five: None) -> None:
+    cut(3)
+    restarted()
+    with pytest.raises(CommandError, match="behind its anchor: rows 4 to 5 are missing"):
+        call_command("audit", "verify")
+    call_command("audit", "reanchor")
+    accepted = AuditRow.objects.latest("seq")
+    assert accepted.act == "trail.reanchored" and accepted.details["row"] == 3
+    assert "rows 4 to 5 are missing" in accepted.details["fault"] and accepted.details["anchor_was"]["seq"] == 5
+    assert verification.verify_and_store().fault == "" and anchor.read().line == 2  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("lost", ["the anchor", "the trail", "its head", "the anchor and the trail"])
+def test_whatever_was_lost_can_be_accepted(five: None, key: AgentKey, lost: str) -> None:
+    verification.verify_and_store()
+    if "anchor" in lost:
+        anchor.get_path().unlink()
+    if "trail" in lost:
+        sql("DELETE FROM toolcards_auditrow", "DELETE FROM toolcards_audithead")
+    if "head" in lost:
+        AuditHead.objects.filter(pk=1).update(seq=2)
+    restarted()
+    assert verification.verify_and_store().fault
+    call_command("audit", "reanchor")
+    write_acts(Act("goes on"))
+    assert verification.verify_and_store().fault == ""
+
+
+def test_a_running_server_accepts_what_a_command_accepted(five: None) -> None:
+    write_acts(Act("six"))
+    committed()
+    cut(3)
+    assert verification.verify_and_store().kind == "behind"
+    here, anchor._process = anchor._process, anchor._Process()  # the command is another process
+    call_command("audit", "reanchor")
+    anchor._process = here
+    assert verification.verify_and_store().fault == ""
+
+
+def test_an_anchor_of_an_earlier_line_that_was_put_back_shows(five: None) -> None:
+    older = anchor.get_path().read_text()
+    call_command("audit", "reanchor")
+    anchor.get_path().write_text(older)
+    assert verification.verify_and_store().fault.startswith("the anchor was set back")
+    restarted()
+    assert verification.verify_and_store().fault.startswith("the anchor was set back")
+
+
+# ---------------------------------------------------------------- copies outside
+
+
+@pytest.fixture
+def copied(limits: Any, tmp_path: Path) -> Iterator[Path]:
+    """A file that copies of the anchor go to: after three rows, or after a minute."""
+    anchor_copies.destinations.clear()
+    target = tmp_path / "copies.jsonl"
+    limits(audit_copy=(str(target),), audit_copy_rows=3, audit_copy_seconds=60.0)
+    yield target
+    anchor_copies.destinations.clear()
+
+
+def test_a_copy_is_sent_after_so_many_rows_or_so_long(five: None, copied: Path) -> None:
+    assert anchor_copies.send_due(1_000.0) == 1  # five rows
+    assert anchor_copies.send_due(1_001.0) == 0
+    write_acts(Act("six"))
+    committed()
+    assert anchor_copies.send_due(1_002.0) == 0 and anchor_copies.send_due(1_061.0) == 1  # one row, a minute later
+    write_acts(Act("seven"))
+    committed()
+    assert anchor_copies.send_due(1_062.0, all_of_it=True) == 1  # the server ends
+    sent = [anchor.parse_anchor(line).seq for line in copied.read_text().splitlines()]
+    assert sent == [5, 6, 7] and copied.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_place_that_fails_is_tried_again_and_holds_up_no_other(
+    five: None, copied: Path, limits: Any, signed_in: Any
+) -> None:
+    limits(audit_copy=("/nowhere/at/all", str(copied), "https://10.0.0.1/secret-path"), audit_copy_rows=1)
+    assert anchor_copies.send_due(1_000.0) == 1 and anchor_copies.send_due(1_010.0) == 0
+    assert anchor_copies.destinations["/nowhere/at/all"].not_before == 1_030.0
+    page = signed_in.get("/settings/audit/").content.decode()
+    assert "/nowhere/at/all (failing:" in page and "https://10.0.0.1/…" in page and "secret-path" not in page
+
+
+def test_a_copy_on_standard_output_is_one_line(five: None, copied: Path, limits: Any, capsys: Any) -> None:
+    limits(audit_copy=("stdout",), audit_copy_rows=1)
+    assert anchor_copies.send_due() == 1
+    assert anchor.parse_anchor(capsys.readouterr().out.strip()).seq == 5
+
+
+def test_without_an_anchor_nothing_is_copied_and_the_log_says_so(
+    five: None, copied: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    anchor.get_path().write_text("{}")
+    assert anchor_copies.send_due() == 0 and "no anchor to copy" in caplog.text and not copied.exists()
+
+
+def compared(copy: Path) -> str:
+    """Return what the command says, its refusals included."""
+    import io
+
+    out = io.StringIO()
+    try:
+        call_command("audit", "verify", against=str(copy), stdout=out)
+    except CommandError as refused:
+        return f"{refused.returncode} {refused}"
+    return out.getvalue()
+
+
+def exported(target: Path) -> Path:
+    with target.open("w") as opened:
+        call_command("audit", "export", stdout=opened)
+    return target
+
+
+def test_a_copy_agrees_with_the_trail_it_was_made_of(five: None, copied: Path, tmp_path: Path) -> None:
+    anchor_copies.send_due()
+    with copied.open("a") as log:
+        log.write("\n2026-01-01 a line of the log\n")
+    assert "1 copies agree with it, the newest with row 5" in compared(copied)
+    assert "5 copies agree with it" in compared(exported(tmp_path / "rows"))
+    call_command("audit", "anchor", stdout=copied.open("w"))
+    assert "1 copies agree" in compared(copied)
+
+
+def test_a_copy_shows_what_nothing_here_knows_any_more(five: None, copied: Path, tmp_path: Path) -> None:
+    """The attacker has the key: rows, anchor and notes are as if the last acts had never been."""
+    anchor_copies.send_due()
+    rows = exported(tmp_path / "rows")
+    cut(3)
+    verification.get_path().unlink(missing_ok=True)
+    anchor.accept_end(verification._find_end(3))
+    assert verification.verify_and_store().fault == ""
+    assert compared(copied).startswith("1 The copy and the audit trail differ: row 5, which line 1 of the copy saw, is")
+    assert "row 4, which line 4 of the copy saw, is missing here" in compared(rows)
+    write_acts(Act("four"), Act("five"))
+    assert "row 5, which line 1 of the copy saw, is another one here" in compared(copied)
+
+
+def test_an_anchor_that_was_set_back_shows_by_its_copy(five: None, copied: Path) -> None:
+    older = anchor.get_path().read_text()
+    write_acts(Act("six"))
+    committed()
+    anchor_copies.send_due()
+    anchor.get_path().write_text(older)
+    restarted()
+    verification.get_path().unlink(missing_ok=True)
+    anchor.get_path().write_text(
+        anchor.serialize_anchor(anchor.parse_anchor(older).moved(verification._find_end(6), 0))
+    )
+    assert "differ" not in compared(copied)
+    anchor.get_path().write_text(older)
+    verification.get_path().unlink(missing_ok=True)
+    finding = verification.verify()
+    assert finding.fault == ""
+    from toolcards.audit import copies
+
+    assert "was set back" in copies.compare_copies(copied.read_text().splitlines()).faults[0]
+
+
+ROW = dict.fromkeys(("act", "actor_kind", "actor", "run", "call", "approval", "key", "prev", "hash"), "x") | {
+    "seq": 1, "at": 1, "detail": {},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("", "2 The copy"), ("hello\n{}\n[]\n", "2 The copy"), ('{"seq": 5, "hash": "x"}', "row 5"),
+        ('{"type": "toolcards.audit.anchor"}', "line 1 of the copy cannot be read"),
+        (json.dumps(ROW), "line 1 of the copy is no row of this server"),
+        ('{"seq":1,"act":[],"detail":{},"key":[],"prev":1,"hash":2}', "line 1 of the copy is no row of this server"),
+    ],
+)  # fmt: skip
+def test_a_copy_that_says_nothing_or_nonsense_is_refused(five: None, tmp_path: Path, text: str, answer: str) -> None:
+    copy = tmp_path / "copy"
+    copy.write_text(text)
+    assert answer in compared(copy)
+    assert "cannot be read" in compared(tmp_path / "none")
+
+
+def test_copies_of_the_time_before_the_trail_was_accepted_are_only_counted(five: None, copied: Path) -> None:
+    anchor_copies.send_due()
+    cut(3)
+    restarted()
+    call_command("audit", "reanchor")
+    anchor_copies.send_due(all_of_it=True)
+    assert "1 older copies do not: the trail was reanchored after them" in compared(copied)
+
+
+# ---------------------------------------------------------------- who hears of it
+
+
+@pytest.fixture
+def signed_in(client: Client, a_person: Any) -> Client:
+    client.force_login(a_person("admin"))
+    return client
+
+
+def test_the_page_shows_a_cut_end_as_what_it_is(five: None, signed_in: Client) -> None:
+    cut(3)
+    page = signed_in.post("/settings/audit/verify/").content.decode()
+    assert 'data-verified="no"' in page and 'data-finding="behind"' in page and "behind its anchor" in page
+    assert 'data-finding="behind"' in signed_in.get("/settings/audit/").content.decode()
+
+
+def test_the_clock_looks_at_the_end_every_minute_and_tells_once(five: None, caplog: pytest.LogCaptureFixture) -> None:
+    subscriptions.clear_cache()
+    Webhook.objects.create(name="w", url="https://example.com/", events=json.dumps([h.AUDIT_BROKEN]))
+    verification.verify_and_store()
+    assert scheduler.verify_if_due() is None and "audit" not in caplog.text
+    anchor.get_path().unlink()
+    finding = scheduler.verify_if_due()
+    assert finding and finding.kind == "unanchored" and "is missing" in caplog.text
+    assert scheduler.verify_if_due() is None
+    scheduler.source_alerts.write_audit_alert(finding)
+    told = Delivery.objects.get()
+    assert (told.event, told.severity, told.said["url"]) == ("audit.broken", "critical", "/settings/audit/")
+    subscriptions.clear_cache()
+
+
+def test_a_glance_moves_the_anchor_up_to_rows_that_other_machines_wrote(five: None) -> None:
+    write_acts(Act("six"))
+    assert anchor.read().seq == 5 and verification.check_end().fault == "" and anchor.read().seq == 6  # type: ignore[union-attr]
+
+
+def test_metrics_say_whether_the_trail_is_whole(five: None, client: Client) -> None:
+    def shown() -> str:
+        return client.get("/metrics").content.decode()
+
+    verification.get_path().unlink(missing_ok=True)
+    cases = []
+    for keep in (5, 3):
+        cut(keep)
+        verification.verify_and_store()
+        from toolcards.transports import health
+
+        cases.append(health._render_metrics().decode())
+    assert "toolcards_audit_whole 1.0" in cases[0] and "toolcards_audit_whole 0.0" in cases[1]
+
+
+# ---------------------------------------------------------------- real servers
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def installed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Server, Callable[..., None]]]:
+    """A server that has never been started, and what runs SQL past it."""
+    data = tmp_path / "data"
+    data.mkdir()
+    if request.param == "sqlite":
+
+        def run(*statements: str) -> None:
+            with sqlite3.connect(data / "toolcards.sqlite3") as database:
+                for statement in statements:
+                    database.execute(statement)
+            database.close()
+
+        yield Server(data, bare=True), run
+        return
+    with postgres(tmp_path) as url:
+
+        def run_there(*statements: str) -> None:
+            import psycopg
+
+            with psycopg.connect(url) as database:
+                for statement in statements:
+                    database.execute(statement)
+
+        yield Server(data, bare=True, database_url=url), run_there
+
+
+FILES = ("audit-anchor.json", "audit-verified.json")
+
+
+def test_a_server_that_was_attacked_while_it_was_down(installed: tuple[Server, Callable[..., None]]) -> None:
+    server, run = installed
+
+    def serve() -> None:
+        server.start()
+        server.stop()
+
+    serve()
+    assert server.manage("audit", "verify").returncode == 0  # a first start raises no alarm
+    serve()  # nor does a second
+    told = server.manage("audit", "verify")
+    assert told.returncode == 0 and "is whole" in told.stdout
+    kept = {name: (server.data / name).read_text() for name in FILES}
+
+    run("DELETE FROM toolcards_auditrow", "DELETE FROM toolcards_audithead")
+    assert "missing at the end" in server.manage("audit", "verify").stderr
+    for name in FILES:
+        (server.data / name).unlink(missing_ok=True)
+    assert "without a row in the trail" in server.manage("audit", "verify").stderr
+    serve()
+    for name in FILES:
+        (server.data / name).write_text(kept[name])
+    assert server.manage("audit", "verify").returncode == 1
+
+    assert server.manage("audit", "reanchor").returncode == 0
+    serve()
+    assert server.manage("audit", "verify").returncode == 0
+
+
+def test_a_database_restored_from_a_backup_is_behind_its_anchor(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    server = Server(data)
+    with server:
+        pass
+    backup = tmp_path / "backup.sqlite3"
+    shutil.copyfile(data / "toolcards.sqlite3", backup)
+    assert server.manage("agentkey", "create", "another").returncode == 0
+    shutil.copyfile(backup, data / "toolcards.sqlite3")
+    told = server.manage("audit", "verify")
+    assert told.returncode == 1 and "behind its anchor" in told.stderr and "restored from a backup" in told.stderr

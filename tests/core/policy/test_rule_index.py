@@ -1,0 +1,119 @@
+"""The index and its shortcuts change no answer: each is held against asking every rule, and every word, one by one."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.core.policy.test_decision_laws import documents, named, questions
+from toolcards.core.policy.decision import PolicyRequest, decide
+from toolcards.core.policy.evaluation_context import EvaluationContext
+from toolcards.core.policy.language.document import parse as compiled
+from toolcards.core.policy.rule import evaluate_parts
+from toolcards.core.policy.shell.command_prefix import parse_prefix
+from toolcards.core.policy.shell.rule_operands import CommandOperand
+from toolcards.core.policy.shell.script import read_line
+from toolcards.core.policy.truth import FALSE
+
+# Few words, so that rules and calls often say the same: options, wrappers, and flags that run what cannot be seen.
+PROGRAMS = ["git", "git", "/usr/bin/git", "GIT.exe", "curl", "rm", "sudo git", "env a=b git", "xargs git", "ssh x git"]
+WORDS = ["push", "push", "x", "-f", "-C", "--no-pager", "-o", "git push", "'git push'"]
+rest = st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join)
+words = st.builds("{} {}".format, st.sampled_from(PROGRAMS), rest).map(str.strip)
+joins = st.sampled_from([" && ", " | ", "; ", "\n"])
+plain = st.lists(words, min_size=1, max_size=3).flatmap(lambda said: joins.map(lambda join: join.join(said)))
+odd = plain.map(lambda line: f"{line} 2>&1") | plain.map(lambda line: f"echo $({line})") | st.text(max_size=20)
+lines = words | plain | odd
+argv = words.map(str.split)
+NAMED = ["git", "git push", "git push", "git x", "git push x", "git push -f", "git -C push", "push", "rm", "$X", "a; b"]
+heads = st.sampled_from(NAMED) | words
+wanted = heads | st.lists(heads, min_size=1, max_size=3)
+commands = st.fixed_dictionaries(
+    {"path": st.sampled_from([*["/command"] * 3, "/other", "/list/*"]), "op": st.just("cmd"), "value": wanted},
+    optional={"quant": st.sampled_from(["any", "all"])},
+)  # fmt: skip
+patterns = st.fixed_dictionaries(
+    {"path": st.sampled_from(["/command", "/list/*"]), "op": st.just("re2"),
+     "value": st.sampled_from([".*push.*", "git .*", ["ls", "(?i)GIT.*"], "", ".*"])},
+    optional={"quant": st.sampled_from(["any", "all"])},
+)  # fmt: skip
+clauses = st.fixed_dictionaries(
+    {"args": st.lists(commands | patterns, min_size=1, max_size=2)},
+    optional={"tool": st.just(["Bash"]), "agent": st.just("boss"), "rate": st.just({"over": 3, "per": "10m"})},
+)
+rules = st.fixed_dictionaries(
+    {"effect": st.sampled_from(["allow", "ask", "deny"]), "match": clauses},
+    optional={"unless": st.lists(clauses, max_size=1), "mode": st.just("monitor"), "ask": st.just({"quorum": 2})},
+)
+about_commands = st.fixed_dictionaries(
+    {"default": st.sampled_from(["allow", "ask", "deny"]), "rules": st.lists(rules, max_size=8)}
+)
+inputs = st.fixed_dictionaries(
+    {}, optional={"command": lines | argv, "other": lines, "list": st.lists(lines, max_size=2)}
+)
+calls = st.builds(
+    PolicyRequest.for_tool, st.sampled_from(["Bash", "Edit"]), input=inputs, agent_path=st.just(("boss", "sub"))
+)
+
+
+class Everything:
+    """No index at all: every rule could match."""
+
+    def __init__(self, rules):
+        self.rules = rules
+
+    def find_candidates(self, context):
+        return self.rules
+
+
+def one_by_one(policy):
+    policy.__dict__["_index"] = Everything(policy.rules)
+    return policy
+
+
+@settings(deadline=None, max_examples=200)
+@given(about_commands, calls)
+def test_rules_about_commands_answer_as_if_each_were_asked(document, question):
+    document = named(document)
+    assert decide(compiled(document), question) == decide(one_by_one(compiled(document)), question)
+
+
+@settings(deadline=None, max_examples=100)
+@given(documents, questions)
+def test_all_rules_answer_as_if_each_were_asked(document, question):
+    document = named(document)
+    assert decide(compiled(document), question) == decide(one_by_one(compiled(document)), question)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(words, max_size=3), words | lines | argv)
+def test_no_rule_that_matches_is_missing(more, command):
+    said = [{"path": "/command", "op": "cmd", "value": value} for value in [*NAMED, *more]]
+    rules = [{"effect": "ask", "match": {"args": [one]}} for one in said]
+    policy, question = compiled(named({"rules": rules})), PolicyRequest.for_tool("Bash", input={"command": command})
+    could = {rule.id for rule in policy.candidates(EvaluationContext(question))}
+    assert could >= {
+        rule.id
+        for rule in policy.rules
+        if any(truth is not FALSE for truth in evaluate_parts(rule, EvaluationContext(question)))
+    }
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(heads, min_size=1, max_size=5), lines)
+def test_several_words_are_found_as_if_each_were_looked_for(given, line):
+    every = tuple(parse_prefix(text) for text in given)
+    together, each = CommandOperand(every), [CommandOperand((words,)) for words in every]
+    script = read_line(line)
+    assert together.ask_widely(script) == max(one.ask_widely(script) for one in each)
+    for segment in script.segments:
+        assert together.ask_narrowly(segment)[0] == max(one.ask_narrowly(segment)[0] for one in each)
+
+
+def test_a_call_meets_only_the_rules_whose_words_run():
+    words = {"push": "git push", "origin": "git push origin", "upstream": "git push upstream", "pull": "git pull",
+             "rm": "rm", "forced": "git -f push"}  # fmt: skip
+    rules = [{"id": name, "effect": "ask", "match": {"args": [{"path": "/command", "op": "cmd", "value": value}]}}
+             for name, value in words.items()]  # fmt: skip
+    policy = compiled({"default": "allow", "rules": rules})
+    context = EvaluationContext(PolicyRequest.for_tool("Bash", input={"command": "sudo git --no-pager push origin"}))
+    assert {rule.id for rule in policy.candidates(context)} == {"push", "origin", "forced"}
+    assert decide(policy, context.request).rules == ("origin", "push")

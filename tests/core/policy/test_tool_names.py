@@ -1,0 +1,142 @@
+"""Names that look alike: rules that ask or deny hold for all of them, rules that allow for the one that is spelled."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.core.policy.test_rule_index import one_by_one
+from toolcards.client.common.lookalikes import make_skeleton
+from toolcards.core.policy.decision import Effect, PolicyRequest, decide
+from toolcards.core.policy.language.document import parse
+
+ALIKE = [
+    "Bash", "BASH", "bash ", " bash", "bash\t", "bash\n", "b\u0430sh", "\uff42\uff41\uff53\uff48", "ba\u00adsh",
+    "bash\u200b",
+    "bash\u202e", "bash\ufe0f", "b\u00e0sh", "\U0001d41b\U0001d41a\U0001d42c\U0001d421", "\u24d1ash",
+    "B\u0410\u0405\u041d",
+    "\u0432\u0430\u0455\u04bb", "bash\U000e0041", "bash\x00", "ba\u200dsh", "bas\u04bb", "b\u0251sh", "\u0184ash",
+]  # fmt: skip
+BESIDE = ["mcp__x__bash", "mcp__x__y__bash", "mcp_x_bash", "mcp--x--bash", "x__bash", "x.bash", "functions.bash",
+"x/bash", "x:bash",
+          "mcp__x__b\u0430sh"]  # fmt: skip
+OTHERS = [
+    "dash",
+    "bashful",
+    "rebash",
+    "bash_history",
+    "mcp__bash__run",
+    "git_push",
+    "b a t",
+    "x_bash",
+    "\u691c\u7d22",
+    "",
+    "ba*sh",
+]
+
+
+def says(effect, wanted, tool, **more):
+    match = {"tool": wanted} | {name: more.pop(name) for name in ("match_source",) if name in more}
+    match = {("source" if name == "match_source" else name): value for name, value in match.items()}
+    other = "allow" if effect != "allow" else "deny"
+    policy = parse({"default": other, "rules": [{"effect": effect, "match": match}]})
+    return decide(policy, PolicyRequest.for_tool(tool, **more)).effect == effect
+
+
+@pytest.mark.parametrize("tool", ALIKE + BESIDE)
+def test_a_rule_that_asks_or_denies_holds_for_what_looks_like_it_and_one_that_allows_does_not(tool):
+    assert says("deny", "bash", tool) and says("ask", "bash", tool) and says("deny", "ba*h", tool)
+    assert says("ask", "BASH", tool) and says("deny", "b\u0430sh", tool)
+    assert not says("allow", "bash", tool)
+
+
+@pytest.mark.parametrize("tool", OTHERS)
+def test_other_names_are_other_names(tool):
+    assert not says("deny", "bash", tool) and not says("ask", "bash", tool)
+
+
+def test_a_rule_that_allows_names_the_server_too():
+    assert says("allow", "bash", "bash") and says("allow", "bash", "bash", source="builtin")
+    assert not says("allow", "bash", "bash", source="evil") and not says("allow", "ba*", "bash", source="evil")
+    assert says("allow", "bash", "bash", source="evil", match_source="evil")
+    assert not says("allow", "bash", "bash", source="Evil", match_source="evil")
+    assert says("allow", "mcp__files__bash", "mcp__files__bash") and says(
+        "allow", "mcp__files__bash", "bash", source="files"
+    )
+    assert not says("allow", "mcp__files__bash", "mcp__evil__bash") and says("allow", "*", "bash", source="evil")
+    assert says("deny", "mcp__files__bash", "bash", source="FILES") and says("deny", "bash", "bash", source="evil")
+
+
+def test_an_exception_of_a_strict_rule_is_spelled_and_one_of_an_allow_looks_alike():
+    strict = parse({"default": "allow", "rules": [{"effect": "deny", "unless": [{"tool": "ls"}]}]})
+    mild = parse({"default": "deny", "rules": [{"effect": "allow", "unless": [{"tool": "rm"}]}]})
+    for tool, spelled in (("ls", True), ("LS", False), ("ls ", False), ("mcp__x__ls", False)):
+        assert (decide(strict, PolicyRequest.for_tool(tool)).effect is Effect.ALLOW) == spelled
+    for tool, passes in (("ls", True), ("rm", False), ("RM", False), ("r\u217f", False), ("mcp__x__rm", False)):
+        assert (decide(mild, PolicyRequest.for_tool(tool)).effect is Effect.ALLOW) == passes
+
+
+def test_a_strict_rule_holds_for_servers_and_agents_that_look_alike():
+    for name, wanted, call in (
+        ("source", "github", {"source": "GitHub"}),
+        ("agent", "intern", {"agent_path": ("Int\u0435rn",)}),
+    ):
+        for effect, holds in (("deny", True), ("ask", True), ("allow", False)):
+            other = "allow" if effect != "allow" else "deny"
+            policy = parse({"default": other, "rules": [{"effect": effect, "match": {name: wanted}}]})
+            assert (decide(policy, PolicyRequest.for_tool("t", **call)).effect == effect) is holds, (name, effect)
+
+
+def test_a_star_in_a_name_that_an_agent_sends_stands_for_nothing():
+    assert not says("allow", "bash", "*") and not says("deny", "bash", "ba*") and not says("deny", "bash", "\uff0a")
+    assert not says("deny", "\uff0abash", "rebash") and says("deny", "*bash", "rebash")
+
+
+def test_a_name_of_any_length_is_judged_and_remembered_in_bounds():
+    for name in ("_" * 400_000, "mcp_" + "_a" * 100_000, "x__" * 100_000 + "bash", "b\u0430sh" * 50_000):
+        policy = parse(
+            {
+                "default": "allow",
+                "rules": [{"effect": "deny", "match": {"tool": ["bash", f"t{n}*"]}} for n in range(50)],
+            }
+        )
+        question = PolicyRequest.for_tool(name)
+        assert sum(map(len, question.names.skeletons)) <= 3 * len(name) + 100
+        assert (decide(policy, question).effect is Effect.DENY) == name.endswith("__bash")
+
+
+parts = st.text(st.sampled_from("bB\u0430ash_-.* \u200b1lI|0oO\ufdfa\u00e6\u03a3"), max_size=6)
+
+
+@settings(deadline=None, max_examples=500)
+@given(parts, parts)
+def test_what_a_name_begins_with_looks_like_the_beginning_of_what_it_looks_like(one, other):
+    assert make_skeleton(one + other) == make_skeleton(one) + make_skeleton(other) and make_skeleton(
+        make_skeleton(one)
+    ) == make_skeleton(one)
+
+
+names = st.sampled_from([*ALIKE, *BESIDE, *OTHERS, "bash"]) | parts
+patterns = st.builds("{}{}{}".format, parts, st.sampled_from(["*", "", "**"]), parts).filter(bool) | names.filter(
+    bool
+).filter(lambda name: "\x00" not in name)
+labels = st.fixed_dictionaries({"tool": st.lists(patterns, min_size=1, max_size=3)}, optional={
+    "kind": st.lists(st.sampled_from(["execute", "other", "read"]), min_size=1, max_size=2), "source": st.just("x"),
+})  # fmt: skip
+rules = st.fixed_dictionaries(
+    {
+        "effect": st.sampled_from(["allow", "ask", "deny"]),
+        "match": labels | labels.map(lambda m: {k: v for k, v in m.items() if k != "tool"}),
+    },
+)
+documents = st.fixed_dictionaries(
+    {"default": st.sampled_from(["allow", "ask", "deny"]), "rules": st.lists(rules, max_size=6)}
+)
+questions = st.builds(PolicyRequest.for_tool, names, source=st.sampled_from(["", "builtin", "x", "X", "evil"]),
+                      claimed=st.sampled_from(["", "execute", "read", "delete"]))  # fmt: skip
+
+
+@settings(deadline=None, max_examples=500)
+@given(documents, questions)
+def test_rules_about_names_answer_as_if_each_were_asked(document, question):
+    document = document | {"rules": [rule | {"id": f"r{n}"} for n, rule in enumerate(document["rules"])]}
+    assert decide(parse(document), question) == decide(one_by_one(parse(document)), question)

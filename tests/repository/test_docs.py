@@ -1,0 +1,170 @@
+"""docs/api.md says what the code does: every marked table there is compared with real objects and real answers."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from dashboard import urls
+from dashboard.environment import Environment
+from tests.support.server import PATIENCE
+from toolcards import gate
+from toolcards.adapters import native
+from toolcards.core.calls import facts as f
+from toolcards.core.calls.call_json import build_call_json
+from toolcards.core.calls.card import Card
+from toolcards.models import EVERY_SCOPE, SCOPES, Approval, Event, Run, ToolCall
+from toolcards.transports.agents import gate_api
+from toolcards.transports.api import read_api
+from toolcards.transports.api.sse import EventReplay
+from toolcards.transports.urls import ROUTES
+
+ROOT = Path(__file__).parents[2]
+API = (ROOT / "docs" / "api.md").read_text()
+
+
+def table(name: str) -> list[list[str]]:
+    """The rows of the table marked so."""
+    found = re.search(rf"<!-- compared: {name} -->\n((?:\|.*\n)+)", API)
+    assert found, f"docs/api.md has no table marked {name}"
+    rows = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in found[1].splitlines()]
+    return rows[2:]
+
+
+def names(name: str) -> set[str]:
+    """What the first column of the table names."""
+    return {row[0].strip("`") for row in table(name)}
+
+
+def fields(name: str) -> dict[str, set[str]]:
+    """First column to the words in code of the second."""
+    return {row[0].strip("`"): set(re.findall(r"`([\w.]+)`", row[1])) for row in table(name)}
+
+
+def test_every_address_is_written_down() -> None:
+    said = {row[0].strip("`"): (row[1], {word.strip() for word in row[2].split(",")}) for row in table("addresses")}
+    done: dict[str, tuple[str, set[str]]] = {"/api/v1/ingest": ("POST", {"ingest"})}
+    for pattern, view in ROUTES.items():
+        done["/" + pattern] = (view.method, {*view.scopes, *(["people"] if view.people else [])} or {"everybody"})
+    said["/metrics"] = ("GET", {"everybody"})
+    assert said == done
+
+
+def test_every_address_of_people_is_written_down() -> None:
+    patterns = [str(entry.pattern) for entry in (*urls.EMERGENCY, *urls.GRANTING, *urls.POLICY)]
+    done = {f"/{pattern}" for pattern in patterns if pattern.startswith("api/")}
+    assert names("people") == done
+
+
+def test_every_scope_is_written_down_with_whether_a_key_has_it_by_default() -> None:
+    said = {row[0].strip("`"): row[2] == "yes" for row in table("scopes")}
+    assert said == {scope: scope in SCOPES for scope in EVERY_SCOPE}
+
+
+def test_every_native_frame_is_written_down() -> None:
+    union = get_args(get_args(native.Frames)[0])
+    done = {
+        get_args(frame.model_fields["type"].annotation)[0]: set(frame.model_fields) - {"type", "at", "n"}
+        for frame in union
+    }  # fmt: skip
+    assert fields("native") == done
+
+
+@pytest.mark.parametrize("name", ["DecideBody", "ClaimBody", "ResultBody", "EndBody"])
+def test_every_body_is_written_down(name: str) -> None:
+    assert names(name) == set(getattr(gate_api, name).model_fields)
+
+
+def test_every_limit_is_written_down() -> None:
+    done = {
+        f"TOOLCARDS_{name.upper()}": str(field.default)
+        for name, field in Environment.model_fields.items()
+        if name.startswith("max_")
+    }
+    assert {row[0].strip("`"): row[1] for row in table("limits")} == done
+
+
+ERRORS_IN = ("toolcards/transports", "toolcards/adapters", "dashboard/serving")
+
+
+def test_every_error_of_the_transports_is_written_down() -> None:
+    done = set()
+    for path in [path for folder in ERRORS_IN for path in (ROOT / folder).rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id in {"Problem", "BadFrame", "Refusal"}
+            ):
+                code = node.args[1] if len(node.args) > 1 else None
+                if isinstance(code, ast.Constant):
+                    done.add(code.value)
+    assert names("errors") == done | {"bad_field", "missing_field"}  # which of the two is found out at run time
+
+
+def test_every_field_of_a_call_is_written_down() -> None:
+    assert names("call") == set(build_call_json(Card("c"), run="r", id="1-1"))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_runs_and_approvals_are_written_down(a_call: Any) -> None:
+    a_call("approval-requested")
+    assert names("run") == set(read_api.serialize_run(Run.objects.select_related("source").get()))
+    row = Approval.objects.select_related("run__source", "call").get()
+    assert names("approval") == set(read_api.serialize_approval(row, ToolCall.objects.get().as_card()))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_decisions_are_written_down(source: Any, policy: Any, an_approver: Any) -> None:
+    policy({"default": "ask"})
+    said = gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
+    parts = {name: set(said[name]) for name in ("policy", "by", "reason", "approval")}
+    assert names("decision") == set(said)
+    assert {name: fields("decision")[name] for name in parts} == parts
+
+
+@pytest.mark.django_db(transaction=True)
+def test_every_event_is_written_down(a_call: Any, a_run: Any) -> None:
+    a_call("output-denied", run="denied")
+    a_run(
+        "all", f.StepStarted(), f.TextDelta(text="t"), f.InputStarted("c", "bash"), f.InputDelta("c", "{}"),
+        f.InputReady("c"), f.OutputReady("c", 1), f.StepStarted(), f.InputStarted("d", "bash"),
+        f.StepReset(), f.RunEnded(),
+    )  # fmt: skip
+    told: dict[str, set[str]] = {}
+    for run in Run.objects.all():
+        teller = EventReplay(run)
+        for event in Event.objects.after(run, 0):
+            told |= {one.name: set(one.data) - {"seq", "run", "at"} for one in teller.tell(event)}
+    assert fields("events") == told
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_a_socket_and_a_body_are_told_is_written_down(server: Any) -> None:
+    import json
+
+    body = '{"type":"tool.input.available","call_id":"c","tool":"bash","input":{}}\n{broken\n'
+    asks = [
+        {"type": "tool.input.available", "call_id": "d", "tool": "bash", "input": {}},
+        {"type": "approval.requested", "call_id": "d", "approval_id": "a"},
+    ]
+    path = "/api/v1/ingest?protocol=native&run=documented&mode=gate"
+    _, said, _ = server.request("POST", path, body, Content_Type="application/x-ndjson")
+    _, polls, _ = server.request("POST", "/api/v1/ingest?protocol=native&run=asking&answers=poll", asks)
+    assert names("ingest") == {*said, *polls}
+    assert fields("ingest")["asked"] >= {*polls["asked"][0]}
+    told: dict[str, set[str]] = {}
+    with server.socket(protocol="native") as socket:
+        socket.send(json.dumps([{"type": "run.started"}, {"type": "?", "call_id": 1}]))
+        socket.send("{broken")
+        socket.send(body.splitlines()[0])
+        while len(told) < 4:
+            message = json.loads(socket.recv(timeout=PATIENCE))
+            told[message["type"]] = set(message) - {"type"}
+    assert told.pop("decision") <= names("decision")
+    assert fields("socket").pop("decision") == set()
+    assert {name: words for name, words in fields("socket").items() if name != "decision"} == told

@@ -1,0 +1,199 @@
+"""A real server in a process of its own, and how tests talk to it."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import http.client
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import socket as sockets
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from websockets.sync.client import ClientConnection, connect
+
+ROOT = Path(__file__).parents[2]
+KEY = "tck_key_of_the_test_server_0123456789abcdef"
+PASSWORD = "a password for the test server"
+PATIENCE = 60.0  # seconds that tests wait for what must come: on a busy machine everything is late, and nothing fails
+
+
+class Server:
+    """`manage.py serve` on a free port, in a data directory of its own. The environment by keyword: `grace=0.5`.
+
+    It begins with tables that were made once for all; `bare=True` starts the product as it is, in an empty folder.
+    """
+
+    def __init__(self, data: Path, *, bare: bool = False, **settings: object) -> None:
+        self.data, self.key, self.password, self.bare = data, KEY, PASSWORD, bare
+        self._settings = settings
+        self._held: sockets.socket | None = None
+        self.process: subprocess.Popen[str] | None = None
+        self.base = ""
+
+    def __enter__(self) -> Server:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+        if self._held is not None:
+            self._held.close()
+
+    def manage(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """Run a management command on the server's data."""
+        program = [sys.executable, str(ROOT / "manage.py"), *command]
+        return subprocess.run(program, env=self._env(), capture_output=True, text=True, timeout=3 * PATIENCE)
+
+    def start(self) -> None:
+        """Start, again if it was stopped: on the same port and the same data."""
+        self.data.chmod(0o700)
+        database = self.data / "toolcards.sqlite3"
+        if not self.bare and "database_url" not in self._settings and not database.exists():
+            shutil.copyfile(migrated(), database)
+            database.chmod(0o600)
+        self._held = self._held or held_port()
+        port = str(self._held.getsockname()[1])
+        program = [sys.executable, str(ROOT / "manage.py"), "serve", "--port", port, *self._flags()]
+        log = (self.data / "server.log").open("a")
+        self.process = subprocess.Popen(program, env=self._env(), stdout=subprocess.PIPE, stderr=log, text=True)
+        log.close()
+        self.base = self._told()
+
+    def stop(self) -> None:
+        """End it politely."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Pull the plug."""
+        self._end(signal.SIGKILL)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self.process is None:
+            return
+        self.process.send_signal(how)
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        if self.process.stdout:
+            self.process.stdout.close()
+        self.process = None
+
+    def _flags(self) -> list[str]:
+        return ["--server", str(self._settings["server"])] if "server" in self._settings else []
+
+    def _env(self) -> dict[str, str]:
+        ours = {f"TOOLCARDS_{name.upper()}": str(value) for name, value in self._settings.items() if name != "server"}
+        return os.environ | {
+            "DJANGO_SETTINGS_MODULE": "dashboard.settings" if self.bare else "tests.support.settings",
+            "TOOLCARDS_DATA_DIR": str(self.data), "TOOLCARDS_AGENT_KEY": KEY, "TOOLCARDS_ADMIN_PASSWORD": PASSWORD,
+            "TOOLCARDS_STATIC": "plain", "PYTHONUNBUFFERED": "1",
+        } | ours  # fmt: skip
+
+    def _told(self) -> str:
+        assert self.process is not None
+        base, said = told_address(self.process)
+        assert base, f"the server did not start: {said} {(self.data / 'server.log').read_text()[-2000:]}"
+        return base
+
+    # ------------------------------------------------------------ talking
+
+    def request(
+        self, method: str, path: str, body: Any = None, *, key: str | None = KEY, **headers: str
+    ) -> tuple[int, Any, dict[str, str]]:
+        """Return status, JSON (or text) and headers. A body that is no text or bytes is sent as JSON."""
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        if key:
+            sent.setdefault("Authorization", f"Bearer {key}")
+        if body is not None and not isinstance(body, (str, bytes)) and not hasattr(body, "__next__"):
+            body = json.dumps(body)
+            sent.setdefault("Content-Type", "application/json")
+        connection = http.client.HTTPConnection(urlsplit(self.base).netloc, timeout=2 * PATIENCE)
+        try:
+            connection.request(method, path, body, sent, encode_chunked=hasattr(body, "__next__"))
+            answer = connection.getresponse()
+            text = answer.read().decode()
+            said = json.loads(text) if "json" in answer.headers.get("Content-Type", "") else text
+            return answer.status, said, dict(answer.headers)
+        finally:
+            connection.close()
+
+    def get(self, path: str) -> Any:
+        """Return the JSON of a page that must be there."""
+        status, said, _ = self.request("GET", path)
+        assert status == 200, said
+        return said
+
+    def socket(self, *, key: str = KEY, headers: dict[str, str] | None = None, **query: str) -> ClientConnection:
+        """Open an agent socket."""
+        url = f"{self.base.replace('http', 'ws', 1)}/ws/agent/?{urlencode(query)}"
+        given = {"Authorization": f"Bearer {key}"} if key else {}
+        return connect(
+            url, additional_headers=given | (headers or {}), max_size=None, compression=None, open_timeout=PATIENCE
+        )
+
+
+def with_curl() -> dict[str, str]:
+    """Return an environment in which printed commands find a curl: the machine's, else a stand-in."""
+    return os.environ | {"PATH": os.pathsep.join([os.environ["PATH"], str(ROOT / "tests/programs")])}
+
+
+@functools.cache
+def migrated() -> Path:
+    """Return a database with all tables and nobody in it, made once for all servers: it takes most of a second."""
+    folder = tempfile.TemporaryDirectory(prefix="toolcards-migrated-")
+    atexit.register(folder.cleanup)
+    env = os.environ | {"TOOLCARDS_DATA_DIR": folder.name, "TOOLCARDS_DATABASE_URL": ""}
+    command = [sys.executable, str(ROOT / "manage.py"), "migrate", "--verbosity", "0", "--skip-checks"]
+    subprocess.run(command, env=env, check=True, timeout=3 * PATIENCE)
+    return Path(folder.name) / "toolcards.sqlite3"
+
+
+def told_address(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """Return the address that the program says it serves at, "" if it never does, and all that it said."""
+    assert process.stdout is not None
+    # Read from the pipe itself: lines that a reader's buffer holds are none that `select` knows of.
+    pipe, said, end = process.stdout.fileno(), b"", time.monotonic() + 2 * PATIENCE
+    while time.monotonic() < end:
+        if select.select([pipe], [], [], 0.2)[0]:
+            piece = os.read(pipe, 1 << 16)
+            said += piece
+            found = re.search(rb"(http://[\d.]+:\d+)\s", said)
+            if found or not piece:
+                return found[1].decode() if found else "", said.decode("utf-8", "replace")
+    return "", said.decode("utf-8", "replace")
+
+
+def held_port() -> sockets.socket:
+    """Return a socket that keeps a free port free: nobody else is given it, and a server may listen on it.
+
+    While it is bound the system hands its port to no connection and to nobody who asks for any port; it does not
+    listen itself, so who asks for exactly this port (with SO_REUSEADDR, as servers do) gets it, again after a restart.
+    """
+    holder = sockets.socket()
+    holder.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
+    holder.bind(("127.0.0.1", 0))
+    return holder
+
+
+def until(found: Any, seconds: float = PATIENCE) -> Any:
+    """Call `found` until it returns something true; return that."""
+    end = time.monotonic() + seconds
+    while True:
+        value = found()
+        if value or time.monotonic() > end:
+            assert value, "it did not come true in time"
+            return value
+        time.sleep(0.05)

@@ -1,0 +1,202 @@
+"""PostgreSQL and Redis servers that tests start for themselves, in folders of their own, on free ports."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.server import PATIENCE, held_port, until
+
+
+def find_program(name: str) -> str | None:
+    """Debian keeps PostgreSQL's programs off the PATH, one folder a version."""
+    newest = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), reverse=True)
+    return shutil.which(name) or (str(newest[0]) if newest else None)
+
+
+def _unprivileged() -> str | None:
+    """PostgreSQL refuses to run as root: return the user that it runs as then, its own or one that is everywhere."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        return pwd.getpwnam("postgres").pw_name
+    except KeyError:
+        return "nobody"
+
+
+@functools.cache
+def _within_reach(program: str) -> str:
+    """Return the program where every user can start it: a checkout in root's home is closed to others."""
+    real = Path(program).resolve()
+    tools = Path(__file__).parents[2] / ".tools"
+    if os.geteuid() != 0 or not real.is_relative_to(tools):
+        return program
+    return str(_copied(tools / real.relative_to(tools).parts[0]) / Path(*real.relative_to(tools).parts[1:]))
+
+
+@functools.cache
+def _copied(package: Path) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="toolcards-programs-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder.chmod(0o755)
+    return Path(shutil.copytree(package, folder / package.name))
+
+
+def _postgres(name: str) -> str:
+    """Return one of PostgreSQL's programs, which are all there."""
+    program = find_program(name)
+    assert program
+    return _within_reach(program)
+
+
+class Postgres:
+    """A PostgreSQL server that tests stop and start: `url` is that of an empty database."""
+
+    def __init__(self, folder: Path) -> None:
+        self.data = folder / "postgres"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._held = held_port()
+        self.port = int(self._held.getsockname()[1])
+        self.url = f"postgres://cards@127.0.0.1:{self.port}/cards"
+
+    def create(self) -> None:
+        """Make its files and start it."""
+        if not all(find_program(name) for name in ("initdb", "postgres", "createdb", "psql")):
+            pytest.skip("not here: PostgreSQL")
+        self.data.mkdir()
+        if user := _unprivileged():
+            for part in self.data.parents:
+                if str(part).startswith("/tmp/"):
+                    part.chmod(part.stat().st_mode | 0o011)
+            shutil.chown(self.data, user)
+        made = [_postgres("initdb"), "-D", str(self.data), "-A", "trust", "-U", "cards", "-E", "UTF8"]
+        subprocess.run(made, check=True, capture_output=True, user=user, cwd=self.data)
+        self.start(_postgres("createdb"), "cards")
+
+    def start(self, *first: str) -> None:
+        """Start it; return once it answers (to this program of PostgreSQL, else to a query)."""
+        options = ["-D", str(self.data), "-p", str(self.port), "-k", str(self.data)]
+        options += ["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", "max_connections=300"]
+        with (self.data.parent / "postgres.log").open("ab") as log:
+            command = [_postgres("postgres"), *options]
+            user = _unprivileged()
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, user=user, cwd=self.data)
+        program, *rest = first or (_postgres("psql"), "-d", "cards", "-c", "SELECT 1")
+        command = [program, "-h", "127.0.0.1", "-p", str(self.port), "-U", "cards", *rest]
+        until(lambda: subprocess.run(command, capture_output=True).returncode == 0)
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """End it: SIGINT is its "fast" way, SIGQUIT its "immediate" one, after which it recovers from its log."""
+        if self._process is not None:
+            os.kill(int((self.data / "postmaster.pid").read_text().split()[0]), how)  # not what made it another user's
+            try:
+                self._process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+
+    def end_sessions(self) -> None:
+        """End the session of everybody who is connected, as an administrator may."""
+        others = (
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'cards' AND pid <> pg_backend_pid()"
+        )
+        command = [_postgres("psql"), "-h", "127.0.0.1", "-p", str(self.port), "-U", "cards", "-c", others, "cards"]
+        subprocess.run(command, check=True, capture_output=True)
+
+    def close(self) -> None:
+        """End it for good."""
+        self.stop()
+        self._held.close()
+
+
+@contextmanager
+def postgres_server(folder: Path) -> Iterator[Postgres]:
+    """Run a PostgreSQL server that can be stopped."""
+    server = Postgres(folder)
+    try:
+        server.create()
+        yield server
+    finally:
+        server.close()
+
+
+@contextmanager
+def postgres(folder: Path) -> Iterator[str]:
+    """Run a PostgreSQL server; yield the URL of an empty database."""
+    with postgres_server(folder) as server:
+        yield server.url
+
+
+class Redis:
+    """A Redis server without persistence that can be stopped, paused and started again on its port."""
+
+    def __init__(self, folder: Path) -> None:
+        program = find_program("redis-server")
+        if not program:
+            pytest.skip("not here: Redis")
+        self._held = held_port()
+        self.port = int(self._held.getsockname()[1])
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        options = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+        self._command = [program, *options, "--dir", str(folder)]
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Redis:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End it for good."""
+        self.kill()
+        self._held.close()
+
+    def start(self) -> None:
+        """Start it, empty."""
+        self.process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
+        until(lambda: _answers(self.port))
+
+    def kill(self) -> None:
+        """End it at once, paused or not."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(PATIENCE)
+            self.process = None
+
+    def signal(self, number: signal.Signals) -> None:
+        """Pause it (SIGSTOP), or have it go on (SIGCONT)."""
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    def send(self, command: str) -> None:
+        """Send it a command."""
+        with socket.create_connection(("127.0.0.1", self.port), PATIENCE) as connection:
+            connection.sendall(command.encode() + b"\r\n")
+            connection.recv(1000)
+
+
+@contextmanager
+def redis(folder: Path) -> Iterator[str]:
+    """Run a Redis server without persistence; yield its URL."""
+    with Redis(folder) as server:
+        yield server.url
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

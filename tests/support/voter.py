@@ -1,0 +1,74 @@
+"""A person who answers approvals by form, as a browser without scripts does."""
+
+from __future__ import annotations
+
+import http.cookiejar
+import re
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import Any
+
+from websockets.sync.client import ClientConnection, connect
+
+from tests.support.server import PATIENCE, Server, until
+
+
+class Voter:
+    """Somebody signed in as admin."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self._jar = http.cookiejar.CookieJar()
+        self._browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(self._jar))
+        status, page = self.post("/login/", username="admin", password=server.password, page="/login/")
+        assert status == 200 and "csrfmiddlewaretoken" in page, page[:500]
+
+    def get(self, path: str) -> str:
+        with self._browser.open(self.server.base + path, timeout=2 * PATIENCE) as answer:
+            return str(answer.read().decode())
+
+    def watch(self, path: str) -> ClientConnection:
+        """Open a page's socket, as the page does."""
+        cookies = "; ".join(f"{cookie.name}={cookie.value}" for cookie in self._jar)
+        url = self.server.base.replace("http", "ws", 1) + path
+        headers = {"Cookie": cookies, "Origin": self.server.base}
+        return connect(url, additional_headers=headers, max_size=None, compression=None, open_timeout=PATIENCE)
+
+    def refused(self, path: str) -> tuple[int, str]:
+        """Return the status and the page of an address that is not served now."""
+        try:
+            return 200, self.get(path)
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def post(self, path: str, *, page: str, **fields: str) -> tuple[int, str]:
+        """Send a form with the CSRF token of that page; follows redirects as a browser does."""
+        found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', self.get(page))
+        assert found, f"no form on {page}"
+        body = urllib.parse.urlencode(fields | {"csrfmiddlewaretoken": found[1]}).encode()
+        request = urllib.request.Request(self.server.base + path, body, {"Referer": self.server.base + page})
+        try:
+            with self._browser.open(request, timeout=2 * PATIENCE) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def waiting(self, run: str) -> dict[str, Any]:
+        """Return the run's call that waits, as soon as there is one."""
+
+        def look() -> Any:
+            status, said, _ = self.server.request("GET", f"/api/v1/runs/{run}/calls")
+            found = said.get("calls", []) if status == 200 else []
+            return next((call for call in found if call["state"] == "approval-requested"), None)
+
+        call: dict[str, Any] = until(look)
+        return call
+
+    def vote(self, run: str, decision: str, reason: str = "") -> None:
+        """Answer the run's waiting call."""
+        call = self.waiting(run)
+        fields = {"rev": str(call["rev"]), "args_sha256": call["approval"]["args_sha256"], "reason": reason}
+        path = f"/approvals/{call['approval']['id']}/vote"
+        status, page = self.post(path, page="/approvals/", decision=decision, **fields)
+        assert status == 200, page[:1000]

@@ -1,0 +1,290 @@
+"""AG-UI clients reach their agent through us: nothing changes on the way, and answers find the agent."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.support import gating
+from tests.support.server import PATIENCE, Server, until
+from tests.support.voter import Voter
+
+
+class FakeAgent:
+    """An AG-UI endpoint: answers with `events`, keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[dict[str, Any], dict[str, str]]] = []
+        self.events: list[Any] = []
+        self.status, self.breaks_off = 200, False
+        self.headers: dict[str, str] = {}
+        self.hold, self.gone = threading.Event(), threading.Event()
+        agent = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                agent.asked.append((body, {name.lower(): value for name, value in self.headers.items()}))
+                self.send_response(agent.status)
+                for name, value in agent.headers.items():
+                    self.send_header(name, value)
+                if "Content-Type" not in agent.headers:
+                    self.send_header("Content-Type", "text/event-stream" if agent.status == 200 else "text/plain")
+                self.send_header("Transfer-Encoding", "chunked")
+                self.end_headers()
+                try:
+                    for event in agent.events:
+                        if event == "hold":
+                            while not agent.hold.wait(0.05):
+                                self.write(b": still here\n\n")
+                        else:
+                            self.write(event if isinstance(event, bytes) else sse(event))
+                    if not agent.breaks_off:
+                        self.wfile.write(b"0\r\n\r\n")
+                except OSError:
+                    agent.gone.set()
+                self.close_connection = True
+
+            def write(self, data: bytes) -> None:
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+                self.wfile.flush()
+
+            def log_message(self, *args: Any) -> None:
+                """Quiet."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/agui/"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def reset(self, *events: Any, **headers: str) -> None:
+        self.asked.clear()
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.events, self.status, self.breaks_off = list(events), 200, False
+        self.hold.clear()
+        self.gone.clear()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def sse(event: dict[str, Any]) -> bytes:
+    return f": a comment\ndata: {json.dumps(event)}\n\n".encode()
+
+
+def call(call_id: str, tool: str = "delete_file", given: Any = None) -> list[dict[str, Any]]:
+    return [
+        {"type": "TOOL_CALL_START", "toolCallId": call_id, "toolCallName": tool},
+        {"type": "TOOL_CALL_ARGS", "toolCallId": call_id, "delta": json.dumps(given or {"path": "/a"})},
+        {"type": "TOOL_CALL_END", "toolCallId": call_id},
+    ]
+
+
+def begun(run: str) -> dict[str, Any]:
+    return {"type": "RUN_STARTED", "threadId": run, "runId": f"{run}-1"}
+
+
+def asking(run: str, *call_ids: str, **metadata: Any) -> dict[str, Any]:
+    interrupts = [
+        {"id": f"int-{one}", "reason": "tool_call", "toolCallId": one, "metadata": metadata} for one in call_ids
+    ]
+    outcome = {"type": "interrupt", "interrupts": interrupts}
+    return {"type": "RUN_FINISHED", "threadId": run, "runId": f"{run}-1", "outcome": outcome}
+
+
+def finished(run: str) -> dict[str, Any]:
+    return {"type": "RUN_FINISHED", "threadId": run, "runId": f"{run}-1"}
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Iterator[FakeAgent]:
+    agent = FakeAgent()
+    yield agent
+    agent.close()
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory, upstream: FakeAgent) -> Iterator[Server]:
+    names = f"planner={upstream.url},nobody=http://127.0.0.1:9/agui"
+    with Server(tmp_path_factory.mktemp("server"), agui_upstreams=names, grace=1) as running:
+        gating.activate(running, {"v": 1, "default": "ask", "rules": []})
+        yield running
+
+
+def post(here: Server, run: str, name: str = "planner", headers: Any = None, **more: Any) -> tuple[int, Any]:
+    asked = {"threadId": run, "runId": f"{run}-n", "messages": [], **more}
+    status, said, _ = here.request("POST", f"/api/v1/ag-ui/{name}", asked, **(headers or {}))
+    return status, said
+
+
+def vote(here: Server, run: str, call_id: str, decision: str, **fields: str) -> None:
+    one = until(lambda: gating.calls(here, run).get(call_id))
+    fields |= {"rev": str(one["rev"]), "args_sha256": one["approval"]["args_sha256"]}
+    status, page = Voter(here).post(
+        f"/approvals/{one['approval']['id']}/vote", page="/approvals/", decision=decision, **fields
+    )
+    assert status == 200, page[:500]
+
+
+def test_the_stream_goes_by_unchanged_and_its_calls_are_cards(here: Server, upstream: FakeAgent) -> None:
+    result = {"type": "TOOL_CALL_RESULT", "messageId": "m", "toolCallId": "c", "content": "done"}
+    upstream.reset(begun("plain"), *call("c"), result, finished("plain"))
+    status, said = post(here, "plain", headers={"X_Upstream_Authorization": "Bearer theirs", "X_Tenant": "blue"})
+    assert (status, said) == (200, b"".join(map(sse, upstream.events)).decode())
+    card = gating.calls(here, "plain")["c"]
+    assert (card["state"], card["agent_path"], card["output"]) == ("output-available", ["planner"], "done")
+    body, headers = upstream.asked[0]
+    assert (headers["authorization"], headers["x-tenant"]) == ("Bearer theirs", "blue")
+    assert body["threadId"] == "plain" and here.key not in json.dumps(headers)
+
+
+def test_cards_move_while_the_stream_is_open_and_a_client_that_leaves_ends_the_run(
+    here: Server, upstream: FakeAgent
+) -> None:
+    upstream.reset(begun("leaves"), *call("c"), "hold")
+    connection = http.client.HTTPConnection(urlsplit(here.base).netloc, timeout=PATIENCE)
+    headers = {"Authorization": f"Bearer {here.key}", "Content-Type": "application/json"}
+    connection.request("POST", "/api/v1/ag-ui/planner", json.dumps({"threadId": "leaves", "runId": "1"}), headers)
+    answer = connection.getresponse()
+    answer.readline()
+    until(lambda: gating.calls(here, "leaves").get("c", {}).get("state") == "input-available")
+    answer.close()
+    connection.close()
+    card = until(lambda: (c := gating.calls(here, "leaves")["c"])["state"] == "output-error" and c)
+    assert (card["cause"], here.get("/api/v1/runs/leaves")["status"]) == ("aborted", "aborted")
+    assert upstream.gone.wait(PATIENCE)
+
+
+def test_an_agent_that_breaks_off_leaves_a_truncated_run(here: Server, upstream: FakeAgent) -> None:
+    upstream.reset(begun("broken"), *call("c"))
+    upstream.breaks_off = True
+    with pytest.raises((http.client.HTTPException, OSError)):
+        post(here, "broken")
+    until(lambda: here.get("/api/v1/runs/broken")["status"] == "truncated")
+
+
+def test_only_an_admin_says_where_agents_are(here: Server, upstream: FakeAgent) -> None:
+    upstream.reset()
+    for name in ("stranger", "http:%2F%2F127.0.0.1:80", upstream.url.replace("/", "%2F")):
+        assert post(here, "x", name)[0] == 404
+    assert here.request("POST", "/api/v1/ag-ui/planner", {"threadId": "x"}, key=None)[0] == 401
+    assert post(here, "")[0] == 400
+    assert upstream.asked == []
+
+
+def test_what_the_agent_refuses_comes_back_as_it_is(here: Server, upstream: FakeAgent) -> None:
+    upstream.reset({"nope": True})
+    upstream.status = 422
+    assert post(here, "refused")[0] == 422
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Content_Type": "application/vnd.ag-ui.event+proto"},
+        {"Content_Type": "text/event-stream", "Content_Encoding": "gzip"},
+    ],
+)
+def test_what_cannot_be_read_here_goes_by_untouched(here: Server, upstream: FakeAgent, headers: dict[str, str]) -> None:
+    """Protobuf, the other standard binding: four bytes of length, a message; and what was compressed unasked."""
+    pieces = [
+        len(message).to_bytes(4, "big") + message for message in (b"\x08\x01\xff\xfe data: {}\n\n", bytes(range(256)))
+    ]
+    upstream.reset(*pieces, **headers)
+    connection = http.client.HTTPConnection(urlsplit(here.base).netloc, timeout=PATIENCE)
+    try:
+        asked = json.dumps({"threadId": "binary", "runId": "b-1", "messages": []})
+        connection.request(
+            "POST",
+            "/api/v1/ag-ui/planner",
+            asked,
+            {"Authorization": f"Bearer {here.key}", "Content-Type": "application/json"},
+        )
+        answer = connection.getresponse()
+        assert (answer.status, answer.read()) == (200, b"".join(pieces))
+        told = {name.replace("_", "-"): answer.headers[name.replace("_", "-")] for name in headers}
+        assert told == {name.replace("_", "-"): value for name, value in headers.items()}
+    finally:
+        connection.close()
+
+
+def test_an_answer_given_in_the_clients_chat_is_the_hosts(here: Server, upstream: FakeAgent) -> None:
+    upstream.reset(begun("chat"), *call("c1"), *call("c2"), *call("c3"), asking("chat", "c1", "c2", "c3"))
+    post(here, "chat")
+    assert here.get("/api/v1/runs/chat")["status"] == "waiting"
+    upstream.reset(begun("chat"), finished("chat"))
+    resume = [
+        {"interruptId": "int-c1", "status": "resolved", "payload": {"approved": True, "editedArgs": {"path": "/b"}}},
+        {"interruptId": "int-c2", "status": "resolved", "payload": {"approved": False, "reason": "not today"}},
+        {"interruptId": "int-c3", "status": "cancelled"},
+    ]
+    post(here, "chat", resume=resume)
+    cards = gating.calls(here, "chat")
+    assert {name: card["approval"]["by"]["kind"] for name, card in cards.items()} == dict.fromkeys(cards, "host")
+    assert (cards["c1"]["approval"]["state"], cards["c1"]["input"]) == ("claimed", {"path": "/b"})
+    assert (cards["c2"]["state"], cards["c2"]["denied"]["reason"]) == ("output-denied", "not today")
+    assert cards["c3"]["state"] == "output-denied"
+    sent = {entry["interruptId"]: entry["payload"] for entry in upstream.asked[0][0]["resume"]}
+    assert sent["int-c1"] == {"approved": True, "editedArgs": {"path": "/b"}}
+    assert sent["int-c2"] == {"approved": False, "reason": "not today"}
+
+
+def test_answers_given_here_go_out_as_one_resume(here: Server, upstream: FakeAgent) -> None:
+    upstream.reset(begun("ours"), *call("c1"), *call("c2"), asking("ours", "c1", "c2"))
+    post(here, "ours")
+    vote(here, "ours", "c1", "approve")
+    told = here.get("/api/v1/ag-ui/planner/resume?run=ours&wait=0.2")
+    assert told == {"run": "ours", "waiting": 1, "resume": []}
+    vote(here, "ours", "c2", "deny", reason="never")
+    told = here.get("/api/v1/ag-ui/planner/resume?run=ours&wait=60")
+    assert told["waiting"] == 0 and len(told["resume"]) == 2
+    result = {"type": "TOOL_CALL_RESULT", "messageId": "m", "toolCallId": "c1", "content": "deleted"}
+    upstream.reset(begun("ours"), result, finished("ours"))
+    post(here, "ours")
+    assert upstream.asked[0][0]["resume"] == told["resume"]
+    assert told["resume"][1] == {
+        "interruptId": "int-c2", "status": "resolved", "payload": {"approved": False, "reason": "never"},
+    }  # fmt: skip
+    cards = gating.calls(here, "ours")
+    assert [(card["state"], card["approval"]["by"]["kind"]) for card in cards.values()] == [
+        ("output-available", "human"), ("output-denied", "human"),
+    ]  # fmt: skip
+    assert here.get("/api/v1/ag-ui/planner/resume?run=ours")["resume"] == []
+
+
+def test_what_was_denied_here_cannot_be_approved_in_the_chat(here: Server, upstream: FakeAgent) -> None:
+    upstream.reset(begun("both"), *call("c"), asking("both", "c"))
+    post(here, "both")
+    vote(here, "both", "c", "deny", reason="never")
+    post(here, "both", resume=[{"interruptId": "int-c", "status": "resolved", "payload": {"approved": True}}])
+    assert upstream.asked[1][0]["resume"][0]["payload"] == {"approved": False, "reason": "never"}
+
+
+def test_several_answers_for_langgraph_go_by_their_ids(here: Server, upstream: FakeAgent) -> None:
+    upstream.reset(begun("graph"), *call("c1"), *call("c2"), asking("graph", "c1", "c2", langgraph={}))
+    post(here, "graph")
+    vote(here, "graph", "c1", "approve")
+    vote(here, "graph", "c2", "deny", reason="never")
+    post(here, "graph", forwardedProps={"theme": "dark"})
+    body = upstream.asked[1][0]
+    resume = {"int-c1": {"type": "approve"}, "int-c2": {"type": "reject", "message": "never"}}
+    assert body["forwardedProps"] == {"theme": "dark", "command": {"resume": resume}} and "resume" not in body
+
+
+def test_an_agent_that_is_away_has_not_heard_the_answer(here: Server, upstream: FakeAgent) -> None:
+    upstream.reset(begun("away"), *call("c"), asking("away", "c"))
+    post(here, "away")
+    vote(here, "away", "c", "approve")
+    status, said = post(here, "away", "nobody")
+    assert (status, said["error"]["code"]) == (502, "upstream")
+    assert len(here.get("/api/v1/ag-ui/planner/resume?run=away")["resume"]) == 1

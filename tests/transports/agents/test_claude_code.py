@@ -1,0 +1,348 @@
+"""Claude Code's hooks, as its HTTP client sends them: what is decided, held, taken back, and what never fails open."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from typing import Any
+
+import pytest
+from channels.db import database_sync_to_async as in_thread
+from channels.testing import HttpCommunicator
+
+from tests.support.server import PATIENCE
+from toolcards import gate
+from toolcards.gate.writer import group_commit
+from toolcards.gate.writer.command import Command
+from toolcards.models import AgentKey, Approval, Run, ToolCall
+
+pytestmark = pytest.mark.django_db(transaction=True)
+HOOKS = "/api/v1/hooks/claude-code"
+BASH = {"tool_name": "Bash", "tool_input": {"command": "git push"}}
+CALL = {**BASH, "tool_use_id": "toolu_1"}
+
+
+def hook(event: str, **said: Any) -> dict[str, Any]:
+    return {"session_id": "s-1", "hook_event_name": event, **said}
+
+
+@pytest.fixture
+def tell(call: Any) -> Any:
+    """Give `await tell(event, …)`: the hook output."""
+
+    async def told(event: str, *, query: str = "", **said: Any) -> Any:
+        status, answer, _ = await call("POST", HOOKS + query, hook(event, **said))
+        assert status == 200, answer
+        return answer.get("hookSpecificOutput", answer)
+
+    return told
+
+
+@pytest.fixture
+def under(policy: Any) -> Any:
+    """Give `await under(policy)`: activates it."""
+    return in_thread(policy)
+
+
+async def card() -> Any:
+    return (await ToolCall.objects.aget()).as_card()
+
+
+async def waiting() -> ToolCall:
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            found: ToolCall | None = await ToolCall.objects.filter(waiting=True).afirst()
+            if found:
+                return found
+            await asyncio.sleep(0.02)
+
+
+async def answer(person: Any, decision: str, **more: Any) -> None:
+    row = await waiting()
+    ask = row.as_card().approval
+    assert ask is not None
+    ballot = gate.Ballot(approval=ask.id, decision=decision, rev=row.as_card().rev, args_sha256=ask.args_sha256, **more)
+    await in_thread(lambda: gate.vote(person, ballot))()
+
+
+async def test_a_call_that_only_the_default_allows_gets_no_opinion(tell: Any, under: Any) -> None:
+    await under("watch")
+    assert await tell("PreToolUse", **CALL) == {}
+    shown = await card()
+    assert (shown.state, shown.decision.effect, shown.tool.kind) == ("input-available", "allow", "execute")
+
+
+async def test_a_rules_yes_is_said(tell: Any, under: Any) -> None:
+    await under({"default": "ask", "rules": [{"id": "ok", "effect": "allow", "match": {"tool": ["Bash"]}}]})
+    assert (await tell("PreToolUse", **CALL))["permissionDecision"] == "allow"
+
+
+async def test_a_rules_no_names_the_reason_and_the_way_out(tell: Any, under: Any) -> None:
+    rule = {
+        "id": "no",
+        "effect": "deny",
+        "match": {"tool": ["Bash"]},
+        "public_reason": "Not here.",
+        "suggest": "Open a draft.",
+    }
+    await under({"default": "allow", "rules": [rule]})
+    said = await tell("PreToolUse", **CALL)
+    assert (said["permissionDecision"], said["permissionDecisionReason"]) == ("deny", "Not here. Open a draft.")
+    await tell("PostToolBatch", tool_calls=[{**CALL, "tool_response": "PreToolUse:Bash hook error: Not here."}])
+    shown = await card()
+    assert (shown.state, shown.denied_by.kind, shown.anomalies) == ("output-denied", "rule", ())
+
+
+async def test_a_question_holds_the_hook_until_a_person_says_yes(tell: Any, under: Any, an_approver: Any) -> None:
+    await under({"default": "ask"})
+    held = asyncio.ensure_future(tell("PreToolUse", **CALL))
+    await answer(an_approver, "approve")
+    said = await held
+    assert (said["permissionDecision"], "updatedInput" in said) == ("allow", False)
+    shown = await card()
+    assert (shown.state, shown.approval.state) == ("approval-responded", "claimed")
+    await tell("PostToolUse", **CALL, tool_response={"stdout": "pushed"})
+    shown = await card()
+    assert (shown.state, shown.output, shown.anomalies) == ("output-available", {"stdout": "pushed"}, ())
+    assert await ToolCall.objects.acount() == 1
+
+
+async def test_a_persons_no_reaches_the_model_with_its_reason(tell: Any, under: Any, an_approver: Any) -> None:
+    await under({"default": "ask"})
+    held = asyncio.ensure_future(tell("PreToolUse", **CALL))
+    await answer(an_approver, "deny", reason="not on a Friday")
+    said = await held
+    assert said["permissionDecision"] == "deny"
+    assert said["permissionDecisionReason"].startswith("A person declined: not on a Friday")
+    assert (await card()).state == "output-denied"
+
+
+async def test_what_a_person_edited_replaces_the_input(tell: Any, under: Any, an_approver: Any) -> None:
+    ask = {"id": "ask", "effect": "ask", "match": {"tool": ["Bash"]}, "ask": {"editable": ["/command"]}}
+    await under({"default": "allow", "rules": [ask]})
+    held = asyncio.ensure_future(tell("PreToolUse", **CALL))
+    await answer(an_approver, "edit", edited_args={"command": "git push --dry-run"})
+    said = await held
+    assert (said["permissionDecision"], said["updatedInput"]) == ("allow", {"command": "git push --dry-run"})
+    await tell("PostToolUse", **CALL | {"tool_input": said["updatedInput"]}, tool_response="done")
+    shown = await card()
+    assert (shown.input, shown.original_input) == ({"command": "git push --dry-run"}, {"command": "git push"})
+
+
+async def test_nobody_answers_before_the_hosts_limit(tell: Any, under: Any, an_approver: Any) -> None:
+    await under({"default": "ask"})
+    said = await asyncio.wait_for(tell("PreToolUse", query="?limit=1", **CALL), PATIENCE)
+    assert said["permissionDecision"] == "deny"
+    assert said["permissionDecisionReason"].startswith("No one answered")
+    shown = await card()
+    assert (shown.state, shown.denied_by.kind) == ("output-denied", "timeout")
+
+
+async def asked_over(secret: str) -> HttpCommunicator:
+    """Return a hook's request on its way in."""
+    from dashboard.asgi import application
+
+    headers = [(b"host", b"127.0.0.1"), (b"authorization", f"Bearer {secret}".encode())]
+    wire = HttpCommunicator(application, "POST", HOOKS, json.dumps(hook("PreToolUse", **CALL)).encode(), headers)
+    await wire.send_input({"type": "http.request", "body": wire.body})
+    return wire
+
+
+async def test_who_hangs_up_takes_the_question_back(secret: str, under: Any, an_approver: Any) -> None:
+    await under({"default": "ask"})
+    wire = await asked_over(secret)
+    await waiting()
+    await wire.send_input({"type": "http.disconnect"})
+    await wire.wait(PATIENCE)
+    shown = await card()
+    assert (shown.waiting, shown.cause, shown.approval.state) == (False, "aborted", "cancelled")
+
+
+class HoldUp(Command):
+    """Keeps the writer busy until it may go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.go = threading.Event(), threading.Event()
+
+    def apply(self, tx: Any) -> None:
+        self.begun.set()
+        assert self.go.wait(PATIENCE)
+
+
+async def test_who_hangs_up_while_the_call_is_being_written_leaves_no_question(
+    secret: str, under: Any, an_approver: Any, call: Any
+) -> None:
+    await under({"default": "ask"})
+    assert (await call("GET", "/api/v1/runs"))[0] == 200  # the key's use is noted now: later the writer is busy
+    holdup = HoldUp()
+    held = asyncio.ensure_future(group_commit.submit(holdup))
+    assert await asyncio.to_thread(holdup.begun.wait, PATIENCE)
+    wire = await asked_over(secret)
+    async with asyncio.timeout(PATIENCE):
+        while not group_commit.WRITER._queue:  # until the call is to be written
+            await asyncio.sleep(0.01)
+    await wire.send_input({"type": "http.disconnect"})
+    await asyncio.sleep(0.1)  # heard before or after the writing: no question is left
+    holdup.go.set()
+    await held
+    await wire.wait(PATIENCE)
+    shown = await card()
+    assert (shown.waiting, shown.cause, shown.approval.state) == (False, "aborted", "cancelled")
+
+
+async def test_a_withdrawn_call_that_runs_all_the_same_is_noted(
+    tell: Any, under: Any, secret: str, an_approver: Any
+) -> None:
+    await test_who_hangs_up_takes_the_question_back(secret, under, an_approver)
+    await tell("PostToolUse", **CALL, tool_response="ran")
+    assert [code for code, _ in (await card()).anomalies] == ["ran-without-approval"]
+
+
+async def test_the_programs_own_question_can_be_answered_here(tell: Any, under: Any, an_approver: Any) -> None:
+    await under("watch")
+    assert await tell("PreToolUse", **CALL) == {}
+    held = asyncio.ensure_future(tell("PermissionRequest", **BASH))
+    await answer(an_approver, "approve")
+    assert (await held)["decision"] == {"behavior": "allow"}
+    shown = await card()
+    assert (shown.approval.opener, shown.approval.state, shown.approval.by.name) == ("agent", "claimed", "ann")
+
+
+async def test_a_no_to_the_programs_question_carries_its_reason(tell: Any, under: Any, an_approver: Any) -> None:
+    await under("watch")
+    await tell("PreToolUse", **CALL)
+    held = asyncio.ensure_future(tell("PermissionRequest", **BASH))
+    await answer(an_approver, "deny", reason="no")
+    assert (await held)["decision"] == {"behavior": "deny", "message": "no"}
+    assert (await card()).state == "output-denied"
+
+
+async def test_the_user_at_the_terminal_may_answer_first(tell: Any, under: Any, an_approver: Any) -> None:
+    await under("watch")
+    await tell("PreToolUse", **CALL)
+    held = asyncio.ensure_future(tell("PermissionRequest", **BASH))
+    await waiting()
+    await tell("PostToolUse", **CALL, tool_response="ran")
+    assert await asyncio.wait_for(held, PATIENCE) == {}
+    shown = await card()
+    assert (shown.state, shown.approval.state, shown.approval.by.kind) == ("output-available", "approved", "host")
+    assert shown.anomalies == ()
+
+
+async def test_a_question_of_the_program_that_nobody_here_answers_stays_its_own(
+    tell: Any, under: Any, an_approver: Any
+) -> None:
+    await under("watch")
+    await tell("PreToolUse", **CALL)
+    assert await asyncio.wait_for(tell("PermissionRequest", query="?limit=1", **BASH), PATIENCE) == {}
+    assert not (await card()).waiting
+    await tell("PostToolUse", **CALL, tool_response="ran")
+    assert ((await card()).state, (await card()).anomalies) == ("output-available", ())
+
+
+async def test_without_anybody_to_answer_the_program_is_not_kept_waiting(tell: Any, under: Any) -> None:
+    await under("watch")
+    await tell("PreToolUse", **CALL)
+    assert await asyncio.wait_for(tell("PermissionRequest", **BASH), PATIENCE) == {}
+
+
+async def test_a_persons_yes_answers_the_programs_question_too(tell: Any, under: Any, an_approver: Any) -> None:
+    await under({"default": "ask"})
+    held = asyncio.ensure_future(tell("PreToolUse", **CALL))
+    await answer(an_approver, "approve")
+    await held
+    assert (await tell("PermissionRequest", **BASH))["decision"] == {"behavior": "allow"}
+
+
+async def test_a_denied_call_is_denied_again_when_the_program_asks(tell: Any, under: Any) -> None:
+    await under({"default": "deny"})
+    await tell("PreToolUse", **CALL)
+    assert (await tell("PermissionRequest", **BASH))["decision"]["behavior"] == "deny"
+
+
+async def test_the_same_hook_twice_is_one_question(tell: Any, under: Any, an_approver: Any) -> None:
+    await under({"default": "ask"})
+    held = [asyncio.ensure_future(tell("PreToolUse", **CALL)) for _ in range(2)]
+    await answer(an_approver, "approve")
+    assert [(await one)["permissionDecision"] for one in held] == ["allow", "allow"]
+    assert await Approval.objects.acount() == 1
+
+
+async def test_a_deferred_call_is_judged_anew_when_its_session_resumes(tell: Any, under: Any, an_approver: Any) -> None:
+    await under("watch")
+    await tell("PreToolUse", **CALL)
+    await tell("SessionEnd", reason="other")
+    assert (await card()).cause == "aborted"
+    await under({"default": "deny"})
+    assert (await tell("PreToolUse", **CALL))["permissionDecision"] == "deny"
+
+
+@pytest.mark.parametrize(
+    "given", [{"a": 9007199254740993}, {"a": "x" * 300_000}, {"a": json.loads("[" * 60 + "]" * 60)}],
+    ids=["a number too large", "too long", "too deep"],
+)  # fmt: skip
+async def test_an_input_that_cannot_be_judged_is_denied_with_a_200(tell: Any, under: Any, given: Any) -> None:
+    await under("watch")
+    said = await tell("PreToolUse", tool_name="Bash", tool_use_id="t", tool_input=given)
+    assert said["permissionDecision"] == "deny"
+
+
+async def test_without_a_policy_everything_is_denied(tell: Any, db: None) -> None:
+    assert (await tell("PreToolUse", **CALL))["permissionDecision"] == "deny"
+
+
+async def test_a_fault_of_ours_is_a_denial_too(tell: Any, under: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from toolcards.gate.writer import group_commit
+
+    await under("watch")
+    monkeypatch.setattr(group_commit.WRITER, "enqueue", None)
+    said = await tell("PreToolUse", **CALL)
+    monkeypatch.undo()
+    assert said["permissionDecision"] == "deny"
+    assert "something went wrong" in said["permissionDecisionReason"]
+
+
+async def test_a_result_too_long_to_keep_ends_its_card(tell: Any, under: Any) -> None:
+    await under("watch")
+    await tell("PreToolUse", **CALL)
+    assert await tell("PostToolUse", **CALL, tool_response="x" * 2_000_000) == {}
+    shown = await card()
+    assert (shown.state, "too long" in shown.output) == ("output-available", True)
+
+
+async def test_an_interrupted_session_leaves_nothing_open(tell: Any, under: Any) -> None:
+    await under("watch")
+    await tell("PreToolUse", **CALL)
+    await tell("SessionEnd", reason="other")
+    assert ((await card()).state, (await card()).cause, (await Run.objects.aget()).status) == (
+        "output-error",
+        "aborted",
+        "aborted",
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ("{", 400, "not_json"),
+        ("[]", 400, "not_object"),
+        ('{"hook_event_name":"Stop"}', 400, "missing_field"),
+        ('{"hook_event_name":' + "[" * 5000, 413, "too_deep"),
+        ('{"hook_event_name":"Stop","session_id":"s","more":' + "[" * 20_000 + "]" * 20_000 + "}", 413, "too_deep"),
+    ],
+)
+async def test_what_no_claude_code_ever_sent_is_refused(call: Any, body: str, status: int, code: str) -> None:
+    found, said, _ = await call("POST", HOOKS, body)
+    assert (found, said["error"]["code"]) == (status, code)
+
+
+async def test_hooks_need_a_key_that_may_ingest_and_ask(call: Any, under: Any) -> None:
+    assert (await call("POST", HOOKS, hook("Stop"), key=None))[0] == 401
+    _, secret = await in_thread(lambda: AgentKey.objects.issue("half", ("ingest",)))()
+    assert (await call("POST", HOOKS, hook("Stop"), key=secret))[0] == 403
+
+
+async def test_events_of_the_future_are_welcome(tell: Any, under: Any) -> None:
+    assert await tell("FromTheFuture") == {}

@@ -1,0 +1,240 @@
+"""The event stream: the story of a run, the same for who stayed and for who came back."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.support.server import PATIENCE
+from toolcards import gate
+from toolcards.core.calls import facts as f
+from toolcards.models import Event, Run
+from toolcards.transports.api import sse
+from toolcards.transports.api.sse import EventReplay, StreamEvent, coalesce
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def told(run: str = "r") -> list[StreamEvent]:
+    found = Run.objects.get(name=run)
+    teller = EventReplay(found)
+    return besides([one for event in Event.objects.after(found, 0) for one in teller.tell(event)])
+
+
+def besides(events: list[StreamEvent]) -> list[StreamEvent]:
+    """The story without what hooks are told: that has tests of its own (test_hooks)."""
+    return [one for one in events if one.name != "hook"]
+
+
+def names(events: list[StreamEvent]) -> list[str]:
+    return [one.name for one in events]
+
+
+def test_a_simple_call_is_told_from_start_to_end(a_run: Any) -> None:
+    a_run(
+        "r", f.StepStarted(), f.InputStarted("c", "bash"), f.InputDelta("c", "{}"), f.InputReady("c"),
+        f.TextDelta(text="t"), f.OutputPartial("c", 1), f.OutputReady("c", 2), f.StepFinished(), f.RunEnded(),
+    )  # fmt: skip
+    assert names(told()) == [
+        "run_started", "step", "tool_call_started", "tool_call_progress", "tool_call_progress", "text",
+        "tool_call_progress", "tool_call_completed", "step", "run_finished",
+    ]  # fmt: skip
+
+
+def test_every_event_of_a_call_carries_the_card_as_it_was_then(a_run: Any) -> None:
+    a_run("r", f.InputStarted("c", "bash"), f.InputDelta("c", "{}"), f.InputReady("c"), f.OutputFailed("c", "broke"))
+    calls = [one.data for one in told() if "call" in one.data]
+    states = ["input-streaming", "input-streaming", "input-available", "output-error"]
+    assert [data["state"] for data in calls] == [data["call"]["state"] for data in calls] == states
+    assert {(data["kind"], data["call"]["tool"]["kind"]) for data in calls} == {("execute", "execute")}
+    assert [data["call"]["input_text"] for data in calls] == ["", "{}", "{}", "{}"]
+
+
+def test_a_denial_resolves_the_approval_and_then_completes_the_call(a_call: Any) -> None:
+    a_call("output-denied", run="r")
+    assert names(told())[-3:] == ["approval_requested", "approval_resolved", "tool_call_completed"]
+    assert told()[-1].seq == told()[-2].seq
+    assert {one.data["state"] for one in told()[-2:]} == {"output-denied"}
+
+
+def test_a_policy_denial_has_no_approval_and_is_no_error(source: Any, policy: Any) -> None:
+    policy({"default": "deny"})
+    gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="bash", args={}))
+    assert names(told()) == ["run_started", "tool_call_started", "tool_call_progress", "tool_call_completed"]
+    assert told()[-1].data["state"] == "output-denied"
+
+
+def test_a_call_that_a_reset_took_is_told_as_removed(a_run: Any) -> None:
+    a_run("r", f.StepStarted(), f.InputStarted("c", "bash"), f.StepReset())
+    assert names(told())[-1] == "tool_call_removed"
+
+
+def test_a_result_after_a_concluded_end_completes_once_more(a_run: Any, source: Any) -> None:
+    a_run("r", f.InputReady("c", "bash", {}, True), f.RunEnded(outcome="truncated"))
+    a_run("r", f.OutputReady("c", 1))
+    ends = [one.data["state"] for one in told() if one.name == "tool_call_completed"]
+    assert ends == ["output-error", "output-available"]
+
+
+def test_pieces_that_follow_each_other_are_told_as_one(a_run: Any) -> None:
+    pieces = [fact for n in range(20) for fact in (f.InputDelta("a", "x"), f.InputDelta("b", "y"))]
+    run = a_run("r", f.InputStarted("a", "bash"), f.InputStarted("b", "bash"), *pieces, f.InputReady("a"))
+    events = besides(list(coalesce(EventReplay(run), Event.objects.after(run, 0))))
+    assert names(events) == ["run_started", *["tool_call_started"] * 2, *["tool_call_progress"] * 3]
+    assert [one.seq for one in events] == sorted(one.seq for one in events)
+    assert events[-3].data["call"]["input_text"] == "x" * 20
+
+
+def test_an_id_comes_only_when_all_of_its_place_is_told(a_call: Any) -> None:
+    a_call("output-denied", run="r")
+    said = "".join(sse._format_frames(told()))
+    resolved, completed = said.strip().split("\n\n")[-2:]
+    assert "\nid:" not in resolved
+    assert f"\nid: {told()[-1].seq}\n" in completed
+
+
+def test_long_bodies_stay_at_home(a_run: Any) -> None:
+    a_run("r", f.InputReady("c", "bash", {"command": "x" * 5000}, True), f.OutputReady("c", "short"))
+    call = told()[-1].data["call"]
+    assert (call["input"], call["truncated"], call["output"]) == (None, ["input"], "short")
+
+
+async def test_the_list_has_pages_that_lose_nothing(call: Any, a_call: Any) -> None:
+    from channels.db import database_sync_to_async as in_thread
+
+    await in_thread(a_call)("output-denied", run="r")
+    whole = (await call("GET", "/api/v1/runs/r/events?limit=200"))[1]["events"]
+    found, cursor = [], ""
+    while cursor is not None:
+        _, page, _ = await call("GET", f"/api/v1/runs/r/events?limit=1&cursor={cursor}")
+        assert len(page["events"]) <= 1
+        found += page["events"]
+        cursor = page["next"]
+    assert found == whole
+
+
+# ---------------------------------------------------------------- over a real connection
+
+
+class Reader:
+    def __init__(self, server: Any, run: str, **headers: str) -> None:
+        self.wire = http.client.HTTPConnection(urlsplit(server.base).netloc, timeout=PATIENCE)
+        given = {"Authorization": f"Bearer {server.key}", "Accept": "text/event-stream"} | headers
+        self.wire.request("GET", f"/api/v1/runs/{run}/events", headers=given)
+        self.answer = self.wire.getresponse()
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        event: dict[str, Any] = {}
+        while True:
+            name, _, value = self.answer.readline().decode().rstrip("\n").partition(": ")
+            if name:
+                event[name] = value
+            elif "data" in event:
+                yield {"event": event["event"], "id": event.get("id"), **json.loads(event["data"])}
+                event = {}
+
+    def until(self, name: str) -> list[dict[str, Any]]:
+        found = []
+        for event in self:
+            found.append(event)
+            if event["event"] == name:
+                self.wire.close()
+                return found
+        raise AssertionError("the stream ended")
+
+
+def test_who_resumes_misses_nothing_and_hears_nothing_twice(server: Any) -> None:
+    frames = [
+        {"type": "run.started"},
+        {"type": "tool.input.available", "call_id": "c", "tool": "bash", "input": {}},
+        {"type": "tool.output.available", "call_id": "c", "output": 1},
+        {"type": "run.finished", "outcome": "success"},
+    ]
+    assert server.request("POST", "/api/v1/ingest?protocol=native&run=resumed", frames)[0] == 200
+    reader = Reader(server, "resumed")
+    assert reader.answer.headers["Content-Type"].startswith("text/event-stream")
+    whole = reader.until("run_finished")
+    assert [event["event"] for event in whole if event["event"] != "hook"] == [
+        "run_started", "tool_call_started", "tool_call_completed", "run_finished"
+    ]  # fmt: skip
+    last = max(place for place, event in enumerate(whole[:-1]) if event["id"] and event["seq"] < whole[-2]["seq"])
+    rest = Reader(server, "resumed", **{"Last-Event-ID": whole[last]["id"]}).until("run_finished")
+    assert rest == whole[last + 1 :]
+
+
+def test_a_stream_is_live_and_stays_open_after_the_end(server: Any) -> None:
+    with server.socket(protocol="native", run="live", mode="observe") as agent:
+        agent.send('{"type":"run.started"}')
+        agent.recv()
+        events = (event for event in Reader(server, "live") if event["event"] != "hook")
+        assert next(events)["event"] == "run_started"
+        agent.send('{"type":"tool.input.available","call_id":"c","tool":"bash","input":{}}')
+        assert next(events)["event"] == "tool_call_started"
+        agent.send('{"type":"tool.output.available","call_id":"c","output":1}')
+        assert next(events)["event"] == "tool_call_completed"
+        agent.send('{"type":"run.finished","outcome":"success"}')
+        assert next(events)["event"] == "run_finished"
+        agent.send('{"type":"run.started","title":"once more"}')
+        assert next(events)["event"] == "run_started"
+
+
+@pytest.mark.parametrize("given", ["x", "-1", "1.5", "9" * 30])
+def test_an_id_that_is_none_of_ours_is_refused(server: Any, given: str) -> None:
+    server.request("POST", "/api/v1/ingest?protocol=native&run=resumed", {"type": "run.started"})
+    assert Reader(server, "resumed", **{"Last-Event-ID": given}).answer.status == 400
+
+
+SECRET = "Zx9vK3qLm7pR"
+CLONE = f"git clone https://ann:{SECRET}@h/x and sk-{SECRET}{SECRET} done"
+
+
+@pytest.mark.parametrize("cut", range(1, len(CLONE), 3))
+def test_a_secret_that_is_cut_between_two_pieces_of_text_is_in_neither(a_run: Any, cut: int) -> None:
+    a_run("r", f.TextDelta(text=CLONE[:cut]), f.TextDelta(text=CLONE[cut:]), f.RunEnded())
+    texts = [one.data["text"] for one in told() if one.name == "text"]
+    whole = "".join(texts)
+    assert not any(SECRET[at : at + 4] in whole for at in range(len(SECRET) - 3)), texts
+    assert whole.startswith("git clone https://ann:") and "@h/x and ‹secret openai-key 27 · " in whole
+    assert whole.endswith(" done")
+
+
+@pytest.mark.parametrize(
+    "end", [f.RunEnded(), f.StepStarted(), f.MessageStarted(message_id="m"), f.RunStarted(agent="b")]
+)
+def test_what_was_held_back_is_told_when_its_text_ends(a_run: Any, end: Any) -> None:
+    a_run("r", f.TextDelta(text="see https://example"), f.TextDelta(text=" then aA1", channel="reasoning"), end)
+    events = [one for one in told() if one.name == "text"]
+    assert [one.data["text"] for one in events] == ["see https://", " then ", "example", "aA1"]
+    assert [one.data["channel"] for one in events] == ["text", "reasoning", "text", "reasoning"]
+    assert events[-1].seq == Event.objects.latest("seq").seq
+
+
+async def test_a_reader_who_comes_back_or_turns_pages_gets_the_same_texts(a_run: Any) -> None:
+    from asgiref.sync import sync_to_async
+
+    pieces = [CLONE[at : at + 5] for at in range(0, len(CLONE), 5)]
+    run = await sync_to_async(a_run)("r", *(f.TextDelta(text=piece) for piece in pieces), f.RunEnded())
+    stayed = [one.data["text"] for one in await sync_to_async(told)() if one.name == "text"]
+    turned: list[str] = []
+    cursor: tuple[float, ...] | None = None
+    while True:
+        found = await sse.read_page(run, cursor, 2)
+        turned += [event["text"] for event in found["events"] if event["event"] == "text"]
+        if not found["next"]:
+            break
+        cursor = tuple(map(float, found["next"].split(".")))
+    assert turned == stayed and SECRET not in "".join(stayed)
+
+
+def test_a_card_that_is_being_written_shows_no_beginning_of_a_secret(a_run: Any) -> None:
+    written = json.dumps({"command": CLONE})
+    pieces = [f.InputDelta("c", written[at : at + 4]) for at in range(0, len(written), 4)]
+    a_run("r", f.InputStarted("c", "bash"), *pieces)
+    for one in told():
+        shown = one.data.get("call", {}).get("input_text") or ""
+        assert not any(SECRET[at : at + 4] in shown for at in range(len(SECRET) - 3)), shown
